@@ -1,0 +1,62 @@
+"""DirectML's gather, scatter and top-k operators as fast, exact NumPy-style functions, compiled by Numba.
+
+Three levels, each usable alone: functions (`gather`, `gather_elements`, `gather_nd`, `scatter_elements`, `scatter_nd`,
+`top_k`), descriptors (one class per DirectML struct), and operators compiled from them (`compile_operator`).
+"""
+
+from ._enums import AxisDirection, FeatureLevel, OperatorType, TensorDataType, TensorFlags
+from ._errors import DescriptorError
+from ._operator import CacheInfo, CompiledOperator, Descriptor, cache_clear, cache_info, compile_operator
+from ._tensor import TensorDesc
+from ._version import __version__
+from .ops import (
+    GatherDesc,
+    GatherElementsDesc,
+    GatherND1Desc,
+    GatherNDDesc,
+    ScatterDesc,
+    ScatterElementsDesc,
+    ScatterNDDesc,
+    TopK,
+    TopK1Desc,
+    TopKDesc,
+    gather,
+    gather_elements,
+    gather_nd,
+    scatter_elements,
+    scatter_nd,
+    top_k,
+)
+
+__all__ = [
+    "AxisDirection",
+    "CacheInfo",
+    "CompiledOperator",
+    "Descriptor",
+    "DescriptorError",
+    "FeatureLevel",
+    "GatherDesc",
+    "GatherElementsDesc",
+    "GatherND1Desc",
+    "GatherNDDesc",
+    "OperatorType",
+    "ScatterDesc",
+    "ScatterElementsDesc",
+    "ScatterNDDesc",
+    "TensorDataType",
+    "TensorDesc",
+    "TensorFlags",
+    "TopK",
+    "TopK1Desc",
+    "TopKDesc",
+    "__version__",
+    "cache_clear",
+    "cache_info",
+    "compile_operator",
+    "gather",
+    "gather_elements",
+    "gather_nd",
+    "scatter_elements",
+    "scatter_nd",
+    "top_k",
+]

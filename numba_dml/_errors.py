@@ -1,0 +1,37 @@
+"""The exceptions of the package that are not plain built-ins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class DescriptorError(ValueError):
+    """A descriptor breaks a rule of its operator or of a feature level.
+
+    Attributes
+    ----------
+    subject : str
+        The descriptor class, or the function whose argument it is.
+    field : str
+        The field or argument that is refused.
+    found, expected : Any
+        What it holds and what the rule wants.
+    rule : str
+        Where the rule comes from; empty when it needs no explanation.
+    """
+
+    def __init__(self, subject: str, field: str, found: Any, expected: Any, rule: str = "") -> None:
+        self.subject = subject
+        self.field = field
+        self.found = found
+        self.expected = expected
+        self.rule = rule
+        where = f"{subject}.{field}" if subject[:1].isupper() else f"{subject}: {field}"
+        super().__init__(f"{where}: found {found}, expected {expected}" + (f" ({rule})" if rule else ""))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.subject, self.field, self.found, self.expected, self.rule)
+
+    def for_function(self, name: str, arguments: dict[str, str]) -> DescriptorError:
+        """Return the same error in the words of the function that built the descriptor."""
+        return DescriptorError(name, arguments.get(self.field, self.field), self.found, self.expected, self.rule)

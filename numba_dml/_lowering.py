@@ -1,0 +1,110 @@
+"""Lowerings: what a descriptor means for one memory layout, in plain numbers.
+
+There are two: `Move` (every gather and scatter) and `Select` (top-k). The kernels of a target are chosen and driven by
+these numbers alone; they know no operator, rank or axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ._enums import TensorDataType
+from ._tensor import collapse, element_size, packed_strides
+
+
+@dataclass(frozen=True)
+class Move:
+    """The lowering of every gather and scatter: slices that move between `data` and a packed array.
+
+    The points of a loop nest each read a tuple of indices, add up an offset into `data` and move one slice.
+    The packed array (the output of a gather, the updates of a scatter) holds the slices in the order of the points.
+
+    Attributes
+    ----------
+    loops : tuple of (size, data stride in bytes, index stride in elements, packed stride in slices)
+        The points, outermost first. The last entry steps through neighbouring index tuples, or repeats one (stride 0).
+    coordinates : tuple of (size, stride in bytes)
+        The indexed axes of `data`.
+    slices : tuple of (size, stride in bytes)
+        The dimensions that move whole.
+    axes : tuple of int
+        The axis that each coordinate indexes, counted from the end, for error messages.
+    """
+
+    function: str
+    data_type: Any
+    itemsize: int
+    index_type: TensorDataType
+    index_shape: tuple[int, ...]
+    loops: tuple[tuple[int, int, int, int], ...]
+    coordinates: tuple[tuple[int, int], ...]
+    slices: tuple[tuple[int, int], ...]
+    axes: tuple[int, ...]
+    bounds: str
+    reduction: str = "none"
+    unique: bool = False
+
+
+@dataclass(frozen=True)
+class Select:
+    """The lowering of a top-k: lines of `size` elements, of which the best `k` are selected.
+
+    Attributes
+    ----------
+    lines : tuple of (size, input stride in bytes, output stride in elements)
+        Every dimension but the axis.
+    stride : int
+        The distance of neighbours along the axis, in bytes.
+    output_stride : int
+        The same in the outputs, in elements.
+    """
+
+    data_type: TensorDataType
+    index_itemsize: int
+    lines: tuple[tuple[int, int, int], ...]
+    size: int
+    stride: int
+    output_stride: int
+    k: int
+    largest: bool
+    nan_largest: bool
+    sorted: bool
+
+
+def move(
+    function: str,
+    data_type: Any,
+    index_type: TensorDataType,
+    *,
+    loops: Sequence[tuple[int, int, int]],
+    coordinates: Sequence[tuple[int, int]],
+    slices: Sequence[tuple[int, int]],
+    index_shape: tuple[int, ...],
+    axes: tuple[int, ...],
+    bounds: str,
+    reduction: str = "none",
+    unique: bool = False,
+) -> Move:
+    """Build a `Move`, with every dimension collapsed that can be.
+
+    `loops` are (size, data stride in bytes, index stride in tuples). The indices are packed row-major.
+    """
+    tuple_size = len(coordinates)
+    packed = packed_strides([loop[0] for loop in loops])
+    nest = collapse([(n, s, i * tuple_size, p) for (n, s, i), p in zip(loops, packed, strict=True)])
+    return Move(
+        function=function,
+        data_type=data_type,
+        itemsize=element_size(data_type),
+        index_type=index_type,
+        index_shape=index_shape,
+        loops=tuple(nest) or ((1, 0, 0, 1),),  # type: ignore[arg-type]
+        coordinates=tuple(coordinates),
+        slices=tuple(collapse(slices)),  # type: ignore[arg-type]
+        axes=axes,
+        bounds=bounds,
+        reduction=reduction,
+        unique=unique,
+    )

@@ -1,0 +1,484 @@
+"""Descriptors, lowerings and compiled operators: what stands between a function and a kernel.
+
+A *descriptor* says what is computed on which sizes and types, and is the only validator. A *lowering* says the same in
+plain numbers for one memory layout. An *operator* is a descriptor compiled for a *target*; it finds (or builds) the
+*call* for the layout of the arrays it is given. Every call that was ever built waits in one bounded cache.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy import ndarray
+
+from . import _dispatch
+from ._enums import FeatureLevel, OperatorType, TensorDataType
+from ._errors import DescriptorError
+from ._lowering import Move, Select
+from ._tensor import TensorDesc, data_type_name, elements_overlap, packed_strides
+
+D = TensorDataType
+#: DirectML's sets of data types, by the names that the feature tables use.
+TF = frozenset({D.FLOAT32, D.FLOAT16})
+T8 = TF | {D.INT32, D.INT16, D.INT8, D.UINT32, D.UINT16, D.UINT8}
+T10 = T8 | {D.INT64, D.UINT64}
+T11 = T10 | {D.FLOAT64}
+I4 = frozenset({D.INT64, D.INT32, D.UINT64, D.UINT32})
+U2 = frozenset({D.UINT64, D.UINT32})
+U32 = frozenset({D.UINT32})
+
+#: Types that can index: the functions take them all, DirectML the four of I4.
+INDEX_TYPES = I4 | {D.INT16, D.INT8, D.UINT16, D.UINT8}
+
+BOUNDS = ("raise", "clamp", "drop", "deferred")
+REDUCTIONS = ("none", "add", "mul", "min", "max")
+
+MAX_ELEMENTS = 2**32 - 1
+MAX_CALLS = 4096
+
+
+class Level(NamedTuple):
+    """One row of an operator's feature table; it holds until the next row's level."""
+
+    level: FeatureLevel
+    data: frozenset[TensorDataType]
+    indices: frozenset[TensorDataType]
+    dimensions: tuple[int, int]
+
+
+def _type_names(types: frozenset[TensorDataType]) -> str:
+    return "one of " + ", ".join(sorted(t.name for t in types))
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """What the descriptors of all operators share: strict validation, dicts, and the way to a lowering."""
+
+    operator_type: ClassVar[OperatorType]
+    #: The function of the package that does the same, for error messages.
+    function: ClassVar[str]
+    levels: ClassVar[tuple[Level, ...]]
+    input_fields: ClassVar[tuple[str, ...]]
+    output_fields: ClassVar[tuple[str, ...]]
+    #: The tensor of indices; for a top-k it is an output.
+    index_field: ClassVar[str]
+    #: Descriptor fields by the name of the function's argument.
+    arguments: ClassVar[dict[str, str]]
+    #: Extra fields that DirectML does not have, and the only value that strict validation lets pass.
+    native_only: ClassVar[dict[str, Any]] = {}
+
+    def refuse(self, field: str, found: Any, expected: Any, rule: str = "") -> DescriptorError:
+        """Return the error to raise for `field`."""
+        return DescriptorError(type(self).__name__, field, found, expected, rule)
+
+    def tensors(self) -> dict[str, TensorDesc]:
+        """Return the tensor descriptors by field, inputs first."""
+        return {name: getattr(self, name) for name in (*self.input_fields, *self.output_fields)}
+
+    def check_tensors(self) -> None:
+        """Check what holds for every operator in native mode: ranks, data types and outputs without overlap."""
+        first = self.input_fields[0]
+        tensors = self.tensors()
+        for name, tensor in tensors.items():
+            if not isinstance(tensor, TensorDesc):
+                raise self.refuse(name, f"a {type(tensor).__name__}", "a TensorDesc")
+        data = tensors[first]
+        for name, tensor in tensors.items():
+            if tensor.dimension_count != data.dimension_count:
+                raise self.refuse(
+                    name, f"{tensor.dimension_count} dimensions", f"{data.dimension_count}, as {first} has"
+                )
+            if name == self.index_field:
+                if tensor.data_type not in INDEX_TYPES:
+                    raise self.refuse(name, data_type_name(tensor.data_type), "an integer data type")
+            elif tensor.data_type != data.data_type:
+                raise self.refuse(
+                    name, data_type_name(tensor.data_type), f"{data_type_name(data.data_type)}, the type of {first}"
+                )
+        for name in self.output_fields:
+            tensor = tensors[name]
+            if tensor.strides is not None and elements_overlap(tensor.sizes, tensor.strides):
+                raise self.refuse(name, f"strides {tensor.strides}", "elements that do not overlap", "it is an output")
+
+    def check_output(self, field: str, expected: tuple[int, ...]) -> None:
+        """Check the sizes of an output against the operator's shape rule."""
+        found = getattr(self, field).sizes
+        if found != expected:
+            raise self.refuse(field, f"sizes {found}", f"sizes {expected}")
+
+    def check_choice(self, field: str, choices: Sequence[str]) -> None:
+        """Check a field that holds one of a few words."""
+        if getattr(self, field) not in choices:
+            raise self.refuse(field, repr(getattr(self, field)), "one of " + ", ".join(map(repr, choices)))
+
+    def check_range(self, field: str, low: int, high: int) -> None:
+        """Check an integer field against an inclusive range."""
+        value = getattr(self, field)
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+            raise self.refuse(field, repr(value), "an integer")
+        if not low <= value <= high:
+            raise self.refuse(
+                field, value, f"{low} to {high}" if low <= high else "no value: the input has no dimension"
+            )
+        object.__setattr__(self, field, type(value)(value) if isinstance(value, IntEnum) else int(value))
+
+    def effective(self, field: str, count: int) -> tuple[int, ...]:
+        """Return the last `count` sizes of a tensor; the dimensions before them must have size 1."""
+        sizes: tuple[int, ...] = getattr(self, field).sizes
+        lead = len(sizes) - count
+        if any(size != 1 for size in sizes[:lead]):
+            raise self.refuse(
+                field, f"sizes {sizes}", f"size 1 in the first {lead} dimensions", f"only the last {count} are counted"
+            )
+        return sizes[lead:]
+
+    def validate(self, feature_level: FeatureLevel | int) -> None:
+        """Refuse what DirectML refuses at a feature level.
+
+        Parameters
+        ----------
+        feature_level : FeatureLevel
+            The level to check against.
+
+        Raises
+        ------
+        DescriptorError
+            Naming the field, what was found and what the level expects.
+        """
+        feature_level = FeatureLevel(feature_level)
+        rows = [row for row in self.levels if row.level <= feature_level]
+        if not rows:
+            first = min(row.level for row in self.levels)
+            raise self.refuse(
+                "feature_level", feature_level.name, f"{first.name} or later", "the operator's first level"
+            )
+        row = max(rows, key=lambda r: r.level)
+        for name, tensor in self.tensors().items():
+            self._validate_tensor(name, tensor, row, feature_level.name)
+        for name, value in self.native_only.items():
+            if getattr(self, name) != value:
+                raise self.refuse(
+                    name, repr(getattr(self, name)), repr(value), f"{feature_level.name}: not in DirectML"
+                )
+        self.check_strict(feature_level.name)
+
+    def _validate_tensor(self, name: str, tensor: TensorDesc, row: Level, rule: str) -> None:
+        low, high = row.dimensions
+        if not low <= tensor.dimension_count <= high:
+            wanted = f"{low} dimensions" if low == high else f"{low} to {high} dimensions"
+            raise self.refuse(name, f"{tensor.dimension_count} dimensions", wanted, rule)
+        types = row.indices if name == self.index_field else row.data
+        if tensor.data_type not in types:
+            raise self.refuse(name, data_type_name(tensor.data_type).upper(), _type_names(types), rule)
+        if 0 in tensor.sizes:
+            raise self.refuse(name, f"sizes {tensor.sizes}", "sizes of at least 1", rule)
+        if tensor.element_count > MAX_ELEMENTS:
+            raise self.refuse(name, f"{tensor.element_count} elements", f"at most {MAX_ELEMENTS}", rule)
+        if tensor.strides is not None and any(not 0 <= stride <= MAX_ELEMENTS for stride in tensor.strides):
+            raise self.refuse(name, f"strides {tensor.strides}", "unsigned 32-bit strides", rule)
+
+    def check_strict(self, rule: str) -> None:
+        """Check what only this operator restricts in strict mode."""
+
+    def lower(self, strides: Sequence[tuple[int, ...]]) -> Move | Select:
+        """Return the lowering for arrays with these strides (in bytes), in the order of the fields."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a dict that JSON can hold; `from_dict` turns it back without loss."""
+        values: dict[str, Any] = {"operator": type(self).__name__.removesuffix("Desc")}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            values[field.name] = value.to_dict() if isinstance(value, TensorDesc) else value
+            if isinstance(value, IntEnum):
+                values[field.name] = value.name
+        return values
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Descriptor:
+        """Build a descriptor from the result of `to_dict`.
+
+        Called on `Descriptor` itself, it returns the class that the dict names.
+        """
+        fields = dict(values)
+        name = fields.pop("operator", cls.__name__.removesuffix("Desc"))
+        kinds = {kind.__name__: kind for kind in _subclasses(cls) if dataclasses.fields(kind)}
+        kind = kinds.get(f"{name}Desc")
+        if kind is None:
+            expected = ", ".join(sorted(n.removesuffix("Desc") for n in kinds))
+            raise DescriptorError(cls.__name__, "operator", repr(name), f"one of {expected}")
+        return kind(**{k: TensorDesc.from_dict(v) if isinstance(v, Mapping) else v for k, v in fields.items()})
+
+
+def _subclasses(cls: type[Descriptor]) -> list[type[Descriptor]]:
+    """Return a class and everything below it."""
+    return [cls, *(kind for child in cls.__subclasses__() for kind in _subclasses(child))]
+
+
+class CompiledOperator:
+    """A descriptor compiled for one target: call it with arrays.
+
+    The arrays must have the descriptor's sizes and data types (anything else is an error); their strides are free.
+    The descriptor is not validated again, and nothing is allocated when `out` is given. Operators are immutable and may
+    be called from several threads at once. Made by `compile_operator`.
+
+    Attributes
+    ----------
+    descriptor : Descriptor
+    target : str
+    feature_level : FeatureLevel or None
+    kernel : str
+        The kernel that packed arrays run, with its driver.
+    work : int
+        The bytes that one call reads and writes.
+    """
+
+    __slots__ = ("_build", "_inputs", "_output_shapes", "descriptor", "feature_level", "kernel", "target", "work")
+
+    def __init__(self, descriptor: Descriptor, target: str, feature_level: FeatureLevel | None) -> None:
+        self.descriptor = descriptor
+        self.target = target
+        self.feature_level = feature_level
+        tensors = descriptor.tensors()
+        self._inputs = tuple(
+            (descriptor.arguments[name], tensors[name].sizes, tensors[name].dtype) for name in descriptor.input_fields
+        )
+        self._output_shapes = tuple(tensors[name].sizes for name in descriptor.output_fields)
+        self._build = self._checked_call  # a bound method, made once: it is part of the cache key
+        packed = self.call_for(
+            tuple((packed_strides(shape, dtype.itemsize), dtype) for _, shape, dtype in self._inputs),
+            self._output_shapes,
+        )
+        self.kernel = packed.kernel
+        self.work = packed.work
+
+    def call_for(
+        self,
+        layouts: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...],
+        output_shapes: tuple[tuple[int, ...], ...],
+        out_strides: tuple[int, ...] | None = None,
+    ) -> Any:
+        """Return the call for inputs of these layouts: strides (in bytes, in the descriptor's rank) and dtypes.
+
+        A dtype may differ from the descriptor's in byte order. `output_shapes` are the shapes that the caller sees: a
+        function's have no leading 1s. `out_strides` describe an output that is written in place (a scatter's); it is
+        packed when they are absent.
+        """
+        return _dispatch.kernels(self.target).call(self.descriptor, layouts, output_shapes, out_strides)
+
+    def _checked_call(self, out_strides: tuple[int, ...] | None, *layout: Any) -> Any:
+        function = self.descriptor.function
+        for (name, shape, dtype), found_shape, found_dtype in zip(self._inputs, layout[::3], layout[2::3], strict=True):
+            if found_shape != shape:
+                raise ValueError(f"{function} operator: {name}: found shape {found_shape}, expected {shape}")
+            if found_dtype.newbyteorder("=") != dtype:
+                raise TypeError(f"{function} operator: {name}: found dtype {found_dtype}, expected {dtype}")
+        return self.call_for(tuple(zip(layout[1::3], layout[2::3], strict=True)), self._output_shapes, out_strides)
+
+    def __repr__(self) -> str:
+        level = "native" if self.feature_level is None else self.feature_level.name
+        return (
+            f"<CompiledOperator {self.descriptor!r} target={self.target!r} validation={level} "
+            f"kernel={self.kernel!r} work={self.work} bytes>"
+        )
+
+
+class GatherOperator(CompiledOperator):
+    """A compiled GATHER, GATHER_ELEMENTS, GATHER_ND or GATHER_ND1."""
+
+    __slots__ = ()
+
+    def __call__(self, a: Any, indices: Any, *, out: Any = None) -> Any:
+        """Return (or write to `out`) the gathered elements."""
+        if a.__class__ is not ndarray or indices.__class__ is not ndarray:
+            a, indices = host_array(self.descriptor.function, "a", a), index_array(self.descriptor.function, indices)
+        call = cached_call(
+            self._build, None, a.shape, a.strides, a.dtype, indices.shape, indices.strides, indices.dtype
+        )
+        return call(a, indices, out)
+
+
+class ScatterOperator(CompiledOperator):
+    """A compiled SCATTER or SCATTER_ND."""
+
+    __slots__ = ()
+
+    def __call__(self, a: Any, indices: Any, updates: Any, *, out: Any = None) -> Any:
+        """Return (or write to `out`, which may be `a`) the updated array."""
+        if a.__class__ is not ndarray or indices.__class__ is not ndarray or updates.__class__ is not ndarray:
+            name = self.descriptor.function
+            a, indices = host_array(name, "a", a), index_array(name, indices)
+            updates = update_array(name, updates, a.dtype)
+        call = cached_call(
+            self._build,
+            None if out is None else out_strides(self.descriptor.function, out),
+            a.shape,
+            a.strides,
+            a.dtype,
+            indices.shape,
+            indices.strides,
+            indices.dtype,
+            updates.shape,
+            updates.strides,
+            updates.dtype,
+        )
+        return call(a, indices, updates, out)
+
+
+class TopKOperator(CompiledOperator):
+    """A compiled TOP_K or TOP_K1."""
+
+    __slots__ = ()
+
+    def __call__(self, a: Any, *, out: Any = None) -> Any:
+        """Return (or write to the pair `out`) the selected values and their indices."""
+        if a.__class__ is not ndarray:
+            a = host_array(self.descriptor.function, "a", a)
+        return cached_call(self._build, None, a.shape, a.strides, a.dtype)(a, out)
+
+
+_OPERATORS: dict[str, type[CompiledOperator]] = {
+    "gather": GatherOperator,
+    "scatter": ScatterOperator,
+    "top_k": TopKOperator,
+}
+
+
+@lru_cache(maxsize=MAX_CALLS, typed=True)  # typed: axis=1.0 must not find what axis=1 left
+def cached_call(build: Callable[..., Any], *key: Any) -> Any:
+    """Return ``build(*key)``, from the one process-wide cache when the key is known."""
+    return build(*key)
+
+
+@lru_cache(maxsize=MAX_CALLS)
+def _compile(descriptor: Descriptor, target: str, feature_level: FeatureLevel | None) -> CompiledOperator:
+    if feature_level is not None:
+        descriptor.validate(feature_level)
+    family = "top_k" if descriptor.function == "top_k" else descriptor.function.split("_")[0]
+    return _OPERATORS[family](descriptor, target, feature_level)
+
+
+def compile_operator(
+    descriptor: Descriptor, *, target: str | None = None, feature_level: FeatureLevel | int | None = None
+) -> Any:
+    """Compile a descriptor for a target.
+
+    Parameters
+    ----------
+    descriptor : Descriptor
+        What to compute. It was validated by the package's own (native) rules when it was made.
+    target : {"cpu"}, optional
+        Where to run; the CPU when absent.
+    feature_level : FeatureLevel, optional
+        Validate strictly: refuse what DirectML refuses at this level.
+
+    Returns
+    -------
+    CompiledOperator
+        To be called with arrays: ``op(a, indices, out=...)``, ``op(a, indices, updates, out=...)`` or ``op(a, out=...)``.
+        Equal descriptors share one operator.
+
+    Raises
+    ------
+    DescriptorError
+        If the feature level refuses the descriptor.
+    ValueError
+        If the target is unknown.
+    RuntimeError
+        If the target cannot be used on this machine.
+
+    Examples
+    --------
+    >>> import numpy as np, numba_dml as dml
+    >>> x = dml.TensorDesc("float32", (2, 2)); i = dml.TensorDesc("uint32", (2, 1))
+    >>> desc = dml.GatherNDDesc(x, i, x, input_dimension_count=2, indices_dimension_count=2)
+    >>> op = dml.compile_operator(desc, feature_level=dml.FeatureLevel.FL_3_0)
+    >>> op(np.array([[0, 1], [2, 3]], np.float32), np.array([[1], [0]], np.uint32))
+    array([[2., 3.],
+           [0., 1.]], dtype=float32)
+    """
+    if not isinstance(descriptor, Descriptor):
+        raise TypeError(f"compile_operator: descriptor: found {type(descriptor).__name__}, expected a descriptor")
+    if feature_level is not None:
+        feature_level = FeatureLevel(feature_level)
+    return _compile(descriptor, _dispatch.resolve_target(target), feature_level)
+
+
+class CacheInfo(NamedTuple):
+    """The state of the cache: calls found, calls built, the most it keeps, and what it holds now."""
+
+    hits: int
+    misses: int
+    maxsize: int
+    currsize: int
+
+
+def cache_info() -> CacheInfo:
+    """Return the statistics of the cache of calls.
+
+    Returns
+    -------
+    CacheInfo
+        ``hits`` counts the calls that found their shape, dtypes, layout and parameters known; nothing is validated then.
+
+    Examples
+    --------
+    >>> import numpy as np, numba_dml as dml
+    >>> dml.cache_clear()
+    >>> for _ in range(3):
+    ...     _ = dml.gather(np.arange(4.0), np.array([3, 0]))
+    >>> dml.cache_info()
+    CacheInfo(hits=2, misses=1, maxsize=4096, currsize=1)
+    """
+    info = cached_call.cache_info()
+    return CacheInfo(info.hits, info.misses, MAX_CALLS, info.currsize)
+
+
+def cache_clear() -> None:
+    """Forget every cached call and operator, and reset the statistics. Compiled kernels stay."""
+    cached_call.cache_clear()
+    _compile.cache_clear()
+
+
+def host_array(function: str, argument: str, value: Any) -> ndarray[Any, Any]:
+    """Return `value` as a plain NumPy array, without a copy where it is one already."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(
+            f"{function}: {argument}: found a masked array, expected an array without a mask "
+            "(use .filled() or .data: the mask would be lost)"
+        )
+    if hasattr(value, "__cuda_array_interface__"):
+        raise TypeError(f"{function}: {argument}: found an array on a CUDA device, expected an array in host memory")
+    array = np.asarray(value)
+    if array.dtype.hasobject:
+        raise TypeError(f"{function}: {argument}: found dtype {array.dtype}, expected a fixed-size element type")
+    return array
+
+
+def index_array(function: str, value: Any) -> ndarray[Any, Any]:
+    """Return `indices` as an array; an empty list counts as integers."""
+    array = host_array(function, "indices", value)
+    if array.size == 0 and not hasattr(value, "dtype"):
+        return array.astype(np.intp)
+    return array
+
+
+def update_array(function: str, value: Any, dtype: np.dtype[Any]) -> ndarray[Any, Any]:
+    """Return `updates` as an array; Python numbers take the dtype of `a` where NumPy would let them."""
+    array = host_array(function, "updates", value)
+    if not hasattr(value, "dtype") and np.can_cast(array.dtype, dtype, "same_kind"):
+        return array.astype(dtype)
+    return array
+
+
+def out_strides(function: str, out: Any) -> tuple[int, ...]:
+    """Return the strides of an `out` array."""
+    if not isinstance(out, ndarray):
+        raise TypeError(f"{function}: out: found {type(out).__name__}, expected a numpy.ndarray")
+    return out.strides

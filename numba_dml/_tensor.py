@@ -1,0 +1,288 @@
+"""Tensor descriptors: data types, sizes, strides, and the arithmetic on dimensions.
+
+Everything here is host code without Numba; it runs once per shape, never per call.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ._enums import TensorDataType, TensorFlags
+from ._errors import DescriptorError
+
+_NAMES = {member: member.name.lower() for member in TensorDataType}
+_DTYPES = {member: np.dtype(name) for member, name in _NAMES.items() if member not in {TensorDataType.BFLOAT16}}
+_MEMBERS = {dtype: member for member, dtype in _DTYPES.items()}
+#: Kinds that are moved as bytes and never compared or added: datetime64, timedelta64, byte and character strings, void.
+_MOVED_KINDS = "mMSUV"
+
+
+def normalize_data_type(value: Any) -> TensorDataType | np.dtype[Any]:
+    """Turn an enum member, its number, a NumPy dtype or a dtype's name into a data type.
+
+    Datetimes, strings and structured elements have no number; their (native) dtype stands for itself.
+    """
+    if isinstance(value, TensorDataType):
+        return value
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        if int(value) in (12, 13):
+            raise DescriptorError(
+                "TensorDesc",
+                "data_type",
+                int(value),
+                "a type of at least 8 bits",
+                "UINT4 and INT4 have no NumPy element",
+            )
+        try:
+            return TensorDataType(int(value))
+        except ValueError:
+            raise DescriptorError("TensorDesc", "data_type", int(value), "a TensorDataType") from None
+    if isinstance(value, str) and value.lower() == "bfloat16":
+        return TensorDataType.BFLOAT16
+    if isinstance(value, str) and value.upper() in TensorDataType.__members__:
+        return TensorDataType[value.upper()]
+    try:
+        dtype = np.dtype(value)
+    except TypeError:
+        raise DescriptorError("TensorDesc", "data_type", repr(value), "a data type") from None
+    native = dtype.newbyteorder("=")
+    member = _MEMBERS.get(native)
+    if member is not None:
+        return member
+    if native.name == "bfloat16":
+        return TensorDataType.BFLOAT16
+    if native.kind in _MOVED_KINDS and native.itemsize > 0 and not native.hasobject and native.isbuiltin != 2:
+        return native
+    raise DescriptorError("TensorDesc", "data_type", str(dtype), "a fixed-size NumPy element type without objects")
+
+
+def dtype_of(data_type: TensorDataType | np.dtype[Any]) -> np.dtype[Any]:
+    """Return the NumPy dtype of a data type; bfloat16 needs ``ml_dtypes``."""
+    if isinstance(data_type, np.dtype):
+        return data_type
+    if data_type is TensorDataType.BFLOAT16:
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise TypeError("bfloat16 arrays need the package ml_dtypes: pip install ml_dtypes") from None
+        return np.dtype(ml_dtypes.bfloat16)
+    return _DTYPES[data_type]
+
+
+def element_size(data_type: TensorDataType | np.dtype[Any]) -> int:
+    """Return the size of one element in bytes."""
+    return 2 if data_type is TensorDataType.BFLOAT16 else int(dtype_of(data_type).itemsize)
+
+
+def data_type_name(data_type: TensorDataType | np.dtype[Any]) -> str:
+    """Return the name that error messages and ``repr`` show."""
+    return str(data_type) if isinstance(data_type, np.dtype) else _NAMES[data_type]
+
+
+def packed_strides(sizes: Sequence[int], unit: int = 1) -> tuple[int, ...]:
+    """Return the row-major strides of packed `sizes`, in multiples of `unit`."""
+    strides = [unit] * len(sizes)
+    for i in range(len(sizes) - 2, -1, -1):
+        strides[i] = strides[i + 1] * max(sizes[i + 1], 1)
+    return tuple(strides)
+
+
+def product(sizes: Sequence[int]) -> int:
+    """Multiply in unbounded integers."""
+    result = 1
+    for size in sizes:
+        result *= size
+    return result
+
+
+def collapse(dims: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Join neighbouring dimensions that are one in memory.
+
+    Each entry of `dims` is a size followed by any number of strides. Two neighbours join when every stride of the outer
+    one is the inner size times the inner stride; dimensions of size 1 vanish.
+    """
+    joined: list[tuple[int, ...]] = []
+    for dim in dims:
+        if dim[0] == 1:
+            continue
+        if joined and all(outer == dim[0] * inner for outer, inner in zip(joined[-1][1:], dim[1:], strict=True)):
+            joined[-1] = (joined[-1][0] * dim[0], *dim[1:])
+        else:
+            joined.append(tuple(dim))
+    return joined
+
+
+def extent(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
+    """Return the lowest and highest offset that the elements reach."""
+    reach = [(size - 1) * stride for size, stride in zip(sizes, strides, strict=True) if size > 1]
+    return sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
+
+
+def elements_overlap(sizes: Sequence[int], strides: Sequence[int]) -> bool:
+    """Tell whether two elements share a place; strides in elements (or in bytes with an itemsize of one stride unit)."""
+    if 0 in sizes:
+        return False
+    dims = sorted((abs(stride), size) for size, stride in zip(sizes, strides, strict=True) if size > 1)
+    reach = 0
+    for stride, size in dims:
+        if stride <= reach:
+            break
+        reach += (size - 1) * stride
+    else:
+        return False
+    if any(stride == 0 for stride, _ in dims):
+        return True
+    # Interleaved dimensions may still be disjoint (sizes (2, 3), strides (3, 2)): look at every offset. Rare, and exact.
+    offsets = np.zeros(1, np.int64)
+    for stride, size in dims:
+        offsets = np.add.outer(offsets, np.arange(size, dtype=np.int64) * stride).ravel()
+    return bool(np.unique(offsets).size < offsets.size)
+
+
+def _integers(name: str, values: Any) -> tuple[int, ...]:
+    try:
+        return tuple(operator.index(v) for v in values)
+    except TypeError:
+        raise DescriptorError("TensorDesc", name, repr(values), "a sequence of integers") from None
+
+
+@dataclass(frozen=True)
+class TensorDesc:
+    """A tensor's element type, sizes and layout (DML_TENSOR_DESC, DML_BUFFER_TENSOR_DESC).
+
+    Parameters
+    ----------
+    data_type : TensorDataType, int, numpy.dtype or str
+        The element type.
+    sizes : sequence of int
+        The size of every dimension. A size of 0 is native only.
+    strides : sequence of int, optional
+        The distance between neighbours along every dimension, in elements. Packed row-major when absent.
+    flags : TensorFlags
+        OWNED_BY_DML is accepted and has no effect.
+    total_tensor_size_in_bytes : int, optional
+        The size of the buffer; at least `minimum_size_in_bytes`, which is also the default.
+    guaranteed_base_offset_alignment : int
+        0, or a power of two not smaller than the element size, in bytes.
+
+    Raises
+    ------
+    DescriptorError
+        If a field breaks one of these rules.
+
+    Examples
+    --------
+    >>> TensorDesc("float16", (2, 3), (5, 1)).minimum_size_in_bytes
+    16
+    >>> TensorDesc("float32", (2, 2))
+    TensorDesc('float32', (2, 2))
+    """
+
+    data_type: Any
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...] | None = None
+    flags: TensorFlags = field(default=TensorFlags.NONE, kw_only=True)
+    total_tensor_size_in_bytes: int | None = field(default=None, kw_only=True)
+    guaranteed_base_offset_alignment: int = field(default=0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__  # the dataclass is frozen; this is its constructor
+        put(self, "data_type", normalize_data_type(self.data_type))
+        put(self, "sizes", _integers("sizes", self.sizes))
+        if any(size < 0 for size in self.sizes):
+            raise DescriptorError("TensorDesc", "sizes", self.sizes, "sizes of at least 0")
+        if self.strides is not None:
+            put(self, "strides", _integers("strides", self.strides))
+            if len(self.strides) != len(self.sizes):
+                raise DescriptorError(
+                    "TensorDesc", "strides", self.strides, f"{len(self.sizes)} strides, one for every size"
+                )
+        try:
+            put(self, "flags", TensorFlags(self.flags))
+        except ValueError:
+            raise DescriptorError("TensorDesc", "flags", self.flags, "a TensorFlags value") from None
+        total = self.total_tensor_size_in_bytes
+        if total is not None and total < self.minimum_size_in_bytes:
+            raise DescriptorError(
+                "TensorDesc", "total_tensor_size_in_bytes", total, f"at least {self.minimum_size_in_bytes}"
+            )
+        alignment = self.guaranteed_base_offset_alignment
+        if alignment and (alignment < self.itemsize or alignment & (alignment - 1)):
+            raise DescriptorError(
+                "TensorDesc",
+                "guaranteed_base_offset_alignment",
+                alignment,
+                f"0 or a power of two not smaller than the element size, {self.itemsize}",
+            )
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype of the elements."""
+        return dtype_of(self.data_type)
+
+    @property
+    def itemsize(self) -> int:
+        """The size of one element in bytes."""
+        return element_size(self.data_type)
+
+    @property
+    def dimension_count(self) -> int:
+        """The number of dimensions."""
+        return len(self.sizes)
+
+    @property
+    def element_count(self) -> int:
+        """The number of elements."""
+        return product(self.sizes)
+
+    @property
+    def minimum_size_in_bytes(self) -> int:
+        """The smallest buffer, rounded up to 4 bytes (DMLCalcBufferTensorSize, in unbounded arithmetic)."""
+        if 0 in self.sizes:
+            return 0
+        low, high = extent(self.sizes, self.strides if self.strides is not None else packed_strides(self.sizes))
+        return -(-(1 + high - low) * self.itemsize // 4) * 4
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a dict that JSON can hold; `from_dict` turns it back without loss."""
+        kind = self.data_type
+        return {
+            "data_type": np.lib.format.dtype_to_descr(kind) if isinstance(kind, np.dtype) else kind.name,
+            "sizes": list(self.sizes),
+            "strides": None if self.strides is None else list(self.strides),
+            "flags": int(self.flags),
+            "total_tensor_size_in_bytes": self.total_tensor_size_in_bytes,
+            "guaranteed_base_offset_alignment": self.guaranteed_base_offset_alignment,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TensorDesc:
+        """Build a descriptor from the result of `to_dict`, also after a trip through JSON."""
+        known = dict(values)
+        data_type = known.pop("data_type")
+        if isinstance(data_type, (list, tuple)):  # a structured dtype; JSON has made lists of its tuples
+            data_type = np.lib.format.descr_to_dtype([_as_field(entry) for entry in data_type])
+        return cls(data_type, known.pop("sizes"), known.pop("strides", None), **known)
+
+    def __repr__(self) -> str:
+        parts = [repr(data_type_name(self.data_type)), repr(self.sizes)]
+        if self.strides is not None:
+            parts.append(repr(self.strides))
+        if self.flags:
+            parts.append(f"flags={self.flags!r}")
+        if self.total_tensor_size_in_bytes is not None:
+            parts.append(f"total_tensor_size_in_bytes={self.total_tensor_size_in_bytes}")
+        if self.guaranteed_base_offset_alignment:
+            parts.append(f"guaranteed_base_offset_alignment={self.guaranteed_base_offset_alignment}")
+        return f"TensorDesc({', '.join(parts)})"
+
+
+def _as_field(entry: Sequence[Any]) -> tuple[Any, ...]:
+    name = tuple(entry[0]) if isinstance(entry[0], list) else entry[0]
+    kind = [_as_field(e) for e in entry[1]] if isinstance(entry[1], list) else entry[1]
+    return (name, kind, *(tuple(part) for part in entry[2:]))

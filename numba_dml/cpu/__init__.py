@@ -1,0 +1,170 @@
+"""The CPU room: how kernels are compiled, cached, chosen and launched.
+
+Each kernel family has one body and two *drivers*, a serial and a parallel one. They have different names because
+Numba's disk cache does not tell ``parallel=True`` from serial: one body jitted twice would load the wrong variant in the
+next process. All jit options live here.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba import types
+from numba.core.caching import NullCache
+from numba.core.errors import NumbaError
+
+# No signature is given and nothing compiles until a call needs it. Divisions by zero need no check: there are none.
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
+
+#: Below this many bytes of work the serial driver is faster: waking a second thread costs 2-5 µs on an idle machine and
+#: milliseconds on a busy one; 32 KiB take about 4 µs.
+PARALLEL_WORK = 32 * 1024
+
+#: What a kernel reads its numbers from.
+PLAN = types.Array(types.int64, 1, "C", readonly=False)
+
+
+def helper(function: Callable[..., Any]) -> Any:
+    """Jit a function that kernels call; it is compiled into them."""
+    return numba.njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS)(function)
+
+
+def serial(function: Callable[..., Any]) -> Any:
+    """Jit the serial driver of a kernel."""
+    return _with_disk_cache(numba.njit(**_OPTIONS)(function))
+
+
+def parallel(function: Callable[..., Any]) -> Any:
+    """Jit the parallel driver of a kernel; its last argument is the number of threads.
+
+    The number is an argument because `numba.get_num_threads` inside a kernel would keep it out of the disk cache.
+    """
+    return _with_disk_cache(numba.njit(parallel=True, **_OPTIONS)(function))
+
+
+def _source_stamp() -> tuple[float, int]:
+    """Return a stamp over all kernel sources: Numba looks at a driver's own file only, and would miss its helpers."""
+    stats = [path.stat() for path in sorted(Path(__file__).parent.glob("*.py"))]
+    return max(s.st_mtime for s in stats), sum(s.st_size for s in stats)
+
+
+def _with_disk_cache(dispatcher: Any) -> Any:
+    try:
+        dispatcher.enable_caching()
+        dispatcher._cache._cache_file._source_stamp = (*dispatcher._cache._cache_file._source_stamp, *_source_stamp())
+    except (RuntimeError, OSError):  # neither the package's folder nor a user cache can be written
+        dispatcher._cache = NullCache()
+    return dispatcher
+
+
+_compile_lock = threading.RLock()
+_warned = False
+
+
+def _warn_once(reason: str) -> None:
+    global _warned
+    if not _warned:
+        _warned = True
+        warnings.warn(
+            f"numba_dml compiles its kernels anew in every process: {reason}. "
+            "Set NUMBA_CACHE_DIR to a directory that can be written",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def compiled(dispatcher: Any, signature: tuple[Any, ...]) -> Callable[..., int]:
+    """Return the entry point of a driver for a signature, from memory, from disk or newly compiled.
+
+    A disk cache that cannot be read or written, or that holds the wrong kernel, costs time, never a result.
+    """
+    with _compile_lock:
+        if isinstance(dispatcher._cache, NullCache):
+            _warn_once("there is no directory for its disk cache")
+            return dispatcher.compile(signature)  # type: ignore[no-any-return]
+        try:
+            entry = dispatcher.compile(signature)
+        except NumbaError:
+            raise
+        except Exception as error:  # a full disk, a lost permission, a file cut short: whatever pickle and the OS say
+            dispatcher._cache = NullCache()
+            _warn_once(f"its disk cache fails ({type(error).__name__}: {error})")
+            return dispatcher.compile(signature)  # type: ignore[no-any-return]
+        if signature not in dispatcher.overloads:
+            # Numba numbers the files of a cache; two processes that start at once can give one number to two kernels.
+            # What was loaded has another signature: compile, and overwrite the file.
+            cache, dispatcher._cache = dispatcher._cache, NullCache()
+            entry = dispatcher.compile(signature)
+            dispatcher._cache = cache
+            try:
+                cache.save_overload(signature, dispatcher.overloads[signature])
+            except OSError as error:
+                _warn_once(f"its disk cache fails ({type(error).__name__}: {error})")
+        return entry  # type: ignore[no-any-return]
+
+
+class _Threads:
+    """What is known about Numba's threading layer in this process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        #: The layer takes launches from several threads at once. Unknown (False) until the first launch.
+        self.concurrent = False
+        #: A parallel region would abort: this is a forked child, and the parent had started GNU OpenMP.
+        self.broken = False
+
+    def after_fork(self) -> None:
+        self.lock = threading.Lock()
+        try:
+            self.broken = numba.threading_layer() == "omp"
+        except ValueError:  # no layer was started
+            self.broken = False
+
+
+_threads = _Threads()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_threads.after_fork)
+
+
+def thread_count() -> int:
+    """Return how many threads a launch may use now."""
+    return 1 if _threads.broken else numba.get_num_threads()
+
+
+def launcher(family: tuple[Any, Any], arguments: tuple[Any, ...], work: int) -> tuple[Callable[..., int], str]:
+    """Return how to launch a kernel, and the name of its driver.
+
+    `family` is the pair of drivers, `arguments` the types of the arrays, `work` the bytes that a call touches.
+    """
+    serial_driver, parallel_driver = family
+    signature = (*arguments, PLAN)
+    if work < PARALLEL_WORK or numba.config.NUMBA_NUM_THREADS == 1:
+        return compiled(serial_driver, signature), "serial"
+    entry = compiled(parallel_driver, (*signature, types.int64))
+
+    def launch(*args: Any) -> int:
+        count = thread_count()
+        if count == 1:
+            return compiled(serial_driver, signature)(*args)
+        if _threads.concurrent:
+            return entry(*args, count)
+        # The layer `workqueue` aborts the process on concurrent launches: one at a time, until it is known to be another.
+        with _threads.lock:
+            status = entry(*args, count)
+            _threads.concurrent = numba.threading_layer() != "workqueue"
+            return status
+
+    return launch, "parallel"
+
+
+def call(*args: Any) -> Any:
+    """Build the call for a descriptor and a layout; see `numba_dml._operator.CompiledOperator.call_for`."""
+    from ._calls import build  # the calls need the drivers above
+
+    return build(*args)

@@ -1,0 +1,150 @@
+"""How an update meets the value already there: the reductions of the scatters, with NumPy's arithmetic.
+
+16-bit floats have no type on Numba's CPU target: they arrive as uint16, with reduction codes of their own, and are
+widened to float32 and rounded back for every step, as NumPy does.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+from numba.core.extending import intrinsic, overload
+
+from . import helper
+
+NONE, ADD, MUL, MIN, MAX = range(5)
+REDUCTIONS = ("none", "add", "mul", "min", "max")
+#: Added to the code of a reduction for the bits of float16 and of bfloat16.
+FLOAT16 = 10
+BFLOAT16 = 20
+
+
+@intrinsic
+def bits_to_float(typingctx, bits):
+    """Reinterpret a uint32 as a float32."""
+
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(args[0], context.get_value_type(types.float32))
+
+    return types.float32(types.uint32), codegen
+
+
+@intrinsic
+def float_to_bits(typingctx, value):
+    """Reinterpret a float32 as a uint32."""
+
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(args[0], context.get_value_type(types.uint32))
+
+    return types.uint32(types.float32), codegen
+
+
+@helper
+def half_to_float(bits):
+    """Widen the bits of a float16; exact."""
+    sign = (np.uint32(bits) & np.uint32(0x8000)) << np.uint32(16)
+    magnitude = np.uint32(bits) & np.uint32(0x7FFF)
+    if magnitude >= np.uint32(0x7C00):  # infinity and NaN: the exponent is all ones in float32 too
+        return bits_to_float(
+            np.uint32(sign | np.uint32(0x7F800000) | ((magnitude & np.uint32(0x3FF)) << np.uint32(13)))
+        )
+    # Shifted into place, the exponent is short of 112; the multiplication also puts subnormals right.
+    value = bits_to_float(np.uint32(magnitude << np.uint32(13))) * np.float32(2.0**112)
+    return bits_to_float(np.uint32(float_to_bits(value) | sign))
+
+
+@helper
+def float_to_half(value):
+    """Round a float32 to the bits of a float16: to nearest, ties to even."""
+    bits = float_to_bits(value)
+    sign = (bits >> np.uint32(16)) & np.uint32(0x8000)
+    magnitude = bits & np.uint32(0x7FFFFFFF)
+    if magnitude > np.uint32(0x7F800000):  # NaN stays NaN, also where its payload is shifted out
+        payload = (magnitude >> np.uint32(13)) & np.uint32(0x3FF)
+        return np.uint16(sign | np.uint32(0x7C00) | (payload if payload else np.uint32(1)))
+    if magnitude >= np.uint32(0x477FF000):  # 65520 and above round to infinity
+        return np.uint16(sign | np.uint32(0x7C00))
+    if magnitude < np.uint32(0x38800000):  # below 2**-14: adding 0.5 leaves the subnormal in the low bits, rounded
+        return np.uint16(sign | (float_to_bits(bits_to_float(magnitude) + np.float32(0.5)) & np.uint32(0x3FF | 0x400)))
+    odd = (magnitude >> np.uint32(13)) & np.uint32(1)
+    return np.uint16(sign | ((magnitude - np.uint32(0x38000000) + np.uint32(0xFFF) + odd) >> np.uint32(13)))
+
+
+@helper
+def bfloat_to_float(bits):
+    """Widen the bits of a bfloat16; exact."""
+    return bits_to_float(np.uint32(np.uint32(bits) << np.uint32(16)))
+
+
+@helper
+def float_to_bfloat(value):
+    """Round a float32 to the bits of a bfloat16: to nearest, ties to even."""
+    bits = float_to_bits(value)
+    if (bits & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000):
+        return np.uint16((bits >> np.uint32(16)) | np.uint32(0x40))
+    return np.uint16((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16))
+
+
+@helper
+def pick(reduction, old, new):
+    """Whether min or max takes the update: never over a NaN, and of equal values the old one stays."""
+    if reduction == MIN:
+        return old == old and not new >= old
+    return old == old and not new <= old
+
+
+@helper
+def combine_floats(reduction, old, new):
+    """Add or multiply."""
+    return old + new if reduction == ADD else old * new
+
+
+def combine(reduction, old, new):
+    """Return the value that an update leaves behind (inside kernels only)."""
+    raise NotImplementedError
+
+
+@overload(combine)
+def _combine(reduction, old, new):
+    if isinstance(old, types.Complex):
+        return _combine_complex
+    if old == types.uint16:
+        return _combine_16
+    return _combine_numbers
+
+
+def _combine_complex(reduction, old, new):
+    if reduction == ADD:
+        return old + new
+    # NumPy's plain formula; Numba's product follows C99 and repairs infinities.
+    real = old.real * new.real - old.imag * new.imag
+    imag = old.real * new.imag + old.imag * new.real
+    return complex(real, imag)
+
+
+def _combine_numbers(reduction, old, new):
+    if reduction == ADD:
+        return type(old)(old + new)
+    if reduction == MUL:
+        return type(old)(old * new)
+    return new if pick(reduction, old, new) else old
+
+
+def _combine_16(reduction, old, new):
+    if reduction > BFLOAT16:
+        kind = reduction - BFLOAT16
+        x, y = bfloat_to_float(old), bfloat_to_float(new)
+        if kind <= MUL:
+            return float_to_bfloat(combine_floats(kind, x, y))
+        return new if pick(kind, x, y) else old
+    if reduction > FLOAT16:
+        kind = reduction - FLOAT16
+        x, y = half_to_float(old), half_to_float(new)
+        if kind <= MUL:
+            return float_to_half(combine_floats(kind, x, y))
+        return new if pick(kind, x, y) else old
+    if reduction == ADD:
+        return np.uint16(old + new)
+    if reduction == MUL:
+        return np.uint16(old * new)
+    return new if pick(reduction, old, new) else old

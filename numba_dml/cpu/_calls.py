@@ -1,0 +1,411 @@
+"""From a lowering to a call: the plan that a kernel reads, the driver that runs it, and what Python does around it.
+
+A call belongs to one descriptor and one memory layout. On the way of a known layout nothing is validated but `out`.
+What is rare happens elsewhere: operands that a kernel cannot read as they are (`_Prepared`), an `out` that is strided or
+lies in an input, a bad index.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+from numpy import empty, ndarray
+
+from .._enums import TensorDataType as D
+from .._lowering import Move, Select
+from .._operator import Descriptor
+from .._tensor import dtype_of, elements_overlap, extent, packed_strides, product
+from ..ops.top_k import TopK
+from . import _arithmetic, _indices, gather, launcher, scatter, top_k
+from ._keys import LANES, rule_numbers
+from ._memory import ArrayRef
+
+_UNSIGNED = {1: types.uint8, 2: types.uint16, 4: types.uint32, 8: types.uint64}
+_SIGNED = {1: types.int8, 2: types.int16, 4: types.int32, 8: types.int64}
+_ANY = ArrayRef(types.uint8)
+
+_INFINITY = {D.FLOAT16: 0x7C00, D.BFLOAT16: 0x7F80, D.FLOAT32: 0x7F800000, D.FLOAT64: 0x7FF0000000000000}
+_SIGNED_TYPES = {D.INT8, D.INT16, D.INT32, D.INT64}
+
+#: Up to this many elements and this k, a line is selected by insertion: (100k, 128) k 8 took 27 ms, buffered 63 ms.
+SHORT_SIZE, SHORT_K = 1024, 16
+#: Up to this k, columns are kept as sorted lists.
+COLUMN_K = 32
+#: Lines per tile of columns: 512 thresholds and the first places of their lists stay in L1.
+COLUMN_TILE = 512
+#: The shortest piece that a long line is cut into: a piece pays for its own warm-up of the threshold.
+PIECE_SIZE = 1 << 16
+
+
+def build(
+    descriptor: Descriptor,
+    layouts: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...],
+    output_shapes: tuple[tuple[int, ...], ...],
+    out_strides: tuple[int, ...] | None,
+) -> Any:
+    """Return the call for a descriptor and the layouts of its inputs."""
+    tensors = [getattr(descriptor, name) for name in descriptor.input_fields]
+    native = [dtype.isnative for _, dtype in layouts]
+    packed = [_is_packed(t.sizes, strides, t.itemsize) for t, (strides, _) in zip(tensors, layouts, strict=True)]
+    if descriptor.function == "top_k":
+        lowering = descriptor.lower([layouts[0][0]])
+        assert isinstance(lowering, Select)
+        return _prepared(_TopKCall(descriptor, lowering, output_shapes), [_native_copy if not native[0] else None])
+    # Indices and updates are read whole, so a copy costs little; of the data only a part may be read.
+    fixes: list[Any] = [None if n and p else _packed_copy for n, p in zip(native, packed, strict=True)]
+    if descriptor.function.startswith("gather"):
+        lowering = descriptor.lower([layouts[0][0]])
+        assert isinstance(lowering, Move)
+        call = _prepared(_GatherCall(lowering, tensors[0].dtype, output_shapes[0]), [None, fixes[1]])
+        return call if native[0] else _SwappedGather(call, tensors[0].dtype)
+    data_strides = packed_strides(tensors[0].sizes, tensors[0].itemsize) if out_strides is None else out_strides
+    lowering = descriptor.lower([data_strides])
+    assert isinstance(lowering, Move)
+    if out_strides is not None and elements_overlap(tensors[0].sizes, out_strides):
+        raise ValueError(
+            f"{descriptor.function}: out: found strides {out_strides}, expected elements that do not overlap"
+        )
+    kernel_copies = packed[0] and _is_packed(tensors[0].sizes, data_strides, tensors[0].itemsize)
+    return _prepared(
+        _ScatterCall(lowering, tensors[0].dtype, output_shapes[0], kernel_copies),
+        [None if native[0] else _native_copy, fixes[1], fixes[2]],
+    )
+
+
+def _is_packed(sizes: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
+    expected = packed_strides(sizes, itemsize)
+    return 0 in sizes or all(n == 1 or s == e for n, s, e in zip(sizes, strides, expected, strict=True))
+
+
+def _native_copy(array: ndarray[Any, Any]) -> ndarray[Any, Any]:
+    return array.astype(array.dtype.newbyteorder("="))
+
+
+def _packed_copy(array: ndarray[Any, Any]) -> ndarray[Any, Any]:
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
+
+
+def _prepared(call: Any, fixes: list[Any]) -> Any:
+    return _Prepared(call, fixes) if any(fixes) else call
+
+
+class _Prepared:
+    """A call whose inputs are copied first where a kernel cannot read them as they are."""
+
+    def __init__(self, call: Any, fixes: list[Any]) -> None:
+        self.call, self.fixes, self.kernel, self.work = call, fixes, call.kernel, call.work
+
+    def __call__(self, *args: Any) -> Any:
+        *inputs, out = args
+        fixed = [fix(array) if fix else array for fix, array in zip(self.fixes, inputs, strict=True)]
+        if out is not None and inputs[0] is out and fixed[0] is not out:
+            raise TypeError(f"{self.call.function}: out: found dtype {out.dtype}, expected {fixed[0].dtype}")
+        return self.call(*fixed, out)
+
+
+class _SwappedGather:
+    """A gather from an input in foreign byte order: only what was gathered is swapped."""
+
+    def __init__(self, call: Any, dtype: np.dtype[Any]) -> None:
+        self.call, self.dtype, self.kernel, self.work = call, dtype, call.kernel, call.work
+
+    def __call__(self, a: Any, indices: Any, out: Any) -> Any:
+        result = self.call(a.view(self.dtype), indices, None)
+        result.byteswap(inplace=True)
+        if out is None:
+            return result
+        _check_out(self.call.function, "out", out, result.shape, result.dtype)
+        out[...] = result
+        return out
+
+
+def _check_out(function: str, name: str, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
+    """Check an output that the caller gave; return whether it is contiguous."""
+    if not isinstance(out, ndarray):
+        raise TypeError(f"{function}: {name}: found {type(out).__name__}, expected a numpy.ndarray")
+    if out.dtype != dtype:
+        raise TypeError(f"{function}: {name}: found dtype {out.dtype}, expected {dtype}")
+    if out.shape != shape:
+        raise ValueError(f"{function}: {name}: found shape {out.shape}, expected {shape}")
+    flags = out.flags
+    if not flags.writeable:
+        raise ValueError(f"{function}: {name}: found a read-only array, expected one that can be written")
+    if flags.c_contiguous:
+        return True
+    if elements_overlap(out.shape, out.strides):
+        raise ValueError(f"{function}: {name}: found strides {out.strides}, expected elements that do not overlap")
+    return False
+
+
+class _MoveCall:
+    """What gather and scatter calls share: the plan, and the error for a bad index."""
+
+    function: str
+    kernel: str
+
+    def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+        self.lowering = lowering
+        self.function = lowering.function
+        self.dtype = dtype
+        self.shape = shape
+        points = product(loop[0] for loop in lowering.loops)  # type: ignore[arg-type]
+        elements = product(size for size, _ in lowering.slices)  # type: ignore[arg-type]
+        index_bytes = product(lowering.index_shape) * dtype_of(lowering.index_type).itemsize
+        self.moved = points * elements * lowering.itemsize
+        self.work = 2 * self.moved + index_bytes
+        self.points = points
+        self.index_bytes = index_bytes
+
+    def make_plan(self, unit: int) -> ndarray[Any, Any]:
+        """Return the numbers for a kernel that moves units of `unit` bytes."""
+        low = self.lowering
+        outer = list(low.slices)
+        run = low.itemsize
+        if outer and outer[-1][1] == low.itemsize:
+            run *= outer.pop()[0]
+        slice_bytes = run * product([size for size, _ in outer])
+        places = [(n, s) for n, s, _, _ in low.loops] + list(low.coordinates)
+        starts = extent(*zip(*places, strict=True))  # type: ignore[arg-type]
+        inside = extent(*zip(*outer, strict=True)) if outer else (0, 0)  # type: ignore[arg-type]
+        plan = np.zeros(
+            _indices.HEADER
+            + _indices.LOOP_FIELDS * len(low.loops)
+            + _indices.COORD_FIELDS * len(low.coordinates)
+            + _indices.OUTER_FIELDS * len(outer),
+            np.int64,
+        )
+        plan[_indices.POINTS] = self.points
+        plan[_indices.LOOPS] = len(low.loops)
+        plan[_indices.COORDS] = len(low.coordinates)
+        plan[_indices.OUTER] = len(outer)
+        plan[_indices.RUNS] = product([size for size, _ in outer])
+        plan[_indices.RUN] = run // unit
+        plan[_indices.KIND] = _indices.INDEX_KINDS.index(dtype_of(low.index_type).name)
+        plan[_indices.BOUNDS] = {"clamp": _indices.CLAMP, "drop": _indices.DROP}.get(low.bounds, _indices.RAISE)
+        plan[_indices.LOW] = starts[0] + inside[0]
+        empty_data = any(size == 0 for size, _ in places + outer) or run == 0
+        plan[_indices.HIGH] = plan[_indices.LOW] if empty_data else starts[1] + inside[1] + run
+        plan[_indices.STARTS_LOW] = starts[0]
+        plan[_indices.STARTS_HIGH] = starts[1] + 1
+        plan[_indices.PACKED_BYTES] = self.moved
+        plan[_indices.INDEX_BYTES] = self.index_bytes
+        tail = [(n, s, i, p * slice_bytes) for n, s, i, p in low.loops] + list(low.coordinates) + outer  # type: ignore[operator]
+        plan[_indices.HEADER :] = [number for dim in tail for number in dim]
+        return plan
+
+    def widest_unit(self) -> int:
+        """Return the widest unit that the contiguous runs of the slices consist of."""
+        low = self.lowering
+        run = low.itemsize
+        if low.slices and low.slices[-1][1] == low.itemsize:
+            run *= low.slices[-1][0]
+        return next(unit for unit in (8, 4, 2, 1) if run % unit == 0)
+
+    def index_error(self, a: Any, indices: Any, position: int) -> IndexError:
+        """Return the error for the index at a flat position."""
+        low = self.lowering
+        coordinate = position % len(low.coordinates)
+        at = np.unravel_index(position, indices.shape)
+        where = ", ".join(str(int(i)) for i in at) if indices.ndim else "()"
+        axis = max(a.ndim, 1) + low.axes[coordinate]
+        return IndexError(
+            f"{low.function}: indices[{where}] = {int(indices[at])} is out of range "
+            f"for axis {axis} of size {low.coordinates[coordinate][0]}"
+        )
+
+
+class _GatherCall(_MoveCall):
+    """A gather of one layout."""
+
+    def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+        super().__init__(lowering, dtype, shape)
+        unit = self.widest_unit()
+        self.plan = self.make_plan(unit)
+        self.plan[_indices.FILLED] = 1
+        data = ArrayRef(_UNSIGNED[unit])
+        self.launch, driver = launcher(gather.DRIVERS, (data, _ANY, data), self.work)
+        self.kernel = f"gather {8 * unit}-bit {driver}"
+
+    def __call__(self, a: Any, indices: Any, out: Any) -> Any:
+        if out is None:
+            result = empty(self.shape, self.dtype)
+        elif _check_out(self.function, "out", out, self.shape, self.dtype):
+            result = out
+        else:
+            out[...] = self(a, indices, None)
+            return out
+        status = self.launch(a, indices, result, self.plan)
+        if status == 0:
+            return result
+        if status == gather.OVERLAP:
+            out[...] = self(a, indices, None)
+            return out
+        raise self.index_error(a, indices, status - 1)
+
+
+class _ScatterCall(_MoveCall):
+    """A scatter of one layout."""
+
+    def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], kernel_copies: bool) -> None:
+        super().__init__(lowering, dtype, shape)
+        self.kernel_copies = kernel_copies
+        whole = product(shape) * lowering.itemsize
+        reduction = _arithmetic.REDUCTIONS.index(lowering.reduction)
+        if reduction == _arithmetic.NONE:
+            unit = self.widest_unit()
+            element: Any = _UNSIGNED[unit]
+        else:
+            unit = lowering.itemsize
+            element, reduction = _arithmetic_type(lowering.data_type, reduction)
+        self.plan = self.make_plan(unit)
+        self.plan[_indices.REDUCTION] = reduction
+        self.plan[_indices.COPY] = whole if kernel_copies else 0
+        self.plan[_indices.SPLIT] = _split(lowering, self.moved // max(self.points, 1))
+        data = ArrayRef(element)
+        self.work += 2 * whole if kernel_copies else 0
+        self.launch, driver = launcher(scatter.DRIVERS, (_ANY, data, _ANY, data), self.work)
+        self.kernel = f"scatter {element} {lowering.reduction} {driver}"
+
+    def __call__(self, a: Any, indices: Any, updates: Any, out: Any) -> Any:
+        if out is None:
+            result = empty(self.shape, self.dtype)
+        else:
+            _check_out(self.function, "out", out, self.shape, self.dtype)
+            result = out
+        source = a
+        if a is not result and not self.kernel_copies and not _same_memory(a, result):
+            if np.may_share_memory(result, indices):
+                indices = indices.copy()
+            if np.may_share_memory(result, updates):
+                updates = updates.copy()
+            np.copyto(result, a)
+            source = result
+        status = self.launch(source, result, indices, updates, self.plan)
+        if status == 0:
+            return result
+        if status == gather.OVERLAP:
+            # Operands in memory of their own; only `out=a` stays what it is.
+            in_place = source is result or _same_memory(source, result)
+            return self(result if in_place else source.copy(), indices.copy(), updates.copy(), result)
+        raise self.index_error(a, indices, status - 1)
+
+
+def _same_memory(a: ndarray[Any, Any], b: ndarray[Any, Any]) -> bool:
+    """Tell whether two arrays are the same elements in the same places."""
+    same: bool = a.__array_interface__["data"] == b.__array_interface__["data"] and a.strides == b.strides
+    return same
+
+
+def _arithmetic_type(data_type: D, reduction: int) -> tuple[Any, int]:
+    """Return the Numba type that a reduction computes in, and the reduction's code."""
+    if data_type is D.FLOAT16:
+        return types.uint16, reduction + _arithmetic.FLOAT16
+    if data_type is D.BFLOAT16:
+        return types.uint16, reduction + _arithmetic.BFLOAT16
+    if data_type is D.BOOL:  # NumPy's arithmetic of bool: add is or, mul is and
+        codes = {_arithmetic.ADD: _arithmetic.MAX, _arithmetic.MUL: _arithmetic.MIN}
+        return types.uint8, codes.get(reduction, reduction)
+    return getattr(types, dtype_of(data_type).name), reduction
+
+
+def _split(lowering: Move, slice_bytes: int) -> int:
+    """Choose how threads share a scatter so that no element has two writers."""
+    if lowering.unique:
+        return scatter.BY_POINT
+    moving = [(size, loop) for loop, (size, stride, _, _) in enumerate(lowering.loops) if stride and size >= 64]
+    if moving:  # iterations of these loops write to different places; 64 of them are enough for any machine
+        return max(moving)[1]
+    if slice_bytes >= 1 << 16:  # a share of a slice is still many cache lines
+        return scatter.BY_SLICE
+    return scatter.BY_WINDOW
+
+
+class _TopKCall:
+    """A top-k of one layout."""
+
+    function = "top_k"
+
+    def __init__(self, descriptor: Descriptor, lowering: Select, output_shapes: tuple[tuple[int, ...], ...]) -> None:
+        self.shape = output_shapes[0]
+        values, indices = (getattr(descriptor, name) for name in descriptor.output_fields)
+        self.dtype, self.index_dtype = values.dtype, indices.dtype
+        low = lowering
+        size = values.itemsize
+        # Lines are independent: those that lie closest come last.
+        lines = sorted(low.lines, key=lambda line: -abs(line[1]))
+        count = product([line[0] for line in lines])
+        self.idle = low.k == 0 or count == 0
+        self.work = count * low.size * size
+        is_float = low.data_type in _INFINITY
+        method, group, tile = top_k.ROWS, 0, 0
+        if low.size > 1 and low.stride != size:
+            across = lines[-1][0] if lines else 1
+            if lines and lines[-1][1] == size and low.k <= COLUMN_K and across >= LANES // 4:
+                method, tile = top_k.COLUMNS, min(COLUMN_TILE, max(LANES, across // 16 // LANES * LANES))
+            else:
+                group = max(1, min(across, 64 // size))
+        elif low.size <= SHORT_SIZE and low.k <= SHORT_K:
+            method = top_k.SHORT
+        capacity = low.k if method == top_k.SHORT else min(max(4 * low.k, 512), max(low.size, low.k)) + 2 * LANES
+        pieces = 1
+        if method == top_k.ROWS and count < 16 and low.size >= 2 * PIECE_SIZE and 8 * low.k <= low.size:
+            pieces = min(-(-16 // count), low.size // max(PIECE_SIZE, 8 * low.k))
+        self.plan = np.zeros(top_k.HEADER + top_k.DIM_FIELDS * len(lines), np.int64)
+        plan = self.plan
+        plan[top_k.LINES] = count
+        plan[top_k.DIMS] = len(lines)
+        plan[top_k.SIZE] = low.size
+        plan[top_k.STRIDE] = low.stride
+        plan[top_k.OUT_STRIDE] = low.output_stride
+        plan[top_k.K] = low.k
+        plan[top_k.SORTED] = low.sorted
+        plan[top_k.INDEX_SIZE] = low.index_itemsize
+        plan[top_k.RULE : top_k.RULE + 3] = rule_numbers(
+            8 * size,
+            is_float,
+            low.data_type in _SIGNED_TYPES,
+            low.largest,
+            low.nan_largest,
+            _INFINITY.get(low.data_type, 0),
+        )
+        plan[top_k.CAPACITY] = capacity
+        plan[top_k.METHOD] = method
+        plan[top_k.PIECES] = pieces
+        plan[top_k.GROUP] = group
+        plan[top_k.TILE] = tile
+        dims = [(n, s) for n, s, _ in lines] + [(low.size, low.stride)]
+        plan[top_k.LOW], high = extent(*zip(*dims, strict=True))  # type: ignore[arg-type]
+        plan[top_k.HIGH] = high + size
+        plan[top_k.VALUE_BYTES] = count * low.k * size
+        plan[top_k.INDEX_BYTES] = count * low.k * low.index_itemsize
+        plan[top_k.HEADER :] = [number for line in lines for number in line]
+        x = ArrayRef(_SIGNED[size], is_float)
+        name = ("short", "rows", "columns")[method]
+        if self.idle:
+            self.kernel = "top_k nothing to select"
+            return
+        self.launch, driver = launcher(top_k.DRIVERS, (x, x, _ANY), self.work)
+        self.kernel = f"top_k {name} {8 * size}-bit {'float' if is_float else 'integer'} {driver}"
+
+    def __call__(self, a: Any, out: Any) -> TopK:
+        if out is None:
+            result = TopK(empty(self.shape, self.dtype), empty(self.shape, self.index_dtype))
+        else:
+            if not isinstance(out, (tuple, list)) or len(out) != 2:
+                raise TypeError(f"top_k: out: found {type(out).__name__}, expected a pair (values, indices)")
+            result = TopK(*out)
+            contiguous = _check_out("top_k", "out[0]", result.values, self.shape, self.dtype)
+            if not _check_out("top_k", "out[1]", result.indices, self.shape, self.index_dtype) or not contiguous:
+                return self._through_copies(a, result)
+        if not self.idle and self.launch(a, result.values, result.indices, self.plan):
+            return self._through_copies(a, result)
+        return result
+
+    def _through_copies(self, a: Any, out: TopK) -> TopK:
+        """Write to an output that is strided, or lies in the input."""
+        values, indices = self(a, None)
+        out.values[...] = values
+        out.indices[...] = indices
+        return out

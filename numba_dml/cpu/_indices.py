@@ -1,0 +1,225 @@
+"""Reading indices: from any integer type and any number of coordinates to byte offsets, in blocks, without branches.
+
+A `numba_dml._lowering.Move` arrives as a *plan*, one int64 array: a header, then the loops, the coordinates and the
+outer slice dimensions. Gather and scatter share everything here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import helper
+from ._memory import load, seen_as
+
+#: Points are handled in blocks: offsets first (vectorised), then the moves. 512 offsets stay in L1 beside the data.
+BLOCK = 512
+MAX_INT64 = np.int64(2**63 - 1)
+#: The offset of a point whose update is dropped. No real offset is this low.
+DROPPED = np.int64(-(2**63))
+
+INDEX_KINDS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+RAISE, CLAMP, DROP = 0, 1, 2
+
+# The header of a plan. Offsets and strides are in bytes; index positions are in elements.
+(
+    POINTS,  # how many points
+    LOOPS,  # how many loops
+    COORDS,  # how many coordinates per tuple
+    OUTER,  # how many outer slice dimensions
+    RUNS,  # contiguous runs per slice
+    RUN,  # elements per run
+    KIND,  # the index type, a position in INDEX_KINDS
+    BOUNDS,  # RAISE, CLAMP or DROP
+    FILLED,  # 1: an empty axis is an error in every mode (gather has nothing to give)
+    LOW,  # the lowest byte of data that can be touched, relative to its first element
+    HIGH,  # one past the highest
+    STARTS_LOW,  # the lowest offset of a slice
+    STARTS_HIGH,  # one past the highest
+    PACKED_BYTES,
+    INDEX_BYTES,
+    DATA_BASE,  # where the points start: a thread's share is a plan of its own
+    INDEX_BASE,
+    PACKED_BASE,
+    SPLIT,  # how a scatter is shared among threads
+    COPY,  # bytes to copy from the input of a scatter before it, 0: the output already holds them
+    REDUCTION,
+    HEADER,
+) = range(22)
+LOOP_FIELDS = 4  # size, data stride, index stride, packed stride
+COORD_FIELDS = 2  # size, data stride
+OUTER_FIELDS = 2  # size, data stride
+
+
+@helper
+def coords_at(plan):
+    """Where the coordinates start in a plan."""
+    return HEADER + LOOP_FIELDS * plan[LOOPS]
+
+
+@helper
+def outer_at(plan):
+    """Where the outer slice dimensions start in a plan."""
+    return coords_at(plan) + COORD_FIELDS * plan[COORDS]
+
+
+@helper
+def block_points(plan):
+    """How many points a block may have: one buffer holds all their coordinates."""
+    return max(BLOCK // plan[COORDS], 1)
+
+
+@helper
+def read_indices(
+    index,  # IN   the indices
+    kind,  # IN   their type, a position in INDEX_KINDS
+    start,  # IN   the first position, in elements
+    count,
+    out,  # OUT  (count,) int64
+):
+    """Copy indices of any integer type to int64. Values above int64 become its maximum: they must stay out of range."""
+    width = kind & 3
+    mask = np.int64(-1)
+    if kind > 3 and width < 3:  # unsigned: what sign extension added goes away
+        mask = (np.int64(1) << (np.int64(8) << width)) - 1
+    if width == 3:
+        above = np.int64(kind > 3)
+        for i in range(count):
+            v = load(seen_as(index, np.int64), (start + i) * 8)
+            out[i] = MAX_INT64 if (v >> 63) & above else v
+    elif width == 2:
+        for i in range(count):
+            out[i] = load(seen_as(index, np.int32), (start + i) * 4) & mask
+    elif width == 1:
+        for i in range(count):
+            out[i] = load(seen_as(index, np.int16), (start + i) * 2) & mask
+    else:
+        for i in range(count):
+            out[i] = load(seen_as(index, np.int8), start + i) & mask
+
+
+@helper
+def block_offsets(
+    plan,  # IN   (fields,) int64
+    index,  # IN   the indices
+    start,  # IN   position of the block's first tuple
+    count,  # IN   points in the block
+    base,  # IN   offset of the first point without its indices
+    step,  # IN   offset from point to point without their indices
+    repeat,  # IN   True: all points of the block use the one tuple at `start`
+    buffer,  # OUT  (BLOCK,) int64, the coordinates
+    offsets,  # OUT  (BLOCK,) int64, one offset per point; always inside the data
+):
+    """Turn tuples of indices into offsets. Return whether any index was out of range (it counts as 0 then)."""
+    coords = plan[COORDS]
+    tuples = 1 if repeat else count
+    read_indices(index, plan[KIND], start, tuples * coords, buffer)
+    bad = np.int64(0)
+    field = coords_at(plan)
+    if coords == 1:
+        n = plan[field]
+        stride = plan[field + 1]
+        for i in range(tuples):
+            v = buffer[i]
+            v += n & (v >> 63)
+            outside = np.int64(np.uint64(v) >= np.uint64(n))
+            bad |= outside
+            offsets[i] = (v & (outside - 1)) * stride
+    else:
+        for i in range(tuples):
+            offsets[i] = 0
+        for c in range(coords):
+            n = plan[field + COORD_FIELDS * c]
+            stride = plan[field + COORD_FIELDS * c + 1]
+            for i in range(tuples):
+                v = buffer[i * coords + c]
+                v += n & (v >> 63)
+                outside = np.int64(np.uint64(v) >= np.uint64(n))
+                bad |= outside
+                offsets[i] += (v & (outside - 1)) * stride
+    if repeat:
+        first = offsets[0] + base
+        for i in range(count):
+            offsets[i] = first + i * step
+    else:
+        for i in range(count):
+            offsets[i] += base + i * step
+    return bad != 0
+
+
+@helper
+def settle_block(
+    plan,  # IN   (fields,) int64
+    start,  # IN   position of the block's first tuple
+    count,  # IN   points in the block
+    base,
+    step,
+    repeat,
+    buffer,  # IN   (BLOCK,) int64, the coordinates, as block_offsets left them
+    offsets,  # OUT  (BLOCK,) int64
+):
+    """Deal with a block that has indices out of range, the rare case: clamp, drop, or return the position to report."""
+    coords = plan[COORDS]
+    field = coords_at(plan)
+    mode = plan[BOUNDS]
+    for i in range(count):
+        offset = base + i * step
+        for c in range(coords):
+            n = plan[field + COORD_FIELDS * c]
+            v = buffer[c] if repeat else buffer[i * coords + c]
+            v += n & (v >> 63)
+            if np.uint64(v) >= np.uint64(n):
+                if mode == RAISE or (n == 0 and plan[FILLED] != 0):
+                    return start + c + (0 if repeat else i * coords)
+                if mode == DROP or n == 0:
+                    offset = DROPPED
+                    break
+                v = min(max(v, 0), n - 1)
+            offset += v * plan[field + COORD_FIELDS * c + 1]
+        offsets[i] = offset
+    return np.int64(-1)
+
+
+@helper
+def row_bases(plan, row):
+    """Return where row `row` of the loop nest (all loops but the last) starts in data, indices and packed array."""
+    data = plan[DATA_BASE]
+    index = plan[INDEX_BASE]
+    packed = plan[PACKED_BASE]
+    for d in range(plan[LOOPS] - 2, -1, -1):
+        field = HEADER + LOOP_FIELDS * d
+        rest = row // plan[field]
+        i = row - rest * plan[field]
+        data += i * plan[field + 1]
+        index += i * plan[field + 2]
+        packed += i * plan[field + 3]
+        row = rest
+    return data, index, packed
+
+
+@helper
+def run_offset(plan, run):
+    """Return the offset of contiguous run number `run` from the start of its slice."""
+    offset = np.int64(0)
+    first = outer_at(plan)
+    for d in range(plan[OUTER] - 1, -1, -1):
+        field = first + OUTER_FIELDS * d
+        rest = run // plan[field]
+        offset += (run - rest * plan[field]) * plan[field + 1]
+        run = rest
+    return offset
+
+
+@helper
+def overlaps(low_a, high_a, low_b, high_b):
+    """Tell whether two ranges of addresses meet; an empty one meets nothing."""
+    return low_a < high_b and low_b < high_a and low_a < high_a and low_b < high_b
+
+
+@helper
+def first_position(found):
+    """Return the lowest of the positions that the threads report, -1 where all report none."""
+    first = np.int64(-1)
+    for position in found:
+        if position >= 0 and (first < 0 or position < first):
+            first = position
+    return first

@@ -1,0 +1,136 @@
+"""How kernels reach arrays: typed references to raw memory.
+
+A kernel must not be specialised on rank, layout or writability, and Numba's array types carry all three. So kernels take
+`ArrayRef`: nothing but the address of an array's first element, and the element type that the *kernel* wants to see
+there. Sizes and strides arrive as numbers in a plan. Offsets are in bytes, and accesses assume no alignment (on x86-64
+and AArch64 that costs nothing), so that every layout NumPy knows is addressed by the same code.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.extending import NativeValue, intrinsic, models, overload, register_model, unbox
+
+MAX_NDIM = 64  # NumPy's own limit
+_WORD = ir.IntType(64)
+_BYTE_POINTER = ir.IntType(8).as_pointer()
+
+
+class ArrayRef(types.Type):
+    """The address of an array's first element, seen as elements of `dtype`.
+
+    `is_float` tells a top-k that the integers are the bits of floats.
+    """
+
+    def __init__(self, dtype, is_float=False):
+        self.dtype = dtype
+        self.is_float = is_float
+        super().__init__(f"ArrayRef({dtype}{', float' if is_float else ''})")
+
+
+@register_model(ArrayRef)
+class _ArrayRefModel(models.PrimitiveModel):
+    def __init__(self, manager, ref):
+        super().__init__(manager, ref, _WORD)
+
+
+@unbox(ArrayRef)
+def _unbox(typ, array, c):
+    """Take the address out of an ndarray: 0.1 µs less per array than a typed argument with its type look-up."""
+    # Numba's own adaptor fills {meminfo, parent, items, itemsize, data, shape..., strides...}: robust against changes
+    # of NumPy's structs. It returns non-zero for anything but an ndarray.
+    fields = cgutils.alloca_once(c.builder, _WORD, size=5 + 2 * MAX_NDIM)
+    failed = cgutils.is_not_null(
+        c.builder, c.pyapi.nrt_adapt_ndarray_from_python(array, c.builder.bitcast(fields, _BYTE_POINTER))
+    )
+    with c.builder.if_then(failed, likely=False):
+        c.pyapi.err_set_string("PyExc_TypeError", "expected a numpy.ndarray")
+    meminfo = c.builder.load(fields)
+    address = c.builder.load(c.builder.gep(fields, [ir.IntType(32)(4)]))
+
+    def cleanup():
+        pointer = c.builder.inttoptr(meminfo, _BYTE_POINTER)
+        c.context.nrt.decref(c.builder, types.MemInfoPointer(types.uint8), pointer)
+
+    return NativeValue(address, is_error=failed, cleanup=cleanup)
+
+
+def _pointer(context, builder, ref, offset, element):
+    """Emit the typed pointer `offset` bytes behind an address."""
+    pointee = context.get_data_type(element)
+    return pointee, builder.inttoptr(builder.add(ref, offset), pointee.as_pointer())
+
+
+@intrinsic
+def load(typingctx, ref, offset):
+    """``load(ref, offset)``: the element at a byte offset."""
+    element = ref.dtype
+
+    def codegen(context, builder, signature, args):
+        pointee, pointer = _pointer(context, builder, args[0], args[1], element)
+        value = builder.load(pointer, typ=pointee)
+        value.align = 1
+        return context.data_model_manager[element].from_data(builder, value)
+
+    return element(ref, types.int64), codegen
+
+
+@intrinsic
+def store(typingctx, ref, offset, value):
+    """``store(ref, offset, value)``: write an element at a byte offset."""
+    element = ref.dtype
+
+    def codegen(context, builder, signature, args):
+        _, pointer = _pointer(context, builder, args[0], args[1], element)
+        builder.store(context.data_model_manager[element].as_data(builder, args[2]), pointer).align = 1
+        return context.get_dummy_value()
+
+    return types.void(ref, types.int64, element), codegen
+
+
+@intrinsic
+def seen_as(typingctx, ref, dtype):
+    """``seen_as(ref, np.int32)``: the same address with another element type."""
+    return ArrayRef(dtype.dtype)(ref, dtype), lambda context, builder, signature, args: args[0]
+
+
+@intrinsic
+def address(typingctx, ref):
+    """``address(ref)``: the address as an integer."""
+    return types.int64(ref), lambda context, builder, signature, args: args[0]
+
+
+@intrinsic
+def copy_bytes(typingctx, target, target_offset, source, source_offset, count):
+    """``copy_bytes(target, offset, source, offset, count)``: a memcpy."""
+
+    def codegen(context, builder, signature, args):
+        _, to = _pointer(context, builder, args[0], args[1], types.uint8)
+        _, fro = _pointer(context, builder, args[2], args[3], types.uint8)
+        cgutils.raw_memcpy(builder, to, fro, args[4], 1)
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, source, types.int64, types.int64), codegen
+
+
+@intrinsic
+def line_pointer(typingctx, ref, offset):
+    """``line_pointer(ref, offset)``: a C pointer, for `numba.carray`."""
+
+    def codegen(context, builder, signature, args):
+        return _pointer(context, builder, args[0], args[1], ref.dtype)[1]
+
+    return types.CPointer(ref.dtype)(ref, types.int64), codegen
+
+
+def itemsize(ref):
+    """Return the size of a reference's elements in bytes (inside kernels only)."""
+    raise NotImplementedError
+
+
+@overload(itemsize, inline="always")
+def _itemsize(ref):
+    size = ref.dtype.bitwidth // 8
+    return lambda ref: size

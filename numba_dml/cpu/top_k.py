@@ -1,0 +1,515 @@
+"""The top-k kernels: TOP_K and TOP_K1, for lines along any axis of any layout.
+
+Elements become keys (see `_keys`). A line is scanned in index order; what beats the k-th best key so far goes to a
+buffer, which is compacted to the k best when it is full. The strict comparison and the stable compaction and sort give
+the tie rule (lower index first) for free. There are three ways to a line's elements:
+
+- `short`: few elements and a small k: a sorted list, insertion by insertion;
+- `rows`: lines are contiguous, or are staged in blocks; a long line can be cut into pieces, merged at the end;
+- `columns`: neighbouring lines are contiguous: tiles of up to 512 lines go down the axis together, never transposed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import carray, prange
+
+from . import helper, parallel, serial
+from ._indices import overlaps
+from ._keys import LANES, beats, beats_each, key_buffer, key_of, lowest_bit, rule_from
+from ._memory import address, itemsize, line_pointer, load, seen_as, store
+from .gather import OVERLAP
+
+# The header of a plan. Strides of the input are in bytes, those of the outputs in elements.
+(
+    LINES,  # how many lines
+    DIMS,  # how many dimensions the lines have
+    SIZE,  # elements per line
+    STRIDE,  # from element to element
+    OUT_STRIDE,
+    K,
+    SORTED,  # 1: the result is wanted in order
+    INDEX_SIZE,  # bytes per output index
+    RULE,  # the rule of the keys: three numbers
+    CAPACITY,  # elements of a buffer
+    METHOD,  # SHORT, ROWS or COLUMNS
+    PIECES,  # pieces per line
+    GROUP,  # lines that are staged together, 0: they are contiguous
+    TILE,  # lines per tile of columns
+    LOW,  # the lowest byte of the input, relative to its first element
+    HIGH,
+    VALUE_BYTES,
+    INDEX_BYTES,
+    HEADER,
+) = (*range(9), *range(11, 21))
+DIM_FIELDS = 3  # size, input stride, output stride
+SHORT, ROWS, COLUMNS = range(3)
+
+#: Elements per staged block: 16 lines of it fill half of a 1 MiB L2 at 2 bytes, and stay in L2 at 4.
+STAGE = 8192
+#: Runs of this length are sorted by insertion before they are merged.
+SORT_RUN = 16
+
+
+@helper
+def line_bases(plan, line):
+    """Return where a line starts in the input and in the outputs."""
+    source = np.int64(0)
+    to = np.int64(0)
+    for d in range(plan[DIMS] - 1, -1, -1):
+        field = HEADER + DIM_FIELDS * d
+        rest = line // plan[field]
+        i = line - rest * plan[field]
+        source += i * plan[field + 1]
+        to += i * plan[field + 2]
+        line = rest
+    return source, to
+
+
+@helper
+def kth_best(keys, count, k):
+    """Return the k-th best of the first `count` keys, which are reordered (Hoare's quickselect)."""
+    low = 0
+    high = count - 1
+    place = k - 1
+    while low < high:
+        a, b, c = keys[low], keys[(low + high) >> 1], keys[high]
+        pivot = max(min(a, b), min(max(a, b), c))
+        i = low
+        j = high
+        while i <= j:
+            while keys[i] > pivot:
+                i += 1
+            while keys[j] < pivot:
+                j -= 1
+            if i <= j:
+                keys[i], keys[j] = keys[j], keys[i]
+                i += 1
+                j -= 1
+        if place <= j:
+            high = j
+        elif place >= i:
+            low = i
+        else:
+            break
+    return keys[place]
+
+
+@helper
+def compact(keys, positions, count, k, scratch):
+    """Keep the k best of a buffer, in index order; return the k-th key."""
+    for j in range(count):
+        scratch[j] = keys[j]
+    threshold = kth_best(scratch, count, k)
+    above = 0
+    for j in range(count):
+        above += keys[j] > threshold
+    equal = k - above  # how many of the tied elements belong to the result: the first ones
+    kept = 0
+    for j in range(count):
+        key = keys[j]
+        keys[kept] = key
+        positions[kept] = positions[j]
+        tied = key == threshold
+        kept += (key > threshold) or (tied and equal > 0)
+        equal -= tied
+    return threshold
+
+
+@helper
+def feed(
+    row,  # IN      (n,) intW, elements
+    end,  # IN      how many of them
+    first,  # IN      the position of the first in its line
+    k,
+    rule,
+    keys,  # IN OUT  (capacity,) intW, the buffer
+    positions,  # IN OUT  (capacity,) int64
+    count,  # IN      how many the buffer holds
+    full,  # IN      True: `threshold` is the k-th best key so far
+    threshold,
+    scratch,  # OUT     (capacity,) intW
+):
+    """Let elements through that beat the threshold; return the new count, full and threshold."""
+    limit = keys.size - LANES
+    i = 0
+    while i < end:
+        if not full:
+            stop = min(end, i + limit - count)
+            for j in range(i, stop):
+                keys[count] = key_of(row[j], rule)
+                positions[count] = j + first
+                count += 1
+            i = stop
+        else:
+            while i + LANES <= end and count <= limit:
+                mask = beats(row, i, threshold, rule)
+                while mask != np.uint64(0):
+                    j = i + lowest_bit(mask)
+                    mask &= mask - np.uint64(1)
+                    keys[count] = key_of(row[j], rule)
+                    positions[count] = j + first
+                    count += 1
+                i += LANES
+            if i + LANES > end and count <= limit:
+                while i < end:
+                    key = key_of(row[i], rule)
+                    if key > threshold:
+                        keys[count] = key
+                        positions[count] = i + first
+                        count += 1
+                    i += 1
+        if count >= limit:
+            threshold = compact(keys, positions, count, k, scratch)
+            count = k
+            full = True
+    return count, full, threshold
+
+
+@helper
+def sort_best_first(keys, positions, count, scratch_keys, scratch_positions):
+    """Sort a buffer by key, best first and stable: insertion in short runs, then merges."""
+    for begin in range(0, count, SORT_RUN):
+        for i in range(begin + 1, min(begin + SORT_RUN, count)):
+            key = keys[i]
+            position = positions[i]
+            j = i - 1
+            while j >= begin and keys[j] < key:
+                keys[j + 1] = keys[j]
+                positions[j + 1] = positions[j]
+                j -= 1
+            keys[j + 1] = key
+            positions[j + 1] = position
+    a, ap, b, bp = keys, positions, scratch_keys, scratch_positions
+    width = SORT_RUN
+    flipped = False
+    while width < count:
+        for begin in range(0, count, 2 * width):
+            middle = min(begin + width, count)
+            end = min(begin + 2 * width, count)
+            i = begin
+            j = middle
+            for o in range(begin, end):
+                right = i >= middle or (j < end and a[j] > a[i])
+                if right:
+                    b[o] = a[j]
+                    bp[o] = ap[j]
+                    j += 1
+                else:
+                    b[o] = a[i]
+                    bp[o] = ap[i]
+                    i += 1
+        a, ap, b, bp = b, bp, a, ap
+        width *= 2
+        flipped = not flipped
+    if flipped:
+        for i in range(count):
+            keys[i] = a[i]
+            positions[i] = ap[i]
+
+
+@helper
+def insert_short(row, size, k, rule, keys, positions):
+    """Select from a short line: a sorted list of k, insertion by insertion."""
+    count = 0
+    for i in range(size):
+        key = key_of(row[i], rule)
+        if count < k:
+            j = count
+            count += 1
+        elif key > keys[k - 1]:
+            j = k - 1
+        else:
+            continue
+        while j > 0 and keys[j - 1] < key:
+            keys[j] = keys[j - 1]
+            positions[j] = positions[j - 1]
+            j -= 1
+        keys[j] = key
+        positions[j] = i
+
+
+@helper
+def write_index(indices, size, at, position):
+    """Store one output index of `size` bytes."""
+    if size == 8:
+        store(seen_as(indices, np.int64), at * 8, position)
+    elif size == 4:
+        store(seen_as(indices, np.uint32), at * 4, np.uint32(position))
+    elif size == 2:
+        store(seen_as(indices, np.uint16), at * 2, np.uint16(position))
+    else:
+        store(seen_as(indices, np.uint8), at, np.uint8(position))
+
+
+@helper
+def write_line(plan, x, source, values, indices, to, positions):
+    """Write the selected positions of a line, and the elements there, bit by bit."""
+    stride = plan[STRIDE]
+    step = plan[OUT_STRIDE]
+    index_size = plan[INDEX_SIZE]
+    size = itemsize(values)
+    for j in range(plan[K]):
+        position = positions[j]
+        write_index(indices, index_size, to + j * step, position)
+        store(values, (to + j * step) * size, load(x, source + position * stride))
+
+
+@helper
+def finish_line(plan, x, line, values, indices, keys, positions, count, scratch, scratch_positions):
+    """Reduce the buffer of a line to its k best, sort and write them."""
+    if count > plan[K]:
+        compact(keys, positions, count, plan[K], scratch)
+    source, to = line_bases(plan, line)
+    if plan[SORTED]:
+        sort_best_first(keys, positions, plan[K], scratch, scratch_positions)
+    write_line(plan, x, source, values, indices, to, positions)
+
+
+@helper
+def short_lines(x, values, indices, plan, begin, end):
+    """Select from the short lines begin <= line < end."""
+    keys = key_buffer(x, plan[K])
+    positions = np.empty(plan[K], np.int64)
+    rule = rule_from(x, plan, RULE)
+    for line in range(begin, end):
+        source, to = line_bases(plan, line)
+        row = carray(line_pointer(x, source), (plan[SIZE],))
+        insert_short(row, plan[SIZE], plan[K], rule, keys, positions)
+        write_line(plan, x, source, values, indices, to, positions)
+
+
+@helper
+def long_lines(
+    x,  # IN   the input
+    values,  # OUT  the selected elements
+    indices,  # OUT  and where they are
+    plan,  # IN   (fields,) int64
+    begin,  # IN   the lines begin <= line < end ...
+    end,
+    piece,  # IN   ... of each this piece
+    best_keys,  # OUT  (lines, pieces, k) intW, the k best of a piece, unless it is the whole line
+    best_positions,  # OUT  (lines, pieces, k) int64
+    counts,  # OUT  (lines, pieces) int64, how many they are
+):
+    """Select from lines, or from one piece of each."""
+    k = plan[K]
+    n = plan[SIZE]
+    stride = plan[STRIDE]
+    pieces = plan[PIECES]
+    staged = plan[GROUP] > 0
+    group = max(plan[GROUP], 1)
+    capacity = plan[CAPACITY]
+    first = n * piece // pieces
+    last = n * (piece + 1) // pieces
+    block = STAGE if staged else max(last - first, 1)
+    rule = rule_from(x, plan, RULE)
+    keys = key_buffer(x, (group, capacity))
+    positions = np.empty((group, capacity), np.int64)
+    found = np.empty(group, np.int64)
+    full = np.empty(group, np.bool_)
+    thresholds = key_buffer(x, group)
+    bases = np.empty(group, np.int64)
+    stage = key_buffer(x, (group, STAGE if staged else 0))
+    scratch = key_buffer(x, capacity)
+    scratch_positions = np.empty(capacity, np.int64)
+    for line in range(begin, end, group):
+        lines = min(group, end - line)
+        for g in range(lines):
+            bases[g] = line_bases(plan, line + g)[0]
+            found[g] = 0
+            full[g] = False
+            thresholds[g] = 0
+        for start in range(first, last, block):
+            stop = min(start + block, last)
+            if staged:
+                for i in range(start, stop):
+                    for g in range(lines):
+                        stage[g, i - start] = load(x, bases[g] + i * stride)
+            for g in range(lines):
+                row = stage[g] if staged else carray(line_pointer(x, bases[g] + start * stride), (stop - start,))
+                found[g], full[g], thresholds[g] = feed(
+                    row,
+                    stop - start,
+                    start,
+                    k,
+                    rule,
+                    keys[g],
+                    positions[g],
+                    found[g],
+                    full[g],
+                    thresholds[g],
+                    scratch,
+                )
+        for g in range(lines):
+            if pieces == 1:
+                finish_line(
+                    plan, x, line + g, values, indices, keys[g], positions[g], found[g], scratch, scratch_positions
+                )
+                continue
+            if found[g] > k:
+                compact(keys[g], positions[g], found[g], k, scratch)
+            counts[line + g, piece] = min(found[g], k)
+            for j in range(counts[line + g, piece]):
+                best_keys[line + g, piece, j] = keys[g, j]
+                best_positions[line + g, piece, j] = positions[g, j]
+
+
+@helper
+def merge_pieces(x, values, indices, plan, line, best_keys, best_positions, counts):
+    """Select from what the pieces of a line sent, in index order."""
+    k = plan[K]
+    pieces = plan[PIECES]
+    keys = key_buffer(x, pieces * k)
+    positions = np.empty(pieces * k, np.int64)
+    scratch = key_buffer(x, pieces * k)
+    scratch_positions = np.empty(pieces * k, np.int64)
+    count = 0
+    for piece in range(pieces):
+        for j in range(counts[line, piece]):
+            keys[count] = best_keys[line, piece, j]
+            positions[count] = best_positions[line, piece, j]
+            count += 1
+    finish_line(plan, x, line, values, indices, keys, positions, count, scratch, scratch_positions)
+
+
+@helper
+def insert_column(best, where, thresholds, lane, key, position, k, count):
+    """Insert a key into the sorted list of one column, which holds `count`."""
+    j = count
+    while j > 0 and best[lane, j - 1] < key:
+        best[lane, j] = best[lane, j - 1]
+        where[lane, j] = where[lane, j - 1]
+        j -= 1
+    best[lane, j] = key
+    where[lane, j] = position
+    thresholds[lane] = best[lane, k - 1]
+
+
+@helper
+def column_tile(x, values, indices, plan, task):
+    """Select from a tile of neighbouring lines: their elements at one position are contiguous."""
+    size = itemsize(x)
+    n = plan[SIZE]
+    k = plan[K]
+    stride = plan[STRIDE]
+    tile = plan[TILE]
+    across = plan[HEADER + DIM_FIELDS * (plan[DIMS] - 1)]  # lines that are neighbours
+    tiles = -(-across // tile)
+    lane0 = task % tiles * tile
+    lanes = min(tile, across - lane0)
+    source, _ = line_bases(plan, task // tiles * across + lane0)
+    rule = rule_from(x, plan, RULE)
+    best = key_buffer(x, (lanes, k))
+    where = np.empty((lanes, k), np.int64)
+    thresholds = key_buffer(x, lanes)
+    for i in range(k):
+        row = carray(line_pointer(x, source + i * stride), (lanes,))
+        for lane in range(lanes):
+            insert_column(best, where, thresholds, lane, key_of(row[lane], rule), i, k, i)
+    whole = lanes // LANES * LANES
+    for i in range(k, n):
+        row = carray(line_pointer(x, source + i * stride), (lanes,))
+        for lane0_of_mask in range(0, whole, LANES):
+            mask = beats_each(row, lane0_of_mask, thresholds, lane0_of_mask, rule)
+            while mask != np.uint64(0):
+                lane = lane0_of_mask + lowest_bit(mask)
+                mask &= mask - np.uint64(1)
+                insert_column(best, where, thresholds, lane, key_of(row[lane], rule), i, k, k - 1)
+        for lane in range(whole, lanes):
+            key = key_of(row[lane], rule)
+            if key > thresholds[lane]:
+                insert_column(best, where, thresholds, lane, key, i, k, k - 1)
+    _, to = line_bases(plan, task // tiles * across + lane0)
+    lane_step = plan[HEADER + DIM_FIELDS * (plan[DIMS] - 1) + 2]
+    step = plan[OUT_STRIDE]
+    for j in range(k):
+        for lane in range(lanes):
+            at = to + lane * lane_step + j * step
+            write_index(indices, plan[INDEX_SIZE], at, where[lane, j])
+            store(values, at * size, load(x, source + lane * size + where[lane, j] * stride))
+
+
+@helper
+def task_count(plan, phase, threads):
+    """How many tasks a phase has. Phase 1 merges what the pieces of long lines left in phase 0."""
+    lines = plan[LINES]
+    if plan[METHOD] == COLUMNS:
+        across = plan[HEADER + DIM_FIELDS * (plan[DIMS] - 1)]
+        return lines // across * -(-across // plan[TILE]) if phase == 0 else 0
+    if plan[PIECES] == 1:
+        # More shares than threads: lines can differ a lot in what they cost.
+        return min(lines, threads * 4) if phase == 0 else 0
+    return -(-lines // max(plan[GROUP], 1)) * plan[PIECES] if phase == 0 else lines
+
+
+@helper
+def run_task(x, values, indices, plan, phase, task, tasks, best_keys, best_positions, counts):
+    """Run one task of a phase."""
+    lines = plan[LINES]
+    if plan[METHOD] == COLUMNS:
+        column_tile(x, values, indices, plan, task)
+    elif phase == 1:
+        merge_pieces(x, values, indices, plan, task, best_keys, best_positions, counts)
+    elif plan[METHOD] == SHORT:
+        short_lines(x, values, indices, plan, lines * task // tasks, lines * (task + 1) // tasks)
+    else:
+        pieces = plan[PIECES]
+        begin, end, piece = lines * task // tasks, lines * (task + 1) // tasks, 0
+        if pieces > 1:
+            begin = task // pieces * max(plan[GROUP], 1)
+            end = min(begin + max(plan[GROUP], 1), lines)
+            piece = task % pieces
+        long_lines(x, values, indices, plan, begin, end, piece, best_keys, best_positions, counts)
+
+
+@helper
+def piece_buffers(x, plan):
+    """Return the arrays that hand the best of every piece from phase 0 to phase 1."""
+    pieces = plan[PIECES]
+    lines = plan[LINES] if pieces > 1 else 0
+    shape = (lines, pieces, plan[K])
+    return key_buffer(x, shape), np.empty(shape, np.int64), np.empty((lines, pieces), np.int64)
+
+
+@helper
+def clashes(x, values, indices, plan):
+    """Tell whether an output lies in the input or in the other output."""
+    low = address(x) + plan[LOW]
+    high = address(x) + plan[HIGH]
+    v = address(values)
+    i = address(indices)
+    return (
+        overlaps(low, high, v, v + plan[VALUE_BYTES])
+        or overlaps(low, high, i, i + plan[INDEX_BYTES])
+        or overlaps(v, v + plan[VALUE_BYTES], i, i + plan[INDEX_BYTES])
+    )
+
+
+@serial
+def top_k_serial(x, values, indices, plan):
+    """Run a top-k on the calling thread."""
+    if clashes(x, values, indices, plan):
+        return np.int64(OVERLAP)
+    best_keys, best_positions, counts = piece_buffers(x, plan)
+    for phase in range(2):
+        tasks = task_count(plan, phase, 1)
+        for task in range(tasks):
+            run_task(x, values, indices, plan, phase, task, tasks, best_keys, best_positions, counts)
+    return np.int64(0)
+
+
+@parallel
+def top_k_parallel(x, values, indices, plan, threads):
+    """Run a top-k on several threads: each takes lines, tiles of columns, or pieces of long lines."""
+    if clashes(x, values, indices, plan):
+        return np.int64(OVERLAP)
+    best_keys, best_positions, counts = piece_buffers(x, plan)
+    for phase in range(2):
+        tasks = task_count(plan, phase, threads)
+        for task in prange(tasks):
+            run_task(x, values, indices, plan, phase, task, tasks, best_keys, best_positions, counts)
+    return np.int64(0)
+
+
+DRIVERS = (top_k_serial, top_k_parallel)

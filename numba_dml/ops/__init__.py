@@ -1,0 +1,27 @@
+"""The operators, one per file: descriptors, shape rule (the only validator), lowering and NumPy-style function."""
+
+from .gather import GatherDesc, gather
+from .gather_elements import GatherElementsDesc, gather_elements
+from .gather_nd import GatherND1Desc, GatherNDDesc, gather_nd
+from .scatter_elements import ScatterDesc, ScatterElementsDesc, scatter_elements
+from .scatter_nd import ScatterNDDesc, scatter_nd
+from .top_k import TopK, TopK1Desc, TopKDesc, top_k
+
+__all__ = [
+    "GatherDesc",
+    "GatherElementsDesc",
+    "GatherND1Desc",
+    "GatherNDDesc",
+    "ScatterDesc",
+    "ScatterElementsDesc",
+    "ScatterNDDesc",
+    "TopK",
+    "TopK1Desc",
+    "TopKDesc",
+    "gather",
+    "gather_elements",
+    "gather_nd",
+    "scatter_elements",
+    "scatter_nd",
+    "top_k",
+]

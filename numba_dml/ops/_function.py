@@ -1,0 +1,79 @@
+"""What the NumPy-style functions share: how arguments become descriptors, and how errors name them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from .._errors import DescriptorError
+from .._operator import Descriptor
+from .._tensor import TensorDesc
+
+Layout = tuple[tuple[int, ...], np.dtype[Any]]
+
+
+def normalize_axis(function: str, axis: Any, ndim: int) -> int:
+    """Return a non-negative axis."""
+    try:
+        value = operator.index(axis)
+    except TypeError:
+        raise TypeError(f"{function}: axis: found {axis!r}, expected an integer") from None
+    if not -ndim <= value < ndim:
+        raise ValueError(
+            f"{function}: axis: found {value}, expected {-ndim} to {ndim - 1} for an array with {ndim} dimension"
+            + ("s" if ndim > 1 else "")
+        )
+    return value % ndim
+
+
+def check_data(function: str, name: str, dtype: np.dtype[Any]) -> None:
+    """Refuse element types that are neither numbers nor fixed-size bytes."""
+    try:
+        TensorDesc(dtype, (1,))
+    except DescriptorError as error:
+        raise TypeError(f"{function}: {name}: found dtype {error.found}, expected {error.expected}") from None
+
+
+def check_indices(function: str, dtype: np.dtype[Any]) -> None:
+    """Refuse indices that are not integers."""
+    if dtype.kind not in "iu":
+        raise TypeError(f"{function}: indices: found dtype {dtype}, expected an integer dtype")
+
+
+def check_same_type(function: str, updates: np.dtype[Any], data: np.dtype[Any]) -> None:
+    """Refuse updates that would need a cast."""
+    if updates.newbyteorder("=") != data.newbyteorder("="):
+        raise TypeError(f"{function}: updates: found dtype {updates}, expected {data}, the dtype of a (no silent cast)")
+
+
+def check_not_scalar(function: str, shape: tuple[int, ...]) -> None:
+    """Refuse a 0-d input."""
+    if not shape:
+        raise ValueError(f"{function}: a: found 0 dimensions, expected at least 1")
+
+
+def padded(dtype: np.dtype[Any], sizes: Sequence[int], rank: int) -> TensorDesc:
+    """Describe an array with as many leading 1s as the common DimensionCount needs."""
+    return TensorDesc(dtype, (1,) * (rank - len(sizes)) + tuple(sizes))
+
+
+def padded_layout(strides: tuple[int, ...], dtype: np.dtype[Any], rank: int) -> Layout:
+    """Return the strides that go with `padded`."""
+    return (0,) * (rank - len(strides)) + strides, dtype
+
+
+def reject(function: str, error: DescriptorError, descriptor: type[Descriptor]) -> NoReturn:
+    """Raise a descriptor's error in the words of the function."""
+    raise error.for_function(function, descriptor.arguments) from None
+
+
+def check_hashable(function: str, **parameters: Any) -> None:
+    """Refuse a parameter that cannot even be looked up (a list as `axis`, say)."""
+    for name, value in parameters.items():
+        try:
+            hash(value)
+        except TypeError:
+            raise TypeError(f"{function}: {name}: found {value!r}, expected a single value") from None

@@ -1,0 +1,199 @@
+"""GATHER: slices of the input, picked along one axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from .. import _operator as op
+from .._enums import FeatureLevel, OperatorType
+from .._errors import DescriptorError
+from .._lowering import Move, move
+from .._operator import Descriptor, Level, cached_call, compile_operator, host_array, index_array
+from .._tensor import TensorDesc, packed_strides
+from ._function import check_data, check_hashable, check_indices, normalize_axis, padded, padded_layout, reject
+
+
+def output_sizes(sizes: Sequence[int], indices: Sequence[int], axis: int) -> tuple[int, ...]:
+    """Return ``input[:axis] ++ indices ++ input[axis + 1:]``."""
+    return (*sizes[:axis], *indices, *sizes[axis + 1 :])
+
+
+@dataclass(frozen=True)
+class GatherDesc(Descriptor):
+    """DML_GATHER_OPERATOR_DESC: ``output[..., i..., ...] = input[..., indices[i...], ...]``.
+
+    Parameters
+    ----------
+    input_tensor, indices_tensor, output_tensor : TensorDesc
+        All of one dimension count; the output's sizes are ``input[:axis] ++ indices ++ input[axis + 1:]``, brought to
+        that count by cropping or adding leading 1s.
+    axis : int
+        The axis of the input that the indices select along.
+    index_dimensions : int
+        How many trailing dimensions of the indices count; 0 removes the axis.
+    bounds : {"raise", "clamp", "drop", "deferred"}
+        What happens to an index out of range (native; see `numba_dml.gather`).
+
+    Raises
+    ------
+    DescriptorError
+        If sizes, types or parameters do not fit each other.
+    """
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+    index_dimensions: int
+    _: KW_ONLY
+    bounds: str = "raise"
+
+    operator_type = OperatorType.GATHER
+    function = "gather"
+    levels = (
+        Level(FeatureLevel.FL_4_1, op.T11, op.I4, (1, 8)),
+        Level(FeatureLevel.FL_3_0, op.T8, op.I4, (1, 8)),
+        Level(FeatureLevel.FL_2_1, op.T8, op.U32, (4, 4)),
+        Level(FeatureLevel.FL_1_0, op.TF, op.U32, (4, 4)),
+    )
+    input_fields = ("input_tensor", "indices_tensor")
+    output_fields = ("output_tensor",)
+    index_field = "indices_tensor"
+    arguments = {"input_tensor": "a", "indices_tensor": "indices", "output_tensor": "out"}
+
+    def __post_init__(self) -> None:
+        self.check_tensors()
+        rank = self.input_tensor.dimension_count
+        self.check_range("axis", 0, rank - 1)
+        self.check_range("index_dimensions", 0, rank)
+        self.check_choice("bounds", op.BOUNDS)
+        indices = self.effective("indices_tensor", self.index_dimensions)
+        full = output_sizes(self.input_tensor.sizes, indices, self.axis)
+        surplus = len(full) - rank
+        if any(size != 1 for size in full[: max(surplus, 0)]):
+            raise self.refuse(
+                "output_tensor", f"sizes {self.output_tensor.sizes}", f"sizes {full}, which need {len(full)} dimensions"
+            )
+        self.check_output("output_tensor", full[surplus:] if surplus >= 0 else (1,) * -surplus + full)
+
+    def lower(self, strides: Sequence[tuple[int, ...]]) -> Move:
+        """Return the lowering: the points are the outer dimensions times the indices; the inner dimensions move whole."""
+        sizes, axis = self.input_tensor.sizes, self.axis
+        indices = self.indices_tensor.sizes[self.indices_tensor.dimension_count - self.index_dimensions :]
+        outer = [(n, s, 0) for n, s in zip(sizes[:axis], strides[0], strict=False)]
+        points = [(n, 0, s) for n, s in zip(indices, packed_strides(indices), strict=True)]
+        return move(
+            self.function,
+            self.input_tensor.data_type,
+            self.indices_tensor.data_type,
+            loops=outer + points,
+            coordinates=[(sizes[axis], strides[0][axis])],
+            slices=list(zip(sizes[axis + 1 :], strides[0][axis + 1 :], strict=True)),
+            index_shape=indices,
+            axes=(axis - len(sizes),),
+            bounds=self.bounds,
+        )
+
+
+def _build(
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: np.dtype[Any],
+    index_shape: tuple[int, ...],
+    index_strides: tuple[int, ...],
+    index_dtype: np.dtype[Any],
+    axis: int,
+    bounds: str,
+    target: str | None,
+) -> Any:
+    check_data("gather", "a", dtype)
+    check_indices("gather", index_dtype)
+    if not shape:  # NumPy's take lets a scalar count as one element
+        shape, strides = (1,), (dtype.itemsize,)
+    axis = normalize_axis("gather", axis, len(shape))
+    sizes = output_sizes(shape, index_shape, axis)
+    rank = max(len(shape), len(index_shape), len(sizes))
+    try:
+        descriptor = GatherDesc(
+            padded(dtype, shape, rank),
+            padded(index_dtype, index_shape, rank),
+            padded(dtype, sizes, rank),
+            axis + rank - len(shape),
+            len(index_shape),
+            bounds=bounds,
+        )
+    except DescriptorError as error:
+        reject("gather", error, GatherDesc)
+    return compile_operator(descriptor, target=target).call_for(
+        (padded_layout(strides, dtype, rank), padded_layout(index_strides, index_dtype, rank)), (sizes,)
+    )
+
+
+def gather(
+    a: Any, indices: Any, *, axis: int = 0, out: Any = None, bounds: str = "raise", target: str | None = None
+) -> ndarray[Any, Any]:
+    """Pick slices of an array along one axis.
+
+    ``output[..., i..., ...] = a[..., indices[i...], ...]``, as `numpy.take` does.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, ...)
+        The input, of any fixed-size dtype and memory layout.
+    indices : array_like of int, any shape
+        Positions along `axis`, from ``-n`` to ``n - 1``; a negative one counts from the end.
+    axis : int
+        The axis of `a` that is indexed.
+    out : ndarray, optional
+        Where to write: exactly the result's shape and dtype. It may overlap the inputs.
+    bounds : {"raise", "clamp", "drop", "deferred"}
+        For an index out of range: raise before a result is seen; wrap a negative once and clamp (DirectML's reads);
+        give 0; or, on the CPU, the same as raise.
+    target : {"cpu"}, optional
+        Where to run. It follows the arrays when absent.
+
+    Returns
+    -------
+    ndarray, shape ``a.shape[:axis] + indices.shape + a.shape[axis + 1:]``
+        A new array, or `out`. In native byte order.
+
+    Raises
+    ------
+    TypeError
+        If `a` holds objects or has a mask, or `indices` are not integers.
+    ValueError
+        If `axis`, `bounds` or `out` do not fit.
+    IndexError
+        If an index is out of range, or the axis is empty and there is any index.
+
+    Notes
+    -----
+    Duplicate indices are no special case. Values are copied bit by bit (NaN payloads and the sign of 0 survive). An empty
+    `indices` gives an empty result. A 0-d `a` counts as one element. Implements DML_GATHER_OPERATOR_DESC.
+
+    Examples
+    --------
+    >>> import numpy as np, numba_dml as dml
+    >>> dml.gather(np.array([11, 12, 13, 14]), np.array([3, 1, 3, 0, 2]))
+    array([14, 12, 14, 11, 13])
+    >>> dml.gather(np.array([[1, 2], [3, 4], [5, 6]]), np.array([1, 0]), axis=1)
+    array([[2, 1],
+           [4, 3],
+           [6, 5]])
+    """
+    if a.__class__ is not ndarray or indices.__class__ is not ndarray:
+        a, indices = host_array("gather", "a", a), index_array("gather", indices)
+    try:
+        call = cached_call(
+            _build, a.shape, a.strides, a.dtype, indices.shape, indices.strides, indices.dtype, axis, bounds, target
+        )
+    except TypeError:
+        check_hashable("gather", axis=axis, bounds=bounds, target=target)
+        raise
+    result: ndarray[Any, Any] = call(a, indices, out)
+    return result

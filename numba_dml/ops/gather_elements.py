@@ -1,0 +1,199 @@
+"""GATHER_ELEMENTS: single elements of the input, picked along one axis at every position."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from .. import _operator as op
+from .._enums import FeatureLevel, OperatorType
+from .._errors import DescriptorError
+from .._lowering import Move, move
+from .._operator import Descriptor, Level, cached_call, compile_operator, host_array, index_array
+from .._tensor import TensorDesc, packed_strides
+from ._function import check_data, check_hashable, check_indices, check_not_scalar, normalize_axis, reject
+
+
+def element_loops(
+    sizes: Sequence[int], strides: Sequence[int], indices: Sequence[int], axis: int
+) -> list[tuple[int, int, int]]:
+    """Return the loop nest over the positions of `indices`: the data stands still along the axis and where it broadcasts."""
+    steps = [0 if i == axis or n == 1 else s for i, (n, s) in enumerate(zip(sizes, strides, strict=True))]
+    return list(zip(indices, steps, packed_strides(indices), strict=True))
+
+
+@dataclass(frozen=True)
+class GatherElementsDesc(Descriptor):
+    """DML_GATHER_ELEMENTS_OPERATOR_DESC: ``output[i, j, k] = input[indices[i, j, k], j, k]`` for axis 0.
+
+    Parameters
+    ----------
+    input_tensor, indices_tensor, output_tensor : TensorDesc
+        All of one dimension count; the output has the sizes of the indices. Strict: off the axis these are the input's
+        sizes. Native: they may be smaller (positions count from 0), and an input size of 1 is broadcast.
+    axis : int
+        The axis of the input that the indices select along.
+    bounds : {"raise", "clamp", "drop", "deferred"}
+        What happens to an index out of range (native; see `numba_dml.gather_elements`).
+
+    Raises
+    ------
+    DescriptorError
+        If sizes, types or parameters do not fit each other.
+    """
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+    _: KW_ONLY
+    bounds: str = "raise"
+
+    operator_type = OperatorType.GATHER_ELEMENTS
+    function = "gather_elements"
+    levels = (
+        Level(FeatureLevel.FL_4_1, op.T11, op.I4, (1, 8)),
+        Level(FeatureLevel.FL_3_0, op.T8, op.I4, (1, 8)),
+        Level(FeatureLevel.FL_2_1, op.T8, op.U32, (4, 4)),
+    )
+    input_fields = ("input_tensor", "indices_tensor")
+    output_fields = ("output_tensor",)
+    index_field = "indices_tensor"
+    arguments = {"input_tensor": "a", "indices_tensor": "indices", "output_tensor": "out"}
+
+    def __post_init__(self) -> None:
+        self.check_tensors()
+        self.check_range("axis", 0, self.input_tensor.dimension_count - 1)
+        self.check_choice("bounds", op.BOUNDS)
+        sizes, indices = self.input_tensor.sizes, self.indices_tensor.sizes
+        for i, (size, count) in enumerate(zip(sizes, indices, strict=True)):
+            if i != self.axis and count > size != 1:
+                raise self.refuse(
+                    "indices_tensor", f"size {count} in dimension {i}", f"at most {size}, the input's size there"
+                )
+        self.check_output("output_tensor", indices)
+
+    def check_strict(self, rule: str) -> None:
+        """Check that the indices have the input's sizes off the axis."""
+        check_equal_off_axis(self, self.axis, rule)
+
+    def lower(self, strides: Sequence[tuple[int, ...]]) -> Move:
+        """Return the lowering: every position is a point, and a slice is one element."""
+        sizes, indices, axis = self.input_tensor.sizes, self.indices_tensor.sizes, self.axis
+        return move(
+            self.function,
+            self.input_tensor.data_type,
+            self.indices_tensor.data_type,
+            loops=element_loops(sizes, strides[0], indices, axis),
+            coordinates=[(sizes[axis], strides[0][axis])],
+            slices=[],
+            index_shape=indices,
+            axes=(axis - len(sizes),),
+            bounds=self.bounds,
+        )
+
+
+def check_equal_off_axis(descriptor: Any, axis: int, rule: str) -> None:
+    """Check DirectML's rule for GATHER_ELEMENTS and SCATTER: off the axis, indices and input have the same sizes."""
+    sizes, indices = descriptor.input_tensor.sizes, descriptor.indices_tensor.sizes
+    expected = (*sizes[:axis], indices[axis], *sizes[axis + 1 :])
+    if indices != expected:
+        raise descriptor.refuse("indices_tensor", f"sizes {indices}", f"sizes {expected}", rule)
+
+
+def _build(
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: np.dtype[Any],
+    index_shape: tuple[int, ...],
+    index_strides: tuple[int, ...],
+    index_dtype: np.dtype[Any],
+    axis: int,
+    bounds: str,
+    target: str | None,
+) -> Any:
+    check_data("gather_elements", "a", dtype)
+    check_indices("gather_elements", index_dtype)
+    check_not_scalar("gather_elements", shape)
+    axis = normalize_axis("gather_elements", axis, len(shape))
+    try:
+        descriptor = GatherElementsDesc(
+            TensorDesc(dtype, shape),
+            TensorDesc(index_dtype, index_shape),
+            TensorDesc(dtype, index_shape),
+            axis,
+            bounds=bounds,
+        )
+    except DescriptorError as error:
+        reject("gather_elements", error, GatherElementsDesc)
+    return compile_operator(descriptor, target=target).call_for(
+        ((strides, dtype), (index_strides, index_dtype)), (index_shape,)
+    )
+
+
+def gather_elements(
+    a: Any, indices: Any, *, axis: int = -1, out: Any = None, bounds: str = "raise", target: str | None = None
+) -> ndarray[Any, Any]:
+    """Pick one element along an axis for every position of `indices`.
+
+    ``output[i, j, k] = a[indices[i, j, k], j, k]`` for axis 0, as `numpy.take_along_axis` does.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, ...)
+        The input, of any fixed-size dtype and memory layout, at least 1-d.
+    indices : array_like of int, as many dimensions as `a`
+        Positions along `axis`, from ``-n`` to ``n - 1``; a negative one counts from the end. Off the axis the sizes are
+        those of `a` or smaller (positions count from 0); a size of 1 in `a` is broadcast.
+    axis : int
+        The axis of `a` that is indexed.
+    out : ndarray, optional
+        Where to write: exactly the result's shape and dtype. It may overlap the inputs.
+    bounds : {"raise", "clamp", "drop", "deferred"}
+        For an index out of range: raise before a result is seen; wrap a negative once and clamp (DirectML's reads);
+        give 0; or, on the CPU, the same as raise.
+    target : {"cpu"}, optional
+        Where to run. It follows the arrays when absent.
+
+    Returns
+    -------
+    ndarray, shape ``indices.shape``
+        A new array, or `out`. In native byte order.
+
+    Raises
+    ------
+    TypeError
+        If `a` holds objects or has a mask, or `indices` are not integers.
+    ValueError
+        If `a` is 0-d, or shapes, `axis`, `bounds` or `out` do not fit.
+    IndexError
+        If an index is out of range, or the axis is empty and there is any index.
+
+    Notes
+    -----
+    Duplicate indices are no special case. Values are copied bit by bit (NaN payloads and the sign of 0 survive).
+    Indices of size 1 are not broadcast. Implements DML_GATHER_ELEMENTS_OPERATOR_DESC.
+
+    Examples
+    --------
+    >>> import numpy as np, numba_dml as dml
+    >>> a = np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]])
+    >>> dml.gather_elements(a, np.array([[1, 2, 0], [2, 0, 0]]), axis=0)
+    array([[4, 8, 3],
+           [7, 2, 3]])
+    """
+    if a.__class__ is not ndarray or indices.__class__ is not ndarray:
+        a, indices = host_array("gather_elements", "a", a), index_array("gather_elements", indices)
+    try:
+        call = cached_call(
+            _build, a.shape, a.strides, a.dtype, indices.shape, indices.strides, indices.dtype, axis, bounds, target
+        )
+    except TypeError:
+        check_hashable("gather_elements", axis=axis, bounds=bounds, target=target)
+        raise
+    result: ndarray[Any, Any] = call(a, indices, out)
+    return result

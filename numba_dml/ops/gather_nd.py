@@ -1,0 +1,329 @@
+"""GATHER_ND and GATHER_ND1: slices of the input, picked by tuples of indices."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from .. import _operator as op
+from .._enums import FeatureLevel, OperatorType
+from .._errors import DescriptorError
+from .._lowering import Move, move
+from .._operator import Descriptor, Level, cached_call, compile_operator, host_array, index_array
+from .._tensor import TensorDesc, packed_strides
+from ._function import check_data, check_hashable, check_indices, check_not_scalar, padded, padded_layout, reject
+
+
+def check_tuples(descriptor: Descriptor, sizes: tuple[int, ...], indices: tuple[int, ...], batch: int) -> None:
+    """Check the rule of the ND operators: the batch sizes agree, and a tuple has 1 to ``r - b`` coordinates."""
+    if indices[:batch] != sizes[:batch]:
+        raise descriptor.refuse(
+            "indices_tensor", f"batch sizes {indices[:batch]}", f"{sizes[:batch]}, the input's first {batch} sizes"
+        )
+    if not 1 <= indices[-1] <= len(sizes) - batch:
+        raise descriptor.refuse(
+            "indices_tensor", f"{indices[-1]} coordinates per tuple (the last size)", f"1 to {len(sizes) - batch}"
+        )
+
+
+def slice_sizes(sizes: tuple[int, ...], indices: tuple[int, ...], batch: int) -> tuple[int, ...]:
+    """Return ``indices[:q - 1] ++ input[b + t:]``: the output of a gather, the updates of a scatter."""
+    return (*indices[:-1], *sizes[batch + indices[-1] :])
+
+
+def nd_move(
+    descriptor: Any,
+    strides: Sequence[tuple[int, ...]],
+    sizes: tuple[int, ...],
+    indices: tuple[int, ...],
+    batch: int,
+    reduction: str = "none",
+    unique: bool = False,
+) -> Move:
+    """Return the lowering of an ND operator: the tuples are the points, the dimensions after the indexed ones the slices."""
+    t = indices[-1]
+    steps = strides[0][len(strides[0]) - len(sizes) :]
+    tuples = packed_strides(indices[:-1])
+    return move(
+        descriptor.function,
+        descriptor.input_tensor.data_type,
+        descriptor.indices_tensor.data_type,
+        loops=[(n, steps[i] if i < batch else 0, tuples[i]) for i, n in enumerate(indices[:-1])],
+        coordinates=list(zip(sizes[batch : batch + t], steps[batch : batch + t], strict=True)),
+        slices=list(zip(sizes[batch + t :], steps[batch + t :], strict=True)),
+        index_shape=indices,
+        axes=tuple(range(batch - len(sizes), batch - len(sizes) + t)),
+        bounds=descriptor.bounds,
+        reduction=reduction,
+        unique=unique,
+    )
+
+
+class _GatherND(Descriptor):
+    """What GATHER_ND and GATHER_ND1 share."""
+
+    function = "gather_nd"
+    input_fields = ("input_tensor", "indices_tensor")
+    output_fields = ("output_tensor",)
+    index_field = "indices_tensor"
+    arguments = {
+        "input_tensor": "a",
+        "indices_tensor": "indices",
+        "output_tensor": "out",
+        "input_dimension_count": "a.ndim",
+        "indices_dimension_count": "indices.ndim",
+        "batch_dimension_count": "batch_dims",
+    }
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    input_dimension_count: int
+    indices_dimension_count: int
+    batch_dimension_count: int
+    bounds: str
+
+    def __post_init__(self) -> None:
+        self.check_tensors()
+        rank = self.input_tensor.dimension_count
+        self.check_range("input_dimension_count", 1, rank)
+        self.check_range("indices_dimension_count", 1, rank)
+        if self.operator_type is OperatorType.GATHER_ND1:
+            self.check_range(
+                "batch_dimension_count", 0, min(self.input_dimension_count, self.indices_dimension_count) - 1
+            )
+        batch = self.batch_dimension_count
+        self.check_choice("bounds", op.BOUNDS)
+        sizes, indices = self._effective()
+        check_tuples(self, sizes, indices, batch)
+        output = slice_sizes(sizes, indices, batch)
+        if len(output) > rank:
+            raise self.refuse(
+                "output_tensor",
+                f"{rank} dimensions",
+                f"sizes {output}, which need {len(output)} dimensions",
+                "the ND operators never crop",
+            )
+        self.check_output("output_tensor", (1,) * (rank - len(output)) + output)
+
+    def _effective(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return (
+            self.effective("input_tensor", self.input_dimension_count),
+            self.effective("indices_tensor", self.indices_dimension_count),
+        )
+
+    def lower(self, strides: Sequence[tuple[int, ...]]) -> Move:
+        """Return the lowering; see `nd_move`."""
+        return nd_move(self, strides, *self._effective(), self.batch_dimension_count)
+
+
+@dataclass(frozen=True)
+class GatherNDDesc(_GatherND):
+    """DML_GATHER_ND_OPERATOR_DESC: ``output[p] = input[indices[p], ...]``.
+
+    Parameters
+    ----------
+    input_tensor, indices_tensor, output_tensor : TensorDesc
+        All of one dimension count. The output's sizes are ``indices[:q - 1] ++ input[t:]``, with 1s before them; t is
+        the size of the last index dimension.
+    input_dimension_count, indices_dimension_count : int
+        How many trailing dimensions count; those before them have size 1.
+    bounds : {"raise", "clamp", "drop", "deferred"}
+        What happens to an index out of range (native; see `numba_dml.gather_nd`).
+
+    Raises
+    ------
+    DescriptorError
+        If sizes, types or parameters do not fit each other.
+    """
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    input_dimension_count: int
+    indices_dimension_count: int
+    _: KW_ONLY
+    bounds: str = "raise"
+
+    operator_type = OperatorType.GATHER_ND
+    levels = (
+        Level(FeatureLevel.FL_4_1, op.T11, op.I4, (1, 8)),
+        Level(FeatureLevel.FL_3_0, op.T8, op.I4, (1, 8)),
+        Level(FeatureLevel.FL_2_1, op.T8, op.U32, (4, 4)),
+    )
+    batch_dimension_count = 0
+
+
+@dataclass(frozen=True)
+class GatherND1Desc(_GatherND):
+    """DML_GATHER_ND1_OPERATOR_DESC: ``output[batch, p] = input[batch, indices[batch, p], ...]``.
+
+    Parameters
+    ----------
+    input_tensor, indices_tensor, output_tensor : TensorDesc
+        All of one dimension count. The output's sizes are ``indices[:q - 1] ++ input[b + t:]``, with 1s before them; t is
+        the size of the last index dimension.
+    input_dimension_count, indices_dimension_count : int
+        How many trailing dimensions count; those before them have size 1.
+    batch_dimension_count : int
+        How many leading (counted) dimensions input and indices share; smaller than both counts.
+    bounds : {"raise", "clamp", "drop", "deferred"}
+        What happens to an index out of range (native; see `numba_dml.gather_nd`).
+
+    Raises
+    ------
+    DescriptorError
+        If sizes, types or parameters do not fit each other.
+    """
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    input_dimension_count: int
+    indices_dimension_count: int
+    batch_dimension_count: int
+    _: KW_ONLY
+    bounds: str = "raise"
+
+    operator_type = OperatorType.GATHER_ND1
+    levels = (
+        Level(FeatureLevel.FL_4_1, op.T11, op.I4, (1, 8)),
+        Level(FeatureLevel.FL_3_0, op.T8, op.I4, (1, 8)),
+    )
+
+
+def _build(
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: np.dtype[Any],
+    index_shape: tuple[int, ...],
+    index_strides: tuple[int, ...],
+    index_dtype: np.dtype[Any],
+    batch_dims: int,
+    bounds: str,
+    target: str | None,
+) -> Any:
+    check_data("gather_nd", "a", dtype)
+    check_indices("gather_nd", index_dtype)
+    check_not_scalar("gather_nd", shape)
+    check_index_rank("gather_nd", index_shape)
+    batch_dims = normalize_batch_dims("gather_nd", batch_dims, shape, index_shape)
+    sizes = slice_sizes(shape, index_shape, batch_dims)
+    try:
+        rank = max(len(shape), len(index_shape), len(sizes))
+        descriptor = GatherND1Desc(
+            padded(dtype, shape, rank),
+            padded(index_dtype, index_shape, rank),
+            padded(dtype, sizes, rank),
+            len(shape),
+            len(index_shape),
+            batch_dims,
+            bounds=bounds,
+        )
+    except DescriptorError as error:
+        reject("gather_nd", error, GatherND1Desc)
+    return compile_operator(descriptor, target=target).call_for(
+        (padded_layout(strides, dtype, rank), padded_layout(index_strides, index_dtype, rank)), (sizes,)
+    )
+
+
+def check_index_rank(function: str, index_shape: tuple[int, ...]) -> None:
+    """Refuse 0-d indices: there is no dimension that could hold a tuple."""
+    if not index_shape:
+        raise ValueError(
+            f"{function}: indices: found 0 dimensions, expected at least 1 (the last one holds the tuples)"
+        )
+
+
+def normalize_batch_dims(function: str, batch_dims: Any, shape: tuple[int, ...], index_shape: tuple[int, ...]) -> int:
+    """Return `batch_dims` as an integer that leaves a dimension to index and one for the tuples."""
+    try:
+        value = operator.index(batch_dims)
+    except TypeError:
+        raise TypeError(f"{function}: batch_dims: found {batch_dims!r}, expected an integer") from None
+    limit = min(len(shape), len(index_shape)) - 1
+    if not 0 <= value <= limit:
+        raise ValueError(
+            f"{function}: batch_dims: found {value}, expected 0 to {limit} "
+            f"for {len(shape)}-d a and {len(index_shape)}-d indices"
+        )
+    return value
+
+
+def gather_nd(
+    a: Any, indices: Any, *, batch_dims: int = 0, out: Any = None, bounds: str = "raise", target: str | None = None
+) -> ndarray[Any, Any]:
+    """Pick slices of an array by tuples of indices.
+
+    ``output[batch, p] = a[batch, indices[batch, p], ...]``: without batches, ``a[tuple(indices.T)]`` for 2-d indices.
+
+    Parameters
+    ----------
+    a : array_like, shape (batch..., n_1, ..., n_t, slice...)
+        The input, of any fixed-size dtype and memory layout, at least 1-d.
+    indices : array_like of int, shape (batch..., points..., t)
+        Tuples of `t` coordinates; coordinate c runs from ``-n_c`` to ``n_c - 1``, negative ones count from the end.
+    batch_dims : int
+        How many leading dimensions `a` and `indices` share.
+    out : ndarray, optional
+        Where to write: exactly the result's shape and dtype. It may overlap the inputs.
+    bounds : {"raise", "clamp", "drop", "deferred"}
+        For an index out of range: raise before a result is seen; wrap a negative once and clamp (DirectML's reads);
+        give 0; or, on the CPU, the same as raise.
+    target : {"cpu"}, optional
+        Where to run. It follows the arrays when absent.
+
+    Returns
+    -------
+    ndarray, shape ``indices.shape[:-1] + a.shape[batch_dims + t:]``
+        A new array, or `out`. In native byte order.
+
+    Raises
+    ------
+    TypeError
+        If `a` holds objects or has a mask, or `indices` are not integers.
+    ValueError
+        If shapes, `batch_dims`, `bounds` or `out` do not fit.
+    IndexError
+        If an index is out of range, or an indexed axis is empty and there is any index.
+
+    Notes
+    -----
+    Duplicate tuples are no special case. Values are copied bit by bit (NaN payloads and the sign of 0 survive).
+    Implements DML_GATHER_ND_OPERATOR_DESC and, with `batch_dims`, DML_GATHER_ND1_OPERATOR_DESC.
+
+    Examples
+    --------
+    >>> import numpy as np, numba_dml as dml
+    >>> a = np.arange(8).reshape(2, 2, 2)
+    >>> dml.gather_nd(a, np.array([[0, 1], [1, 0]]))
+    array([[2, 3],
+           [4, 5]])
+    >>> dml.gather_nd(a, np.array([[1], [0]]), batch_dims=1)
+    array([[2, 3],
+           [4, 5]])
+    """
+    if a.__class__ is not ndarray or indices.__class__ is not ndarray:
+        a, indices = host_array("gather_nd", "a", a), index_array("gather_nd", indices)
+    try:
+        call = cached_call(
+            _build,
+            a.shape,
+            a.strides,
+            a.dtype,
+            indices.shape,
+            indices.strides,
+            indices.dtype,
+            batch_dims,
+            bounds,
+            target,
+        )
+    except TypeError:
+        check_hashable("gather_nd", batch_dims=batch_dims, bounds=bounds, target=target)
+        raise
+    result: ndarray[Any, Any] = call(a, indices, out)
+    return result

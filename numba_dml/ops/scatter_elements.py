@@ -1,0 +1,283 @@
+"""SCATTER_ELEMENTS (DirectML's SCATTER): single elements of a copy of the input are overwritten along one axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from .. import _operator as op
+from .._enums import FeatureLevel, OperatorType
+from .._errors import DescriptorError
+from .._lowering import Move, move
+from .._operator import (
+    Descriptor,
+    Level,
+    cached_call,
+    compile_operator,
+    host_array,
+    index_array,
+    out_strides,
+    update_array,
+)
+from .._tensor import TensorDesc
+from ._function import (
+    check_data,
+    check_hashable,
+    check_indices,
+    check_not_scalar,
+    check_same_type,
+    normalize_axis,
+    reject,
+)
+from .gather_elements import check_equal_off_axis, element_loops
+
+#: Writes cannot be clamped: two bad updates would meet on one element.
+SCATTER_BOUNDS = ("raise", "drop", "deferred")
+
+
+def check_scatter(descriptor: Any) -> None:
+    """Check the parameters that both scatters have, and that the reduction is defined for the data type."""
+    descriptor.check_choice("bounds", SCATTER_BOUNDS)
+    descriptor.check_choice("reduction", op.REDUCTIONS)
+    kind, reduction = descriptor.input_tensor.data_type, descriptor.reduction
+    if reduction != "none" and isinstance(kind, np.dtype):
+        raise descriptor.refuse("reduction", repr(reduction), f"'none': {kind} elements are moved, not computed with")
+    if reduction in ("min", "max") and kind in (op.D.COMPLEX64, op.D.COMPLEX128):
+        raise descriptor.refuse("reduction", repr(reduction), "'none', 'add' or 'mul': complex numbers have no order")
+    descriptor.check_output("output_tensor", descriptor.input_tensor.sizes)
+
+
+@dataclass(frozen=True)
+class ScatterElementsDesc(Descriptor):
+    """DML_SCATTER_ELEMENTS_OPERATOR_DESC (DML_SCATTER_OPERATOR_DESC): ``output[indices[i, j, k], j, k] = updates[i, j, k]``.
+
+    Parameters
+    ----------
+    input_tensor, indices_tensor, updates_tensor, output_tensor : TensorDesc
+        All of one dimension count. Updates have the sizes of the indices, the output those of the input. Strict: off
+        the axis the indices have the input's sizes. Native: they may be smaller.
+    axis : int
+        The axis of the output that the indices select along.
+    reduction : {"none", "add", "mul", "min", "max"}
+        How an update meets the value already there (native).
+    unique : bool
+        A promise that no two updates meet (native).
+    bounds : {"raise", "drop", "deferred"}
+        What happens to an index out of range (native; see `numba_dml.scatter_elements`).
+
+    Raises
+    ------
+    DescriptorError
+        If sizes, types or parameters do not fit each other.
+    """
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    updates_tensor: TensorDesc
+    output_tensor: TensorDesc
+    axis: int
+    _: KW_ONLY
+    reduction: str = "none"
+    unique: bool = False
+    bounds: str = "raise"
+
+    operator_type = OperatorType.SCATTER_ELEMENTS
+    function = "scatter_elements"
+    levels = (
+        Level(FeatureLevel.FL_4_1, op.T11, op.I4, (1, 8)),
+        Level(FeatureLevel.FL_3_0, op.T8, op.I4, (1, 8)),
+        Level(FeatureLevel.FL_2_1, op.T8, op.U32, (4, 4)),
+        Level(FeatureLevel.FL_2_0, op.TF, op.U32, (4, 4)),
+    )
+    input_fields = ("input_tensor", "indices_tensor", "updates_tensor")
+    output_fields = ("output_tensor",)
+    index_field = "indices_tensor"
+    arguments = {
+        "input_tensor": "a",
+        "indices_tensor": "indices",
+        "updates_tensor": "updates",
+        "output_tensor": "out",
+    }
+    native_only = {"reduction": "none"}
+
+    def __post_init__(self) -> None:
+        self.check_tensors()
+        self.check_range("axis", 0, self.input_tensor.dimension_count - 1)
+        check_scatter(self)
+        sizes, indices = self.input_tensor.sizes, self.indices_tensor.sizes
+        for i, (size, count) in enumerate(zip(sizes, indices, strict=True)):
+            if i != self.axis and count > size:
+                raise self.refuse(
+                    "indices_tensor", f"size {count} in dimension {i}", f"at most {size}, the input's size there"
+                )
+        if self.updates_tensor.sizes != indices:
+            raise self.refuse(
+                "updates_tensor", f"sizes {self.updates_tensor.sizes}", f"sizes {indices}, as the indices"
+            )
+
+    def check_strict(self, rule: str) -> None:
+        """Check that the indices have the input's sizes off the axis."""
+        check_equal_off_axis(self, self.axis, rule)
+
+    def lower(self, strides: Sequence[tuple[int, ...]]) -> Move:
+        """Return the lowering: every position of the indices is a point, and a slice is one element."""
+        sizes, indices, axis = self.input_tensor.sizes, self.indices_tensor.sizes, self.axis
+        return move(
+            self.function,
+            self.input_tensor.data_type,
+            self.indices_tensor.data_type,
+            loops=element_loops(sizes, strides[0], indices, axis),
+            coordinates=[(sizes[axis], strides[0][axis])],
+            slices=[],
+            index_shape=indices,
+            axes=(axis - len(sizes),),
+            bounds=self.bounds,
+            reduction=self.reduction,
+            unique=bool(self.unique),
+        )
+
+
+#: DirectML's older name of the same operator.
+ScatterDesc = ScatterElementsDesc
+
+
+def _build(
+    out_layout: tuple[int, ...] | None,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: np.dtype[Any],
+    index_shape: tuple[int, ...],
+    index_strides: tuple[int, ...],
+    index_dtype: np.dtype[Any],
+    update_shape: tuple[int, ...],
+    update_strides: tuple[int, ...],
+    update_dtype: np.dtype[Any],
+    axis: int,
+    reduction: str,
+    unique: bool,
+    bounds: str,
+    target: str | None,
+) -> Any:
+    check_data("scatter_elements", "a", dtype)
+    check_indices("scatter_elements", index_dtype)
+    check_same_type("scatter_elements", update_dtype, dtype)
+    check_not_scalar("scatter_elements", shape)
+    axis = normalize_axis("scatter_elements", axis, len(shape))
+    try:
+        data = TensorDesc(dtype, shape)
+        descriptor = ScatterElementsDesc(
+            data,
+            TensorDesc(index_dtype, index_shape),
+            TensorDesc(dtype, update_shape),
+            data,
+            axis,
+            reduction=reduction,
+            unique=unique,
+            bounds=bounds,
+        )
+    except DescriptorError as error:
+        reject("scatter_elements", error, ScatterElementsDesc)
+    return compile_operator(descriptor, target=target).call_for(
+        ((strides, dtype), (index_strides, index_dtype), (update_strides, update_dtype)), (shape,), out_layout
+    )
+
+
+def scatter_elements(
+    a: Any,
+    indices: Any,
+    updates: Any,
+    *,
+    axis: int = -1,
+    reduction: str = "none",
+    unique: bool = False,
+    out: Any = None,
+    bounds: str = "raise",
+    target: str | None = None,
+) -> ndarray[Any, Any]:
+    """Copy an array and overwrite one element along an axis for every position of `indices`.
+
+    ``output = a; output[indices[i, j, k], j, k] = updates[i, j, k]`` for axis 0, as `numpy.put_along_axis` on a copy.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, ...)
+        The input, of any fixed-size dtype and memory layout, at least 1-d.
+    indices : array_like of int, as many dimensions as `a`
+        Positions along `axis`, from ``-n`` to ``n - 1``; a negative one counts from the end. Off the axis the sizes are
+        those of `a` or smaller (positions count from 0).
+    updates : array_like, shape ``indices.shape``
+        The new values, of the dtype of `a`.
+    axis : int
+        The axis of `a` that is indexed.
+    reduction : {"none", "add", "mul", "min", "max"}
+        How an update meets the value already there: replace it, or combine with it. ``min`` and ``max`` propagate NaN;
+        of equal values (-0 and +0) the one already there stays.
+    unique : bool
+        A promise that no element is updated twice, which spares the work that makes duplicates deterministic. If it is
+        broken, the result at such an element is unspecified.
+    out : ndarray, optional
+        Where to write: exactly the shape and dtype of `a`. ``out=a`` updates in place, after all indices are validated.
+    bounds : {"raise", "drop", "deferred"}
+        For an index out of range: raise before anything is written; skip the update; or, on the CPU, the same as raise.
+    target : {"cpu"}, optional
+        Where to run. It follows the arrays when absent.
+
+    Returns
+    -------
+    ndarray, shape ``a.shape``
+        A new array, or `out`. In native byte order.
+
+    Raises
+    ------
+    TypeError
+        If `a` holds objects or has a mask, `indices` are not integers, or `updates` have another dtype than `a`.
+    ValueError
+        If `a` is 0-d, or shapes, `axis`, `reduction`, `bounds` or `out` do not fit.
+    IndexError
+        If an index is out of range; `a` and `out` are untouched then when they are one.
+
+    Notes
+    -----
+    Duplicates: the last update in row-major order wins; reductions combine in row-major order, so that the result is
+    the same on every run and at any thread count. An empty `indices` gives a copy. Implements
+    DML_SCATTER_ELEMENTS_OPERATOR_DESC, also known as DML_SCATTER_OPERATOR_DESC.
+
+    Examples
+    --------
+    >>> import numpy as np, numba_dml as dml
+    >>> dml.scatter_elements(np.arange(5), np.array([3, 1, 3, 0]), np.array([5, 6, 7, 8]))
+    array([8, 6, 2, 7, 4])
+    >>> dml.scatter_elements(np.arange(5), np.array([3, 1, 3, 0]), np.array([5, 6, 7, 8]), reduction="add")
+    array([ 8,  7,  2, 15,  4])
+    """
+    if a.__class__ is not ndarray or indices.__class__ is not ndarray or updates.__class__ is not ndarray:
+        a, indices = host_array("scatter_elements", "a", a), index_array("scatter_elements", indices)
+        updates = update_array("scatter_elements", updates, a.dtype)
+    try:
+        call = cached_call(
+            _build,
+            None if out is None else out_strides("scatter_elements", out),
+            a.shape,
+            a.strides,
+            a.dtype,
+            indices.shape,
+            indices.strides,
+            indices.dtype,
+            updates.shape,
+            updates.strides,
+            updates.dtype,
+            axis,
+            reduction,
+            unique,
+            bounds,
+            target,
+        )
+    except TypeError:
+        check_hashable("scatter_elements", axis=axis, reduction=reduction, unique=unique, bounds=bounds, target=target)
+        raise
+    result: ndarray[Any, Any] = call(a, indices, updates, out)
+    return result

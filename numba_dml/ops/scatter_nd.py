@@ -1,0 +1,278 @@
+"""SCATTER_ND: slices of a copy of the input are overwritten, picked by tuples of indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from .. import _operator as op
+from .._enums import FeatureLevel, OperatorType
+from .._errors import DescriptorError
+from .._lowering import Move
+from .._operator import (
+    Descriptor,
+    Level,
+    cached_call,
+    compile_operator,
+    host_array,
+    index_array,
+    out_strides,
+    update_array,
+)
+from .._tensor import TensorDesc
+from ._function import (
+    check_data,
+    check_hashable,
+    check_indices,
+    check_not_scalar,
+    check_same_type,
+    padded,
+    padded_layout,
+    reject,
+)
+from .gather_nd import check_index_rank, check_tuples, nd_move, normalize_batch_dims, slice_sizes
+from .scatter_elements import check_scatter
+
+
+@dataclass(frozen=True)
+class ScatterNDDesc(Descriptor):
+    """DML_SCATTER_ND_OPERATOR_DESC: ``output = input; output[indices[p]] = updates[p]``.
+
+    Parameters
+    ----------
+    input_tensor, indices_tensor, updates_tensor, output_tensor : TensorDesc
+        All of one dimension count. The updates' sizes are ``indices[:q - 1] ++ input[b + t:]``, with 1s before them; t is
+        the size of the last index dimension. The output has the sizes of the input.
+    input_dimension_count, indices_dimension_count : int
+        How many trailing dimensions count; those before them have size 1.
+    batch_dimension_count : int
+        How many leading (counted) dimensions input and indices share (native).
+    reduction : {"none", "add", "mul", "min", "max"}
+        How an update meets the value already there (native).
+    unique : bool
+        A promise that no two updates meet (native).
+    bounds : {"raise", "drop", "deferred"}
+        What happens to an index out of range (native; see `numba_dml.scatter_nd`).
+
+    Raises
+    ------
+    DescriptorError
+        If sizes, types or parameters do not fit each other.
+    """
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    updates_tensor: TensorDesc
+    output_tensor: TensorDesc
+    input_dimension_count: int
+    indices_dimension_count: int
+    _: KW_ONLY
+    batch_dimension_count: int = 0
+    reduction: str = "none"
+    unique: bool = False
+    bounds: str = "raise"
+
+    operator_type = OperatorType.SCATTER_ND
+    function = "scatter_nd"
+    levels = (
+        Level(FeatureLevel.FL_4_1, op.T11, op.I4, (1, 8)),
+        Level(FeatureLevel.FL_3_0, op.T8, op.I4, (1, 8)),
+        Level(FeatureLevel.FL_2_1, op.T8, op.U32, (4, 4)),
+    )
+    input_fields = ("input_tensor", "indices_tensor", "updates_tensor")
+    output_fields = ("output_tensor",)
+    index_field = "indices_tensor"
+    arguments = {
+        "input_tensor": "a",
+        "indices_tensor": "indices",
+        "updates_tensor": "updates",
+        "output_tensor": "out",
+        "batch_dimension_count": "batch_dims",
+    }
+    native_only = {"reduction": "none", "batch_dimension_count": 0}
+
+    def __post_init__(self) -> None:
+        self.check_tensors()
+        rank = self.input_tensor.dimension_count
+        self.check_range("input_dimension_count", 1, rank)
+        self.check_range("indices_dimension_count", 1, rank)
+        batch_limit = min(self.input_dimension_count, self.indices_dimension_count) - 1
+        self.check_range("batch_dimension_count", 0, batch_limit)
+        check_scatter(self)
+        sizes, indices = self._effective()
+        check_tuples(self, sizes, indices, self.batch_dimension_count)
+        updates = slice_sizes(sizes, indices, self.batch_dimension_count)
+        expected = (1,) * (rank - len(updates)) + updates
+        if self.updates_tensor.sizes != expected:
+            # In the effective sizes: they are what the caller of the function knows.
+            found = self.updates_tensor.sizes[max(rank - len(updates), 0) :]
+            found = found if found != updates else self.updates_tensor.sizes
+            raise self.refuse("updates_tensor", f"sizes {found}", f"sizes {updates}")
+
+    def _effective(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        return (
+            self.effective("input_tensor", self.input_dimension_count),
+            self.effective("indices_tensor", self.indices_dimension_count),
+        )
+
+    def lower(self, strides: Sequence[tuple[int, ...]]) -> Move:
+        """Return the lowering; see `nd_move`."""
+        return nd_move(self, strides, *self._effective(), self.batch_dimension_count, self.reduction, bool(self.unique))
+
+
+def _build(
+    out_layout: tuple[int, ...] | None,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: np.dtype[Any],
+    index_shape: tuple[int, ...],
+    index_strides: tuple[int, ...],
+    index_dtype: np.dtype[Any],
+    update_shape: tuple[int, ...],
+    update_strides: tuple[int, ...],
+    update_dtype: np.dtype[Any],
+    batch_dims: int,
+    reduction: str,
+    unique: bool,
+    bounds: str,
+    target: str | None,
+) -> Any:
+    check_data("scatter_nd", "a", dtype)
+    check_indices("scatter_nd", index_dtype)
+    check_same_type("scatter_nd", update_dtype, dtype)
+    check_not_scalar("scatter_nd", shape)
+    check_index_rank("scatter_nd", index_shape)
+    batch_dims = normalize_batch_dims("scatter_nd", batch_dims, shape, index_shape)
+    rank = max(len(shape), len(index_shape), len(update_shape))
+    try:
+        data = padded(dtype, shape, rank)
+        descriptor = ScatterNDDesc(
+            data,
+            padded(index_dtype, index_shape, rank),
+            padded(dtype, update_shape, rank),
+            data,
+            len(shape),
+            len(index_shape),
+            batch_dimension_count=batch_dims,
+            reduction=reduction,
+            unique=unique,
+            bounds=bounds,
+        )
+    except DescriptorError as error:
+        reject("scatter_nd", error, ScatterNDDesc)
+    if update_shape != slice_sizes(shape, index_shape, batch_dims):  # leading 1s that only the padding hides
+        expected = slice_sizes(shape, index_shape, batch_dims)
+        raise DescriptorError("scatter_nd", "updates", f"shape {update_shape}", f"shape {expected}")
+    return compile_operator(descriptor, target=target).call_for(
+        (
+            padded_layout(strides, dtype, rank),
+            padded_layout(index_strides, index_dtype, rank),
+            padded_layout(update_strides, update_dtype, rank),
+        ),
+        (shape,),
+        None if out_layout is None else (0,) * (rank - len(shape)) + out_layout,
+    )
+
+
+def scatter_nd(
+    a: Any,
+    indices: Any,
+    updates: Any,
+    *,
+    batch_dims: int = 0,
+    reduction: str = "none",
+    unique: bool = False,
+    out: Any = None,
+    bounds: str = "raise",
+    target: str | None = None,
+) -> ndarray[Any, Any]:
+    """Copy an array and overwrite slices picked by tuples of indices.
+
+    ``output = a; output[batch, indices[batch, p]] = updates[batch, p]``: without batches and duplicates,
+    ``output[tuple(indices.T)] = updates`` for 2-d indices.
+
+    Parameters
+    ----------
+    a : array_like, shape (batch..., n_1, ..., n_t, slice...)
+        The input, of any fixed-size dtype and memory layout, at least 1-d.
+    indices : array_like of int, shape (batch..., points..., t)
+        Tuples of `t` coordinates; coordinate c runs from ``-n_c`` to ``n_c - 1``, negative ones count from the end.
+    updates : array_like, shape ``indices.shape[:-1] + a.shape[batch_dims + t:]``
+        The new slices, of the dtype of `a`.
+    batch_dims : int
+        How many leading dimensions `a` and `indices` share.
+    reduction : {"none", "add", "mul", "min", "max"}
+        How an update meets the value already there: replace it, or combine with it. ``min`` and ``max`` propagate NaN;
+        of equal values (-0 and +0) the one already there stays.
+    unique : bool
+        A promise that no slice is updated twice, which spares the work that makes duplicates deterministic. If it is
+        broken, the result in such a slice is unspecified.
+    out : ndarray, optional
+        Where to write: exactly the shape and dtype of `a`. ``out=a`` updates in place, after all indices are validated.
+    bounds : {"raise", "drop", "deferred"}
+        For an index out of range: raise before anything is written; skip the update; or, on the CPU, the same as raise.
+    target : {"cpu"}, optional
+        Where to run. It follows the arrays when absent.
+
+    Returns
+    -------
+    ndarray, shape ``a.shape``
+        A new array, or `out`. In native byte order.
+
+    Raises
+    ------
+    TypeError
+        If `a` holds objects or has a mask, `indices` are not integers, or `updates` have another dtype than `a`.
+    ValueError
+        If shapes, `batch_dims`, `reduction`, `bounds` or `out` do not fit.
+    IndexError
+        If an index is out of range; `a` and `out` are untouched then when they are one.
+
+    Notes
+    -----
+    Duplicates: the last update in row-major order wins; reductions combine in row-major order, so that the result is
+    the same on every run and at any thread count. An empty `indices` gives a copy. Implements
+    DML_SCATTER_ND_OPERATOR_DESC.
+
+    Examples
+    --------
+    >>> import numpy as np, numba_dml as dml
+    >>> dml.scatter_nd(np.arange(1, 9), np.array([[4], [3], [1], [7]]), np.array([9, 10, 11, 12]))
+    array([ 1, 11,  3, 10,  9,  6,  7, 12])
+    >>> votes = dml.scatter_nd(np.zeros(3, int), np.array([[2], [0], [2]]), np.array([1, 1, 1]), reduction="add")
+    >>> votes
+    array([1, 0, 2])
+    """
+    if a.__class__ is not ndarray or indices.__class__ is not ndarray or updates.__class__ is not ndarray:
+        a, indices = host_array("scatter_nd", "a", a), index_array("scatter_nd", indices)
+        updates = update_array("scatter_nd", updates, a.dtype)
+    try:
+        call = cached_call(
+            _build,
+            None if out is None else out_strides("scatter_nd", out),
+            a.shape,
+            a.strides,
+            a.dtype,
+            indices.shape,
+            indices.strides,
+            indices.dtype,
+            updates.shape,
+            updates.strides,
+            updates.dtype,
+            batch_dims,
+            reduction,
+            unique,
+            bounds,
+            target,
+        )
+    except TypeError:
+        check_hashable(
+            "scatter_nd", batch_dims=batch_dims, reduction=reduction, unique=unique, bounds=bounds, target=target
+        )
+        raise
+    result: ndarray[Any, Any] = call(a, indices, updates, out)
+    return result

@@ -1,0 +1,328 @@
+"""TOP_K and TOP_K1: the k largest or smallest elements of every line along an axis, with their positions."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy import ndarray
+
+from .. import _operator as op
+from .._enums import AxisDirection, FeatureLevel, OperatorType, TensorDataType
+from .._errors import DescriptorError
+from .._lowering import Select
+from .._operator import Descriptor, Level, cached_call, compile_operator, host_array
+from .._tensor import TensorDesc, collapse, element_size, normalize_data_type, packed_strides
+from ._function import check_hashable, check_not_scalar, normalize_axis, reject
+
+#: The data types that have an order.
+ORDERED = op.T11 | {TensorDataType.BOOL, TensorDataType.BFLOAT16}
+NAN_RULES = ("last", "largest")
+MODES = {"largest": AxisDirection.DECREASING, "smallest": AxisDirection.INCREASING}
+
+
+class TopK(NamedTuple):
+    """The result of a top-k: values, and their positions along the axis."""
+
+    values: Any
+    indices: Any
+
+
+class _TopK(Descriptor):
+    """What TOP_K and TOP_K1 share."""
+
+    function = "top_k"
+    input_fields = ("input_tensor",)
+    output_fields = ("output_value_tensor", "output_index_tensor")
+    index_field = "output_index_tensor"
+    arguments = {
+        "input_tensor": "a",
+        "output_value_tensor": "out[0]",
+        "output_index_tensor": "index_dtype",
+    }
+    input_tensor: TensorDesc
+    output_value_tensor: TensorDesc
+    output_index_tensor: TensorDesc
+    axis: int
+    k: int
+    axis_direction: AxisDirection
+    nan: str
+    sorted: bool
+
+    def __post_init__(self) -> None:
+        self.check_tensors()
+        data = self.input_tensor
+        if data.data_type not in ORDERED:
+            raise self.refuse("input_tensor", op.data_type_name(data.data_type), "a data type with an order")
+        self.check_range("axis", 0, data.dimension_count - 1)
+        size = data.sizes[self.axis]
+        self.check_range("k", 0, size)
+        self.check_choice("nan", NAN_RULES)
+        expected = (*data.sizes[: self.axis], self.k, *data.sizes[self.axis + 1 :])
+        for name in self.output_fields:
+            self.check_output(name, expected)
+        highest = int(np.iinfo(self.output_index_tensor.dtype).max)
+        if self.k and size - 1 > highest:
+            raise self.refuse(
+                "output_index_tensor",
+                op.data_type_name(self.output_index_tensor.data_type),
+                f"a type that holds {size - 1}, the last position along the axis",
+            )
+
+    def check_strict(self, rule: str) -> None:
+        """Check that k is at least 1."""
+        if self.k < 1:
+            raise self.refuse("k", self.k, f"1 to {self.input_tensor.sizes[self.axis]}", rule)
+
+    def lower(self, strides: Sequence[tuple[int, ...]]) -> Select:
+        """Return the lowering: every dimension but the axis counts lines."""
+        sizes, axis = self.input_tensor.sizes, self.axis
+        out = packed_strides(self.output_value_tensor.sizes)
+        lines = [(n, s, o) for i, (n, s, o) in enumerate(zip(sizes, strides[0], out, strict=True)) if i != axis]
+        return Select(
+            data_type=self.input_tensor.data_type,
+            index_itemsize=element_size(self.output_index_tensor.data_type),
+            lines=tuple(collapse(lines)),  # type: ignore[arg-type]
+            size=sizes[axis],
+            stride=strides[0][axis],
+            output_stride=out[axis],
+            k=self.k,
+            largest=self.axis_direction is AxisDirection.DECREASING,
+            nan_largest=self.nan == "largest",
+            sorted=bool(self.sorted),
+        )
+
+
+@dataclass(frozen=True)
+class TopKDesc(_TopK):
+    """DML_TOP_K_OPERATOR_DESC: the k largest elements of every line along an axis.
+
+    Parameters
+    ----------
+    input_tensor, output_value_tensor, output_index_tensor : TensorDesc
+        All of one dimension count; the outputs have the input's sizes with `k` on the axis.
+    axis : int
+        The axis along which elements are selected.
+    k : int
+        How many; 1 to the size of the axis (native: 0 too).
+    nan : {"last", "largest"}
+        Where NaN stands in the order (see `numba_dml.top_k`).
+    sorted : bool
+        False allows any order of the result.
+
+    Raises
+    ------
+    DescriptorError
+        If sizes, types or parameters do not fit each other.
+    """
+
+    input_tensor: TensorDesc
+    output_value_tensor: TensorDesc
+    output_index_tensor: TensorDesc
+    axis: int
+    k: int
+    _: KW_ONLY
+    nan: str = "last"
+    sorted: bool = True
+
+    operator_type = OperatorType.TOP_K
+    levels = (
+        Level(FeatureLevel.FL_5_0, op.T10, op.U2, (1, 8)),
+        Level(FeatureLevel.FL_3_1, op.T8, op.U32, (1, 8)),
+        Level(FeatureLevel.FL_2_1, op.T8, op.U32, (4, 4)),
+        Level(FeatureLevel.FL_2_0, op.TF, op.U32, (4, 4)),
+    )
+    axis_direction = AxisDirection.DECREASING
+
+
+@dataclass(frozen=True)
+class TopK1Desc(_TopK):
+    """DML_TOP_K1_OPERATOR_DESC: the k largest or smallest elements of every line along an axis.
+
+    Parameters
+    ----------
+    input_tensor, output_value_tensor, output_index_tensor : TensorDesc
+        All of one dimension count; the outputs have the input's sizes with `k` on the axis.
+    axis : int
+        The axis along which elements are selected.
+    k : int
+        How many; 1 to the size of the axis (native: 0 too).
+    axis_direction : AxisDirection
+        DECREASING selects the largest, INCREASING the smallest.
+    nan : {"last", "largest"}
+        Where NaN stands in the order (see `numba_dml.top_k`).
+    sorted : bool
+        False allows any order of the result.
+
+    Raises
+    ------
+    DescriptorError
+        If sizes, types or parameters do not fit each other.
+    """
+
+    input_tensor: TensorDesc
+    output_value_tensor: TensorDesc
+    output_index_tensor: TensorDesc
+    axis: int
+    k: int
+    axis_direction: AxisDirection
+    _: KW_ONLY
+    nan: str = "last"
+    sorted: bool = True
+
+    operator_type = OperatorType.TOP_K1
+    levels = (
+        Level(FeatureLevel.FL_5_0, op.T10, op.U2, (1, 8)),
+        Level(FeatureLevel.FL_3_1, op.T8, op.U32, (1, 8)),
+        Level(FeatureLevel.FL_2_1, op.T8, op.U32, (4, 4)),
+    )
+
+    def __post_init__(self) -> None:
+        direction = self.axis_direction
+        try:
+            direction = AxisDirection[direction] if isinstance(direction, str) else AxisDirection(direction)
+        except (KeyError, ValueError):
+            raise self.refuse("axis_direction", repr(direction), "INCREASING (0) or DECREASING (1)") from None
+        object.__setattr__(self, "axis_direction", direction)
+        super().__post_init__()
+
+
+def _build(
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    dtype: np.dtype[Any],
+    k: int,
+    axis: int,
+    mode: str,
+    sorted: bool,
+    nan: str,
+    index_dtype: Any,
+    target: str | None,
+) -> Any:
+    kind = _ordered_type(dtype)
+    check_not_scalar("top_k", shape)
+    axis = normalize_axis("top_k", axis, len(shape))
+    try:
+        k = operator.index(k)
+    except TypeError:
+        raise TypeError(f"top_k: k: found {k!r}, expected an integer") from None
+    if not 0 <= k <= shape[axis]:
+        raise ValueError(f"top_k: k: found {k}, expected 0 to {shape[axis]}, the size of axis {axis}")
+    if mode not in MODES:
+        raise ValueError(f"top_k: mode: found {mode!r}, expected 'largest' or 'smallest'")
+    sizes = (*shape[:axis], k, *shape[axis + 1 :])
+    try:
+        indices = np.dtype(np.intp if index_dtype is None else index_dtype)
+    except TypeError:
+        raise TypeError(f"top_k: index_dtype: found {index_dtype!r}, expected an integer dtype") from None
+    if indices.kind not in "iu" or not indices.isnative:
+        raise TypeError(f"top_k: index_dtype: found {indices}, expected a native integer dtype")
+    try:
+        descriptor = TopK1Desc(
+            TensorDesc(kind, shape),
+            TensorDesc(kind, sizes),
+            TensorDesc(indices, sizes),
+            axis,
+            k,
+            MODES[mode],
+            nan=nan,
+            sorted=sorted,
+        )
+    except DescriptorError as error:
+        reject("top_k", error, TopK1Desc)
+    return compile_operator(descriptor, target=target).call_for(((strides, dtype),), (sizes, sizes))
+
+
+def _ordered_type(dtype: np.dtype[Any]) -> Any:
+    """Return the data type of a dtype whose elements have an order."""
+    try:
+        kind = normalize_data_type(dtype)
+    except DescriptorError:
+        kind = dtype
+    if kind not in ORDERED:
+        raise TypeError(f"top_k: a: found dtype {dtype}, expected a bool, integer or float dtype of at most 64 bits")
+    return kind
+
+
+def top_k(
+    a: Any,
+    k: int,
+    /,
+    *,
+    axis: int = -1,
+    mode: str = "largest",
+    sorted: bool = True,
+    nan: str = "last",
+    index_dtype: Any = None,
+    out: Any = None,
+    target: str | None = None,
+) -> TopK:
+    """Return the k largest or smallest elements along an axis, and where they are.
+
+    A superset of NumPy 2.6's ``top_k``: the first `k` of a stable sort of every line along `axis`.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, ...)
+        The input: bool, integers or floats (float16 and bfloat16 included) in any memory layout, at least 1-d.
+    k : int
+        How many elements to select, 0 to n.
+    axis : int
+        The axis along which to select.
+    mode : {"largest", "smallest"}
+        Which end of the order to return.
+    sorted : bool
+        True: best first. False: any order.
+    nan : {"last", "largest"}
+        ``last``: a NaN is never selected while a number is left, in both modes. ``largest``: NaN stands above +inf, as
+        in ONNX, PyTorch and JAX. NaNs tie with each other.
+    index_dtype : dtype, optional
+        The integer dtype of the indices; `numpy.intp` when absent.
+    out : pair of ndarray, optional
+        Where to write ``(values, indices)``: exactly their shapes and dtypes. They may overlap `a`.
+    target : {"cpu"}, optional
+        Where to run. It follows the arrays when absent.
+
+    Returns
+    -------
+    TopK
+        The named tuple ``(values, indices)``, both of the shape of `a` with `k` on `axis`; indices count from the start
+        of the line. In native byte order.
+
+    Raises
+    ------
+    TypeError
+        If `a` has no order or a mask, `k` or `axis` is no integer, or `index_dtype` is no integer dtype.
+    ValueError
+        If `a` is 0-d, `k` is not in 0 to n, or `axis`, `mode`, `nan`, `index_dtype` or `out` do not fit.
+
+    Notes
+    -----
+    Ties go to the lower index, in both modes. -0 and +0 tie, and NaNs tie. Values are copied bit by bit. Implements
+    DML_TOP_K1_OPERATOR_DESC (``largest`` is DECREASING) and DML_TOP_K_OPERATOR_DESC.
+
+    Examples
+    --------
+    >>> import numpy as np, numba_dml as dml
+    >>> values, indices = dml.top_k(np.array([[0, 1, 10, 11], [3, 2, 9, 8]]), 2)
+    >>> values
+    array([[11, 10],
+           [ 9,  8]])
+    >>> indices
+    array([[3, 2],
+           [2, 3]])
+    """
+    if a.__class__ is not ndarray:
+        a = host_array("top_k", "a", a)
+    try:
+        call = cached_call(_build, a.shape, a.strides, a.dtype, k, axis, mode, sorted, nan, index_dtype, target)
+    except TypeError:
+        check_hashable(
+            "top_k", k=k, axis=axis, mode=mode, sorted=sorted, nan=nan, index_dtype=index_dtype, target=target
+        )
+        raise
+    result: TopK = call(a, out)
+    return result
