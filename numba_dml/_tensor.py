@@ -6,7 +6,7 @@ Everything here is host code without Numba; it runs once per shape, never per ca
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,13 +51,14 @@ def normalize_data_type(value: Any) -> TensorDataType | np.dtype[Any]:
     except TypeError:
         raise DescriptorError("TensorDesc", "data_type", repr(value), "a data type") from None
     native = dtype.newbyteorder("=")
-    member = _MEMBERS.get(native)
+    member: TensorDataType | None = _MEMBERS.get(native)
     if member is not None:
         return member
     if native.name == "bfloat16":
         return TensorDataType.BFLOAT16
     if native.kind in _MOVED_KINDS and native.itemsize > 0 and not native.hasobject and native.isbuiltin != 2:
-        return native
+        moved: np.dtype[Any] = native
+        return moved
     raise DescriptorError("TensorDesc", "data_type", str(dtype), "a fixed-size NumPy element type without objects")
 
 
@@ -70,7 +71,8 @@ def dtype_of(data_type: TensorDataType | np.dtype[Any]) -> np.dtype[Any]:
             import ml_dtypes
         except ImportError:
             raise TypeError("bfloat16 arrays need the package ml_dtypes: pip install ml_dtypes") from None
-        return np.dtype(ml_dtypes.bfloat16)
+        bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return bfloat16
     return _DTYPES[data_type]
 
 
@@ -92,7 +94,7 @@ def packed_strides(sizes: Sequence[int], unit: int = 1) -> tuple[int, ...]:
     return tuple(strides)
 
 
-def product(sizes: Sequence[int]) -> int:
+def product(sizes: Iterable[int]) -> int:
     """Multiply in unbounded integers."""
     result = 1
     for size in sizes:
@@ -124,7 +126,7 @@ def extent(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
 
 
 def elements_overlap(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    """Tell whether two elements share a place; strides in elements (or in bytes with an itemsize of one stride unit)."""
+    """Tell whether two elements start at the same place; strides in elements or in bytes."""
     if 0 in sizes:
         return False
     dims = sorted((abs(stride), size) for size, stride in zip(sizes, strides, strict=True) if size > 1)
@@ -137,7 +139,7 @@ def elements_overlap(sizes: Sequence[int], strides: Sequence[int]) -> bool:
         return False
     if any(stride == 0 for stride, _ in dims):
         return True
-    # Interleaved dimensions may still be disjoint (sizes (2, 3), strides (3, 2)): look at every offset. Rare, and exact.
+    # Interleaved dimensions may still be disjoint (sizes (2, 3), strides (3, 2)): look at every offset. Rare; exact.
     offsets = np.zeros(1, np.int64)
     for stride, size in dims:
         offsets = np.add.outer(offsets, np.arange(size, dtype=np.int64) * stride).ravel()

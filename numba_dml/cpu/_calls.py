@@ -1,8 +1,8 @@
 """From a lowering to a call: the plan that a kernel reads, the driver that runs it, and what Python does around it.
 
 A call belongs to one descriptor and one memory layout. On the way of a known layout nothing is validated but `out`.
-What is rare happens elsewhere: operands that a kernel cannot read as they are (`_Prepared`), an `out` that is strided or
-lies in an input, a bad index.
+What is rare happens elsewhere: operands that a kernel cannot read as they are (`_Prepared`), an `out` that is strided
+or lies in an input, a bad index.
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ class _MoveCall:
         self.function = lowering.function
         self.dtype = dtype
         self.shape = shape
-        points = product(loop[0] for loop in lowering.loops)  # type: ignore[arg-type]
-        elements = product(size for size, _ in lowering.slices)  # type: ignore[arg-type]
+        points = product(loop[0] for loop in lowering.loops)
+        elements = product(size for size, _ in lowering.slices)
         index_bytes = product(lowering.index_shape) * dtype_of(lowering.index_type).itemsize
         self.moved = points * elements * lowering.itemsize
         self.work = 2 * self.moved + index_bytes
@@ -167,8 +167,8 @@ class _MoveCall:
             run *= outer.pop()[0]
         slice_bytes = run * product([size for size, _ in outer])
         places = [(n, s) for n, s, _, _ in low.loops] + list(low.coordinates)
-        starts = extent(*zip(*places, strict=True))  # type: ignore[arg-type]
-        inside = extent(*zip(*outer, strict=True)) if outer else (0, 0)  # type: ignore[arg-type]
+        starts = extent(*zip(*places, strict=True))
+        inside = extent(*zip(*outer, strict=True)) if outer else (0, 0)
         plan = np.zeros(
             _indices.HEADER
             + _indices.LOOP_FIELDS * len(low.loops)
@@ -191,7 +191,7 @@ class _MoveCall:
         plan[_indices.STARTS_HIGH] = starts[1] + 1
         plan[_indices.PACKED_BYTES] = self.moved
         plan[_indices.INDEX_BYTES] = self.index_bytes
-        tail = [(n, s, i, p * slice_bytes) for n, s, i, p in low.loops] + list(low.coordinates) + outer  # type: ignore[operator]
+        tail = [(n, s, i, p * slice_bytes) for n, s, i, p in low.loops] + list(low.coordinates) + outer
         plan[_indices.HEADER :] = [number for dim in tail for number in dim]
         return plan
 
@@ -376,7 +376,7 @@ class _TopKCall:
         plan[top_k.GROUP] = group
         plan[top_k.TILE] = tile
         dims = [(n, s) for n, s, _ in lines] + [(low.size, low.stride)]
-        plan[top_k.LOW], high = extent(*zip(*dims, strict=True))  # type: ignore[arg-type]
+        plan[top_k.LOW], high = extent(*zip(*dims, strict=True))
         plan[top_k.HIGH] = high + size
         plan[top_k.VALUE_BYTES] = count * low.k * size
         plan[top_k.INDEX_BYTES] = count * low.k * low.index_itemsize

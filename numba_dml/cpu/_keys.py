@@ -1,8 +1,8 @@
 """Keys: integers whose plain ``>`` means "better", for every element type, direction and NaN rule.
 
-The bits of an element are read as a signed integer b of its width W. Integers: ``b ^ flip``, where `flip` moves the sign
-of unsigned types and complements for "smallest". Floats: the magnitude, negated below zero (-0 and +0 become one key),
-``^ flip``, and one key for all NaNs: the lowest or the highest integer, which no number has. A rule is the tuple
+The bits of an element are read as a signed integer b of its width W. Integers: ``b ^ flip``, where `flip` moves the
+sign of unsigned types and complements for "smallest". Floats: the magnitude, negated below zero (-0 and +0 become one
+key), ``^ flip``, and one key for all NaNs: the lowest or the highest integer, which no number has. A rule is the tuple
 ``(flip,)`` or ``(flip, infinity, nan_key)``; its length tells integers from floats at compile time.
 
 The scan of a top-k asks 64 elements at once which of them beat a threshold. LLVM does not vectorise the plain loop into
@@ -154,7 +154,9 @@ def _key_buffer(ref, shape):
     return lambda ref, shape: np.empty(shape, kind)
 
 
-def rule_numbers(width, is_float, is_signed, largest, nan_largest, infinity):
+def rule_numbers(
+    width: int, is_float: bool, is_signed: bool, largest: bool, nan_largest: bool, infinity: int
+) -> tuple[int, int, int]:
     """Return ``(flip, infinity, nan_key)`` of an element type, as a plan holds them.
 
     `width` in bits; `infinity` the bits of +inf. NaN keys: a NaN is never chosen while a number is left, unless it

@@ -1,12 +1,14 @@
 """How kernels reach arrays: typed references to raw memory.
 
-A kernel must not be specialised on rank, layout or writability, and Numba's array types carry all three. So kernels take
-`ArrayRef`: nothing but the address of an array's first element, and the element type that the *kernel* wants to see
-there. Sizes and strides arrive as numbers in a plan. Offsets are in bytes, and accesses assume no alignment (on x86-64
-and AArch64 that costs nothing), so that every layout NumPy knows is addressed by the same code.
+A kernel must not be specialised on rank, layout or writability, and Numba's array types carry all three. So kernels
+take `ArrayRef`: nothing but the address of an array's first element, and the element type that the *kernel* wants to
+see there. Sizes and strides arrive as numbers in a plan. Offsets are in bytes, and accesses assume no alignment (on
+x86-64 and AArch64 that costs nothing), so that every layout NumPy knows is addressed by the same code.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from llvmlite import ir
 from numba import types
@@ -24,7 +26,7 @@ class ArrayRef(types.Type):
     `is_float` tells a top-k that the integers are the bits of floats.
     """
 
-    def __init__(self, dtype, is_float=False):
+    def __init__(self, dtype: Any, is_float: bool = False) -> None:
         self.dtype = dtype
         self.is_float = is_float
         super().__init__(f"ArrayRef({dtype}{', float' if is_float else ''})")

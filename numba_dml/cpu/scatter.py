@@ -93,7 +93,6 @@ def scatter_range(
     everywhere,  # IN   True: the window is the whole output
 ):
     """Write a share of the updates, in row-major order; return the position of the first bad index, or -1."""
-    size = itemsize(data)
     single = plan[RUNS] * plan[RUN] == 1
     reduction = plan[REDUCTION]
     last = HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)

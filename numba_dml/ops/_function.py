@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -15,18 +14,14 @@ from .._tensor import TensorDesc
 Layout = tuple[tuple[int, ...], np.dtype[Any]]
 
 
-def normalize_axis(function: str, axis: Any, ndim: int) -> int:
+def normalize_axis(function: str, axis: int, ndim: int) -> int:
     """Return a non-negative axis."""
-    try:
-        value = operator.index(axis)
-    except TypeError:
-        raise TypeError(f"{function}: axis: found {axis!r}, expected an integer") from None
-    if not -ndim <= value < ndim:
+    if not -ndim <= axis < ndim:
         raise ValueError(
-            f"{function}: axis: found {value}, expected {-ndim} to {ndim - 1} for an array with {ndim} dimension"
+            f"{function}: axis: found {axis}, expected {-ndim} to {ndim - 1} for an array with {ndim} dimension"
             + ("s" if ndim > 1 else "")
         )
-    return value % ndim
+    return axis % ndim
 
 
 def check_data(function: str, name: str, dtype: np.dtype[Any]) -> None:
@@ -70,10 +65,11 @@ def reject(function: str, error: DescriptorError, descriptor: type[Descriptor]) 
     raise error.for_function(function, descriptor.arguments) from None
 
 
-def check_hashable(function: str, **parameters: Any) -> None:
-    """Refuse a parameter that cannot even be looked up (a list as `axis`, say)."""
-    for name, value in parameters.items():
-        try:
-            hash(value)
-        except TypeError:
-            raise TypeError(f"{function}: {name}: found {value!r}, expected a single value") from None
+def check_parameters(function: str, integers: dict[str, Any], others: dict[str, Any]) -> None:
+    """Find out which parameter cannot even be looked up: a float as `axis`, a list as `bounds`."""
+    for name, value in integers.items():
+        if not hasattr(value, "__index__"):
+            raise TypeError(f"{function}: {name}: found {value!r}, expected an integer")
+    for name, value in others.items():
+        if value.__hash__ is None:
+            raise TypeError(f"{function}: {name}: found {value!r}, expected a single value")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from .._errors import DescriptorError
 from .._lowering import Move, move
 from .._operator import Descriptor, Level, cached_call, compile_operator, host_array, index_array
 from .._tensor import TensorDesc, packed_strides
-from ._function import check_data, check_hashable, check_indices, normalize_axis, padded, padded_layout, reject
+from ._function import check_data, check_indices, check_parameters, normalize_axis, padded, padded_layout, reject
 
 
 def output_sizes(sizes: Sequence[int], indices: Sequence[int], axis: int) -> tuple[int, ...]:
@@ -82,7 +83,7 @@ class GatherDesc(Descriptor):
         self.check_output("output_tensor", full[surplus:] if surplus >= 0 else (1,) * -surplus + full)
 
     def lower(self, strides: Sequence[tuple[int, ...]]) -> Move:
-        """Return the lowering: the points are the outer dimensions times the indices; the inner dimensions move whole."""
+        """Return the lowering: points are outer dimensions times indices; the inner dimensions move whole."""
         sizes, axis = self.input_tensor.sizes, self.axis
         indices = self.indices_tensor.sizes[self.indices_tensor.dimension_count - self.index_dimensions :]
         outer = [(n, s, 0) for n, s in zip(sizes[:axis], strides[0], strict=False)]
@@ -173,8 +174,8 @@ def gather(
 
     Notes
     -----
-    Duplicate indices are no special case. Values are copied bit by bit (NaN payloads and the sign of 0 survive). An empty
-    `indices` gives an empty result. A 0-d `a` counts as one element. Implements DML_GATHER_OPERATOR_DESC.
+    Duplicate indices are no special case. Values are copied bit by bit (NaN payloads and the sign of 0 survive). An
+    empty `indices` gives an empty result. A 0-d `a` counts as one element. Implements DML_GATHER_OPERATOR_DESC.
 
     Examples
     --------
@@ -190,10 +191,19 @@ def gather(
         a, indices = host_array("gather", "a", a), index_array("gather", indices)
     try:
         call = cached_call(
-            _build, a.shape, a.strides, a.dtype, indices.shape, indices.strides, indices.dtype, axis, bounds, target
+            _build,
+            a.shape,
+            a.strides,
+            a.dtype,
+            indices.shape,
+            indices.strides,
+            indices.dtype,
+            index(axis),
+            bounds,
+            target,
         )
     except TypeError:
-        check_hashable("gather", axis=axis, bounds=bounds, target=target)
+        check_parameters("gather", {"axis": axis}, {"bounds": bounds, "target": target})
         raise
     result: ndarray[Any, Any] = call(a, indices, out)
     return result

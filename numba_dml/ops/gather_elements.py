@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,13 @@ from .._errors import DescriptorError
 from .._lowering import Move, move
 from .._operator import Descriptor, Level, cached_call, compile_operator, host_array, index_array
 from .._tensor import TensorDesc, packed_strides
-from ._function import check_data, check_hashable, check_indices, check_not_scalar, normalize_axis, reject
+from ._function import check_data, check_indices, check_not_scalar, check_parameters, normalize_axis, reject
 
 
 def element_loops(
     sizes: Sequence[int], strides: Sequence[int], indices: Sequence[int], axis: int
 ) -> list[tuple[int, int, int]]:
-    """Return the loop nest over the positions of `indices`: the data stands still along the axis and where it broadcasts."""
+    """Return the loops over the positions of `indices`: data stands still along the axis and where it broadcasts."""
     steps = [0 if i == axis or n == 1 else s for i, (n, s) in enumerate(zip(sizes, strides, strict=True))]
     return list(zip(indices, steps, packed_strides(indices), strict=True))
 
@@ -190,10 +191,19 @@ def gather_elements(
         a, indices = host_array("gather_elements", "a", a), index_array("gather_elements", indices)
     try:
         call = cached_call(
-            _build, a.shape, a.strides, a.dtype, indices.shape, indices.strides, indices.dtype, axis, bounds, target
+            _build,
+            a.shape,
+            a.strides,
+            a.dtype,
+            indices.shape,
+            indices.strides,
+            indices.dtype,
+            index(axis),
+            bounds,
+            target,
         )
     except TypeError:
-        check_hashable("gather_elements", axis=axis, bounds=bounds, target=target)
+        check_parameters("gather_elements", {"axis": axis}, {"bounds": bounds, "target": target})
         raise
     result: ndarray[Any, Any] = call(a, indices, out)
     return result

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from .._errors import DescriptorError
 from .._lowering import Move, move
 from .._operator import Descriptor, Level, cached_call, compile_operator, host_array, index_array
 from .._tensor import TensorDesc, packed_strides
-from ._function import check_data, check_hashable, check_indices, check_not_scalar, padded, padded_layout, reject
+from ._function import check_data, check_indices, check_not_scalar, check_parameters, padded, padded_layout, reject
 
 
 def check_tuples(descriptor: Descriptor, sizes: tuple[int, ...], indices: tuple[int, ...], batch: int) -> None:
@@ -45,7 +45,7 @@ def nd_move(
     reduction: str = "none",
     unique: bool = False,
 ) -> Move:
-    """Return the lowering of an ND operator: the tuples are the points, the dimensions after the indexed ones the slices."""
+    """Return the lowering of an ND operator: tuples are points; the dimensions after the indexed ones are slices."""
     t = indices[-1]
     steps = strides[0][len(strides[0]) - len(sizes) :]
     tuples = packed_strides(indices[:-1])
@@ -165,8 +165,8 @@ class GatherND1Desc(_GatherND):
     Parameters
     ----------
     input_tensor, indices_tensor, output_tensor : TensorDesc
-        All of one dimension count. The output's sizes are ``indices[:q - 1] ++ input[b + t:]``, with 1s before them; t is
-        the size of the last index dimension.
+        All of one dimension count. The output's sizes are ``indices[:q - 1] ++ input[b + t:]``, with 1s before them;
+        t is the size of the last index dimension.
     input_dimension_count, indices_dimension_count : int
         How many trailing dimensions count; those before them have size 1.
     batch_dimension_count : int
@@ -211,7 +211,7 @@ def _build(
     check_indices("gather_nd", index_dtype)
     check_not_scalar("gather_nd", shape)
     check_index_rank("gather_nd", index_shape)
-    batch_dims = normalize_batch_dims("gather_nd", batch_dims, shape, index_shape)
+    check_batch_dims("gather_nd", batch_dims, shape, index_shape)
     sizes = slice_sizes(shape, index_shape, batch_dims)
     try:
         rank = max(len(shape), len(index_shape), len(sizes))
@@ -239,19 +239,14 @@ def check_index_rank(function: str, index_shape: tuple[int, ...]) -> None:
         )
 
 
-def normalize_batch_dims(function: str, batch_dims: Any, shape: tuple[int, ...], index_shape: tuple[int, ...]) -> int:
-    """Return `batch_dims` as an integer that leaves a dimension to index and one for the tuples."""
-    try:
-        value = operator.index(batch_dims)
-    except TypeError:
-        raise TypeError(f"{function}: batch_dims: found {batch_dims!r}, expected an integer") from None
+def check_batch_dims(function: str, batch_dims: int, shape: tuple[int, ...], index_shape: tuple[int, ...]) -> None:
+    """Refuse batch dimensions that leave none to index, or none for the tuples."""
     limit = min(len(shape), len(index_shape)) - 1
-    if not 0 <= value <= limit:
+    if not 0 <= batch_dims <= limit:
         raise ValueError(
-            f"{function}: batch_dims: found {value}, expected 0 to {limit} "
+            f"{function}: batch_dims: found {batch_dims}, expected 0 to {limit} "
             f"for {len(shape)}-d a and {len(index_shape)}-d indices"
         )
-    return value
 
 
 def gather_nd(
@@ -318,12 +313,12 @@ def gather_nd(
             indices.shape,
             indices.strides,
             indices.dtype,
-            batch_dims,
+            index(batch_dims),
             bounds,
             target,
         )
     except TypeError:
-        check_hashable("gather_nd", batch_dims=batch_dims, bounds=bounds, target=target)
+        check_parameters("gather_nd", {"batch_dims": batch_dims}, {"bounds": bounds, "target": target})
         raise
     result: ndarray[Any, Any] = call(a, indices, out)
     return result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,9 @@ from .._operator import (
 from .._tensor import TensorDesc
 from ._function import (
     check_data,
-    check_hashable,
     check_indices,
     check_not_scalar,
+    check_parameters,
     check_same_type,
     normalize_axis,
     reject,
@@ -53,7 +54,9 @@ def check_scatter(descriptor: Any) -> None:
 
 @dataclass(frozen=True)
 class ScatterElementsDesc(Descriptor):
-    """DML_SCATTER_ELEMENTS_OPERATOR_DESC (DML_SCATTER_OPERATOR_DESC): ``output[indices[i, j, k], j, k] = updates[i, j, k]``.
+    """DML_SCATTER_ELEMENTS_OPERATOR_DESC: ``output[indices[i, j, k], j, k] = updates[i, j, k]`` for axis 0.
+
+    Its older name DML_SCATTER_OPERATOR_DESC is `ScatterDesc`.
 
     Parameters
     ----------
@@ -270,14 +273,18 @@ def scatter_elements(
             updates.shape,
             updates.strides,
             updates.dtype,
-            axis,
+            index(axis),
             reduction,
             unique,
             bounds,
             target,
         )
     except TypeError:
-        check_hashable("scatter_elements", axis=axis, reduction=reduction, unique=unique, bounds=bounds, target=target)
+        check_parameters(
+            "scatter_elements",
+            {"axis": axis},
+            {"reduction": reduction, "unique": unique, "bounds": bounds, "target": target},
+        )
         raise
     result: ndarray[Any, Any] = call(a, indices, updates, out)
     return result

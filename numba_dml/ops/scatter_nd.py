@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -26,15 +27,15 @@ from .._operator import (
 from .._tensor import TensorDesc
 from ._function import (
     check_data,
-    check_hashable,
     check_indices,
     check_not_scalar,
+    check_parameters,
     check_same_type,
     padded,
     padded_layout,
     reject,
 )
-from .gather_nd import check_index_rank, check_tuples, nd_move, normalize_batch_dims, slice_sizes
+from .gather_nd import check_batch_dims, check_index_rank, check_tuples, nd_move, slice_sizes
 from .scatter_elements import check_scatter
 
 
@@ -45,8 +46,8 @@ class ScatterNDDesc(Descriptor):
     Parameters
     ----------
     input_tensor, indices_tensor, updates_tensor, output_tensor : TensorDesc
-        All of one dimension count. The updates' sizes are ``indices[:q - 1] ++ input[b + t:]``, with 1s before them; t is
-        the size of the last index dimension. The output has the sizes of the input.
+        All of one dimension count. The updates' sizes are ``indices[:q - 1] ++ input[b + t:]``, with 1s before them;
+        t is the size of the last index dimension. The output has the sizes of the input.
     input_dimension_count, indices_dimension_count : int
         How many trailing dimensions count; those before them have size 1.
     batch_dimension_count : int
@@ -146,7 +147,7 @@ def _build(
     check_same_type("scatter_nd", update_dtype, dtype)
     check_not_scalar("scatter_nd", shape)
     check_index_rank("scatter_nd", index_shape)
-    batch_dims = normalize_batch_dims("scatter_nd", batch_dims, shape, index_shape)
+    check_batch_dims("scatter_nd", batch_dims, shape, index_shape)
     rank = max(len(shape), len(index_shape), len(update_shape))
     try:
         data = padded(dtype, shape, rank)
@@ -263,15 +264,17 @@ def scatter_nd(
             updates.shape,
             updates.strides,
             updates.dtype,
-            batch_dims,
+            index(batch_dims),
             reduction,
             unique,
             bounds,
             target,
         )
     except TypeError:
-        check_hashable(
-            "scatter_nd", batch_dims=batch_dims, reduction=reduction, unique=unique, bounds=bounds, target=target
+        check_parameters(
+            "scatter_nd",
+            {"batch_dims": batch_dims},
+            {"reduction": reduction, "unique": unique, "bounds": bounds, "target": target},
         )
         raise
     result: ndarray[Any, Any] = call(a, indices, updates, out)

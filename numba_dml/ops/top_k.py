@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +15,8 @@ from .._enums import AxisDirection, FeatureLevel, OperatorType, TensorDataType
 from .._errors import DescriptorError
 from .._lowering import Select
 from .._operator import Descriptor, Level, cached_call, compile_operator, host_array
-from .._tensor import TensorDesc, collapse, element_size, normalize_data_type, packed_strides
-from ._function import check_hashable, check_not_scalar, normalize_axis, reject
+from .._tensor import TensorDesc, collapse, data_type_name, element_size, normalize_data_type, packed_strides
+from ._function import check_not_scalar, check_parameters, normalize_axis, reject
 
 #: The data types that have an order.
 ORDERED = op.T11 | {TensorDataType.BOOL, TensorDataType.BFLOAT16}
@@ -56,7 +56,7 @@ class _TopK(Descriptor):
         self.check_tensors()
         data = self.input_tensor
         if data.data_type not in ORDERED:
-            raise self.refuse("input_tensor", op.data_type_name(data.data_type), "a data type with an order")
+            raise self.refuse("input_tensor", data_type_name(data.data_type), "a data type with an order")
         self.check_range("axis", 0, data.dimension_count - 1)
         size = data.sizes[self.axis]
         self.check_range("k", 0, size)
@@ -68,7 +68,7 @@ class _TopK(Descriptor):
         if self.k and size - 1 > highest:
             raise self.refuse(
                 "output_index_tensor",
-                op.data_type_name(self.output_index_tensor.data_type),
+                data_type_name(self.output_index_tensor.data_type),
                 f"a type that holds {size - 1}, the last position along the axis",
             )
 
@@ -181,7 +181,7 @@ class TopK1Desc(_TopK):
     )
 
     def __post_init__(self) -> None:
-        direction = self.axis_direction
+        direction: Any = self.axis_direction
         try:
             direction = AxisDirection[direction] if isinstance(direction, str) else AxisDirection(direction)
         except (KeyError, ValueError):
@@ -205,10 +205,6 @@ def _build(
     kind = _ordered_type(dtype)
     check_not_scalar("top_k", shape)
     axis = normalize_axis("top_k", axis, len(shape))
-    try:
-        k = operator.index(k)
-    except TypeError:
-        raise TypeError(f"top_k: k: found {k!r}, expected an integer") from None
     if not 0 <= k <= shape[axis]:
         raise ValueError(f"top_k: k: found {k}, expected 0 to {shape[axis]}, the size of axis {axis}")
     if mode not in MODES:
@@ -318,10 +314,14 @@ def top_k(
     if a.__class__ is not ndarray:
         a = host_array("top_k", "a", a)
     try:
-        call = cached_call(_build, a.shape, a.strides, a.dtype, k, axis, mode, sorted, nan, index_dtype, target)
+        call = cached_call(
+            _build, a.shape, a.strides, a.dtype, index(k), index(axis), mode, sorted, nan, index_dtype, target
+        )
     except TypeError:
-        check_hashable(
-            "top_k", k=k, axis=axis, mode=mode, sorted=sorted, nan=nan, index_dtype=index_dtype, target=target
+        check_parameters(
+            "top_k",
+            {"k": k, "axis": axis},
+            {"mode": mode, "sorted": sorted, "nan": nan, "index_dtype": index_dtype, "target": target},
         )
         raise
     result: TopK = call(a, out)
