@@ -91,32 +91,41 @@ def _prepared(call: Any, fixes: list[Any]) -> Any:
     return _Prepared(call, fixes) if any(fixes) else call
 
 
-class _Prepared:
+class _Around:
+    """A call around another one."""
+
+    def __init__(self, call: Any) -> None:
+        self.call, self.function, self.kernel, self.work = call, call.function, call.kernel, call.work
+
+
+class _Prepared(_Around):
     """A call whose inputs are copied first where a kernel cannot read them as they are."""
 
     def __init__(self, call: Any, fixes: list[Any]) -> None:
-        self.call, self.fixes, self.kernel, self.work = call, fixes, call.kernel, call.work
+        super().__init__(call)
+        self.fixes = fixes
 
     def __call__(self, *args: Any) -> Any:
         *inputs, out = args
         fixed = [fix(array) if fix else array for fix, array in zip(self.fixes, inputs, strict=True)]
         if out is not None and inputs[0] is out and fixed[0] is not out:
-            raise TypeError(f"{self.call.function}: out: found dtype {out.dtype}, expected {fixed[0].dtype}")
+            raise TypeError(f"{self.function}: out: found dtype {out.dtype}, expected {fixed[0].dtype}")
         return self.call(*fixed, out)
 
 
-class _SwappedGather:
+class _SwappedGather(_Around):
     """A gather from an input in foreign byte order: only what was gathered is swapped."""
 
     def __init__(self, call: Any, dtype: np.dtype[Any]) -> None:
-        self.call, self.dtype, self.kernel, self.work = call, dtype, call.kernel, call.work
+        super().__init__(call)
+        self.dtype = dtype
 
     def __call__(self, a: Any, indices: Any, out: Any) -> Any:
         result = self.call(a.view(self.dtype), indices, None)
         result.byteswap(inplace=True)
         if out is None:
             return result
-        _check_out(self.call.function, "out", out, result.shape, result.dtype)
+        _check_out(self.function, "out", out, result.shape, result.dtype)
         out[...] = result
         return out
 

@@ -165,8 +165,8 @@ def _build(
         )
     except DescriptorError as error:
         reject("scatter_nd", error, ScatterNDDesc)
-    if update_shape != slice_sizes(shape, index_shape, batch_dims):  # leading 1s that only the padding hides
-        expected = slice_sizes(shape, index_shape, batch_dims)
+    expected = slice_sizes(shape, index_shape, batch_dims)
+    if update_shape != expected:  # leading 1s, which the padding of the descriptor hides
         raise DescriptorError("scatter_nd", "updates", f"shape {update_shape}", f"shape {expected}")
     return compile_operator(descriptor, target=target).call_for(
         (
