@@ -60,6 +60,8 @@ def build(
         assert isinstance(lowering, Move)
         call = _prepared(_GatherCall(lowering, tensors[0].dtype, output_shapes[0]), [None, fixes[1]])
         return call if native[0] else _SwappedGather(call, tensors[0].dtype)
+    if out_strides is not None and len(out_strides) != tensors[0].dimension_count:
+        out_strides = None  # of another rank: the call will say so
     data_strides = packed_strides(tensors[0].sizes, tensors[0].itemsize) if out_strides is None else out_strides
     lowering = descriptor.lower([data_strides])
     assert isinstance(lowering, Move)

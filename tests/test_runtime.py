@@ -1,0 +1,315 @@
+"""Processes, threads, forks and caches: what happens around the kernels."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import numba_dml as dml
+from numba_dml import cpu
+
+ROOT = Path(__file__).parent.parent
+
+
+def run(code, *, ok=True, **environment):
+    """Run Python code in a process of its own; return what it prints."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error", **environment}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert (done.returncode == 0) == ok, done.stdout + done.stderr
+    return done.stdout if ok else done.stderr
+
+
+# A kernel of each family, with the serial and the parallel driver, and what they must return.
+ALL_KERNELS = """
+    import numba, numpy as np, numba_dml as dml
+    from numba_dml.cpu import gather, scatter, top_k
+
+    def started():
+        try:
+            return bool(numba.threading_layer())
+        except ValueError:
+            return False
+
+    for n in (8, 50_000):
+        assert not started()
+        a, i = np.arange(float(n)), np.arange(n)[::-1].copy()
+        assert (dml.gather(a, i) == a[::-1]).all()
+        assert (dml.scatter_elements(a, i, a) == a[::-1]).all()
+        assert (dml.top_k(a, 3).indices == [n - 1, n - 2, n - 3]).all()
+    assert started(), "the large calls ran on the parallel drivers, the small ones before them did not"
+    drivers = [*gather.DRIVERS, *scatter.DRIVERS, *top_k.DRIVERS]
+"""
+
+
+def test_import_compiles_nothing_and_is_quick():
+    lazy = """
+        import sys, time
+        import numpy
+        start = time.perf_counter()
+        import numba_dml
+        took = time.perf_counter() - start
+        assert "numba" not in sys.modules, "numba is imported on the first call only"
+        print(took)
+    """
+    assert float(run(lazy)) < 0.5
+
+
+def test_a_second_process_loads_every_kernel_and_the_right_driver(tmp_path):
+    first = run(
+        ALL_KERNELS + "\n    print(sum(sum(d.stats.cache_misses.values()) for d in drivers))",
+        NUMBA_CACHE_DIR=str(tmp_path),
+    )
+    assert int(first) == 6
+    second = run(
+        ALL_KERNELS
+        + """
+    for d in drivers:
+        assert sum(d.stats.cache_misses.values()) == 0, d
+        assert sum(d.stats.cache_hits.values()) == 1, d
+        assert bool(d.targetoptions.get("parallel")) == d.__name__.endswith("_parallel")
+    print("loaded")
+    """,
+        NUMBA_CACHE_DIR=str(tmp_path),
+    )
+    assert second.strip() == "loaded"
+
+
+def test_a_cache_that_holds_the_wrong_kernel_is_noticed(tmp_path):
+    """Two processes that start at once can give one file number to two kernels of one driver."""
+    two = """
+        import numpy as np, numba_dml as dml
+        assert dml.gather(np.arange(4, dtype="u1"), [3, 1]).tolist() == [3, 1]
+        assert dml.gather(np.arange(4, dtype="f8"), [3, 1]).tolist() == [3, 1]
+    """
+    run(two, NUMBA_CACHE_DIR=str(tmp_path))
+    files = sorted(tmp_path.rglob("gather.gather_serial*.nbc"))
+    assert len(files) == 2
+    one, other = (f.read_bytes() for f in files)
+    files[0].write_bytes(other)
+    files[1].write_bytes(one)
+    run(two, NUMBA_CACHE_DIR=str(tmp_path))
+    files[0].write_bytes(b"torn")
+    assert "compiles its kernels anew" in run(two, ok=False, NUMBA_CACHE_DIR=str(tmp_path))  # the warning is an error
+    run(two, NUMBA_CACHE_DIR=str(tmp_path), PYTHONWARNINGS="ignore")
+
+
+def test_processes_that_start_at_once(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(tmp_path)}
+    code = textwrap.dedent(ALL_KERNELS)
+    running = [subprocess.Popen([sys.executable, "-W", "error", "-c", code], env=environment) for _ in range(3)]
+    assert [p.wait(timeout=300) for p in running] == [0, 0, 0]
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="POSIX permissions")
+def test_read_only_home_and_package(tmp_path):
+    """Without any directory to write to, the package warns once and computes."""
+    code = """
+        import warnings
+        from numba.core import caching
+        for locator in caching.CacheImpl._locator_classes:
+            locator.ensure_cache_path = lambda self: (_ for _ in ()).throw(OSError("read-only"))
+        import numpy as np, numba_dml as dml
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert dml.gather([1, 2, 3], [2]).tolist() == [3]
+            assert dml.gather(np.arange(3, dtype="u1"), [2]).tolist() == [2]
+        message, = (str(w.message) for w in caught)
+        assert "Set NUMBA_CACHE_DIR" in message, message
+        print("computed")
+    """
+    assert run(code).strip() == "computed"
+
+
+def test_a_cache_that_cannot_be_written(monkeypatch):
+    """A disk that fills up after the start costs a warning."""
+    from numba_dml.cpu import gather
+
+    class FullDisk:
+        def load_overload(self, *args):
+            return None
+
+        def save_overload(self, *args):
+            raise OSError("no space left on device")
+
+    driver = gather.gather_serial
+    monkeypatch.setattr(driver, "_cache", FullDisk())
+    monkeypatch.setattr(driver, "overloads", type(driver.overloads)())
+    monkeypatch.setattr(cpu, "_warned", False)
+    dml.cache_clear()
+    with pytest.warns(RuntimeWarning, match="its disk cache fails \\(OSError: no space left"):
+        assert dml.gather(np.arange(3, dtype="u2"), [2]).tolist() == [2]
+
+
+def test_new_shapes_add_no_signature():
+    from numba_dml.cpu import gather, scatter, top_k
+
+    drivers = [*gather.DRIVERS, *scatter.DRIVERS, *top_k.DRIVERS]
+
+    def work(shape):
+        a = np.zeros(shape, np.float32)
+        a[0] = 1
+        for layout in (a, a[::-1], np.asfortranarray(a), np.broadcast_to(a, (2, *shape))):
+            for axis in range(layout.ndim):
+                i = np.zeros(layout.shape, np.int64)
+                dml.gather_elements(layout, i, axis=axis)
+                dml.gather(layout, i[0], axis=axis)
+                dml.scatter_elements(layout, i, layout, axis=axis)
+                dml.top_k(layout, 1, axis=axis)
+                dml.top_k(layout, layout.shape[axis], axis=axis, mode="smallest")
+
+    work((8, 5, 8))
+    work((70, 300))
+    before = [len(d.signatures) for d in drivers]
+    misses = dml.cache_info().misses
+    for shape in [(7,), (6, 9), (3, 4, 5, 2), (900,), (80, 310), (20, 10, 130)]:
+        work(shape)
+    assert [len(d.signatures) for d in drivers] == before
+    assert dml.cache_info().misses > misses  # other shapes did go through the builders
+
+
+def test_known_shapes_are_not_validated_again(monkeypatch):
+    a, i = np.arange(6.0).reshape(2, 3), np.array([1, 0])
+    dml.cache_clear()
+    first = dml.gather(a, i)
+    assert dml.cache_info() == (0, 1, 4096, 1)
+    monkeypatch.setattr(dml.GatherDesc, "__post_init__", None)  # building a descriptor would fail
+    np.testing.assert_array_equal(dml.gather(a + 1, i), first + 1)
+    assert dml.cache_info() == (1, 1, 4096, 1)
+
+
+def test_the_cache_is_bounded():
+    dml.cache_clear()
+    for n in range(1, dml.cache_info().maxsize + 10):
+        dml.gather(np.zeros(n, np.uint8), [0])
+    assert dml.cache_info().currsize == dml.cache_info().maxsize
+    dml.cache_clear()
+    assert dml.cache_info() == (0, 0, 4096, 0)
+
+
+THREADS = """
+    import threading, time
+    import numpy as np, numba_dml as dml
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((300, 400)).astype(np.float32)
+    rows = rng.integers(-300, 300, 500)
+    tuples = np.stack([rng.integers(0, 300, 40_000), rng.integers(0, 400, 40_000)], -1)
+    order = np.argsort(a, 1)
+    updates = rng.standard_normal(40_000).astype(np.float32)
+    added = a.copy(); np.add.at(added, tuple(tuples.T), updates)
+    best = np.argsort(-a, 1, kind="stable")[:, :7]
+    checks = [
+        lambda: np.array_equal(dml.gather(a, rows), a[rows]),
+        lambda: np.array_equal(dml.gather_elements(a, order, axis=1), np.sort(a, 1)),
+        lambda: np.array_equal(dml.gather_nd(a, tuples), a[tuple(tuples.T)]),
+        lambda: np.array_equal(dml.scatter_elements(a, order, np.sort(a, 1), axis=1), a),
+        lambda: np.array_equal(dml.scatter_nd(a, tuples, updates, reduction="add"), added),
+        lambda: np.array_equal(dml.top_k(a, 7).indices, best),
+        lambda: np.array_equal(dml.top_k(a[:3, :9], 2).indices, np.argsort(-a[:3, :9], 1)[:, :2]),
+        lambda: np.array_equal(dml.gather(a[:2], [1, 0]), a[[1, 0]]),
+    ]
+    end = time.monotonic() + SECONDS
+    calls = [0] * len(checks)
+    def loop(n):
+        while time.monotonic() < end or calls[n] == 0:
+            assert checks[n]()
+            calls[n] += 1
+    failed = []
+    threading.excepthook = lambda args: failed.append(args)
+    workers = [threading.Thread(target=loop, args=(n,)) for n in range(len(checks))]
+    for w in workers: w.start()
+    for w in workers: w.join()
+    assert not failed, failed
+    assert min(calls) > 1, calls
+    import numba
+    print(numba.threading_layer())
+"""
+
+
+@pytest.mark.parametrize("layer", ["default", "workqueue", "omp"])
+def test_eight_threads(layer):
+    found = run(THREADS.replace("SECONDS", os.environ.get("NUMBA_DML_TEST_SECONDS", "3")), NUMBA_THREADING_LAYER=layer)
+    assert layer in ("default", found.strip())
+
+
+FORK = """
+    import os
+    import numpy as np, numba_dml as dml
+    a, i = np.arange(50_000.0), np.arange(50_000)[::-1].copy()
+    if PARENT_FIRST:
+        dml.gather(a, i)
+    child = os.fork()
+    if child == 0:
+        good = (dml.gather(a, i) == a[::-1]).all() and (dml.scatter_elements(a, i, a) == a[::-1]).all()
+        good &= (dml.top_k(a, 2).indices == [49_999, 49_998]).all()
+        os._exit(0 if good else 1)
+    _, status = os.waitpid(child, 0)
+    assert status == 0, status
+    assert (dml.gather(a, i) == a[::-1]).all()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@pytest.mark.parametrize("layer", ["omp", "workqueue"])
+@pytest.mark.parametrize("parent_first", [True, False])
+def test_forked_child_computes(layer, parent_first):
+    run(FORK.replace("PARENT_FIRST", str(parent_first)), NUMBA_THREADING_LAYER=layer, PYTHONWARNINGS="ignore")
+
+
+def test_one_thread_uses_the_serial_drivers():
+    code = """
+        import numpy as np, numba_dml as dml
+        a = dml.TensorDesc("float64", (100_000,)); i = dml.TensorDesc("int64", (100_000,))
+        op = dml.compile_operator(dml.GatherDesc(a, i, a, 0, 1))
+        assert op.kernel.endswith(DRIVER), op
+        assert (op(np.arange(1e5), np.arange(100_000)) == np.arange(1e5)).all()
+    """
+    run(code.replace("DRIVER", "'serial'"), NUMBA_NUM_THREADS="1")
+    run(code.replace("DRIVER", "'parallel'"), NUMBA_NUM_THREADS="2")
+
+
+def test_a_mask_of_one_thread_runs_serially(monkeypatch):
+    import numba
+
+    a, i = np.arange(1e5), np.arange(100_000)
+    monkeypatch.setattr(cpu, "thread_count", lambda: 1)
+    np.testing.assert_array_equal(dml.gather(a, i), a)
+    monkeypatch.undo()
+    assert cpu.thread_count() == numba.get_num_threads()
+
+
+def test_rooms_are_in_step():
+    """A target's room can build a call for every operator; targets that are listed are rooms."""
+    from numba_dml import _dispatch
+
+    operators = [d for d in dml.ops.__all__ if d.endswith("Desc")]
+    assert len(operators) == 9
+    f, i = dml.TensorDesc("float32", (4,)), dml.TensorDesc("int64", (4,))
+    t = dml.TensorDesc("int64", (4, 1))
+    m = dml.TensorDesc("float32", (4, 1))
+    examples = {
+        "GatherDesc": dml.GatherDesc(f, i, f, 0, 1),
+        "GatherElementsDesc": dml.GatherElementsDesc(f, i, f, 0),
+        "GatherNDDesc": dml.GatherNDDesc(m, t, m, 2, 2),
+        "GatherND1Desc": dml.GatherND1Desc(m, t, dml.TensorDesc("float32", (1, 4)), 2, 2, 1),
+        "ScatterDesc": dml.ScatterDesc(f, i, f, f, 0),
+        "ScatterElementsDesc": dml.ScatterElementsDesc(f, i, f, f, 0),
+        "ScatterNDDesc": dml.ScatterNDDesc(m, t, m, m, 2, 2),
+        "TopKDesc": dml.TopKDesc(f, f, i, 0, 4),
+        "TopK1Desc": dml.TopK1Desc(f, f, i, 0, 4, 0),
+    }
+    assert set(examples) == set(operators)
+    for target in _dispatch.TARGETS:
+        for name, descriptor in examples.items():
+            op = dml.compile_operator(descriptor, target=target)
+            assert op.kernel, name
+            assert f"target={target!r}" in repr(op)
+            assert op.kernel in repr(op)
+            assert f"work={op.work} bytes" in repr(op)
+    with pytest.raises(ValueError, match="target: found 'abacus', expected"):
+        dml.compile_operator(examples["GatherDesc"], target="abacus")

@@ -1,0 +1,125 @@
+"""Every kernel region of top_k around its thresholds, with distributions that are hard for it; compared exactly."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import numba_dml as dml
+
+DTYPES = ["f4", "f2", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "?", ml_dtypes.bfloat16]
+KINDS = ["random", "ascending", "descending", "constant", "few", "nan", "zeros"]
+
+
+def distribution(kind, shape, dtype, rng):
+    dtype = np.dtype(dtype)
+    count = int(np.prod(shape))
+    is_float = dtype.kind not in "iub"
+    if kind == "constant":
+        x = np.full(count, 1)
+    elif kind == "few":
+        x = rng.integers(0, 3, count)
+    elif kind == "zeros":
+        x = np.where(rng.random(count) < 0.5, 0.0, -0.0) if is_float else np.zeros(count)
+    elif is_float:
+        x = rng.standard_normal(count)
+    else:
+        x = np.frombuffer(rng.bytes(count * dtype.itemsize), dtype if dtype.kind != "b" else "u1")
+        x = x % 2 == 1 if dtype.kind == "b" else x
+    x = x.astype(dtype).reshape(shape)
+    if kind == "nan" and is_float:
+        x.reshape(-1)[rng.random(count) < 0.5] = np.nan
+        x.reshape(-1)[rng.random(count) < 0.1] = -np.nan
+    if kind in ("ascending", "descending"):
+        x = np.sort(x, -1)
+        x = x[..., ::-1].copy() if kind == "descending" else x
+    return x
+
+
+def expected(x, k, axis, mode, nan):
+    """A stable sort of keys: NaN first or last, then the value; both zeros are one."""
+    wide = x.astype(np.float64) if x.dtype.kind not in "iub" else x
+    lines = np.moveaxis(wide, axis, -1)
+    if x.dtype.kind in "iub":
+        ranks = np.unique(lines, return_inverse=True)[1].reshape(lines.shape)
+        order = np.argsort(-ranks if mode == "largest" else ranks, -1, kind="stable")
+    else:
+        rank = np.where(np.isnan(lines), np.inf, -lines if mode == "largest" else lines)
+        first = np.isnan(lines) & (nan == "largest") & (mode == "largest")
+        worst = np.isnan(lines) & ~first
+        order = np.lexsort((rank, np.where(first, 0, np.where(worst, 2, 1))), axis=-1)
+    indices = np.moveaxis(order[..., :k], -1, axis)
+    return np.take_along_axis(x, indices, axis), indices
+
+
+REGIONS = {
+    "short": ((70, 33), -1, 5),
+    "short, one": ((70, 33), -1, 1),
+    "short, widest": ((9, 1024), -1, 16),
+    "rows, k just too large for short": ((9, 1024), -1, 17),
+    "rows, n just too large for short": ((9, 1025), -1, 16),
+    "rows, buffer never full": ((5, 600), -1, 100),
+    "rows, buffer often full": ((3, 20_001), -1, 70),
+    "rows, everything": ((4, 777), -1, 777),
+    "pieces": ((2, 2 * 65536 + 77), -1, 9),
+    "pieces, large k": ((1, 300_000), -1, 5000),
+    "columns": ((130, 200), 0, 7),
+    "columns, two tiles": ((50, 1200), 0, 32),
+    "columns, middle axis": ((3, 40, 70), 1, 4),
+    "columns, all": ((32, 64), 0, 32),
+    "staged, k just too large for columns": ((130, 200), 0, 33),
+    "staged, few columns": ((9000, 3), 0, 20),
+    "staged, pieces": ((200_000, 3), 0, 6),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("region", REGIONS)
+def test_region(region, kind):
+    shape, axis, k = REGIONS[region]
+    rng = np.random.default_rng(3)
+    large = np.prod(shape) > 50_000
+    for dtype in DTYPES if not large else ["f4", "u1", "i8"]:
+        x = distribution(kind, shape, dtype, rng)
+        for mode, nan in [("largest", "last"), ("smallest", "last"), ("largest", "largest")]:
+            values, indices = dml.top_k(x, k, axis=axis, mode=mode, nan=nan)
+            want_values, want = expected(x, k, axis, mode, nan)
+            np.testing.assert_array_equal(indices, want, err_msg=f"{dtype} {mode} {nan}")
+            assert values.tobytes() == want_values.tobytes()
+        unsorted = dml.top_k(x, k, axis=axis, sorted=False)
+        want = expected(x, k, axis, "largest", "last")[1]
+        np.testing.assert_array_equal(np.sort(unsorted.indices, axis), np.sort(want, axis))
+        assert unsorted.values.tobytes() == np.take_along_axis(x, unsorted.indices, axis).tobytes()
+
+
+@pytest.mark.parametrize("order", ["F", "negative", "steps"])
+def test_layouts_of_large_inputs(order):
+    rng = np.random.default_rng(4)
+    x = rng.integers(0, 1000, (300, 500)).astype(np.float32)
+    x = {"F": np.asfortranarray(x), "negative": x[::-1, ::-1], "steps": np.repeat(x, 2, 1)[:, ::2]}[order]
+    for axis in (0, 1):
+        for k in (5, 40):
+            found = dml.top_k(x, k, axis=axis)
+            np.testing.assert_array_equal(found.indices, expected(x, k, axis, "largest", "last")[1])
+
+
+@pytest.mark.parametrize("index_dtype", ["u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8"])
+def test_index_dtype(index_dtype):
+    x = np.arange(100.0)
+    found = dml.top_k(x, 3, index_dtype=index_dtype)
+    assert found.indices.dtype == index_dtype
+    assert found.indices.tolist() == [99, 98, 97]
+
+
+def test_result_is_a_named_tuple_as_in_numpy():
+    found = dml.top_k([1, 3, 2], 2)
+    assert found._fields == ("values", "indices")
+    assert found.indices.dtype == np.intp
+
+
+def test_nan_payloads_and_signs_of_zero_survive():
+    bits = np.array([0x7FC00001, 0xFFC0DEAD, 0x80000000, 0x00000000], np.uint32)
+    values, indices = dml.top_k(bits.view(np.float32), 4)
+    assert indices.tolist() == [2, 3, 0, 1]
+    assert values.view(np.uint32).tolist() == bits[[2, 3, 0, 1]].tolist()
+    values, indices = dml.top_k(bits.view(np.float32), 4, nan="largest")
+    assert indices.tolist() == [0, 1, 2, 3]
