@@ -357,9 +357,11 @@ class _TopKCall:
                 method, tile = top_k.COLUMNS, min(COLUMN_TILE, max(LANES, across // 16 // LANES * LANES))
             else:
                 group = max(1, min(across, 64 // size))
+        elif low.k == 1 and (count >= 16 or low.size < 2 * PIECE_SIZE):
+            method = top_k.BEST
         elif low.size <= SHORT_SIZE and low.k <= SHORT_K:
             method = top_k.SHORT
-        capacity = low.k if method == top_k.SHORT else min(max(4 * low.k, 512), max(low.size, low.k)) + 2 * LANES
+        capacity = low.k if method in (top_k.SHORT, top_k.BEST) else min(max(4 * low.k, 512), max(low.size, low.k)) + 2 * LANES
         pieces = 1
         if method == top_k.ROWS and count < 16 and low.size >= 2 * PIECE_SIZE and 8 * low.k <= low.size:
             pieces = min(-(-16 // count), low.size // max(PIECE_SIZE, 8 * low.k))
@@ -393,7 +395,7 @@ class _TopKCall:
         plan[top_k.INDEX_BYTES] = count * low.k * low.index_itemsize
         plan[top_k.HEADER :] = [number for line in lines for number in line]
         x = ArrayRef(_SIGNED[size], is_float)
-        name = ("short", "rows", "columns")[method]
+        name = ("short", "rows", "columns", "best")[method]
         if self.idle:
             self.kernel = "top_k nothing to select"
             return

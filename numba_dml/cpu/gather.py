@@ -28,12 +28,16 @@ from ._indices import (
     run_offset,
     settle_block,
 )
-from ._memory import address, copy_bytes, itemsize, load, store
+from ._memory import address, copy_bytes, itemsize, load, prefetch, store
 
 #: What a kernel returns beside 0 (done) and 1 + the position of a bad index.
 OVERLAP = -1
 #: From this many bytes on, a contiguous run is copied by memcpy; below, its call costs more than a loop.
 MEMCPY_BYTES = 64
+#: How many slices ahead, and how many bytes of each, are prefetched: the reads are random, the hardware cannot guess.
+AHEAD = 8
+AHEAD_BYTES = 512
+CACHE_LINE = 64
 
 
 @helper
@@ -63,6 +67,38 @@ def take_slice(plan, data, offset, packed, to, low, high):
 
 
 @helper
+def take_runs(
+    data,  # IN   the input
+    offsets,  # IN   (count,) int64, where the slices start
+    packed,  # OUT  the slices
+    to,  # IN   where the first one goes
+    step,  # IN   from one to the next
+    count,
+    begin,  # IN   the bytes of every slice to copy: begin <= byte < end
+    end,
+):
+    """Copy slices that are contiguous."""
+    size = itemsize(data)
+    length = end - begin
+    if length == 2 * size:  # 16 bytes, a complex number, an RGBA pixel: too short for a loop of its own
+        for i in range(count):
+            first = load(data, offsets[i] + begin)
+            second = load(data, offsets[i] + begin + size)
+            store(packed, to + i * step + begin, first)
+            store(packed, to + i * step + begin + size, second)
+    elif length < MEMCPY_BYTES:
+        for i in range(count):
+            for byte in range(begin, end, size):
+                store(packed, to + i * step + byte, load(data, offsets[i] + byte))
+    else:
+        for i in range(count):
+            ahead = offsets[min(i + AHEAD, count - 1)] + begin
+            for byte in range(0, min(length, AHEAD_BYTES), CACHE_LINE):
+                prefetch(data, ahead + byte)
+            copy_bytes(packed, to + i * step + begin, data, offsets[i] + begin, length)
+
+
+@helper
 def gather_range(
     data,  # IN   the input
     index,  # IN   the indices, packed
@@ -77,6 +113,7 @@ def gather_range(
     size = itemsize(data)
     slice_bytes = plan[RUNS] * plan[RUN] * size
     single = plan[RUNS] * plan[RUN] == 1
+    plain = plan[OUTER] == 0
     last = HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)
     length = plan[last]
     step = plan[last + 1]
@@ -103,6 +140,8 @@ def gather_range(
             if single and not bad:
                 for i in range(count):
                     store(packed, to + i * size, load(data, offsets[i]))
+            elif plain and not bad:
+                take_runs(data, offsets, packed, to, slice_bytes, count, low * size, high * size)
             else:
                 for i in range(count):
                     if offsets[i] == DROPPED:

@@ -42,7 +42,7 @@ from ._indices import (
     run_offset,
     settle_block,
 )
-from ._memory import address, copy_bytes, itemsize, load, store
+from ._memory import address, copy_bytes, itemsize, load, prefetch, store
 from .gather import OVERLAP, copy_run
 
 # How threads share the work (SPLIT). A number from 0 on names a loop whose iterations write to different places.
@@ -113,31 +113,38 @@ def scatter_range(
         row_end = min(end, p - j + length)
         while p < row_end:
             count = min(block, row_end - p)
-            at = start + j * index_step
-            bad = block_offsets(plan, index, at, count, base + j * step, step, repeat, buffer, offsets)
+            first = start + j * index_step
+            bad = block_offsets(plan, index, first, count, base + j * step, step, repeat, buffer, offsets)
             if bad:
-                position = settle_block(plan, at, count, base + j * step, step, repeat, buffer, offsets)
+                position = settle_block(plan, first, count, base + j * step, step, repeat, buffer, offsets)
                 if position >= 0:
                     return position
             fro = source + j * packed_step
-            taken = 0  # how many points of the block remain for the general way
             if not writing:
-                pass
+                count_chosen = 0
             elif everywhere and not bad:
-                if single and reduction == NONE:
-                    for i in range(count):
-                        store(data, offsets[i], load(packed, fro + i * packed_step))
-                else:
-                    taken = count
-                    for i in range(count):
-                        chosen[i] = i
+                count_chosen = count
+                for i in range(count):
+                    chosen[i] = i
             else:
                 # Compressed without a branch: about half of the points are another thread's, in no order.
+                count_chosen = 0
                 for i in range(count):
-                    chosen[taken] = i
-                    taken += np.int64((offsets[i] >= window_low) & (offsets[i] < window_high))
-            for c in range(taken):
-                put_slice(plan, data, offsets[chosen[c]], packed, fro + chosen[c] * packed_step, low, high)
+                    chosen[count_chosen] = i
+                    count_chosen += np.int64((offsets[i] >= window_low) & (offsets[i] < window_high))
+            for c in range(count_chosen):
+                prefetch(data, offsets[chosen[c]])
+            if single and reduction == NONE:
+                for c in range(count_chosen):
+                    store(data, offsets[chosen[c]], load(packed, fro + chosen[c] * packed_step))
+            elif single:
+                for c in range(count_chosen):
+                    at = offsets[chosen[c]]
+                    new = load(packed, fro + chosen[c] * packed_step)
+                    store(data, at, combine(reduction, load(data, at), new))
+            else:
+                for c in range(count_chosen):
+                    put_slice(plan, data, offsets[chosen[c]], packed, fro + chosen[c] * packed_step, low, high)
             p += count
             j += count
     return np.int64(-1)

@@ -2,8 +2,9 @@
 
 Elements become keys (see `_keys`). A line is scanned in index order; what beats the k-th best key so far goes to a
 buffer, which is compacted to the k best when it is full. The strict comparison and the stable compaction and sort give
-the tie rule (lower index first) for free. There are three ways to a line's elements:
+the tie rule (lower index first) for free. There are four ways to a line's elements:
 
+- `best`: k is 1: a running maximum, and the place where it came from;
 - `short`: few elements and a small k: a sorted list, insertion by insertion;
 - `rows`: lines are contiguous, or are staged in blocks; a long line can be cut into pieces, merged at the end;
 - `columns`: neighbouring lines are contiguous: tiles of up to 512 lines go down the axis together, never transposed.
@@ -32,7 +33,7 @@ from .gather import OVERLAP
     INDEX_SIZE,  # bytes per output index
     RULE,  # the rule of the keys: three numbers
     CAPACITY,  # elements of a buffer
-    METHOD,  # SHORT, ROWS or COLUMNS
+    METHOD,  # SHORT, ROWS, COLUMNS or BEST
     PIECES,  # pieces per line
     GROUP,  # lines that are staged together, 0: they are contiguous
     TILE,  # lines per tile of columns
@@ -43,10 +44,16 @@ from .gather import OVERLAP
     HEADER,
 ) = (*range(9), *range(11, 21))
 DIM_FIELDS = 3  # size, input stride, output stride
-SHORT, ROWS, COLUMNS = range(3)
+SHORT, ROWS, COLUMNS, BEST = range(4)
 
 #: Elements per staged block: 16 lines of it fill half of a 1 MiB L2 at 2 bytes, and stay in L2 at 4.
 STAGE = 8192
+#: Elements per block of a search for the best one: a block is searched again only where it holds a new maximum.
+BEST_BLOCK = 1024
+#: A buffer that is full again after fewer elements than this many times its size asks for a better threshold.
+EAGER = 4
+#: Elements of the line that are looked at for one: they stay in L2 until they are scanned.
+LOOK_AHEAD = 16384
 #: Runs of this length are sorted by insertion before they are merged.
 SORT_RUN = 16
 
@@ -117,6 +124,26 @@ def compact(keys, positions, count, k, scratch):
 
 
 @helper
+def bound_ahead(
+    row,  # IN   (n,) intW, elements
+    begin,  # IN   look at row[begin:end]
+    end,
+    k,
+    groups,  # IN   how many groups, at least k
+    rule,
+    best,  # OUT  (groups,) intW, scratch
+):
+    """Return a lower bound of the k-th best key in a part of a line: the k-th best of the maxima of strided groups."""
+    for g in range(groups):
+        best[g] = key_of(row[begin + g], rule)
+    for i in range(begin + groups, end - groups + 1, groups):
+        for g in range(groups):
+            key = key_of(row[i + g], rule)
+            best[g] = key if key > best[g] else best[g]
+    return kth_best(best, groups, k)
+
+
+@helper
 def feed(
     row,  # IN      (n,) intW, elements
     end,  # IN      how many of them
@@ -132,6 +159,8 @@ def feed(
 ):
     """Let elements through that beat the threshold; return the new count, full and threshold."""
     limit = keys.size - LANES
+    groups = limit // 2
+    seen = 0  # where the threshold was raised last
     i = 0
     while i < end:
         if not full:
@@ -163,6 +192,14 @@ def feed(
             threshold = compact(keys, positions, count, k, scratch)
             count = k
             full = True
+            if i - seen < EAGER * limit and end - i >= 4 * groups:
+                # Too many elements beat the threshold, as in a line that ascends. What lies ahead holds at least k
+                # elements that reach the bound, so that nothing below it belongs to the result.
+                bound = bound_ahead(row, i, min(end, i + max(LOOK_AHEAD, 4 * groups)), k, groups, rule, scratch)
+                if bound > threshold:
+                    threshold = bound
+                    threshold -= 1
+            seen = i
     return count, full, threshold
 
 
@@ -230,6 +267,25 @@ def insert_short(row, size, k, rule, keys, positions):
 
 
 @helper
+def find_best(row, size, rule):
+    """Return the position of the best element of a line, the first of equal ones."""
+    best = key_of(row[0], rule)
+    found = 0
+    for begin in range(0, size, BEST_BLOCK):
+        end = min(begin + BEST_BLOCK, size)
+        top = best
+        for i in range(begin, end):
+            key = key_of(row[i], rule)
+            top = key if key > top else top
+        if top > best:
+            best = top
+            found = begin
+            while key_of(row[found], rule) != best:
+                found += 1
+    return found
+
+
+@helper
 def write_index(indices, size, at, position):
     """Store one output index of `size` bytes."""
     if size == 8:
@@ -268,14 +324,17 @@ def finish_line(plan, x, line, values, indices, keys, positions, count, scratch,
 
 @helper
 def short_lines(x, values, indices, plan, begin, end):
-    """Select from the short lines begin <= line < end."""
+    """Select from the lines begin <= line < end, which are short or asked for their best element only."""
     keys = key_buffer(x, plan[K])
     positions = np.empty(plan[K], np.int64)
     rule = rule_from(x, plan, RULE)
     for line in range(begin, end):
         source, to = line_bases(plan, line)
         row = carray(line_pointer(x, source), (plan[SIZE],))
-        insert_short(row, plan[SIZE], plan[K], rule, keys, positions)
+        if plan[METHOD] == BEST:
+            positions[0] = find_best(row, plan[SIZE], rule)
+        else:
+            insert_short(row, plan[SIZE], plan[K], rule, keys, positions)
         write_line(plan, x, source, values, indices, to, positions)
 
 
@@ -451,7 +510,7 @@ def run_task(x, values, indices, plan, phase, task, tasks, best_keys, best_posit
         column_tile(x, values, indices, plan, task)
     elif phase == 1:
         merge_pieces(x, values, indices, plan, task, best_keys, best_positions, counts)
-    elif plan[METHOD] == SHORT:
+    elif plan[METHOD] != ROWS:
         short_lines(x, values, indices, plan, lines * task // tasks, lines * (task + 1) // tasks)
     else:
         pieces = plan[PIECES]
