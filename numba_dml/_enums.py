@@ -5,7 +5,14 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 
 
-class TensorDataType(IntEnum):
+class _Named:
+    """An enumeration whose repr evaluates to the member."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"  # type: ignore[attr-defined]
+
+
+class TensorDataType(_Named, IntEnum):
     """DML_TENSOR_DATA_TYPE. Values above 100 are this package's own and exist in native mode only."""
 
     FLOAT32 = 1
@@ -25,21 +32,21 @@ class TensorDataType(IntEnum):
     BFLOAT16 = 104
 
 
-class TensorFlags(IntFlag):
+class TensorFlags(_Named, IntFlag):
     """DML_TENSOR_FLAGS. OWNED_BY_DML is accepted and has no effect here."""
 
     NONE = 0
     OWNED_BY_DML = 1
 
 
-class AxisDirection(IntEnum):
+class AxisDirection(_Named, IntEnum):
     """DML_AXIS_DIRECTION: INCREASING selects the smallest elements, DECREASING the largest."""
 
     INCREASING = 0
     DECREASING = 1
 
 
-class OperatorType(IntEnum):
+class OperatorType(_Named, IntEnum):
     """DML_OPERATOR_TYPE. SCATTER and SCATTER_ELEMENTS are one operator."""
 
     GATHER = 67
@@ -53,7 +60,7 @@ class OperatorType(IntEnum):
     GATHER_ND1 = 140
 
 
-class FeatureLevel(IntEnum):
+class FeatureLevel(_Named, IntEnum):
     """DML_FEATURE_LEVEL: 0xMm00 for level M_m."""
 
     FL_1_0 = 0x1000

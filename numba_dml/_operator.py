@@ -40,6 +40,7 @@ BOUNDS = ("raise", "clamp", "drop", "deferred")
 REDUCTIONS = ("none", "add", "mul", "min", "max")
 
 MAX_ELEMENTS = 2**32 - 1
+MAX_DIMENSIONS = 64
 MAX_CALLS = 4096
 
 
@@ -89,6 +90,8 @@ class Descriptor:
             if not isinstance(tensor, TensorDesc):
                 raise self.refuse(name, f"a {type(tensor).__name__}", "a TensorDesc")
         data = tensors[first]
+        if data.dimension_count > MAX_DIMENSIONS:
+            raise self.refuse(first, f"{data.dimension_count} dimensions", f"at most {MAX_DIMENSIONS}, NumPy's limit")
         for name, tensor in tensors.items():
             if tensor.dimension_count != data.dimension_count:
                 raise self.refuse(
@@ -116,6 +119,13 @@ class Descriptor:
         """Check a field that holds one of a few words."""
         if getattr(self, field) not in choices:
             raise self.refuse(field, repr(getattr(self, field)), "one of " + ", ".join(map(repr, choices)))
+
+    def check_bool(self, field: str) -> None:
+        """Check a field that is true or false."""
+        value = getattr(self, field)
+        if not isinstance(value, (bool, np.bool_, int)) or value not in (0, 1):
+            raise self.refuse(field, repr(value), "True or False")
+        object.__setattr__(self, field, bool(value))
 
     def check_range(self, field: str, low: int, high: int) -> None:
         """Check an integer field against an inclusive range."""
@@ -159,6 +169,7 @@ class Descriptor:
                 "feature_level", feature_level.name, f"{first.name} or later", "the operator's first level"
             )
         row = max(rows, key=lambda r: r.level)
+        self.check_strict(feature_level.name)
         for name, tensor in self.tensors().items():
             self._validate_tensor(name, tensor, row, feature_level.name)
         for name, value in self.native_only.items():
@@ -166,7 +177,6 @@ class Descriptor:
                 raise self.refuse(
                     name, repr(getattr(self, name)), repr(value), f"{feature_level.name}: not in DirectML"
                 )
-        self.check_strict(feature_level.name)
 
     def _validate_tensor(self, name: str, tensor: TensorDesc, row: Level, rule: str) -> None:
         low, high = row.dimensions
@@ -208,12 +218,24 @@ class Descriptor:
         """
         fields = dict(values)
         name = fields.pop("operator", cls.__name__.removesuffix("Desc"))
+        name = _ALIASES.get(name, name)
         kinds = {kind.__name__: kind for kind in _subclasses(cls) if dataclasses.fields(kind)}
         kind = kinds.get(f"{name}Desc")
         if kind is None:
             expected = ", ".join(sorted(n.removesuffix("Desc") for n in kinds))
             raise DescriptorError(cls.__name__, "operator", repr(name), f"one of {expected}")
+        known = {field.name for field in dataclasses.fields(kind)}
+        if missing := [n for n in (*kind.input_fields, *kind.output_fields) if n not in fields]:
+            raise DescriptorError(kind.__name__, missing[0], "nothing", "a tensor")
+        if unknown := [n for n in fields if n not in known]:
+            raise DescriptorError(
+                kind.__name__, unknown[0], "a field of this name", "one of " + ", ".join(sorted(known))
+            )
         return kind(**{k: TensorDesc.from_dict(v) if isinstance(v, Mapping) else v for k, v in fields.items()})
+
+
+#: DirectML's older names of operators.
+_ALIASES = {"Scatter": "ScatterElements"}
 
 
 def _subclasses(cls: type[Descriptor]) -> list[type[Descriptor]]:

@@ -47,6 +47,8 @@ def normalize_data_type(value: Any) -> TensorDataType | np.dtype[Any]:
     if isinstance(value, str) and value.upper() in TensorDataType.__members__:
         return TensorDataType[value.upper()]
     try:
+        if value is None:  # NumPy would take it for float64
+            raise TypeError
         dtype = np.dtype(value)
     except TypeError:
         raise DescriptorError("TensorDesc", "data_type", repr(value), "a data type") from None
@@ -125,6 +127,10 @@ def extent(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
     return sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
 
 
+#: How many offsets `elements_overlap` looks at, one by one (8 bytes each).
+MAX_OFFSETS = 1 << 24
+
+
 def elements_overlap(sizes: Sequence[int], strides: Sequence[int]) -> bool:
     """Tell whether two elements start at the same place; strides in elements or in bytes."""
     if 0 in sizes:
@@ -137,8 +143,11 @@ def elements_overlap(sizes: Sequence[int], strides: Sequence[int]) -> bool:
         reach += (size - 1) * stride
     else:
         return False
-    if any(stride == 0 for stride, _ in dims):
+    count = product(size for _, size in dims)
+    if any(stride == 0 for stride, _ in dims) or count > 1 + sum((size - 1) * stride for stride, size in dims):
         return True
+    if count > MAX_OFFSETS:
+        return True  # too many to look at: refused, as if they overlapped
     # Interleaved dimensions may still be disjoint (sizes (2, 3), strides (3, 2)): look at every offset. Rare; exact.
     offsets = np.zeros(1, np.int64)
     for stride, size in dims:
@@ -150,7 +159,7 @@ def _integers(name: str, values: Any) -> tuple[int, ...]:
     try:
         return tuple(operator.index(v) for v in values)
     except TypeError:
-        raise DescriptorError("TensorDesc", name, repr(values), "a sequence of integers") from None
+        raise DescriptorError("TensorDesc", name, repr(values), "integers") from None
 
 
 @dataclass(frozen=True)
@@ -204,10 +213,16 @@ class TensorDesc:
                 raise DescriptorError(
                     "TensorDesc", "strides", self.strides, f"{len(self.sizes)} strides, one for every size"
                 )
-        try:
-            put(self, "flags", TensorFlags(self.flags))
-        except ValueError:
-            raise DescriptorError("TensorDesc", "flags", self.flags, "a TensorFlags value") from None
+        if not isinstance(self.flags, (int, np.integer)) or self.flags not in (
+            0,
+            1,
+        ):  # IntFlag itself lets unknown bits pass
+            raise DescriptorError("TensorDesc", "flags", self.flags, "a TensorFlags value")
+        put(self, "flags", TensorFlags(self.flags))
+        for name in ("total_tensor_size_in_bytes", "guaranteed_base_offset_alignment"):
+            value = getattr(self, name)
+            if value is not None:
+                put(self, name, _integers(name, (value,))[0])
         total = self.total_tensor_size_in_bytes
         if total is not None and total < self.minimum_size_in_bytes:
             raise DescriptorError(
@@ -266,6 +281,9 @@ class TensorDesc:
     def from_dict(cls, values: Mapping[str, Any]) -> TensorDesc:
         """Build a descriptor from the result of `to_dict`, also after a trip through JSON."""
         known = dict(values)
+        for name in ("data_type", "sizes"):
+            if name not in known:
+                raise DescriptorError("TensorDesc", name, "nothing", "a value")
         data_type = known.pop("data_type")
         if isinstance(data_type, (list, tuple)):  # a structured dtype; JSON has made lists of its tuples
             data_type = np.lib.format.descr_to_dtype([_as_field(entry) for entry in data_type])

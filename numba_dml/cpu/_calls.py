@@ -361,7 +361,9 @@ class _TopKCall:
             method = top_k.BEST
         elif low.size <= SHORT_SIZE and low.k <= SHORT_K:
             method = top_k.SHORT
-        capacity = low.k if method in (top_k.SHORT, top_k.BEST) else min(max(4 * low.k, 512), max(low.size, low.k)) + 2 * LANES
+        capacity = (
+            low.k if method in (top_k.SHORT, top_k.BEST) else min(max(4 * low.k, 512), max(low.size, low.k)) + 2 * LANES
+        )
         pieces = 1
         if method == top_k.ROWS and count < 16 and low.size >= 2 * PIECE_SIZE and 8 * low.k <= low.size:
             pieces = min(-(-16 // count), low.size // max(PIECE_SIZE, 8 * low.k))

@@ -44,6 +44,7 @@ def check_scatter(descriptor: Any) -> None:
     """Check the parameters that both scatters have, and that the reduction is defined for the data type."""
     descriptor.check_choice("bounds", SCATTER_BOUNDS)
     descriptor.check_choice("reduction", op.REDUCTIONS)
+    descriptor.check_bool("unique")
     kind, reduction = descriptor.input_tensor.data_type, descriptor.reduction
     if reduction != "none" and isinstance(kind, np.dtype):
         raise descriptor.refuse("reduction", repr(reduction), f"'none': {kind} elements are moved, not computed with")
@@ -140,7 +141,7 @@ class ScatterElementsDesc(Descriptor):
             axes=(axis - len(sizes),),
             bounds=self.bounds,
             reduction=self.reduction,
-            unique=bool(self.unique),
+            unique=self.unique,
         )
 
 

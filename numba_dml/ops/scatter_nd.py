@@ -122,7 +122,7 @@ class ScatterNDDesc(Descriptor):
 
     def lower(self, strides: Sequence[tuple[int, ...]]) -> Move:
         """Return the lowering; see `nd_move`."""
-        return nd_move(self, strides, *self._effective(), self.batch_dimension_count, self.reduction, bool(self.unique))
+        return nd_move(self, strides, *self._effective(), self.batch_dimension_count, self.reduction, self.unique)
 
 
 def _build(

@@ -61,6 +61,7 @@ class _TopK(Descriptor):
         size = data.sizes[self.axis]
         self.check_range("k", 0, size)
         self.check_choice("nan", NAN_RULES)
+        self.check_bool("sorted")
         expected = (*data.sizes[: self.axis], self.k, *data.sizes[self.axis + 1 :])
         for name in self.output_fields:
             self.check_output(name, expected)
@@ -92,7 +93,7 @@ class _TopK(Descriptor):
             k=self.k,
             largest=self.axis_direction is AxisDirection.DECREASING,
             nan_largest=self.nan == "largest",
-            sorted=bool(self.sorted),
+            sorted=self.sorted,
         )
 
 
