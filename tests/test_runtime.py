@@ -102,8 +102,8 @@ def test_a_cache_that_holds_the_wrong_kernel_is_noticed(tmp_path):
 def test_processes_that_start_at_once(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(tmp_path)}
     code = textwrap.dedent(ALL_KERNELS)
-    running = [subprocess.Popen([sys.executable, "-W", "error", "-c", code], env=environment) for _ in range(3)]
-    assert [p.wait(timeout=300) for p in running] == [0, 0, 0]
+    running = [subprocess.Popen([sys.executable, "-W", "error", "-c", code], env=environment) for _ in range(2)]
+    assert [p.wait(timeout=300) for p in running] == [0, 0]
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="POSIX permissions")

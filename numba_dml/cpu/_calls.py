@@ -29,7 +29,8 @@ _ANY = ArrayRef(types.uint8)
 _INFINITY = {D.FLOAT16: 0x7C00, D.BFLOAT16: 0x7F80, D.FLOAT32: 0x7F800000, D.FLOAT64: 0x7FF0000000000000}
 _SIGNED_TYPES = {D.INT8, D.INT16, D.INT32, D.INT64}
 
-#: Up to this many elements and this k, a line is selected by insertion: (100k, 128) k 8 took 27 ms, buffered 63 ms.
+#: Up to this many elements and this k, a line is selected by insertion. Per line, random f4, k 8: 0.24 µs against
+#: 1.62 µs buffered for 256 elements, 0.87 against 3.84 for 1024; ascending lines turn that around at 1024 (5.2, 2.9).
 SHORT_SIZE, SHORT_K = 1024, 16
 #: Up to this k, columns are kept as sorted lists.
 COLUMN_K = 32

@@ -194,21 +194,21 @@ def scatter_share(writing, data, index, packed, plan, thread, threads):
     )
 
 
-# The phases of a scatter, each finished before the next one begins.
-CHECK, COPY_INPUT, WRITE = range(3)
+# The phases of a scatter; every thread has finished the first one before the second one begins. A copy before the
+# verdict of the check does no harm: in place there is none, and elsewhere an output is not promised to survive an error.
+CHECK_AND_COPY, WRITE = range(2)
 
 
 @helper
 def scatter_phase(phase, source, data, index, packed, plan, thread, threads):
     """Run one thread's share of a phase; return the position of the first bad index, or -1."""
-    if phase == COPY_INPUT:
-        begin = plan[COPY] * thread // threads
-        end = plan[COPY] * (thread + 1) // threads
+    if phase == CHECK_AND_COPY:
         if address(source) != address(data):
+            begin = plan[COPY] * thread // threads
+            end = plan[COPY] * (thread + 1) // threads
             copy_bytes(data, begin, source, begin, end - begin)
-        return np.int64(-1)
-    if phase == CHECK and plan[BOUNDS] != RAISE:
-        return np.int64(-1)
+        if plan[BOUNDS] != RAISE:
+            return np.int64(-1)
     return scatter_share(phase == WRITE, data, index, packed, plan, thread, threads)
 
 
@@ -230,7 +230,7 @@ def scatter_serial(source, data, index, packed, plan):
     """Run a scatter on the calling thread."""
     if clashes(source, data, index, packed, plan):
         return np.int64(OVERLAP)
-    for phase in range(3):
+    for phase in range(2):
         position = scatter_phase(phase, source, data, index, packed, plan, 0, 1)
         if position >= 0:
             return position + 1
@@ -243,7 +243,7 @@ def scatter_parallel(source, data, index, packed, plan, threads):
     if clashes(source, data, index, packed, plan):
         return np.int64(OVERLAP)
     found = np.empty(threads, np.int64)
-    for phase in range(3):
+    for phase in range(2):
         for t in prange(threads):
             found[t] = scatter_phase(phase, source, data, index, packed, plan, t, threads)
         position = first_position(found)

@@ -46,7 +46,7 @@ from .gather import OVERLAP
 DIM_FIELDS = 3  # size, input stride, output stride
 SHORT, ROWS, COLUMNS, BEST = range(4)
 
-#: Elements per staged block: 16 lines of it fill half of a 1 MiB L2 at 2 bytes, and stay in L2 at 4.
+#: Elements per staged block: with 64 bytes of neighbouring lines, 512 KiB, half of a common L2.
 STAGE = 8192
 #: Elements per block of a search for the best one: a block is searched again only where it holds a new maximum.
 BEST_BLOCK = 1024
