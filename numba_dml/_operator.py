@@ -53,6 +53,15 @@ class Level(NamedTuple):
     dimensions: tuple[int, int]
 
 
+def known_level(value: Any) -> FeatureLevel:
+    """Return a feature level, given as a member or its number."""
+    try:
+        return FeatureLevel(value)
+    except ValueError:
+        names = ", ".join(level.name for level in FeatureLevel)
+        raise ValueError(f"feature_level: found {value!r}, expected one of {names}") from None
+
+
 def _type_names(types: frozenset[TensorDataType]) -> str:
     return "one of " + ", ".join(sorted(t.name for t in types))
 
@@ -161,7 +170,7 @@ class Descriptor:
         DescriptorError
             Naming the field, what was found and what the level expects.
         """
-        feature_level = FeatureLevel(feature_level)
+        feature_level = known_level(feature_level)
         rows = [row for row in self.levels if row.level <= feature_level]
         if not rows:
             first = min(row.level for row in self.levels)
@@ -428,7 +437,7 @@ def compile_operator(
     if not isinstance(descriptor, Descriptor):
         raise TypeError(f"compile_operator: descriptor: found {type(descriptor).__name__}, expected a descriptor")
     if feature_level is not None:
-        feature_level = FeatureLevel(feature_level)
+        feature_level = known_level(feature_level)
     return _compile(descriptor, _dispatch.resolve_target(target), feature_level)
 
 

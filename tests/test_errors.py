@@ -8,6 +8,8 @@ import numba_dml as dml
 A = np.arange(32.0).reshape(4, 8)
 I2 = np.zeros((2, 2), np.int64)
 U = np.zeros(2)
+X = dml.TensorDesc("float32", (2,))
+COPY = dml.GatherDesc(X, dml.TensorDesc("uint32", (2,)), X, 0, 1)
 
 MESSAGES = [
     # argument kinds and dtypes
@@ -63,6 +65,7 @@ MESSAGES = [
     (lambda: dml.gather_nd(A, I2, batch_dims=0.5), TypeError, "gather_nd: batch_dims: found 0.5, expected an integer"),
     (lambda: dml.gather(A, [0], target="tpu"), ValueError, "target: found 'tpu', expected"),
     (lambda: dml.gather(A, [0], target="cuda"), RuntimeError, "target 'cuda' is not part of this version"),
+    (lambda: dml.compile_operator(COPY, feature_level=5), ValueError, "feature_level: found 5, expected one of FL_1_0"),
     # shapes
     (lambda: dml.gather_elements(A, [0]), ValueError, "gather_elements: indices: found 1 dimensions, expected 2"),
     (lambda: dml.gather_elements(A, np.zeros((5, 2), int)), ValueError, "indices: found size 5 in dimension 0.*most 4"),

@@ -278,7 +278,8 @@ class _ScatterCall(_MoveCall):
         data = ArrayRef(element)
         self.work += 2 * whole if kernel_copies else 0
         self.launch, driver = launcher(scatter.DRIVERS, (_ANY, data, _ANY, data), self.work)
-        self.kernel = f"scatter {element} {lowering.reduction} {driver}"
+        work = f"{8 * unit}-bit" if reduction == _arithmetic.NONE else f"{lowering.reduction} {dtype}"
+        self.kernel = f"scatter {work} {driver}"
 
     def __call__(self, a: Any, indices: Any, updates: Any, out: Any) -> Any:
         if out is None:

@@ -195,7 +195,7 @@ def scatter_share(writing, data, index, packed, plan, thread, threads):
 
 
 # The phases of a scatter; every thread has finished the first one before the second one begins. A copy before the
-# verdict of the check does no harm: in place there is none, and elsewhere an output is not promised to survive an error.
+# verdict of the check does no harm: in place there is none, and elsewhere no output is promised to survive an error.
 CHECK_AND_COPY, WRITE = range(2)
 
 

@@ -1,0 +1,30 @@
+"""The README's example does what its comments say, and its first block holds the two commands."""
+
+import re
+import runpy
+from pathlib import Path
+
+import numpy as np
+
+README = (Path(__file__).parent.parent / "README.md").read_text()
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def test_example(tmp_path):
+    (tmp_path / "example.py").write_text(blocks("python")[0])
+    found = runpy.run_path(str(tmp_path / "example.py"))
+    np.testing.assert_array_equal(found["values"], np.array([[0.9, 0.4], [0.7, 0.7]], np.float32))
+    assert found["indices"].tolist() == [[1, 2], [0, 2]]
+    np.testing.assert_array_equal(found["rows"], found["scores"][[1, 0, -1]])
+    assert found["votes"].tolist() == [1, 1, 2]
+    assert found["y"].tolist() == [[2, 3], [0, 1]]
+
+
+def test_size_and_commands():
+    assert README.count("\n") <= 150
+    run, test = blocks("bash")[0].splitlines()
+    assert run.endswith("numba_dml demo")
+    assert test.endswith("pytest -q")
