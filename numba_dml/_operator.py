@@ -257,7 +257,8 @@ class CompiledOperator:
 
     The arrays must have the descriptor's sizes and data types (anything else is an error); their strides are free.
     The descriptor is not validated again, and nothing is allocated when `out` is given. Operators are immutable and may
-    be called from several threads at once. Made by `compile_operator`.
+    be called from several threads at once. Strict validation judges what DirectML knows: `bounds`, `unique`, `nan` and
+    `sorted` say how the package fills its gaps, and pass. Made by `compile_operator`.
 
     Attributes
     ----------
@@ -501,15 +502,22 @@ def index_array(function: str, value: Any) -> ndarray[Any, Any]:
 
 
 def update_array(function: str, value: Any, dtype: np.dtype[Any]) -> ndarray[Any, Any]:
-    """Return `updates` as an array; Python numbers take the dtype of `a` where NumPy would let them."""
+    """Return `updates` as an array; Python numbers become the dtype of `a`, where its kind holds them."""
     array = host_array(function, "updates", value)
-    if not hasattr(value, "dtype") and np.can_cast(array.dtype, dtype, "same_kind"):
-        return array.astype(dtype)
+    if hasattr(value, "dtype") or array.dtype == dtype:
+        return array
+    order = "biufc"
+    kind = "f" if dtype.name == "bfloat16" else "u" if dtype.kind == "i" else dtype.kind
+    if array.dtype.kind in order and kind in order and order.index(array.dtype.kind) <= order.index(kind):
+        try:
+            return np.asarray(value, dtype)
+        except OverflowError as error:
+            raise ValueError(f"{function}: updates: found {error}, expected numbers that {dtype} holds") from None
     return array
 
 
 def out_strides(function: str, out: Any) -> tuple[int, ...]:
     """Return the strides of an `out` array."""
-    if not isinstance(out, ndarray):
+    if not isinstance(out, ndarray) or isinstance(out, np.ma.MaskedArray):
         raise TypeError(f"{function}: out: found {type(out).__name__}, expected a numpy.ndarray")
     return out.strides

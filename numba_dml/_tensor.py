@@ -131,28 +131,27 @@ def extent(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
 MAX_OFFSETS = 1 << 24
 
 
-def elements_overlap(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    """Tell whether two elements start at the same place; strides in elements or in bytes."""
+def elements_overlap(sizes: Sequence[int], strides: Sequence[int], width: int = 1) -> bool:
+    """Tell whether two elements share memory; `width` is the size of an element in the unit of the strides."""
     if 0 in sizes:
         return False
     dims = sorted((abs(stride), size) for size, stride in zip(sizes, strides, strict=True) if size > 1)
-    reach = 0
+    reach = width - 1  # the last unit that the elements so far touch
     for stride, size in dims:
         if stride <= reach:
             break
         reach += (size - 1) * stride
     else:
         return False
-    count = product(size for _, size in dims)
-    if any(stride == 0 for stride, _ in dims) or count > 1 + sum((size - 1) * stride for stride, size in dims):
-        return True
-    if count > MAX_OFFSETS:
-        return True  # too many to look at: refused, as if they overlapped
     # Interleaved dimensions may still be disjoint (sizes (2, 3), strides (3, 2)): look at every offset. Rare; exact.
+    count = product(size for _, size in dims)
+    room = width + sum((size - 1) * stride for stride, size in dims)
+    if count * width > room or count > MAX_OFFSETS:  # no room for all, or too many to look at: refused
+        return True
     offsets = np.zeros(1, np.int64)
     for stride, size in dims:
         offsets = np.add.outer(offsets, np.arange(size, dtype=np.int64) * stride).ravel()
-    return bool(np.unique(offsets).size < offsets.size)
+    return bool(np.diff(np.sort(offsets)).min() < width)
 
 
 def _integers(name: str, values: Any) -> tuple[int, ...]:

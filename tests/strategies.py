@@ -7,7 +7,10 @@ from hypothesis import strategies as st
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 NUMBERS = [np.dtype(t) for t in ("f4", "f2", "u4", "u2", "u1", "i4", "i2", "i1", "f8", "u8", "i8", "?")] + [BFLOAT16]
 COMPLEX = [np.dtype("c8"), np.dtype("c16")]
-MOVED = [np.dtype(t) for t in ("M8[s]", "m8[ns]", "S5", "U2", "V3", "V24")] + [np.dtype([("x", "f4"), ("y", "i8")])]
+MOVED = [np.dtype(t) for t in ("M8[s]", "m8[ns]", "S5", "U2", "V3", "V24")] + [
+    np.dtype([("x", "f4"), ("y", "i8")]),
+    np.dtype([("x", "<i4"), ("y", ">i2")]),
+]
 INDEX_TYPES = [np.dtype(t) for t in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")]
 LAYOUTS = ("packed", "fortran", "reversed", "sparse", "unaligned", "swapped", "read-only", "permuted", "broadcast")
 

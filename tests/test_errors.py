@@ -101,6 +101,17 @@ MESSAGES = [
     (lambda: dml.top_k(A, 1, out=np.zeros((4, 1))), TypeError, "top_k: out: found ndarray, expected a pair"),
     (lambda: dml.top_k(A, 1, out=(np.zeros((4, 1)), np.zeros((4, 1)))), TypeError, r"out\[1\]: found dtype float64"),
     (lambda: dml.top_k(A, 1, out=(np.zeros((4, 2)), np.zeros((4, 1), int))), ValueError, r"out\[0\]: found shape"),
+    (lambda: dml.gather(A, [0], out=np.ma.zeros((1, 8))), TypeError, "gather: out: found MaskedArray"),
+    (lambda: dml.scatter_nd(A, I2, U, out=np.ma.array(A)), TypeError, "scatter_nd: out: found MaskedArray"),
+    (
+        lambda: dml.scatter_nd(A, I2, U, out=np.zeros((4, 2))),
+        ValueError,
+        r"out: found shape \(4, 2\), expected \(4, 8\)",
+    ),
+    (lambda: dml.scatter_nd(A, I2, U, out=np.zeros((4, 8), "f4")), TypeError, "out: found dtype float32"),
+    (lambda: dml.scatter_elements(np.zeros(3, "i1"), [0], [300]), ValueError, "updates: found .*300.* that int8 holds"),
+    (lambda: dml.scatter_elements(np.array(["ab"]), [0], ["abc"]), TypeError, "updates: found dtype <U3"),
+    (lambda: dml.top_k(A, 1, mode=([],)), TypeError, r"top_k: mode: found \(\[\],\), expected a single value"),
     # indices
     (
         lambda: dml.gather_nd(np.zeros((4, 8)), np.pad([[0, 9]], ((17, 0), (0, 0)))),
@@ -189,3 +200,10 @@ def test_device_arrays_are_refused_with_a_reason():
 
     with pytest.raises(TypeError, match="gather: a: found an array on a CUDA device"):
         dml.gather(OnDevice(), [0])
+
+
+def test_a_tensor_beyond_64_bit_offsets():
+    x, i = dml.TensorDesc("uint8", (2**40, 2**40)), dml.TensorDesc("int64", (2**40, 1))
+    y = dml.TensorDesc("uint8", (2**40, 2**40))
+    with pytest.raises(ValueError, match=r"gather_nd: found a tensor of 2\*\*63 bytes or more"):
+        dml.compile_operator(dml.GatherNDDesc(x, i, y, 2, 2))

@@ -115,6 +115,22 @@ def test_strided_out_of_gather_and_top_k():
     np.testing.assert_array_equal(indices, [[3, 2]] * 3)
 
 
+def test_inputs_that_share_memory_with_the_output_survive_an_error():
+    a = np.arange(6.0)
+    with pytest.raises(IndexError, match=r"indices\[0\] = 9"):
+        dml.scatter_elements(a, np.array([9]), np.array([1.0]), out=a[::-1])
+    assert a.tolist() == [0, 1, 2, 3, 4, 5]
+    base = np.arange(9.0)
+    with pytest.raises(IndexError, match=r"indices\[0\] = 9"):
+        dml.scatter_elements(base[:6], np.array([9]), np.array([1.0]), out=base[3:])
+    assert base.tolist() == list(range(9))
+    out = np.zeros(6, int)
+    out[0] = 77
+    with pytest.raises(IndexError, match=r"indices\[0\] = 77"):
+        dml.scatter_elements(np.arange(3), out[:1], np.array([5]), out=out[::2])
+    assert out.tolist() == [77, 0, 0, 0, 0, 0]
+
+
 def test_outputs_that_overlap_themselves_are_refused():
     holder = np.zeros(8)
     twice = np.lib.stride_tricks.as_strided(holder, (2, 4), (8, 8))
@@ -122,6 +138,9 @@ def test_outputs_that_overlap_themselves_are_refused():
         dml.gather(np.ones((2, 4)), [0, 1], out=twice)
     with pytest.raises(ValueError, match="out: found strides"):
         dml.scatter_nd(np.ones((2, 4)), [[0]], np.ones((1, 4)), out=twice)
+    half = np.lib.stride_tricks.as_strided(holder, (4,), (4,))  # elements of 8 bytes every 4 bytes
+    with pytest.raises(ValueError, match="out: found strides"):
+        dml.gather(np.arange(4.0), [0, 1, 2, 3], out=half)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "u1", "c16", "V24"])
@@ -208,6 +227,8 @@ def test_scalars_and_lists():
     assert dml.top_k([3, 1, 2], 2).values.tolist() == [3, 2]
     assert dml.top_k(np.zeros((3, 0)), 0).values.shape == (3, 0)
     assert dml.top_k(np.zeros((0, 3)), 2).indices.shape == (0, 2)
+    assert dml.top_k(np.zeros((0, 200_000)), 1).values.shape == (0, 1)
+    assert dml.scatter_elements(np.zeros(3, "u1"), [0], [3]).tolist() == [3, 0, 0]
 
 
 def test_memory_mapped_and_other_subclasses(tmp_path):

@@ -29,24 +29,33 @@ _ANY = ArrayRef(types.uint8)
 _INFINITY = {D.FLOAT16: 0x7C00, D.BFLOAT16: 0x7F80, D.FLOAT32: 0x7F800000, D.FLOAT64: 0x7FF0000000000000}
 _SIGNED_TYPES = {D.INT8, D.INT16, D.INT32, D.INT64}
 
-#: Up to this many elements and this k, a line is selected by insertion. Per line, random f4, k 8: 0.24 µs against
-#: 1.62 µs buffered for 256 elements, 0.87 against 3.84 for 1024; ascending lines turn that around at 1024 (5.2, 2.9).
-SHORT_SIZE, SHORT_K = 1024, 16
+#: Up to this many elements and this k, a line is selected by insertion. Random f4, k 5: 0.22 µs a line of 256 against
+#: 0.27 as rows; at 1024 both take 0.8, and an ascending line 2.6 against 0.65.
+SHORT_SIZE, SHORT_K = 256, 16
 #: Up to this k, columns are kept as sorted lists.
 COLUMN_K = 32
 #: Lines per tile of columns: 512 thresholds and the first places of their lists stay in L1.
 COLUMN_TILE = 512
+#: What the buffers of lines that are staged together may take, in bytes and per thread.
+GROUP_BYTES = 1 << 24
 #: The shortest piece that a long line is cut into: a piece pays for its own warm-up of the threshold.
 PIECE_SIZE = 1 << 16
 
 
-def build(
+def build(*args: Any) -> Any:
+    """Return the call for a descriptor and the layouts of its inputs."""
+    try:
+        return _build(*args)
+    except OverflowError:  # offsets are 64-bit numbers; no array can be so large, but a descriptor can
+        raise ValueError(f"{args[0].function}: found a tensor of 2**63 bytes or more, expected a smaller one") from None
+
+
+def _build(
     descriptor: Descriptor,
     layouts: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...],
     output_shapes: tuple[tuple[int, ...], ...],
     out_strides: tuple[int, ...] | None,
 ) -> Any:
-    """Return the call for a descriptor and the layouts of its inputs."""
     tensors = [getattr(descriptor, name) for name in descriptor.input_fields]
     native = [dtype.isnative for _, dtype in layouts]
     packed = [_is_packed(t.sizes, strides, t.itemsize) for t, (strides, _) in zip(tensors, layouts, strict=True)]
@@ -66,10 +75,6 @@ def build(
     data_strides = packed_strides(tensors[0].sizes, tensors[0].itemsize) if out_strides is None else out_strides
     lowering = descriptor.lower([data_strides])
     assert isinstance(lowering, Move)
-    if out_strides is not None and elements_overlap(tensors[0].sizes, out_strides):
-        raise ValueError(
-            f"{descriptor.function}: out: found strides {out_strides}, expected elements that do not overlap"
-        )
     kernel_copies = packed[0] and _is_packed(tensors[0].sizes, data_strides, tensors[0].itemsize)
     return _prepared(
         _ScatterCall(lowering, tensors[0].dtype, output_shapes[0], kernel_copies),
@@ -124,8 +129,8 @@ class _SwappedGather(_Around):
         self.dtype = dtype
 
     def __call__(self, a: Any, indices: Any, out: Any) -> Any:
-        result = self.call(a.view(self.dtype), indices, None)
-        result.byteswap(inplace=True)
+        # The bytes as they are, then NumPy's conversion: of a structured element only some fields may be foreign.
+        result = self.call(a.view(self.dtype), indices, None).view(a.dtype).astype(self.dtype)
         if out is None:
             return result
         _check_out(self.function, "out", out, result.shape, result.dtype)
@@ -135,7 +140,7 @@ class _SwappedGather(_Around):
 
 def _check_out(function: str, name: str, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
     """Check an output that the caller gave; return whether it is contiguous."""
-    if not isinstance(out, ndarray):
+    if not isinstance(out, ndarray) or isinstance(out, np.ma.MaskedArray):
         raise TypeError(f"{function}: {name}: found {type(out).__name__}, expected a numpy.ndarray")
     if out.dtype != dtype:
         raise TypeError(f"{function}: {name}: found dtype {out.dtype}, expected {dtype}")
@@ -146,7 +151,7 @@ def _check_out(function: str, name: str, out: Any, shape: tuple[int, ...], dtype
         raise ValueError(f"{function}: {name}: found a read-only array, expected one that can be written")
     if flags.c_contiguous:
         return True
-    if elements_overlap(out.shape, out.strides):
+    if elements_overlap(out.shape, out.strides, dtype.itemsize):
         raise ValueError(f"{function}: {name}: found strides {out.strides}, expected elements that do not overlap")
     return False
 
@@ -289,20 +294,27 @@ class _ScatterCall(_MoveCall):
             result = out
         source = a
         if a is not result and not self.kernel_copies and not _same_memory(a, result):
-            if np.may_share_memory(result, indices):
-                indices = indices.copy()
-            if np.may_share_memory(result, updates):
-                updates = updates.copy()
+            if any(np.may_share_memory(result, array) for array in (a, indices, updates)):
+                return self.through_copies(a, indices, updates, result)
             np.copyto(result, a)
             source = result
         status = self.launch(source, result, indices, updates, self.plan)
         if status == 0:
             return result
         if status == gather.OVERLAP:
-            # Operands in memory of their own; only `out=a` stays what it is.
-            in_place = source is result or _same_memory(source, result)
-            return self(result if in_place else source.copy(), indices.copy(), updates.copy(), result)
+            return self.through_copies(a, indices, updates, result)
         raise self.index_error(a, indices, status - 1)
+
+    def through_copies(self, a: Any, indices: Any, updates: Any, out: Any) -> Any:
+        """Write to an output that lies in an input; after an error it is, and so the input is, what it was."""
+        if a is out or _same_memory(a, out):
+            return self(out, indices.copy(), updates.copy(), out)
+        before = out.copy()
+        try:
+            return self(a.copy(), indices.copy(), updates.copy(), out)
+        except IndexError:
+            out[...] = before
+            raise
 
 
 def _same_memory(a: ndarray[Any, Any], b: ndarray[Any, Any]) -> bool:
@@ -366,8 +378,10 @@ class _TopKCall:
         capacity = (
             low.k if method in (top_k.SHORT, top_k.BEST) else min(max(4 * low.k, 512), max(low.size, low.k)) + 2 * LANES
         )
+        if group:  # every line of a group has a buffer
+            group = max(1, min(group, GROUP_BYTES // (capacity * (size + 8))))
         pieces = 1
-        if method == top_k.ROWS and count < 16 and low.size >= 2 * PIECE_SIZE and 8 * low.k <= low.size:
+        if method == top_k.ROWS and 0 < count < 16 and low.size >= 2 * PIECE_SIZE and 8 * low.k <= low.size:
             pieces = min(-(-16 // count), low.size // max(PIECE_SIZE, 8 * low.k))
         self.plan = np.zeros(top_k.HEADER + top_k.DIM_FIELDS * len(lines), np.int64)
         plan = self.plan

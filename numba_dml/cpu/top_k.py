@@ -46,6 +46,8 @@ from .gather import OVERLAP
 DIM_FIELDS = 3  # size, input stride, output stride
 SHORT, ROWS, COLUMNS, BEST = range(4)
 
+#: The first threshold is the bound of what lies ahead, from at least this many groups.
+GROUPS = 64
 #: Elements per staged block: with 64 bytes of neighbouring lines, 512 KiB, half of a common L2.
 STAGE = 8192
 #: Elements per block of a search for the best one: a block is searched again only where it holds a new maximum.
@@ -159,9 +161,16 @@ def feed(
 ):
     """Let elements through that beat the threshold; return the new count, full and threshold."""
     limit = keys.size - LANES
-    groups = limit // 2
+    groups = max(2 * k, GROUPS)
     seen = 0  # where the threshold was raised last
     i = 0
+    if not full and count == 0 and end >= 4 * groups:
+        # What lies ahead holds at least k elements that reach the bound: nothing below it belongs to the result.
+        bound = bound_ahead(row, 0, min(end, max(LOOK_AHEAD, 4 * groups)), k, groups, rule, scratch)
+        if bound > -(np.int64(1) << (8 * row.itemsize - 1)):  # else it is the lowest key there is
+            threshold = bound
+            threshold -= 1
+            full = True
     while i < end:
         if not full:
             stop = min(end, i + limit - count)
@@ -193,8 +202,7 @@ def feed(
             count = k
             full = True
             if i - seen < EAGER * limit and end - i >= 4 * groups:
-                # Too many elements beat the threshold, as in a line that ascends. What lies ahead holds at least k
-                # elements that reach the bound, so that nothing below it belongs to the result.
+                # Too many elements beat the threshold, as in a line that ascends.
                 bound = bound_ahead(row, i, min(end, i + max(LOOK_AHEAD, 4 * groups)), k, groups, rule, scratch)
                 if bound > threshold:
                     threshold = bound

@@ -71,5 +71,11 @@ def check_parameters(function: str, integers: dict[str, Any], others: dict[str, 
         if not hasattr(value, "__index__"):
             raise TypeError(f"{function}: {name}: found {value!r}, expected an integer")
     for name, value in others.items():
-        if value.__hash__ is None:
-            raise TypeError(f"{function}: {name}: found {value!r}, expected a single value")
+        _check_hashable(function, name, value)
+
+
+def _check_hashable(function: str, name: str, value: Any) -> None:
+    try:
+        hash(value)
+    except TypeError:
+        raise TypeError(f"{function}: {name}: found {value!r}, expected a single value") from None

@@ -276,7 +276,7 @@ def scatter_elements(
             updates.dtype,
             index(axis),
             reduction,
-            unique,
+            bool(unique),
             bounds,
             target,
         )

@@ -266,7 +266,7 @@ def scatter_nd(
             updates.dtype,
             index(batch_dims),
             reduction,
-            unique,
+            bool(unique),
             bounds,
             target,
         )

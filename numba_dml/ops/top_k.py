@@ -316,7 +316,7 @@ def top_k(
         a = host_array("top_k", "a", a)
     try:
         call = cached_call(
-            _build, a.shape, a.strides, a.dtype, index(k), index(axis), mode, sorted, nan, index_dtype, target
+            _build, a.shape, a.strides, a.dtype, index(k), index(axis), mode, bool(sorted), nan, index_dtype, target
         )
     except TypeError:
         check_parameters(
