@@ -59,7 +59,7 @@ def known_level(value: Any) -> FeatureLevel:
         return FeatureLevel(value)
     except ValueError:
         names = ", ".join(level.name for level in FeatureLevel)
-        raise ValueError(f"feature_level: found {value!r}, expected one of {names}") from None
+        raise ValueError(f"feature_level: found {value!r}, expected a FeatureLevel: {names}") from None
 
 
 def _type_names(types: frozenset[TensorDataType]) -> str:

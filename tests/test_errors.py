@@ -65,7 +65,11 @@ MESSAGES = [
     (lambda: dml.gather_nd(A, I2, batch_dims=0.5), TypeError, "gather_nd: batch_dims: found 0.5, expected an integer"),
     (lambda: dml.gather(A, [0], target="tpu"), ValueError, "target: found 'tpu', expected"),
     (lambda: dml.gather(A, [0], target="cuda"), RuntimeError, "target 'cuda' is not part of this version"),
-    (lambda: dml.compile_operator(COPY, feature_level=5), ValueError, "feature_level: found 5, expected one of FL_1_0"),
+    (
+        lambda: dml.compile_operator(COPY, feature_level=5),
+        ValueError,
+        "feature_level: found 5, expected a FeatureLevel: FL_1_0",
+    ),
     # shapes
     (lambda: dml.gather_elements(A, [0]), ValueError, "gather_elements: indices: found 1 dimensions, expected 2"),
     (lambda: dml.gather_elements(A, np.zeros((5, 2), int)), ValueError, "indices: found size 5 in dimension 0.*most 4"),
