@@ -15,7 +15,8 @@ from numba import types
 from numba.core import cgutils
 from numba.core.extending import NativeValue, intrinsic, models, overload, register_model, unbox
 
-MAX_NDIM = 64  # NumPy's own limit
+from .._operator import MAX_DIMENSIONS
+
 _WORD = ir.IntType(64)
 _BYTE_POINTER = ir.IntType(8).as_pointer()
 
@@ -43,7 +44,7 @@ def _unbox(typ, array, c):
     """Take the address out of an ndarray: 0.1 µs less per array than a typed argument with its type look-up."""
     # Numba's own adaptor fills {meminfo, parent, items, itemsize, data, shape..., strides...}: robust against changes
     # of NumPy's structs. It returns non-zero for anything but an ndarray.
-    fields = cgutils.alloca_once(c.builder, _WORD, size=5 + 2 * MAX_NDIM)
+    fields = cgutils.alloca_once(c.builder, _WORD, size=5 + 2 * MAX_DIMENSIONS)
     failed = cgutils.is_not_null(
         c.builder, c.pyapi.nrt_adapt_ndarray_from_python(array, c.builder.bitcast(fields, _BYTE_POINTER))
     )
