@@ -3,9 +3,11 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from numba import njit
+from numba import njit, types
 
-from numba_dml.cpu import _arithmetic, _keys
+from numba_dml.cpu import _arithmetic, _keys, _sorting
+from numba_dml.cpu._keys import rule_from
+from numba_dml.cpu._memory import ArrayRef, itemsize
 
 FLOATS = {np.dtype("f2"): 0x7C00, np.dtype("f4"): 0x7F800000, np.dtype("f8"): 0x7FF0000000000000}
 INTEGERS = [np.dtype(t) for t in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")]
@@ -22,9 +24,10 @@ def rule_of(dtype, largest, nan_largest=False):
 
 @njit
 def masks(row, rule, thresholds):
-    found = np.zeros((4, thresholds.size), np.uint64)
+    found = np.zeros((5, thresholds.size), np.uint64)
     for i in range(thresholds.size):
-        found[0, i] = _keys.beats(row, i, thresholds[i], rule)
+        found[0, i] = _keys.beats(row, i, thresholds[i], rule)  # integers, or floats where the threshold is normal
+        found[4, i] = _keys.beats_keys(row, i, thresholds[i], rule)
         found[1, i] = _keys.beats_plain(row, i, thresholds[i], rule)
         found[2, i] = _keys.beats_each(row, i, thresholds, 0, rule)
         found[3, i] = _keys.beats_each_plain(row, i, thresholds, 0, rule)
@@ -49,8 +52,67 @@ def test_masks_equal_their_plain_twins(dtype, largest):
     thresholds = keys(row[rng.permutation(64)], rule)
     found = masks(row, rule, thresholds)
     np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[4], found[1])
     np.testing.assert_array_equal(found[2], found[3])
     assert np.unique(found).size > 60
+
+
+def networks(ref, rule, step, skip, k):
+    key = rule_from(ref, rule, 0)
+    one, other = _keys.network_list(ref, k), _keys.network_list(ref, k)
+    one[:] = _keys.lowest_key(one)
+    other[:] = _keys.lowest_key(other)
+    for at in range(3):
+        offset = at * one.shape[1] * itemsize(ref)
+        _keys.insert_block(ref, offset, step, skip, one, k, key)
+        _keys.insert_block_plain(ref, offset, step, skip, other, k, key)
+    return one, other
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(t) for t in ("i1", "u2", "i4", "u8", "f2", "f4", "f8")], ids=str)
+def test_the_network_equals_its_plain_twin(dtype):
+    rng = np.random.default_rng(1)
+    ref = ArrayRef(getattr(types, f"int{8 * dtype.itemsize}"), dtype.kind == "f")
+    lines, size = 32, 64
+    row = np.frombuffer(rng.bytes(lines * size * dtype.itemsize), dtype).copy()
+    if dtype.kind == "f":
+        row[::5] = np.nan
+    numbers = types.int64
+    entry = njit(networks).compile((ref, numbers[::1], numbers, numbers, numbers))
+    for nan_largest in (False, True):
+        rule = np.array([*rule_of(dtype, False, nan_largest), 0, 0][:3], np.int64)
+        for k in (1, 3, 16):
+            for skip in (0, 1, 3):
+                one, other = entry(row, rule, size * dtype.itemsize, skip, k)
+                np.testing.assert_array_equal(one, other)
+                assert (one[0] > 0).any()
+
+
+@njit
+def sorted_both_ways(keys, count, k):
+    positions, best, other = np.arange(keys.size), np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
+    digits, scratch = keys.copy(), np.empty_like(keys)
+    _sorting.sort_by_rank(keys, positions, count, k, best)
+    if not _sorting.sort_by_digits(digits, positions, count, scratch, other):
+        other[:] = positions
+    return best, other
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8"])
+@pytest.mark.parametrize("kind", ["random", "ties", "equal", "extremes"])
+def test_sorting_is_stable_and_best_first(dtype, kind):
+    rng = np.random.default_rng(3)
+    limits = np.iinfo(dtype)
+    for count in (1, 2, 16, 63, 64, 65, 200, 256):
+        values = {"random": [limits.min, limits.max], "ties": [-2, 2], "equal": [7, 7], "extremes": [0, 1]}[kind]
+        keys = rng.integers(*values, -(-count // 64) * 64, dtype, endpoint=True)
+        if kind == "extremes":
+            keys = np.where(keys == 0, limits.min, limits.max).astype(dtype)
+        k = max(count // 3, 1)
+        expected = np.argsort(-keys[:count].astype(object), kind="stable")
+        by_rank, by_digits = sorted_both_ways(keys.copy(), count, k)
+        np.testing.assert_array_equal(by_rank[:k], expected[:k])
+        np.testing.assert_array_equal(by_digits[:count], expected)
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)

@@ -73,7 +73,7 @@ def permutations(rng: np.random.Generator, shape: tuple[int, int], axis: int, dt
     """Return indices for the elements operators: along `axis` every position once, in random order."""
     positions = np.arange(shape[axis], dtype=dtype)
     whole = np.broadcast_to(positions if axis == 1 else positions[:, None], shape)
-    return rng.permuted(whole, axis=axis)
+    return np.ascontiguousarray(rng.permuted(whole, axis=axis))  # of a broadcast array it returns another order
 
 
 def tuples(positions: np.ndarray, shape: tuple[int, ...], dtype: str) -> np.ndarray:

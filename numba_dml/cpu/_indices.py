@@ -14,6 +14,7 @@ from ._memory import load, seen_as
 #: Points are handled in blocks: offsets first (vectorised), then the moves. 512 offsets stay in L1 beside the data.
 BLOCK = 512
 MAX_INT64 = np.int64(2**63 - 1)
+MAX_UINT32 = np.int64(2**32 - 1)
 #: The offset of a point whose update is dropped. No real offset is this low.
 DROPPED = np.int64(-(2**63))
 
@@ -40,11 +41,15 @@ RAISE, CLAMP, DROP = 0, 1, 2
     DATA_BASE,  # where the points start: a thread's share is a plan of its own
     INDEX_BASE,
     PACKED_BASE,
+    COMMON,  # 1: all rows of the last loop read the same indices, which are few
+    TILE,  # iterations of a loop that are done together, so that what they reach stays in a cache; 0: no tiles
+    AHEAD,  # bytes that the next row will read all over, 0: too many, or too few of them
     SPLIT,  # how a scatter is shared among threads
     COPY,  # bytes to copy from the input of a scatter before it, 0: the output already holds them
+    PERIOD,  # with a split loop: the bytes after which the places that its iterations write to repeat
     REDUCTION,
     HEADER,
-) = range(22)
+) = range(26)
 LOOP_FIELDS = 4  # size, data stride, index stride, packed stride
 COORD_FIELDS = 2  # size, data stride
 OUTER_FIELDS = 2  # size, data stride
@@ -73,6 +78,7 @@ def read_indices(
     index,  # IN   the indices
     kind,  # IN   their type, a position in INDEX_KINDS
     start,  # IN   the first position, in elements
+    step,  # IN   from one to the next
     count,
     out,  # OUT  (count,) int64
 ):
@@ -84,17 +90,17 @@ def read_indices(
     if width == 3:
         above = np.int64(kind > 3)
         for i in range(count):
-            v = load(seen_as(index, np.int64), (start + i) * 8)
+            v = load(seen_as(index, np.int64), (start + i * step) * 8)
             out[i] = MAX_INT64 if (v >> 63) & above else v
     elif width == 2:
         for i in range(count):
-            out[i] = load(seen_as(index, np.int32), (start + i) * 4) & mask
+            out[i] = load(seen_as(index, np.int32), (start + i * step) * 4) & mask
     elif width == 1:
         for i in range(count):
-            out[i] = load(seen_as(index, np.int16), (start + i) * 2) & mask
+            out[i] = load(seen_as(index, np.int16), (start + i * step) * 2) & mask
     else:
         for i in range(count):
-            out[i] = load(seen_as(index, np.int8), start + i) & mask
+            out[i] = load(seen_as(index, np.int8), start + i * step) & mask
 
 
 @helper
@@ -103,46 +109,40 @@ def block_offsets(
     index,  # IN   the indices
     start,  # IN   position of the block's first tuple
     count,  # IN   points in the block
-    base,  # IN   offset of the first point without its indices
+    first,  # IN   the number of its first point
     step,  # IN   offset from point to point without their indices
     repeat,  # IN   True: all points of the block use the one tuple at `start`
-    buffer,  # OUT  (BLOCK,) int64, the coordinates
-    offsets,  # OUT  (BLOCK,) int64, one offset per point; always inside the data
+    buffer,  # OUT  (BLOCK,) int64, the coordinates, one after the other
+    offsets,  # OUT  (count,) int64, one per point, inside the data
 ):
     """Turn tuples of indices into offsets. Return whether any index was out of range (it counts as 0 then)."""
     coords = plan[COORDS]
     tuples = 1 if repeat else count
-    read_indices(index, plan[KIND], start, tuples * coords, buffer)
     bad = np.int64(0)
-    field = coords_at(plan)
-    if coords == 1:
+    for c in range(coords):
+        field = coords_at(plan) + COORD_FIELDS * c
         n = plan[field]
         stride = plan[field + 1]
+        # A product of two 32-bit numbers is one instruction for four of them, one of 64-bit numbers is five on AVX2:
+        # 0.39 ns per index instead of 0.58.
+        narrow = n <= MAX_UINT32 and 0 <= stride <= MAX_UINT32
+        low_stride = stride & MAX_UINT32
+        column = buffer[c * tuples :]
+        read_indices(index, plan[KIND], start + c, coords, tuples, column)
         for i in range(tuples):
-            v = buffer[i]
+            v = column[i]
             v += n & (v >> 63)
-            outside = np.int64(np.uint64(v) >= np.uint64(n))
+            outside = (v | (n - 1 - v)) >> 63
             bad |= outside
-            offsets[i] = (v & (outside - 1)) * stride
-    else:
-        for i in range(tuples):
-            offsets[i] = 0
-        for c in range(coords):
-            n = plan[field + COORD_FIELDS * c]
-            stride = plan[field + COORD_FIELDS * c + 1]
-            for i in range(tuples):
-                v = buffer[i * coords + c]
-                v += n & (v >> 63)
-                outside = np.int64(np.uint64(v) >= np.uint64(n))
-                bad |= outside
-                offsets[i] += (v & (outside - 1)) * stride
+            v &= ~outside
+            offset = (v & MAX_UINT32) * low_stride if narrow else v * stride
+            offsets[i] = offset if c == 0 else offsets[i] + offset
     if repeat:
-        first = offsets[0] + base
+        for i in range(1, count):
+            offsets[i] = offsets[0]
+    if step != 0:
         for i in range(count):
-            offsets[i] = first + i * step
-    else:
-        for i in range(count):
-            offsets[i] += base + i * step
+            offsets[i] += (first + i) * step
     return bad != 0
 
 
@@ -151,21 +151,21 @@ def settle_block(
     plan,  # IN   (fields,) int64
     start,  # IN   position of the block's first tuple
     count,  # IN   points in the block
-    base,
+    first,
     step,
     repeat,
     buffer,  # IN   (BLOCK,) int64, the coordinates, as block_offsets left them
-    offsets,  # OUT  (BLOCK,) int64
+    offsets,  # OUT  (count,) int64
 ):
     """Deal with a block that has indices out of range, the rare case: clamp, drop, or return the position to report."""
     coords = plan[COORDS]
     field = coords_at(plan)
     mode = plan[BOUNDS]
     for i in range(count):
-        offset = base + i * step
+        offset = (first + i) * step
         for c in range(coords):
             n = plan[field + COORD_FIELDS * c]
-            v = buffer[c] if repeat else buffer[i * coords + c]
+            v = buffer[c] if repeat else buffer[c * count + i]
             v += n & (v >> 63)
             if np.uint64(v) >= np.uint64(n):
                 if mode == RAISE or (n == 0 and plan[FILLED] != 0):
@@ -177,6 +177,48 @@ def settle_block(
             offset += v * plan[field + COORD_FIELDS * c + 1]
         offsets[i] = offset
     return np.int64(-1)
+
+
+#: What `find_offsets` returns beside the position of a bad index.
+ALL_INSIDE, SETTLED = -1, -2
+
+
+@helper
+def find_offsets(
+    plan,  # IN   (fields,) int64
+    index,  # IN   the indices
+    start,  # IN   position of the first tuple
+    count,  # IN   how many points
+    step,  # IN   offset from point to point without their indices
+    index_step,  # IN   from tuple to tuple, 0: all points use the one tuple at `start`
+    buffer,  # OUT  (BLOCK,) int64, scratch
+    offsets,  # OUT  (count,) int64, one per point; inside the data, or DROPPED
+):
+    """Turn tuples of indices into offsets, and deal with those out of range; return the position of one to report."""
+    repeat = index_step == 0
+    status = np.int64(ALL_INSIDE)
+    for i in range(0, count, block_points(plan)):
+        points = min(block_points(plan), count - i)
+        position = start + i * index_step
+        if block_offsets(plan, index, position, points, i, step, repeat, buffer, offsets[i:]):
+            status = settle_block(plan, position, points, i, step, repeat, buffer, offsets[i:])
+            if status >= 0:
+                break
+            status = SETTLED
+    return status
+
+
+@helper
+def share_of_loop(plan, loop, begin, end):
+    """Return a plan for the iterations begin <= i < end of a loop."""
+    share = plan.copy()
+    field = HEADER + LOOP_FIELDS * loop
+    share[field] = end - begin
+    share[DATA_BASE] += begin * plan[field + 1]
+    share[INDEX_BASE] += begin * plan[field + 2]
+    share[PACKED_BASE] += begin * plan[field + 3]
+    share[POINTS] = plan[POINTS] // plan[field] * (end - begin)
+    return share
 
 
 @helper
@@ -216,10 +258,15 @@ def overlaps(low_a, high_a, low_b, high_b):
 
 
 @helper
+def first_of(a, b):
+    """Return the lower of two positions; -1 is none."""
+    return b if a < 0 or 0 <= b < a else a
+
+
+@helper
 def first_position(found):
     """Return the lowest of the positions that the threads report, -1 where all report none."""
     first = np.int64(-1)
     for position in found:
-        if position >= 0 and (first < 0 or position < first):
-            first = position
+        first = first_of(first, position)
     return first

@@ -6,8 +6,8 @@ key), ``^ flip``, and one key for all NaNs: the lowest or the highest integer, w
 ``(flip,)`` or ``(flip, infinity, nan_key)``; its length tells integers from floats at compile time.
 
 The scan of a top-k asks 64 elements at once which of them beat a threshold. LLVM does not vectorise the plain loop into
-a bit mask (3-4 times slower), so `beats` is an intrinsic in portable vector IR, with the plain twin `beats_plain`. Both
-the scalar key and the vector one come from the same emitter.
+a bit mask (3-4 times slower), so such steps are intrinsics in portable vector IR, each with a plain twin; all of them
+are in this file. The scalar key and the vector one come from the same emitter.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from numba import types
 from numba.core.extending import intrinsic, overload
 
 from . import helper
+from ._memory import itemsize, load
 
 #: How many elements one mask covers.
 LANES = 64
@@ -49,6 +50,17 @@ def _splat(builder, value, count):
     return builder.shuffle_vector(lane, ir.Constant(vector, ir.Undefined), zeros)
 
 
+def _as_mask(builder, bits):
+    """Emit the conversion of a vector of 64 bits to a number.
+
+    The empty instruction keeps LLVM from moving the conversion behind a branch: where two ways to a mask meet, it would
+    carry 64 separate bits through, for 37 ns instead of 5.
+    """
+    word = ir.IntType(LANES)
+    mask = builder.bitcast(bits, word)
+    return builder.asm(ir.FunctionType(word, [word]), "", "=r,0", [mask], False)
+
+
 def _rule_values(builder, rule_type, rule):
     return [builder.extract_value(rule, i) for i in range(len(rule_type))]
 
@@ -63,10 +75,10 @@ def key_of(typingctx, bits, rule):
     return rule.dtype(rule.dtype, rule), codegen
 
 
-def _load_lanes(context, builder, array_type, array, at):
-    """Emit the load of 64 neighbouring elements of an array, at any alignment."""
+def _load_lanes(context, builder, array_type, array, at, count=LANES):
+    """Emit the load of neighbouring elements of an array, at any alignment."""
     data = context.make_array(array_type)(context, builder, array).data
-    vector = ir.VectorType(ir.IntType(array_type.dtype.bitwidth), LANES)
+    vector = ir.VectorType(ir.IntType(array_type.dtype.bitwidth), count)
     pointer = builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
     lanes = builder.load(pointer, typ=vector)
     lanes.align = 1
@@ -74,16 +86,71 @@ def _load_lanes(context, builder, array_type, array, at):
 
 
 @intrinsic
-def beats(typingctx, row, at, threshold, rule):
-    """``beats(row, at, threshold, rule)``: bit i tells whether the key of ``row[at + i]`` is above the threshold."""
+def beats_keys(typingctx, row, at, threshold, rule):
+    """``beats_keys(row, at, threshold, rule)``: bit i: the key of ``row[at + i]`` is above the threshold."""
 
     def codegen(context, builder, signature, args):
         lanes = _load_lanes(context, builder, signature.args[0], args[0], args[1])
         values = [_splat(builder, value, LANES) for value in _rule_values(builder, signature.args[3], args[3])]
         above = builder.icmp_signed(">", _emit_key(builder, lanes, values), _splat(builder, args[2], LANES))
-        return builder.bitcast(above, ir.IntType(LANES))
+        return _as_mask(builder, above)
 
     return types.uint64(row, types.int64, row.dtype, rule), codegen
+
+
+def _beats_floats(nan):
+    @intrinsic
+    def compare(typingctx, row, at, threshold, rule):
+        """Do what `beats_keys` does, for the key of a normal number, without any keys; `nan` says whether NaNs beat it.
+
+        Comparing floats is several times as fast as making and comparing their keys. Subnormal numbers may count as
+        zero there (a library may have switched them off), which a normal threshold does not feel.
+        """
+
+        def codegen(context, builder, signature, args):
+            bits = _load_lanes(context, builder, signature.args[0], args[0], args[1])
+            flip = builder.extract_value(args[3], 0)
+            word = args[2].type
+            floats = ir.VectorType(ir.FloatType() if word.width == 32 else ir.DoubleType(), LANES)
+            sign = ir.Constant(word, -(1 << (word.width - 1)))
+            number = builder.xor(args[2], flip)
+            negative = builder.icmp_signed("<", number, ir.Constant(word, 0))
+            limit = builder.select(negative, builder.or_(builder.neg(number), sign), number)
+            turn = builder.and_(flip, sign)  # the smallest are wanted: both signs turn
+            limits = builder.bitcast(_splat(builder, builder.xor(limit, turn), LANES), floats)
+            lanes = builder.bitcast(builder.xor(bits, _splat(builder, turn, LANES)), floats)
+            above = (builder.fcmp_unordered if nan else builder.fcmp_ordered)(">", lanes, limits)
+            return _as_mask(builder, above)
+
+        return types.uint64(row, types.int64, row.dtype, rule), codegen
+
+    return compare
+
+
+beats_floats, beats_floats_or_nan = _beats_floats(False), _beats_floats(True)
+
+
+def beats(row, at, threshold, rule):
+    """``beats(row, at, threshold, rule)``: bit i tells whether the key of ``row[at + i]`` is above the threshold."""
+    raise NotImplementedError
+
+
+@overload(beats)
+def _beats(row, at, threshold, rule):
+    if len(rule) == 1 or row.dtype.bitwidth < 32:
+        return lambda row, at, threshold, rule: beats_keys(row, at, threshold, rule)
+    normal = {32: np.int32(1 << 23), 64: np.int64(1 << 52)}[row.dtype.bitwidth]
+
+    def choose(row, at, threshold, rule):
+        number = threshold ^ rule[0]
+        magnitude = -number if number < 0 else number
+        if normal <= magnitude <= rule[1]:
+            if rule[2] > threshold:
+                return beats_floats_or_nan(row, at, threshold, rule)
+            return beats_floats(row, at, threshold, rule)
+        return beats_keys(row, at, threshold, rule)
+
+    return choose
 
 
 @intrinsic
@@ -95,7 +162,7 @@ def beats_each(typingctx, row, at, thresholds, first, rule):
         limits = _load_lanes(context, builder, signature.args[2], args[2], args[3])
         values = [_splat(builder, value, LANES) for value in _rule_values(builder, signature.args[4], args[4])]
         above = builder.icmp_signed(">", _emit_key(builder, lanes, values), limits)
-        return builder.bitcast(above, ir.IntType(LANES))
+        return _as_mask(builder, above)
 
     return types.uint64(row, types.int64, thresholds, types.int64, rule), codegen
 
@@ -120,6 +187,128 @@ def beats_each_plain(row, at, thresholds, first, rule):
     return mask
 
 
+def _network_lanes(width):
+    """Return the width of a lane, in bits, and how many lines go through the network together.
+
+    Vectors of 256 bits: a block of the lines and one vector of the list just fit the registers of AVX2, and AVX-512 of
+    the first generations loses nothing. Lanes of single bytes are widened.
+    """
+    lane = max(width, 16)
+    return lane, 256 // lane
+
+
+def network_list(ref, k):
+    """Return an empty list of k keys for every line that goes through the network together (inside kernels only)."""
+    raise NotImplementedError
+
+
+@overload(network_list)
+def _network_list(ref, k):
+    lane, lines = _network_lanes(ref.dtype.bitwidth)
+    kind = _SIGNED[lane]
+    return lambda ref, k: np.empty((k, lines), kind)
+
+
+@intrinsic
+def insert_block(typingctx, ref, offset, line_step, skip, best, k, rule):
+    """``insert_block(ref, offset, line_step, skip, best, k, rule)``: put a square block into the lists of its lines.
+
+    The block is as long as there are lines, whose distance is `line_step` bytes; its first `skip` elements per line are
+    left out. `best` is (k, lines): the best keys of each line so far, in order. The lines are transposed in registers;
+    then each position goes down the lists, by a maximum and a minimum a place.
+    """
+    width = ref.dtype.bitwidth
+    lane, lines = _network_lanes(width)
+
+    def codegen(context, builder, signature, args):
+        ref, offset, line_step, skip, best, k, rule = args
+        word = ir.IntType(64)
+        bits = ir.VectorType(ir.IntType(width), lines)
+        vector = ir.VectorType(ir.IntType(lane), lines)
+        pointer = builder.gep(builder.inttoptr(ref, ir.IntType(8).as_pointer()), [offset])
+        values = [_splat(builder, value, lines) for value in _rule_values(builder, signature.args[6], rule)]
+        rows = []
+        for _ in range(lines):
+            row = builder.load(builder.bitcast(pointer, bits.as_pointer()), typ=bits)
+            row.align = 1
+            key = _emit_key(builder, row, values)
+            rows.append(builder.sext(key, vector) if lane > width else key)
+            pointer = builder.gep(pointer, [line_step])
+        half = lines // 2
+        number = ir.VectorType(ir.IntType(32), lines)
+        low = [i for pair in range(half) for i in (pair, lines + pair)]
+        mixes = [ir.Constant(number, low), ir.Constant(number, [half + i for i in low])]
+        for _ in range(lines.bit_length() - 1):
+            rows = [builder.shuffle_vector(rows[i], rows[i + half], mix) for i in range(half) for mix in mixes]
+        lowest = _splat_constant(vector, -(1 << (lane - 1)))
+        columns = [
+            builder.select(builder.icmp_signed("<", ir.Constant(word, i), skip), lowest, row)
+            for i, row in enumerate(rows)
+        ]
+        first = context.make_array(signature.args[4])(context, builder, best).data
+        first = builder.bitcast(first, vector.as_pointer())
+        before = builder.block
+        body = builder.append_basic_block("insert")
+        after = builder.append_basic_block("inserted")
+        builder.branch(body)
+        builder.position_at_end(body)
+        j = builder.phi(word)
+        j.add_incoming(ir.Constant(word, 0), before)
+        carried = [builder.phi(vector) for _ in columns]
+        place = builder.gep(first, [j])
+        top = builder.load(place, typ=vector)
+        top.align = 1
+        for phi, column in zip(carried, columns, strict=True):
+            better = builder.icmp_signed(">", phi, top)
+            low = builder.select(better, top, phi)
+            top = builder.select(better, phi, top)
+            phi.add_incoming(column, before)
+            phi.add_incoming(low, body)
+        builder.store(top, place).align = 1
+        following = builder.add(j, ir.Constant(word, 1))
+        j.add_incoming(following, body)
+        builder.cbranch(builder.icmp_signed("<", following, k), body, after)
+        builder.position_at_end(after)
+        return context.get_dummy_value()
+
+    return types.void(ref, types.int64, types.int64, types.int64, best, types.int64, rule), codegen
+
+
+@helper
+def insert_block_plain(ref, offset, line_step, skip, best, k, rule):
+    """Do what `insert_block` does, in plain Numba."""
+    for line in range(best.shape[1]):
+        for i in range(skip, best.shape[1]):
+            key = best.dtype.type(key_of(load(ref, offset + line * line_step + i * itemsize(ref)), rule))
+            for j in range(k):
+                if key > best[j, line]:
+                    key, best[j, line] = best[j, line], key
+
+
+def _rank_mask(lanes):
+    @intrinsic
+    def rank_mask(typingctx, keys, at, key, earlier):
+        """``rank_mask(keys, at, key, earlier)``: how many of ``keys[at:]`` come before a key; a tie if bit i is set."""
+
+        def codegen(context, builder, signature, args):
+            found = _load_lanes(context, builder, signature.args[0], args[0], args[1], lanes)
+            limit = _splat(builder, args[2], lanes)
+            mask = ir.IntType(lanes)
+            above = builder.bitcast(builder.icmp_signed(">", found, limit), mask)
+            equal = builder.bitcast(builder.icmp_signed("==", found, limit), mask)
+            early = args[3] if lanes == 64 else builder.trunc(args[3], mask)
+            before = builder.or_(above, builder.and_(equal, early))
+            count = builder.ctpop(before)
+            return count if lanes == 64 else builder.zext(count, ir.IntType(64))
+
+        return types.int64(keys, types.int64, keys.dtype, types.uint64), codegen
+
+    return rank_mask
+
+
+rank_of_16, rank_of_64 = _rank_mask(16), _rank_mask(64)
+
+
 @intrinsic
 def lowest_bit(typingctx, mask):
     """``lowest_bit(mask)``: the position of the lowest set bit; the mask must not be 0."""
@@ -128,6 +317,12 @@ def lowest_bit(typingctx, mask):
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
 
     return types.int64(types.uint64), codegen
+
+
+@intrinsic
+def bit_count(typingctx, mask):
+    """``bit_count(mask)``: how many bits are set."""
+    return types.int64(types.uint64), lambda context, builder, signature, args: builder.ctpop(args[0])
 
 
 def rule_from(ref, plan, at):
@@ -152,6 +347,17 @@ def key_buffer(ref, shape):
 def _key_buffer(ref, shape):
     kind = _SIGNED[ref.dtype.bitwidth]
     return lambda ref, shape: np.empty(shape, kind)
+
+
+def lowest_key(array):
+    """Return the lowest key that an array can hold (inside kernels only)."""
+    raise NotImplementedError
+
+
+@overload(lowest_key)
+def _lowest_key(array):
+    lowest = _SIGNED[array.dtype.bitwidth](-(1 << (array.dtype.bitwidth - 1)))
+    return lambda array: lowest
 
 
 def rule_numbers(

@@ -61,9 +61,14 @@ def _unbox(typ, array, c):
 
 
 def _pointer(context, builder, ref, offset, element):
-    """Emit the typed pointer `offset` bytes behind an address."""
+    """Emit the typed pointer `offset` bytes behind an address.
+
+    The offset is added to the pointer, not to the number: only then does LLVM see how it moves through a loop, and
+    vectorises (offsets of single bytes gathered along the last axis: FILL).
+    """
     pointee = context.get_data_type(element)
-    return pointee, builder.inttoptr(builder.add(ref, offset), pointee.as_pointer())
+    first = builder.inttoptr(ref, _BYTE_POINTER)
+    return pointee, builder.bitcast(builder.gep(first, [offset]), pointee.as_pointer())
 
 
 @intrinsic

@@ -13,20 +13,22 @@ from numba import prange
 from . import helper, parallel, serial
 from ._arithmetic import NONE, combine
 from ._indices import (
+    ALL_INSIDE,
     BLOCK,
     BOUNDS,
+    COORDS,
     COPY,
-    DATA_BASE,
+    DROPPED,
     HEADER,
     HIGH,
-    INDEX_BASE,
     INDEX_BYTES,
+    KIND,
     LOOP_FIELDS,
     LOOPS,
     LOW,
     OUTER,
-    PACKED_BASE,
     PACKED_BYTES,
+    PERIOD,
     POINTS,
     RAISE,
     REDUCTION,
@@ -35,16 +37,18 @@ from ._indices import (
     SPLIT,
     STARTS_HIGH,
     STARTS_LOW,
-    block_offsets,
+    TILE,
     block_points,
+    find_offsets,
+    first_of,
     first_position,
     overlaps,
     row_bases,
     run_offset,
-    settle_block,
+    share_of_loop,
 )
 from ._memory import address, copy_bytes, itemsize, load, prefetch, store
-from .gather import OVERLAP, copy_run
+from .gather import BLOCKS_AHEAD, CACHE_LINE, GROUP, OVERLAP, ROWS_AHEAD, copy_run
 
 # How threads share the work (SPLIT). A number from 0 on names a loop whose iterations write to different places.
 BY_WINDOW = -1  # each thread goes through all points, and writes those that fall into its part of the output
@@ -79,6 +83,33 @@ def put_slice(plan, data, offset, packed, fro, low, high):
 
 
 @helper
+def put_elements(
+    data,  # OUT  the output
+    base,  # IN   the offset that all elements share
+    offsets,  # IN   (count,) int64, where they go from there
+    packed,  # IN   the updates
+    fro,  # IN   where the first one is
+    step,  # IN   from one to the next
+    count,
+    index,  # IN   the indices
+    index_ahead,  # IN   the byte of the indices that is read some blocks later
+    index_lines,  # IN   lines of indices per group of points
+    packed_ahead,  # IN   the byte of the updates that is read some blocks later
+):
+    """Write updates of one element, and ask for the indices that will be read soon, as `gather.take_elements` does."""
+    whole = count // GROUP * GROUP
+    for i in range(0, whole, GROUP):
+        for line in range(index_lines):
+            prefetch(index, index_ahead + line * CACHE_LINE)
+        index_ahead += index_lines * CACHE_LINE
+        prefetch(packed, packed_ahead + i * step)
+        for j in range(GROUP):
+            store(data, base + offsets[np.uint64(i + j)], load(packed, fro + (i + j) * step))
+    for i in range(whole, count):
+        store(data, base + offsets[np.uint64(i)], load(packed, fro + i * step))
+
+
+@helper
 def scatter_range(
     writing,  # IN   False: only look for a bad index
     data,  # OUT  the output, which already holds the input
@@ -101,7 +132,10 @@ def scatter_range(
     step = plan[last + 1]
     index_step = plan[last + 2]
     packed_step = plan[last + 3]
-    repeat = index_step == 0
+    # Strips are in the cache. Elsewhere the writes are random, and the prefetches of data are what matters.
+    near = single and reduction == NONE and plan[SPLIT] >= 0
+    tuple_bytes = plan[COORDS] << (plan[KIND] & 3)
+    index_lines = -(-GROUP * tuple_bytes // CACHE_LINE)
     block = block_points(plan)
     buffer = np.empty(BLOCK, np.int64)
     offsets = np.empty(BLOCK, np.int64)
@@ -112,59 +146,102 @@ def scatter_range(
         j = p - row * length
         base, start, source = row_bases(plan, row)
         row_end = min(end, p - j + length)
+        index_ahead = start + BLOCKS_AHEAD * BLOCK * plan[COORDS]
+        packed_ahead = source + BLOCK * packed_step
+        if near and length <= BLOCK:  # short rows, of a strip: the next ones are elsewhere
+            _, index_ahead, packed_ahead = row_bases(plan, row + ROWS_AHEAD)
         while p < row_end:
             count = min(block, row_end - p)
-            first = start + j * index_step
-            bad = block_offsets(plan, index, first, count, base + j * step, step, repeat, buffer, offsets)
-            if bad:
-                position = settle_block(plan, first, count, base + j * step, step, repeat, buffer, offsets)
-                if position >= 0:
-                    return position
+            status = find_offsets(plan, index, start + j * index_step, count, step, index_step, buffer, offsets)
+            if status >= 0:
+                return status
+            origin = base + j * step
             fro = source + j * packed_step
-            if not writing:
-                count_chosen = 0
-            elif everywhere and not bad:
+            count_chosen = 0
+            if writing and near and status == ALL_INSIDE:
+                put_elements(
+                    data,
+                    origin,
+                    offsets,
+                    packed,
+                    fro,
+                    packed_step,
+                    count,
+                    index,
+                    (index_ahead + j * index_step) // plan[COORDS] * tuple_bytes,
+                    index_lines,
+                    packed_ahead + j * packed_step,
+                )
+            elif writing and everywhere and status == ALL_INSIDE:
                 count_chosen = count
                 for i in range(count):
                     chosen[i] = i
-            else:
+            elif writing:
                 # Compressed without a branch: about half of the points are another thread's, in no order.
-                count_chosen = 0
                 for i in range(count):
                     chosen[count_chosen] = i
-                    count_chosen += np.int64((offsets[i] >= window_low) & (offsets[i] < window_high))
+                    here = offsets[i] != DROPPED
+                    here &= (origin + offsets[i] >= window_low) & (origin + offsets[i] < window_high)
+                    count_chosen += np.int64(here)
             for c in range(count_chosen):
-                prefetch(data, offsets[chosen[c]])
+                prefetch(data, origin + offsets[chosen[c]])
             if single and reduction == NONE:
                 for c in range(count_chosen):
-                    store(data, offsets[chosen[c]], load(packed, fro + chosen[c] * packed_step))
+                    store(data, origin + offsets[chosen[c]], load(packed, fro + chosen[c] * packed_step))
             elif single:
                 for c in range(count_chosen):
-                    at = offsets[chosen[c]]
+                    at = origin + offsets[chosen[c]]
                     new = load(packed, fro + chosen[c] * packed_step)
                     store(data, at, combine(reduction, load(data, at), new))
             else:
                 for c in range(count_chosen):
-                    put_slice(plan, data, offsets[chosen[c]], packed, fro + chosen[c] * packed_step, low, high)
+                    at = origin + offsets[chosen[c]]
+                    put_slice(plan, data, at, packed, fro + chosen[c] * packed_step, low, high)
             p += count
             j += count
     return np.int64(-1)
 
 
 @helper
-def share_of_loop(plan, loop, thread, threads):
-    """Return a plan for one thread's part of a loop."""
-    share = plan.copy()
-    field = HEADER + LOOP_FIELDS * loop
-    size = plan[field]
-    begin = size * thread // threads
-    end = size * (thread + 1) // threads
-    share[field] = end - begin
-    share[DATA_BASE] += begin * plan[field + 1]
-    share[INDEX_BASE] += begin * plan[field + 2]
-    share[PACKED_BASE] += begin * plan[field + 3]
-    share[POINTS] = plan[POINTS] // size * (end - begin)
-    return share
+def copy_strip(source, data, plan, begin, end):
+    """Copy what the iterations begin <= i < end of the split loop can write to."""
+    period = plan[PERIOD]
+    step = plan[HEADER + LOOP_FIELDS * plan[SPLIT] + 1]
+    for at in range(begin * step, plan[COPY], period):
+        copy_bytes(data, at, source, at, (end - begin) * step)
+
+
+@helper
+def scatter_strips(writing, fresh, source, data, index, packed, plan, thread, threads):
+    """Check or write one thread's part of the split loop, some iterations at a time."""
+    size = plan[HEADER + LOOP_FIELDS * plan[SPLIT]]
+    strip = max(min(plan[TILE], size // threads), 1)
+    strips = -(-size // strip)
+    first = np.int64(-1)
+    for s in range(strips * thread // threads, strips * (thread + 1) // threads):
+        begin = size * s // strips
+        end = size * (s + 1) // strips
+        if fresh:
+            whole = plan[PERIOD] // plan[HEADER + LOOP_FIELDS * plan[SPLIT] + 1]
+            copy_strip(source, data, plan, begin, whole if s == strips - 1 else end)
+        share = share_of_loop(plan, plan[SPLIT], begin, end)
+        elements = plan[RUNS] * plan[RUN]
+        position = scatter_range(
+            writing,
+            data,
+            index,
+            packed,
+            share,
+            0,
+            share[POINTS],
+            0,
+            elements,
+            plan[STARTS_LOW],
+            plan[STARTS_HIGH],
+            True,
+        )
+        first = first_of(first, position)
+    return first
 
 
 @helper
@@ -172,17 +249,12 @@ def scatter_share(writing, data, index, packed, plan, thread, threads):
     """Check or write one thread's share of the updates; return the position of the first bad index, or -1."""
     points = plan[POINTS]
     elements = plan[RUNS] * plan[RUN]
-    split = plan[SPLIT]
-    share = plan
     begin, end, low, high = 0, points, 0, elements
     window_low, window_high, everywhere = plan[STARTS_LOW], plan[STARTS_HIGH], True
-    if split == BY_POINT or not writing:
+    if plan[SPLIT] == BY_POINT or not writing:
         begin = points * thread // threads
         end = points * (thread + 1) // threads
-    elif split >= 0:
-        share = share_of_loop(plan, split, thread, threads)
-        end = share[POINTS]
-    elif split == BY_SLICE:
+    elif plan[SPLIT] == BY_SLICE:
         low = elements * thread // threads
         high = elements * (thread + 1) // threads
     elif threads > 1:
@@ -190,26 +262,31 @@ def scatter_share(writing, data, index, packed, plan, thread, threads):
         window_low += width * thread
         window_high = window_low + width
         everywhere = False
-    return scatter_range(
-        writing, data, index, packed, share, begin, end, low, high, window_low, window_high, everywhere
-    )
+    return scatter_range(writing, data, index, packed, plan, begin, end, low, high, window_low, window_high, everywhere)
 
 
-# The phases of a scatter; every thread has finished the first one before the second one begins. A copy before the
-# verdict of the check does no harm: in place there is none, and elsewhere no output is promised to survive an error.
-CHECK_AND_COPY, WRITE = range(2)
+# The phases of a scatter; every thread has finished the first one before the second one begins. In place every index is
+# checked before anything is written. Elsewhere the first phase copies, or with strips the second one does it as it
+# goes, while they are in the cache; no output is promised to survive an error then, and indices are read once only.
+PREPARE, WRITE = range(2)
 
 
 @helper
 def scatter_phase(phase, source, data, index, packed, plan, thread, threads):
     """Run one thread's share of a phase; return the position of the first bad index, or -1."""
-    if phase == CHECK_AND_COPY:
-        if address(source) != address(data):
+    in_place = address(source) == address(data)
+    strips = plan[SPLIT] >= 0
+    if phase == PREPARE:
+        if not in_place and not strips:
             begin = plan[COPY] * thread // threads
             end = plan[COPY] * (thread + 1) // threads
             copy_bytes(data, begin, source, begin, end - begin)
-        if plan[BOUNDS] != RAISE:
+        if not in_place or plan[BOUNDS] != RAISE:
             return np.int64(-1)
+    if strips:
+        return scatter_strips(
+            phase == WRITE, not in_place and phase == WRITE, source, data, index, packed, plan, thread, threads
+        )
     return scatter_share(phase == WRITE, data, index, packed, plan, thread, threads)
 
 

@@ -17,8 +17,10 @@ from numba import carray, prange
 
 from . import helper, parallel, serial
 from ._indices import overlaps
-from ._keys import LANES, beats, beats_each, key_buffer, key_of, lowest_bit, rule_from
+from ._keys import LANES, beats, beats_each, key_buffer, key_of, lowest_bit, network_list, rule_from
 from ._memory import address, itemsize, line_pointer, load, seen_as, store
+from ._short_lines import NETWORK_K, network_lines
+from ._sorting import RANKED, compact, kth_best, sort_best
 from .gather import OVERLAP
 
 # The header of a plan. Strides of the input are in bytes, those of the outputs in elements.
@@ -56,8 +58,6 @@ BEST_BLOCK = 1024
 EAGER = 4
 #: Elements of the line that are looked at for one: they stay in L2 until they are scanned.
 LOOK_AHEAD = 16384
-#: Runs of this length are sorted by insertion before they are merged.
-SORT_RUN = 16
 
 
 @helper
@@ -73,56 +73,6 @@ def line_bases(plan, line):
         to += i * plan[field + 2]
         line = rest
     return source, to
-
-
-@helper
-def kth_best(keys, count, k):
-    """Return the k-th best of the first `count` keys, which are reordered (Hoare's quickselect)."""
-    low = 0
-    high = count - 1
-    place = k - 1
-    while low < high:
-        a, b, c = keys[low], keys[(low + high) >> 1], keys[high]
-        pivot = max(min(a, b), min(max(a, b), c))
-        i = low
-        j = high
-        while i <= j:
-            while keys[i] > pivot:
-                i += 1
-            while keys[j] < pivot:
-                j -= 1
-            if i <= j:
-                keys[i], keys[j] = keys[j], keys[i]
-                i += 1
-                j -= 1
-        if place <= j:
-            high = j
-        elif place >= i:
-            low = i
-        else:
-            break
-    return keys[place]
-
-
-@helper
-def compact(keys, positions, count, k, scratch):
-    """Keep the k best of a buffer, in index order; return the k-th key."""
-    for j in range(count):
-        scratch[j] = keys[j]
-    threshold = kth_best(scratch, count, k)
-    above = 0
-    for j in range(count):
-        above += keys[j] > threshold
-    equal = k - above  # how many of the tied elements belong to the result: the first ones
-    kept = 0
-    for j in range(count):
-        key = keys[j]
-        keys[kept] = key
-        positions[kept] = positions[j]
-        tied = key == threshold
-        kept += (key > threshold) or (tied and equal > 0)
-        equal -= tied
-    return threshold
 
 
 @helper
@@ -212,48 +162,6 @@ def feed(
 
 
 @helper
-def sort_best_first(keys, positions, count, scratch_keys, scratch_positions):
-    """Sort a buffer by key, best first and stable: insertion in short runs, then merges."""
-    for begin in range(0, count, SORT_RUN):
-        for i in range(begin + 1, min(begin + SORT_RUN, count)):
-            key = keys[i]
-            position = positions[i]
-            j = i - 1
-            while j >= begin and keys[j] < key:
-                keys[j + 1] = keys[j]
-                positions[j + 1] = positions[j]
-                j -= 1
-            keys[j + 1] = key
-            positions[j + 1] = position
-    a, ap, b, bp = keys, positions, scratch_keys, scratch_positions
-    width = SORT_RUN
-    flipped = False
-    while width < count:
-        for begin in range(0, count, 2 * width):
-            middle = min(begin + width, count)
-            end = min(begin + 2 * width, count)
-            i = begin
-            j = middle
-            for o in range(begin, end):
-                right = i >= middle or (j < end and a[j] > a[i])
-                if right:
-                    b[o] = a[j]
-                    bp[o] = ap[j]
-                    j += 1
-                else:
-                    b[o] = a[i]
-                    bp[o] = ap[i]
-                    i += 1
-        a, ap, b, bp = b, bp, a, ap
-        width *= 2
-        flipped = not flipped
-    if flipped:
-        for i in range(count):
-            keys[i] = a[i]
-            positions[i] = ap[i]
-
-
-@helper
 def insert_short(row, size, k, rule, keys, positions):
     """Select from a short line: a sorted list of k, insertion by insertion."""
     count = 0
@@ -321,29 +229,50 @@ def write_line(plan, x, source, values, indices, to, positions):
 
 @helper
 def finish_line(plan, x, line, values, indices, keys, positions, count, scratch, scratch_positions):
-    """Reduce the buffer of a line to its k best, sort and write them."""
-    if count > plan[K]:
-        compact(keys, positions, count, plan[K], scratch)
+    """Sort the k best of the buffer of a line, and write them."""
+    k = plan[K]
+    if count > max(k, RANKED):
+        compact(keys, positions, count, k, scratch)
+        count = k
+    in_scratch = sort_best(keys, positions, count, k, scratch, scratch_positions)
     source, to = line_bases(plan, line)
-    if plan[SORTED]:
-        sort_best_first(keys, positions, plan[K], scratch, scratch_positions)
-    write_line(plan, x, source, values, indices, to, positions)
+    write_line(plan, x, source, values, indices, to, scratch_positions if in_scratch else positions)
 
 
 @helper
 def short_lines(x, values, indices, plan, begin, end):
     """Select from the lines begin <= line < end, which are short or asked for their best element only."""
-    keys = key_buffer(x, plan[K])
-    positions = np.empty(plan[K], np.int64)
+    k = plan[K]
+    n = plan[SIZE]
+    keys = key_buffer(x, max(k, NETWORK_K))
+    found = np.empty(NETWORK_K, np.int64)
+    best = network_list(x, k)
+    together = best.shape[1]
+    stage = key_buffer(x, -(-n // LANES) * LANES)
+    masks = np.empty(stage.size // LANES, np.uint64)
+    positions = np.empty((together, k), np.int64)
     rule = rule_from(x, plan, RULE)
-    for line in range(begin, end):
+    inner = HEADER + DIM_FIELDS * (plan[DIMS] - 1)
+    neighbours = plan[inner] if plan[DIMS] else 1
+    step = plan[inner + 1] if plan[DIMS] else 0
+    out_step = plan[inner + 2] if plan[DIMS] else 0
+    line = begin
+    while line < end:
         source, to = line_bases(plan, line)
-        row = carray(line_pointer(x, source), (plan[SIZE],))
+        lines = 1
         if plan[METHOD] == BEST:
-            positions[0] = find_best(row, plan[SIZE], rule)
+            row = carray(line_pointer(x, source), (n,))
+            positions[0, 0] = find_best(row, n, rule)
+        elif n >= together and line + together <= end and line % neighbours + together <= neighbours:
+            lines = together
+            readable = (plan[HIGH] - source) // itemsize(x)
+            network_lines(x, source, step, n, readable, k, rule, best, keys, found, stage, masks, positions)
         else:
-            insert_short(row, plan[SIZE], plan[K], rule, keys, positions)
-        write_line(plan, x, source, values, indices, to, positions)
+            row = carray(line_pointer(x, source), (n,))
+            insert_short(row, n, k, rule, keys, positions[0])
+        for i in range(lines):
+            write_line(plan, x, source + i * step, values, indices, to + i * out_step, positions[i])
+        line += lines
 
 
 @helper
@@ -427,10 +356,11 @@ def merge_pieces(x, values, indices, plan, line, best_keys, best_positions, coun
     """Select from what the pieces of a line sent, in index order."""
     k = plan[K]
     pieces = plan[PIECES]
-    keys = key_buffer(x, pieces * k)
-    positions = np.empty(pieces * k, np.int64)
-    scratch = key_buffer(x, pieces * k)
-    scratch_positions = np.empty(pieces * k, np.int64)
+    capacity = pieces * k + LANES
+    keys = key_buffer(x, capacity)
+    positions = np.empty(capacity, np.int64)
+    scratch = key_buffer(x, capacity)
+    scratch_positions = np.empty(capacity, np.int64)
     count = 0
     for piece in range(pieces):
         for j in range(counts[line, piece]):

@@ -1,0 +1,114 @@
+"""Top-k of many short lines: a network finds the k-th best key of several lines at once, then each line is searched.
+
+The network does the same steps whatever the data are, so no distribution is slower than another. Its keys carry no
+positions: the k-th best key, and how many of the k best tie with it, say which elements belong to the result.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import carray
+
+from . import helper
+from ._keys import (
+    LANES,
+    beats,
+    bit_count,
+    insert_block,
+    key_of,
+    lowest_bit,
+    lowest_key,
+    rank_of_16,
+)
+from ._memory import itemsize, line_pointer
+
+#: The largest k of the network: the ranks of its results are found by comparing 16 keys at once.
+NETWORK_K = 16
+
+
+@helper
+def network(ref, offset, line_step, size, k, rule, best):
+    """Fill `best`, (k, lines), with the best keys of neighbouring lines, in order."""
+    best[:] = lowest_key(best)
+    lines = best.shape[1]
+    whole = size // lines * lines
+    width = itemsize(ref)
+    for at in range(0, whole, lines):
+        insert_block(ref, offset + at * width, line_step, 0, best, k, rule)
+    if whole < size:  # the last block lies partly on the one before it
+        at = size - lines
+        insert_block(ref, offset + at * width, line_step, whole - at, best, k, rule)
+
+
+@helper
+def reaching(row, at, size, threshold, rule):
+    """Return the mask of the elements from `at` on, of 64 at most, whose key is at least the threshold."""
+    count = min(size - at, LANES)
+    if threshold == lowest_key(row):
+        mask = ~np.uint64(0)
+    else:
+        mask = beats(row, at, row.dtype.type(threshold - 1), rule)
+    return mask if count == LANES else mask & ((np.uint64(1) << np.uint64(count)) - np.uint64(1))
+
+
+@helper
+def collect(row, size, k, threshold, ties, rule, masks, keys, positions):
+    """Collect the k elements above a threshold, and the first ones equal to it, in the order of the line.
+
+    `ties` says how many of the k are equal to it. Elements up to the next multiple of 64 are read.
+    """
+    total = 0
+    for at in range(0, size, LANES):
+        masks[at // LANES] = reaching(row, at, size, threshold, rule)
+        total += bit_count(masks[at // LANES])
+    surplus = total > k  # more ties than belong to the result; without the question each line takes half the time
+    count = np.uint64(0)
+    for at in range(0, size, LANES):
+        mask = masks[at // LANES]
+        while mask != np.uint64(0):
+            position = at + lowest_bit(mask)
+            mask &= mask - np.uint64(1)
+            key = key_of(row[position], rule)
+            if surplus and key == threshold:
+                ties -= 1
+                if ties < 0:
+                    continue
+            keys[count] = key
+            positions[count] = position
+            count += np.uint64(1)
+
+
+@helper
+def network_lines(
+    ref,  # IN   the input
+    offset,  # IN   where the first line starts, in bytes
+    line_step,  # IN   from line to line
+    size,  # IN   elements per line
+    readable,  # IN   elements that may be looked at, from the start of the first line on
+    k,
+    rule,
+    best,  # OUT  (k, lines) keys, scratch
+    keys,  # OUT  (NETWORK_K,) keys, scratch
+    found,  # OUT  (NETWORK_K,) int64, scratch
+    stage,  # OUT  (size, rounded up to 64,) elements, scratch
+    masks,  # OUT  (stage.size / 64,) uint64, scratch
+    positions,  # OUT  (lines, k) int64, the result, best first
+):
+    """Select from neighbouring lines, as many as the network takes."""
+    network(ref, offset, line_step, size, k, rule, best)
+    width = itemsize(ref)
+    for i in range(keys.size):
+        keys[i] = lowest_key(keys)
+    for line in range(best.shape[1]):
+        threshold = best[k - 1, line]
+        ties = 1
+        while ties < k and best[k - 1 - ties, line] == threshold:
+            ties += 1
+        row = carray(line_pointer(ref, offset + line * line_step), (size,))
+        if readable - line * line_step // width < stage.size:  # the last lines of an array
+            stage[:size] = row
+            row = stage
+        collect(row, size, k, keys.dtype.type(threshold), ties, rule, masks, keys, found)
+        for i in range(k):
+            earlier = (np.uint64(1) << np.uint64(i)) - np.uint64(1)
+            positions[line, rank_of_16(keys, 0, keys[i], earlier)] = found[i]

@@ -1,0 +1,131 @@
+"""Selecting and sorting buffers of keys and positions, best key first and stable."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import helper
+from ._keys import LANES, lowest_key, rank_of_64
+
+#: Up to this many keys are sorted by rank: 64 comparisons at once, without a branch that depends on the data.
+RANKED = 256
+
+
+@helper
+def kth_best(keys, count, k):
+    """Return the k-th best of the first `count` keys, which are reordered (Hoare's quickselect)."""
+    low = 0
+    high = count - 1
+    place = k - 1
+    while low < high:
+        a, b, c = keys[low], keys[(low + high) >> 1], keys[high]
+        pivot = max(min(a, b), min(max(a, b), c))
+        i = low
+        j = high
+        while i <= j:
+            while keys[i] > pivot:
+                i += 1
+            while keys[j] < pivot:
+                j -= 1
+            if i <= j:
+                keys[i], keys[j] = keys[j], keys[i]
+                i += 1
+                j -= 1
+        if place <= j:
+            high = j
+        elif place >= i:
+            low = i
+        else:
+            break
+    return keys[place]
+
+
+@helper
+def compact(keys, positions, count, k, scratch):
+    """Keep the k best of a buffer, in index order; return the k-th key."""
+    for j in range(count):
+        scratch[j] = keys[j]
+    threshold = kth_best(scratch, count, k)
+    above = 0
+    for j in range(count):
+        above += keys[j] > threshold
+    equal = k - above  # how many of the tied elements belong to the result: the first ones
+    kept = 0
+    for j in range(count):
+        key = keys[j]
+        keys[kept] = key
+        positions[kept] = positions[j]
+        tied = key == threshold
+        kept += (key > threshold) or (tied and equal > 0)
+        equal -= tied
+    return threshold
+
+
+@helper
+def sort_by_rank(keys, positions, count, k, best):
+    """Write the positions of the k best keys to `best`, in order: each goes where its rank says.
+
+    `keys` must have room up to the next multiple of 64.
+    """
+    blocks = -(-count // LANES)
+    for i in range(count, blocks * LANES):
+        keys[i] = lowest_key(keys)
+    for i in range(count):
+        rank = 0
+        for block in range(blocks):
+            # Of equal keys the earlier one comes first.
+            earlier = np.uint64(0)
+            if i >= (block + 1) * LANES:
+                earlier = ~earlier
+            elif i >= block * LANES:
+                earlier = (np.uint64(1) << np.uint64(i - block * LANES)) - np.uint64(1)
+            rank += rank_of_64(keys, block * LANES, keys[i], earlier)
+        if rank < k:
+            best[rank] = positions[i]
+
+
+@helper
+def sort_by_digits(keys, positions, count, scratch_keys, scratch_positions):
+    """Sort all keys and their positions (a radix sort from the lowest digit on); return whether they are in scratch."""
+    width = 8 * keys.itemsize
+    bits = 8 if width <= 16 else 11
+    digits = -(-width // bits)
+    buckets = 1 << bits
+    mask = np.uint64(buckets - 1)
+    top = -1 - np.int64(lowest_key(keys))  # the best key, as digits: zeros
+    counts = np.zeros((digits, buckets), np.int64)
+    for i in range(count):
+        number = np.uint64(top - np.int64(keys[i]))
+        for digit in range(digits):
+            counts[digit, (number >> np.uint64(bits * digit)) & mask] += 1
+    a, a_positions, b, b_positions = keys, positions, scratch_keys, scratch_positions
+    swapped = False
+    for digit in range(digits):
+        shift = np.uint64(bits * digit)
+        starts = counts[digit]
+        if starts[(np.uint64(top - np.int64(a[0])) >> shift) & mask] == count:
+            continue  # all have the same digit
+        total = 0
+        for bucket in range(buckets):
+            size = starts[bucket]
+            starts[bucket] = total
+            total += size
+        for i in range(count):
+            key = a[i]
+            bucket = (np.uint64(top - np.int64(key)) >> shift) & mask
+            place = np.uint64(starts[bucket])
+            starts[bucket] += 1
+            b[place] = key
+            b_positions[place] = a_positions[i]
+        a, a_positions, b, b_positions = b, b_positions, a, a_positions
+        swapped = not swapped
+    return swapped
+
+
+@helper
+def sort_best(keys, positions, count, k, scratch_keys, scratch_positions):
+    """Sort the k best of a buffer; return whether their positions are in scratch."""
+    if count <= RANKED:
+        sort_by_rank(keys, positions, count, k, scratch_positions)
+        return True
+    return sort_by_digits(keys, positions, count, scratch_keys, scratch_positions)
