@@ -463,7 +463,7 @@ class _TopKCall:
         if self.idle:
             self.kernel = "top_k nothing to select"
             return
-        self.launch, driver = launcher(top_k.DRIVERS, (x, x, _ANY), self.work)
+        self.launch, driver = launcher(top_k.DRIVERS[method], (x, x, _ANY), self.work)
         self.kernel = f"top_k {name} {8 * size}-bit {'float' if is_float else 'integer'} {driver}"
 
     def __call__(self, a: Any, out: Any) -> TopK:

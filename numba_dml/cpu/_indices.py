@@ -119,6 +119,8 @@ def block_offsets(
     coords = plan[COORDS]
     tuples = 1 if repeat else count
     bad = np.int64(0)
+    for i in range(tuples):
+        offsets[i] = 0
     for c in range(coords):
         field = coords_at(plan) + COORD_FIELDS * c
         n = plan[field]
@@ -135,8 +137,7 @@ def block_offsets(
             outside = (v | (n - 1 - v)) >> 63
             bad |= outside
             v &= ~outside
-            offset = (v & MAX_UINT32) * low_stride if narrow else v * stride
-            offsets[i] = offset if c == 0 else offsets[i] + offset
+            offsets[i] += (v & MAX_UINT32) * low_stride if narrow else v * stride
     if repeat:
         for i in range(1, count):
             offsets[i] = offsets[0]

@@ -106,7 +106,8 @@ def network_lines(
             ties += 1
         row = carray(line_pointer(ref, offset + line * line_step), (size,))
         if readable - line * line_step // width < stage.size:  # the last lines of an array
-            stage[:size] = row
+            for i in range(size):
+                stage[i] = row[i]
             row = stage
         collect(row, size, k, keys.dtype.type(threshold), ties, rule, masks, keys, found)
         for i in range(k):

@@ -236,23 +236,25 @@ def gather_range(
 @helper
 def gather_share(data, index, packed, plan, thread, threads):
     """Gather one thread's share of the points; return the position of the first bad index, or -1."""
-    points = plan[POINTS]
     elements = plan[RUNS] * plan[RUN]
-    if points < 4 * threads and elements >= points:  # few slices: a part of each
-        return gather_range(
-            data, index, packed, plan, 0, points, elements * thread // threads, elements * (thread + 1) // threads
-        )
-    tile = plan[TILE]
-    if tile == 0:
-        return gather_range(
-            data, index, packed, plan, points * thread // threads, points * (thread + 1) // threads, 0, elements
-        )
     loop = plan[LOOPS] - 1
     length = plan[HEADER + LOOP_FIELDS * loop]
+    low, high, left, right, tile = 0, elements, 0, length, max(plan[TILE], 1)
+    begin, end = plan[POINTS] * thread // threads, plan[POINTS] * (thread + 1) // threads
+    if plan[POINTS] < 4 * threads and elements >= plan[POINTS]:  # few slices: a part of each
+        begin, end = 0, plan[POINTS]
+        low, high = elements * thread // threads, elements * (thread + 1) // threads
+    elif plan[TILE]:
+        left, right = length * thread // threads, length * (thread + 1) // threads
+    if plan[TILE] == 0:
+        left, right, tile = 0, 1, 1
     first = np.int64(-1)
-    for at in range(length * thread // threads, length * (thread + 1) // threads, tile):
-        share = share_of_loop(plan, loop, at, min(at + tile, length * (thread + 1) // threads))
-        first = first_of(first, gather_range(data, index, packed, share, 0, share[POINTS], 0, elements))
+    share = plan
+    for at in range(left, right, tile):  # one call: a second one would be compiled, inlined, once more
+        if plan[TILE]:
+            share = share_of_loop(plan, loop, at, min(at + tile, right))
+            begin, end = 0, share[POINTS]
+        first = first_of(first, gather_range(data, index, packed, share, begin, end, low, high))
     return first
 
 

@@ -203,66 +203,51 @@ def scatter_range(
 
 
 @helper
-def copy_strip(source, data, plan, begin, end):
-    """Copy what the iterations begin <= i < end of the split loop can write to."""
-    period = plan[PERIOD]
-    step = plan[HEADER + LOOP_FIELDS * plan[SPLIT] + 1]
-    for at in range(begin * step, plan[COPY], period):
-        copy_bytes(data, at, source, at, (end - begin) * step)
+def copy_strip(source, data, plan, start, count):
+    """Copy what some iterations of the split loop can write to: `count` bytes from `start` on, in every period."""
+    for at in range(start, plan[COPY], plan[PERIOD]):
+        copy_bytes(data, at, source, at, count)
 
 
 @helper
-def scatter_strips(writing, fresh, source, data, index, packed, plan, thread, threads):
-    """Check or write one thread's part of the split loop, some iterations at a time."""
-    size = plan[HEADER + LOOP_FIELDS * plan[SPLIT]]
-    strip = max(min(plan[TILE], size // threads), 1)
-    strips = -(-size // strip)
-    first = np.int64(-1)
-    for s in range(strips * thread // threads, strips * (thread + 1) // threads):
-        begin = size * s // strips
-        end = size * (s + 1) // strips
-        if fresh:
-            whole = plan[PERIOD] // plan[HEADER + LOOP_FIELDS * plan[SPLIT] + 1]
-            copy_strip(source, data, plan, begin, whole if s == strips - 1 else end)
-        share = share_of_loop(plan, plan[SPLIT], begin, end)
-        elements = plan[RUNS] * plan[RUN]
-        position = scatter_range(
-            writing,
-            data,
-            index,
-            packed,
-            share,
-            0,
-            share[POINTS],
-            0,
-            elements,
-            plan[STARTS_LOW],
-            plan[STARTS_HIGH],
-            True,
-        )
-        first = first_of(first, position)
-    return first
+def scatter_share(writing, fresh, source, data, index, packed, plan, thread, threads):
+    """Check or write one thread's share of the updates; return the position of the first bad index, or -1.
 
-
-@helper
-def scatter_share(writing, data, index, packed, plan, thread, threads):
-    """Check or write one thread's share of the updates; return the position of the first bad index, or -1."""
-    points = plan[POINTS]
+    With a split loop the share is written strip by strip; `fresh` says that a strip must be copied before.
+    """
+    split = plan[SPLIT]
     elements = plan[RUNS] * plan[RUN]
-    begin, end, low, high = 0, points, 0, elements
+    begin, end, low, high = 0, plan[POINTS], 0, elements
     window_low, window_high, everywhere = plan[STARTS_LOW], plan[STARTS_HIGH], True
-    if plan[SPLIT] == BY_POINT or not writing:
-        begin = points * thread // threads
-        end = points * (thread + 1) // threads
-    elif plan[SPLIT] == BY_SLICE:
-        low = elements * thread // threads
-        high = elements * (thread + 1) // threads
+    strips, size, step = threads, 0, 0
+    if split >= 0:
+        size = plan[HEADER + LOOP_FIELDS * split]
+        step = plan[HEADER + LOOP_FIELDS * split + 1]
+        strips = -(-size // max(min(plan[TILE], size // threads), 1))
+    elif split == BY_POINT or not writing:
+        begin, end = end * thread // threads, end * (thread + 1) // threads
+    elif split == BY_SLICE:
+        low, high = elements * thread // threads, elements * (thread + 1) // threads
     elif threads > 1:
         width = (window_high - window_low + threads - 1) // threads
         window_low += width * thread
         window_high = window_low + width
         everywhere = False
-    return scatter_range(writing, data, index, packed, plan, begin, end, low, high, window_low, window_high, everywhere)
+    first = np.int64(-1)
+    share = plan
+    for strip in range(strips * thread // threads, strips * (thread + 1) // threads):
+        if split >= 0:
+            left, right = size * strip // strips, size * (strip + 1) // strips
+            if fresh:
+                last = plan[PERIOD] // step if strip == strips - 1 else right
+                copy_strip(source, data, plan, left * step, (last - left) * step)
+            share = share_of_loop(plan, split, left, right)
+            end = share[POINTS]
+        position = scatter_range(
+            writing, data, index, packed, share, begin, end, low, high, window_low, window_high, everywhere
+        )
+        first = first_of(first, position)
+    return first
 
 
 # The phases of a scatter; every thread has finished the first one before the second one begins. In place every index is
@@ -275,19 +260,15 @@ PREPARE, WRITE = range(2)
 def scatter_phase(phase, source, data, index, packed, plan, thread, threads):
     """Run one thread's share of a phase; return the position of the first bad index, or -1."""
     in_place = address(source) == address(data)
-    strips = plan[SPLIT] >= 0
     if phase == PREPARE:
-        if not in_place and not strips:
+        if not in_place and plan[SPLIT] < 0:
             begin = plan[COPY] * thread // threads
             end = plan[COPY] * (thread + 1) // threads
             copy_bytes(data, begin, source, begin, end - begin)
         if not in_place or plan[BOUNDS] != RAISE:
             return np.int64(-1)
-    if strips:
-        return scatter_strips(
-            phase == WRITE, not in_place and phase == WRITE, source, data, index, packed, plan, thread, threads
-        )
-    return scatter_share(phase == WRITE, data, index, packed, plan, thread, threads)
+    writing = phase == WRITE
+    return scatter_share(writing, writing and not in_place, source, data, index, packed, plan, thread, threads)
 
 
 @helper

@@ -428,45 +428,50 @@ def column_tile(x, values, indices, plan, task):
 
 
 @helper
-def task_count(plan, phase, threads):
-    """How many tasks a phase has. Phase 1 merges what the pieces of long lines left in phase 0."""
-    lines = plan[LINES]
-    if plan[METHOD] == COLUMNS:
-        across = plan[HEADER + DIM_FIELDS * (plan[DIMS] - 1)]
-        return lines // across * -(-across // plan[TILE]) if phase == 0 else 0
-    if plan[PIECES] == 1:
-        # More shares than threads: lines can differ a lot in what they cost.
-        return min(lines, threads * 4) if phase == 0 else 0
-    return -(-lines // max(plan[GROUP], 1)) * plan[PIECES] if phase == 0 else lines
-
-
-@helper
-def run_task(x, values, indices, plan, phase, task, tasks, best_keys, best_positions, counts):
-    """Run one task of a phase."""
-    lines = plan[LINES]
-    if plan[METHOD] == COLUMNS:
-        column_tile(x, values, indices, plan, task)
-    elif phase == 1:
-        merge_pieces(x, values, indices, plan, task, best_keys, best_positions, counts)
-    elif plan[METHOD] != ROWS:
-        short_lines(x, values, indices, plan, lines * task // tasks, lines * (task + 1) // tasks)
-    else:
-        pieces = plan[PIECES]
-        begin, end, piece = lines * task // tasks, lines * (task + 1) // tasks, 0
-        if pieces > 1:
-            begin = task // pieces * max(plan[GROUP], 1)
-            end = min(begin + max(plan[GROUP], 1), lines)
-            piece = task % pieces
-        long_lines(x, values, indices, plan, begin, end, piece, best_keys, best_positions, counts)
-
-
-@helper
 def piece_buffers(x, plan):
     """Return the arrays that hand the best of every piece from phase 0 to phase 1."""
     pieces = plan[PIECES]
     lines = plan[LINES] if pieces > 1 else 0
     shape = (lines, pieces, plan[K])
     return key_buffer(x, shape), np.empty(shape, np.int64), np.empty((lines, pieces), np.int64)
+
+
+@helper
+def rows_task_count(plan, phase, threads):
+    """How many tasks a phase has. Phase 1 merges what the pieces of long lines left in phase 0."""
+    lines = plan[LINES]
+    if plan[PIECES] == 1:
+        return share_count(plan, threads) if phase == 0 else 0
+    return -(-lines // max(plan[GROUP], 1)) * plan[PIECES] if phase == 0 else lines
+
+
+@helper
+def rows_task(x, values, indices, plan, phase, task, tasks, best_keys, best_positions, counts):
+    """Run one task of a phase."""
+    if phase == 1:
+        merge_pieces(x, values, indices, plan, task, best_keys, best_positions, counts)
+        return
+    lines = plan[LINES]
+    pieces = plan[PIECES]
+    begin, end, piece = lines * task // tasks, lines * (task + 1) // tasks, 0
+    if pieces > 1:
+        begin = task // pieces * max(plan[GROUP], 1)
+        end = min(begin + max(plan[GROUP], 1), lines)
+        piece = task % pieces
+    long_lines(x, values, indices, plan, begin, end, piece, best_keys, best_positions, counts)
+
+
+@helper
+def share_count(plan, threads):
+    """How many shares the lines are cut into: more than threads, since lines can differ a lot in what they cost."""
+    return min(plan[LINES], threads * 4)
+
+
+@helper
+def tile_count(plan):
+    """How many tiles of columns there are."""
+    across = plan[HEADER + DIM_FIELDS * (plan[DIMS] - 1)]
+    return plan[LINES] // across * -(-across // plan[TILE])
 
 
 @helper
@@ -484,29 +489,75 @@ def clashes(x, values, indices, plan):
 
 
 @serial
-def top_k_serial(x, values, indices, plan):
-    """Run a top-k on the calling thread."""
+def top_k_short_serial(x, values, indices, plan):
+    """Select from short lines, or the best element of each line, on the calling thread."""
     if clashes(x, values, indices, plan):
         return np.int64(OVERLAP)
-    best_keys, best_positions, counts = piece_buffers(x, plan)
-    for phase in range(2):
-        tasks = task_count(plan, phase, 1)
-        for task in range(tasks):
-            run_task(x, values, indices, plan, phase, task, tasks, best_keys, best_positions, counts)
+    short_lines(x, values, indices, plan, 0, plan[LINES])
     return np.int64(0)
 
 
 @parallel
-def top_k_parallel(x, values, indices, plan, threads):
-    """Run a top-k on several threads: each takes lines, tiles of columns, or pieces of long lines."""
+def top_k_short_parallel(x, values, indices, plan, threads):
+    """Select from short lines, or the best element of each line, on several threads."""
+    if clashes(x, values, indices, plan):
+        return np.int64(OVERLAP)
+    tasks = share_count(plan, threads)
+    for task in prange(tasks):
+        lines = plan[LINES]
+        short_lines(x, values, indices, plan, lines * task // tasks, lines * (task + 1) // tasks)
+    return np.int64(0)
+
+
+@serial
+def top_k_rows_serial(x, values, indices, plan):
+    """Select from lines on the calling thread."""
     if clashes(x, values, indices, plan):
         return np.int64(OVERLAP)
     best_keys, best_positions, counts = piece_buffers(x, plan)
     for phase in range(2):
-        tasks = task_count(plan, phase, threads)
-        for task in prange(tasks):
-            run_task(x, values, indices, plan, phase, task, tasks, best_keys, best_positions, counts)
+        tasks = rows_task_count(plan, phase, 1)
+        for task in range(tasks):
+            rows_task(x, values, indices, plan, phase, task, tasks, best_keys, best_positions, counts)
     return np.int64(0)
 
 
-DRIVERS = (top_k_serial, top_k_parallel)
+@parallel
+def top_k_rows_parallel(x, values, indices, plan, threads):
+    """Select from lines on several threads: each takes lines, or pieces of long ones."""
+    if clashes(x, values, indices, plan):
+        return np.int64(OVERLAP)
+    best_keys, best_positions, counts = piece_buffers(x, plan)
+    for phase in range(2):
+        tasks = rows_task_count(plan, phase, threads)
+        for task in prange(tasks):
+            rows_task(x, values, indices, plan, phase, task, tasks, best_keys, best_positions, counts)
+    return np.int64(0)
+
+
+@serial
+def top_k_columns_serial(x, values, indices, plan):
+    """Select from tiles of columns on the calling thread."""
+    if clashes(x, values, indices, plan):
+        return np.int64(OVERLAP)
+    for task in range(tile_count(plan)):
+        column_tile(x, values, indices, plan, task)
+    return np.int64(0)
+
+
+@parallel
+def top_k_columns_parallel(x, values, indices, plan, threads):
+    """Select from tiles of columns on several threads."""
+    if clashes(x, values, indices, plan):
+        return np.int64(OVERLAP)
+    for task in prange(tile_count(plan)):
+        column_tile(x, values, indices, plan, task)
+    return np.int64(0)
+
+
+# A kernel for each way to the elements: one kernel for all of them took 12 s to compile, these take 3 to 6.
+SHORT_DRIVERS = (top_k_short_serial, top_k_short_parallel)
+ROWS_DRIVERS = (top_k_rows_serial, top_k_rows_parallel)
+COLUMNS_DRIVERS = (top_k_columns_serial, top_k_columns_parallel)
+#: By method.
+DRIVERS = (SHORT_DRIVERS, ROWS_DRIVERS, COLUMNS_DRIVERS, SHORT_DRIVERS)
