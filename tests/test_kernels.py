@@ -89,6 +89,49 @@ def test_the_network_equals_its_plain_twin(dtype):
 
 
 @njit
+def raised(row, rule, best):
+    one, other = best.copy(), best.copy()
+    for at in (0, 1, 64):
+        _keys.raise_lanes(row, at, one, 3, rule)
+        _keys.raise_lanes_plain(row, at, other, 3, rule)
+    return one, other
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(t) for t in ("i1", "u2", "i4", "f2", "f4", "f8")], ids=str)
+def test_raised_lanes_equal_their_plain_twin(dtype):
+    rng = np.random.default_rng(2)
+    signed = np.dtype(f"i{dtype.itemsize}")
+    row = np.frombuffer(rng.bytes(128 * dtype.itemsize), signed)
+    before = np.frombuffer(rng.bytes(70 * dtype.itemsize), signed)
+    one, other = raised(row, rule_of(dtype, True), before)
+    np.testing.assert_array_equal(one, other)
+    assert (one >= before).all()
+    assert (one[[0, 1, 2, 67, 68, 69]] == before[[0, 1, 2, 67, 68, 69]]).all()
+    assert (one != before).any()
+
+
+@njit
+def bisected(keys, count, k):
+    return _sorting.bisect(keys, count, k)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8"])
+def test_a_bisected_bound_has_enough_keys_above_it(dtype):
+    rng = np.random.default_rng(4)
+    limits = np.iinfo(dtype)
+    for low, high in ((limits.min, limits.max), (-3, 3), (limits.max - 1, limits.max), (limits.min, limits.min)):
+        for count in (64, 192):
+            keys = rng.integers(low, high, count, dtype, endpoint=True)
+            for k in (1, 7, 60):
+                bound = bisected(keys, count, k)
+                exact = np.sort(keys)[-k]
+                assert bound == limits.min or (keys > bound).sum() >= k
+                assert bound < exact or exact == limits.min
+                # Not much lower than it could be: the next one up has too few, or this one hardly too many.
+                assert (keys > bound).sum() <= k + k // 8 or (keys > bound + 1).sum() < k
+
+
+@njit
 def sorted_both_ways(keys, count, k):
     positions, best, other = np.arange(keys.size), np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
     digits, scratch = keys.copy(), np.empty_like(keys)

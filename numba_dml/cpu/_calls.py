@@ -417,7 +417,7 @@ class _TopKCall:
                 method, tile = top_k.COLUMNS, min(COLUMN_TILE, max(LANES, across // 16 // LANES * LANES))
             else:
                 group = max(1, min(across, 64 // size))
-        elif low.k == 1 and (count >= 16 or low.size < 2 * PIECE_SIZE):
+        elif low.k == 1 and low.size >= LANES and (count >= 16 or low.size < 2 * PIECE_SIZE):
             method = top_k.BEST
         elif low.size <= SHORT_SIZE and low.k <= SHORT_K:
             method = top_k.SHORT

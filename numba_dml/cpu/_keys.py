@@ -51,12 +51,12 @@ def _splat(builder, value, count):
 
 
 def _as_mask(builder, bits):
-    """Emit the conversion of a vector of 64 bits to a number.
+    """Emit the conversion of a vector of bits to a number.
 
     The empty instruction keeps LLVM from moving the conversion behind a branch: where two ways to a mask meet, it would
     carry 64 separate bits through, for 37 ns instead of 5.
     """
-    word = ir.IntType(LANES)
+    word = ir.IntType(bits.type.count)
     mask = builder.bitcast(bits, word)
     return builder.asm(ir.FunctionType(word, [word]), "", "=r,0", [mask], False)
 
@@ -187,6 +187,31 @@ def beats_each_plain(row, at, thresholds, first, rule):
     return mask
 
 
+@intrinsic
+def raise_lanes(typingctx, row, at, best, first, rule):
+    """``raise_lanes(row, at, best, first, rule)``: raise 64 of the best keys to those of ``row[at:]``."""
+
+    def codegen(context, builder, signature, args):
+        lanes = _load_lanes(context, builder, signature.args[0], args[0], args[1])
+        values = [_splat(builder, value, LANES) for value in _rule_values(builder, signature.args[4], args[4])]
+        keys = _emit_key(builder, lanes, values)
+        before = _load_lanes(context, builder, signature.args[2], args[2], args[3])
+        data = context.make_array(signature.args[2])(context, builder, args[2]).data
+        place = builder.bitcast(builder.gep(data, [args[3]]), before.type.as_pointer())
+        best = builder.select(builder.icmp_signed(">", keys, before), keys, before)
+        builder.store(best, place).align = 1
+        return context.get_dummy_value()
+
+    return types.void(row, types.int64, best, types.int64, rule), codegen
+
+
+@helper
+def raise_lanes_plain(row, at, best, first, rule):
+    """Do what `raise_lanes` does, in plain Numba."""
+    for i in range(LANES):
+        best[first + i] = max(best[first + i], key_of(row[at + i], rule))
+
+
 def _network_lanes(width):
     """Return the width of a lane, in bits, and how many lines go through the network together.
 
@@ -294,8 +319,8 @@ def _rank_mask(lanes):
             found = _load_lanes(context, builder, signature.args[0], args[0], args[1], lanes)
             limit = _splat(builder, args[2], lanes)
             mask = ir.IntType(lanes)
-            above = builder.bitcast(builder.icmp_signed(">", found, limit), mask)
-            equal = builder.bitcast(builder.icmp_signed("==", found, limit), mask)
+            above = _as_mask(builder, builder.icmp_signed(">", found, limit))
+            equal = _as_mask(builder, builder.icmp_signed("==", found, limit))
             early = args[3] if lanes == 64 else builder.trunc(args[3], mask)
             before = builder.or_(above, builder.and_(equal, early))
             count = builder.ctpop(before)

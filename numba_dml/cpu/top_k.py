@@ -17,10 +17,21 @@ from numba import carray, prange
 
 from . import helper, parallel, serial
 from ._indices import overlaps
-from ._keys import LANES, beats, beats_each, key_buffer, key_of, lowest_bit, network_list, rule_from
+from ._keys import (
+    LANES,
+    beats,
+    beats_each,
+    key_buffer,
+    key_of,
+    lowest_bit,
+    lowest_key,
+    network_list,
+    raise_lanes,
+    rule_from,
+)
 from ._memory import address, itemsize, line_pointer, load, seen_as, store
 from ._short_lines import NETWORK_K, network_lines
-from ._sorting import RANKED, compact, kth_best, sort_best
+from ._sorting import RANKED, bisect, compact, sort_best
 from .gather import OVERLAP
 
 # The header of a plan. Strides of the input are in bytes, those of the outputs in elements.
@@ -48,12 +59,8 @@ from .gather import OVERLAP
 DIM_FIELDS = 3  # size, input stride, output stride
 SHORT, ROWS, COLUMNS, BEST = range(4)
 
-#: The first threshold is the bound of what lies ahead, from at least this many groups.
-GROUPS = 64
 #: Elements per staged block: with 64 bytes of neighbouring lines, 512 KiB, half of a common L2.
 STAGE = 8192
-#: Elements per block of a search for the best one: a block is searched again only where it holds a new maximum.
-BEST_BLOCK = 1024
 #: A buffer that is full again after fewer elements than this many times its size asks for a better threshold.
 EAGER = 4
 #: Elements of the line that are looked at for one: they stay in L2 until they are scanned.
@@ -81,18 +88,17 @@ def bound_ahead(
     begin,  # IN   look at row[begin:end]
     end,
     k,
-    groups,  # IN   how many groups, at least k
+    groups,  # IN   how many groups, at least k, a multiple of 64
     rule,
     best,  # OUT  (groups,) intW, scratch
 ):
-    """Return a lower bound of the k-th best key in a part of a line: the k-th best of the maxima of strided groups."""
+    """Return a key that at least k elements of a part of a line are above: k of the maxima of strided groups are."""
     for g in range(groups):
-        best[g] = key_of(row[begin + g], rule)
-    for i in range(begin + groups, end - groups + 1, groups):
-        for g in range(groups):
-            key = key_of(row[i + g], rule)
-            best[g] = key if key > best[g] else best[g]
-    return kth_best(best, groups, k)
+        best[g] = lowest_key(best)
+    for i in range(begin, end - groups + 1, groups):
+        for g in range(0, groups, LANES):
+            raise_lanes(row, i + g, best, g, rule)
+    return bisect(best, groups, k)
 
 
 @helper
@@ -111,16 +117,13 @@ def feed(
 ):
     """Let elements through that beat the threshold; return the new count, full and threshold."""
     limit = keys.size - LANES
-    groups = max(2 * k, GROUPS)
+    groups = -(-2 * k // LANES) * LANES
     seen = 0  # where the threshold was raised last
     i = 0
     if not full and count == 0 and end >= 4 * groups:
-        # What lies ahead holds at least k elements that reach the bound: nothing below it belongs to the result.
-        bound = bound_ahead(row, 0, min(end, max(LOOK_AHEAD, 4 * groups)), k, groups, rule, scratch)
-        if bound > -(np.int64(1) << (8 * row.itemsize - 1)):  # else it is the lowest key there is
-            threshold = bound
-            threshold -= 1
-            full = True
+        # What lies ahead holds at least k elements above the bound: nothing else belongs to the result.
+        threshold = bound_ahead(row, 0, min(end, max(LOOK_AHEAD, 4 * groups)), k, groups, rule, scratch)
+        full = threshold > lowest_key(row)
     while i < end:
         if not full:
             stop = min(end, i + limit - count)
@@ -154,9 +157,7 @@ def feed(
             if i - seen < EAGER * limit and end - i >= 4 * groups:
                 # Too many elements beat the threshold, as in a line that ascends.
                 bound = bound_ahead(row, i, min(end, i + max(LOOK_AHEAD, 4 * groups)), k, groups, rule, scratch)
-                if bound > threshold:
-                    threshold = bound
-                    threshold -= 1
+                threshold = max(threshold, bound)
             seen = i
     return count, full, threshold
 
@@ -187,17 +188,18 @@ def find_best(row, size, rule):
     """Return the position of the best element of a line, the first of equal ones."""
     best = key_of(row[0], rule)
     found = 0
-    for begin in range(0, size, BEST_BLOCK):
-        end = min(begin + BEST_BLOCK, size)
-        top = best
-        for i in range(begin, end):
-            key = key_of(row[i], rule)
-            top = key if key > top else top
-        if top > best:
-            best = top
-            found = begin
-            while key_of(row[found], rule) != best:
-                found += 1
+    whole = size // LANES * LANES
+    for at in range(0, whole, LANES):
+        if beats(row, at, best, rule) != np.uint64(0):  # in random lines seldom, in ascending ones always
+            for i in range(at, at + LANES):
+                key = key_of(row[i], rule)
+                best = key if key > best else best
+            found = at + lowest_bit(beats(row, at, row.dtype.type(best - 1), rule))
+    for i in range(whole, size):
+        key = key_of(row[i], rule)
+        if key > best:
+            best = key
+            found = i
     return found
 
 
