@@ -54,10 +54,18 @@ def expected(x, k, axis, mode, nan):
 REGIONS = {
     "short": ((70, 33), -1, 5),
     "short, one": ((70, 33), -1, 1),
-    "short, widest": ((9, 256), -1, 16),
-    "rows, k just too large for short": ((9, 256), -1, 17),
-    "rows, n just too large for short": ((9, 257), -1, 16),
+    "short, fewer lines than the network takes": ((3, 33), -1, 5),
+    "short, shorter than a block of the network": ((70, 6), -1, 3),
+    "short, lines left over": ((37, 64), -1, 8),
+    "short, a tail": ((40, 131), -1, 16),
+    "short, widest": ((17, 1024), -1, 16),
+    "rows, k just too large for short": ((9, 1024), -1, 17),
+    "rows, n just too large for short": ((9, 1025), -1, 16),
     "rows, just too short for a first bound": ((9, 255), -1, 32),
+    "rows, as many as are ranked": ((3, 3001), -1, 256),
+    "rows, sorted by digits": ((3, 3001), -1, 257),
+    "best, one mask": ((40, 64), -1, 1),
+    "best, too short for a mask": ((40, 63), -1, 1),
     "best": ((40, 3001), -1, 1),
     "rows, buffer never full": ((5, 600), -1, 100),
     "rows, buffer often full": ((3, 20_001), -1, 70),
@@ -91,6 +99,14 @@ def test_region(region, kind):
         want = expected(x, k, axis, "largest", "last")[1]
         np.testing.assert_array_equal(np.sort(unsorted.indices, axis), np.sort(want, axis))
         assert unsorted.values.tobytes() == np.take_along_axis(x, unsorted.indices, axis).tobytes()
+
+
+def test_short_lines_of_a_window():
+    """Neighbours of the network must not cross the end of an outer dimension."""
+    x = np.random.default_rng(5).integers(0, 50, (3, 20, 64)).astype(np.float32)[:, :13, :40]
+    for view in (x, x[::-1, ::-1], np.broadcast_to(x[:, :1], (3, 19, 40))):
+        found = dml.top_k(view, 6)
+        np.testing.assert_array_equal(found.indices, expected(view, 6, -1, "largest", "last")[1])
 
 
 @pytest.mark.parametrize("order", ["F", "negative", "steps"])

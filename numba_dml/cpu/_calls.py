@@ -437,7 +437,6 @@ class _TopKCall:
         plan[top_k.STRIDE] = low.stride
         plan[top_k.OUT_STRIDE] = low.output_stride
         plan[top_k.K] = low.k
-        plan[top_k.SORTED] = low.sorted
         plan[top_k.INDEX_SIZE] = low.index_itemsize
         plan[top_k.RULE : top_k.RULE + 3] = rule_numbers(
             8 * size,

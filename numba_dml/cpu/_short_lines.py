@@ -84,7 +84,7 @@ def network_lines(
     offset,  # IN   where the first line starts, in bytes
     line_step,  # IN   from line to line
     size,  # IN   elements per line
-    readable,  # IN   elements that may be looked at, from the start of the first line on
+    limit,  # IN   where what may be looked at ends, in bytes
     k,
     rule,
     best,  # OUT  (k, lines) keys, scratch
@@ -96,7 +96,6 @@ def network_lines(
 ):
     """Select from neighbouring lines, as many as the network takes."""
     network(ref, offset, line_step, size, k, rule, best)
-    width = itemsize(ref)
     for i in range(keys.size):
         keys[i] = lowest_key(keys)
     for line in range(best.shape[1]):
@@ -104,8 +103,9 @@ def network_lines(
         ties = 1
         while ties < k and best[k - 1 - ties, line] == threshold:
             ties += 1
-        row = carray(line_pointer(ref, offset + line * line_step), (size,))
-        if readable - line * line_step // width < stage.size:  # the last lines of an array
+        start = offset + line * line_step
+        row = carray(line_pointer(ref, start), (size,))
+        if start + stage.size * itemsize(ref) > limit:  # the last lines of an array
             for i in range(size):
                 stage[i] = row[i]
             row = stage

@@ -42,7 +42,6 @@ from .gather import OVERLAP
     STRIDE,  # from element to element
     OUT_STRIDE,
     K,
-    SORTED,  # 1: the result is wanted in order
     INDEX_SIZE,  # bytes per output index
     RULE,  # the rule of the keys: three numbers
     CAPACITY,  # elements of a buffer
@@ -55,7 +54,7 @@ from .gather import OVERLAP
     VALUE_BYTES,
     INDEX_BYTES,
     HEADER,
-) = (*range(9), *range(11, 21))
+) = (*range(8), *range(10, 20))
 DIM_FIELDS = 3  # size, input stride, output stride
 SHORT, ROWS, COLUMNS, BEST = range(4)
 
@@ -267,8 +266,7 @@ def short_lines(x, values, indices, plan, begin, end):
             positions[0, 0] = find_best(row, n, rule)
         elif n >= together and line + together <= end and line % neighbours + together <= neighbours:
             lines = together
-            readable = (plan[HIGH] - source) // itemsize(x)
-            network_lines(x, source, step, n, readable, k, rule, best, keys, found, stage, masks, positions)
+            network_lines(x, source, step, n, plan[HIGH], k, rule, best, keys, found, stage, masks, positions)
         else:
             row = carray(line_pointer(x, source), (n,))
             insert_short(row, n, k, rule, keys, positions[0])

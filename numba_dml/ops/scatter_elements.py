@@ -226,7 +226,8 @@ def scatter_elements(
     out : ndarray, optional
         Where to write: exactly the shape and dtype of `a`. ``out=a`` updates in place, after all indices are validated.
     bounds : {"raise", "drop", "deferred"}
-        For an index out of range: raise before anything is written; skip the update; or, on the CPU, the same as raise.
+        For an index out of range: raise (in place before anything is written); skip the update; or, on the CPU, the
+        same as raise.
     target : {"cpu"}, optional
         Where to run. It follows the arrays when absent.
 
@@ -242,7 +243,8 @@ def scatter_elements(
     ValueError
         If `a` is 0-d, or shapes, `axis`, `reduction`, `bounds` or `out` do not fit.
     IndexError
-        If an index is out of range; `a` and `out` are untouched then when they are one.
+        If an index is out of range; The inputs are untouched then, in place too; another `out` may
+        hold anything.
 
     Notes
     -----
