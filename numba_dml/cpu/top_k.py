@@ -5,7 +5,7 @@ buffer, which is compacted to the k best when it is full. The strict comparison 
 the tie rule (lower index first) for free. There are four ways to a line's elements:
 
 - `best`: k is 1: a running maximum, and the place where it came from;
-- `short`: few elements and a small k: a sorted list, insertion by insertion;
+- `short`: few elements and a small k: a network for several lines at once (see `_short_lines`), or a sorted list;
 - `rows`: lines are contiguous, or are staged in blocks; a long line can be cut into pieces, merged at the end;
 - `columns`: neighbouring lines are contiguous: tiles of up to 512 lines go down the axis together, never transposed.
 """
