@@ -111,6 +111,29 @@ def test_raised_lanes_equal_their_plain_twin(dtype):
 
 
 @njit
+def ranks(keys, i, earlier):
+    found = (_keys.rank_of_16(keys, 3, keys[i], earlier), _keys.rank_of_64(keys, 5, keys[i], earlier))
+    return found, (
+        _keys.rank_plain(keys, 3, 16, keys[i], earlier),
+        _keys.rank_plain(keys, 5, 64, keys[i], earlier),
+    )
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8"])
+def test_ranks_equal_their_plain_twin(dtype):
+    rng = np.random.default_rng(6)
+    limits = np.iinfo(dtype)
+    seen = set()
+    for low, high in ((limits.min, limits.max), (-2, 2)):
+        keys = rng.integers(low, high, 70, dtype, endpoint=True)
+        for i in range(70):
+            found, expected = ranks(keys, i, np.uint64(rng.integers(0, 2**64, dtype="u8")))
+            assert found == expected
+            seen.add(found)
+    assert len(seen) > 20
+
+
+@njit
 def bisected(keys, count, k):
     return _sorting.bisect(keys, count, k)
 

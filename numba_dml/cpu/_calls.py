@@ -21,6 +21,7 @@ from ..ops.top_k import TopK
 from . import _arithmetic, _indices, gather, launcher, scatter, top_k
 from ._keys import LANES, rule_numbers
 from ._memory import ArrayRef
+from ._short_lines import NETWORK_K
 
 _UNSIGNED = {1: types.uint8, 2: types.uint16, 4: types.uint32, 8: types.uint64}
 _SIGNED = {1: types.int8, 2: types.int16, 4: types.int32, 8: types.int64}
@@ -32,7 +33,7 @@ _SIGNED_TYPES = {D.INT8, D.INT16, D.INT32, D.INT64}
 #: Offsets that all rows of a gather have in common are kept up to this many points: 512 KiB, half of a common L2.
 COMMON_POINTS = 1 << 16
 #: A row of data up to this size is asked for before it is read, if there is a point for every line of it.
-AHEAD_BYTES = 1 << 17
+ROW_AHEAD_BYTES = 1 << 17
 #: What the tile of an operation along another axis than the last should touch. Strips of (2048, 4096) f4 took 47 ms on
 #: one thread with 2 MiB, 52 with 1, 64 with 0.5 (short rows cost), whole rows 55. A tile is at least a cache line wide,
 #: and not worth its while where the axis is so long that even that is too much.
@@ -40,13 +41,13 @@ TILE_BYTES = 1 << 21
 TILE_LIMIT = 1 << 22
 #: What a strip of a scatter's output should be, which is copied and written to in one go, where it is contiguous.
 STRIP_BYTES = 1 << 18
-LINE = 64
 #: Tiles are shared among threads, so there must be a line for each of many.
-TILE_ROW = 64 * LINE
+TILE_ROW = 64 * gather.CACHE_LINE
 
-#: Up to this many elements and this k, lines go through the network. One thread, k 8: 1.2 ns per f4 in lines of 128 and
-#: 0.6 in lines of 1024, against 15 and 1.8 as rows; 2.6 per f8 in lines of 1024 against 3.0, with k 16 4.1 against 3.4.
-SHORT_SIZE, SHORT_K = 1024, 16
+#: Up to this many elements, and the network's k, lines go through the network. One thread, k 8: 1.2 ns per f4 in lines
+#: of 128 and 0.6 in lines of 1024, against 15 and 1.8 as rows; 2.6 per f8 in lines of 1024 against 3.0, with k 16 4.1
+#: against 3.4.
+SHORT_SIZE = 1024
 #: Up to this k, columns are kept as sorted lists.
 COLUMN_K = 32
 #: Lines per tile of columns: 512 thresholds and the first places of their lists stay in L1.
@@ -261,7 +262,7 @@ class _GatherCall(_MoveCall):
         self.plan[_indices.COMMON] = bool(common and length <= COMMON_POINTS)
         if rows and len(lowering.coordinates) == 1 and not step:
             span = product(lowering.coordinates[0])
-            if 0 < span <= min(AHEAD_BYTES, LINE * length):
+            if 0 < span <= min(ROW_AHEAD_BYTES, gather.CACHE_LINE * length):
                 self.plan[_indices.AHEAD] = span
         self.plan[_indices.TILE] = 0 if common else _tile(lowering, self.moved // max(self.points, 1))
         data = ArrayRef(_UNSIGNED[unit])
@@ -310,7 +311,7 @@ class _ScatterCall(_MoveCall):
             period = min([s for s in strides if s > (size - 1) * step], default=max(whole, 1))
             self.plan[_indices.PERIOD] = period
             strip = STRIP_BYTES if period == whole else TILE_BYTES * period // max(whole, 1)
-            self.plan[_indices.TILE] = max(strip // abs(step), LINE // abs(step), 1)
+            self.plan[_indices.TILE] = max(strip // abs(step), gather.CACHE_LINE // abs(step), 1)
         data = ArrayRef(element)
         self.work += 2 * whole if kernel_copies else 0
         self.launch, driver = launcher(scatter.DRIVERS, (_ANY, data, _ANY, data), self.work)
@@ -376,9 +377,9 @@ def _tile(lowering: Move, slice_bytes: int) -> int:
     if len(lowering.loops) == 1 or not index_step or step != slice_bytes or length * step < TILE_ROW:
         return 0
     lines = product(size for size, _ in lowering.coordinates)
-    if lines * length * step <= TILE_BYTES or lines * LINE > TILE_LIMIT:
+    if lines * length * step <= TILE_BYTES or lines * gather.CACHE_LINE > TILE_LIMIT:
         return 0
-    return max(TILE_BYTES // (lines * step), LINE // step, 1)
+    return max(TILE_BYTES // (lines * step), gather.CACHE_LINE // step, 1)
 
 
 def _split(lowering: Move, slice_bytes: int) -> int:
@@ -419,7 +420,7 @@ class _TopKCall:
                 group = max(1, min(across, 64 // size))
         elif low.k == 1 and low.size >= LANES and (count >= 16 or low.size < 2 * PIECE_SIZE):
             method = top_k.BEST
-        elif low.size <= SHORT_SIZE and low.k <= SHORT_K:
+        elif low.size <= SHORT_SIZE and low.k <= NETWORK_K:
             method = top_k.SHORT
         capacity = (
             low.k if method in (top_k.SHORT, top_k.BEST) else min(max(4 * low.k, 512), max(low.size, low.k)) + 2 * LANES

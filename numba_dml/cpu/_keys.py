@@ -334,6 +334,16 @@ def _rank_mask(lanes):
 rank_of_16, rank_of_64 = _rank_mask(16), _rank_mask(64)
 
 
+@helper
+def rank_plain(keys, at, count, key, earlier):
+    """Return what `rank_of_16` and `rank_of_64` return for a count of 16 or 64, in plain Numba."""
+    rank = 0
+    for i in range(count):
+        tie = keys[at + i] == key and (earlier >> np.uint64(i)) & np.uint64(1) != np.uint64(0)
+        rank += keys[at + i] > key or tie
+    return rank
+
+
 @intrinsic
 def lowest_bit(typingctx, mask):
     """``lowest_bit(mask)``: the position of the lowest set bit; the mask must not be 0."""

@@ -1,8 +1,8 @@
 """The scatter kernel: SCATTER_ELEMENTS and SCATTER_ND are the gather's loop nest with the arrow turned around.
 
-Every index is validated before the first update is written. Duplicates are deterministic at any number of threads,
-because every element of the output has one thread that writes it, and a thread goes through its updates in row-major
-order.
+In place every index is validated before the first update is written. Duplicates are deterministic at any number of
+threads, because every element of the output has one thread that writes it, and a thread goes through its updates in
+row-major order.
 """
 
 from __future__ import annotations
