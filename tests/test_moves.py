@@ -1,5 +1,7 @@
 """The regions of the gather and scatter kernels: blocks, common indices, tiles, strips, windows, shares of slices."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -14,9 +16,13 @@ SHAPES = [(5, 1300), (300, 9), (3, 40, 80), (1, 70, 20)]
 
 @pytest.fixture(params=["serial", "parallel"])
 def small_regions(request, monkeypatch):
-    """Every tile and strip is small, and calls of any size run on the driver of the parameter."""
+    """Every tile and strip is small, and calls of any size run on the driver of the parameter.
+
+    Compiling both drivers takes time: where the driver makes no difference, a test may ask for one.
+    """
     monkeypatch.setattr(cpu, "PARALLEL_WORK", 0 if request.param == "parallel" else 1 << 60)
-    for name, size in {"TILE_BYTES": 2048, "TILE_ROW": 256, "STRIP_BYTES": 1024, "COMMON_POINTS": 800}.items():
+    small = {"TILE_BYTES": 2048, "TILE_ROW": 256, "STRIP_BYTES": 1024, "COMMON_POINTS": 800, "STREAM_BYTES": 4096}
+    for name, size in small.items():
         monkeypatch.setattr(_calls, name, size)
     dml.cache_clear()
     yield
@@ -119,3 +125,63 @@ def test_bounds_by_region(bounds):
                 np.testing.assert_array_equal(
                     dml.scatter_elements(a, there, updates, axis=axis, bounds="drop"), np.take(full, range(n), axis)
                 )
+
+
+def aligned(shape, offset):
+    """Return written bytes that begin `offset` bytes after a cache line."""
+    memory = np.full(np.prod(shape) + 128, 77, np.uint8)
+    begin = -memory.ctypes.data % 64 + offset
+    return memory[begin : begin + np.prod(shape)].reshape(shape)
+
+
+@pytest.mark.usefixtures("small_regions")
+@pytest.mark.parametrize("small_regions", ["serial"], indirect=True)
+@pytest.mark.parametrize("offset", [0, 5])
+@pytest.mark.parametrize(
+    "width", [*range(1, 18), 24, 31, 32, 33, 48, 63, 64, 65, 128, 250, 960, 1023, 1024, 1025, 2048], ids=str
+)
+def test_rows_of_every_length(width, offset):
+    rng = np.random.default_rng(width)
+    shape = (60, width)
+    a = rng.integers(0, 255, shape, np.uint8)
+    rows = indices_of(rng, 60, 700)
+    out = aligned((700, width), offset)
+    assert dml.gather(a, rows, out=out) is out
+    np.testing.assert_array_equal(out, a[rows])
+    updates = rng.integers(0, 255, (50, width), np.uint8)
+    tuples = np.where(rng.random((50, 1)) < 0.2, 60, indices_of(rng, 60, (50, 1)))
+    kept = tuples[:, 0] < 60
+    out = aligned(shape, offset)
+    assert dml.scatter_nd(a, tuples, updates, bounds="drop", out=out) is out
+    np.testing.assert_array_equal(out, reference.scatter_nd(a, tuples[kept], updates[kept]))
+
+
+@pytest.mark.usefixtures("small_regions")
+@pytest.mark.parametrize("shape", [(2, 30, 16), (3, 4, 5, 40)], ids=str)
+@pytest.mark.parametrize("unique", [False, True])
+def test_outputs_written_in_their_order(shape, unique):
+    """Several coordinates and batches: a slice of the output is a number made of all of them."""
+    rng = np.random.default_rng(2)
+    a = rng.integers(0, 255, shape).astype("i2")
+    assert "places" in repr(dml.compile_operator(scatter_rows(a, shape[:-1])))
+    places = np.stack(np.unravel_index(rng.permutation(np.prod(shape[:-1])), shape[:-1]), -1)
+    updates = rng.integers(0, 255, (len(places), shape[-1])).astype("i2")
+    check(partial(dml.scatter_nd, unique=unique), reference.scatter_nd, a, places, updates)
+    batched = places[: shape[0] * 7, 1:].reshape(shape[0], 7, -1)
+    slices = updates[: shape[0] * 7].reshape(shape[0], 7, -1)
+    check(dml.scatter_nd, reference.scatter_nd, a, batched, slices, batch_dims=1)
+
+
+def scatter_rows(a, places):
+    x = dml.TensorDesc("int16", a.shape)
+    ones = (1,) * (a.ndim - 2)
+    indices = dml.TensorDesc("int64", (*ones, np.prod(places), len(places)))
+    updates = dml.TensorDesc("int16", (*ones, np.prod(places), a.shape[-1]))
+    return dml.ScatterNDDesc(
+        input_tensor=x,
+        indices_tensor=indices,
+        updates_tensor=updates,
+        output_tensor=x,
+        input_dimension_count=a.ndim,
+        indices_dimension_count=2,
+    )

@@ -43,13 +43,14 @@ RAISE, CLAMP, DROP = 0, 1, 2
     PACKED_BASE,
     COMMON,  # 1: all rows of the last loop read the same indices, which are few
     TILE,  # iterations of a loop that are done together, so that what they reach stays in a cache; 0: no tiles
+    STREAM,  # 1: the output is written past the caches, since it is larger than they are
     AHEAD,  # bytes that the next row will read all over, 0: too many, or too few of them
     SPLIT,  # how a scatter is shared among threads
     COPY,  # bytes to copy from the input of a scatter before it, 0: the output already holds them
     PERIOD,  # with a split loop: the bytes after which the places that its iterations write to repeat
     REDUCTION,
     HEADER,
-) = range(26)
+) = range(27)
 LOOP_FIELDS = 4  # size, data stride, index stride, packed stride
 COORD_FIELDS = 2  # size, data stride
 OUTER_FIELDS = 2  # size, data stride

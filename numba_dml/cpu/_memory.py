@@ -16,7 +16,9 @@ from numba.core import cgutils
 from numba.core.extending import NativeValue, intrinsic, models, overload, register_model, unbox
 
 from .._operator import MAX_DIMENSIONS
+from . import helper
 
+CACHE_LINE = 64
 _WORD = ir.IntType(64)
 _BYTE_POINTER = ir.IntType(8).as_pointer()
 
@@ -136,6 +138,83 @@ def prefetch(typingctx, ref, offset):
         return context.get_dummy_value()
 
     return types.void(ref, types.int64), codegen
+
+
+def _ends_copy(size):
+    @intrinsic
+    def copy_ends(typingctx, target, target_offset, source, source_offset, count):
+        """``copy_ends(target, offset, source, offset, count)``: copy `size` to twice as many bytes, by both ends."""
+
+        def codegen(context, builder, signature, args):
+            target, to, source, fro, count = args
+            end = ir.IntType(8 * size) if size == 8 else ir.VectorType(_WORD, size // 8)
+            rest = builder.sub(count, _WORD(size))
+            read = []
+            for offset in (fro, builder.add(fro, rest)):
+                _, pointer = _pointer(context, builder, source, offset, types.uint8)
+                read.append(builder.load(builder.bitcast(pointer, end.as_pointer()), typ=end))
+                read[-1].align = 1
+            for value, offset in zip(read, (to, builder.add(to, rest)), strict=True):
+                _, pointer = _pointer(context, builder, target, offset, types.uint8)
+                builder.store(value, builder.bitcast(pointer, end.as_pointer())).align = 1
+            return context.get_dummy_value()
+
+        return types.void(target, types.int64, source, types.int64, types.int64), codegen
+
+    return copy_ends
+
+
+#: Copies of few bytes without a loop: 8 to 16, 16 to 32, 32 to 64.
+copy_8_to_16, copy_16_to_32, copy_32_to_64 = _ends_copy(8), _ends_copy(16), _ends_copy(32)
+
+
+@intrinsic
+def stream_lines(typingctx, target, target_offset, source, source_offset, lines):
+    """``stream_lines(target, offset, source, offset, lines)``: copy cache lines past the caches.
+
+    The target is aligned to them. Portable: without such stores, LLVM emits ordinary ones.
+    """
+
+    def codegen(context, builder, signature, args):
+        line = ir.VectorType(_WORD, CACHE_LINE // 8)
+        target, to, source, fro, lines = args
+        with cgutils.for_range(builder, lines) as loop:
+            at = builder.mul(loop.index, _WORD(CACHE_LINE))
+            _, pointer = _pointer(context, builder, source, builder.add(fro, at), types.uint8)
+            words = builder.load(builder.bitcast(pointer, line.as_pointer()), typ=line)
+            words.align = 1
+            _, pointer = _pointer(context, builder, target, builder.add(to, at), types.uint8)
+            written = builder.store(words, builder.bitcast(pointer, line.as_pointer()))
+            written.align = CACHE_LINE
+            written.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, source, types.int64, types.int64), codegen
+
+
+@intrinsic
+def finish_streams(typingctx):
+    """``finish_streams()``: make streamed bytes visible before anything that this thread writes later.
+
+    That is the flag that says it is done. Once at the end: it waits for all stores.
+    """
+
+    def codegen(context, builder, signature, args):
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
+@helper
+def stream_bytes(target, to, source, fro, count):
+    """Do what `copy_bytes` does, past the caches: the target is large, and is not read from memory before."""
+    head = min(-(address(target) + to) & (CACHE_LINE - 1), count)
+    lines = (count - head) // CACHE_LINE
+    tail = head + lines * CACHE_LINE
+    copy_bytes(target, to, source, fro, head)
+    stream_lines(target, to + head, source, fro + head, lines)
+    copy_bytes(target, to + tail, source, fro + tail, count - tail)
 
 
 @intrinsic

@@ -16,6 +16,7 @@ from ._indices import (
     ALL_INSIDE,
     BLOCK,
     BOUNDS,
+    COORD_FIELDS,
     COORDS,
     COPY,
     DROPPED,
@@ -37,8 +38,10 @@ from ._indices import (
     SPLIT,
     STARTS_HIGH,
     STARTS_LOW,
+    STREAM,
     TILE,
     block_points,
+    coords_at,
     find_offsets,
     first_of,
     first_position,
@@ -47,8 +50,8 @@ from ._indices import (
     run_offset,
     share_of_loop,
 )
-from ._memory import address, copy_bytes, itemsize, load, prefetch, store
-from .gather import BLOCKS_AHEAD, CACHE_LINE, GROUP, OVERLAP, ROWS_AHEAD, copy_run
+from ._memory import CACHE_LINE, address, copy_bytes, finish_streams, itemsize, load, prefetch, store, stream_bytes
+from .gather import BLOCKS_AHEAD, GROUP, OVERLAP, ROWS_AHEAD, copy_run, take_runs
 
 # How threads share the work (SPLIT). A number from 0 on names a loop whose iterations write to different places.
 BY_WINDOW = -1  # each thread goes through all points, and writes those that fall into its part of the output
@@ -250,6 +253,54 @@ def scatter_share(writing, fresh, source, data, index, packed, plan, thread, thr
     return first
 
 
+@helper
+def scatter_places(source, data, index, packed, plan, thread, threads):
+    """Write one thread's part of an output that is not the input; return the position of the first bad index, or -1.
+
+    Every slice of it is one of the input or one of the updates, the last that leads there: once these are known, the
+    output is gathered from both, in its own order. Nothing is written twice, or read to be overwritten: 100k rows of
+    256 bytes into 200k take 7 ms where a copy and the updates take 14.
+    """
+    size = plan[RUN] * itemsize(data)
+    count = plan[COPY] // size
+    first = count * thread // threads
+    count = count * (thread + 1) // threads - first
+    sources = np.empty(count + 1, np.int32)  # the update of each slice, -1: none; then a place for other threads' ones
+    for i in range(count):
+        sources[i] = -1
+    numbered = plan.copy()  # offsets become numbers of slices
+    for loop in range(plan[LOOPS]):
+        numbered[HEADER + LOOP_FIELDS * loop + 1] //= size
+    for coord in range(plan[COORDS]):
+        numbered[coords_at(plan) + COORD_FIELDS * coord + 1] //= size
+    last = HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)
+    length, step, index_step = numbered[last], numbered[last + 1], numbered[last + 2]
+    block = block_points(plan)
+    buffer = np.empty(BLOCK, np.int64)
+    offsets = np.empty(BLOCK, np.int64)
+    for p in range(0, plan[POINTS], length):
+        base, start, _ = row_bases(numbered, p // length)
+        for j in range(0, length, block):
+            points = min(block, length - j)
+            position = start + j * index_step
+            status = find_offsets(numbered, index, position, points, step, index_step, buffer, offsets)
+            if status >= 0:
+                return status
+            for i in range(points):
+                here = np.uint64(base + j * step + offsets[i] - first)  # dropped: far away
+                sources[min(here, np.uint64(count))] = p + j + i
+    updates = address(packed) - address(source)
+    large = plan[STREAM] != 0
+    for start in range(0, count, BLOCK):
+        slices = min(BLOCK, count - start)
+        for i in range(slices):
+            number = sources[start + i]
+            offsets[i] = (first + start + i) * size if number < 0 else updates + number * size
+        take_runs(source, 0, offsets, data, (first + start) * size, size, slices, 0, size, large)
+    finish_streams()
+    return np.int64(-1)
+
+
 # The phases of a scatter; every thread has finished the first one before the second one begins. In place every index is
 # checked before anything is written. Elsewhere the first phase copies, or with strips the second one does it as it
 # goes, while they are in the cache; no output is promised to survive an error then, and indices are read once only.
@@ -264,7 +315,11 @@ def scatter_phase(phase, source, data, index, packed, plan, thread, threads):
         if not in_place and plan[SPLIT] < 0:
             begin = plan[COPY] * thread // threads
             end = plan[COPY] * (thread + 1) // threads
-            copy_bytes(data, begin, source, begin, end - begin)
+            if plan[STREAM] != 0:
+                stream_bytes(data, begin, source, begin, end - begin)
+                finish_streams()
+            else:
+                copy_bytes(data, begin, source, begin, end - begin)
         if not in_place or plan[BOUNDS] != RAISE:
             return np.int64(-1)
     writing = phase == WRITE
@@ -311,4 +366,25 @@ def scatter_parallel(source, data, index, packed, plan, threads):
     return np.int64(0)
 
 
+@serial
+def scatter_places_serial(source, data, index, packed, plan):
+    """Run a scatter to a new output, in its order, on the calling thread."""
+    if address(source) == address(data) or clashes(source, data, index, packed, plan):
+        return np.int64(OVERLAP)
+    return scatter_places(source, data, index, packed, plan, 0, 1) + 1
+
+
+@parallel
+def scatter_places_parallel(source, data, index, packed, plan, threads):
+    """Run a scatter to a new output, in its order, on several threads."""
+    if address(source) == address(data) or clashes(source, data, index, packed, plan):
+        return np.int64(OVERLAP)
+    found = np.empty(threads, np.int64)
+    for t in prange(threads):
+        found[t] = scatter_places(source, data, index, packed, plan, t, threads)
+    return first_position(found) + 1
+
+
 DRIVERS = (scatter_serial, scatter_parallel)
+#: For new outputs only: anything else is an `OVERLAP` to them.
+PLACES_DRIVERS = (scatter_places_serial, scatter_places_parallel)
