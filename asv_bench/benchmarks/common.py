@@ -1,4 +1,4 @@
-"""What the benchmarks share: data, peers' sessions, and the two classes that asv runs.
+"""What the benchmarks share: data, peers' sessions, and the classes that asv runs.
 
 Every benchmark runs in a process of its own, so libraries never meet: the idle thread pool of one would steal a core
 from the next. Peers are imported in `setup`, and one that is missing, or that cannot do the case, is n/a.
@@ -6,10 +6,12 @@ from the next. Peers are imported in `setup`, and one that is missing, or that c
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from statistics import median
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -22,6 +24,21 @@ SMALL = os.environ.get("NUMBA_DML_BENCH_SMALL", "0") not in ("", "0")
 #: The smallest case of every operator. Its throughput means nothing.
 TINY = "8 elements"
 
+#: Whose calls are compared: a benchmark file has a function of that name for each that can do its operator.
+LIBRARIES = ["numba_dml", "numpy", "torch", "onnxruntime", "jax", "faiss"]
+
+#: The implementation whose speed is tracked.
+OURS = "numba_dml out"
+
+#: How long the blocks of the distributions made of blocks are.
+BLOCK = 1000
+
+#: How NumPy reduces; without a reduction it assigns.
+UFUNCS = {"add": np.add, "max": np.maximum}
+
+Call = Callable[[], Any]
+Arrays = tuple[np.ndarray, ...]
+
 
 def size(n: int) -> int:
     """Return a size, divided in the smoke run if it is large."""
@@ -29,9 +46,8 @@ def size(n: int) -> int:
 
 
 def some(names: list[str], count: int) -> list[str]:
-    """Return all names, or in the smoke run the first, the last and others evenly between."""
-    steps = range(count if SMALL else len(names))
-    return [names[i] for i in sorted({step * (len(names) - 1) // max(len(steps) - 1, 1) for step in steps})]
+    """Return all names, or in the smoke run the first: they share kernels, each of which takes seconds to compile."""
+    return names[:count] if SMALL else names
 
 
 def sizes(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -48,31 +64,44 @@ def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: str, distrib
     """Return written memory (pages that were never written read faster than any memory).
 
     Floats are normally distributed, integers uniformly over the whole range. Other distributions: "ascending" and
-    "descending" along the last axis, "equal", "ties" (10 different values), "nan" (1 in 1000).
+    "descending" along the last axis, "equal", "2 values", "ties" (10 different values), "nan" (1 in 1000), "half nan",
+    "ascending blocks" (any element beats all of the blocks before, in random order within a block) and "sawtooth"
+    (blocks that ascend from the least to the greatest).
     """
     kind = np.dtype(dtype)
     if distribution == "equal":
         return np.full(shape, 3, kind)
-    if distribution == "ties":
-        return rng.integers(0, 10, shape).astype(kind)
+    if distribution in ("ties", "2 values"):
+        return rng.integers(0, 10 if distribution == "ties" else 2, shape).astype(kind)
     if kind.kind == "f":
         array = rng.standard_normal(shape, np.float64 if kind.itemsize == 8 else np.float32).astype(kind, copy=False)
+    elif kind.kind == "c":
+        array = rng.standard_normal((*shape, 2)).view(np.complex128)[..., 0].astype(kind)
+    elif kind.kind == "b":
+        array = rng.integers(0, 2, shape).astype(kind)
     else:
         limits = np.iinfo(kind)
         array = rng.integers(limits.min, limits.max, shape, kind, endpoint=True)
     if distribution == "nan":
         array.reshape(-1)[rng.integers(0, array.size, max(1, array.size // 1000))] = np.nan
-    elif distribution in ("ascending", "descending"):
+    elif distribution == "half nan":
+        array[rng.random(shape, np.float32) < 0.5] = np.nan
+    elif distribution in ("ascending", "descending", "ascending blocks"):
         array.sort(axis=-1)
-        if distribution == "descending":
-            array = np.ascontiguousarray(array[..., ::-1])
+    if distribution == "descending":
+        array = np.ascontiguousarray(array[..., ::-1])
+    elif distribution in ("ascending blocks", "sawtooth"):
+        count = shape[-1] // BLOCK
+        blocks = array[..., : count * BLOCK].reshape(*shape[:-1], count, BLOCK)
+        arranged = np.sort(blocks) if distribution == "sawtooth" else rng.permuted(blocks, axis=-1)
+        array[..., : count * BLOCK] = arranged.reshape(*shape[:-1], -1)
     return array
 
 
-def permutations(rng: np.random.Generator, shape: tuple[int, int], axis: int, dtype: str) -> np.ndarray:
+def permutations(rng: np.random.Generator, shape: tuple[int, ...], axis: int, dtype: str) -> np.ndarray:
     """Return indices for the elements operators: along `axis` every position once, in random order."""
-    positions = np.arange(shape[axis], dtype=dtype)
-    whole = np.broadcast_to(positions if axis == 1 else positions[:, None], shape)
+    positions = np.arange(shape[axis], dtype=dtype).reshape(-1, *[1] * (len(shape) - axis - 1))
+    whole = np.broadcast_to(positions, shape)
     return np.ascontiguousarray(rng.permuted(whole, axis=axis))  # of a broadcast array it returns another order
 
 
@@ -81,33 +110,61 @@ def tuples(positions: np.ndarray, shape: tuple[int, ...], dtype: str) -> np.ndar
     return np.stack(np.unravel_index(positions, shape), -1).astype(dtype)
 
 
-def columns(indices: np.ndarray) -> tuple[np.ndarray, ...]:
+def columns(indices: np.ndarray) -> Arrays:
     """Return index tuples in the form that advanced indexing takes; made once, outside of the measurement."""
     return tuple(np.ascontiguousarray(column) for column in indices.T)
 
 
-def torch_module() -> Any:
-    """Return PyTorch."""
+def along(indices: Any, axis: int) -> tuple[Any, ...]:
+    """Return the indices of an elements operator in the form that advanced indexing takes."""
+    return tuple(indices if d == axis else grid for d, grid in enumerate(np.ogrid[tuple(map(slice, indices.shape))]))
+
+
+def copied(a: np.ndarray, out: np.ndarray | None) -> np.ndarray:
+    """Return a copy in the memory order of `a`, for NumPy's scatters."""
+    if out is None:
+        return a.copy("K")
+    np.copyto(out, a)
+    return out
+
+
+def gather_traffic(arrays: Arrays, result: np.ndarray) -> int:
+    """Return the bytes of the indices, and of the result read and written."""
+    return arrays[1].nbytes + 2 * result.nbytes
+
+
+def scatter_traffic(arrays: Arrays, result: np.ndarray) -> int:
+    """Return the bytes of the indices, and of the data and the updates read and written."""
+    a, indices, updates = arrays
+    return indices.nbytes + 2 * a.nbytes + 2 * updates.nbytes
+
+
+def library(name: str) -> Any:
+    """Return a peer's module."""
     try:
-        import torch
+        return importlib.import_module(name)
     except ImportError as error:
         raise NotImplementedError(str(error)) from None
-    return torch
 
 
 def torch_indices(indices: np.ndarray) -> Any:
     """Return indices as PyTorch wants them everywhere: 64 bits."""
-    return torch_module().from_numpy(indices.astype(np.int64, copy=False))
+    return library("torch").from_numpy(indices.astype(np.int64, copy=False))
 
 
-def onnx_call(operator: str, inputs: dict[str, np.ndarray], outputs: list[Any], **attributes: Any) -> Callable[[], Any]:
-    """Return the call of a model with one node in ONNX Runtime."""
-    try:
-        import onnx
-        import onnxruntime
-        from onnx import helper
-    except ImportError as error:
-        raise NotImplementedError(str(error)) from None
+def c_order_only(*arrays: np.ndarray) -> None:
+    """Refuse other layouts, for a peer that has none: it would copy the array before it starts."""
+    if not all(array.flags.c_contiguous for array in arrays):
+        raise NotImplementedError("arrays in C order only")
+
+
+def onnx_call(
+    operator: str, inputs: dict[str, np.ndarray], outputs: list[Any], out: list[np.ndarray] | None, **attributes: Any
+) -> Call:
+    """Return the call of a model with one node in ONNX Runtime; `outputs` are data types, `out` where to write."""
+    onnx, onnxruntime = library("onnx"), library("onnxruntime")
+    c_order_only(*inputs.values())
+    helper = onnx.helper
 
     def tensor(name: str, dtype: Any) -> Any:
         return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), None)
@@ -126,51 +183,116 @@ def onnx_call(operator: str, inputs: dict[str, np.ndarray], outputs: list[Any], 
         session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     except Exception as error:  # "NOT_IMPLEMENTED", "no kernel for this type": its exceptions have no public base
         raise NotImplementedError(str(error)) from None
-    return lambda: session.run(None, inputs)
+    if out is None:
+        return lambda: session.run(None, inputs)
+    binding = session.io_binding()
+    for name, array in inputs.items():
+        binding.bind_cpu_input(name, array)
+    for name, array in zip(names, out, strict=True):
+        binding.bind_output(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
+
+    def call() -> list[np.ndarray]:
+        session.run_with_iobinding(binding)
+        return out
+
+    return call
+
+
+def jax_call(function: Callable[..., Any], *arrays: np.ndarray) -> Call:
+    """Return the call of a jitted function of JAX arrays. JAX has no `out=`: it always allocates."""
+    jax = library("jax")
+    c_order_only(*arrays)
+    jax.config.update("jax_enable_x64", True)
+    compiled, data = jax.jit(function), [jax.numpy.asarray(array) for array in arrays]
+    return lambda: jax.block_until_ready(compiled(*data))
+
+
+def jax_update(elements: Any, case: Any, updates: Any) -> Any:
+    """Return an array with its indexed `elements` replaced by, or combined with, the updates of a scatter's case."""
+    update = getattr(elements, "set" if case.reduction == "none" else case.reduction)
+    return update(updates, unique_indices=case.unique)
 
 
 class Operator(NamedTuple):
     """One operator: its cases, and how each implementation does one.
 
-    `arrays` makes a case's inputs, `traffic` says how many bytes a call has to move, and an implementation returns a
-    call without arguments. All take the case, the last two its inputs too.
+    `cases` are the rows of the tables. `arrays` makes a case's inputs; `traffic` says how many bytes a call has to
+    move, from the inputs and a result; an implementation takes a case and its inputs, and returns a call without
+    arguments.
     """
 
     cases: dict[str, Any]
-    arrays: Callable[[Any], tuple[np.ndarray, ...]]
-    traffic: Callable[..., int]
-    implementations: dict[str, Callable[..., Callable[[], Any]]]
+    arrays: Callable[[Any], Arrays]
+    traffic: Callable[[Arrays, Any], int]
+    implementations: dict[str, Callable[..., Call]]
 
-    def large(self) -> list[str]:
-        """Return the names of the cases that are limited by memory."""
-        return [name for name in self.cases if not name.startswith(TINY)]
+    @classmethod
+    def of(cls, file: dict[str, Any]) -> Operator:
+        """Return what the names in a benchmark file say.
+
+        A library whose function takes `out` is two implementations: one that allocates, and one with " out".
+        """
+        implementations = {}
+        for name in LIBRARIES:
+            if name in file:
+                implementations[name] = file[name]
+                if "out" in inspect.signature(file[name]).parameters:
+                    implementations[f"{name} out"] = partial(with_out, file[name])
+        return cls(file["CASES"], file["arrays"], file["traffic"], implementations)
+
+    def prepare(self, case: str, implementation: str) -> Prepared:
+        """Return a warm call."""
+        parameters = self.cases[case]
+        arrays = self.arrays(parameters)
+        call = self.implementations[implementation](parameters, *arrays)
+        call()
+        return Prepared(call, arrays)
+
+
+class Prepared(NamedTuple):
+    """A warm call, and its inputs."""
+
+    call: Call
+    arrays: Arrays
+
+
+def with_out(implementation: Callable[..., Call], case: Any, *arrays: np.ndarray) -> Call:
+    """Return the call of an implementation that writes into the result of an earlier call."""
+    return implementation(case, *arrays, out=implementation(case, *arrays)())
+
+
+def medians(*calls: Call, seconds: float) -> list[float]:
+    """Return the median time of each call; the calls take turns for that long."""
+    samples: list[list[float]] = [[] for _ in calls]
+    end = perf_counter() + (0.0 if SMALL else seconds)
+    while len(samples[0]) < 3 or perf_counter() < end:
+        for call, times in zip(calls, samples, strict=True):
+            start = perf_counter()
+            call()
+            times.append(perf_counter() - start)
+    return [median(times) for times in samples]
 
 
 @lru_cache(maxsize=1)
-def prepared(operator: type[Benchmark], case: str, implementation: str) -> tuple[Callable[[], Any], int]:
-    """Return a warm call and its traffic. Cached: asv repeats `setup` for every sample."""
-    definition = operator.operator
-    parameters = definition.cases[case]
-    arrays = definition.arrays(parameters)
-    call = definition.implementations[implementation](parameters, *arrays)
-    call()
-    return call, definition.traffic(parameters, *arrays)
+def prepared(benchmark: type[Benchmark], case: str, implementation: str) -> Prepared:
+    """Return a warm call. Cached: asv repeats `setup` for every sample."""
+    return benchmark.operator.prepare(case, implementation)
 
 
 class Benchmark(ABC):
-    """What both kinds of benchmark share."""
+    """What all kinds of benchmark share."""
 
     timeout = 300.0
-    implementation = ""
 
     @property
     @abstractmethod
     def operator(self) -> Operator:
         """Return what is measured; a class attribute of the subclasses."""
 
-    def setup(self, case: str, implementation: str = "") -> None:
+    def setup(self, case: str, implementation: str = OURS) -> None:
         """Make the data and warm the call."""
-        self.call, self.traffic = prepared(type(self), case, implementation or self.implementation)
+        self.prepared = prepared(type(self), case, implementation)
+        self.call = self.prepared.call
 
 
 class Calls(Benchmark):
@@ -184,30 +306,39 @@ class Calls(Benchmark):
     repeat = (3, 20, 5.0)
     warmup_time = 0.2
 
-    def __init_subclass__(cls) -> None:
-        cls.params = [some(list(cls.operator.cases), 2), list(cls.operator.implementations)]
-
     def time_call(self, case: str, implementation: str) -> None:
         """Call it."""
         self.call()
 
 
 class Throughput(Benchmark):
-    """How many bytes per second a call with `out=` moves: to be held against the limit of the memory."""
+    """How fast a call with `out=` moves its bytes."""
 
     param_names = ["case"]
-    unit = "GB/s"
-    implementation = "numba_dml out"
-
-    def __init_subclass__(cls) -> None:
-        cls.params = [some(cls.operator.large(), 1)]
 
     def track_throughput(self, case: str) -> float:
-        """Return the median over up to a second of calls."""
-        samples: list[float] = []
-        end = perf_counter() + (0.0 if SMALL else 1.0)
-        while len(samples) < 3 or (perf_counter() < end and len(samples) < 100):
-            start = perf_counter()
-            self.call()
-            samples.append(perf_counter() - start)
-        return self.traffic / median(samples) / 1e9
+        """Return the bytes per second."""
+        traffic = self.operator.traffic(self.prepared.arrays, self.call())
+        return traffic / medians(self.call, seconds=1.0)[0] / 1e9
+
+    track_throughput.unit = "GB/s"
+
+
+def benchmarks(name: str, file: dict[str, Any]) -> tuple[type[Benchmark], ...]:
+    """Return what asv runs for a benchmark file: classes called `name`, and with "Throughput"."""
+    operator = Operator.of(file)
+    large = [case for case in operator.cases if not case.startswith(TINY)]
+
+    def made(kind: type[Benchmark], suffix: str, *params: list[str]) -> type[Benchmark]:
+        members = {
+            "__doc__": kind.__doc__,
+            "__module__": file["__name__"],
+            "operator": operator,
+            "params": list(params),
+        }
+        return type(name + suffix, (kind,), members)
+
+    return (
+        made(Calls, "", some(list(operator.cases), 1), list(operator.implementations)),
+        made(Throughput, "Throughput", some(large, 1)),
+    )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,8 @@ import numba_dml as dml
 from . import common
 
 
-class Case(NamedTuple):
+@dataclass(frozen=True)
+class Case:
     """`count` positions, drawn with repetition, along `axis` of an array."""
 
     shape: tuple[int, ...]
@@ -20,6 +21,7 @@ class Case(NamedTuple):
     dtype: str = "f4"
     index_dtype: str = "i8"
     axis: int = 0
+    order: str = "C"
 
 
 CASES = {
@@ -32,65 +34,46 @@ CASES = {
     "(4096, 4096) u1, axis 1, i4 indices": Case((4096, 4096), 4096, "u1", "i4", axis=1),
 }
 
+traffic = common.gather_traffic
 
-def arrays(case: Case) -> tuple[np.ndarray, ...]:
+
+def arrays(case: Case) -> common.Arrays:
     """Return the data and the indices."""
     rng = common.generator()
     a = common.values(rng, common.sizes(case.shape), case.dtype)
-    return a, rng.integers(0, a.shape[case.axis], common.size(case.count), case.index_dtype)
+    indices = rng.integers(0, a.shape[case.axis], common.size(case.count), case.index_dtype)
+    return np.asarray(a, order=case.order), indices
 
 
-def traffic(case: Case, a: np.ndarray, indices: np.ndarray) -> int:
-    """Return the bytes of the indices, and of the result read and written."""
-    return indices.nbytes + 2 * (a.nbytes // a.shape[case.axis]) * indices.size
-
-
-def numba_dml(case: Case, a: np.ndarray, indices: np.ndarray) -> Callable[[], Any]:
-    """Allocate the result."""
-    return lambda: dml.gather(a, indices, axis=case.axis)
-
-
-def numba_dml_out(case: Case, a: np.ndarray, indices: np.ndarray) -> Callable[[], Any]:
-    """Write to an array."""
-    out = dml.gather(a, indices, axis=case.axis)
+def numba_dml(case: Case, a: np.ndarray, indices: np.ndarray, out: Any = None) -> common.Call:
+    """Gather."""
     return lambda: dml.gather(a, indices, axis=case.axis, out=out)
 
 
-def numpy(case: Case, a: np.ndarray, indices: np.ndarray) -> Callable[[], Any]:
-    """Take."""
-    return lambda: np.take(a, indices, case.axis)
+def numpy(case: Case, a: np.ndarray, indices: np.ndarray, out: Any = None) -> common.Call:
+    """Take; with `out=` in a mode for which NumPy does not buffer it."""
+    mode = "raise" if out is None else "clip"
+    return lambda: np.take(a, indices, case.axis, out, mode)
 
 
-def torch(case: Case, a: np.ndarray, indices: np.ndarray) -> Callable[[], Any]:
+def torch(case: Case, a: np.ndarray, indices: np.ndarray, out: Any = None) -> common.Call:
     """Select along the axis."""
-    library = common.torch_module()
-    data, positions = library.from_numpy(a), common.torch_indices(indices)
-    return lambda: library.index_select(data, case.axis, positions)
+    module = common.library("torch")
+    data, positions = module.from_numpy(a), common.torch_indices(indices)
+    return lambda: module.index_select(data, case.axis, positions, out=out)
 
 
-def onnxruntime(case: Case, a: np.ndarray, indices: np.ndarray) -> Callable[[], Any]:
+def onnxruntime(case: Case, a: np.ndarray, indices: np.ndarray, out: Any = None) -> common.Call:
     """Run Gather, whose indices are signed."""
     if indices.dtype.kind == "u":
         indices = indices.astype(np.int64)
-    return common.onnx_call("Gather", {"data": a, "indices": indices}, [a.dtype], axis=case.axis)
+    return common.onnx_call("Gather", {"data": a, "indices": indices}, [a.dtype], out, axis=case.axis)
 
 
-IMPLEMENTATIONS = {
-    "numba_dml": numba_dml,
-    "numba_dml out": numba_dml_out,
-    "numpy": numpy,
-    "torch": torch,
-    "onnxruntime": onnxruntime,
-}
+def jax(case: Case, a: np.ndarray, indices: np.ndarray) -> common.Call:
+    """Take, in the fastest mode."""
+    take = common.library("jax.numpy").take
+    return common.jax_call(lambda a, indices: take(a, indices, case.axis, mode="clip"), a, indices)
 
 
-class Gather(common.Calls):
-    """The time of one call."""
-
-    operator = common.Operator(CASES, arrays, traffic, IMPLEMENTATIONS)
-
-
-class GatherThroughput(common.Throughput):
-    """The bytes per second of a call with `out=`."""
-
-    operator = Gather.operator
+Gather, GatherThroughput = common.benchmarks("Gather", globals())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,13 +12,16 @@ import numba_dml as dml
 from . import common
 
 
-class Case(NamedTuple):
-    """A matrix, and a random order of the positions along `axis` for each of its lines."""
+@dataclass(frozen=True)
+class Case:
+    """An array, and a random order of the positions along `axis` for each of its lines."""
 
-    shape: tuple[int, int]
+    shape: tuple[int, ...]
     axis: int
     dtype: str = "f4"
     index_dtype: str = "i8"
+    order: str = "C"
+    index_order: str = "C"
 
 
 CASES = {
@@ -28,63 +31,43 @@ CASES = {
     "(2048, 4096) f8, axis 1, i4 indices": Case((2048, 4096), 1, "f8", "i4"),
 }
 
+traffic = common.gather_traffic
 
-def arrays(case: Case) -> tuple[np.ndarray, ...]:
+
+def arrays(case: Case) -> common.Arrays:
     """Return the data and the indices."""
     rng = common.generator()
     a = common.values(rng, common.sizes(case.shape), case.dtype)
-    return a, common.permutations(rng, a.shape, case.axis, case.index_dtype)
+    indices = common.permutations(rng, a.shape, case.axis, case.index_dtype)
+    return np.asarray(a, order=case.order), np.asarray(indices, order=case.index_order)
 
 
-def traffic(case: Case, a: np.ndarray, indices: np.ndarray) -> int:
-    """Return the bytes of the indices, and of the result read and written."""
-    return indices.nbytes + 2 * a.itemsize * indices.size
-
-
-def numba_dml(case: Case, a: np.ndarray, indices: np.ndarray) -> Callable[[], Any]:
-    """Allocate the result."""
-    return lambda: dml.gather_elements(a, indices, axis=case.axis)
-
-
-def numba_dml_out(case: Case, a: np.ndarray, indices: np.ndarray) -> Callable[[], Any]:
-    """Write to an array."""
-    out = dml.gather_elements(a, indices, axis=case.axis)
+def numba_dml(case: Case, a: np.ndarray, indices: np.ndarray, out: Any = None) -> common.Call:
+    """Gather elements."""
     return lambda: dml.gather_elements(a, indices, axis=case.axis, out=out)
 
 
-def numpy(case: Case, a: np.ndarray, indices: np.ndarray) -> Callable[[], Any]:
+def numpy(case: Case, a: np.ndarray, indices: np.ndarray) -> common.Call:
     """Take along the axis."""
     return lambda: np.take_along_axis(a, indices, case.axis)
 
 
-def torch(case: Case, a: np.ndarray, indices: np.ndarray) -> Callable[[], Any]:
+def torch(case: Case, a: np.ndarray, indices: np.ndarray, out: Any = None) -> common.Call:
     """Gather."""
-    library = common.torch_module()
-    data, positions = library.from_numpy(a), common.torch_indices(indices)
-    return lambda: library.gather(data, case.axis, positions)
+    module = common.library("torch")
+    data, positions = module.from_numpy(a), common.torch_indices(indices)
+    return lambda: module.gather(data, case.axis, positions, out=out)
 
 
-def onnxruntime(case: Case, a: np.ndarray, indices: np.ndarray) -> Callable[[], Any]:
+def onnxruntime(case: Case, a: np.ndarray, indices: np.ndarray, out: Any = None) -> common.Call:
     """Run GatherElements."""
-    return common.onnx_call("GatherElements", {"data": a, "indices": indices}, [a.dtype], axis=case.axis)
+    return common.onnx_call("GatherElements", {"data": a, "indices": indices}, [a.dtype], out, axis=case.axis)
 
 
-IMPLEMENTATIONS = {
-    "numba_dml": numba_dml,
-    "numba_dml out": numba_dml_out,
-    "numpy": numpy,
-    "torch": torch,
-    "onnxruntime": onnxruntime,
-}
+def jax(case: Case, a: np.ndarray, indices: np.ndarray) -> common.Call:
+    """Take along the axis, in the fastest mode."""
+    take = common.library("jax.numpy").take_along_axis
+    return common.jax_call(lambda a, indices: take(a, indices, case.axis, mode="clip"), a, indices)
 
 
-class GatherElements(common.Calls):
-    """The time of one call."""
-
-    operator = common.Operator(CASES, arrays, traffic, IMPLEMENTATIONS)
-
-
-class GatherElementsThroughput(common.Throughput):
-    """The bytes per second of a call with `out=`."""
-
-    operator = GatherElements.operator
+GatherElements, GatherElementsThroughput = common.benchmarks("GatherElements", globals())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +12,8 @@ import numba_dml as dml
 from . import common
 
 
-class Case(NamedTuple):
+@dataclass(frozen=True)
+class Case:
     """`count` tuples of `coordinates` indices, drawn with repetition."""
 
     shape: tuple[int, ...]
@@ -20,6 +21,8 @@ class Case(NamedTuple):
     coordinates: int
     dtype: str = "f4"
     index_dtype: str = "i8"
+    order: str = "C"
+    index_order: str = "C"
 
 
 CASES = {
@@ -30,66 +33,48 @@ CASES = {
     "5M of (256, 256, 256) u1, 3-tuples, i4 indices": Case((256, 256, 256), 5_000_000, 3, "u1", "i4"),
 }
 
+traffic = common.gather_traffic
 
-def arrays(case: Case) -> tuple[np.ndarray, ...]:
+
+def arrays(case: Case, repeated: bool = True) -> common.Arrays:
     """Return the data and the indices."""
     rng = common.generator()
     a = common.values(rng, common.sizes(case.shape), case.dtype)
-    indexed = a.shape[: case.coordinates]
-    positions = rng.integers(0, np.prod(indexed), common.size(case.count))
-    return a, common.tuples(positions, indexed, case.index_dtype)
+    indexed, count = a.shape[: case.coordinates], common.size(case.count)
+    total = np.prod(indexed)
+    positions = rng.integers(0, total, count) if repeated else rng.permutation(total)[:count]
+    indices = common.tuples(positions, indexed, case.index_dtype)
+    return np.asarray(a, order=case.order), np.asarray(indices, order=case.index_order)
 
 
-def traffic(case: Case, a: np.ndarray, indices: np.ndarray) -> int:
-    """Return the bytes of the indices, and of the result read and written."""
-    return indices.nbytes + 2 * len(indices) * a[(0,) * case.coordinates].nbytes
-
-
-def numba_dml(case: Case, a: np.ndarray, indices: np.ndarray) -> Callable[[], Any]:
-    """Allocate the result."""
-    return lambda: dml.gather_nd(a, indices)
-
-
-def numba_dml_out(case: Case, a: np.ndarray, indices: np.ndarray) -> Callable[[], Any]:
-    """Write to an array."""
-    out = dml.gather_nd(a, indices)
+def numba_dml(case: Case, a: np.ndarray, indices: np.ndarray, out: Any = None) -> common.Call:
+    """Gather by tuples."""
     return lambda: dml.gather_nd(a, indices, out=out)
 
 
-def numpy(case: Case, a: np.ndarray, indices: np.ndarray) -> Callable[[], Any]:
+def numpy(case: Case, a: np.ndarray, indices: np.ndarray) -> common.Call:
     """Index by one array per coordinate."""
     where = common.columns(indices)
     return lambda: a[where]
 
 
-def torch(case: Case, a: np.ndarray, indices: np.ndarray) -> Callable[[], Any]:
+def torch(case: Case, a: np.ndarray, indices: np.ndarray, out: Any = None) -> common.Call:
     """Index by one array per coordinate."""
-    data = common.torch_module().from_numpy(a)
-    where = tuple(map(common.torch_indices, common.columns(indices)))
-    return lambda: data[where]
+    module = common.library("torch")
+    data, where = module.from_numpy(a), tuple(map(common.torch_indices, common.columns(indices)))
+    if out is None:
+        return lambda: data[where]
+    return lambda: module.ops.aten.index.Tensor_out(data, where, out=out)  # what indexing calls; it has no other name
 
 
-def onnxruntime(case: Case, a: np.ndarray, indices: np.ndarray) -> Callable[[], Any]:
+def onnxruntime(case: Case, a: np.ndarray, indices: np.ndarray, out: Any = None) -> common.Call:
     """Run GatherND, whose indices have 64 bits."""
-    return common.onnx_call("GatherND", {"data": a, "indices": indices.astype(np.int64)}, [a.dtype])
+    return common.onnx_call("GatherND", {"data": a, "indices": indices.astype(np.int64)}, [a.dtype], out)
 
 
-IMPLEMENTATIONS = {
-    "numba_dml": numba_dml,
-    "numba_dml out": numba_dml_out,
-    "numpy": numpy,
-    "torch": torch,
-    "onnxruntime": onnxruntime,
-}
+def jax(case: Case, a: np.ndarray, indices: np.ndarray) -> common.Call:
+    """Index by one array per coordinate, in the fastest mode."""
+    return common.jax_call(lambda a, *where: a.at[where].get(mode="clip"), a, *common.columns(indices))
 
 
-class GatherND(common.Calls):
-    """The time of one call."""
-
-    operator = common.Operator(CASES, arrays, traffic, IMPLEMENTATIONS)
-
-
-class GatherNDThroughput(common.Throughput):
-    """The bytes per second of a call with `out=`."""
-
-    operator = GatherND.operator
+GatherND, GatherNDThroughput = common.benchmarks("GatherND", globals())

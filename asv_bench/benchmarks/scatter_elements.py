@@ -1,24 +1,23 @@
-"""SCATTER_ELEMENTS: single elements of a copy, overwritten along one axis."""
+"""SCATTER_ELEMENTS: single elements of a copy, overwritten or combined along one axis."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 import numba_dml as dml
 
-from . import common
+from . import common, gather_elements
 
 
-class Case(NamedTuple):
-    """A matrix, and a random order of the positions along `axis` for each of its lines: no element is hit twice."""
+@dataclass(frozen=True)
+class Case(gather_elements.Case):
+    """What is gathered, scattered: no element is hit twice, and `unique` says so."""
 
-    shape: tuple[int, int]
-    axis: int
-    dtype: str = "f4"
-    index_dtype: str = "i8"
+    reduction: str = "none"
+    unique: bool = False
 
 
 CASES = {
@@ -28,70 +27,60 @@ CASES = {
     "(2048, 4096) f8, axis 1, i4 indices": Case((2048, 4096), 1, "f8", "i4"),
 }
 
+traffic = common.scatter_traffic
 
-def arrays(case: Case) -> tuple[np.ndarray, ...]:
+
+def arrays(case: Case) -> common.Arrays:
     """Return the data, the indices and the updates."""
-    rng = common.generator()
-    a = common.values(rng, common.sizes(case.shape), case.dtype)
-    return a, common.permutations(rng, a.shape, case.axis, case.index_dtype), common.values(rng, a.shape, case.dtype)
+    a, indices = gather_elements.arrays(case)
+    return a, indices, common.values(common.generator(), indices.shape, case.dtype)
 
 
-def traffic(case: Case, a: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> int:
-    """Return the bytes of the indices, of the data and of the updates, these two read and written."""
-    return indices.nbytes + 2 * a.nbytes + 2 * updates.nbytes
+def numba_dml(case: Case, a: np.ndarray, indices: np.ndarray, updates: np.ndarray, out: Any = None) -> common.Call:
+    """Scatter elements."""
+    return lambda: dml.scatter_elements(
+        a, indices, updates, axis=case.axis, reduction=case.reduction, unique=case.unique, out=out
+    )
 
 
-def numba_dml(case: Case, a: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> Callable[[], Any]:
-    """Allocate the result."""
-    return lambda: dml.scatter_elements(a, indices, updates, axis=case.axis)
-
-
-def numba_dml_out(case: Case, a: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> Callable[[], Any]:
-    """Write to an array."""
-    out = a.copy()
-    return lambda: dml.scatter_elements(a, indices, updates, axis=case.axis, out=out)
-
-
-def numpy(case: Case, a: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> Callable[[], Any]:
-    """Copy, then put along the axis."""
+def numpy(case: Case, a: np.ndarray, indices: np.ndarray, updates: np.ndarray, out: Any = None) -> common.Call:
+    """Copy, then put along the axis, or combine with `ufunc.at`."""
+    where, combine = common.along(indices, case.axis), common.UFUNCS.get(case.reduction)
 
     def call() -> np.ndarray:
-        result = a.copy()
-        np.put_along_axis(result, indices, updates, case.axis)
+        result = common.copied(a, out)
+        if combine is None:
+            np.put_along_axis(result, indices, updates, case.axis)
+        else:
+            combine.at(result, where, updates)
         return result
 
     return call
 
 
-def torch(case: Case, a: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> Callable[[], Any]:
+def torch(case: Case, a: np.ndarray, indices: np.ndarray, updates: np.ndarray, out: Any = None) -> common.Call:
     """Scatter, out of place."""
-    library = common.torch_module()
-    data, positions, new = library.from_numpy(a), common.torch_indices(indices), library.from_numpy(updates)
-    return lambda: library.scatter(data, case.axis, positions, new)
+    module = common.library("torch")
+    data, positions, new = module.from_numpy(a), common.torch_indices(indices), module.from_numpy(updates)
+    if case.reduction == "none":
+        return lambda: module.scatter(data, case.axis, positions, new, out=out)
+    reduction = {"add": "sum", "max": "amax"}[case.reduction]
+    return lambda: module.scatter_reduce(data, case.axis, positions, new, reduction, out=out)
 
 
-def onnxruntime(case: Case, a: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> Callable[[], Any]:
+def onnxruntime(case: Case, a: np.ndarray, indices: np.ndarray, updates: np.ndarray, out: Any = None) -> common.Call:
     """Run ScatterElements."""
     inputs = {"data": a, "indices": indices, "updates": updates}
-    return common.onnx_call("ScatterElements", inputs, [a.dtype], axis=case.axis)
+    return common.onnx_call("ScatterElements", inputs, [a.dtype], out, axis=case.axis, reduction=case.reduction)
 
 
-IMPLEMENTATIONS = {
-    "numba_dml": numba_dml,
-    "numba_dml out": numba_dml_out,
-    "numpy": numpy,
-    "torch": torch,
-    "onnxruntime": onnxruntime,
-}
+def jax(case: Case, a: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> common.Call:
+    """Update, out of place."""
+
+    def scatter(a: Any, indices: Any, updates: Any) -> Any:
+        return common.jax_update(a.at[common.along(indices, case.axis)], case, updates)
+
+    return common.jax_call(scatter, a, indices, updates)
 
 
-class ScatterElements(common.Calls):
-    """The time of one call."""
-
-    operator = common.Operator(CASES, arrays, traffic, IMPLEMENTATIONS)
-
-
-class ScatterElementsThroughput(common.Throughput):
-    """The bytes per second of a call with `out=`."""
-
-    operator = ScatterElements.operator
+ScatterElements, ScatterElementsThroughput = common.benchmarks("ScatterElements", globals())

@@ -1,25 +1,23 @@
-"""SCATTER_ND: elements and rows of a copy, overwritten by tuples of indices."""
+"""SCATTER_ND: elements and rows of a copy, overwritten or combined by tuples of indices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 import numba_dml as dml
 
-from . import common
+from . import common, gather_nd
 
 
-class Case(NamedTuple):
-    """`count` different tuples of `coordinates` indices."""
+@dataclass(frozen=True)
+class Case(gather_nd.Case):
+    """`count` tuples, all different unless there is a reduction; `unique` says so."""
 
-    shape: tuple[int, ...]
-    count: int
-    coordinates: int
-    dtype: str = "f4"
-    index_dtype: str = "i8"
+    reduction: str = "none"
+    unique: bool = False
 
 
 CASES = {
@@ -28,75 +26,58 @@ CASES = {
     "100k of 200k rows of 64 f4, 1-tuples": Case((200_000, 64), 100_000, 1),
 }
 
+traffic = common.scatter_traffic
 
-def arrays(case: Case) -> tuple[np.ndarray, ...]:
+
+def arrays(case: Case) -> common.Arrays:
     """Return the data, the indices and the updates."""
-    rng = common.generator()
-    a = common.values(rng, common.sizes(case.shape), case.dtype)
-    indexed, rest = a.shape[: case.coordinates], a.shape[case.coordinates :]
-    positions = rng.permutation(np.prod(indexed))[: common.size(case.count)]
-    updates = common.values(rng, (len(positions), *rest), case.dtype)
-    return a, common.tuples(positions, indexed, case.index_dtype), updates
+    a, indices = gather_nd.arrays(case, repeated=case.reduction != "none")
+    return a, indices, common.values(common.generator(), (len(indices), *a.shape[case.coordinates :]), case.dtype)
 
 
-def traffic(case: Case, a: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> int:
-    """Return the bytes of the indices, of the data and of the updates, these two read and written."""
-    return indices.nbytes + 2 * a.nbytes + 2 * updates.nbytes
+def numba_dml(case: Case, a: np.ndarray, indices: np.ndarray, updates: np.ndarray, out: Any = None) -> common.Call:
+    """Scatter by tuples."""
+    return lambda: dml.scatter_nd(a, indices, updates, reduction=case.reduction, unique=case.unique, out=out)
 
 
-def numba_dml(case: Case, a: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> Callable[[], Any]:
-    """Allocate the result."""
-    return lambda: dml.scatter_nd(a, indices, updates)
-
-
-def numba_dml_out(case: Case, a: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> Callable[[], Any]:
-    """Write to an array."""
-    out = a.copy()
-    return lambda: dml.scatter_nd(a, indices, updates, out=out)
-
-
-def numpy(case: Case, a: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> Callable[[], Any]:
-    """Copy, then assign to one index array per coordinate."""
-    where = common.columns(indices)
+def numpy(case: Case, a: np.ndarray, indices: np.ndarray, updates: np.ndarray, out: Any = None) -> common.Call:
+    """Copy, then assign to one index array per coordinate, or combine with `ufunc.at`."""
+    where, combine = common.columns(indices), common.UFUNCS.get(case.reduction)
 
     def call() -> np.ndarray:
-        result = a.copy()
-        result[where] = updates
+        result = common.copied(a, out)
+        if combine is None:
+            result[where] = updates
+        else:
+            combine.at(result, where, updates)
         return result
 
     return call
 
 
-def torch(case: Case, a: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> Callable[[], Any]:
+def torch(case: Case, a: np.ndarray, indices: np.ndarray, updates: np.ndarray, out: Any = None) -> common.Call:
     """Put, out of place."""
-    library = common.torch_module()
-    data, new = library.from_numpy(a), library.from_numpy(updates)
-    where = tuple(map(common.torch_indices, common.columns(indices)))
-    return lambda: library.index_put(data, where, new)
+    if case.reduction == "max":
+        raise NotImplementedError("index_put can add, nothing else")
+    module = common.library("torch")
+    data, new = module.from_numpy(a), module.from_numpy(updates)
+    where, add = tuple(map(common.torch_indices, common.columns(indices))), case.reduction == "add"
+    if out is None:
+        return lambda: module.index_put(data, where, new, add)
+    return lambda: module.ops.aten.index_put.out(data, where, new, add, out=out)  # it has no other name
 
 
-def onnxruntime(case: Case, a: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> Callable[[], Any]:
+def onnxruntime(case: Case, a: np.ndarray, indices: np.ndarray, updates: np.ndarray, out: Any = None) -> common.Call:
     """Run ScatterND, whose indices have 64 bits."""
     inputs = {"data": a, "indices": indices.astype(np.int64), "updates": updates}
-    return common.onnx_call("ScatterND", inputs, [a.dtype])
+    return common.onnx_call("ScatterND", inputs, [a.dtype], out, reduction=case.reduction)
 
 
-IMPLEMENTATIONS = {
-    "numba_dml": numba_dml,
-    "numba_dml out": numba_dml_out,
-    "numpy": numpy,
-    "torch": torch,
-    "onnxruntime": onnxruntime,
-}
+def jax(case: Case, a: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> common.Call:
+    """Update, out of place."""
+    return common.jax_call(
+        lambda a, updates, *where: common.jax_update(a.at[where], case, updates), a, updates, *common.columns(indices)
+    )
 
 
-class ScatterND(common.Calls):
-    """The time of one call."""
-
-    operator = common.Operator(CASES, arrays, traffic, IMPLEMENTATIONS)
-
-
-class ScatterNDThroughput(common.Throughput):
-    """The bytes per second of a call with `out=`."""
-
-    operator = ScatterND.operator
+ScatterND, ScatterNDThroughput = common.benchmarks("ScatterND", globals())

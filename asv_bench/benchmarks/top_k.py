@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,14 +12,18 @@ import numba_dml as dml
 from . import common
 
 
-class Case(NamedTuple):
-    """The `k` largest along an axis of a matrix."""
+@dataclass(frozen=True)
+class Case:
+    """The `k` largest or smallest along an axis."""
 
-    shape: tuple[int, int]
+    shape: tuple[int, ...]
     k: int
     dtype: str = "f4"
     distribution: str = "random"
     axis: int = -1
+    mode: str = "largest"
+    nan: str = "last"
+    order: str = "C"
 
 
 CASES = {
@@ -44,77 +48,102 @@ CASES = {
 }
 
 
-def arrays(case: Case) -> tuple[np.ndarray, ...]:
-    """Return the data."""
-    return (common.values(common.generator(), common.sizes(case.shape), case.dtype, case.distribution),)
+def arrays(case: Case) -> common.Arrays:
+    """Return the data; its distribution is that of the lines along the axis."""
+    shape = common.sizes(case.shape)
+    axis = case.axis % len(shape)
+    lines = common.values(
+        common.generator(), (*shape[:axis], *shape[axis + 1 :], shape[axis]), case.dtype, case.distribution
+    )
+    return (np.asarray(np.moveaxis(lines, -1, axis), order=case.order),)
 
 
-def traffic(case: Case, a: np.ndarray) -> int:
+def traffic(arrays: common.Arrays, result: tuple[Any, ...]) -> int:
     """Return the bytes of the data, and of the result written."""
-    return a.nbytes + common.size(case.k) * (a.size // a.shape[case.axis]) * (a.itemsize + np.dtype(np.intp).itemsize)
+    return arrays[0].nbytes + sum(part.nbytes for part in result)
 
 
-def numba_dml(case: Case, a: np.ndarray) -> Callable[[], Any]:
-    """Allocate the result."""
-    k, axis = common.size(case.k), case.axis
-    return lambda: dml.top_k(a, k, axis=axis)
+def numba_dml(case: Case, a: np.ndarray, out: Any = None) -> common.Call:
+    """Select, sorted; ties by position."""
+    k = common.size(case.k)
+    return lambda: dml.top_k(a, k, axis=case.axis, mode=case.mode, nan=case.nan, out=out)
 
 
-def numba_dml_out(case: Case, a: np.ndarray) -> Callable[[], Any]:
-    """Write to two arrays."""
-    k, axis = common.size(case.k), case.axis
-    out = tuple(dml.top_k(a, k, axis=axis))
-    return lambda: dml.top_k(a, k, axis=axis, out=out)
-
-
-def numpy(case: Case, a: np.ndarray) -> Callable[[], Any]:
+def numpy(case: Case, a: np.ndarray) -> common.Call:
     """Partition, then sort the k; argmax for k = 1. Ties are in any order, and NaN is the largest."""
-    k, axis = common.size(case.k), case.axis
-    last = slice(a.shape[axis] - k, None)
-    selected = (last,) if axis == 0 else (..., last)
+    k, axis, n = common.size(case.k), case.axis, a.shape[case.axis]
+    smallest = case.mode == "smallest"
+    best = np.argmin if smallest else np.argmax
+    place = k - 1 if smallest else n - k
+    selected = (slice(None),) * (axis % a.ndim) + (slice(k) if smallest else slice(n - k, n),)
 
-    def largest() -> tuple[np.ndarray, np.ndarray]:
-        indices = np.argmax(a, axis, keepdims=True)
+    def single() -> tuple[np.ndarray, np.ndarray]:
+        indices = best(a, axis, keepdims=True)
         return np.take_along_axis(a, indices, axis), indices
 
     def call() -> tuple[np.ndarray, np.ndarray]:
-        indices = np.argpartition(a, a.shape[axis] - k, axis)[selected]
+        indices = np.argpartition(a, place, axis)[selected]
         values = np.take_along_axis(a, indices, axis)
-        order = np.flip(np.argsort(values, axis, kind="stable"), axis)
+        order = np.argsort(values, axis, kind="stable")
+        if not smallest:
+            order = np.flip(order, axis)
         return np.take_along_axis(values, order, axis), np.take_along_axis(indices, order, axis)
 
-    return largest if k == 1 else call
+    return single if k == 1 else call
 
 
-def torch(case: Case, a: np.ndarray) -> Callable[[], Any]:
+def torch(case: Case, a: np.ndarray, out: Any = None) -> common.Call:
     """Select, sorted."""
-    library = common.torch_module()
-    data, k = library.from_numpy(a), common.size(case.k)
-    return lambda: library.topk(data, k, case.axis)
+    if a.dtype == bool:
+        raise NotImplementedError("topk does not take bool")
+    module = common.library("torch")
+    data, k, out = module.from_numpy(a), common.size(case.k), out and tuple(out)
+    return lambda: module.topk(data, k, case.axis, case.mode == "largest", out=out)
 
 
-def onnxruntime(case: Case, a: np.ndarray) -> Callable[[], Any]:
+def onnxruntime(case: Case, a: np.ndarray, out: Any = None) -> common.Call:
     """Run TopK."""
     inputs = {"data": a, "k": np.array([common.size(case.k)])}
-    return common.onnx_call("TopK", inputs, [a.dtype, np.int64], axis=case.axis)
+    return common.onnx_call(
+        "TopK", inputs, [a.dtype, np.int64], out, axis=case.axis, largest=int(case.mode == "largest")
+    )
 
 
-IMPLEMENTATIONS = {
-    "numba_dml": numba_dml,
-    "numba_dml out": numba_dml_out,
-    "numpy": numpy,
-    "torch": torch,
-    "onnxruntime": onnxruntime,
-}
+def jax(case: Case, a: np.ndarray) -> common.Call:
+    """Select, sorted; the smallest are the largest of the reversed order."""
+    k = common.size(case.k)
+    top_k = common.library("jax").lax.top_k
+
+    def reverse(values: Any) -> Any:
+        return -values if a.dtype.kind == "f" else ~values
+
+    def smallest(data: Any) -> Any:
+        values, indices = top_k(reverse(data), k, axis=case.axis)
+        return reverse(values), indices
+
+    return common.jax_call(smallest if case.mode == "smallest" else lambda a: top_k(a, k, axis=case.axis), a)
 
 
-class TopK(common.Calls):
-    """The time of one call."""
+def faiss(case: Case, a: np.ndarray, out: Any = None) -> common.Call:
+    """Push every row through a heap, then sort it. Ties are in any order, and NaN is never chosen."""
+    if a.dtype != np.float32 or a.ndim != 2 or case.axis != -1:
+        raise NotImplementedError("rows of float32 only")
+    common.c_order_only(a)
+    module = common.library("faiss")
+    heaps = module.float_minheap_array_t if case.mode == "largest" else module.float_maxheap_array_t
+    (rows, n), k = a.shape, common.size(case.k)
 
-    operator = common.Operator(CASES, arrays, traffic, IMPLEMENTATIONS)
+    def call() -> tuple[np.ndarray, np.ndarray]:
+        values, indices = out or (np.empty((rows, k), np.float32), np.empty((rows, k), np.int64))
+        heap = heaps()
+        heap.nh, heap.k = rows, k
+        heap.val, heap.ids = module.swig_ptr(values), module.swig_ptr(indices)
+        heap.heapify()
+        heap.addn(n, module.swig_ptr(a))
+        heap.reorder()
+        return values, indices
+
+    return call
 
 
-class TopKThroughput(common.Throughput):
-    """The bytes per second of a call with `out=`."""
-
-    operator = TopK.operator
+TopK, TopKThroughput = common.benchmarks("TopK", globals())
