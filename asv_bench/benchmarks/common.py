@@ -217,13 +217,14 @@ class Operator(NamedTuple):
     """One operator: its cases, and how each implementation does one.
 
     `cases` are the rows of the tables. `arrays` makes a case's inputs; `traffic` says how many bytes a call has to
-    move, from the inputs and a result; an implementation takes a case and its inputs, and returns a call without
-    arguments.
+    move, from the inputs and a result; `limit` names the function in `limits` that moves as many; an implementation
+    takes a case and its inputs, and returns a call without arguments.
     """
 
     cases: dict[str, Any]
     arrays: Callable[[Any], Arrays]
     traffic: Callable[[Arrays, Any], int]
+    limit: str
     implementations: dict[str, Callable[..., Call]]
 
     @classmethod
@@ -238,7 +239,7 @@ class Operator(NamedTuple):
                 implementations[name] = file[name]
                 if "out" in inspect.signature(file[name]).parameters:
                     implementations[f"{name} out"] = partial(with_out, file[name])
-        return cls(file["CASES"], file["arrays"], file["traffic"], implementations)
+        return cls(file["CASES"], file["arrays"], file["traffic"], file["LIMIT"], implementations)
 
     def prepare(self, case: str, implementation: str) -> Prepared:
         """Return a warm call."""
@@ -271,6 +272,16 @@ def medians(*calls: Call, seconds: float) -> list[float]:
             call()
             times.append(perf_counter() - start)
     return [median(times) for times in samples]
+
+
+def share_of_limit(operator: Operator, prepared: Prepared, seconds: float) -> float:
+    """Return the time that the memory needs for as many bytes, over the time of the call; they take turns."""
+    from . import limits  # imports Numba, which peers' processes do not need
+
+    traffic = operator.traffic(prepared.arrays, prepared.call())
+    limit = getattr(limits, operator.limit)(prepared.arrays, traffic)
+    ours, least = medians(prepared.call, limit, seconds=seconds)
+    return least / ours
 
 
 @lru_cache(maxsize=1)
@@ -322,6 +333,12 @@ class Throughput(Benchmark):
         return traffic / medians(self.call, seconds=1.0)[0] / 1e9
 
     track_throughput.unit = "GB/s"
+
+    def track_share(self, case: str) -> float:
+        """Return the share of what the memory allows; see `limits`."""
+        return 100 * share_of_limit(self.operator, self.prepared, seconds=2.0)
+
+    track_share.unit = "%"
 
 
 def benchmarks(name: str, file: dict[str, Any]) -> tuple[type[Benchmark], ...]:

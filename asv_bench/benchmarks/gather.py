@@ -34,6 +34,7 @@ CASES = {
     "(4096, 4096) u1, axis 1, i4 indices": Case((4096, 4096), 4096, "u1", "i4", axis=1),
 }
 
+LIMIT = "copy"
 traffic = common.gather_traffic
 
 

@@ -31,6 +31,7 @@ CASES = {
     "(2048, 4096) f8, axis 1, i4 indices": Case((2048, 4096), 1, "f8", "i4"),
 }
 
+LIMIT = "copy"
 traffic = common.gather_traffic
 
 

@@ -33,6 +33,7 @@ CASES = {
     "5M of (256, 256, 256) u1, 3-tuples, i4 indices": Case((256, 256, 256), 5_000_000, 3, "u1", "i4"),
 }
 
+LIMIT = "copy"
 traffic = common.gather_traffic
 
 

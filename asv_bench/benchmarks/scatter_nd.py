@@ -26,6 +26,7 @@ CASES = {
     "100k of 200k rows of 64 f4, 1-tuples": Case((200_000, 64), 100_000, 1),
 }
 
+LIMIT = "copy"
 traffic = common.scatter_traffic
 
 

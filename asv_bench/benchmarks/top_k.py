@@ -48,6 +48,10 @@ CASES = {
 }
 
 
+#: A call has to read all of its input.
+LIMIT = "scan"
+
+
 def arrays(case: Case) -> common.Arrays:
     """Return the data; its distribution is that of the lines along the axis."""
     shape = common.sizes(case.shape)
