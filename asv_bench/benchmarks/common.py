@@ -216,12 +216,13 @@ def jax_update(elements: Any, case: Any, updates: Any) -> Any:
 class Operator(NamedTuple):
     """One operator: its cases, and how each implementation does one.
 
-    `cases` are the rows of the tables. `arrays` makes a case's inputs; `traffic` says how many bytes a call has to
-    move, from the inputs and a result; `limit` names the function in `limits` that moves as many; an implementation
-    takes a case and its inputs, and returns a call without arguments.
+    `cases` are the rows of the tables, `neighbours` vary them. `arrays` makes a case's inputs; `traffic` says how many
+    bytes a call has to move, from the inputs and a result; `limit` names the function in `limits` that moves as many;
+    an implementation takes a case and its inputs, and returns a call without arguments.
     """
 
     cases: dict[str, Any]
+    neighbours: dict[str, Any]
     arrays: Callable[[Any], Arrays]
     traffic: Callable[[Arrays, Any], int]
     limit: str
@@ -239,11 +240,11 @@ class Operator(NamedTuple):
                 implementations[name] = file[name]
                 if "out" in inspect.signature(file[name]).parameters:
                     implementations[f"{name} out"] = partial(with_out, file[name])
-        return cls(file["CASES"], file["arrays"], file["traffic"], file["LIMIT"], implementations)
+        return cls(file["CASES"], file["NEIGHBOURS"], file["arrays"], file["traffic"], file["LIMIT"], implementations)
 
     def prepare(self, case: str, implementation: str) -> Prepared:
         """Return a warm call."""
-        parameters = self.cases[case]
+        parameters = (self.cases | self.neighbours)[case]
         arrays = self.arrays(parameters)
         call = self.implementations[implementation](parameters, *arrays)
         call()
@@ -322,6 +323,19 @@ class Calls(Benchmark):
         self.call()
 
 
+class Neighbours(Benchmark):
+    """Time one call with `out=` of a case near to those of the tables; `compare.py --neighbours` adds the peers."""
+
+    param_names = ["case"]
+    rounds = 1
+    repeat = (3, 20, 2.0)
+    warmup_time = 0.1
+
+    def time_call(self, case: str) -> None:
+        """Call it."""
+        self.call()
+
+
 class Throughput(Benchmark):
     """How fast a call with `out=` moves its bytes."""
 
@@ -342,7 +356,7 @@ class Throughput(Benchmark):
 
 
 def benchmarks(name: str, file: dict[str, Any]) -> tuple[type[Benchmark], ...]:
-    """Return what asv runs for a benchmark file: classes called `name`, and with "Throughput"."""
+    """Return what asv runs for a benchmark file: classes called `name`, with "Neighbours", and with "Throughput"."""
     operator = Operator.of(file)
     large = [case for case in operator.cases if not case.startswith(TINY)]
 
@@ -357,5 +371,6 @@ def benchmarks(name: str, file: dict[str, Any]) -> tuple[type[Benchmark], ...]:
 
     return (
         made(Calls, "", some(list(operator.cases), 1), list(operator.implementations)),
+        made(Neighbours, "Neighbours", some(list(operator.neighbours), 1)),
         made(Throughput, "Throughput", some(large, 1)),
     )

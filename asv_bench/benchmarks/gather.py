@@ -34,6 +34,28 @@ CASES = {
     "(4096, 4096) u1, axis 1, i4 indices": Case((4096, 4096), 4096, "u1", "i4", axis=1),
 }
 
+NEIGHBOURS = {
+    # a table that a cache holds, few rows, sizes that are no multiple of anything
+    "1M of 1000 rows of 64 f4": Case((1000, 64), 1_000_000),
+    "1000 of 1M rows of 64 f4": Case((1_000_000, 64), 1000),
+    "10M of 10000 f4": Case((10_000,), 10_000_000),
+    "499979 of 499979 rows of 63 f4": Case((499_979, 63), 499_979),
+    "(4093, 4091) f4, axis 1": Case((4093, 4091), 4091, axis=1),
+    # rows of other widths, all of 64 MB
+    **{
+        f"{2**24 // width} rows of {width} f4": Case((2**24 // width, width), 2**24 // width)
+        for width in (1, 2, 3, 4, 8, 16, 17, 32, 100, 256, 1024)
+    },
+    # other data types
+    **{f"1M rows of 16 {t}": Case((1_000_000, 16), 1_000_000, t) for t in ("f2", "f8", "c16", "u1", "bool")},
+    **{f"(4096, 4096) {t}, axis 1": Case((4096, 4096), 4096, t, axis=1) for t in ("f2", "f8", "c16")},
+    # other axes and layouts
+    "(64, 512, 256) f4, axis 1": Case((64, 512, 256), 512, axis=1),
+    "(64, 512, 256) f4, axis 2": Case((64, 512, 256), 256, axis=2),
+    "(4096, 4096) f4, Fortran order, axis 0": Case((4096, 4096), 4096, order="F"),
+    "(4096, 4096) f4, Fortran order, axis 1": Case((4096, 4096), 4096, axis=1, order="F"),
+}
+
 LIMIT = "copy"
 traffic = common.gather_traffic
 
@@ -77,4 +99,4 @@ def jax(case: Case, a: np.ndarray, indices: np.ndarray) -> common.Call:
     return common.jax_call(lambda a, indices: take(a, indices, case.axis, mode="clip"), a, indices)
 
 
-Gather, GatherThroughput = common.benchmarks("Gather", globals())
+Gather, GatherNeighbours, GatherThroughput = common.benchmarks("Gather", globals())

@@ -31,6 +31,28 @@ CASES = {
     "(2048, 4096) f8, axis 1, i4 indices": Case((2048, 4096), 1, "f8", "i4"),
 }
 
+NEIGHBOURS = {
+    "(2048, 4096) f4, axis 0, i4 indices": Case((2048, 4096), 0, index_dtype="i4"),
+    "(2048, 4096) f4, axis 1, i4 indices": Case((2048, 4096), 1, index_dtype="i4"),
+    # sizes that are no multiple of anything, long lines
+    "(2039, 4093) f4, axis 0": Case((2039, 4093), 0),
+    "(2039, 4093) f4, axis 1": Case((2039, 4093), 1),
+    "(16, 524288) f4, axis 1": Case((16, 524_288), 1),
+    "(524288, 16) f4, axis 0": Case((524_288, 16), 0),
+    # other axes and layouts
+    "(64, 512, 256) f4, axis 1": Case((64, 512, 256), 1),
+    "(2048, 4096) f4, axis 1, Fortran order": Case((2048, 4096), 1, order="F", index_order="F"),
+    "(2048, 4096) f4, axis 0, Fortran order": Case((2048, 4096), 0, order="F", index_order="F"),
+    "(2048, 4096) f4, axis 1, data in Fortran order": Case((2048, 4096), 1, order="F"),
+    "(2048, 4096) f4, axis 1, indices in Fortran order": Case((2048, 4096), 1, index_order="F"),
+    # other data types
+    **{
+        f"(2048, 4096) {t}, axis {axis}": Case((2048, 4096), axis, t)
+        for t in ("f2", "f8", "c16", "u1", "bool")
+        for axis in (0, 1)
+    },
+}
+
 LIMIT = "copy"
 traffic = common.gather_traffic
 
@@ -71,4 +93,4 @@ def jax(case: Case, a: np.ndarray, indices: np.ndarray) -> common.Call:
     return common.jax_call(lambda a, indices: take(a, indices, case.axis, mode="clip"), a, indices)
 
 
-GatherElements, GatherElementsThroughput = common.benchmarks("GatherElements", globals())
+GatherElements, GatherElementsNeighbours, GatherElementsThroughput = common.benchmarks("GatherElements", globals())

@@ -33,6 +33,27 @@ CASES = {
     "5M of (256, 256, 256) u1, 3-tuples, i4 indices": Case((256, 256, 256), 5_000_000, 3, "u1", "i4"),
 }
 
+NEIGHBOURS = {
+    **{
+        f"1M of (1000, 1000) rows of {width} f4, 2-tuples": Case((1000, 1000, width), 1_000_000, 2)
+        for width in (32, 17, 4, 2)
+    },
+    "10M of 16M f4, 1-tuples": Case((2**24,), 10_000_000, 1),
+    "5M of (256, 256, 256) f4, 3-tuples": Case((256, 256, 256), 5_000_000, 3),
+    "5M of (64, 64, 64, 64) f4, 4-tuples": Case((64, 64, 64, 64), 5_000_000, 4),
+    # a table that a cache holds, sizes that are no multiple of anything
+    "10M of (100, 100) f4, 2-tuples": Case((100, 100), 10_000_000, 2),
+    "4999999 of (4093, 4091) f4, 2-tuples": Case((4093, 4091), 4_999_999, 2),
+    # other layouts
+    "5M of (4096, 4096) f4, 2-tuples, data in Fortran order": Case((4096, 4096), 5_000_000, 2, order="F"),
+    "5M of (4096, 4096) f4, 2-tuples, indices in Fortran order": Case((4096, 4096), 5_000_000, 2, index_order="F"),
+    # other data types
+    **{
+        f"5M of (4096, 4096) {t}, 2-tuples": Case((4096, 4096), 5_000_000, 2, t)
+        for t in ("f2", "f8", "c16", "u1", "bool")
+    },
+}
+
 LIMIT = "copy"
 traffic = common.gather_traffic
 
@@ -78,4 +99,4 @@ def jax(case: Case, a: np.ndarray, indices: np.ndarray) -> common.Call:
     return common.jax_call(lambda a, *where: a.at[where].get(mode="clip"), a, *common.columns(indices))
 
 
-GatherND, GatherNDThroughput = common.benchmarks("GatherND", globals())
+GatherND, GatherNDNeighbours, GatherNDThroughput = common.benchmarks("GatherND", globals())

@@ -27,6 +27,17 @@ CASES = {
     "(2048, 4096) f8, axis 1, i4 indices": Case((2048, 4096), 1, "f8", "i4"),
 }
 
+NEIGHBOURS = {
+    **{name: Case(**vars(case)) for name, case in gather_elements.NEIGHBOURS.items()},
+    **{f"(2048, 4096) f4, axis {axis}, unique": Case((2048, 4096), axis, unique=True) for axis in (0, 1)},
+    **{
+        f"(2048, 4096) {t}, axis {axis}, {reduction}": Case((2048, 4096), axis, t, reduction=reduction)
+        for reduction in ("add", "max")
+        for t in ("f4", "i8")
+        for axis in (0, 1)
+    },
+}
+
 LIMIT = "copy"
 traffic = common.scatter_traffic
 
@@ -84,4 +95,4 @@ def jax(case: Case, a: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> 
     return common.jax_call(scatter, a, indices, updates)
 
 
-ScatterElements, ScatterElementsThroughput = common.benchmarks("ScatterElements", globals())
+ScatterElements, ScatterElementsNeighbours, ScatterElementsThroughput = common.benchmarks("ScatterElements", globals())

@@ -26,6 +26,38 @@ CASES = {
     "100k of 200k rows of 64 f4, 1-tuples": Case((200_000, 64), 100_000, 1),
 }
 
+NEIGHBOURS = {
+    "1M of (4096, 4096) f4, 2-tuples, i4 indices": Case((4096, 4096), 1_000_000, 2, index_dtype="i4"),
+    "10M of (4096, 4096) f4, 2-tuples": Case((4096, 4096), 10_000_000, 2),
+    "1M of (256, 256, 256) f4, 3-tuples": Case((256, 256, 256), 1_000_000, 3),
+    **{
+        f"{2**22 // width} of {2**23 // width} rows of {width} f4, 1-tuples": Case(
+            (2**23 // width, width), 2**22 // width, 1
+        )
+        for width in (2, 4, 17, 256, 1024)
+    },
+    "999983 of (4093, 4091) f4, 2-tuples": Case((4093, 4091), 999_983, 2),
+    # other layouts
+    "1M of (4096, 4096) f4, 2-tuples, data in Fortran order": Case((4096, 4096), 1_000_000, 2, order="F"),
+    "1M of (4096, 4096) f4, 2-tuples, indices in Fortran order": Case((4096, 4096), 1_000_000, 2, index_order="F"),
+    # no duplicates, and reductions with some
+    "1M of (4096, 4096) f4, 2-tuples, unique": Case((4096, 4096), 1_000_000, 2, unique=True),
+    "100k of 200k rows of 64 f4, 1-tuples, unique": Case((200_000, 64), 100_000, 1, unique=True),
+    **{
+        f"1M of (4096, 4096) {t}, 2-tuples, {reduction}": Case((4096, 4096), 1_000_000, 2, t, reduction=reduction)
+        for reduction in ("add", "max")
+        for t in ("f4", "i8")
+    },
+    "1M of 1000 f4, 1-tuples, add": Case((1000,), 1_000_000, 1, reduction="add"),
+    "100k of 200k rows of 64 f4, 1-tuples, add": Case((200_000, 64), 100_000, 1, reduction="add"),
+    "100k of 100 rows of 64 f4, 1-tuples, add": Case((100, 64), 100_000, 1, reduction="add"),
+    # other data types
+    **{
+        f"1M of (4096, 4096) {t}, 2-tuples": Case((4096, 4096), 1_000_000, 2, t)
+        for t in ("f2", "f8", "c16", "u1", "bool")
+    },
+}
+
 LIMIT = "copy"
 traffic = common.scatter_traffic
 
@@ -81,4 +113,4 @@ def jax(case: Case, a: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> 
     )
 
 
-ScatterND, ScatterNDThroughput = common.benchmarks("ScatterND", globals())
+ScatterND, ScatterNDNeighbours, ScatterNDThroughput = common.benchmarks("ScatterND", globals())

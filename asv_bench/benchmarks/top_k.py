@@ -47,6 +47,48 @@ CASES = {
     "(4096, 4096) k=8 f4, axis 0": Case((4096, 4096), 8, axis=0),
 }
 
+HARD = ("ascending", "ascending blocks", "sawtooth", "equal", "nan")
+NEIGHBOURS = {
+    # other distributions
+    **{
+        f"(64, 50257) k=50 f4 {d}": Case((64, 50257), 50, "f4", d)
+        for d in ("half nan", "2 values", "ascending blocks", "sawtooth")
+    },
+    **{f"(1, 10M) k=100 f4 {d}": Case((1, 10_000_000), 100, "f4", d) for d in HARD},
+    **{f"(100k, 128) k=8 f4 {d}": Case((100_000, 128), 8, "f4", d) for d in ("ascending", "equal", "half nan")},
+    **{f"(1024, 32000) k=1 f4 {d}": Case((1024, 32000), 1, "f4", d) for d in HARD},
+    **{f"(4096, 4096) k=8 f4 {d}, axis 0": Case((4096, 4096), 8, "f4", d, 0) for d in HARD},
+    # other data types
+    **{f"(64, 50257) k=50 {t}": Case((64, 50257), 50, t) for t in ("i1", "i2", "u2", "u4", "u8", "bool")},
+    **{f"(100k, 128) k=8 {t}": Case((100_000, 128), 8, t) for t in ("f8", "i1", "i4", "i8", "u1")},
+    **{f"(1024, 32000) k=1 {t}": Case((1024, 32000), 1, t) for t in ("f2", "f8", "i4", "i8", "u1")},
+    **{f"(1, 10M) k=100 {t}": Case((1, 10_000_000), 100, t) for t in ("f2", "f8", "i1", "i4", "u4", "bool")},
+    **{f"(4096, 4096) k=8 {t}, axis 0": Case((4096, 4096), 8, t, axis=0) for t in ("f2", "f8", "i8", "u1")},
+    # other k, around which the method changes
+    **{f"(64, 50257) k={k} f4": Case((64, 50257), k) for k in (1, 15, 16, 17, 33, 100, 1000, 25128)},
+    **{f"(100k, 128) k={k} f4": Case((100_000, 128), k) for k in (1, 15, 16, 17, 33, 64)},
+    **{f"(1, 10M) k={k} f4": Case((1, 10_000_000), k) for k in (1, 1000, 100_000)},
+    **{f"(4096, 4096) k={k} f4, axis 0": Case((4096, 4096), k, axis=0) for k in (1, 16, 17, 64)},
+    # sizes that are no multiple of anything
+    "(1, 999983) k=10 f4": Case((1, 999_983), 10),
+    "(63, 50021) k=50 f4": Case((63, 50021), 50),
+    "(99991, 127) k=8 f4": Case((99_991, 127), 8),
+    "(9973, 1025) k=8 f4": Case((9973, 1025), 8),
+    "(4093, 4091) k=8 f4, axis 0": Case((4093, 4091), 8, axis=0),
+    # the smallest, and NaN as a large number
+    "(1, 10M) k=100 f4, smallest": Case((1, 10_000_000), 100, mode="smallest"),
+    "(64, 50257) k=50 f4, smallest": Case((64, 50257), 50, mode="smallest"),
+    "(64, 50257) k=50 u1, smallest": Case((64, 50257), 50, "u1", mode="smallest"),
+    "(1024, 32000) k=1 f4, smallest": Case((1024, 32000), 1, mode="smallest"),
+    "(100k, 128) k=8 f4, smallest": Case((100_000, 128), 8, mode="smallest"),
+    "(64, 50257) k=50 f4 nan, nan largest": Case((64, 50257), 50, "f4", "nan", nan="largest"),
+    "(64, 50257) k=50 f4 half nan, nan largest": Case((64, 50257), 50, "f4", "half nan", nan="largest"),
+    # other axes and layouts
+    "(64, 512, 256) k=8 f4, axis 1": Case((64, 512, 256), 8, axis=1),
+    "(50257, 64) k=50 f4, axis 0": Case((50257, 64), 50, axis=0),
+    "(64, 50257) k=50 f4, Fortran order": Case((64, 50257), 50, order="F"),
+    "(4096, 4096) k=8 f4, Fortran order, axis 0": Case((4096, 4096), 8, axis=0, order="F"),
+}
 
 #: A call has to read all of its input.
 LIMIT = "scan"
@@ -150,4 +192,4 @@ def faiss(case: Case, a: np.ndarray, out: Any = None) -> common.Call:
     return call
 
 
-TopK, TopKThroughput = common.benchmarks("TopK", globals())
+TopK, TopKNeighbours, TopKThroughput = common.benchmarks("TopK", globals())
