@@ -7,6 +7,7 @@ Three levels, each usable alone: functions (`gather`, `gather_elements`, `gather
 from ._enums import AxisDirection, FeatureLevel, OperatorType, TensorDataType, TensorFlags
 from ._errors import DescriptorError
 from ._operator import CacheInfo, CompiledOperator, Descriptor, cache_clear, cache_info, compile_operator
+from ._pool import MemoryPool, memory_pool
 from ._tensor import TensorDesc
 from ._version import __version__
 from .ops import (
@@ -39,6 +40,7 @@ __all__ = [
     "GatherElementsDesc",
     "GatherND1Desc",
     "GatherNDDesc",
+    "MemoryPool",
     "OperatorType",
     "ScatterDesc",
     "ScatterElementsDesc",
@@ -56,6 +58,7 @@ __all__ = [
     "gather",
     "gather_elements",
     "gather_nd",
+    "memory_pool",
     "scatter_elements",
     "scatter_nd",
     "top_k",

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 from numba import types
-from numpy import empty, ndarray
+from numpy import ndarray
 
 from .._enums import TensorDataType as D
 from .._lowering import Move, Select
 from .._operator import Descriptor
+from .._pool import allocator
 from .._tensor import dtype_of, elements_overlap, extent, packed_strides, product
 from ..ops.top_k import TopK
 from . import _arithmetic, _indices, gather, launcher, scatter, top_k
@@ -189,6 +190,7 @@ class _MoveCall:
         self.function = lowering.function
         self.dtype = dtype
         self.shape = shape
+        self.empty = allocator(shape, dtype)
         points = product(loop[0] for loop in lowering.loops)
         elements = product(size for size, _ in lowering.slices)
         index_bytes = product(lowering.index_shape) * dtype_of(lowering.index_type).itemsize
@@ -278,7 +280,7 @@ class _GatherCall(_MoveCall):
 
     def __call__(self, a: Any, indices: Any, out: Any) -> Any:
         if out is None:
-            result = empty(self.shape, self.dtype)
+            result = self.empty(self.shape, self.dtype)
         elif _check_out(self.function, "out", out, self.shape, self.dtype):
             result = out
         else:
@@ -342,7 +344,7 @@ class _ScatterCall(_MoveCall):
 
     def __call__(self, a: Any, indices: Any, updates: Any, out: Any) -> Any:
         if out is None:
-            result = empty(self.shape, self.dtype)
+            result = self.empty(self.shape, self.dtype)
         else:
             _check_out(self.function, "out", out, self.shape, self.dtype)
             result = out
@@ -433,6 +435,7 @@ class _TopKCall:
         self.shape = output_shapes[0]
         values, indices = (getattr(descriptor, name) for name in descriptor.output_fields)
         self.dtype, self.index_dtype = values.dtype, indices.dtype
+        self.empty, self.empty_indices = (allocator(self.shape, tensor.dtype) for tensor in (values, indices))
         low = lowering
         size = values.itemsize
         # Lines are independent: those that lie closest come last.
@@ -498,7 +501,7 @@ class _TopKCall:
 
     def __call__(self, a: Any, out: Any) -> TopK:
         if out is None:
-            result = TopK(empty(self.shape, self.dtype), empty(self.shape, self.index_dtype))
+            result = TopK(self.empty(self.shape, self.dtype), self.empty_indices(self.shape, self.index_dtype))
         else:
             if not isinstance(out, (tuple, list)) or len(out) != 2:
                 raise TypeError(f"top_k: out: found {type(out).__name__}, expected a pair (values, indices)")

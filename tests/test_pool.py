@@ -1,0 +1,153 @@
+"""The memory of large results: recycled, bounded, and never in two arrays at once."""
+
+import gc
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import numba_dml as dml
+from numba_dml import _pool
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def pool():
+    return dml.MemoryPool(8 * MIB)
+
+
+def bytes_of(pool, size):
+    return pool.empty((size,), np.dtype(np.uint8))
+
+
+def test_large_results_come_from_the_pool():
+    dml.memory_pool.clear()
+    a = np.arange(3 * MIB // 8).reshape(-1, 64)
+    rows = np.arange(len(a))[::-1]
+    for function in (dml.gather, dml.gather_elements):
+        result = function(a, rows if function is dml.gather else np.broadcast_to(rows[:, None], a.shape), axis=0)
+        assert type(result) is np.ndarray
+        np.testing.assert_array_equal(result, a[::-1])
+        assert result.ctypes.data % 64 == 0
+        assert not result.flags.owndata
+        address = result.ctypes.data
+        del result
+        assert dml.memory_pool.free_bytes == 3 * MIB
+        again = dml.scatter_nd(a, rows[:, None], a)
+        assert again.ctypes.data == address
+        assert dml.memory_pool.free_bytes == 0
+        del again
+    values, indices = dml.top_k(a, 40)
+    assert values.base is not None
+    assert indices.base is not None
+    assert not np.may_share_memory(values, indices)
+
+
+def test_small_results_own_their_memory():
+    assert dml.gather(np.arange(100), [1, 2]).flags.owndata
+
+
+@pytest.mark.parametrize("dtype", ["f4", "c16", "?", "M8[ns]", "S3", [("a", "u1"), ("b", "f8")]], ids=str)
+def test_any_dtype_and_shape(pool, dtype):
+    dtype = np.dtype(dtype)
+    result = pool.empty((7, 11, 13), dtype)
+    assert (result.shape, result.dtype) == ((7, 11, 13), dtype)
+    assert result.flags.c_contiguous
+    assert result.flags.writeable
+    assert result.flags.aligned
+    result[...] = np.zeros((), dtype)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(result)), result)
+
+
+def test_a_view_keeps_the_memory(pool):
+    result = bytes_of(pool, MIB)
+    result[:] = 1
+    view = memoryview(result[10:20].reshape(2, 5).T)
+    del result
+    gc.collect()
+    assert pool.free_bytes == 0
+    other = bytes_of(pool, MIB)
+    other[:] = 2
+    assert view.tolist() == [[1, 1]] * 5
+    del view
+    assert pool.free_bytes == MIB
+
+
+def test_memory_may_be_a_little_larger_than_the_result(pool):
+    address = bytes_of(pool, 5 * MIB).ctypes.data
+    assert bytes_of(pool, 3 * MIB).ctypes.data != address  # the waste would be too large
+    fitting = bytes_of(pool, 4 * MIB)
+    assert fitting.ctypes.data == address
+    assert fitting.size == 4 * MIB
+
+
+def test_what_waits_is_limited(pool):
+    arrays = [bytes_of(pool, 3 * MIB) for _ in range(3)]
+    del arrays[:]
+    assert pool.free_bytes == 6 * MIB
+    large = bytes_of(pool, 9 * MIB)
+    del large
+    assert pool.free_bytes == 6 * MIB
+    pool.limit = 4 * MIB
+    assert pool.free_bytes == 3 * MIB
+    pool.clear()
+    assert pool.free_bytes == 0
+    pool.limit = 0
+    bytes_of(pool, MIB)
+    assert pool.free_bytes == 0
+    with pytest.raises(ValueError, match="limit: found -1, expected a number of bytes, 0 or more"):
+        pool.limit = -1
+
+
+def test_memory_that_waits_is_given_up_when_there_is_no_other(pool, monkeypatch):
+    bytes_of(pool, MIB)
+    block, failures = _pool._Block, [MemoryError()]
+
+    def scarce(size):
+        if failures:
+            raise failures.pop()
+        return block(size)
+
+    monkeypatch.setattr(_pool, "_Block", scarce)
+    assert bytes_of(pool, 4 * MIB).size == 4 * MIB
+    assert pool.free_bytes == 4 * MIB
+
+
+def test_cycles_do_not_lose_memory(pool):
+    class Node:
+        pass
+
+    node = Node()
+    node.self, node.result = node, bytes_of(pool, MIB)
+    del node
+    gc.collect()
+    assert pool.free_bytes == MIB
+
+
+def test_no_memory_is_in_two_arrays(pool):
+    def work(seed):
+        rng = np.random.default_rng(seed)
+        held = []
+        for step in range(300):
+            result = bytes_of(pool, int(rng.integers(1, 4)) * 1000)
+            result[:] = seed
+            held.append(result)
+            if len(held) > 5:
+                array = held.pop(int(rng.integers(len(held))))
+                assert (array == seed).all(), step
+        return all((array == seed).all() for array in held)
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(work, range(8)))
+
+
+@pytest.mark.parametrize(("text", "output"), [("123", "123"), ("1GB", "NUMBA_DML_POOL_BYTES: found '1GB', expected")])
+def test_limit_from_the_environment(text, output, monkeypatch):
+    monkeypatch.setenv("NUMBA_DML_POOL_BYTES", text)
+    code = "import numba_dml; print(numba_dml.memory_pool.limit)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert output in done.stdout + done.stderr
