@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import helper
-from ._memory import load, seen_as
+from ._memory import address, itemsize, load, seen_as
 
 #: Points are handled in blocks: offsets first (vectorised), then the moves. 512 offsets stay in L1 beside the data.
 BLOCK = 512
@@ -19,6 +19,7 @@ MAX_UINT32 = np.int64(2**32 - 1)
 DROPPED = np.int64(-(2**63))
 
 INDEX_KINDS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+INT32, INT64 = map(INDEX_KINDS.index, ("int32", "int64"))
 RAISE, CLAMP, DROP = 0, 1, 2
 
 # The header of a plan. Offsets and strides are in bytes; index positions are in elements.
@@ -105,6 +106,31 @@ def read_indices(
 
 
 @helper
+def add_column(
+    ref,  # IN   where one coordinate of some points lies, as integers of its type
+    at,  # IN   the byte of the first
+    count,
+    n,  # IN   the size of its axis
+    stride,  # IN   and the stride
+    offsets,  # IN OUT  (count,) int64, one per point
+):
+    """Add a coordinate to offsets. Return a number that is not 0 if any was out of range (it counts as 0 then)."""
+    # A product of two 32-bit numbers is one instruction for four of them, one of 64-bit numbers is five on AVX2: 0.39
+    # ns per index instead of 0.58.
+    narrow = n <= MAX_UINT32 and 0 <= stride <= MAX_UINT32
+    low_stride = stride & MAX_UINT32
+    bad = np.int64(0)
+    for i in range(count):
+        v = np.int64(load(ref, at + i * itemsize(ref)))
+        v += n & (v >> 63)
+        outside = (v | (n - 1 - v)) >> 63
+        bad |= outside
+        v &= ~outside
+        offsets[i] += (v & MAX_UINT32) * low_stride if narrow else v * stride
+    return bad
+
+
+@helper
 def block_offsets(
     plan,  # IN   (fields,) int64
     index,  # IN   the indices
@@ -113,38 +139,35 @@ def block_offsets(
     first,  # IN   the number of its first point
     step,  # IN   offset from point to point without their indices
     repeat,  # IN   True: all points of the block use the one tuple at `start`
-    buffer,  # OUT  (BLOCK,) int64, the coordinates, one after the other
+    buffer,  # OUT  (BLOCK,) int64, the coordinates, one after the other, if one of them is out of range
     offsets,  # OUT  (count,) int64, one per point, inside the data
 ):
     """Turn tuples of indices into offsets. Return whether any index was out of range (it counts as 0 then)."""
     coords = plan[COORDS]
+    kind = plan[KIND]
     tuples = 1 if repeat else count
     bad = np.int64(0)
     for i in range(tuples):
-        offsets[i] = 0
+        offsets[i] = (first + i) * step
+    # Indices that are neighbours and signed are read where they are: 0.46 ns instead of 0.70.
+    words = coords == 1 and kind == INT64
+    halves = coords == 1 and kind == INT32
     for c in range(coords):
         field = coords_at(plan) + COORD_FIELDS * c
-        n = plan[field]
-        stride = plan[field + 1]
-        # A product of two 32-bit numbers is one instruction for four of them, one of 64-bit numbers is five on AVX2:
-        # 0.39 ns per index instead of 0.58.
-        narrow = n <= MAX_UINT32 and 0 <= stride <= MAX_UINT32
-        low_stride = stride & MAX_UINT32
-        column = buffer[c * tuples :]
-        read_indices(index, plan[KIND], start + c, coords, tuples, column)
-        for i in range(tuples):
-            v = column[i]
-            v += n & (v >> 63)
-            outside = (v | (n - 1 - v)) >> 63
-            bad |= outside
-            v &= ~outside
-            offsets[i] += (v & MAX_UINT32) * low_stride if narrow else v * stride
+        if halves:
+            bad |= add_column(seen_as(index, np.int32), start * 4, tuples, plan[field], plan[field + 1], offsets)
+            continue
+        at = start * 8
+        if not words:
+            column = buffer[c * tuples :]
+            read_indices(index, kind, start + c, coords, tuples, column)
+            at = column.ctypes.data - address(index)
+        bad |= add_column(seen_as(index, np.int64), at, tuples, plan[field], plan[field + 1], offsets)
     if repeat:
         for i in range(1, count):
-            offsets[i] = offsets[0]
-    if step != 0:
-        for i in range(count):
-            offsets[i] += (first + i) * step
+            offsets[i] = offsets[0] + i * step
+    if bad != 0 and (words or halves):
+        read_indices(index, kind, start, 1, tuples, buffer)
     return bad != 0
 
 
