@@ -89,6 +89,32 @@ def test_the_network_equals_its_plain_twin(dtype):
 
 
 @njit
+def inserted(row, rule, best, where, at, levels, k):
+    one, other = (best.copy(), where.copy()), (best.copy(), where.copy())
+    for i in range(5):
+        position = 10 * i
+        _keys.insert_lanes(row, at + i, one[0], one[1], 2, 40, min(levels + i, k), k, position, rule)
+        _keys.insert_lanes_plain(row, at + i, other[0], other[1], 2, 40, min(levels + i, k), k, position, rule)
+    return one, other
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(t) for t in ("i1", "u2", "i4", "f2", "f4", "f8")], ids=str)
+def test_inserted_lanes_equal_their_plain_twin(dtype):
+    rng = np.random.default_rng(7)
+    signed = np.dtype(f"i{dtype.itemsize}")
+    for k in (1, 3, 8):
+        row = np.frombuffer(rng.bytes(64 * dtype.itemsize), signed)
+        before = np.sort(np.frombuffer(rng.bytes(40 * k * dtype.itemsize), signed).reshape(k, 40), 0)[::-1].reshape(-1)
+        where = np.arange(40 * k, dtype=np.int64 if dtype.itemsize == 8 else np.int32)
+        for levels in (0, k // 2, k):
+            one, other = inserted(row, rule_of(dtype, True), before, where, 3, levels, k)
+            for found, expected, old in zip(one, other, (before, where), strict=True):
+                np.testing.assert_array_equal(found, expected)
+                assert (found != old).any()
+                np.testing.assert_array_equal(found.reshape(k, 40)[:, :2], old.reshape(k, 40)[:, :2])
+
+
+@njit
 def raised(row, rule, best):
     one, other = best.copy(), best.copy()
     for at in (0, 1, 64):

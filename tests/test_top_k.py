@@ -10,7 +10,7 @@ DTYPES = ["f4", "f2", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "?",
 KINDS = ["random", "ascending", "descending", "constant", "few", "nan", "zeros"]
 
 
-def distribution(kind, shape, dtype, rng):
+def distribution(kind, shape, dtype, rng, axis=-1):
     dtype = np.dtype(dtype)
     count = int(np.prod(shape))
     is_float = dtype.kind not in "iub"
@@ -30,8 +30,8 @@ def distribution(kind, shape, dtype, rng):
         x.reshape(-1)[rng.random(count) < 0.5] = np.nan
         x.reshape(-1)[rng.random(count) < 0.1] = -np.nan
     if kind in ("ascending", "descending"):
-        x = np.sort(x, -1)
-        x = x[..., ::-1].copy() if kind == "descending" else x
+        x = np.sort(x, axis)
+        x = np.flip(x, axis).copy() if kind == "descending" else x
     return x
 
 
@@ -76,7 +76,12 @@ REGIONS = {
     "columns, two tiles": ((50, 1200), 0, 32),
     "columns, middle axis": ((3, 40, 70), 1, 4),
     "columns, all": ((32, 64), 0, 32),
-    "staged, k just too large for columns": ((130, 200), 0, 33),
+    "columns, long enough for a sample": ((128, 70), 0, 2),
+    "columns, too short for a sample": ((127, 70), 0, 2),
+    "columns, a sample, middle axis": ((2, 300, 80), 1, 3),
+    "staged, k just too large for columns of 8 bytes": ((130, 200), 0, 17),
+    "staged, k just too large for columns of 4 bytes": ((130, 200), 0, 33),
+    "staged, k just too large for columns": ((130, 200), 0, 65),
     "staged, few columns": ((9000, 3), 0, 20),
     "staged, pieces": ((200_000, 3), 0, 6),
 }
@@ -89,7 +94,7 @@ def test_region(region, kind):
     rng = np.random.default_rng(3)
     large = np.prod(shape) > 50_000
     for dtype in DTYPES if not large else ["f4", "u1", "i8"]:
-        x = distribution(kind, shape, dtype, rng)
+        x = distribution(kind, shape, dtype, rng, axis)
         for mode, nan in [("largest", "last"), ("smallest", "last"), ("largest", "largest")]:
             values, indices = dml.top_k(x, k, axis=axis, mode=mode, nan=nan)
             want_values, want = expected(x, k, axis, mode, nan)

@@ -55,8 +55,10 @@ TILE_ROW = 64 * CACHE_LINE
 #: of 128 and 0.6 in lines of 1024, against 15 and 1.8 as rows; 2.6 per f8 in lines of 1024 against 3.0, with k 16 4.1
 #: against 3.4.
 SHORT_SIZE = 1024
-#: Up to this k, columns are kept as sorted lists.
-COLUMN_K = 32
+#: Columns are kept as sorted lists of so many bytes, single ones counted as two. On one thread 8M elements take 15 ms
+#: in columns for f4 and k 32, staged 36 (k 64: 38 and 39), for f8 and k 16 18 and 27 (k 32: 40 and 31), for f2 and k 64
+#: 33 and 41.
+COLUMN_LIST = 128
 #: Lines per tile of columns: 512 thresholds and the first places of their lists stay in L1.
 COLUMN_TILE = 512
 #: What the buffers of lines that are staged together may take, in bytes and per thread.
@@ -447,7 +449,13 @@ class _TopKCall:
         method, group, tile = top_k.ROWS, 0, 0
         if low.size > 1 and low.stride != size:
             across = lines[-1][0] if lines else 1
-            if lines and lines[-1][1] == size and low.k <= COLUMN_K and across >= LANES // 4:
+            if (
+                lines
+                and lines[-1][1] == size
+                and low.k * max(size, 2) <= COLUMN_LIST
+                and low.size < 1 << 31
+                and across >= LANES // 4
+            ):
                 method, tile = top_k.COLUMNS, min(COLUMN_TILE, max(LANES, across // 16 // LANES * LANES))
             else:
                 group = max(1, min(across, 64 // size))
