@@ -47,7 +47,13 @@ ALL_KERNELS = """
         long = np.arange(float(max(n, 2000)))
         assert (dml.top_k(long, 2).indices == [long.size - 1, long.size - 2]).all()
     assert started(), "the large calls ran on the parallel drivers, the small ones before them did not"
-    drivers = [*gather.DRIVERS, *scatter.DRIVERS, *top_k.SHORT_DRIVERS, *top_k.ROWS_DRIVERS, *top_k.COLUMNS_DRIVERS]
+    longest = np.arange(1e6)
+    assert dml.top_k(longest, 2).indices.tolist() == [999_999, 999_998]
+    threads = numba.get_num_threads()
+    numba.set_num_threads(1)  # lines so long that they are cut into pieces run on the serial driver here only
+    assert dml.top_k(longest, 2).indices.tolist() == [999_999, 999_998]
+    numba.set_num_threads(threads)
+    drivers = [*gather.DRIVERS, *scatter.DRIVERS, *{driver for pair in top_k.DRIVERS for driver in pair}]
 """
 
 
@@ -69,7 +75,7 @@ def test_a_second_process_loads_every_kernel_and_the_right_driver(tmp_path):
         ALL_KERNELS + "\n    print(sum(sum(d.stats.cache_misses.values()) for d in drivers))",
         NUMBA_CACHE_DIR=str(tmp_path),
     )
-    assert int(first) == 10
+    assert int(first) == 12
     second = run(
         ALL_KERNELS
         + """

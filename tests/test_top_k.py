@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import numba_dml as dml
+from numba_dml.cpu.top_k import GOLDEN
 
 DTYPES = ["f4", "f2", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "?", ml_dtypes.bfloat16]
 KINDS = ["random", "ascending", "descending", "constant", "few", "nan", "zeros"]
@@ -71,6 +72,8 @@ REGIONS = {
     "rows, buffer often full": ((3, 20_001), -1, 70),
     "rows, everything": ((4, 777), -1, 777),
     "pieces": ((2, 2 * 65536 + 77), -1, 9),
+    "pieces, too small a k for a sample": ((1, 2 * 65536 + 77), -1, 63),
+    "pieces, a sample": ((1, 2 * 65536 + 77), -1, 64),
     "pieces, large k": ((1, 300_000), -1, 5000),
     "columns": ((130, 200), 0, 7),
     "columns, two tiles": ((50, 1200), 0, 32),
@@ -84,6 +87,7 @@ REGIONS = {
     "staged, k just too large for columns": ((130, 200), 0, 65),
     "staged, few columns": ((9000, 3), 0, 20),
     "staged, pieces": ((200_000, 3), 0, 6),
+    "staged, pieces, a sample": ((140_003, 2), 0, 300),
 }
 
 
@@ -104,6 +108,24 @@ def test_region(region, kind):
         want = expected(x, k, axis, "largest", "last")[1]
         np.testing.assert_array_equal(np.sort(unsorted.indices, axis), np.sort(want, axis))
         assert unsorted.values.tobytes() == np.take_along_axis(x, unsorted.indices, axis).tobytes()
+
+
+@pytest.mark.parametrize("stride", ["contiguous", "staged"])
+def test_a_sample_that_misleads(stride):
+    """The places of a sample are known: where it sees only the best, too few lie above its bound; else too many do."""
+    n, k = 1 << 18, 1000
+    size = n // 256
+    part = n // size
+    places = [i * part + (((i + 1) * GOLDEN % 2**64 >> 32) * part >> 32) for i in range(size)]
+    rng = np.random.default_rng(8)
+    for low, high in ((0, 1), (1, 0), (0.5, 0.5)):
+        x = np.full((n, 1), low) + 0.25 * rng.random((n, 1))
+        x[places, 0] += high - low
+        x = x.astype(np.float32)
+        x = np.repeat(x, 2, 1)[:, :1] if stride == "staged" else x
+        for mode in ("largest", "smallest"):
+            found = dml.top_k(x, k, axis=0, mode=mode)
+            np.testing.assert_array_equal(found.indices, expected(x, k, 0, mode, "last")[1])
 
 
 def test_short_lines_of_a_window():

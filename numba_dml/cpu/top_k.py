@@ -2,11 +2,12 @@
 
 Elements become keys (see `_keys`). A line is scanned in index order; what beats the k-th best key so far goes to a
 buffer, which is compacted to the k best when it is full. The strict comparison and the stable compaction and sort give
-the tie rule (lower index first) for free. There are four ways to a line's elements:
+the tie rule (lower index first) for free. There are five ways to a line's elements:
 
 - `best`: k is 1: a running maximum, and the place where it came from;
 - `short`: few elements and a small k: a network for several lines at once (see `_short_lines`), or a sorted list;
-- `rows`: lines are contiguous, or are staged in blocks; a long line can be cut into pieces, merged at the end;
+- `rows`: lines are contiguous, or are staged in blocks;
+- `pieces`: as rows, for few long lines: they are cut into pieces, which start from one bound and are merged at the end;
 - `columns`: neighbouring lines are contiguous: tiles of up to 512 lines go down the axis together, never transposed.
 """
 
@@ -33,7 +34,7 @@ from ._keys import (
     rule_from,
 )
 from ._memory import CACHE_LINE, address, itemsize, line_pointer, load, prefetch, seen_as, store
-from ._short_lines import NETWORK_K, network_lines
+from ._short_lines import NETWORK_K, network_lines, reaching
 from ._sorting import RANKED, bisect, compact, sort_best
 from .gather import OVERLAP
 
@@ -48,7 +49,7 @@ from .gather import OVERLAP
     INDEX_SIZE,  # bytes per output index
     RULE,  # the rule of the keys: three numbers
     CAPACITY,  # elements of a buffer
-    METHOD,  # SHORT, ROWS, COLUMNS or BEST
+    METHOD,  # SHORT, ROWS, COLUMNS, BEST or IN_PIECES
     PIECES,  # pieces per line
     GROUP,  # lines that are staged together, 0: they are contiguous
     TILE,  # lines per tile of columns
@@ -56,10 +57,12 @@ from .gather import OVERLAP
     HIGH,
     VALUE_BYTES,
     INDEX_BYTES,
+    SAMPLE,  # elements of a line in pieces that are looked at for a bound, a multiple of 64, 0: none
+    SAMPLE_RANK,  # how many of them shall lie above it
     HEADER,
-) = (*range(8), *range(10, 20))
+) = (*range(8), *range(10, 22))
 DIM_FIELDS = 3  # size, input stride, output stride
-SHORT, ROWS, COLUMNS, BEST = range(4)
+SHORT, ROWS, COLUMNS, BEST, IN_PIECES = range(5)
 
 #: Elements per staged block: with 64 bytes of neighbouring lines, 512 KiB, half of a common L2.
 STAGE = 8192
@@ -67,12 +70,17 @@ STAGE = 8192
 EAGER = 4
 #: Elements of the line that are looked at for one: they stay in L2 until they are scanned.
 LOOK_AHEAD = 16384
+#: 2**64 times the golden ratio's fraction: its multiples fill an interval evenly.
+GOLDEN = 0x9E3779B97F4A7C15
+#: What a driver returns if a bound was too high: the plan shall be run without a sample.
+TOO_FEW = 1
 
-#: Long columns are scanned twice: SAMPLES rows per result tell what need not be inserted, if there are SAMPLED times as
-#: many. (4096, 4096) f4, k 8, on one thread: 25 ms without it if the columns ascend, 12 if not; with it 14 and 12.
+#: Long columns are scanned twice: COLUMN_SAMPLES rows per result tell what need not be inserted, if there are
+#: COLUMN_SAMPLED times as many. (4096, 4096) f4, k 8, on one thread: 25 ms without it if the columns ascend, 12 if not;
+#: with it 14 and 12.
 SAMPLING, SELECTING = range(2)
-SAMPLES = 4
-SAMPLED = 16
+COLUMN_SAMPLES = 4
+COLUMN_SAMPLED = 16
 #: Rows of a tile of columns that are asked for ahead: the hardware loses the stream at the end of every row.
 ROWS_AHEAD = 4
 
@@ -112,6 +120,32 @@ def bound_ahead(
 
 
 @helper
+def bound_of_sample(x, plan, line, best):
+    """Return a key that very likely at least k elements of a line, and not many more, are above.
+
+    If it is the key of many elements, fewer may be above it: then the first of these belong to the result. `best` is
+    scratch. The sample has one element of each part of the line, at places that shift from part to part: a period in
+    the data cannot hide from it.
+    """
+    size = plan[SAMPLE]
+    rank = plan[SAMPLE_RANK]
+    rule = rule_from(x, plan, RULE)
+    source, _ = line_bases(plan, line)
+    part = plan[SIZE] // size
+    shift = np.uint64(0)
+    for i in range(size):
+        shift += np.uint64(GOLDEN)
+        place = i * part + np.int64(((shift >> np.uint64(32)) * np.uint64(part)) >> np.uint64(32))
+        best[i] = key_of(load(x, source + place * plan[STRIDE]), rule)
+    bound = bisect(best, size, rank)
+    above = 0
+    for i in range(size):
+        above += best[i] > bound
+    # Too many above it, yet too few above the next key: that is the one of many elements.
+    return best.dtype.type(bound + 1) if above > rank + rank // 8 else bound
+
+
+@helper
 def feed(
     row,  # IN      (n,) intW, elements
     end,  # IN      how many of them
@@ -130,11 +164,14 @@ def feed(
     groups = -(-2 * k // LANES) * LANES
     seen = 0  # where the threshold was raised last
     i = 0
-    if not full and count == 0 and end >= 4 * groups:
-        # What lies ahead holds at least k elements above the bound: nothing else belongs to the result.
-        threshold = bound_ahead(row, 0, min(end, max(LOOK_AHEAD, 4 * groups)), k, groups, rule, scratch)
-        full = threshold > lowest_key(row)
+    ask = not full and count == 0
     while i < end:
+        if ask and end - i >= 4 * groups:
+            # What lies ahead holds at least k elements above the bound: nothing else belongs to the result.
+            bound = bound_ahead(row, i, min(end, i + max(LOOK_AHEAD, 4 * groups)), k, groups, rule, scratch)
+            threshold = max(threshold, bound) if full else bound
+            full = full or bound > lowest_key(row)
+        ask = False
         if not full:
             stop = min(end, i + limit - count)
             for j in range(i, stop):
@@ -164,10 +201,7 @@ def feed(
             threshold = compact(keys, positions, count, k, scratch)
             count = k
             full = True
-            if i - seen < EAGER * limit and end - i >= 4 * groups:
-                # Too many elements beat the threshold, as in a line that ascends.
-                bound = bound_ahead(row, i, min(end, i + max(LOOK_AHEAD, 4 * groups)), k, groups, rule, scratch)
-                threshold = max(threshold, bound)
+            ask = i - seen < EAGER * limit  # too many elements beat the threshold, as in a line that ascends
             seen = i
     return count, full, threshold
 
@@ -287,98 +321,167 @@ def short_lines(x, values, indices, plan, begin, end):
 
 
 @helper
-def long_lines(
+def group_buffers(x, plan):
+    """Return what `feed_lines` works with, for a group of lines."""
+    group = max(plan[GROUP], 1)
+    return (
+        key_buffer(x, group),  # the thresholds
+        np.empty(group, np.bool_),  # whether there are any
+        np.empty(group, np.int64),  # where the lines start
+        key_buffer(x, (group, STAGE if plan[GROUP] > 0 else 0)),
+        key_buffer(x, plan[CAPACITY]),  # scratch
+    )
+
+
+@helper
+def feed_lines(
+    x,  # IN   the input
+    plan,  # IN   (fields,) int64
+    line,  # IN   the first line of a group
+    lines,  # IN   how many lines
+    piece,  # IN   of each, the piece to look at
+    buffers,  # IN OUT  of the group; there may be thresholds already
+    keys,  # OUT  (lines, capacity) intW, the k best at least, in index order
+    positions,  # OUT  (lines, capacity) int64, where they are
+    found,  # OUT  (lines,) int64, how many they are
+):
+    """Feed a piece of the lines of a group to their buffers."""
+    thresholds, full, bases, stage, scratch = buffers
+    stride = plan[STRIDE]
+    staged = plan[GROUP] > 0
+    first = plan[SIZE] * piece // plan[PIECES]
+    last = plan[SIZE] * (piece + 1) // plan[PIECES]
+    block = STAGE if staged else max(last - first, 1)
+    rule = rule_from(x, plan, RULE)
+    for g in range(lines):
+        bases[g] = line_bases(plan, line + g)[0]
+        found[g] = 0
+    for start in range(first, last, block):
+        stop = min(start + block, last)
+        if staged:
+            for i in range(start, stop):
+                for g in range(lines):
+                    stage[g, i - start] = load(x, bases[g] + i * stride)
+        for g in range(lines):
+            row = stage[g] if staged else carray(line_pointer(x, bases[g] + start * stride), (stop - start,))
+            found[g], full[g], thresholds[g] = feed(
+                row,
+                stop - start,
+                start,
+                plan[K],
+                rule,
+                keys[g],
+                positions[g],
+                found[g],
+                full[g],
+                thresholds[g],
+                scratch,
+            )
+
+
+@helper
+def whole_lines(x, values, indices, plan, begin, end):
+    """Select from the lines begin <= line < end."""
+    group = max(plan[GROUP], 1)
+    keys = key_buffer(x, (group, plan[CAPACITY]))
+    positions = np.empty(keys.shape, np.int64)
+    found = np.empty(group, np.int64)
+    buffers = group_buffers(x, plan)
+    thresholds, full, _, _, scratch = buffers
+    scratch_positions = np.empty(scratch.size, np.int64)
+    for line in range(begin, end, group):
+        lines = min(group, end - line)
+        for g in range(lines):
+            full[g] = False
+            thresholds[g] = 0
+        feed_lines(x, plan, line, lines, 0, buffers, keys, positions, found)
+        for g in range(lines):
+            finish_line(plan, x, line + g, values, indices, keys[g], positions[g], found[g], scratch, scratch_positions)
+
+
+@helper
+def piece_of_lines(x, plan, task, bounds, keys, positions, found):
+    """Select from one piece of the lines of a group: the task says which. What is not above the bounds is left out."""
+    piece = task % plan[PIECES]
+    buffers = group_buffers(x, plan)
+    thresholds, full, _, _, _ = buffers
+    begin = task // plan[PIECES] * full.size
+    end = min(begin + full.size, plan[LINES])
+    for g in range(end - begin):
+        full[g] = plan[SAMPLE] > 0
+        thresholds[g] = bounds[begin + g] if full[g] else 0
+    feed_lines(
+        x,
+        plan,
+        begin,
+        end - begin,
+        piece,
+        buffers,
+        keys[piece, begin:end],
+        positions[piece, begin:end],
+        found[piece, begin:end],
+    )
+
+
+@helper
+def merge_pieces(
     x,  # IN   the input
     values,  # OUT  the selected elements
     indices,  # OUT  and where they are
     plan,  # IN   (fields,) int64
-    begin,  # IN   the lines begin <= line < end ...
-    end,
-    piece,  # IN   ... of each this piece
-    best_keys,  # OUT  (lines, pieces, k) intW, the k best of a piece, unless it is the whole line
-    best_positions,  # OUT  (lines, pieces, k) int64
-    counts,  # OUT  (lines, pieces) int64, how many they are
+    line,  # IN   which line
+    bounds,  # IN   (lines,) intW
+    piece_keys,  # IN   (pieces, lines, capacity) intW, the best of every piece, in index order
+    piece_positions,  # IN   (pieces, lines, capacity) int64
+    found,  # IN   (pieces, lines) int64, how many they are
 ):
-    """Select from lines, or from one piece of each."""
+    """Select from what the pieces of a line sent; tell whether that was enough."""
     k = plan[K]
-    n = plan[SIZE]
-    stride = plan[STRIDE]
-    pieces = plan[PIECES]
-    staged = plan[GROUP] > 0
-    group = max(plan[GROUP], 1)
-    capacity = plan[CAPACITY]
-    first = n * piece // pieces
-    last = n * (piece + 1) // pieces
-    block = STAGE if staged else max(last - first, 1)
-    rule = rule_from(x, plan, RULE)
-    keys = key_buffer(x, (group, capacity))
-    positions = np.empty((group, capacity), np.int64)
-    found = np.empty(group, np.int64)
-    full = np.empty(group, np.bool_)
-    thresholds = key_buffer(x, group)
-    bases = np.empty(group, np.int64)
-    stage = key_buffer(x, (group, STAGE if staged else 0))
-    scratch = key_buffer(x, capacity)
-    scratch_positions = np.empty(capacity, np.int64)
-    for line in range(begin, end, group):
-        lines = min(group, end - line)
-        for g in range(lines):
-            bases[g] = line_bases(plan, line + g)[0]
-            found[g] = 0
-            full[g] = False
-            thresholds[g] = 0
-        for start in range(first, last, block):
-            stop = min(start + block, last)
-            if staged:
-                for i in range(start, stop):
-                    for g in range(lines):
-                        stage[g, i - start] = load(x, bases[g] + i * stride)
-            for g in range(lines):
-                row = stage[g] if staged else carray(line_pointer(x, bases[g] + start * stride), (stop - start,))
-                found[g], full[g], thresholds[g] = feed(
-                    row,
-                    stop - start,
-                    start,
-                    k,
-                    rule,
-                    keys[g],
-                    positions[g],
-                    found[g],
-                    full[g],
-                    thresholds[g],
-                    scratch,
-                )
-        for g in range(lines):
-            if pieces == 1:
-                finish_line(
-                    plan, x, line + g, values, indices, keys[g], positions[g], found[g], scratch, scratch_positions
-                )
-                continue
-            if found[g] > k:
-                compact(keys[g], positions[g], found[g], k, scratch)
-            counts[line + g, piece] = min(found[g], k)
-            for j in range(counts[line + g, piece]):
-                best_keys[line + g, piece, j] = keys[g, j]
-                best_positions[line + g, piece, j] = positions[g, j]
-
-
-@helper
-def merge_pieces(x, values, indices, plan, line, best_keys, best_positions, counts):
-    """Select from what the pieces of a line sent, in index order."""
-    k = plan[K]
-    pieces = plan[PIECES]
-    capacity = pieces * k + LANES
+    capacity = max(k, found[:, line].sum()) + LANES
     keys = key_buffer(x, capacity)
     positions = np.empty(capacity, np.int64)
     scratch = key_buffer(x, capacity)
     scratch_positions = np.empty(capacity, np.int64)
     count = 0
-    for piece in range(pieces):
-        for j in range(counts[line, piece]):
-            keys[count] = best_keys[line, piece, j]
-            positions[count] = best_positions[line, piece, j]
+    for piece in range(plan[PIECES]):
+        for j in range(found[piece, line]):
+            keys[count] = piece_keys[piece, line, j]
+            positions[count] = piece_positions[piece, line, j]
             count += 1
-    finish_line(plan, x, line, values, indices, keys, positions, count, scratch, scratch_positions)
+    if count < k and plan[SAMPLE] > 0:
+        count = add_ties(plan, x, line, bounds[line], keys, positions, count)
+    if count >= k:
+        finish_line(plan, x, line, values, indices, keys, positions, count, scratch, scratch_positions)
+    return count >= k
+
+
+@helper
+def add_ties(plan, x, line, bound, keys, positions, count):
+    """Put the first elements of a line whose key is the bound behind the better ones; return how many there are now."""
+    n = plan[SIZE]
+    stride = plan[STRIDE]
+    rule = rule_from(x, plan, RULE)
+    source, _ = line_bases(plan, line)
+    stage = key_buffer(x, LANES)
+    for at in range(0, n, LANES):
+        row = stage
+        size = min(LANES, n - at)
+        if stride == itemsize(x) and size == LANES:
+            row = carray(line_pointer(x, source + at * stride), (LANES,))
+        else:
+            for i in range(size):
+                stage[i] = load(x, source + (at + i) * stride)
+        mask = reaching(row, 0, size, bound, rule)
+        while mask != np.uint64(0):
+            i = lowest_bit(mask)
+            mask &= mask - np.uint64(1)
+            if key_of(row[i], rule) == bound:
+                keys[count] = bound
+                positions[count] = at + i
+                count += 1
+                if count == plan[K]:
+                    return count
+    return count
 
 
 @helper
@@ -409,9 +512,9 @@ def column_tile(x, values, indices, plan, task):
         rest[i] = 0
     together = insert_width(best)
     inserted = (np.uint64(1) << np.uint64(together)) - np.uint64(1)
-    bounded = n >= SAMPLED * SAMPLES * k
+    bounded = n >= COLUMN_SAMPLED * COLUMN_SAMPLES * k
     for scan in range(SAMPLING if bounded else SELECTING, SELECTING + 1):
-        count = SAMPLES * k if scan == SAMPLING else n
+        count = COLUMN_SAMPLES * k if scan == SAMPLING else n
         known = scan == SELECTING and bounded
         for i in range(count):
             position = i * n // count
@@ -452,36 +555,30 @@ def column_tile(x, values, indices, plan, task):
 
 @helper
 def piece_buffers(x, plan):
-    """Return the arrays that hand the best of every piece from phase 0 to phase 1."""
-    pieces = plan[PIECES]
-    lines = plan[LINES] if pieces > 1 else 0
-    shape = (lines, pieces, plan[K])
-    return key_buffer(x, shape), np.empty(shape, np.int64), np.empty((lines, pieces), np.int64)
-
-
-@helper
-def rows_task_count(plan, phase, threads):
-    """How many tasks a phase has. Phase 1 merges what the pieces of long lines left in phase 0."""
+    """Return what phases hand on: bounds; the best of every piece, and how many they are; which lines are done."""
     lines = plan[LINES]
-    if plan[PIECES] == 1:
-        return share_count(plan, threads) if phase == 0 else 0
-    return -(-lines // max(plan[GROUP], 1)) * plan[PIECES] if phase == 0 else lines
+    keys = key_buffer(x, (plan[PIECES], lines, plan[CAPACITY]))
+    found = np.empty((plan[PIECES], lines), np.int64)
+    return key_buffer(x, lines), keys, np.empty(keys.shape, np.int64), found, np.ones(lines, np.bool_)
 
 
 @helper
-def rows_task(x, values, indices, plan, phase, task, tasks, best_keys, best_positions, counts):
-    """Run one task of a phase."""
+def piece_task_count(plan, phase):
+    """How many tasks a phase has: 0 bounds the lines, 1 selects from their pieces, 2 merges these."""
     if phase == 1:
-        merge_pieces(x, values, indices, plan, task, best_keys, best_positions, counts)
-        return
-    lines = plan[LINES]
-    pieces = plan[PIECES]
-    begin, end, piece = lines * task // tasks, lines * (task + 1) // tasks, 0
-    if pieces > 1:
-        begin = task // pieces * max(plan[GROUP], 1)
-        end = min(begin + max(plan[GROUP], 1), lines)
-        piece = task % pieces
-    long_lines(x, values, indices, plan, begin, end, piece, best_keys, best_positions, counts)
+        return -(-plan[LINES] // max(plan[GROUP], 1)) * plan[PIECES]
+    return 0 if phase == 0 and plan[SAMPLE] == 0 else plan[LINES]
+
+
+@helper
+def piece_task(x, values, indices, plan, phase, task, bounds, keys, positions, found, done):
+    """Run one task of a phase."""
+    if phase == 0:
+        bounds[task] = bound_of_sample(x, plan, task, key_buffer(x, plan[SAMPLE]))
+    elif phase == 1:
+        piece_of_lines(x, plan, task, bounds, keys, positions, found)
+    else:
+        done[task] = merge_pieces(x, values, indices, plan, task, bounds, keys, positions, found)
 
 
 @helper
@@ -534,28 +631,47 @@ def top_k_short_parallel(x, values, indices, plan, threads):
 
 @serial
 def top_k_rows_serial(x, values, indices, plan):
-    """Select from lines on the calling thread."""
+    """Select from whole lines on the calling thread."""
     if clashes(x, values, indices, plan):
         return np.int64(OVERLAP)
-    best_keys, best_positions, counts = piece_buffers(x, plan)
-    for phase in range(2):
-        tasks = rows_task_count(plan, phase, 1)
-        for task in range(tasks):
-            rows_task(x, values, indices, plan, phase, task, tasks, best_keys, best_positions, counts)
+    whole_lines(x, values, indices, plan, 0, plan[LINES])
     return np.int64(0)
 
 
 @parallel
 def top_k_rows_parallel(x, values, indices, plan, threads):
-    """Select from lines on several threads: each takes lines, or pieces of long ones."""
+    """Select from whole lines on several threads."""
     if clashes(x, values, indices, plan):
         return np.int64(OVERLAP)
-    best_keys, best_positions, counts = piece_buffers(x, plan)
-    for phase in range(2):
-        tasks = rows_task_count(plan, phase, threads)
-        for task in prange(tasks):
-            rows_task(x, values, indices, plan, phase, task, tasks, best_keys, best_positions, counts)
+    tasks = share_count(plan, threads)
+    for task in prange(tasks):
+        lines = plan[LINES]
+        whole_lines(x, values, indices, plan, lines * task // tasks, lines * (task + 1) // tasks)
     return np.int64(0)
+
+
+@serial
+def top_k_pieces_serial(x, values, indices, plan):
+    """Select from the pieces of lines on the calling thread."""
+    if clashes(x, values, indices, plan):
+        return np.int64(OVERLAP)
+    bounds, keys, positions, found, done = piece_buffers(x, plan)
+    for phase in range(3):
+        for task in range(piece_task_count(plan, phase)):
+            piece_task(x, values, indices, plan, phase, task, bounds, keys, positions, found, done)
+    return np.int64(0) if done.all() else np.int64(TOO_FEW)
+
+
+@parallel
+def top_k_pieces_parallel(x, values, indices, plan, threads):
+    """Select from the pieces of lines on several threads."""
+    if clashes(x, values, indices, plan):
+        return np.int64(OVERLAP)
+    bounds, keys, positions, found, done = piece_buffers(x, plan)
+    for phase in range(3):
+        for task in prange(piece_task_count(plan, phase)):
+            piece_task(x, values, indices, plan, phase, task, bounds, keys, positions, found, done)
+    return np.int64(0) if done.all() else np.int64(TOO_FEW)
 
 
 @serial
@@ -578,9 +694,10 @@ def top_k_columns_parallel(x, values, indices, plan, threads):
     return np.int64(0)
 
 
-# A kernel for each way to the elements: one kernel for all of them took 12 s to compile, these take 3 to 6.
+# A kernel for each way to the elements: one kernel for all of them took 12 s to compile, these take 3 to 7.
 SHORT_DRIVERS = (top_k_short_serial, top_k_short_parallel)
 ROWS_DRIVERS = (top_k_rows_serial, top_k_rows_parallel)
+PIECES_DRIVERS = (top_k_pieces_serial, top_k_pieces_parallel)
 COLUMNS_DRIVERS = (top_k_columns_serial, top_k_columns_parallel)
 #: By method.
-DRIVERS = (SHORT_DRIVERS, ROWS_DRIVERS, COLUMNS_DRIVERS, SHORT_DRIVERS)
+DRIVERS = (SHORT_DRIVERS, ROWS_DRIVERS, COLUMNS_DRIVERS, SHORT_DRIVERS, PIECES_DRIVERS)
