@@ -75,14 +75,29 @@ AHEAD_LINES = 4
 
 
 @helper
+def copy_short(target, to, source, fro, length):
+    """Copy fewer than 64 bytes, without a loop if they are 8 or more."""
+    if length < 8:
+        for byte in range(0, length, itemsize(target)):
+            store(target, to + byte, load(source, fro + byte))
+    elif length < 16:
+        copy_8_to_16(target, to, source, fro, length)
+    elif length == 16:  # as one vector: 16 ms where two halves take 27
+        copy_16_to_32(target, to, source, fro, 16)
+    elif length < 32:
+        copy_16_to_32(target, to, source, fro, length)
+    else:
+        copy_32_to_64(target, to, source, fro, length)
+
+
+@helper
 def copy_run(target, to, source, fro, count):
     """Copy `count` elements that are contiguous on both sides."""
-    size = itemsize(target)
-    if count * size >= MEMCPY_BYTES:
-        copy_bytes(target, to, source, fro, count * size)
+    length = count * itemsize(target)
+    if length >= MEMCPY_BYTES:
+        copy_bytes(target, to, source, fro, length)
     else:
-        for j in range(count):
-            store(target, to + j * size, load(source, fro + j * size))
+        copy_short(target, to, source, fro, length)
 
 
 @helper
@@ -114,44 +129,26 @@ def take_runs(
     large,  # IN   True: the output is larger than the caches
 ):
     """Copy slices that are contiguous."""
-    size = itemsize(data)
     length = end - begin
     base += begin
     to += begin
     distance = min(max(BYTES_AHEAD // length, LEAST_AHEAD), MOST_AHEAD)
-    if length < 8:
+    if length < MEMCPY_BYTES:
         for i in range(count):
             prefetch(data, base + offsets[min(i + distance, count - 1)])
-            for byte in range(0, length, size):
-                store(packed, to + i * step + byte, load(data, base + offsets[i] + byte))
-    elif length == 16:  # as one vector: 16 ms where two halves take 27
-        for i in range(count):
-            prefetch(data, base + offsets[min(i + distance, count - 1)])
-            copy_16_to_32(packed, to + i * step, data, base + offsets[i], 16)
-    elif length < 16:
-        for i in range(count):
-            prefetch(data, base + offsets[min(i + distance, count - 1)])
-            copy_8_to_16(packed, to + i * step, data, base + offsets[i], length)
-    elif length <= 32:
-        for i in range(count):
-            prefetch(data, base + offsets[min(i + distance, count - 1)])
-            copy_16_to_32(packed, to + i * step, data, base + offsets[i], length)
-    elif length < MEMCPY_BYTES:
-        for i in range(count):
-            prefetch(data, base + offsets[min(i + distance, count - 1)])
-            copy_32_to_64(packed, to + i * step, data, base + offsets[i], length)
-    else:
-        lines = large and (address(packed) + to | step | length) & (CACHE_LINE - 1) == 0
-        for i in range(count):
-            ahead = base + offsets[min(i + distance, count - 1)]
-            for byte in range(0, min(length, AHEAD_BYTES), CACHE_LINE):
-                prefetch(data, ahead + byte)
-            if lines:
-                stream_lines(packed, to + i * step, data, base + offsets[i], length // CACHE_LINE)
-            elif large and length >= STREAM_SLICE:
-                stream_bytes(packed, to + i * step, data, base + offsets[i], length)
-            else:
-                copy_bytes(packed, to + i * step, data, base + offsets[i], length)
+            copy_short(packed, to + i * step, data, base + offsets[i], length)
+        return
+    lines = large and (address(packed) + to | step | length) & (CACHE_LINE - 1) == 0
+    for i in range(count):
+        ahead = base + offsets[min(i + distance, count - 1)]
+        for byte in range(0, min(length, AHEAD_BYTES), CACHE_LINE):
+            prefetch(data, ahead + byte)
+        if lines:
+            stream_lines(packed, to + i * step, data, base + offsets[i], length // CACHE_LINE)
+        elif large and length >= STREAM_SLICE:
+            stream_bytes(packed, to + i * step, data, base + offsets[i], length)
+        else:
+            copy_bytes(packed, to + i * step, data, base + offsets[i], length)
 
 
 @helper
