@@ -46,6 +46,7 @@ ALL_KERNELS = """
         assert (dml.top_k(np.asfortranarray(lines), 3).indices == [7, 6, 5]).all()
         long = np.arange(float(max(n, 2000)))
         assert (dml.top_k(long, 2).indices == [long.size - 1, long.size - 2]).all()
+        assert (dml.top_k(long, 900).indices == np.arange(long.size)[: -901 : -1]).all()
     assert started(), "the large calls ran on the parallel drivers, the small ones before them did not"
     longest = np.arange(1e6)
     assert dml.top_k(longest, 2).indices.tolist() == [999_999, 999_998]
@@ -75,7 +76,7 @@ def test_a_second_process_loads_every_kernel_and_the_right_driver(tmp_path):
         ALL_KERNELS + "\n    print(sum(sum(d.stats.cache_misses.values()) for d in drivers))",
         NUMBA_CACHE_DIR=str(tmp_path),
     )
-    assert int(first) == 12
+    assert int(first) == 14
     second = run(
         ALL_KERNELS
         + """
@@ -160,6 +161,7 @@ def test_new_shapes_add_no_signature():
     from numba_dml.cpu import gather, scatter, top_k
 
     drivers = [*gather.DRIVERS, *scatter.DRIVERS, *top_k.SHORT_DRIVERS, *top_k.ROWS_DRIVERS, *top_k.COLUMNS_DRIVERS]
+    drivers += top_k.SORTED_DRIVERS
 
     def work(shape):
         a = np.zeros(shape, np.float32)

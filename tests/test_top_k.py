@@ -63,18 +63,22 @@ REGIONS = {
     "rows, k just too large for short": ((9, 1024), -1, 17),
     "rows, n just too large for short": ((9, 1025), -1, 16),
     "rows, just too short for a first bound": ((9, 255), -1, 32),
-    "rows, as many as are ranked": ((3, 3001), -1, 256),
-    "rows, sorted by digits": ((3, 3001), -1, 257),
+    "rows, k just too small to be sorted": ((3, 3001), -1, 255),
+    "sorted, k just large enough": ((3, 3001), -1, 256),
+    "sorted, half of a line": ((3, 3001), -1, 1501),
+    "sorted, too short for a sample": ((5, 600), -1, 300),
+    "sorted, everything": ((4, 777), -1, 777),
+    "sorted, all but one": ((2, 2000), -1, 1999),
     "best, one mask": ((40, 64), -1, 1),
     "best, too short for a mask": ((40, 63), -1, 1),
     "best": ((40, 3001), -1, 1),
     "rows, buffer never full": ((5, 600), -1, 100),
     "rows, buffer often full": ((3, 20_001), -1, 70),
-    "rows, everything": ((4, 777), -1, 777),
     "pieces": ((2, 2 * 65536 + 77), -1, 9),
     "pieces, too small a k for a sample": ((1, 2 * 65536 + 77), -1, 63),
     "pieces, a sample": ((1, 2 * 65536 + 77), -1, 64),
-    "pieces, large k": ((1, 300_000), -1, 5000),
+    "pieces, k as large as can be": ((1, 2 * 65536 + 77), -1, 2049),
+    "sorted, too large a k for pieces": ((1, 2 * 65536 + 77), -1, 2050),
     "columns": ((130, 200), 0, 7),
     "columns, two tiles": ((50, 1200), 0, 32),
     "columns, middle axis": ((3, 40, 70), 1, 4),
@@ -86,6 +90,7 @@ REGIONS = {
     "staged, k just too large for columns of 4 bytes": ((130, 200), 0, 33),
     "staged, k just too large for columns": ((130, 200), 0, 65),
     "staged, few columns": ((9000, 3), 0, 20),
+    "staged, sorted": ((3001, 3), 0, 300),
     "staged, pieces": ((200_000, 3), 0, 6),
     "staged, pieces, a sample": ((140_003, 2), 0, 300),
 }
@@ -110,13 +115,12 @@ def test_region(region, kind):
         assert unsorted.values.tobytes() == np.take_along_axis(x, unsorted.indices, axis).tobytes()
 
 
+@pytest.mark.parametrize(("n", "k", "step"), [(1 << 18, 1000, 256), (1 << 15, 4000, 16)], ids=["pieces", "sorted"])
 @pytest.mark.parametrize("stride", ["contiguous", "staged"])
-def test_a_sample_that_misleads(stride):
+def test_a_sample_that_misleads(n, k, step, stride):
     """The places of a sample are known: where it sees only the best, too few lie above its bound; else too many do."""
-    n, k = 1 << 18, 1000
-    size = n // 256
-    part = n // size
-    places = [i * part + (((i + 1) * GOLDEN % 2**64 >> 32) * part >> 32) for i in range(size)]
+    size = n // step
+    places = [i * step + (((i + 1) * GOLDEN % 2**64 >> 32) * step >> 32) for i in range(size)]
     rng = np.random.default_rng(8)
     for low, high in ((0, 1), (1, 0), (0.5, 0.5)):
         x = np.full((n, 1), low) + 0.25 * rng.random((n, 1))
@@ -126,6 +130,20 @@ def test_a_sample_that_misleads(stride):
         for mode in ("largest", "smallest"):
             found = dml.top_k(x, k, axis=0, mode=mode)
             np.testing.assert_array_equal(found.indices, expected(x, k, 0, mode, "last")[1])
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8", "f8"])
+@pytest.mark.parametrize("upper", [1, 40, 700])
+def test_wide_elements_with_few_upper_halves(dtype, upper):
+    """They are sorted by the upper halves first."""
+    rng = np.random.default_rng(9)
+    bits = rng.integers(0, upper, (3, 3001)) << 32 | rng.integers(0, 1 << 32, (3, 3001))
+    bits[:, ::7] = bits[:, :1]
+    x = (bits + (1 << 62 if dtype == "f8" else 0)).view(dtype)
+    for k in (400, 3001):
+        for mode in ("largest", "smallest"):
+            found = dml.top_k(x, k, mode=mode)
+            np.testing.assert_array_equal(found.indices, expected(x, k, -1, mode, "last")[1])
 
 
 def test_short_lines_of_a_window():

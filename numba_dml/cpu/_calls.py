@@ -77,6 +77,19 @@ SAMPLE = 1 << 14
 #: The bound is so many standard deviations below where k elements are expected above it: if they are fewer, the call
 #: starts again, in 1 of 100,000. Four deviations more of a sample of 16384 are 1.0 times k too many for k = n / 1000.
 SAMPLE_DEVIATIONS = 4
+#: From this k on, and this part of a line, its elements are collected above a sampled limit and sorted. One thread, f4,
+#: this way and as rows, in ms: (2000, 5000) k 128 19 and 17, k 256 23 and 28; (500, 20000) k 128 8.9 and 8.4, k 256 9.8
+#: and 10.9, k 5000 39 and 151; (64, 50257) k 256 1.9 and 2.5; (20, 500k) k 300 3.9 and 2.9, k 1000 4.4 and 5.9.
+SORTED_K = 256
+SORTED_PART = 1024
+#: Lines are only cut into pieces if k is at most this part. In pieces, and sorted: (10, 1M) k 10,000 8.0 and 7.8,
+#: k 40,000 20 and 13; (1, 10M) k 100,000 8.7 and 7, k 300,000 17 and 13.
+PIECES_PART = 64
+#: A sample of a line that is sorted may be larger, since k is: one of 64 takes a quarter longer than one of 16 in
+#: (500, 20000), k 64 to 1250, one of 16 a tenth longer in (10, 1M), k 40,000. Its margin may be smaller, since a bound
+#: that fails costs no second run: the k-th best is searched digit by digit, in 1 to 2 ns per element and round.
+SORTED_STEP = 16
+SORTED_DEVIATIONS = 2
 
 
 def build(*args: Any) -> Any:
@@ -475,24 +488,29 @@ class _TopKCall:
             method = top_k.BEST
         elif low.size <= SHORT_SIZE and low.k <= NETWORK_K:
             method = top_k.SHORT
+        pieces = 1
+        sample, deviations = 0, SAMPLE_DEVIATIONS
+        if method == top_k.ROWS and 0 < count < 16 and low.size >= 2 * PIECE_SIZE and PIECES_PART * low.k <= low.size:
+            method = top_k.IN_PIECES
+            pieces = min(-(-16 // count), low.size // max(PIECE_SIZE, 8 * low.k))
+            if pieces * low.k >= SAMPLE_KEPT:
+                sample = min(SAMPLE, low.size // SAMPLE_STEP)
+        elif method == top_k.ROWS and low.k >= SORTED_K and SORTED_PART * low.k >= low.size and low.size < 1 << 31:
+            method = top_k.SORTED
+            if low.k < low.size:
+                sample, deviations = min(SAMPLE, low.size // SORTED_STEP), SORTED_DEVIATIONS
+        sample -= sample % LANES
+        expected = sample * low.k / max(low.size, 1)
         capacity = (
             low.k if method in (top_k.SHORT, top_k.BEST) else min(max(4 * low.k, 512), max(low.size, low.k)) + 2 * LANES
         )
         if group:  # every line of a group has a buffer
-            group = max(1, min(group, GROUP_BYTES // (capacity * (size + 8))))
-        pieces = 1
-        if method == top_k.ROWS and 0 < count < 16 and low.size >= 2 * PIECE_SIZE and 8 * low.k <= low.size:
-            pieces = min(-(-16 // count), low.size // max(PIECE_SIZE, 8 * low.k))
-        sample, expected = 0, 0.0
-        if pieces > 1:
-            method = top_k.IN_PIECES
-            if pieces * low.k >= SAMPLE_KEPT:
-                sample = min(SAMPLE, low.size // SAMPLE_STEP) // LANES * LANES
-                expected = sample * low.k / low.size
+            line_bytes = low.size * size if method == top_k.SORTED else capacity * (size + 8)
+            group = max(1, min(group, GROUP_BYTES // line_bytes))
         self.plan = np.zeros(top_k.HEADER + top_k.DIM_FIELDS * len(lines), np.int64)
         plan = self.plan
         plan[top_k.SAMPLE] = sample
-        plan[top_k.SAMPLE_RANK] = int(expected + SAMPLE_DEVIATIONS * sqrt(expected)) + SAMPLE_DEVIATIONS
+        plan[top_k.SAMPLE_RANK] = int(expected + deviations * sqrt(expected)) + deviations
         plan[top_k.LINES] = count
         plan[top_k.DIMS] = len(lines)
         plan[top_k.SIZE] = low.size
@@ -520,7 +538,7 @@ class _TopKCall:
         plan[top_k.INDEX_BYTES] = count * low.k * low.index_itemsize
         plan[top_k.HEADER :] = [number for line in lines for number in line]
         x = ArrayRef(_SIGNED[size], is_float)
-        name = ("short", "rows", "columns", "best", "pieces")[method]
+        name = ("short", "rows", "columns", "best", "pieces", "sorted")[method]
         if self.idle:
             self.kernel = "top_k nothing to select"
             return

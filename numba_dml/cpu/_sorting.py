@@ -114,6 +114,13 @@ def sort_by_rank(keys, positions, count, k, best):
 
 
 @helper
+def number_of(keys, key):
+    """Return a key as an unsigned number, 0 for the best one."""
+    bits = np.uint64(np.int64(key ^ ~lowest_key(keys)))  # a difference overflows, which LLVM takes for impossible
+    return bits & (~np.uint64(0) >> np.uint64(64 - 8 * keys.itemsize))
+
+
+@helper
 def sort_by_digits(keys, positions, count, scratch_keys, scratch_positions):
     """Sort all keys and their positions (a radix sort from the lowest digit on); return whether they are in scratch."""
     width = 8 * keys.itemsize
@@ -121,10 +128,9 @@ def sort_by_digits(keys, positions, count, scratch_keys, scratch_positions):
     digits = -(-width // bits)
     buckets = 1 << bits
     mask = np.uint64(buckets - 1)
-    top = -1 - np.int64(lowest_key(keys))  # the best key, as digits: zeros
     counts = np.zeros((digits, buckets), np.int64)
     for i in range(count):
-        number = np.uint64(top - np.int64(keys[i]))
+        number = number_of(keys, keys[i])
         for digit in range(digits):
             counts[digit, (number >> np.uint64(bits * digit)) & mask] += 1
     a, a_positions, b, b_positions = keys, positions, scratch_keys, scratch_positions
@@ -132,7 +138,7 @@ def sort_by_digits(keys, positions, count, scratch_keys, scratch_positions):
     for digit in range(digits):
         shift = np.uint64(bits * digit)
         starts = counts[digit]
-        if starts[(np.uint64(top - np.int64(a[0])) >> shift) & mask] == count:
+        if starts[(number_of(keys, a[0]) >> shift) & mask] == count:
             continue  # all have the same digit
         total = 0
         for bucket in range(buckets):
@@ -141,7 +147,7 @@ def sort_by_digits(keys, positions, count, scratch_keys, scratch_positions):
             total += size
         for i in range(count):
             key = a[i]
-            bucket = (np.uint64(top - np.int64(key)) >> shift) & mask
+            bucket = (number_of(keys, key) >> shift) & mask
             place = np.uint64(starts[bucket])
             starts[bucket] += 1
             b[place] = key

@@ -2,12 +2,13 @@
 
 Elements become keys (see `_keys`). A line is scanned in index order; what beats the k-th best key so far goes to a
 buffer, which is compacted to the k best when it is full. The strict comparison and the stable compaction and sort give
-the tie rule (lower index first) for free. There are five ways to a line's elements:
+the tie rule (lower index first) for free. There are six ways to a line's elements:
 
 - `best`: k is 1: a running maximum, and the place where it came from;
 - `short`: few elements and a small k: a network for several lines at once (see `_short_lines`), or a sorted list;
 - `rows`: lines are contiguous, or are staged in blocks;
 - `pieces`: as rows, for few long lines: they are cut into pieces, which start from one bound and are merged at the end;
+- `sorted`: a large k (see `_digits`);
 - `columns`: neighbouring lines are contiguous: tiles of up to 512 lines go down the axis together, never transposed.
 """
 
@@ -17,6 +18,7 @@ import numpy as np
 from numba import carray, prange
 
 from . import helper, parallel, serial
+from ._digits import DIGIT_COUNTS, LOW_HALF, SORT_DIGITS, collect_words, last_key, sort_line, ties_of
 from ._indices import overlaps
 from ._keys import (
     LANES,
@@ -49,7 +51,7 @@ from .gather import OVERLAP
     INDEX_SIZE,  # bytes per output index
     RULE,  # the rule of the keys: three numbers
     CAPACITY,  # elements of a buffer
-    METHOD,  # SHORT, ROWS, COLUMNS, BEST or IN_PIECES
+    METHOD,  # SHORT, ROWS, COLUMNS, BEST, IN_PIECES or SORTED
     PIECES,  # pieces per line
     GROUP,  # lines that are staged together, 0: they are contiguous
     TILE,  # lines per tile of columns
@@ -62,7 +64,7 @@ from .gather import OVERLAP
     HEADER,
 ) = (*range(8), *range(10, 22))
 DIM_FIELDS = 3  # size, input stride, output stride
-SHORT, ROWS, COLUMNS, BEST, IN_PIECES = range(5)
+SHORT, ROWS, COLUMNS, BEST, IN_PIECES, SORTED = range(6)
 
 #: Elements per staged block: with 64 bytes of neighbouring lines, 512 KiB, half of a common L2.
 STAGE = 8192
@@ -485,6 +487,43 @@ def add_ties(plan, x, line, bound, keys, positions, count):
 
 
 @helper
+def sorted_lines(x, values, indices, plan, begin, end):
+    """Select from the lines begin <= line < end: find the k-th best, collect what is as good, and sort it."""
+    k = plan[K]
+    n = plan[SIZE]
+    stride = plan[STRIDE]
+    staged = plan[GROUP] > 0
+    group = max(plan[GROUP], 1)
+    rule = rule_from(x, plan, RULE)
+    stage = key_buffer(x, (group, n if staged else 0))
+    words = np.empty(min(n, k + k // 4 + n // 16), np.int64)  # it is cheaper to sort some too many than to search on
+    other = np.empty(words.size, np.int64)
+    sample = key_buffer(x, plan[SAMPLE])
+    counts = np.empty((SORT_DIGITS, DIGIT_COUNTS), np.int64)
+    bases = np.empty(group, np.int64)
+    for line in range(begin, end, group):
+        lines = min(group, end - line)
+        for g in range(lines):
+            bases[g] = line_bases(plan, line + g)[0]
+        if staged:
+            for i in range(n):
+                for g in range(lines):
+                    stage[g, i] = load(x, bases[g] + i * stride)
+        for g in range(lines):
+            source, to = line_bases(plan, line + g)
+            row = stage[g] if staged else carray(line_pointer(x, source), (n,))
+            last = bound_of_sample(x, plan, line + g, sample) if sample.size > 0 else lowest_key(row)
+            ties = ties_of(row, n, k, words.size, last, rule) if sample.size > 0 else -1
+            if ties < 0:
+                last, ties = last_key(row, n, k, words.size, rule, counts.reshape(-1))
+            count = collect_words(row, n, rule, last, ties, words)
+            words, other = sort_line(row, rule, words, other, count, counts)
+            for j in range(k):
+                other[j] = words[j] & LOW_HALF
+            write_line(plan, x, source, values, indices, to, other)
+
+
+@helper
 def column_tile(x, values, indices, plan, task):
     """Select from a tile of neighbouring lines: their elements at one position are contiguous.
 
@@ -675,6 +714,27 @@ def top_k_pieces_parallel(x, values, indices, plan, threads):
 
 
 @serial
+def top_k_sorted_serial(x, values, indices, plan):
+    """Select large parts of lines on the calling thread."""
+    if clashes(x, values, indices, plan):
+        return np.int64(OVERLAP)
+    sorted_lines(x, values, indices, plan, 0, plan[LINES])
+    return np.int64(0)
+
+
+@parallel
+def top_k_sorted_parallel(x, values, indices, plan, threads):
+    """Select large parts of lines on several threads."""
+    if clashes(x, values, indices, plan):
+        return np.int64(OVERLAP)
+    tasks = share_count(plan, threads)
+    for task in prange(tasks):
+        lines = plan[LINES]
+        sorted_lines(x, values, indices, plan, lines * task // tasks, lines * (task + 1) // tasks)
+    return np.int64(0)
+
+
+@serial
 def top_k_columns_serial(x, values, indices, plan):
     """Select from tiles of columns on the calling thread."""
     if clashes(x, values, indices, plan):
@@ -698,6 +758,7 @@ def top_k_columns_parallel(x, values, indices, plan, threads):
 SHORT_DRIVERS = (top_k_short_serial, top_k_short_parallel)
 ROWS_DRIVERS = (top_k_rows_serial, top_k_rows_parallel)
 PIECES_DRIVERS = (top_k_pieces_serial, top_k_pieces_parallel)
+SORTED_DRIVERS = (top_k_sorted_serial, top_k_sorted_parallel)
 COLUMNS_DRIVERS = (top_k_columns_serial, top_k_columns_parallel)
 #: By method.
-DRIVERS = (SHORT_DRIVERS, ROWS_DRIVERS, COLUMNS_DRIVERS, SHORT_DRIVERS, PIECES_DRIVERS)
+DRIVERS = (SHORT_DRIVERS, ROWS_DRIVERS, COLUMNS_DRIVERS, SHORT_DRIVERS, PIECES_DRIVERS, SORTED_DRIVERS)

@@ -1,0 +1,195 @@
+"""Top-k with a large k: a limit near the k-th best is found, what is above it is collected, and sorted by digits.
+
+The limit comes from a sample of the line. Where that misleads, the k-th best is searched digit by digit: each round
+counts the digits of the keys that are still in question. What is sorted are words of 64 bits: 32 of a key, as an
+unsigned number (0 is the best), and the position. No step branches on the order of the data.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import helper
+from ._keys import LANES, beats, bit_count, key_of, lowest_bit, lowest_key
+from ._sorting import number_of
+
+#: Bits of a digit on the way to the k-th best: its counts fill half of a common L1.
+SELECT_BITS = 12
+#: Bits of a digit of the sort, for numbers of 8 and 16 bits, and for wider ones.
+SHORT_BITS, SORT_BITS = 8, 11
+#: How far an element is moved to settle the order of numbers with the same upper half.
+SETTLED = 16
+#: Room for the counts: of all digits of the sort together, or of one on the way to the k-th best.
+SORT_DIGITS, DIGIT_COUNTS = 3, 1 << SORT_BITS
+HALF = 32
+LOW_HALF = (1 << HALF) - 1
+
+
+@helper
+def number_at(row, i, rule):
+    """Return the key of an element as an unsigned number, 0 for the best key."""
+    return number_of(row, key_of(row[i], rule))
+
+
+@helper
+def count_from(row, n, threshold, inclusive, rule):
+    """Return how many elements of a line are above a key, or reach it."""
+    if inclusive and threshold == lowest_key(row):
+        return n
+    limit = row.dtype.type(threshold - inclusive)
+    whole = n // LANES * LANES
+    count = 0
+    for at in range(0, whole, LANES):
+        count += bit_count(beats(row, at, limit, rule))
+    for i in range(whole, n):
+        count += key_of(row[i], rule) > limit
+    return count
+
+
+@helper
+def ties_of(row, n, k, room, bound, rule):
+    """Return how many elements equal to a bound belong to the result; -1: it is no bound, or too many are above it."""
+    above = 0
+    for inclusive in range(2):
+        count = count_from(row, n, bound, inclusive, rule)
+        if count >= k:
+            if inclusive:
+                return k - above
+            return 0 if count <= room else -1
+        above = count
+    return -1
+
+
+@helper
+def last_key(row, n, k, room, rule, counts):
+    """Return the last key that belongs to the result, or may, and how many elements that have it belong to it.
+
+    The search stops where all that is left fits in the room for it.
+    """
+    width = 8 * row.itemsize
+    shift = width
+    prefix = np.uint64(0)  # the digits of the k-th best number that are known
+    above = 0  # elements with a lower prefix
+    inside = n  # elements with this one
+    while shift > 0 and above + inside > room:
+        bits = min(SELECT_BITS, shift)
+        shift -= bits
+        for bucket in range(1 << bits):
+            counts[bucket] = 0
+        mask = np.uint64((1 << bits) - 1)
+        for i in range(n):
+            digits = number_at(row, i, rule) >> np.uint64(shift)
+            if digits >> np.uint64(bits) == prefix:
+                counts[digits & mask] += 1
+        bucket = 0
+        while above + counts[bucket] < k:
+            above += counts[bucket]
+            bucket += 1
+        inside = counts[bucket]
+        prefix = prefix << np.uint64(bits) | np.uint64(bucket)
+    if shift == width:
+        return lowest_key(row), n
+    last = ((prefix + np.uint64(1)) << np.uint64(shift)) - np.uint64(1)
+    return row.dtype.type(np.int64(last) ^ np.int64(~lowest_key(row))), k - above if shift == 0 else n
+
+
+@helper
+def word_at(row, i, rule):
+    """Return the word of an element: of a number of 64 bits, it holds the upper half."""
+    number = number_at(row, i, rule)
+    return np.int64((number >> np.uint64(HALF) if row.itemsize == 8 else number) << np.uint64(HALF)) | i
+
+
+@helper
+def collect_words(row, n, rule, last, ties, words):
+    """Collect the words of elements above a key, and of the first ones equal to it; return how many they are."""
+    count = 0
+    for at in range(0, n, LANES):
+        size = min(LANES, n - at)
+        if size == LANES and (ties == 0 or last != lowest_key(row)):
+            mask = beats(row, at, row.dtype.type(last - (ties > 0)), rule)
+        else:
+            mask = ~np.uint64(0) >> np.uint64(LANES - size)
+        while mask != np.uint64(0):
+            i = at + lowest_bit(mask)
+            mask &= mask - np.uint64(1)
+            key = key_of(row[i], rule)
+            if key <= last:
+                if key < last or ties == 0:
+                    continue
+                ties -= 1
+            words[np.uint64(count)] = word_at(row, i, rule)
+            count += 1
+    return count
+
+
+@helper
+def settle(row, rule, words, count):
+    """Sort words of numbers with the same upper half by the lower one, if that is near; tell whether it was."""
+    for i in range(1, count):
+        word = words[i]
+        j = i
+        if np.uint64(words[i - 1] ^ word) <= np.uint64(LOW_HALF):
+            number = number_at(row, word & LOW_HALF, rule)
+            while (
+                j > 0
+                and np.uint64(words[j - 1] ^ word) <= np.uint64(LOW_HALF)
+                and number_at(row, words[j - 1] & LOW_HALF, rule) > number
+            ):
+                words[j] = words[j - 1]
+                j -= 1
+                if i - j > SETTLED:
+                    words[j] = word
+                    return False
+            words[j] = word
+    return True
+
+
+@helper
+def sort_words(words, other, count, width, counts):
+    """Sort words by the `width` bits above their positions, stably; return the sorted array, and the one left over."""
+    bits = SORT_BITS if width > 16 else SHORT_BITS
+    digits = -(-width // bits)
+    buckets = 1 << bits
+    mask = np.uint64(buckets - 1)
+    for digit in range(digits):
+        for bucket in range(buckets):
+            counts[digit, bucket] = 0
+    for i in range(count):
+        number = np.uint64(words[i]) >> np.uint64(HALF)
+        for digit in range(digits):
+            counts[digit, (number >> np.uint64(bits * digit)) & mask] += 1
+    for digit in range(digits):
+        shift = np.uint64(HALF + bits * digit)
+        starts = counts[digit]
+        if starts[(np.uint64(words[0]) >> shift) & mask] == count:
+            continue  # all have the same digit
+        total = 0
+        for bucket in range(buckets):
+            size = starts[bucket]
+            starts[bucket] = total
+            total += size
+        for i in range(count):
+            word = words[i]
+            bucket = (np.uint64(word) >> shift) & mask
+            place = np.uint64(starts[bucket])
+            starts[bucket] += 1
+            other[place] = word
+        words, other = other, words
+    return words, other
+
+
+@helper
+def sort_line(row, rule, words, other, count, counts):
+    """Sort the words of a line; return the sorted array, and the one left over."""
+    width = 8 * row.itemsize
+    for step in range(3):
+        for i in range(count if step > 0 else 0):
+            position = words[i] & LOW_HALF
+            number = number_at(row, position, rule)
+            half = number >> np.uint64(HALF) if step == 2 else number
+            words[i] = np.int64(half << np.uint64(HALF)) | position
+        words, other = sort_words(words, other, count, min(width, HALF), counts)
+        if step == 0 and (width <= HALF or settle(row, rule, words, count)):
+            break  # else by the lower half, and by the upper one again
+    return words, other
