@@ -1,9 +1,8 @@
 """Memory for large results: kept when a result dies, and given to the next one.
 
 Fresh memory costs page faults. A gather of 256 MB takes 36 ms into a new array, and at times ten times as long, where
-the kernel alone takes 22; PyTorch, TensorFlow and ONNX Runtime recycle too. A result is an ordinary `numpy.ndarray`
-whose memory belongs to a *lease*. The lease dies with the result and the last view of it, and only then is the memory
-free again.
+the kernel alone takes 22. A result is an ordinary `numpy.ndarray` whose memory belongs to a *lease*. The lease dies with
+the result and the last view of it, and only then is the memory free again.
 """
 
 from __future__ import annotations
@@ -11,13 +10,14 @@ from __future__ import annotations
 import os
 from collections import deque
 from contextlib import suppress
+from operator import index
 from typing import Any
 
 import numpy as np
 
 from ._tensor import product
 
-#: Results from this size on are pooled. Below, malloc recycles as well, and a lease costs 2 µs.
+#: Results from this size on are pooled. Below, malloc recycles as well, and a lease costs 3 µs.
 POOLED_BYTES = 1 << 20
 #: Memory may be this much larger than the result that gets it: a part of it.
 SLACK = 4
@@ -91,6 +91,7 @@ class MemoryPool:
 
     @limit.setter
     def limit(self, limit: int) -> None:
+        limit = index(limit)
         if limit < 0:
             raise ValueError(f"MemoryPool.limit: found {limit}, expected a number of bytes, 0 or more")
         self._limit = limit

@@ -7,6 +7,7 @@ or lies in an input, a bad index.
 
 from __future__ import annotations
 
+from functools import cached_property
 from math import sqrt
 from typing import Any
 
@@ -36,7 +37,8 @@ _SIGNED_TYPES = {D.INT8, D.INT16, D.INT32, D.INT64}
 COMMON_POINTS = 1 << 16
 #: A row of data up to this size is asked for before it is read, if there is a point for every line of it.
 ROW_AHEAD_BYTES = 1 << 17
-#: From this size on an output is written past the caches.
+#: From this size on an output is written past the caches. Two threads copy 16 MiB with 39 GB/s and past the caches with
+#: 26, 32 MiB with 26 either way, 256 MiB with 18 and 25.
 STREAM_BYTES = 1 << 25
 #: What the tile of an operation along another axis than the last should touch. Strips of (2048, 4096) f4 took 47 ms on
 #: one thread with 2 MiB, 52 with 1, 64 with 0.5 (short rows cost), whole rows 55. A tile is at least a cache line wide,
@@ -385,15 +387,16 @@ class _ScatterCall(_MoveCall):
         if status == 0:
             return result
         if status == gather.OVERLAP and self.drivers is scatter.PLACES_DRIVERS:  # in place, perhaps
-            status = self._anywhere()(source, result, indices, updates, self.plan)
+            status = self.launch_anywhere(source, result, indices, updates, self.plan)
             if status == 0:
                 return result
         if status == gather.OVERLAP:
             return self.through_copies(a, indices, updates, result)
         raise self.index_error(a, indices, status - 1)
 
-    def _anywhere(self) -> Any:
-        """Return the launch that can write in place; compiled when it is needed."""
+    @cached_property
+    def launch_anywhere(self) -> Any:
+        """The launch that can write in place; compiled when it is needed."""
         return launcher(scatter.DRIVERS, self.arguments, self.work)[0]
 
     def through_copies(self, a: Any, indices: Any, updates: Any, out: Any) -> Any:

@@ -11,12 +11,10 @@ import numpy as np
 
 from . import helper
 from ._keys import LANES, beats, bit_count, key_of, lowest_bit, lowest_key
-from ._sorting import number_of
+from ._sorting import SORT_BITS, digit_bits, number_of, to_starts
 
 #: Bits of a digit on the way to the k-th best: its counts fill half of a common L1.
 SELECT_BITS = 12
-#: Bits of a digit of the sort, for numbers of 8 and 16 bits, and for wider ones.
-SHORT_BITS, SORT_BITS = 8, 11
 #: How far an element is moved to settle the order of numbers with the same upper half.
 SETTLED = 16
 #: Room for the counts: of all digits of the sort together, or of one on the way to the k-th best.
@@ -148,7 +146,7 @@ def settle(row, rule, words, count):
 @helper
 def sort_words(words, other, count, width, counts):
     """Sort words by the `width` bits above their positions, stably; return the sorted array, and the one left over."""
-    bits = SORT_BITS if width > 16 else SHORT_BITS
+    bits = digit_bits(width)
     digits = -(-width // bits)
     buckets = 1 << bits
     mask = np.uint64(buckets - 1)
@@ -164,11 +162,7 @@ def sort_words(words, other, count, width, counts):
         starts = counts[digit]
         if starts[(np.uint64(words[0]) >> shift) & mask] == count:
             continue  # all have the same digit
-        total = 0
-        for bucket in range(buckets):
-            size = starts[bucket]
-            starts[bucket] = total
-            total += size
+        to_starts(starts, buckets)
         for i in range(count):
             word = words[i]
             bucket = (np.uint64(word) >> shift) & mask

@@ -9,6 +9,8 @@ from ._keys import LANES, beats_keys, bit_count, lowest_key, rank_of_64
 
 #: Up to this many keys are sorted by rank: 64 comparisons at once, without a branch that depends on the data.
 RANKED = 256
+#: Bits of a digit of a sort, for numbers of 8 and 16 bits, and for wider ones.
+SHORT_BITS, SORT_BITS = 8, 11
 
 
 @helper
@@ -121,10 +123,26 @@ def number_of(keys, key):
 
 
 @helper
+def digit_bits(width):
+    """How many bits a digit of a sort has, for numbers of so many bits."""
+    return SHORT_BITS if width <= 16 else SORT_BITS
+
+
+@helper
+def to_starts(counts, buckets):
+    """Turn the counts of the buckets into where they start."""
+    total = 0
+    for bucket in range(buckets):
+        size = counts[bucket]
+        counts[bucket] = total
+        total += size
+
+
+@helper
 def sort_by_digits(keys, positions, count, scratch_keys, scratch_positions):
     """Sort all keys and their positions (a radix sort from the lowest digit on); return whether they are in scratch."""
     width = 8 * keys.itemsize
-    bits = 8 if width <= 16 else 11
+    bits = digit_bits(width)
     digits = -(-width // bits)
     buckets = 1 << bits
     mask = np.uint64(buckets - 1)
@@ -140,11 +158,7 @@ def sort_by_digits(keys, positions, count, scratch_keys, scratch_positions):
         starts = counts[digit]
         if starts[(number_of(keys, a[0]) >> shift) & mask] == count:
             continue  # all have the same digit
-        total = 0
-        for bucket in range(buckets):
-            size = starts[bucket]
-            starts[bucket] = total
-            total += size
+        to_starts(starts, buckets)
         for i in range(count):
             key = a[i]
             bucket = (number_of(keys, key) >> shift) & mask

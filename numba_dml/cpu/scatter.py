@@ -259,7 +259,7 @@ def scatter_places(source, data, index, packed, plan, thread, threads):
 
     Every slice of it is one of the input or one of the updates, the last that leads there: once these are known, the
     output is gathered from both, in its own order. Nothing is written twice, or read to be overwritten: 100k rows of
-    256 bytes into 200k take 7 ms where a copy and the updates take 14.
+    256 bytes into 200k take 3.2 ms where a copy and the updates take 6.3.
     """
     size = plan[RUN] * itemsize(data)
     count = plan[COPY] // size

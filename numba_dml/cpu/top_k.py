@@ -59,7 +59,7 @@ from .gather import OVERLAP
     HIGH,
     VALUE_BYTES,
     INDEX_BYTES,
-    SAMPLE,  # elements of a line in pieces that are looked at for a bound, a multiple of 64, 0: none
+    SAMPLE,  # elements of a long line that are looked at for a bound, a multiple of 64, 0: none
     SAMPLE_RANK,  # how many of them shall lie above it
     HEADER,
 ) = (*range(8), *range(10, 22))
@@ -576,7 +576,7 @@ def column_tile(x, values, indices, plan, task):
         if scan == SAMPLING:
             # At least k elements of each line reach the last key of its list. Lists of the key below are full, and will
             # hold nothing of it in the end.
-            for lane in range(width):
+            for lane in range(lanes):
                 bounded = bounded and best[(k - 1) * places + lane] > lowest_key(best)
             for lane in range(width if bounded else 0):
                 below = best[(k - 1) * places + lane] - 1
@@ -754,7 +754,7 @@ def top_k_columns_parallel(x, values, indices, plan, threads):
     return np.int64(0)
 
 
-# A kernel for each way to the elements: one kernel for all of them took 12 s to compile, these take 3 to 7.
+# A kernel for each way to the elements: one kernel for all of them took 12 s to compile, these take 2 to 9.
 SHORT_DRIVERS = (top_k_short_serial, top_k_short_parallel)
 ROWS_DRIVERS = (top_k_rows_serial, top_k_rows_parallel)
 PIECES_DRIVERS = (top_k_pieces_serial, top_k_pieces_parallel)
