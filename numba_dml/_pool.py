@@ -1,8 +1,8 @@
 """Memory for large results: kept when a result dies, and given to the next one.
 
 Fresh memory costs page faults. A gather of 256 MB takes 36 ms into a new array, and at times ten times as long, where
-the kernel alone takes 22. A result is an ordinary `numpy.ndarray` whose memory belongs to a *lease*. The lease dies with
-the result and the last view of it, and only then is the memory free again.
+the kernel alone takes 22. A result is an ordinary `numpy.ndarray` whose memory belongs to a *lease*. The lease dies
+with the result and the last view of it, and only then is the memory free again.
 """
 
 from __future__ import annotations

@@ -131,6 +131,16 @@ def add_column(
 
 
 @helper
+def all_inside(ref, at, count, n):
+    """Tell whether neighbouring indices, integers of the reference's type, are 0 or more and below `n`."""
+    outside = np.int64(0)
+    for i in range(count):
+        v = np.int64(load(ref, at + i * itemsize(ref)))
+        outside |= v | (n - 1 - v)
+    return outside >= 0
+
+
+@helper
 def block_offsets(
     plan,  # IN   (fields,) int64
     index,  # IN   the indices

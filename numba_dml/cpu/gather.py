@@ -16,6 +16,8 @@ from ._indices import (
     HEADER,
     HIGH,
     INDEX_BYTES,
+    INT32,
+    INT64,
     KIND,
     LOOP_FIELDS,
     LOOPS,
@@ -27,7 +29,9 @@ from ._indices import (
     RUNS,
     STREAM,
     TILE,
+    all_inside,
     block_points,
+    coords_at,
     find_offsets,
     first_of,
     first_position,
@@ -47,6 +51,7 @@ from ._memory import (
     itemsize,
     load,
     prefetch,
+    seen_as,
     store,
     stream_bytes,
     stream_lines,
@@ -155,15 +160,15 @@ def take_runs(
 def take_elements(
     data,  # IN   the input
     base,  # IN   the offset that all elements share
-    offsets,  # IN   (count,) int64, where they are from there
+    step,  # IN   how much more it is from element to element
+    where,  # IN   (count,) numbers ...
+    at,  # IN   ... from this byte on ...
+    stride,  # IN   ... of steps as long as this: where the elements are from there
     packed,  # OUT  the elements
     to,  # IN   where the first one goes
     count,
     index,  # IN   the indices
-    index_ahead,  # IN   the byte of the indices that is read some blocks later
-    index_lines,  # IN   lines of indices per group of points, 0: do not prefetch
-    data_ahead,  # IN   the byte of the data that the next row will read
-    data_lines,  # IN   lines of it per group of points
+    soon,  # IN   what is read soon: a byte of the indices, lines from there per group, and so for the data
 ):
     """Copy slices of one element, and ask for what will be read soon.
 
@@ -171,6 +176,8 @@ def take_elements(
     1.2 ns per element instead of 1.9 (asked for in one go, 2.1: the core has no more than some 24 misses under way).
     """
     size = itemsize(data)
+    width = itemsize(where)
+    index_ahead, index_lines, data_ahead, data_lines = soon
     whole = count // GROUP * GROUP
     for i in range(0, whole, GROUP):
         for line in range(index_lines):
@@ -179,10 +186,39 @@ def take_elements(
             prefetch(data, data_ahead + line * CACHE_LINE)
         index_ahead += index_lines * CACHE_LINE
         data_ahead += data_lines * CACHE_LINE
-        for j in range(GROUP):
-            store(packed, to + (i + j) * size, load(data, base + offsets[np.uint64(i + j)]))
-    for i in range(whole, count):
-        store(packed, to + i * size, load(data, base + offsets[np.uint64(i)]))
+        for j in range(i, i + GROUP):
+            number = np.int64(load(where, at + j * width))
+            store(packed, to + j * size, load(data, base + j * step + number * stride))
+    for j in range(whole, count):
+        number = np.int64(load(where, at + j * width))
+        store(packed, to + j * size, load(data, base + j * step + number * stride))
+
+
+@helper
+def take_indexed(
+    plan,  # IN   (fields,) int64
+    data,  # IN   the input
+    base,  # IN   the offset that all elements share
+    step,  # IN   how much more it is from element to element
+    index,  # IN   the indices
+    kind,  # IN   their type
+    position,  # IN   the first one
+    packed,  # OUT  the elements
+    to,  # IN   where the first one goes
+    count,
+    soon,  # IN   what is read soon
+):
+    """Copy slices of one element by indices that are neighbours, if all are 0 or more and in range; tell whether.
+
+    They are read twice, which is faster than turning them into offsets: 1.0 ns per element instead of 1.6.
+    """
+    numbers = seen_as(index, kind)
+    at = position * itemsize(numbers)
+    field = coords_at(plan)
+    inside = all_inside(numbers, at, count, plan[field])
+    if inside:
+        take_elements(data, base, step, numbers, at, plan[field + 1], packed, to, count, index, soon)
+    return inside
 
 
 @helper
@@ -212,8 +248,10 @@ def gather_range(
     offsets = np.empty(block, np.int64)
     known = False
     status = ALL_INSIDE
-    single = high - low == 1 and packed_step == size
+    single = high - low == 1 and packed_step == size  # so low is 0
     tuple_bytes = plan[COORDS] << (plan[KIND] & 3)
+    neighbours = single and not common and index_step == 1 and plan[COORDS] == 1
+    words, halves = neighbours and plan[KIND] == INT64, neighbours and plan[KIND] == INT32
     index_lines = 0 if common or index_step == 0 else -(-GROUP * tuple_bytes // CACHE_LINE)
     data_lines = min(-(-plan[AHEAD] * GROUP // (CACHE_LINE * length)), AHEAD_LINES)
     p = begin
@@ -230,41 +268,44 @@ def gather_range(
             index_ahead = row_bases(plan, row + ROWS_AHEAD)[1]
         while p < row_end:
             first = 0 if common else j
-            if not known:
-                points = length if common else min(block, row_end - p)
-                status = find_offsets(
-                    plan, index, start + first * index_step, points, step, index_step, buffer, offsets
-                )
+            position = start + first * index_step
+            count = min(block - (j - first), row_end - p)
+            place = to + j * packed_step
+            soon = (
+                (index_ahead + j * index_step) // plan[COORDS] * tuple_bytes,
+                index_lines,
+                ahead + j // GROUP * data_lines * CACHE_LINE,
+                data_lines,
+            )
+            here = base + j * step
+            done = False
+            if words:
+                done = take_indexed(plan, data, here, step, index, np.int64, position, packed, place, count, soon)
+            elif halves:
+                done = take_indexed(plan, data, here, step, index, np.int32, position, packed, place, count, soon)
+            if not done and not known:
+                points = length if common else count
+                status = find_offsets(plan, index, position, points, step, index_step, buffer, offsets)
                 if status >= 0:
                     return status
                 known = common
-            here = offsets[j - first :]
-            count = min(block - (j - first), row_end - p)
+            found = offsets[j - first :]
             origin = base + first * step
-            place = to + j * packed_step
-            if status == ALL_INSIDE and single:
-                take_elements(
-                    data,
-                    origin + low * size,
-                    here,
-                    packed,
-                    place + low * size,
-                    count,
-                    index,
-                    (index_ahead + j * index_step) // plan[COORDS] * tuple_bytes,
-                    index_lines,
-                    ahead + j // GROUP * data_lines * CACHE_LINE,
-                    data_lines,
-                )
+            if done:
+                pass
+            elif status == ALL_INSIDE and single:
+                at = found.ctypes.data - address(index)
+                numbers = seen_as(index, np.int64)
+                take_elements(data, origin, 0, numbers, at, 1, packed, place, count, index, soon)
             elif status == ALL_INSIDE and plain:
-                take_runs(data, origin, here, packed, place, packed_step, count, low * size, high * size, large)
+                take_runs(data, origin, found, packed, place, packed_step, count, low * size, high * size, large)
             else:
                 for i in range(count):
-                    if here[i] == DROPPED:
+                    if found[i] == DROPPED:
                         for k in range(low, high):
                             store(packed, place + i * packed_step + k * size, 0)
                     else:
-                        take_slice(plan, data, origin + here[i], packed, place + i * packed_step, low, high)
+                        take_slice(plan, data, origin + found[i], packed, place + i * packed_step, low, high)
             p += count
             j += count
     if large:
