@@ -349,7 +349,7 @@ class ScatterOperator(CompiledOperator):
             updates = update_array(name, updates, a.dtype)
         call = cached_call(
             self._build,
-            None if out is None else out_strides(self.descriptor.function, out),
+            out.strides if out.__class__ is ndarray else out_strides(self.descriptor.function, out),
             a.shape,
             a.strides,
             a.dtype,
@@ -516,8 +516,10 @@ def update_array(function: str, value: Any, dtype: np.dtype[Any]) -> ndarray[Any
     return array
 
 
-def out_strides(function: str, out: Any) -> tuple[int, ...]:
-    """Return the strides of an `out` array."""
+def out_strides(function: str, out: Any) -> tuple[int, ...] | None:
+    """Return the strides of an `out` array, if there is one."""
+    if out is None:
+        return None
     if not isinstance(out, ndarray) or isinstance(out, np.ma.MaskedArray):
         raise TypeError(f"{function}: out: found {type(out).__name__}, expected a numpy.ndarray")
     return out.strides

@@ -29,6 +29,7 @@ def run(code, *, ok=True, **environment):
 ALL_KERNELS = """
     import numba, numpy as np, numba_dml as dml
     from numba_dml.cpu import gather, scatter, top_k
+    from numba_dml.cpu._drivers import run_parallel, run_serial
 
     def started():
         try:
@@ -54,7 +55,7 @@ ALL_KERNELS = """
     numba.set_num_threads(1)  # lines so long that they are cut into pieces run on the serial driver here only
     assert dml.top_k(longest, 2).indices.tolist() == [999_999, 999_998]
     numba.set_num_threads(threads)
-    drivers = [*gather.DRIVERS, *scatter.DRIVERS, *{driver for pair in top_k.DRIVERS for driver in pair}]
+    jitted = [run_serial, run_parallel, gather.gather_kernel, scatter.scatter_kernel, *set(top_k.KERNELS)]
 """
 
 
@@ -73,14 +74,14 @@ def test_import_compiles_nothing_and_is_quick():
 
 def test_a_second_process_loads_every_kernel_and_the_right_driver(tmp_path):
     first = run(
-        ALL_KERNELS + "\n    print(sum(sum(d.stats.cache_misses.values()) for d in drivers))",
+        ALL_KERNELS + "\n    print(sum(sum(d.stats.cache_misses.values()) for d in jitted))",
         NUMBA_CACHE_DIR=str(tmp_path),
     )
-    assert int(first) == 14
+    assert int(first) == 9
     second = run(
         ALL_KERNELS
         + """
-    for d in drivers:
+    for d in jitted:
         assert sum(d.stats.cache_misses.values()) == 0, d
         assert sum(d.stats.cache_hits.values()) == 1, d
         assert bool(d.targetoptions.get("parallel")) == d.__name__.endswith("_parallel")
@@ -92,14 +93,14 @@ def test_a_second_process_loads_every_kernel_and_the_right_driver(tmp_path):
 
 
 def test_a_cache_that_holds_the_wrong_kernel_is_noticed(tmp_path):
-    """Two processes that start at once can give one file number to two kernels of one driver."""
+    """Two processes that start at once can give one file number to two signatures of one kernel."""
     two = """
         import numpy as np, numba_dml as dml
         assert dml.gather(np.arange(4, dtype="u1"), [3, 1]).tolist() == [3, 1]
         assert dml.gather(np.arange(4, dtype="f8"), [3, 1]).tolist() == [3, 1]
     """
     run(two, NUMBA_CACHE_DIR=str(tmp_path))
-    files = sorted(tmp_path.rglob("gather.gather_serial*.nbc"))
+    files = sorted(tmp_path.rglob("gather.gather_kernel*.nbc"))
     assert len(files) == 2
     one, other = (f.read_bytes() for f in files)
     files[0].write_bytes(other)
@@ -148,20 +149,29 @@ def test_a_cache_that_cannot_be_written(monkeypatch):
         def save_overload(self, *args):
             raise OSError("no space left on device")
 
-    driver = gather.gather_serial
-    monkeypatch.setattr(driver, "_cache", FullDisk())
-    monkeypatch.setattr(driver, "overloads", type(driver.overloads)())
+    kernel = gather.gather_kernel
+    monkeypatch.setattr(kernel, "_cache", FullDisk())
+    monkeypatch.setattr(kernel, "overloads", type(kernel.overloads)())
     monkeypatch.setattr(cpu, "_warned", False)
     dml.cache_clear()
     with pytest.warns(RuntimeWarning, match="its disk cache fails \\(OSError: no space left"):
         assert dml.gather(np.arange(3, dtype="u2"), [2]).tolist() == [2]
 
 
+def test_helpers_are_translated_with_their_kernel_only():
+    from numba_dml.cpu import gather
+    from numba_dml.cpu._compiler import _WaitingLibrary
+
+    dml.gather(np.arange(3, dtype="i2"), [2])
+    assert gather.gather_range.overloads
+    assert all(isinstance(code.library, _WaitingLibrary) for code in gather.gather_range.overloads.values())
+    assert not any(isinstance(code.library, _WaitingLibrary) for code in gather.gather_kernel.overloads.values())
+
+
 def test_new_shapes_add_no_signature():
     from numba_dml.cpu import gather, scatter, top_k
 
-    drivers = [*gather.DRIVERS, *scatter.DRIVERS, *top_k.SHORT_DRIVERS, *top_k.ROWS_DRIVERS, *top_k.COLUMNS_DRIVERS]
-    drivers += top_k.SORTED_DRIVERS
+    kernels = [gather.gather_kernel, scatter.scatter_kernel, *{*top_k.KERNELS} - {top_k.pieces_kernel}]
 
     def work(shape):
         a = np.zeros(shape, np.float32)
@@ -179,12 +189,12 @@ def test_new_shapes_add_no_signature():
         work(shape)
     for lines in (2, 70):
         dml.top_k(np.zeros((lines, 2000), np.float32), 20)
-    before = [len(d.signatures) for d in drivers]
+    before = [len(kernel.signatures) for kernel in kernels]
     assert min(before) > 0
     misses = dml.cache_info().misses
     for shape in [(7,), (6, 9), (3, 4, 5, 2), (900,), (80, 310), (20, 10, 130)]:
         work(shape)
-    assert [len(d.signatures) for d in drivers] == before
+    assert [len(kernel.signatures) for kernel in kernels] == before
     assert dml.cache_info().misses > misses  # other shapes did go through the builders
 
 

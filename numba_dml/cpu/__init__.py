@@ -1,8 +1,8 @@
 """The CPU room: how kernels are compiled, cached, chosen and launched.
 
-Each kernel family has one body and two *drivers*, a serial and a parallel one. They have different names because
-Numba's disk cache does not tell ``parallel=True`` from serial: one body jitted twice would load the wrong variant in
-the next process. All jit options live here.
+Kernels are compiled once per width and kind of the elements; two *drivers* run all of them, a serial and a parallel
+one (see `_drivers`). These have different names because Numba's disk cache does not tell ``parallel=True`` from serial:
+one body jitted twice would load the wrong variant in the next process. All jit options live here.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,12 @@ from numba.core.caching import NullCache
 from numba.core.errors import NumbaError
 from numba.np.ufunc.parallel import threading_layer
 
+from ._compiler import HelperCompiler
+
 # No signature is given and nothing compiles until a call needs it. Divisions by zero need no check: there are none.
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
-# Helpers are never called from Python: without wrappers the first gather compiles in 3.9 s instead of 5.1 s.
-_HELPER_OPTIONS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **_OPTIONS}
+# What is never called from Python needs no wrappers.
+_INNER_OPTIONS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **_OPTIONS}
 
 #: Below this many bytes of work the serial driver is faster: waking a second thread costs 2-5 µs on an idle machine and
 #: milliseconds on a busy one. A gather of 72 KB took 6.4 µs on one thread and 7.9 on two, a scatter 28 and 38.
@@ -35,16 +38,21 @@ PLAN = types.Array(types.int64, 1, "C", readonly=False)
 
 def helper(function: Callable[..., Any]) -> Any:
     """Jit a function that kernels call; it is compiled into them."""
-    return numba.njit(**_HELPER_OPTIONS)(function)
+    return numba.njit(pipeline_class=HelperCompiler, **_INNER_OPTIONS)(function)
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Jit a kernel, which the drivers call."""
+    return _with_disk_cache(numba.njit(**_INNER_OPTIONS)(function))
 
 
 def serial(function: Callable[..., Any]) -> Any:
-    """Jit the serial driver of a kernel."""
+    """Jit the serial driver."""
     return _with_disk_cache(numba.njit(**_OPTIONS)(function))
 
 
 def parallel(function: Callable[..., Any]) -> Any:
-    """Jit the parallel driver of a kernel; its last argument is the number of threads.
+    """Jit the parallel driver; its last argument is the number of threads.
 
     The number is an argument because `numba.get_num_threads` inside a kernel would keep it out of the disk cache.
     """
@@ -83,7 +91,7 @@ def _warn_once(reason: str) -> None:
 
 
 def compiled(dispatcher: Any, signature: tuple[Any, ...]) -> Callable[..., int]:
-    """Return the entry point of a driver for a signature, from memory, from disk or newly compiled.
+    """Return the entry point of a jitted function for a signature, from memory, from disk or newly compiled.
 
     A disk cache that cannot be read or written, or that holds the wrong kernel, costs time, never a result.
     """
@@ -144,29 +152,33 @@ def thread_count() -> int:
     return 1 if _threads.broken else numba.get_num_threads()
 
 
-def launcher(family: tuple[Any, Any], arguments: tuple[Any, ...], work: int) -> tuple[Callable[..., int], str]:
-    """Return how to launch a kernel, and the name of its driver.
+def launcher(kernel: Any, arrays: tuple[Any, ...], work: int) -> tuple[Callable[..., int], str]:
+    """Return how to launch a kernel on four arrays and a plan, and the name of the driver.
 
-    `family` is the pair of drivers, `arguments` the types of the arrays, `work` the bytes that a call touches.
+    `arrays` are the types that the kernel sees the arrays as, `work` the bytes that a call touches.
     """
-    serial_driver, parallel_driver = family
-    signature = (*arguments, PLAN)
+    from ._drivers import SIGNATURE, run_parallel, run_serial  # they need the decorators above
+
+    signature = (types.int64, types.int64, types.int64, *arrays, PLAN)
+    compiled(kernel, signature)
+    code = kernel.overloads[signature]
+    address = code.library.get_pointer_to_function(code.fndesc.llvm_func_name)
     if work < PARALLEL_WORK or numba.config.NUMBA_NUM_THREADS == 1:
-        return compiled(serial_driver, signature), "serial"
-    entry = compiled(parallel_driver, (*signature, types.int64))
+        return partial(compiled(run_serial, SIGNATURE), address), "serial"
+    entry = compiled(run_parallel, (*SIGNATURE, types.int64))
     alone: Callable[..., int] | None = None
 
     def launch(*args: Any) -> int:
         nonlocal alone
         count = thread_count()
         if count == 1:
-            alone = alone or compiled(serial_driver, signature)
-            return alone(*args)
+            alone = alone or compiled(run_serial, SIGNATURE)
+            return alone(address, *args)
         if _threads.concurrent:
-            return entry(*args, count)
+            return entry(address, *args, count)
         # The layer `workqueue` aborts the process on concurrent launches: one at a time, unless it is another layer.
         with _threads.lock:
-            status = entry(*args, count)
+            status = entry(address, *args, count)
             _threads.concurrent = threading_layer() != "workqueue"
             return status
 

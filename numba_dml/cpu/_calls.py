@@ -7,7 +7,7 @@ or lies in an input, a bad index.
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from math import sqrt
 from typing import Any
 
@@ -192,6 +192,8 @@ class _SwappedGather(_Around):
 
 def _check_out(function: str, name: str, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
     """Check an output that the caller gave; return whether it is contiguous."""
+    if out.__class__ is ndarray and out.dtype == dtype and out.shape == shape and out.flags.carray:
+        return True  # contiguous, aligned, and can be written
     if not isinstance(out, ndarray) or isinstance(out, np.ma.MaskedArray):
         raise TypeError(f"{function}: {name}: found {type(out).__name__}, expected a numpy.ndarray")
     if out.dtype != dtype:
@@ -304,7 +306,7 @@ class _GatherCall(_MoveCall):
                 self.plan[_indices.AHEAD] = span
         self.plan[_indices.TILE] = 0 if common else _tile(lowering, self.moved // max(self.points, 1))
         data = ArrayRef(_UNSIGNED[unit])
-        self.launch, driver = launcher(gather.DRIVERS, (data, _ANY, data), self.work)
+        self.launch, driver = launcher(gather.gather_kernel, (data, _ANY, data, _ANY), self.work)
         self.kernel = f"gather {8 * unit}-bit {driver}"
 
     def __call__(self, a: Any, indices: Any, out: Any) -> Any:
@@ -315,7 +317,7 @@ class _GatherCall(_MoveCall):
         else:
             out[...] = self(a, indices, None)
             return out
-        status = self.launch(a, indices, result, self.plan)
+        status = self.launch(a, indices, result, indices, self.plan)
         if status == 0:
             return result
         if status == gather.OVERLAP:
@@ -352,13 +354,14 @@ class _ScatterCall(_MoveCall):
             strip = STRIP_BYTES if period == whole else TILE_BYTES * period // max(whole, 1)
             self.plan[_indices.TILE] = max(strip // abs(step), CACHE_LINE // abs(step), 1)
         self.work += 2 * whole if kernel_copies else 0
-        self.drivers = scatter.DRIVERS
-        self.arguments = (_ANY, ArrayRef(element), _ANY, ArrayRef(element))
+        code = scatter.scatter_kernel
+        self.arrays = (_ANY, ArrayRef(element), _ANY, ArrayRef(element))
         if kernel_copies and split in (scatter.BY_WINDOW, scatter.BY_POINT) and self._by_place(whole, reduction):
-            self.drivers = scatter.PLACES_DRIVERS
-        self.launch, driver = launcher(self.drivers, self.arguments, self.work)
+            code = scatter.places_kernel
+        self.by_place = code is scatter.places_kernel
+        self.launch, driver = launcher(code, self.arrays, self.work)
         work = f"{8 * unit}-bit" if reduction == _arithmetic.NONE else f"{lowering.reduction} {dtype}"
-        self.kernel = f"scatter {'places ' if self.drivers is scatter.PLACES_DRIVERS else ''}{work} {driver}"
+        self.kernel = f"scatter {'places ' if self.by_place else ''}{work} {driver}"
 
     def _by_place(self, whole: int, reduction: int) -> bool:
         """Tell whether a new output is best written in its own order."""
@@ -386,7 +389,7 @@ class _ScatterCall(_MoveCall):
         status = self.launch(source, result, indices, updates, self.plan)
         if status == 0:
             return result
-        if status == gather.OVERLAP and self.drivers is scatter.PLACES_DRIVERS:  # in place, perhaps
+        if status == gather.OVERLAP and self.by_place:  # in place, perhaps
             status = self.launch_anywhere(source, result, indices, updates, self.plan)
             if status == 0:
                 return result
@@ -397,7 +400,7 @@ class _ScatterCall(_MoveCall):
     @cached_property
     def launch_anywhere(self) -> Any:
         """The launch that can write in place; compiled when it is needed."""
-        return launcher(scatter.DRIVERS, self.arguments, self.work)[0]
+        return launcher(scatter.scatter_kernel, self.arrays, self.work)[0]
 
     def through_copies(self, a: Any, indices: Any, updates: Any, out: Any) -> Any:
         """Write to an output that lies in an input; after an error it is, and so the input is, what it was."""
@@ -454,6 +457,10 @@ def _split(lowering: Move, slice_bytes: int) -> int:
     if slice_bytes >= 1 << 16:  # a share of a slice is still many cache lines
         return scatter.BY_SLICE
     return scatter.BY_WINDOW
+
+
+#: `TopK` from a pair; NumPy's allocation takes no longer than a named tuple's own constructor.
+_result = partial(tuple.__new__, TopK)
 
 
 class _TopKCall:
@@ -540,29 +547,36 @@ class _TopKCall:
         plan[top_k.VALUE_BYTES] = count * low.k * size
         plan[top_k.INDEX_BYTES] = count * low.k * low.index_itemsize
         plan[top_k.HEADER :] = [number for line in lines for number in line]
+        # What the phases of the pieces hand on; see `top_k.piece_buffers`.
+        self.scratch_bytes = count * (pieces * (capacity * (size + 8) + 8) + size) if method == top_k.IN_PIECES else 0
         x = ArrayRef(_SIGNED[size], is_float)
         name = ("short", "rows", "columns", "best", "pieces", "sorted")[method]
         if self.idle:
             self.kernel = "top_k nothing to select"
             return
-        self.launch, driver = launcher(top_k.DRIVERS[method], (x, x, _ANY), self.work)
+        self.launch, driver = launcher(top_k.KERNELS[method], (x, x, _ANY, _ANY), self.work)
         self.kernel = f"top_k {name} {8 * size}-bit {'float' if is_float else 'integer'} {driver}"
 
     def __call__(self, a: Any, out: Any) -> TopK:
         if out is None:
-            result = TopK(self.empty(self.shape, self.dtype), self.empty_indices(self.shape, self.index_dtype))
+            values, indices = self.empty(self.shape, self.dtype), self.empty_indices(self.shape, self.index_dtype)
+            result = _result((values, indices))
         else:
             if not isinstance(out, (tuple, list)) or len(out) != 2:
                 raise TypeError(f"top_k: out: found {type(out).__name__}, expected a pair (values, indices)")
-            result = TopK(*out)
-            contiguous = _check_out("top_k", "out[0]", result.values, self.shape, self.dtype)
-            if not _check_out("top_k", "out[1]", result.indices, self.shape, self.index_dtype) or not contiguous:
+            result = _result(out)
+            values, indices = out
+            contiguous = _check_out("top_k", "out[0]", values, self.shape, self.dtype)
+            if not _check_out("top_k", "out[1]", indices, self.shape, self.index_dtype) or not contiguous:
                 return self._through_copies(a, result)
-        status = 0 if self.idle else self.launch(a, result.values, result.indices, self.plan)
+        if self.idle:
+            return result
+        scratch = np.empty(self.scratch_bytes, np.uint8) if self.scratch_bytes else a
+        status = self.launch(a, values, indices, scratch, self.plan)
         if status == top_k.TOO_FEW:
             plan = self.plan.copy()
             plan[top_k.SAMPLE] = 0
-            status = self.launch(a, result.values, result.indices, plan)
+            status = self.launch(a, values, indices, scratch, plan)
         return self._through_copies(a, result) if status else result
 
     def _through_copies(self, a: Any, out: TopK) -> TopK:

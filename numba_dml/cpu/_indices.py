@@ -296,12 +296,3 @@ def overlaps(low_a, high_a, low_b, high_b):
 def first_of(a, b):
     """Return the lower of two positions; -1 is none."""
     return b if a < 0 or 0 <= b < a else a
-
-
-@helper
-def first_position(found):
-    """Return the lowest of the positions that the threads report, -1 where all report none."""
-    first = np.int64(-1)
-    for position in found:
-        first = first_of(first, position)
-    return first

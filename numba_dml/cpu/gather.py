@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import prange
 
-from . import helper, parallel, serial
+from . import helper, kernel
+from ._drivers import ASK
 from ._indices import (
     AHEAD,
     ALL_INSIDE,
@@ -34,7 +34,6 @@ from ._indices import (
     coords_at,
     find_offsets,
     first_of,
-    first_position,
     overlaps,
     row_bases,
     run_offset,
@@ -57,7 +56,7 @@ from ._memory import (
     stream_lines,
 )
 
-#: What a kernel returns beside 0 (done) and 1 + the position of a bad index.
+#: The status of a kernel that did nothing; that of one that found a bad index is 1 + its position.
 OVERLAP = -1
 #: From this many bytes on, a contiguous run is copied by memcpy; below, its call costs more than a loop.
 MEMCPY_BYTES = 64
@@ -244,8 +243,8 @@ def gather_range(
     # The rows of a share can have the same indices: their offsets are found once.
     common = plan[COMMON] != 0 and end - begin > length
     block = length if common else block_points(plan)
-    buffer = np.empty(BLOCK, np.int64)
-    offsets = np.empty(block, np.int64)
+    buffer = np.empty(BLOCK + block, np.int64)  # one allocation: each takes 0.05 us
+    offsets = buffer[BLOCK:]
     known = False
     status = ALL_INSIDE
     single = high - low == 1 and packed_step == size  # so low is 0
@@ -347,23 +346,11 @@ def clashes(data, index, packed, plan):
     )
 
 
-@serial
-def gather_serial(data, index, packed, plan):
-    """Run a gather on the calling thread."""
-    if clashes(data, index, packed, plan):
-        return np.int64(OVERLAP)
-    return gather_share(data, index, packed, plan, 0, 1) + 1
-
-
-@parallel
-def gather_parallel(data, index, packed, plan, threads):
-    """Run a gather on several threads."""
-    if clashes(data, index, packed, plan):
-        return np.int64(OVERLAP)
-    found = np.empty(threads, np.int64)
-    for t in prange(threads):
-        found[t] = gather_share(data, index, packed, plan, t, threads)
-    return first_position(found) + 1
-
-
-DRIVERS = (gather_serial, gather_parallel)
+@kernel
+def gather_kernel(phase, task, tasks, data, index, packed, _, plan):
+    """Run a task of a gather, or tell how many there are."""
+    if task != ASK:
+        return gather_share(data, index, packed, plan, task, tasks) + 1
+    if phase > 0:
+        return np.int64(0)
+    return np.int64(OVERLAP) if clashes(data, index, packed, plan) else tasks

@@ -8,10 +8,10 @@ row-major order.
 from __future__ import annotations
 
 import numpy as np
-from numba import prange
 
-from . import helper, parallel, serial
+from . import helper, kernel
 from ._arithmetic import NONE, combine
+from ._drivers import ASK
 from ._indices import (
     ALL_INSIDE,
     BLOCK,
@@ -44,7 +44,6 @@ from ._indices import (
     coords_at,
     find_offsets,
     first_of,
-    first_position,
     overlaps,
     row_bases,
     run_offset,
@@ -140,9 +139,9 @@ def scatter_range(
     tuple_bytes = plan[COORDS] << (plan[KIND] & 3)
     index_lines = -(-GROUP * tuple_bytes // CACHE_LINE)
     block = block_points(plan)
-    buffer = np.empty(BLOCK, np.int64)
-    offsets = np.empty(BLOCK, np.int64)
-    chosen = np.empty(BLOCK, np.int64)
+    buffer = np.empty(3 * BLOCK, np.int64)
+    offsets = buffer[BLOCK:]
+    chosen = buffer[2 * BLOCK :]
     p = begin
     while p < end:
         row = p // length
@@ -276,8 +275,8 @@ def scatter_places(source, data, index, packed, plan, thread, threads):
     last = HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)
     length, step, index_step = numbered[last], numbered[last + 1], numbered[last + 2]
     block = block_points(plan)
-    buffer = np.empty(BLOCK, np.int64)
-    offsets = np.empty(BLOCK, np.int64)
+    buffer = np.empty(2 * BLOCK, np.int64)
+    offsets = buffer[BLOCK:]
     for p in range(0, plan[POINTS], length):
         base, start, _ = row_bases(numbered, p // length)
         for j in range(0, length, block):
@@ -339,52 +338,22 @@ def clashes(source, data, index, packed, plan):
     )
 
 
-@serial
-def scatter_serial(source, data, index, packed, plan):
-    """Run a scatter on the calling thread."""
-    if clashes(source, data, index, packed, plan):
-        return np.int64(OVERLAP)
-    for phase in range(2):
-        position = scatter_phase(phase, source, data, index, packed, plan, 0, 1)
-        if position >= 0:
-            return position + 1
-    return np.int64(0)
+@kernel
+def scatter_kernel(phase, task, tasks, source, data, index, packed, plan):
+    """Run a task of a phase of a scatter, or tell how many there are."""
+    if task != ASK:
+        return scatter_phase(phase, source, data, index, packed, plan, task, tasks) + 1
+    if phase > WRITE:
+        return np.int64(0)
+    return np.int64(OVERLAP) if phase == PREPARE and clashes(source, data, index, packed, plan) else tasks
 
 
-@parallel
-def scatter_parallel(source, data, index, packed, plan, threads):
-    """Run a scatter on several threads."""
-    if clashes(source, data, index, packed, plan):
-        return np.int64(OVERLAP)
-    found = np.empty(threads, np.int64)
-    for phase in range(2):
-        for t in prange(threads):
-            found[t] = scatter_phase(phase, source, data, index, packed, plan, t, threads)
-        position = first_position(found)
-        if position >= 0:
-            return position + 1
-    return np.int64(0)
-
-
-@serial
-def scatter_places_serial(source, data, index, packed, plan):
-    """Run a scatter to a new output, in its order, on the calling thread."""
-    if address(source) == address(data) or clashes(source, data, index, packed, plan):
-        return np.int64(OVERLAP)
-    return scatter_places(source, data, index, packed, plan, 0, 1) + 1
-
-
-@parallel
-def scatter_places_parallel(source, data, index, packed, plan, threads):
-    """Run a scatter to a new output, in its order, on several threads."""
-    if address(source) == address(data) or clashes(source, data, index, packed, plan):
-        return np.int64(OVERLAP)
-    found = np.empty(threads, np.int64)
-    for t in prange(threads):
-        found[t] = scatter_places(source, data, index, packed, plan, t, threads)
-    return first_position(found) + 1
-
-
-DRIVERS = (scatter_serial, scatter_parallel)
-#: For new outputs only: anything else is an `OVERLAP` to them.
-PLACES_DRIVERS = (scatter_places_serial, scatter_places_parallel)
+@kernel
+def places_kernel(phase, task, tasks, source, data, index, packed, plan):
+    """Run a task of a scatter to a new output, in its order, or tell how many there are; else it is an `OVERLAP`."""
+    if task != ASK:
+        return scatter_places(source, data, index, packed, plan, task, tasks) + 1
+    if phase > 0:
+        return np.int64(0)
+    in_place = address(source) == address(data)
+    return np.int64(OVERLAP) if in_place or clashes(source, data, index, packed, plan) else tasks

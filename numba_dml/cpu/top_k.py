@@ -15,10 +15,11 @@ the tie rule (lower index first) for free. There are six ways to a line's elemen
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, prange
+from numba import carray
 
-from . import helper, parallel, serial
+from . import helper, kernel
 from ._digits import DIGIT_COUNTS, LOW_HALF, SORT_DIGITS, collect_words, last_key, sort_line, ties_of
+from ._drivers import ASK
 from ._indices import overlaps
 from ._keys import (
     LANES,
@@ -74,7 +75,7 @@ EAGER = 4
 LOOK_AHEAD = 16384
 #: 2**64 times the golden ratio's fraction: its multiples fill an interval evenly.
 GOLDEN = 0x9E3779B97F4A7C15
-#: What a driver returns if a bound was too high: the plan shall be run without a sample.
+#: The status of a kernel if a bound was too high: the plan shall be run without a sample.
 TOO_FEW = 1
 
 #: Long columns are scanned twice: COLUMN_SAMPLES rows per result tell what need not be inserted, if there are
@@ -292,13 +293,13 @@ def short_lines(x, values, indices, plan, begin, end):
     """Select from the lines begin <= line < end, which are short or asked for their best element only."""
     k = plan[K]
     n = plan[SIZE]
-    keys = key_buffer(x, max(k, NETWORK_K))
-    found = np.empty(NETWORK_K, np.int64)
     best = network_list(x, k)
     together = best.shape[1]
-    stage = key_buffer(x, -(-n // LANES) * LANES)
-    masks = np.empty(stage.size // LANES, np.uint64)
-    positions = np.empty((together, k), np.int64)
+    masks = np.empty(-(-n // LANES), np.uint64)
+    stage = key_buffer(x, masks.size * LANES + max(k, NETWORK_K))  # few allocations: each takes 0.05 us
+    stage, keys = stage[: masks.size * LANES], stage[masks.size * LANES :]
+    found = np.empty(NETWORK_K + together * k, np.int64)
+    found, positions = found[:NETWORK_K], found[NETWORK_K:].reshape(together, k)
     rule = rule_from(x, plan, RULE)
     inner = HEADER + DIM_FIELDS * (plan[DIMS] - 1)
     neighbours = plan[inner] if plan[DIMS] else 1
@@ -593,12 +594,20 @@ def column_tile(x, values, indices, plan, task):
 
 
 @helper
-def piece_buffers(x, plan):
-    """Return what phases hand on: bounds; the best of every piece, and how many they are; which lines are done."""
+def piece_buffers(x, scratch, plan):
+    """Return what phases hand on, in memory of the caller: bounds; the best of every piece, and how many they are."""
     lines = plan[LINES]
-    keys = key_buffer(x, (plan[PIECES], lines, plan[CAPACITY]))
-    found = np.empty((plan[PIECES], lines), np.int64)
-    return key_buffer(x, lines), keys, np.empty(keys.shape, np.int64), found, np.ones(lines, np.bool_)
+    pieces = plan[PIECES]
+    shape = (pieces, lines, plan[CAPACITY])
+    at = address(scratch) - address(x)
+    words = seen_as(x, np.int64)
+    positions = carray(line_pointer(words, at), shape)
+    at += positions.size * 8
+    found = carray(line_pointer(words, at), (pieces, lines))
+    at += found.size * 8
+    keys = carray(line_pointer(x, at), shape)
+    at += keys.size * itemsize(x)
+    return carray(line_pointer(x, at), (lines,)), keys, positions, found
 
 
 @helper
@@ -606,24 +615,27 @@ def piece_task_count(plan, phase):
     """How many tasks a phase has: 0 bounds the lines, 1 selects from their pieces, 2 merges these."""
     if phase == 1:
         return -(-plan[LINES] // max(plan[GROUP], 1)) * plan[PIECES]
-    return 0 if phase == 0 and plan[SAMPLE] == 0 else plan[LINES]
+    return plan[LINES] if phase < 3 else np.int64(0)
 
 
 @helper
-def piece_task(x, values, indices, plan, phase, task, bounds, keys, positions, found, done):
-    """Run one task of a phase."""
-    if phase == 0:
-        bounds[task] = bound_of_sample(x, plan, task, key_buffer(x, plan[SAMPLE]))
-    elif phase == 1:
+def piece_task(x, values, indices, plan, phase, task, scratch):
+    """Run one task of a phase; return a status."""
+    bounds, keys, positions, found = piece_buffers(x, scratch, plan)
+    if phase == 1:
         piece_of_lines(x, plan, task, bounds, keys, positions, found)
-    else:
-        done[task] = merge_pieces(x, values, indices, plan, task, bounds, keys, positions, found)
+    elif phase == 2:
+        if not merge_pieces(x, values, indices, plan, task, bounds, keys, positions, found):
+            return np.int64(TOO_FEW)
+    elif plan[SAMPLE] > 0:
+        bounds[task] = bound_of_sample(x, plan, task, key_buffer(x, plan[SAMPLE]))
+    return np.int64(0)
 
 
 @helper
 def share_count(plan, threads):
     """How many shares the lines are cut into: more than threads, since lines can differ a lot in what they cost."""
-    return min(plan[LINES], threads * 4)
+    return min(plan[LINES], threads * 4 if threads > 1 else 1)
 
 
 @helper
@@ -647,118 +659,62 @@ def clashes(x, values, indices, plan):
     )
 
 
-@serial
-def top_k_short_serial(x, values, indices, plan):
-    """Select from short lines, or the best element of each line, on the calling thread."""
-    if clashes(x, values, indices, plan):
-        return np.int64(OVERLAP)
-    short_lines(x, values, indices, plan, 0, plan[LINES])
+@helper
+def task_count(phase, x, values, indices, plan, count):
+    """Tell how many tasks a phase has, if the only one has so many."""
+    if phase > 0:
+        return np.int64(0)
+    return np.int64(OVERLAP) if clashes(x, values, indices, plan) else count
+
+
+@kernel
+def short_kernel(phase, task, tasks, x, values, indices, _, plan):
+    """Run a task, or tell how many there are: select from short lines, or the best element of each line."""
+    if task == ASK:
+        return task_count(phase, x, values, indices, plan, share_count(plan, tasks))
+    lines = plan[LINES]
+    short_lines(x, values, indices, plan, lines * task // tasks, lines * (task + 1) // tasks)
     return np.int64(0)
 
 
-@parallel
-def top_k_short_parallel(x, values, indices, plan, threads):
-    """Select from short lines, or the best element of each line, on several threads."""
-    if clashes(x, values, indices, plan):
-        return np.int64(OVERLAP)
-    tasks = share_count(plan, threads)
-    for task in prange(tasks):
-        lines = plan[LINES]
-        short_lines(x, values, indices, plan, lines * task // tasks, lines * (task + 1) // tasks)
+@kernel
+def rows_kernel(phase, task, tasks, x, values, indices, _, plan):
+    """Run a task, or tell how many there are: select from whole lines."""
+    if task == ASK:
+        return task_count(phase, x, values, indices, plan, share_count(plan, tasks))
+    lines = plan[LINES]
+    whole_lines(x, values, indices, plan, lines * task // tasks, lines * (task + 1) // tasks)
     return np.int64(0)
 
 
-@serial
-def top_k_rows_serial(x, values, indices, plan):
-    """Select from whole lines on the calling thread."""
-    if clashes(x, values, indices, plan):
-        return np.int64(OVERLAP)
-    whole_lines(x, values, indices, plan, 0, plan[LINES])
+@kernel
+def sorted_kernel(phase, task, tasks, x, values, indices, _, plan):
+    """Run a task, or tell how many there are: select large parts of lines."""
+    if task == ASK:
+        return task_count(phase, x, values, indices, plan, share_count(plan, tasks))
+    lines = plan[LINES]
+    sorted_lines(x, values, indices, plan, lines * task // tasks, lines * (task + 1) // tasks)
     return np.int64(0)
 
 
-@parallel
-def top_k_rows_parallel(x, values, indices, plan, threads):
-    """Select from whole lines on several threads."""
-    if clashes(x, values, indices, plan):
-        return np.int64(OVERLAP)
-    tasks = share_count(plan, threads)
-    for task in prange(tasks):
-        lines = plan[LINES]
-        whole_lines(x, values, indices, plan, lines * task // tasks, lines * (task + 1) // tasks)
+@kernel
+def columns_kernel(phase, task, tasks, x, values, indices, _, plan):
+    """Run a task, or tell how many there are: select from tiles of columns."""
+    if task == ASK:
+        return task_count(phase, x, values, indices, plan, tile_count(plan))
+    column_tile(x, values, indices, plan, task)
     return np.int64(0)
 
 
-@serial
-def top_k_pieces_serial(x, values, indices, plan):
-    """Select from the pieces of lines on the calling thread."""
-    if clashes(x, values, indices, plan):
-        return np.int64(OVERLAP)
-    bounds, keys, positions, found, done = piece_buffers(x, plan)
-    for phase in range(3):
-        for task in range(piece_task_count(plan, phase)):
-            piece_task(x, values, indices, plan, phase, task, bounds, keys, positions, found, done)
-    return np.int64(0) if done.all() else np.int64(TOO_FEW)
+@kernel
+def pieces_kernel(phase, task, tasks, x, values, indices, scratch, plan):
+    """Run a task of a phase, or tell how many there are: select from the pieces of lines."""
+    if task == ASK:
+        if phase == 0 and clashes(x, values, indices, plan):
+            return np.int64(OVERLAP)
+        return piece_task_count(plan, phase)
+    return piece_task(x, values, indices, plan, phase, task, scratch)
 
 
-@parallel
-def top_k_pieces_parallel(x, values, indices, plan, threads):
-    """Select from the pieces of lines on several threads."""
-    if clashes(x, values, indices, plan):
-        return np.int64(OVERLAP)
-    bounds, keys, positions, found, done = piece_buffers(x, plan)
-    for phase in range(3):
-        for task in prange(piece_task_count(plan, phase)):
-            piece_task(x, values, indices, plan, phase, task, bounds, keys, positions, found, done)
-    return np.int64(0) if done.all() else np.int64(TOO_FEW)
-
-
-@serial
-def top_k_sorted_serial(x, values, indices, plan):
-    """Select large parts of lines on the calling thread."""
-    if clashes(x, values, indices, plan):
-        return np.int64(OVERLAP)
-    sorted_lines(x, values, indices, plan, 0, plan[LINES])
-    return np.int64(0)
-
-
-@parallel
-def top_k_sorted_parallel(x, values, indices, plan, threads):
-    """Select large parts of lines on several threads."""
-    if clashes(x, values, indices, plan):
-        return np.int64(OVERLAP)
-    tasks = share_count(plan, threads)
-    for task in prange(tasks):
-        lines = plan[LINES]
-        sorted_lines(x, values, indices, plan, lines * task // tasks, lines * (task + 1) // tasks)
-    return np.int64(0)
-
-
-@serial
-def top_k_columns_serial(x, values, indices, plan):
-    """Select from tiles of columns on the calling thread."""
-    if clashes(x, values, indices, plan):
-        return np.int64(OVERLAP)
-    for task in range(tile_count(plan)):
-        column_tile(x, values, indices, plan, task)
-    return np.int64(0)
-
-
-@parallel
-def top_k_columns_parallel(x, values, indices, plan, threads):
-    """Select from tiles of columns on several threads."""
-    if clashes(x, values, indices, plan):
-        return np.int64(OVERLAP)
-    for task in prange(tile_count(plan)):
-        column_tile(x, values, indices, plan, task)
-    return np.int64(0)
-
-
-# A kernel for each way to the elements: one kernel for all of them took 12 s to compile, these take 2 to 9.
-SHORT_DRIVERS = (top_k_short_serial, top_k_short_parallel)
-ROWS_DRIVERS = (top_k_rows_serial, top_k_rows_parallel)
-PIECES_DRIVERS = (top_k_pieces_serial, top_k_pieces_parallel)
-SORTED_DRIVERS = (top_k_sorted_serial, top_k_sorted_parallel)
-COLUMNS_DRIVERS = (top_k_columns_serial, top_k_columns_parallel)
-#: By method.
-DRIVERS = (SHORT_DRIVERS, ROWS_DRIVERS, COLUMNS_DRIVERS, SHORT_DRIVERS, PIECES_DRIVERS, SORTED_DRIVERS)
+#: A kernel for each way to the elements, by method: one for all of them took 12 s to compile, these take 2 to 9.
+KERNELS = (short_kernel, rows_kernel, columns_kernel, short_kernel, pieces_kernel, sorted_kernel)

@@ -266,7 +266,7 @@ def scatter_elements(
     try:
         call = cached_call(
             _build,
-            None if out is None else out_strides("scatter_elements", out),
+            out.strides if out.__class__ is ndarray else out_strides("scatter_elements", out),
             a.shape,
             a.strides,
             a.dtype,

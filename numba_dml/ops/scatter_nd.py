@@ -256,7 +256,7 @@ def scatter_nd(
     try:
         call = cached_call(
             _build,
-            None if out is None else out_strides("scatter_nd", out),
+            out.strides if out.__class__ is ndarray else out_strides("scatter_nd", out),
             a.shape,
             a.strides,
             a.dtype,

@@ -1,0 +1,77 @@
+"""The drivers, which run any kernel: a serial and a parallel one.
+
+A kernel is called by its address, so that it is compiled once, not for either driver, and the parallel one, which
+takes Numba longest, once for all. Kernels are ``kernel(phase, task, tasks, a, b, c, d, plan)``, with four references
+to arrays; one that needs fewer gets any. With `ASK` as the task, and the number of threads for `tasks`, a kernel tells
+how many tasks the phase has, 0: there is no such phase; or a status below 0, which ends the run. A task returns 0, or a
+status above 0: the lowest one of a phase ends the run after it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import prange, types
+from numba.core.extending import intrinsic
+
+from . import PLAN, helper, parallel, serial
+from ._memory import ArrayRef
+
+ASK = -1
+_ANY = ArrayRef(types.uint8)
+#: Of the drivers, without what comes last in the parallel one, the number of threads.
+SIGNATURE = (types.int64, _ANY, _ANY, _ANY, _ANY, PLAN)
+_KERNEL = (types.int64, types.int64, types.int64, *SIGNATURE[1:])
+
+
+@intrinsic
+def call_kernel(typingctx, kernel, phase, task, tasks, a, b, c, d, plan):
+    """``call_kernel(kernel, phase, task, tasks, a, b, c, d, plan)``: call the code at an address."""
+
+    def codegen(context, builder, signature, args):
+        pointer = context.call_conv.get_function_type(types.int64, _KERNEL).as_pointer()
+        function = builder.inttoptr(args[0], pointer)
+        status, result = context.call_conv.call_function(builder, function, types.int64, _KERNEL, args[1:])
+        with builder.if_then(status.is_error, likely=False):
+            context.call_conv.return_status_propagate(builder, status)
+        return result
+
+    return types.int64(types.int64, *_KERNEL), codegen
+
+
+@helper
+def lower_status(a, b):
+    """Return the lower of two statuses; 0 is none."""
+    return b if a == 0 or 0 < b < a else a
+
+
+@serial
+def run_serial(kernel, a, b, c, d, plan):
+    """Run a kernel on the calling thread."""
+    status = np.int64(0)
+    phase = 0
+    while status == 0:
+        tasks = call_kernel(kernel, phase, ASK, 1, a, b, c, d, plan)
+        if tasks <= 0:
+            return tasks
+        for task in range(tasks):
+            status = lower_status(status, call_kernel(kernel, phase, task, tasks, a, b, c, d, plan))
+        phase += 1
+    return status
+
+
+@parallel
+def run_parallel(kernel, a, b, c, d, plan, threads):
+    """Run a kernel on several threads."""
+    status = np.int64(0)
+    phase = 0
+    while status == 0:
+        tasks = call_kernel(kernel, phase, ASK, threads, a, b, c, d, plan)
+        if tasks <= 0:
+            return tasks
+        found = np.empty(tasks, np.int64)
+        for task in prange(tasks):
+            found[task] = call_kernel(kernel, phase, task, tasks, a, b, c, d, plan)
+        for task in range(tasks):
+            status = lower_status(status, found[task])
+        phase += 1
+    return status
