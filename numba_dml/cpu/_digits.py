@@ -17,9 +17,10 @@ from ._sorting import SORT_BITS, digit_bits, number_of, to_starts
 SELECT_BITS = 12
 #: How far an element is moved to settle the order of numbers with the same upper half.
 SETTLED = 16
-#: Room for the counts: of all digits of the sort together, or of one on the way to the k-th best.
-SORT_DIGITS, DIGIT_COUNTS = 3, 1 << SORT_BITS
 HALF = 32
+#: Room for the counts: of all digits of the sort together, or of one on the way to the k-th best.
+SORT_DIGITS, DIGIT_COUNTS = -(-HALF // SORT_BITS), 1 << SORT_BITS
+assert SORT_DIGITS * DIGIT_COUNTS >= 1 << SELECT_BITS
 LOW_HALF = (1 << HALF) - 1
 
 
