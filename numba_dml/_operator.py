@@ -523,3 +523,23 @@ def out_strides(function: str, out: Any) -> tuple[int, ...] | None:
     if not isinstance(out, ndarray) or isinstance(out, np.ma.MaskedArray):
         raise TypeError(f"{function}: out: found {type(out).__name__}, expected a numpy.ndarray")
     return out.strides
+
+
+def check_out(function: str, name: str, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
+    """Check an output that the caller gave; return whether it is contiguous."""
+    if out.__class__ is ndarray and out.dtype == dtype and out.shape == shape and out.flags.carray:
+        return True  # contiguous, aligned, and can be written
+    if not isinstance(out, ndarray) or isinstance(out, np.ma.MaskedArray):
+        raise TypeError(f"{function}: {name}: found {type(out).__name__}, expected a numpy.ndarray")
+    if out.dtype != dtype:
+        raise TypeError(f"{function}: {name}: found dtype {out.dtype}, expected {dtype}")
+    if out.shape != shape:
+        raise ValueError(f"{function}: {name}: found shape {out.shape}, expected {shape}")
+    flags = out.flags
+    if not flags.writeable:
+        raise ValueError(f"{function}: {name}: found a read-only array, expected one that can be written")
+    if flags.c_contiguous:
+        return True
+    if elements_overlap(out.shape, out.strides, dtype.itemsize):
+        raise ValueError(f"{function}: {name}: found strides {out.strides}, expected elements that do not overlap")
+    return False

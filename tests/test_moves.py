@@ -7,7 +7,7 @@ import pytest
 
 import numba_dml as dml
 from numba_dml import cpu
-from numba_dml.cpu import _calls
+from numba_dml.cpu import _move_calls
 
 from . import reference
 
@@ -22,8 +22,9 @@ def small_regions(request, monkeypatch):
     """
     monkeypatch.setattr(cpu, "PARALLEL_WORK", 0 if request.param == "parallel" else 1 << 60)
     small = {"TILE_BYTES": 2048, "TILE_ROW": 256, "STRIP_BYTES": 1024, "COMMON_POINTS": 800, "STREAM_BYTES": 4096}
+    small |= {"BINNED_BYTES": 1024, "BINNED_PART": 1 << 30, "BIN_BYTES": 256, "MOST_BINS": 40}
     for name, size in small.items():
-        monkeypatch.setattr(_calls, name, size)
+        monkeypatch.setattr(_move_calls, name, size)
     dml.cache_clear()
     yield
     dml.cache_clear()
@@ -170,6 +171,35 @@ def test_outputs_written_in_their_order(shape, unique):
     batched = places[: shape[0] * 7, 1:].reshape(shape[0], 7, -1)
     slices = updates[: shape[0] * 7].reshape(shape[0], 7, -1)
     check(dml.scatter_nd, reference.scatter_nd, a, batched, slices, batch_dims=1)
+
+
+@pytest.mark.usefixtures("small_regions")
+@pytest.mark.parametrize("shape", [(3000,), (31, 47), (5, 9, 70)], ids=str)
+@pytest.mark.parametrize("dtype", ["u1", "f2", "i4", "f8"])
+def test_single_elements_sorted_by_strips(shape, dtype):
+    rng = np.random.default_rng(3)
+    a = rng.integers(0, 99, shape).astype(dtype)
+    points = 2500
+    tuples = np.stack([indices_of(rng, n, points) for n in shape], -1)  # many of them twice
+    updates = rng.integers(0, 99, points).astype(dtype)
+    x, i, u = (
+        dml.TensorDesc(array.dtype, (1,) * (a.ndim - array.ndim) + array.shape) for array in (a, tuples, updates)
+    )
+    if a.ndim > 1:
+        operator = dml.compile_operator(
+            dml.ScatterNDDesc(x, i, u, x, input_dimension_count=a.ndim, indices_dimension_count=2)
+        )
+        assert "bins" in repr(operator)
+    for reduction in ("none", "add", "max"):
+        check(dml.scatter_nd, reference.scatter_nd, a, tuples, updates, reduction=reduction)
+    far = np.where(rng.random(tuples.shape) < 0.1, 2 * max(shape), tuples)
+    kept = (far < shape).all(-1)
+    np.testing.assert_array_equal(
+        dml.scatter_nd(a, far, updates, bounds="drop"), reference.scatter_nd(a, tuples[kept], updates[kept])
+    )
+    np.testing.assert_array_equal(
+        dml.scatter_nd(a, np.full_like(tuples, 2 * max(shape)), updates, bounds="drop", unique=True), a
+    )
 
 
 def scatter_rows(a, places):

@@ -14,12 +14,11 @@ from numba import prange, types
 from numba.core.extending import intrinsic
 
 from . import PLAN, helper, parallel, serial
-from ._memory import ArrayRef
+from ._memory import ANY
 
 ASK = -1
-_ANY = ArrayRef(types.uint8)
 #: Of the drivers, without what comes last in the parallel one, the number of threads.
-SIGNATURE = (types.int64, _ANY, _ANY, _ANY, _ANY, PLAN)
+SIGNATURE = (types.int64, ANY, ANY, ANY, ANY, PLAN)
 _KERNEL = (types.int64, types.int64, types.int64, *SIGNATURE[1:])
 
 
@@ -68,10 +67,13 @@ def run_parallel(kernel, a, b, c, d, plan, threads):
         tasks = call_kernel(kernel, phase, ASK, threads, a, b, c, d, plan)
         if tasks <= 0:
             return tasks
-        found = np.empty(tasks, np.int64)
-        for task in prange(tasks):
-            found[task] = call_kernel(kernel, phase, task, tasks, a, b, c, d, plan)
-        for task in range(tasks):
-            status = lower_status(status, found[task])
+        if tasks == 1:  # without waking other threads
+            status = call_kernel(kernel, phase, 0, 1, a, b, c, d, plan)
+        else:
+            found = np.empty(tasks, np.int64)
+            for task in prange(tasks):
+                found[task] = call_kernel(kernel, phase, task, tasks, a, b, c, d, plan)
+            for task in range(tasks):
+                status = lower_status(status, found[task])
         phase += 1
     return status

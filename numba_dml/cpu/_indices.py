@@ -43,15 +43,18 @@ RAISE, CLAMP, DROP = 0, 1, 2
     INDEX_BASE,
     PACKED_BASE,
     COMMON,  # 1: all rows of the last loop read the same indices, which are few
-    TILE,  # iterations of a loop that are done together, so that what they reach stays in a cache; 0: no tiles
+    TILE,  # iterations of a loop that are done together, so that what they reach stays in a cache; 0: no tiles. In a
+    # scatter by bins: bytes of the output, a power of two
     STREAM,  # 1: the output is written past the caches, since it is larger than they are
     AHEAD,  # bytes that the next row will read all over, 0: too many, or too few of them
     SPLIT,  # how a scatter is shared among threads
     COPY,  # bytes to copy from the input of a scatter before it, 0: the output already holds them
     PERIOD,  # with a split loop: the bytes after which the places that its iterations write to repeat
     REDUCTION,
+    SHARES,  # of the points, in a scatter by bins: as many as threads at most
+    SCRATCH,  # the address of its memory
     HEADER,
-) = range(27)
+) = range(29)
 LOOP_FIELDS = 4  # size, data stride, index stride, packed stride
 COORD_FIELDS = 2  # size, data stride
 OUTER_FIELDS = 2  # size, data stride

@@ -35,6 +35,13 @@ class ArrayRef(types.Type):
         super().__init__(f"ArrayRef({dtype}{', float' if is_float else ''})")
 
 
+#: For each width in bytes, the integer that is as wide.
+UNSIGNED = {1: types.uint8, 2: types.uint16, 4: types.uint32, 8: types.uint64}
+SIGNED = {1: types.int8, 2: types.int16, 4: types.int32, 8: types.int64}
+#: An array whose elements are read as what the plan says, or not at all.
+ANY = ArrayRef(types.uint8)
+
+
 @register_model(ArrayRef)
 class _ArrayRefModel(models.PrimitiveModel):
     def __init__(self, manager, ref):

@@ -1,0 +1,331 @@
+"""The calls of gather and scatter: how a lowering becomes a plan, and which kernel runs it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numba
+import numpy as np
+from numba import types
+from numpy import ndarray
+
+from .._enums import TensorDataType as D
+from .._lowering import Move
+from .._operator import check_out
+from .._pool import allocator
+from .._tensor import dtype_of, extent, packed_strides, product
+from . import _arithmetic, _indices, gather, launcher, scatter
+from ._memory import ANY, CACHE_LINE, UNSIGNED, ArrayRef
+
+_BYTES = np.dtype(np.uint8)
+
+#: Offsets that all rows of a gather have in common are kept up to this many points: 512 KiB, half of a common L2.
+COMMON_POINTS = 1 << 16
+#: A row of data up to this size is asked for before it is read, if there is a point for every line of it.
+ROW_AHEAD_BYTES = 1 << 17
+#: From this size on an output is written past the caches. Two threads copy 16 MiB with 39 GB/s and past the caches with
+#: 26, 32 MiB with 26 either way, 256 MiB with 18 and 25.
+STREAM_BYTES = 1 << 25
+#: What the tile of an operation along another axis than the last should touch. Strips of (2048, 4096) f4 took 47 ms on
+#: one thread with 2 MiB, 52 with 1, 64 with 0.5 (short rows cost), whole rows 55. A tile is at least a cache line wide,
+#: and not worth its while where the axis is so long that even that is too much.
+TILE_BYTES = 1 << 21
+TILE_LIMIT = 1 << 22
+#: What a strip of a scatter's output should be, which is copied and written to in one go, where it is contiguous.
+STRIP_BYTES = 1 << 18
+#: A new output of a scatter is written in its own order if its slices have this many bytes, and if the 4 bytes that are
+#: noted for each are no more than the updates. On one thread, of 64 MB in slices of 16 bytes a half is updated in 48 ms
+#: (by copy and updates 87), an eighth in 25 (21); of 64 bytes in 18 (38) and 9 (12); of 8 bytes in 100 (45).
+PLACE_BYTES = 16
+#: Single elements of a new output are sorted by its strips if it has this many bytes, and an update for so many of
+#: them. In ms, directly and sorted, two threads, f4: 16 MB with an update per 64 bytes 2.0 and 2.2, 64 MB 10.4 and 7.0,
+#: 256 MB 45 and 37; 64 MB with one per 256 bytes 4.9 and 6.1, per 16 bytes 32 and 25. Per 32 bytes: f2 of 16 MB 2.3 and
+#: 3.5, of 32 MB 14 and 5.5, u1 of 32 MB 18 and 8, f8 of 64 MB 18 and 12.
+BINNED_BYTES = 1 << 25
+BINNED_PART = 64
+#: A strip, and how many there are at most (then strips are larger): as many as can be written to in turn.
+#: 64 MB take 7.6 ms with strips of 256 KiB to 1 MiB, 9 with 64 KiB, 11 with 32.
+BIN_BYTES = 1 << 18
+MOST_BINS = 1 << 10
+#: Tiles are shared among threads, so there must be a line for each of many.
+TILE_ROW = 64 * CACHE_LINE
+
+
+class _MoveCall:
+    """What gather and scatter calls share: the plan, and the error for a bad index."""
+
+    function: str
+    kernel: str
+
+    def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+        self.lowering = lowering
+        self.function = lowering.function
+        self.dtype = dtype
+        self.shape = shape
+        self.empty = allocator(shape, dtype)
+        points = product(loop[0] for loop in lowering.loops)
+        elements = product(size for size, _ in lowering.slices)
+        index_bytes = product(lowering.index_shape) * dtype_of(lowering.index_type).itemsize
+        self.moved = points * elements * lowering.itemsize
+        self.work = 2 * self.moved + index_bytes
+        self.points = points
+        self.index_bytes = index_bytes
+
+    def make_plan(self, unit: int) -> ndarray[Any, Any]:
+        """Return the numbers for a kernel that moves units of `unit` bytes."""
+        low = self.lowering
+        outer = list(low.slices)
+        run = low.itemsize
+        if outer and outer[-1][1] == low.itemsize:
+            run *= outer.pop()[0]
+        slice_bytes = run * product([size for size, _ in outer])
+        places = [(n, s) for n, s, _, _ in low.loops] + list(low.coordinates)
+        starts = extent(*zip(*places, strict=True))
+        inside = extent(*zip(*outer, strict=True)) if outer else (0, 0)
+        plan = np.zeros(
+            _indices.HEADER
+            + _indices.LOOP_FIELDS * len(low.loops)
+            + _indices.COORD_FIELDS * len(low.coordinates)
+            + _indices.OUTER_FIELDS * len(outer),
+            np.int64,
+        )
+        plan[_indices.POINTS] = self.points
+        plan[_indices.LOOPS] = len(low.loops)
+        plan[_indices.COORDS] = len(low.coordinates)
+        plan[_indices.OUTER] = len(outer)
+        plan[_indices.RUNS] = product([size for size, _ in outer])
+        plan[_indices.RUN] = run // unit
+        plan[_indices.KIND] = _indices.INDEX_KINDS.index(dtype_of(low.index_type).name)
+        plan[_indices.BOUNDS] = {"clamp": _indices.CLAMP, "drop": _indices.DROP}.get(low.bounds, _indices.RAISE)
+        plan[_indices.LOW] = starts[0] + inside[0]
+        empty_data = any(size == 0 for size, _ in places + outer) or run == 0
+        plan[_indices.HIGH] = plan[_indices.LOW] if empty_data else starts[1] + inside[1] + run
+        plan[_indices.STARTS_LOW] = starts[0]
+        plan[_indices.STARTS_HIGH] = starts[1] + 1
+        plan[_indices.PACKED_BYTES] = self.moved
+        plan[_indices.INDEX_BYTES] = self.index_bytes
+        tail = [(n, s, i, p * slice_bytes) for n, s, i, p in low.loops] + list(low.coordinates) + outer
+        plan[_indices.HEADER :] = [number for dim in tail for number in dim]
+        return plan
+
+    def widest_unit(self) -> int:
+        """Return the widest unit that the contiguous runs of the slices consist of."""
+        low = self.lowering
+        run = low.itemsize
+        if low.slices and low.slices[-1][1] == low.itemsize:
+            run *= low.slices[-1][0]
+        return next(unit for unit in (8, 4, 2, 1) if run % unit == 0)
+
+    def index_error(self, a: Any, indices: Any, position: int) -> IndexError:
+        """Return the error for the index at a flat position."""
+        low = self.lowering
+        coordinate = position % len(low.coordinates)
+        at = np.unravel_index(position, indices.shape)
+        where = ", ".join(str(int(i)) for i in at) if indices.ndim else "()"
+        axis = max(a.ndim, 1) + low.axes[coordinate]
+        return IndexError(
+            f"{low.function}: indices[{where}] = {int(indices[at])} is out of range "
+            f"for axis {axis} of size {low.coordinates[coordinate][0]}"
+        )
+
+
+class GatherCall(_MoveCall):
+    """A gather of one layout."""
+
+    def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+        super().__init__(lowering, dtype, shape)
+        unit = self.widest_unit()
+        self.plan = self.make_plan(unit)
+        self.plan[_indices.FILLED] = 1
+        self.plan[_indices.STREAM] = self.moved >= STREAM_BYTES
+        *rows, (length, step, index_step, _) = lowering.loops
+        common = rows and index_step and not any(index for _, _, index, _ in rows)
+        self.plan[_indices.COMMON] = bool(common and length <= COMMON_POINTS)
+        if rows and len(lowering.coordinates) == 1 and not step:
+            span = product(lowering.coordinates[0])
+            if 0 < span <= min(ROW_AHEAD_BYTES, CACHE_LINE * length):
+                self.plan[_indices.AHEAD] = span
+        self.plan[_indices.TILE] = 0 if common else _tile(lowering, self.moved // max(self.points, 1))
+        data = ArrayRef(UNSIGNED[unit])
+        self.launch, driver = launcher(gather.gather_kernel, (data, ANY, data, ANY), self.work)
+        self.kernel = f"gather {8 * unit}-bit {driver}"
+
+    def __call__(self, a: Any, indices: Any, out: Any) -> Any:
+        if out is None:
+            result = self.empty(self.shape, self.dtype)
+        elif check_out(self.function, "out", out, self.shape, self.dtype):
+            result = out
+        else:
+            out[...] = self(a, indices, None)
+            return out
+        status = self.launch(a, indices, result, indices, self.plan)
+        if status == 0:
+            return result
+        if status == gather.OVERLAP:
+            out[...] = self(a, indices, None)
+            return out
+        raise self.index_error(a, indices, status - 1)
+
+
+class ScatterCall(_MoveCall):
+    """A scatter of one layout."""
+
+    def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], kernel_copies: bool) -> None:
+        super().__init__(lowering, dtype, shape)
+        self.kernel_copies = kernel_copies
+        whole = product(shape) * lowering.itemsize
+        reduction = _arithmetic.REDUCTIONS.index(lowering.reduction)
+        if reduction == _arithmetic.NONE:
+            unit = self.widest_unit()
+            element: Any = UNSIGNED[unit]
+        else:
+            unit = lowering.itemsize
+            element, reduction = _arithmetic_type(lowering.data_type, reduction)
+        self.plan = self.make_plan(unit)
+        self.plan[_indices.REDUCTION] = reduction
+        self.plan[_indices.COPY] = whole if kernel_copies else 0
+        self.plan[_indices.STREAM] = whole >= STREAM_BYTES
+        split = _split(lowering, self.moved // max(self.points, 1))
+        self.plan[_indices.SPLIT] = split
+        if split >= 0:
+            size, step, _, _ = lowering.loops[split]
+            strides = packed_strides(shape, lowering.itemsize)
+            period = min([s for s in strides if s > (size - 1) * step], default=max(whole, 1))
+            self.plan[_indices.PERIOD] = period
+            strip = STRIP_BYTES if period == whole else TILE_BYTES * period // max(whole, 1)
+            self.plan[_indices.TILE] = max(strip // abs(step), CACHE_LINE // abs(step), 1)
+        self.work += 2 * whole if kernel_copies else 0
+        code, name = scatter.scatter_kernel, ""
+        self.arrays = (ANY, ArrayRef(element), ANY, ArrayRef(element))
+        self.scratch_bytes = 0
+        if kernel_copies and split in (scatter.BY_WINDOW, scatter.BY_POINT):
+            if self._by_place(whole, reduction):
+                code, name = scatter.places_kernel, "places "
+            elif self._by_bin(whole):
+                code, name = scatter.bins_kernel, "bins "
+                self._plan_bins(whole, unit)
+        self.new_only = code is not scatter.scatter_kernel
+        self.launch, driver = launcher(code, self.arrays, self.work)
+        work = f"{8 * unit}-bit" if reduction == _arithmetic.NONE else f"{lowering.reduction} {dtype}"
+        self.kernel = f"scatter {name}{work} {driver}"
+
+    def _by_place(self, whole: int, reduction: int) -> bool:
+        """Tell whether a new output is best written in its own order."""
+        slice_bytes = self.moved // max(self.points, 1)
+        return bool(
+            reduction == _arithmetic.NONE
+            and not self.plan[_indices.OUTER]
+            and slice_bytes >= PLACE_BYTES
+            and 4 * whole // slice_bytes <= self.moved
+            and self.points < 1 << 31
+        )
+
+    def _by_bin(self, whole: int) -> bool:
+        """Tell whether the updates of a new output are best sorted by where they go."""
+        return bool(
+            self.plan[_indices.RUNS] * self.plan[_indices.RUN] == 1
+            and whole >= BINNED_BYTES
+            and self.points * BINNED_PART >= whole
+            and max(self.points, whole // self.dtype.itemsize) < 1 << 31
+        )
+
+    def _plan_bins(self, whole: int, unit: int) -> None:
+        """Set the numbers for a scatter by bins."""
+        strip = BIN_BYTES
+        while strip * MOST_BINS < whole:
+            strip *= 2
+        shares = numba.config.NUMBA_NUM_THREADS
+        self.plan[_indices.TILE] = strip
+        self.plan[_indices.SHARES] = shares
+        # See `scatter.bin_buffers`.
+        self.scratch_bytes = 8 * shares * (-(-whole // strip) + 1) + self.points * (max(unit, 4) + 8)
+
+    def __call__(self, a: Any, indices: Any, updates: Any, out: Any) -> Any:
+        if out is None:
+            result = self.empty(self.shape, self.dtype)
+        else:
+            check_out(self.function, "out", out, self.shape, self.dtype)
+            result = out
+        source = a
+        if a is not result and not self.kernel_copies and not _same_memory(a, result):
+            if any(np.may_share_memory(result, array) for array in (a, indices, updates)):
+                return self.through_copies(a, indices, updates, result)
+            np.copyto(result, a)
+            source = result
+        plan = self.plan
+        if self.scratch_bytes and source is not result:
+            scratch = allocator((self.scratch_bytes,), _BYTES)((self.scratch_bytes,), _BYTES)
+            plan = plan.copy()
+            plan[_indices.SCRATCH] = scratch.ctypes.data
+        status = self.launch(source, result, indices, updates, plan)
+        if status == 0:
+            return result
+        if status == gather.OVERLAP and self.new_only:  # in place, perhaps
+            status = self.launch_anywhere(source, result, indices, updates, self.plan)
+            if status == 0:
+                return result
+        if status == gather.OVERLAP:
+            return self.through_copies(a, indices, updates, result)
+        raise self.index_error(a, indices, status - 1)
+
+    @cached_property
+    def launch_anywhere(self) -> Any:
+        """The launch that can write in place; compiled when it is needed."""
+        return launcher(scatter.scatter_kernel, self.arrays, self.work)[0]
+
+    def through_copies(self, a: Any, indices: Any, updates: Any, out: Any) -> Any:
+        """Write to an output that lies in an input; after an error it is, and so the input is, what it was."""
+        if a is out or _same_memory(a, out):
+            return self(out, indices.copy(), updates.copy(), out)
+        before = out.copy()
+        try:
+            return self(a.copy(), indices.copy(), updates.copy(), out)
+        except IndexError:
+            out[...] = before
+            raise
+
+
+def _same_memory(a: ndarray[Any, Any], b: ndarray[Any, Any]) -> bool:
+    """Tell whether two arrays are the same elements in the same places."""
+    same: bool = a.__array_interface__["data"] == b.__array_interface__["data"] and a.strides == b.strides
+    return same
+
+
+def _arithmetic_type(data_type: D, reduction: int) -> tuple[Any, int]:
+    """Return the Numba type that a reduction computes in, and the reduction's code."""
+    if data_type is D.FLOAT16:
+        return types.uint16, reduction + _arithmetic.FLOAT16
+    if data_type is D.BFLOAT16:
+        return types.uint16, reduction + _arithmetic.BFLOAT16
+    if data_type is D.BOOL:  # NumPy's arithmetic of bool: add is or, mul is and
+        codes = {_arithmetic.ADD: _arithmetic.MAX, _arithmetic.MUL: _arithmetic.MIN}
+        return types.uint8, codes.get(reduction, reduction)
+    return getattr(types, dtype_of(data_type).name), reduction
+
+
+def _tile(lowering: Move, slice_bytes: int) -> int:
+    """Return how many iterations of the last loop to do together, for all rows, 0: go row by row.
+
+    Along the last axis the elements that a row reaches are neighbours. Along another axis each index leads to another
+    row of data; then narrow strips of all rows stay in a cache.
+    """
+    length, step, index_step, _ = lowering.loops[-1]
+    if len(lowering.loops) == 1 or not index_step or step != slice_bytes or length * step < TILE_ROW:
+        return 0
+    lines = product(size for size, _ in lowering.coordinates)
+    if lines * length * step <= TILE_BYTES or lines * CACHE_LINE > TILE_LIMIT:
+        return 0
+    return max(TILE_BYTES // (lines * step), CACHE_LINE // step, 1)
+
+
+def _split(lowering: Move, slice_bytes: int) -> int:
+    """Choose how threads share a scatter so that no element has two writers."""
+    if lowering.unique:
+        return scatter.BY_POINT
+    moving = [(size, loop) for loop, (size, stride, _, _) in enumerate(lowering.loops) if stride and size >= 64]
+    if moving:  # iterations of these loops write to different places; 64 of them are enough for any machine
+        return max(moving)[1]
+    if slice_bytes >= 1 << 16:  # a share of a slice is still many cache lines
+        return scatter.BY_SLICE
+    return scatter.BY_WINDOW

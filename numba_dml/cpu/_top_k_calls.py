@@ -1,0 +1,210 @@
+"""The call of a top-k: how a lowering becomes a plan, and which kernel runs it."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import isqrt, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._enums import TensorDataType as D
+from .._lowering import Select
+from .._operator import Descriptor, check_out
+from .._pool import allocator
+from .._tensor import extent, product
+from ..ops.top_k import TopK
+from . import launcher, top_k
+from ._keys import LANES, rule_numbers
+from ._memory import ANY, CACHE_LINE, SIGNED, ArrayRef
+from ._short_lines import NETWORK_K
+
+_INFINITY = {D.FLOAT16: 0x7C00, D.BFLOAT16: 0x7F80, D.FLOAT32: 0x7F800000, D.FLOAT64: 0x7FF0000000000000}
+_SIGNED_TYPES = {D.INT8, D.INT16, D.INT32, D.INT64}
+
+#: Up to this many elements, and the network's k, lines go through the network. One thread, k 8: 1.2 ns per f4 in lines
+#: of 128 and 0.6 in lines of 1024, against 15 and 1.8 as rows; 2.6 per f8 in lines of 1024 against 3.0, with k 16 4.1
+#: against 3.4.
+SHORT_SIZE = 1024
+#: Columns are kept as sorted lists of so many bytes, single ones counted as two. On one thread 8M elements take 15 ms
+#: in columns for f4 and k 32, staged 36 (k 64: 38 and 39), for f8 and k 16 18 and 27 (k 32: 40 and 31), for f2 and k 64
+#: 33 and 41.
+COLUMN_LIST = 128
+#: Lines per tile of columns: 512 thresholds and the first places of their lists stay in L1.
+COLUMN_TILE = 512
+#: What the buffers of lines that are staged together may take, in bytes and per thread.
+GROUP_BYTES = 1 << 24
+#: The shortest piece that a long line is cut into: a piece pays for its own warm-up of the threshold.
+PIECE_SIZE = 1 << 16
+#: A line whose pieces would keep this many elements together gets one bound for all of them from a sample. One thread,
+#: f4, with and without: (1, 10M) k 100 1.3 and 1.7 ms, k 10,000 2.0 and 19.7; (1, 1M) k 10 (15 pieces) 0.12 and 0.15;
+#: (10, 1M) k 10 (2 pieces) 1.5 and 1.3, k 100 1.7 and 2.0; (1, 131072) k 10 0.022 and 0.021, k 100 0.028 and 0.031.
+SAMPLE_KEPT = 128
+#: A sample is 2 sqrt(n) + k / 4 elements, and no more than this: a larger one takes longer to read, and lets fewer
+#: elements through. With n / 256, this and n / 1024, (1, 131072) f4 k 1000 takes 0.100, 0.086 and 0.117 ms, (1, 1M)
+#: k 100 0.106, 0.101 and 0.150, (1, 10M) k 100,000 8.8, 8.8 and 11.3, (10, 1M) k 100 1.66, 1.40 and 1.41.
+SAMPLE = 1 << 14
+#: The bound is so many standard deviations below where k elements are expected above it: if they are fewer, the call
+#: starts again, in 1 of 100,000. Four deviations more of a sample of 16384 are 1.0 times k too many for k = n / 1000.
+SAMPLE_DEVIATIONS = 4
+#: From this k on, and this part of a line, its elements are collected above a sampled limit and sorted. One thread, f4,
+#: this way and as rows, in ms: (2000, 5000) k 128 19 and 17, k 256 23 and 28; (500, 20000) k 128 8.9 and 8.4, k 256 9.8
+#: and 10.9, k 5000 39 and 151; (64, 50257) k 256 1.9 and 2.5; (20, 500k) k 300 3.9 and 2.9, k 1000 4.4 and 5.9.
+SORTED_K = 256
+SORTED_PART = 1024
+#: Lines are only cut into pieces if k is at most this part. In pieces, and sorted: (10, 1M) k 10,000 8.0 and 7.8,
+#: k 40,000 20 and 13; (1, 10M) k 100,000 8.7 and 7, k 300,000 17 and 13.
+PIECES_PART = 64
+#: A sample of a line that is sorted may be larger, since k is: one of 64 takes a quarter longer than one of 16 in
+#: (500, 20000), k 64 to 1250, one of 16 a tenth longer in (10, 1M), k 40,000. Its margin may be smaller, since a bound
+#: that fails costs no second run: the k-th best is searched digit by digit, in 1 to 2 ns per element and round.
+SORTED_STEP = 16
+SORTED_DEVIATIONS = 2
+
+
+class Choice(NamedTuple):
+    """How lines are selected from."""
+
+    method: int
+    capacity: int  #: elements of the buffer of a line
+    group: int = 0  #: lines that are staged together, 0: they are contiguous
+    tile: int = 0  #: lines per tile of columns
+    pieces: int = 1  #: that a line is cut into
+    sample: int = 0  #: elements that are looked at for a bound
+    rank: int = 0  #: how many of them shall lie above it
+
+
+def choose(n: int, stride: int, k: int, itemsize: int, lines: list[tuple[int, int, int]]) -> Choice:
+    """Choose how to select k of n elements that are `stride` bytes apart from each line.
+
+    `lines` are the dimensions of the lines, the ones that lie closest last: how many, the input's and the output's
+    stride.
+    """
+    count = product([line[0] for line in lines])
+    buffer = min(max(4 * k, 512), max(n, k)) + 2 * LANES
+    across, step, _ = lines[-1] if lines else (1, 0, 0)
+    group = 0
+    if n > 1 and stride != itemsize:
+        if step == itemsize and k * max(itemsize, 2) <= COLUMN_LIST and n < 1 << 31 and across >= LANES // 4:
+            tile = min(COLUMN_TILE, max(LANES, across // 16 // LANES * LANES))
+            return Choice(top_k.COLUMNS, buffer, tile=tile)
+        group = max(1, min(across, CACHE_LINE // itemsize))
+    elif k == 1 and n >= LANES and (count >= 16 or n < 2 * PIECE_SIZE):
+        return Choice(top_k.BEST, k)
+    elif n <= SHORT_SIZE and k <= NETWORK_K:
+        return Choice(top_k.SHORT, k)
+    if count < 16 and n >= 2 * PIECE_SIZE and PIECES_PART * k <= n:
+        pieces = min(-(-16 // count), n // max(PIECE_SIZE, 8 * k))
+        sample = min(SAMPLE, 2 * isqrt(n) + k // 4) if pieces * k >= SAMPLE_KEPT else 0
+        rank = _rank(sample, k, n, SAMPLE_DEVIATIONS)
+        return Choice(top_k.IN_PIECES, buffer, _group(group, buffer * (itemsize + 8)), 0, pieces, *rank)
+    if k >= SORTED_K and SORTED_PART * k >= n and n < 1 << 31:
+        sample = min(SAMPLE, n // SORTED_STEP) if k < n else 0
+        return Choice(top_k.SORTED, buffer, _group(group, n * itemsize), 0, 1, *_rank(sample, k, n, SORTED_DEVIATIONS))
+    return Choice(top_k.ROWS, buffer, _group(group, buffer * (itemsize + 8)))
+
+
+def _group(group: int, line_bytes: int) -> int:
+    """Return how many lines are staged together, of `group` at most, if each needs so many bytes."""
+    return group and max(1, min(group, GROUP_BYTES // line_bytes))
+
+
+def _rank(sample: int, k: int, n: int, deviations: int) -> tuple[int, int]:
+    """Return the size of a sample of n elements, and how many of it shall lie above a bound that k elements reach."""
+    sample -= sample % LANES
+    expected = sample * k / n
+    return sample, int(expected + deviations * sqrt(expected)) + deviations
+
+
+#: `TopK` from a pair; NumPy's allocation takes no longer than a named tuple's own constructor.
+_result = partial(tuple.__new__, TopK)
+
+
+class TopKCall:
+    """A top-k of one layout."""
+
+    function = "top_k"
+
+    def __init__(self, descriptor: Descriptor, lowering: Select, output_shapes: tuple[tuple[int, ...], ...]) -> None:
+        self.shape = output_shapes[0]
+        values, indices = (getattr(descriptor, name) for name in descriptor.output_fields)
+        self.dtype, self.index_dtype = values.dtype, indices.dtype
+        self.empty, self.empty_indices = (allocator(self.shape, tensor.dtype) for tensor in (values, indices))
+        low = lowering
+        size = values.itemsize
+        # Lines are independent: those that lie closest come last.
+        lines = sorted(low.lines, key=lambda line: -abs(line[1]))
+        count = product([line[0] for line in lines])
+        self.work = count * low.size * size
+        self.idle = low.k == 0 or count == 0
+        if self.idle:
+            self.kernel = "top_k nothing to select"
+            return
+        choice = choose(low.size, low.stride, low.k, size, lines)
+        plan = np.zeros(top_k.HEADER + top_k.DIM_FIELDS * len(lines), np.int64)
+        plan[top_k.LINES] = count
+        plan[top_k.DIMS] = len(lines)
+        plan[top_k.SIZE] = low.size
+        plan[top_k.STRIDE] = low.stride
+        plan[top_k.OUT_STRIDE] = low.output_stride
+        plan[top_k.K] = low.k
+        plan[top_k.INDEX_SIZE] = low.index_itemsize
+        is_float = low.data_type in _INFINITY
+        plan[top_k.RULE : top_k.RULE + 3] = rule_numbers(
+            8 * size,
+            is_float,
+            low.data_type in _SIGNED_TYPES,
+            low.largest,
+            low.nan_largest,
+            _INFINITY.get(low.data_type, 0),
+        )
+        plan[top_k.METHOD] = choice.method
+        plan[top_k.CAPACITY] = choice.capacity
+        plan[top_k.PIECES] = choice.pieces
+        plan[top_k.GROUP] = choice.group
+        plan[top_k.TILE] = choice.tile
+        plan[top_k.SAMPLE] = choice.sample
+        plan[top_k.SAMPLE_RANK] = choice.rank
+        dims = [(n, s) for n, s, _ in lines] + [(low.size, low.stride)]
+        plan[top_k.LOW], high = extent(*zip(*dims, strict=True))
+        plan[top_k.HIGH] = high + size
+        plan[top_k.VALUE_BYTES] = count * low.k * size
+        plan[top_k.INDEX_BYTES] = count * low.k * low.index_itemsize
+        plan[top_k.HEADER :] = [number for line in lines for number in line]
+        self.plan = plan
+        # What the phases of the pieces hand on; see `top_k.piece_buffers`.
+        kept = choice.pieces * (choice.capacity * (size + 8) + 8) + size
+        self.scratch_bytes = count * kept if choice.method == top_k.IN_PIECES else 0
+        x = ArrayRef(SIGNED[size], is_float)
+        self.launch, driver = launcher(top_k.KERNELS[choice.method], (x, x, ANY, ANY), self.work)
+        name = ("short", "rows", "columns", "best", "pieces", "sorted")[choice.method]
+        self.kernel = f"top_k {name} {8 * size}-bit {'float' if is_float else 'integer'} {driver}"
+
+    def __call__(self, a: Any, out: Any) -> TopK:
+        if out is None:
+            values, indices = self.empty(self.shape, self.dtype), self.empty_indices(self.shape, self.index_dtype)
+            result = _result((values, indices))
+        else:
+            if not isinstance(out, (tuple, list)) or len(out) != 2:
+                raise TypeError(f"top_k: out: found {type(out).__name__}, expected a pair (values, indices)")
+            result = _result(out)
+            values, indices = out
+            contiguous = check_out("top_k", "out[0]", values, self.shape, self.dtype)
+            if not check_out("top_k", "out[1]", indices, self.shape, self.index_dtype) or not contiguous:
+                return self._through_copies(a, result)
+        if self.idle:
+            return result
+        scratch = np.empty(self.scratch_bytes, np.uint8) if self.scratch_bytes else a
+        status = self.launch(a, values, indices, scratch, self.plan)
+        if status == top_k.TOO_FEW:
+            plan = self.plan.copy()
+            plan[top_k.SAMPLE] = 0
+            status = self.launch(a, values, indices, scratch, plan)
+        return self._through_copies(a, result) if status else result
+
+    def _through_copies(self, a: Any, out: TopK) -> TopK:
+        """Write to an output that is strided, or lies in the input."""
+        values, indices = self(a, None)
+        out.values[...] = values
+        out.indices[...] = indices
+        return out
