@@ -172,12 +172,39 @@ def test_a_bisected_bound_has_enough_keys_above_it(dtype):
         for count in (64, 192):
             keys = rng.integers(low, high, count, dtype, endpoint=True)
             for k in (1, 7, 60):
-                bound = bisected(keys, count, k)
+                bound, above = bisected(keys, count, k)
+                assert above == (keys > bound).sum()
                 exact = np.sort(keys)[-k]
                 assert bound == limits.min or (keys > bound).sum() >= k
                 assert bound < exact or exact == limits.min
                 # Not much lower than it could be: the next one up has too few, or this one hardly too many.
                 assert (keys > bound).sum() <= k + k // 8 or (keys > bound + 1).sum() < k
+
+
+@njit
+def compacted(keys, positions, count, k):
+    return _sorting.compact(keys, positions, count, k)
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8"])
+def test_a_compacted_buffer_keeps_the_first_of_the_best(dtype):
+    rng = np.random.default_rng(5)
+    limits = np.iinfo(dtype)
+    for low, high in ((limits.min, limits.max), (-3, 3), (limits.max - 1, limits.max), (limits.min, limits.min)):
+        for count in (64, 100, 191):
+            for k in (1, 7, 60):
+                keys, positions = np.empty(192, dtype), np.arange(192)
+                keys[:count] = rng.integers(low, high, count, dtype, endpoint=True)
+                before = keys[:count].astype("O")
+                best = np.argsort(-before, kind="stable")[:k]
+                kept, threshold = compacted(keys, positions, count, k)
+                assert k <= kept <= k + k // 8
+                assert (np.diff(positions[:kept]) > 0).all()
+                assert set(best) <= set(positions[:kept])
+                np.testing.assert_array_equal(keys[:kept], before[positions[:kept]])
+                # A later element belongs to the result if it beats the k-th best, and only then does it have to pass.
+                assert threshold <= before[best[-1]]
+                assert (before > threshold).sum() <= kept
 
 
 @njit

@@ -18,7 +18,7 @@ from numba import types
 from numba.core.extending import intrinsic, overload
 
 from . import helper
-from ._memory import itemsize, load
+from ._memory import CACHE_LINE, emit_prefetch, itemsize, load
 
 #: How many elements one mask covers.
 LANES = 64
@@ -210,6 +210,20 @@ def raise_lanes_plain(row, at, best, first, rule):
     """Do what `raise_lanes` does, in plain Numba."""
     for i in range(LANES):
         best[first + i] = max(best[first + i], key_of(row[at + i], rule))
+
+
+@intrinsic
+def prefetch_lanes(typingctx, row, at):
+    """``prefetch_lanes(row, at)``: ask for 64 elements; they need not belong to the array. It has no twin."""
+
+    def codegen(context, builder, signature, args):
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        pointer = builder.bitcast(builder.gep(data, [args[1]]), ir.IntType(8).as_pointer())
+        for byte in range(0, LANES * row.dtype.bitwidth // 8, CACHE_LINE):
+            emit_prefetch(builder, builder.gep(pointer, [ir.Constant(ir.IntType(64), byte)]))
+        return context.get_dummy_value()
+
+    return types.void(row, types.int64), codegen
 
 
 def _network_lanes(width):

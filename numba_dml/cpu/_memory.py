@@ -132,16 +132,21 @@ def copy_bytes(typingctx, target, target_offset, source, source_offset, count):
     return types.void(target, types.int64, source, types.int64, types.int64), codegen
 
 
+def emit_prefetch(builder, pointer):
+    """Emit the request for the cache line that a pointer to bytes leads to."""
+    number = ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [pointer.type, number, number, number])
+    function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
+    builder.call(function, [pointer, number(0), number(3), number(1)])  # to read, into all caches, data
+
+
 @intrinsic
 def prefetch(typingctx, ref, offset):
     """``prefetch(ref, offset)``: ask for the cache line at a byte offset. It never faults."""
 
     def codegen(context, builder, signature, args):
         _, pointer = _pointer(context, builder, args[0], args[1], types.uint8)
-        number = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [pointer.type, number, number, number])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
-        builder.call(function, [pointer, number(0), number(3), number(1)])  # to read, into all caches, data
+        emit_prefetch(builder, pointer)
         return context.get_dummy_value()
 
     return types.void(ref, types.int64), codegen

@@ -15,78 +15,75 @@ SHORT_BITS, SORT_BITS = 8, 10
 
 
 @helper
-def kth_best(keys, count, k):
-    """Return the k-th best of the first `count` keys, which are reordered (Hoare's quickselect)."""
-    low = 0
-    high = count - 1
-    place = k - 1
-    while low < high:
-        a, b, c = keys[low], keys[(low + high) >> 1], keys[high]
-        pivot = max(min(a, b), min(max(a, b), c))
-        i = low
-        j = high
-        while i <= j:
-            while keys[i] > pivot:
-                i += 1
-            while keys[j] < pivot:
-                j -= 1
-            if i <= j:
-                keys[i], keys[j] = keys[j], keys[i]
-                i += 1
-                j -= 1
-        if place <= j:
-            high = j
-        elif place >= i:
-            low = i
-        else:
-            break
-    return keys[place]
+def count_above(keys, count, key):
+    """Return how many of the first `count` keys, a multiple of 64, are above a key."""
+    above = 0
+    for at in range(0, count, LANES):
+        above += bit_count(beats_keys(keys, at, key, (keys.dtype.type(0),)))
+    return above
 
 
 @helper
 def bisect(keys, count, k):
-    """Return a key that at least k of the first `count` keys are above, or else the lowest one: not much lower than it
-    could be. `count` is a multiple of 64.
+    """Return a key that at least k of the first `count` keys are above, or else the lowest one, and how many are.
 
-    For a bound, the exact k-th key is not needed: 0.1 µs for 128 keys, where a quickselect takes 1.6.
+    It is not much lower than it could be: they are k + k // 8 at most, or the next key is that of many. `count` is a
+    multiple of 64. For a bound the exact k-th key is not needed: 0.1 µs for 128 keys, where a quickselect takes 1.6.
     """
-    nothing = (keys.dtype.type(0),)
     low = lowest_key(keys)
-    high = ~low
-    while True:
-        middle = (low & high) + ((low ^ high) >> 1)  # their mean, without an overflow
+    high = low
+    for i in range(count):
+        high = max(high, keys[i])
+    if high > low:  # ties of the best key are frequent, and need no search
+        high = keys.dtype.type(high - 1)
+        above_high = count_above(keys, count, high)
+        if above_high >= k:
+            return high, above_high
+    above_low = count_above(keys, count, low)
+    while above_low > k + k // 8:
+        middle = keys.dtype.type((low & high) + ((low ^ high) >> 1))  # their mean, without an overflow
         if middle == low:
-            return low
-        above = 0
-        for at in range(0, count, LANES):
-            above += bit_count(beats_keys(keys, at, middle, nothing))
+            break
+        above = count_above(keys, count, middle)
         if above < k:
-            high = keys.dtype.type(middle)
+            high = middle
         else:
-            low = keys.dtype.type(middle)
-            if above <= k + k // 8:
-                return low
+            low = middle
+            above_low = above
+    return low, above_low
 
 
 @helper
-def compact(keys, positions, count, k, scratch):
-    """Keep the k best of a buffer, in index order; return the k-th key."""
-    for j in range(count):
-        scratch[j] = keys[j]
-    threshold = kth_best(scratch, count, k)
-    above = 0
-    for j in range(count):
-        above += keys[j] > threshold
-    equal = k - above  # how many of the tied elements belong to the result: the first ones
+def pad(keys, count):
+    """Fill a buffer up to the next multiple of 64 with the lowest key; return that multiple."""
+    padded = -(-count // LANES) * LANES
+    for i in range(count, padded):
+        keys[i] = lowest_key(keys)
+    return padded
+
+
+@helper
+def compact(keys, positions, count, k):
+    """Keep the k best of a buffer, or an eighth more, in index order.
+
+    Return how many are kept, and the key that others must beat to belong to the result. `keys` must have room up to the
+    next multiple of 64.
+    """
+    padded = pad(keys, count)
+    threshold, above = bisect(keys, padded, k)
+    if above > k + k // 8:  # of many elements with the same key only the first ones belong to the result
+        threshold = keys.dtype.type(threshold + 1)
+        above = count_above(keys, padded, threshold)
+    ties = max(k - above, 0)
     kept = 0
     for j in range(count):
         key = keys[j]
         keys[kept] = key
         positions[kept] = positions[j]
         tied = key == threshold
-        kept += (key > threshold) or (tied and equal > 0)
-        equal -= tied
-    return threshold
+        kept += (key > threshold) or (tied and ties > 0)
+        ties -= tied
+    return kept, threshold
 
 
 @helper
@@ -95,9 +92,7 @@ def sort_by_rank(keys, positions, count, k, best):
 
     `keys` must have room up to the next multiple of 64.
     """
-    blocks = -(-count // LANES)
-    for i in range(count, blocks * LANES):
-        keys[i] = lowest_key(keys)
+    blocks = pad(keys, count) // LANES
     nothing = (keys.dtype.type(0),)
     for i in range(count):
         key = keys[i]
