@@ -4,6 +4,7 @@ Three levels, each usable alone: functions (`gather`, `gather_elements`, `gather
 `top_k`), descriptors (one class per DirectML struct), and operators compiled from them (`compile_operator`).
 """
 
+from ._dispatch import check
 from ._enums import AxisDirection, FeatureLevel, OperatorType, TensorDataType, TensorFlags
 from ._errors import DescriptorError
 from ._operator import CacheInfo, CompiledOperator, Descriptor, cache_clear, cache_info, compile_operator
@@ -54,6 +55,7 @@ __all__ = [
     "__version__",
     "cache_clear",
     "cache_info",
+    "check",
     "compile_operator",
     "gather",
     "gather_elements",

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
-TARGETS = ("cpu",)
+TARGETS = ("cpu", "cuda")
 
 
 def resolve_target(target: str | None) -> str:
-    """Return the target of arrays in host memory: the CPU unless another one is named."""
-    if target is None or target == "cpu":
+    """Return the target of an operator: the CPU unless another one is named."""
+    if target is None:
         return "cpu"
-    if target == "cuda":
-        raise RuntimeError("target 'cuda' is not part of this version of numba_dml; use target='cpu' or leave it out")
+    if target in TARGETS:
+        return target
     raise ValueError(f"target: found {target!r}, expected one of {', '.join(map(repr, TARGETS))}")
 
 
@@ -22,3 +24,35 @@ def resolve_target(target: str | None) -> str:
 def kernels(target: str) -> ModuleType:
     """Return the module that holds the kernels of a target."""
     return import_module(f".{target}", __package__)
+
+
+def check(stream: Any = None) -> None:
+    """Raise the first bad index that calls with ``bounds="deferred"`` have met since the last check, and forget it.
+
+    Parameters
+    ----------
+    stream : stream of any CUDA library, or its address, optional
+        Whose work to wait for; the default stream when absent.
+
+    Returns
+    -------
+    None
+        If there was no bad index.
+
+    Raises
+    ------
+    IndexError
+        With the text that ``bounds="raise"`` gives. On the CPU it was raised at once.
+
+    Notes
+    -----
+    A call that is deferred does not wait for the device: it reads 0 for a bad index, drops a bad write, and records the
+    first one, in the order of the launches and then of the positions.
+
+    Examples
+    --------
+    >>> import numba_dml as dml
+    >>> dml.check()
+    """
+    if f"{__package__}.cuda" in sys.modules:  # else nothing was deferred
+        kernels("cuda").check(stream)

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ._enums import TensorDataType
 from ._tensor import collapse, element_size, packed_strides
 
@@ -45,6 +47,15 @@ class Move:
     bounds: str
     reduction: str = "none"
     unique: bool = False
+
+    def index_error(self, ndim: int, index_shape: tuple[int, ...], position: int, value: int) -> IndexError:
+        """Return the error for a bad index: its flat position in indices of a shape, for data of `ndim` dimensions."""
+        coordinate = position % len(self.coordinates)
+        where = ", ".join(str(int(i)) for i in np.unravel_index(position, index_shape)) if index_shape else "()"
+        return IndexError(
+            f"{self.function}: indices[{where}] = {value} is out of range "
+            f"for axis {max(ndim, 1) + self.axes[coordinate]} of size {self.coordinates[coordinate][0]}"
+        )
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy import ndarray
 
 from . import _dispatch
+from ._device import DeviceArray, Library, library_of
 from ._enums import FeatureLevel, OperatorType, TensorDataType
 from ._errors import DescriptorError
 from ._lowering import Move, Select
@@ -302,7 +303,12 @@ class CompiledOperator:
         function's have no leading 1s. `out_strides` describe an output that is written in place (a scatter's); it is
         packed when they are absent.
         """
-        return _dispatch.kernels(self.target).call(self.descriptor, layouts, output_shapes, out_strides)
+        try:
+            return _dispatch.kernels(self.target).call(self.descriptor, layouts, output_shapes, out_strides)
+        except OverflowError:  # offsets are 64-bit numbers; no array can be so large, but a descriptor can
+            raise ValueError(
+                f"{self.descriptor.function}: found a tensor of 2**63 bytes or more, expected a smaller one"
+            ) from None
 
     def _checked_call(self, out_strides: tuple[int, ...] | None, *layout: Any) -> Any:
         function = self.descriptor.function
@@ -326,10 +332,10 @@ class GatherOperator(CompiledOperator):
 
     __slots__ = ()
 
-    def __call__(self, a: Any, indices: Any, *, out: Any = None) -> Any:
+    def __call__(self, a: Any, indices: Any, *, out: Any = None, stream: Any = None) -> Any:
         """Return (or write to `out`) the gathered elements."""
-        if a.__class__ is not ndarray or indices.__class__ is not ndarray:
-            a, indices = host_array(self.descriptor.function, "a", a), index_array(self.descriptor.function, indices)
+        if a.__class__ is not ndarray or indices.__class__ is not ndarray or self.target != "cpu" or stream is not None:
+            a, indices, _ = operands(self.descriptor.function, self.target, stream, a, indices)
         call = cached_call(
             self._build, None, a.shape, a.strides, a.dtype, indices.shape, indices.strides, indices.dtype
         )
@@ -341,15 +347,19 @@ class ScatterOperator(CompiledOperator):
 
     __slots__ = ()
 
-    def __call__(self, a: Any, indices: Any, updates: Any, *, out: Any = None) -> Any:
+    def __call__(self, a: Any, indices: Any, updates: Any, *, out: Any = None, stream: Any = None) -> Any:
         """Return (or write to `out`, which may be `a`) the updated array."""
-        if a.__class__ is not ndarray or indices.__class__ is not ndarray or updates.__class__ is not ndarray:
-            name = self.descriptor.function
-            a, indices = host_array(name, "a", a), index_array(name, indices)
-            updates = update_array(name, updates, a.dtype)
+        if (
+            a.__class__ is not ndarray
+            or indices.__class__ is not ndarray
+            or updates.__class__ is not ndarray
+            or self.target != "cpu"
+            or stream is not None
+        ):
+            a, indices, updates, _ = operands(self.descriptor.function, self.target, stream, a, indices, updates)
         call = cached_call(
             self._build,
-            out.strides if out.__class__ is ndarray else out_strides(self.descriptor.function, out),
+            out.strides if out.__class__ is ndarray else out_strides(self.descriptor.function, out, self.target),
             a.shape,
             a.strides,
             a.dtype,
@@ -368,10 +378,10 @@ class TopKOperator(CompiledOperator):
 
     __slots__ = ()
 
-    def __call__(self, a: Any, *, out: Any = None) -> Any:
+    def __call__(self, a: Any, *, out: Any = None, stream: Any = None) -> Any:
         """Return (or write to the pair `out`) the selected values and their indices."""
-        if a.__class__ is not ndarray:
-            a = host_array(self.descriptor.function, "a", a)
+        if a.__class__ is not ndarray or self.target != "cpu" or stream is not None:
+            a, _ = operands(self.descriptor.function, self.target, stream, a)
         return cached_call(self._build, None, a.shape, a.strides, a.dtype)(a, out)
 
 
@@ -405,7 +415,7 @@ def compile_operator(
     ----------
     descriptor : Descriptor
         What to compute. It was validated by the package's own (native) rules when it was made.
-    target : {"cpu"}, optional
+    target : {"cpu", "cuda"}, optional
         Where to run; the CPU when absent.
     feature_level : FeatureLevel, optional
         Validate strictly: refuse what DirectML refuses at this level.
@@ -478,6 +488,62 @@ def cache_clear() -> None:
     _compile.cache_clear()
 
 
+def operands(function: str, target: str | None, stream: Any, *inputs: Any) -> tuple[Any, ...]:
+    """Return the inputs of a call (a, indices, updates: as many as it has) as its target takes them, then the target.
+
+    Arrays in host memory run on the CPU unless `target` says otherwise, arrays on a device there.
+    """
+    libraries = [library_of(value) for value in inputs]
+    if any(libraries):
+        return (*_device_operands(function, target, stream, inputs, libraries), "cuda")
+    if stream is not None:
+        raise ValueError(f"{function}: stream: found {stream!r}, expected None for arrays in host memory")
+    hosts = [host_array(function, "a", inputs[0])]
+    if len(inputs) > 1:
+        hosts.append(index_array(function, inputs[1]))
+    if len(inputs) > 2:
+        hosts.append(update_array(function, inputs[2], hosts[0].dtype))
+    if target == "cuda":
+        to_device = _dispatch.kernels("cuda").to_device
+        return (*(to_device(array) for array in hosts), target)
+    return (*hosts, target)
+
+
+_INPUTS = ("a", "indices", "updates")
+
+
+def _device_operands(
+    function: str, target: str | None, stream: Any, inputs: tuple[Any, ...], libraries: list[Library | None]
+) -> list[DeviceArray]:
+    """Return what kernels need to know of the inputs of a call, some of which are on a device."""
+    if target == "cpu":
+        name = next(name for name, library in zip(_INPUTS, libraries, strict=False) if library)
+        raise TypeError(
+            f"{function}: {name}: found an array on a CUDA device, expected an array in host memory for target 'cpu'"
+        )
+    _dispatch.resolve_target(target)
+    views: list[DeviceArray] = []
+    for value, library in zip(inputs, libraries, strict=True):
+        name = _INPUTS[len(views)]
+        if library is None:
+            raise TypeError(
+                f"{function}: {name}: found {type(value).__name__} in host memory, expected an array on the device"
+            )
+        try:
+            array = library.view(value)
+        except TypeError as error:
+            raise TypeError(f"{function}: {name}: {error}") from None
+        if views and array.device != views[0].device:
+            raise ValueError(
+                f"{function}: {name}: found an array on device {array.device}, "
+                f"expected device {views[0].device}, that of a"
+            )
+        views.append(array)
+    if stream is not None:
+        views[0].stream = _dispatch.kernels("cuda").stream_pointer(stream)
+    return views
+
+
 def host_array(function: str, argument: str, value: Any) -> ndarray[Any, Any]:
     """Return `value` as a plain NumPy array, without a copy where it is one already."""
     if isinstance(value, np.ma.MaskedArray):
@@ -485,8 +551,6 @@ def host_array(function: str, argument: str, value: Any) -> ndarray[Any, Any]:
             f"{function}: {argument}: found a masked array, expected an array without a mask "
             "(use .filled() or .data: the mask would be lost)"
         )
-    if hasattr(value, "__cuda_array_interface__"):
-        raise TypeError(f"{function}: {argument}: found an array on a CUDA device, expected an array in host memory")
     array = np.asarray(value)
     if array.dtype.hasobject:
         raise TypeError(f"{function}: {argument}: found dtype {array.dtype}, expected a fixed-size element type")
@@ -516,9 +580,9 @@ def update_array(function: str, value: Any, dtype: np.dtype[Any]) -> ndarray[Any
     return array
 
 
-def out_strides(function: str, out: Any) -> tuple[int, ...] | None:
-    """Return the strides of an `out` array, if there is one."""
-    if out is None:
+def out_strides(function: str, out: Any, target: str | None) -> tuple[int, ...] | None:
+    """Return the strides of an `out` array on the CPU, if there is one."""
+    if out is None or target == "cuda":
         return None
     if not isinstance(out, ndarray) or isinstance(out, np.ma.MaskedArray):
         raise TypeError(f"{function}: out: found {type(out).__name__}, expected a numpy.ndarray")

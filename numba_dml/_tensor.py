@@ -96,6 +96,12 @@ def packed_strides(sizes: Sequence[int], unit: int = 1) -> tuple[int, ...]:
     return tuple(strides)
 
 
+def is_packed(sizes: Sequence[int], strides: Sequence[int], unit: int = 1) -> bool:
+    """Tell whether strides are those of packed `sizes`; where there is one element they do not matter."""
+    expected = packed_strides(sizes, unit)
+    return 0 in sizes or all(n == 1 or s == e for n, s, e in zip(sizes, strides, expected, strict=True))
+
+
 def product(sizes: Iterable[int]) -> int:
     """Multiply in unbounded integers."""
     result = 1

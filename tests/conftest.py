@@ -9,17 +9,36 @@ from hypothesis import HealthCheck, settings
 import numba_dml as dml
 
 # A first call compiles for seconds, so no deadline; on shared machines timing says nothing anyway.
-settings.register_profile("suite", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "suite",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 settings.load_profile("suite")
 
 #: A target that is named here and cannot be used is an error, not a skip.
 TARGETS = os.environ.get("NUMBA_DML_TEST_TARGETS", "cpu").split(",")
+FUNCTIONS = [dml.gather, dml.gather_elements, dml.gather_nd, dml.scatter_elements, dml.scatter_nd, dml.top_k]
 
 
 @pytest.fixture(scope="session", params=TARGETS)
-def target(request):
+def usable_target(request):
     """Name a target that works."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         dml.gather([1.0], [0], target=request.param)
     return request.param
+
+
+@pytest.fixture(autouse=True)
+def target(request, usable_target):
+    """Make a target the default one, for functions and operators; tests of the CPU's own parts skip the others."""
+    if usable_target != "cpu" and request.node.get_closest_marker("cpu"):
+        pytest.skip("about the CPU only")
+    default = None if usable_target == "cpu" else usable_target
+    for function in (*FUNCTIONS, dml.compile_operator):
+        function.__kwdefaults__["target"] = default
+    yield usable_target
+    for function in (*FUNCTIONS, dml.compile_operator):
+        function.__kwdefaults__["target"] = None

@@ -9,6 +9,8 @@ import pytest
 
 from numba_dml.__main__ import main
 
+pytestmark = pytest.mark.cpu
+
 pytest.importorskip("sklearn", reason="scikit-learn comes with the extra demo")
 pytest.importorskip("rich", reason="rich comes with the extra demo")
 pytest.importorskip("matplotlib", reason="matplotlib comes with the extra demo")

@@ -22,6 +22,8 @@ from numba_dml import (
     TensorFlags,
 )
 
+pytestmark = pytest.mark.cpu
+
 # ------------------------------------------------------------------------------------------------------- enumerations
 
 ENUMS = [

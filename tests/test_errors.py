@@ -1,5 +1,7 @@
 """Errors say what was found, what was expected and for which argument; inputs stay untouched; the next call works."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -64,7 +66,6 @@ MESSAGES = [
     (lambda: dml.gather_nd(A, I2, batch_dims=-1), ValueError, "gather_nd: batch_dims: found -1"),
     (lambda: dml.gather_nd(A, I2, batch_dims=0.5), TypeError, "gather_nd: batch_dims: found 0.5, expected an integer"),
     (lambda: dml.gather(A, [0], target="tpu"), ValueError, "target: found 'tpu', expected"),
-    (lambda: dml.gather(A, [0], target="cuda"), RuntimeError, "target 'cuda' is not part of this version"),
     (
         lambda: dml.compile_operator(COPY, feature_level=5),
         ValueError,
@@ -163,6 +164,8 @@ def test_float_axis_is_refused_also_when_the_integer_is_known():
 @pytest.mark.parametrize("rows", [6, 300_000], ids=["serial", "parallel"])
 @pytest.mark.parametrize("bad", [0, 3, -1], ids=["first", "middle", "last"])
 def test_in_place_scatter_is_untouched_after_an_error(rows, bad):
+    if rows > 6 and os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
+        pytest.skip("takes the simulator minutes")
     a = np.arange(rows)
     i = np.arange(rows)
     i[bad] = rows
@@ -202,8 +205,10 @@ def test_device_arrays_are_refused_with_a_reason():
     class OnDevice:
         __cuda_array_interface__ = {}
 
-    with pytest.raises(TypeError, match="gather: a: found an array on a CUDA device"):
-        dml.gather(OnDevice(), [0])
+    with pytest.raises(TypeError, match=r"gather: a: found an array on a CUDA device.*for target 'cpu'"):
+        dml.gather(OnDevice(), [0], target="cpu")
+    with pytest.raises(ValueError, match="gather: stream: found 0, expected None for arrays in host memory"):
+        dml.gather([1], [0], stream=0)
 
 
 def test_a_tensor_beyond_64_bit_offsets():

@@ -5,19 +5,20 @@ import numpy as np
 import pytest
 from numba import njit, types
 
+from numba_dml._order import rule_numbers
+from numba_dml._tensor import normalize_data_type
 from numba_dml.cpu import _arithmetic, _keys, _sorting
 from numba_dml.cpu._keys import rule_from
 from numba_dml.cpu._memory import ArrayRef, itemsize
+
+pytestmark = pytest.mark.cpu
 
 FLOATS = {np.dtype("f2"): 0x7C00, np.dtype("f4"): 0x7F800000, np.dtype("f8"): 0x7FF0000000000000}
 INTEGERS = [np.dtype(t) for t in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")]
 
 
 def rule_of(dtype, largest, nan_largest=False):
-    width = 8 * dtype.itemsize
-    numbers = _keys.rule_numbers(
-        width, dtype.kind == "f", dtype.kind == "i", largest, nan_largest, FLOATS.get(dtype, 0)
-    )
+    numbers = rule_numbers(normalize_data_type(dtype), largest, nan_largest)
     signed = np.dtype(f"i{dtype.itemsize}").type
     return tuple(signed(x) for x in numbers[: 3 if dtype.kind == "f" else 1])
 

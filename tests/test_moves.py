@@ -164,7 +164,7 @@ def test_outputs_written_in_their_order(shape, unique):
     """Several coordinates and batches: a slice of the output is a number made of all of them."""
     rng = np.random.default_rng(2)
     a = rng.integers(0, 255, shape).astype("i2")
-    assert "places" in repr(dml.compile_operator(scatter_rows(a, shape[:-1])))
+    assert "places" in repr(dml.compile_operator(scatter_rows(a, shape[:-1]), target="cpu"))
     places = np.stack(np.unravel_index(rng.permutation(np.prod(shape[:-1])), shape[:-1]), -1)
     updates = rng.integers(0, 255, (len(places), shape[-1])).astype("i2")
     check(partial(dml.scatter_nd, unique=unique), reference.scatter_nd, a, places, updates)
@@ -186,9 +186,8 @@ def test_single_elements_sorted_by_strips(shape, dtype):
         dml.TensorDesc(array.dtype, (1,) * (a.ndim - array.ndim) + array.shape) for array in (a, tuples, updates)
     )
     if a.ndim > 1:
-        operator = dml.compile_operator(
-            dml.ScatterNDDesc(x, i, u, x, input_dimension_count=a.ndim, indices_dimension_count=2)
-        )
+        descriptor = dml.ScatterNDDesc(x, i, u, x, input_dimension_count=a.ndim, indices_dimension_count=2)
+        operator = dml.compile_operator(descriptor, target="cpu")
         assert "bins" in repr(operator)
     for reduction in ("none", "add", "max"):
         check(dml.scatter_nd, reference.scatter_nd, a, tuples, updates, reduction=reduction)

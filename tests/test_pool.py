@@ -12,6 +12,8 @@ import pytest
 import numba_dml as dml
 from numba_dml import _pool
 
+pytestmark = pytest.mark.cpu
+
 MIB = 1 << 20
 
 

@@ -5,6 +5,9 @@ import runpy
 from pathlib import Path
 
 import numpy as np
+import pytest
+
+pytestmark = pytest.mark.cpu
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 

@@ -12,6 +12,8 @@ import pytest
 import numba_dml as dml
 from numba_dml import cpu
 
+pytestmark = pytest.mark.cpu
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -312,9 +314,7 @@ def test_a_mask_of_one_thread_runs_serially(monkeypatch):
 
 
 def test_rooms_are_in_step():
-    """A target's room can build a call for every operator; targets that are listed are rooms."""
-    from numba_dml import _dispatch
-
+    """The room of a target can build a call for every operator."""
     operators = [d for d in dml.ops.__all__ if d.endswith("Desc")]
     assert len(operators) == 9
     f, i = dml.TensorDesc("float32", (4,)), dml.TensorDesc("int64", (4,))
@@ -332,12 +332,11 @@ def test_rooms_are_in_step():
         "TopK1Desc": dml.TopK1Desc(f, f, i, 0, 4, 0),
     }
     assert set(examples) == set(operators)
-    for target in _dispatch.TARGETS:
-        for name, descriptor in examples.items():
-            op = dml.compile_operator(descriptor, target=target)
-            assert op.kernel, name
-            assert f"target={target!r}" in repr(op)
-            assert op.kernel in repr(op)
-            assert f"work={op.work} bytes" in repr(op)
+    for name, descriptor in examples.items():
+        op = dml.compile_operator(descriptor, target="cpu")
+        assert op.kernel, name
+        assert "target='cpu'" in repr(op)
+        assert op.kernel in repr(op)
+        assert f"work={op.work} bytes" in repr(op)
     with pytest.raises(ValueError, match="target: found 'abacus', expected"):
         dml.compile_operator(examples["GatherDesc"], target="abacus")

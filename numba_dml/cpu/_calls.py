@@ -14,28 +14,21 @@ from numpy import ndarray
 
 from .._lowering import Move, Select
 from .._operator import Descriptor, check_out
-from .._tensor import packed_strides
+from .._tensor import is_packed, packed_strides
 from ._move_calls import GatherCall, ScatterCall
 from ._top_k_calls import TopKCall
 
 
-def build(*args: Any) -> Any:
-    """Return the call for a descriptor and the layouts of its inputs."""
-    try:
-        return _build(*args)
-    except OverflowError:  # offsets are 64-bit numbers; no array can be so large, but a descriptor can
-        raise ValueError(f"{args[0].function}: found a tensor of 2**63 bytes or more, expected a smaller one") from None
-
-
-def _build(
+def build(
     descriptor: Descriptor,
     layouts: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...],
     output_shapes: tuple[tuple[int, ...], ...],
     out_strides: tuple[int, ...] | None,
 ) -> Any:
+    """Return the call for a descriptor and the layouts of its inputs."""
     tensors = [getattr(descriptor, name) for name in descriptor.input_fields]
     native = [dtype.isnative for _, dtype in layouts]
-    packed = [_is_packed(t.sizes, strides, t.itemsize) for t, (strides, _) in zip(tensors, layouts, strict=True)]
+    packed = [is_packed(t.sizes, strides, t.itemsize) for t, (strides, _) in zip(tensors, layouts, strict=True)]
     if descriptor.function == "top_k":
         lowering = descriptor.lower([layouts[0][0]])
         assert isinstance(lowering, Select)
@@ -52,16 +45,11 @@ def _build(
     data_strides = packed_strides(tensors[0].sizes, tensors[0].itemsize) if out_strides is None else out_strides
     lowering = descriptor.lower([data_strides])
     assert isinstance(lowering, Move)
-    kernel_copies = packed[0] and _is_packed(tensors[0].sizes, data_strides, tensors[0].itemsize)
+    kernel_copies = packed[0] and is_packed(tensors[0].sizes, data_strides, tensors[0].itemsize)
     return _prepared(
         ScatterCall(lowering, tensors[0].dtype, output_shapes[0], kernel_copies),
         [None if native[0] else _native_copy, fixes[1], fixes[2]],
     )
-
-
-def _is_packed(sizes: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
-    expected = packed_strides(sizes, itemsize)
-    return 0 in sizes or all(n == 1 or s == e for n, s, e in zip(sizes, strides, expected, strict=True))
 
 
 def _native_copy(array: ndarray[Any, Any]) -> ndarray[Any, Any]:

@@ -504,19 +504,3 @@ def lowest_key(array):
 def _lowest_key(array):
     lowest = _SIGNED[array.dtype.bitwidth](-(1 << (array.dtype.bitwidth - 1)))
     return lambda array: lowest
-
-
-def rule_numbers(
-    width: int, is_float: bool, is_signed: bool, largest: bool, nan_largest: bool, infinity: int
-) -> tuple[int, int, int]:
-    """Return ``(flip, infinity, nan_key)`` of an element type, as a plan holds them.
-
-    `width` in bits; `infinity` the bits of +inf. NaN keys: a NaN is never chosen while a number is left, unless it
-    counts as the largest and the largest are wanted.
-    """
-    lowest = -(1 << (width - 1))
-    flip = 0 if largest else -1
-    if not is_float and not is_signed:
-        flip ^= lowest
-    nan_key = -lowest - 1 if nan_largest and largest else lowest
-    return flip, infinity, nan_key

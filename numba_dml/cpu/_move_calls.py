@@ -40,10 +40,10 @@ STRIP_BYTES = 1 << 18
 PLACE_BYTES = 16
 #: Single elements of a new output are sorted by its strips if it has this many bytes, and an update for so many of
 #: them. In ms, directly and sorted, two threads, f4: 16 MB with an update per 64 bytes 2.0 and 2.2, 64 MB 10.4 and 7.0,
-#: 256 MB 45 and 37; 64 MB with one per 256 bytes 4.9 and 6.1, per 16 bytes 32 and 25. Per 32 bytes: f2 of 16 MB 2.3 and
-#: 3.5, of 32 MB 14 and 5.5, u1 of 32 MB 18 and 8, f8 of 64 MB 18 and 12.
+#: 256 MB 45 and 37; 64 MB with one per 256 bytes 4.9 and 6.1, per 128 bytes (f8) 7.2 and 6.7, per 16 bytes 32 and 25.
+#: Per 32 bytes: f2 of 16 MB 2.3 and 3.5, of 32 MB 14 and 5.5, u1 of 32 MB 18 and 8, f8 of 64 MB 18 and 12.
 BINNED_BYTES = 1 << 25
-BINNED_PART = 64
+BINNED_PART = 128
 #: A strip, and how many there are at most (then strips are larger): as many as can be written to in turn.
 #: 64 MB take 7.6 ms with strips of 256 KiB to 1 MiB, 9 with 64 KiB, 11 with 32.
 BIN_BYTES = 1 << 18
@@ -119,15 +119,8 @@ class _MoveCall:
 
     def index_error(self, a: Any, indices: Any, position: int) -> IndexError:
         """Return the error for the index at a flat position."""
-        low = self.lowering
-        coordinate = position % len(low.coordinates)
-        at = np.unravel_index(position, indices.shape)
-        where = ", ".join(str(int(i)) for i in at) if indices.ndim else "()"
-        axis = max(a.ndim, 1) + low.axes[coordinate]
-        return IndexError(
-            f"{low.function}: indices[{where}] = {int(indices[at])} is out of range "
-            f"for axis {axis} of size {low.coordinates[coordinate][0]}"
-        )
+        value = int(indices[np.unravel_index(position, indices.shape)])
+        return self.lowering.index_error(a.ndim, indices.shape, position, value)
 
 
 class GatherCall(_MoveCall):

@@ -14,7 +14,7 @@ from .. import _operator as op
 from .._enums import FeatureLevel, OperatorType
 from .._errors import DescriptorError
 from .._lowering import Move, move
-from .._operator import Descriptor, Level, cached_call, compile_operator, host_array, index_array
+from .._operator import Descriptor, Level, cached_call, compile_operator, operands
 from .._tensor import TensorDesc, packed_strides
 from ._function import check_data, check_indices, check_not_scalar, check_parameters, padded, padded_layout, reject
 
@@ -250,7 +250,14 @@ def check_batch_dims(function: str, batch_dims: int, shape: tuple[int, ...], ind
 
 
 def gather_nd(
-    a: Any, indices: Any, *, batch_dims: int = 0, out: Any = None, bounds: str = "raise", target: str | None = None
+    a: Any,
+    indices: Any,
+    *,
+    batch_dims: int = 0,
+    out: Any = None,
+    bounds: str = "raise",
+    target: str | None = None,
+    stream: Any = None,
 ) -> ndarray[Any, Any]:
     """Pick slices of an array by tuples of indices.
 
@@ -268,9 +275,12 @@ def gather_nd(
         Where to write: exactly the result's shape and dtype. It may overlap the inputs.
     bounds : {"raise", "clamp", "drop", "deferred"}
         For an index out of range: raise before a result is seen; wrap a negative once and clamp (DirectML's reads);
-        give 0; or, on the CPU, the same as raise.
-    target : {"cpu"}, optional
-        Where to run. It follows the arrays when absent.
+        give 0; or raise later, at `numba_dml.check` (on a device: it gives 0; on the CPU as raise).
+    target : {"cpu", "cuda"}, optional
+        Where to run. It follows the arrays when absent: those on a device run there, on their library's current stream,
+        and the result is that library's. ``"cuda"`` copies arrays in host memory in and out.
+    stream : stream of any CUDA library, or its address, optional
+        For arrays on a device: another stream to run on.
 
     Returns
     -------
@@ -302,8 +312,8 @@ def gather_nd(
     array([[2, 3],
            [4, 5]])
     """
-    if a.__class__ is not ndarray or indices.__class__ is not ndarray:
-        a, indices = host_array("gather_nd", "a", a), index_array("gather_nd", indices)
+    if a.__class__ is not ndarray or indices.__class__ is not ndarray or target is not None or stream is not None:
+        a, indices, target = operands("gather_nd", target, stream, a, indices)
     try:
         call = cached_call(
             _build,

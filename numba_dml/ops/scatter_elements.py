@@ -14,16 +14,7 @@ from .. import _operator as op
 from .._enums import FeatureLevel, OperatorType
 from .._errors import DescriptorError
 from .._lowering import Move, move
-from .._operator import (
-    Descriptor,
-    Level,
-    cached_call,
-    compile_operator,
-    host_array,
-    index_array,
-    out_strides,
-    update_array,
-)
+from .._operator import Descriptor, Level, cached_call, compile_operator, operands, out_strides
 from .._tensor import TensorDesc
 from ._function import (
     check_data,
@@ -201,6 +192,7 @@ def scatter_elements(
     out: Any = None,
     bounds: str = "raise",
     target: str | None = None,
+    stream: Any = None,
 ) -> ndarray[Any, Any]:
     """Copy an array and overwrite one element along an axis for every position of `indices`.
 
@@ -226,10 +218,13 @@ def scatter_elements(
     out : ndarray, optional
         Where to write: exactly the shape and dtype of `a`. ``out=a`` updates in place, after all indices are validated.
     bounds : {"raise", "drop", "deferred"}
-        For an index out of range: raise (in place before anything is written); skip the update; or, on the CPU, the
-        same as raise.
-    target : {"cpu"}, optional
-        Where to run. It follows the arrays when absent.
+        For an index out of range: raise (in place before anything is written); skip the update; or skip it and raise
+        later, at `numba_dml.check` (on the CPU as raise).
+    target : {"cpu", "cuda"}, optional
+        Where to run. It follows the arrays when absent: those on a device run there, on their library's current stream,
+        and the result is that library's. ``"cuda"`` copies arrays in host memory in and out.
+    stream : stream of any CUDA library, or its address, optional
+        For arrays on a device: another stream to run on.
 
     Returns
     -------
@@ -260,13 +255,18 @@ def scatter_elements(
     >>> dml.scatter_elements(np.arange(5), np.array([3, 1, 3, 0]), np.array([5, 6, 7, 8]), reduction="add")
     array([ 8,  7,  2, 15,  4])
     """
-    if a.__class__ is not ndarray or indices.__class__ is not ndarray or updates.__class__ is not ndarray:
-        a, indices = host_array("scatter_elements", "a", a), index_array("scatter_elements", indices)
-        updates = update_array("scatter_elements", updates, a.dtype)
+    if (
+        a.__class__ is not ndarray
+        or indices.__class__ is not ndarray
+        or updates.__class__ is not ndarray
+        or target is not None
+        or stream is not None
+    ):
+        a, indices, updates, target = operands("scatter_elements", target, stream, a, indices, updates)
     try:
         call = cached_call(
             _build,
-            out.strides if out.__class__ is ndarray else out_strides("scatter_elements", out),
+            out.strides if out.__class__ is ndarray else out_strides("scatter_elements", out, target),
             a.shape,
             a.strides,
             a.dtype,

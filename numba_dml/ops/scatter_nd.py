@@ -14,16 +14,7 @@ from .. import _operator as op
 from .._enums import FeatureLevel, OperatorType
 from .._errors import DescriptorError
 from .._lowering import Move
-from .._operator import (
-    Descriptor,
-    Level,
-    cached_call,
-    compile_operator,
-    host_array,
-    index_array,
-    out_strides,
-    update_array,
-)
+from .._operator import Descriptor, Level, cached_call, compile_operator, operands, out_strides
 from .._tensor import TensorDesc
 from ._function import (
     check_data,
@@ -190,6 +181,7 @@ def scatter_nd(
     out: Any = None,
     bounds: str = "raise",
     target: str | None = None,
+    stream: Any = None,
 ) -> ndarray[Any, Any]:
     """Copy an array and overwrite slices picked by tuples of indices.
 
@@ -215,10 +207,13 @@ def scatter_nd(
     out : ndarray, optional
         Where to write: exactly the shape and dtype of `a`. ``out=a`` updates in place, after all indices are validated.
     bounds : {"raise", "drop", "deferred"}
-        For an index out of range: raise (in place before anything is written); skip the update; or, on the CPU, the
-        same as raise.
-    target : {"cpu"}, optional
-        Where to run. It follows the arrays when absent.
+        For an index out of range: raise (in place before anything is written); skip the update; or skip it and raise
+        later, at `numba_dml.check` (on the CPU as raise).
+    target : {"cpu", "cuda"}, optional
+        Where to run. It follows the arrays when absent: those on a device run there, on their library's current stream,
+        and the result is that library's. ``"cuda"`` copies arrays in host memory in and out.
+    stream : stream of any CUDA library, or its address, optional
+        For arrays on a device: another stream to run on.
 
     Returns
     -------
@@ -250,13 +245,18 @@ def scatter_nd(
     >>> votes
     array([1, 0, 2])
     """
-    if a.__class__ is not ndarray or indices.__class__ is not ndarray or updates.__class__ is not ndarray:
-        a, indices = host_array("scatter_nd", "a", a), index_array("scatter_nd", indices)
-        updates = update_array("scatter_nd", updates, a.dtype)
+    if (
+        a.__class__ is not ndarray
+        or indices.__class__ is not ndarray
+        or updates.__class__ is not ndarray
+        or target is not None
+        or stream is not None
+    ):
+        a, indices, updates, target = operands("scatter_nd", target, stream, a, indices, updates)
     try:
         call = cached_call(
             _build,
-            out.strides if out.__class__ is ndarray else out_strides("scatter_nd", out),
+            out.strides if out.__class__ is ndarray else out_strides("scatter_nd", out, target),
             a.shape,
             a.strides,
             a.dtype,

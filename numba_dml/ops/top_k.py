@@ -14,7 +14,7 @@ from .. import _operator as op
 from .._enums import AxisDirection, FeatureLevel, OperatorType, TensorDataType
 from .._errors import DescriptorError
 from .._lowering import Select
-from .._operator import Descriptor, Level, cached_call, compile_operator, host_array
+from .._operator import Descriptor, Level, cached_call, compile_operator, operands
 from .._tensor import TensorDesc, collapse, data_type_name, element_size, normalize_data_type, packed_strides
 from ._function import check_not_scalar, check_parameters, normalize_axis, reject
 
@@ -256,6 +256,7 @@ def top_k(
     index_dtype: Any = None,
     out: Any = None,
     target: str | None = None,
+    stream: Any = None,
 ) -> TopK:
     """Return the k largest or smallest elements along an axis, and where they are.
 
@@ -280,8 +281,11 @@ def top_k(
         The integer dtype of the indices; `numpy.intp` when absent.
     out : pair of ndarray, optional
         Where to write ``(values, indices)``: exactly their shapes and dtypes. They may overlap `a`.
-    target : {"cpu"}, optional
-        Where to run. It follows the arrays when absent.
+    target : {"cpu", "cuda"}, optional
+        Where to run. It follows the arrays when absent: those on a device run there, on their library's current stream,
+        and the result is that library's. ``"cuda"`` copies arrays in host memory in and out.
+    stream : stream of any CUDA library, or its address, optional
+        For arrays on a device: another stream to run on.
 
     Returns
     -------
@@ -312,8 +316,8 @@ def top_k(
     array([[3, 2],
            [2, 3]])
     """
-    if a.__class__ is not ndarray:
-        a = host_array("top_k", "a", a)
+    if a.__class__ is not ndarray or target is not None or stream is not None:
+        a, target = operands("top_k", target, stream, a)
     try:
         call = cached_call(
             _build, a.shape, a.strides, a.dtype, index(k), index(axis), mode, bool(sorted), nan, index_dtype, target

@@ -1,0 +1,253 @@
+"""Arrays in device memory: what a kernel needs to know of them, whichever library they are from.
+
+Nothing here imports a library that the caller has not imported, and nothing needs a GPU.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from ._enums import TensorDataType
+from ._tensor import dtype_of, packed_strides
+
+#: DLPack's numbers of devices whose memory a CUDA kernel reads: CUDA and CUDA managed memory.
+_DLPACK_CUDA = (2, 13)
+#: The legacy default stream: what work that names no stream runs on.
+DEFAULT_STREAM = 0
+
+
+class DeviceArray:
+    """An array on a device: an address and a layout, and the object that the memory belongs to.
+
+    Attributes
+    ----------
+    owner : object
+        The caller's array.
+    library : Library
+        Where it is from: makes its kind of arrays, and knows their stream.
+    pointer, device, stream : int
+        The address, the device's number, and the stream that the library works on now.
+    shape, strides, dtype : tuple of int (strides in bytes), numpy.dtype
+    """
+
+    __slots__ = ("device", "dtype", "library", "owner", "pointer", "shape", "stream", "strides")
+
+    def __init__(
+        self,
+        owner: Any,
+        library: Library,
+        pointer: int,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        dtype: np.dtype[Any],
+        device: int,
+        stream: int,
+    ) -> None:
+        self.owner = owner
+        self.library = library
+        self.pointer = pointer
+        self.shape = shape
+        self.strides = strides
+        self.dtype = dtype
+        self.device = device
+        self.stream = stream
+
+    @property
+    def ndim(self) -> int:
+        """How many dimensions there are."""
+        return len(self.shape)
+
+
+class Library:
+    """What the package needs of a library of device arrays."""
+
+    #: Arrays of the library cannot be written.
+    read_only = False
+
+    def holds(self, array: Any) -> bool:
+        """Tell whether an array of the library is on a CUDA device."""
+        return True
+
+    def view(self, array: Any) -> DeviceArray:
+        """Return what a kernel needs to know of an array."""
+        raise NotImplementedError
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> Any:
+        """Return a new array of the library, from its own pool."""
+        raise NotImplementedError
+
+    def assign(self, array: Any, packed: Any) -> None:
+        """Write the elements of one array of the library to another one, of any strides."""
+        array[...] = packed
+
+    def finish(self, result: Any, stream: int) -> Any:
+        """Return a result to the caller; the library may not know of the stream that it is written on."""
+        return result
+
+
+class _Torch(Library):
+    """PyTorch."""
+
+    def __init__(self) -> None:
+        self.torch = torch = sys.modules["torch"]
+        names = [member.name.lower() for member in TensorDataType if hasattr(torch, member.name.lower())]
+        self.from_torch = {getattr(torch, name): name for name in (*names, "bool", "complex64", "complex128")}
+        self.dtypes: dict[Any, np.dtype[Any]] = {}
+        self.raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
+            lambda device: torch.cuda.current_stream(device).cuda_stream
+        )
+
+    def dtype(self, dtype: Any) -> np.dtype[Any]:
+        """Return the NumPy dtype of a tensor's."""
+        name = self.from_torch.get(dtype)
+        if name is None:
+            raise TypeError(f"found a tensor of {dtype}, expected one of {', '.join(self.from_torch.values())}")
+        found = dtype_of(TensorDataType.BFLOAT16) if name == "bfloat16" else np.dtype(name)
+        self.dtypes[dtype] = found
+        return found
+
+    def holds(self, array: Any) -> bool:
+        return array.is_cuda  # type: ignore[no-any-return]
+
+    def view(self, array: Any) -> DeviceArray:
+        if array.requires_grad:
+            raise TypeError("found a tensor that requires grad, expected one without (use .detach())")
+        if array.is_conj() or array.is_neg():
+            array = array.resolve_conj().resolve_neg()
+        dtype = self.dtypes.get(array.dtype) or self.dtype(array.dtype)
+        size = dtype.itemsize
+        device = array.get_device()
+        strides = tuple([stride * size for stride in array.stride()])
+        return DeviceArray(
+            array, self, array.data_ptr(), tuple(array.shape), strides, dtype, device, self.raw_stream(device)
+        )
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> Any:
+        return self.torch.empty(shape, dtype=getattr(self.torch, dtype.name), device=device)
+
+    def assign(self, array: Any, packed: Any) -> None:
+        array.copy_(packed)
+
+
+class _CuPy(Library):
+    """CuPy."""
+
+    def __init__(self) -> None:
+        self.cupy = sys.modules["cupy"]
+
+    def view(self, array: Any) -> DeviceArray:
+        device = array.device.id
+        stream = self.cupy.cuda.get_current_stream(device).ptr
+        return DeviceArray(array, self, array.data.ptr, array.shape, array.strides, array.dtype, device, stream)
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> Any:
+        with self.cupy.cuda.Device(device):
+            return self.cupy.empty(shape, dtype)
+
+
+class _Interface(Library):
+    """Whoever has ``__cuda_array_interface__``, such as Numba; new arrays are Numba's."""
+
+    def holds(self, array: Any) -> bool:
+        return hasattr(array, "__cuda_array_interface__")
+
+    def view(self, array: Any) -> DeviceArray:
+        from . import cuda
+
+        face = array.__cuda_array_interface__
+        if face.get("mask") is not None:
+            raise TypeError("found a masked array, expected an array without a mask")
+        dtype = np.dtype(
+            [tuple(f) for f in face["descr"]] if face["typestr"][1] == "V" and "descr" in face else face["typestr"]
+        )
+        shape = tuple(face["shape"])
+        strides = face.get("strides") or packed_strides(shape, dtype.itemsize)
+        pointer = face["data"][0] or 0
+        stream = face.get("stream") or DEFAULT_STREAM
+        return DeviceArray(array, self, pointer, shape, tuple(strides), dtype, cuda.device_of(pointer), stream)
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> Any:
+        from . import cuda
+
+        return cuda.empty(shape, dtype, device)
+
+    def assign(self, array: Any, packed: Any) -> None:
+        array.copy_to_device(packed)
+
+
+class _Jax(Library):
+    """JAX: its arrays are complete when they are seen, and so results must be."""
+
+    read_only = True
+
+    def __init__(self) -> None:
+        self.jax = sys.modules["jax"]
+
+    def holds(self, array: Any) -> bool:
+        return any(device.platform == "gpu" for device in array.devices())
+
+    def view(self, array: Any) -> DeviceArray:
+        array.block_until_ready()
+        dtype = np.dtype(array.dtype)
+        device = array.device.local_hardware_id
+        strides = packed_strides(array.shape, dtype.itemsize)
+        return DeviceArray(
+            array, self, array.unsafe_buffer_pointer(), array.shape, strides, dtype, device, DEFAULT_STREAM
+        )
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> Any:
+        devices = {d.local_hardware_id: d for d in self.jax.local_devices()}
+        return self.jax.numpy.empty(shape, dtype, device=devices[device])
+
+    def finish(self, result: Any, stream: int) -> Any:
+        from . import cuda
+
+        cuda.synchronize(stream)
+        return result
+
+
+class _DLPack(Library):
+    """Whoever has ``__dlpack__`` alone: seen through Numba."""
+
+    read_only = True
+
+    def holds(self, array: Any) -> bool:
+        return array.__dlpack_device__()[0] in _DLPACK_CUDA
+
+    def view(self, array: Any) -> DeviceArray:
+        raise TypeError(
+            f"found {type(array).__name__}, which has no __cuda_array_interface__, expected an array of CuPy, PyTorch, "
+            "JAX or Numba (their from_dlpack makes one without a copy)"
+        )
+
+
+@cache
+def _library(name: str) -> Library:
+    """Return the library of a name; there is one of each."""
+    kinds = {"torch": _Torch, "cupy": _CuPy, "jax": _Jax, "dlpack": _DLPack}
+    return kinds.get(name, _Interface)()
+
+
+@cache
+def _library_of_type(kind: type) -> Library | None:
+    """Return the library of a type of arrays, or None if they are never on a device."""
+    roots = {base.__module__.partition(".")[0] for base in kind.__mro__}
+    for root in ("torch", "cupy"):
+        if root in roots:
+            return _library(root) if hasattr(kind, "__cuda_array_interface__") else None
+    if "jaxlib" in roots:
+        return _library("jax") if hasattr(kind, "unsafe_buffer_pointer") else None
+    if hasattr(kind, "__cuda_array_interface__"):
+        return _library("interface")
+    return _library("dlpack") if hasattr(kind, "__dlpack_device__") and not issubclass(kind, ndarray) else None
+
+
+def library_of(array: Any) -> Library | None:
+    """Return the library that an array on a device is from, or None for anything else."""
+    library = _library_of_type(array.__class__)
+    return library if library is not None and library.holds(array) else None

@@ -1,0 +1,145 @@
+"""How an update meets the value already there, on bits: the reductions of the scatters.
+
+Elements are pairs of words: the bits, and of complex numbers of 16 bytes the imaginary part. Comparisons are done on
+integers; sums and products are single instructions that round to nearest, never fused: the bits are those of
+`numba_dml.cpu._arithmetic`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from .._enums import TensorDataType as D
+from .._order import is_float, rule_numbers
+from .._tensor import dtype_of, element_size
+from . import helper
+from ._memory import ptx
+
+_REGISTERS = {
+    "float64": "mov.b64 x, $1; mov.b64 y, $2; {op}.rn.f64 x, x, y; mov.b64 $0, x;",
+    "float32": "cvt.u32.u64 t, $1; mov.b32 x, t; cvt.u32.u64 t, $2; mov.b32 y, t; {op}.rn.f32 x, x, y; "
+    "mov.b32 t, x; cvt.u64.u32 $0, t;",
+    "float16": "cvt.u16.u64 h, $1; cvt.f32.f16 x, h; cvt.u16.u64 h, $2; cvt.f32.f16 y, h; {op}.rn.f32 x, x, y; "
+    "cvt.rn.f16.f32 h, x; cvt.u64.u16 $0, h;",
+    "bfloat16": "cvt.u32.u64 t, $1; shl.b32 t, t, 16; mov.b32 x, t; cvt.u32.u64 t, $2; shl.b32 t, t, 16; mov.b32 y, t; "
+    "{op}.rn.f32 x, x, y; cvt.rn.bf16.f32 h, x; cvt.u64.u16 $0, h;",
+}
+
+
+@cache
+def _float_step(name: str, op: str):
+    """Return the sum (add) or the product (mul) of two floats, given and returned as bits."""
+    kind = "f64" if name == "float64" else "f32"
+
+    def twin(a, b):
+        dtype = dtype_of(D[name.upper()])
+        word = np.dtype(f"u{dtype.itemsize}")
+        mask = (1 << (8 * dtype.itemsize)) - 1
+        wide = np.float64 if name == "float64" else np.float32
+        x, y = (np.array(bits & mask, word).view(dtype).astype(wide) for bits in (a, b))
+        with np.errstate(all="ignore"):
+            result = (x + y if op == "add" else x - y if op == "sub" else x * y).astype(dtype)
+        return int(result.view(word))
+
+    declared = f".reg .{kind} x, y; .reg .b32 t; .reg .b16 h;"
+    return ptx(f"{{ {declared} {_REGISTERS[name].format(op=op)} }}", 1, 2, twin, pure=True)
+
+
+@cache
+def combiner(data_type, reduction: str):
+    """Return ``combine(old, old_second, new, new_second)`` for a type's reduction: the two words that it leaves."""
+    if data_type is D.BOOL:  # NumPy's arithmetic of bool: add is or, mul is and
+        reduction = {"add": "max", "mul": "min"}.get(reduction, reduction)
+    if data_type in (D.COMPLEX64, D.COMPLEX128):
+        return _complex_combiner("float32" if data_type is D.COMPLEX64 else "float64", reduction)
+    if reduction in ("min", "max"):
+        return _picker(data_type, reduction)
+    if is_float(data_type):
+        step = _float_step(data_type.name.lower(), reduction)
+
+        @helper
+        def combine_floats(old, old_second, new, new_second):
+            return step(old, new), old_second
+
+        return combine_floats
+    product = reduction == "mul"
+
+    @helper
+    def combine_integers(old, old_second, new, new_second):
+        return multiply(old, new) if product else add(old, new), old_second
+
+    return combine_integers
+
+
+#: Sums and products modulo 2**64.
+add = ptx("add.s64 $0, $1, $2;", 1, 2, lambda a, b: _wrapped(a + b), pure=True)
+multiply = ptx("mul.lo.s64 $0, $1, $2;", 1, 2, lambda a, b: _wrapped(a * b), pure=True)
+
+
+def _wrapped(number: int) -> int:
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _picker(data_type, reduction: str):
+    """Return min or max: never over a NaN, and of equal values the old one stays."""
+    flip, infinity, _ = rule_numbers(data_type, reduction == "max", False)
+    bits = 8 * element_size(data_type)
+    top = 1 << (bits - 1)
+    largest = top - 1
+    floats = is_float(data_type)
+
+    @helper
+    def signed(word):
+        """Read the lowest bits of a word as a signed number."""
+        low = word & (largest | top) if bits < 64 else word
+        return low - ((low & top) << 1) if bits < 64 else low
+
+    @helper
+    def rank(word):
+        number = signed(word)
+        if not floats:
+            return number ^ flip
+        magnitude = number & largest
+        return (-magnitude if number < 0 else magnitude) ^ flip
+
+    @helper
+    def is_nan(word):
+        return floats and (signed(word) & largest) > infinity
+
+    @helper
+    def pick(old, old_second, new, new_second):
+        take = not is_nan(old) and (is_nan(new) or rank(new) > rank(old))
+        return new if take else old, old_second
+
+    return pick
+
+
+def _complex_combiner(part: str, reduction: str):
+    """Return the sum or NumPy's plain product of complex numbers."""
+    plus, minus, times = (_float_step(part, op) for op in ("add", "sub", "mul"))
+    both_in_one = part == "float32"
+    product = reduction == "mul"
+
+    @helper
+    def split(word, second):
+        if both_in_one:
+            return word & 0xFFFFFFFF, (word >> 32) & 0xFFFFFFFF
+        return word, second
+
+    @helper
+    def combine_complex(old, old_second, new, new_second):
+        real, imag = split(old, old_second)
+        new_real, new_imag = split(new, new_second)
+        if product:
+            first = minus(times(real, new_real), times(imag, new_imag))
+            second = plus(times(real, new_imag), times(imag, new_real))
+        else:
+            first = plus(real, new_real)
+            second = plus(imag, new_imag)
+        if both_in_one:
+            return first | (second << 32), old_second
+        return first, second
+
+    return combine_complex

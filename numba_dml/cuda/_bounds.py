@@ -1,0 +1,114 @@
+"""Bad indices: how a kernel records the first one, and how the host reads it.
+
+A record is five words: a lock, the number of the launch, the position in the indices, the value, and the address of the
+plan, which tells the host whose it is. The first launch that meets a bad index keeps the record until the host has read
+it; within that launch the lowest position wins. Nobody writes while indices are good.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from . import cuda, helper
+from ._launch import HostWords, on_device, synchronize
+from ._memory import exchange_if, load_now, store_now
+
+LOCK, LAUNCH, POSITION, VALUE, PLAN, RECORD = range(6)
+NOTHING = -1
+_EMPTY = np.array([0, NOTHING, 0, 0, 0], np.int64)
+
+
+@helper
+def record_bad(
+    record,  # IN OUT  address of (RECORD,) int64
+    launch,  # IN      the number of this launch
+    position,  # IN    of the index, in elements
+    value,  # IN       the index
+    plan,  # IN        address of the plan
+):
+    """Record a bad index unless an earlier launch, or a lower position of this one, has been recorded."""
+    waiting = True
+    while waiting:
+        first = load_now(record + 8 * LAUNCH)
+        if first != NOTHING and (first != launch or load_now(record + 8 * POSITION) <= position):
+            waiting = False
+        elif exchange_if(record + 8 * LOCK, 0, 1) == 0:
+            first = load_now(record + 8 * LAUNCH)
+            if first == NOTHING or (first == launch and position < load_now(record + 8 * POSITION)):
+                store_now(record + 8 * POSITION, position)
+                store_now(record + 8 * VALUE, value)
+                store_now(record + 8 * PLAN, plan)
+                cuda.threadfence()
+                store_now(record + 8 * LAUNCH, launch)
+            cuda.threadfence()
+            exchange_if(record + 8 * LOCK, 1, 0)
+            waiting = False
+
+
+class Records:
+    """The records of a device: some for calls that raise at once, and one for those that are deferred."""
+
+    def __init__(self, device: int) -> None:
+        self.device = device
+        self.free: deque[HostWords] = deque()
+        self.deferred = self.new()
+        #: By the plan's address: the calls that deferred their check since the last one, and what they were given.
+        self.calls: dict[int, tuple[Any, int, tuple[int, ...]]] = {}
+
+    def new(self) -> HostWords:
+        """Return an empty record."""
+        with on_device(self.device):
+            return HostWords(_EMPTY)
+
+    def take(self) -> HostWords:
+        """Return an empty record that nobody uses."""
+        try:
+            return self.free.pop()
+        except IndexError:
+            return self.new()
+
+    def read(self, record: HostWords, stream: int) -> tuple[int, int, int] | None:
+        """Wait for a stream; return the position, the value and the plan of a record, if there is any, and empty it."""
+        synchronize(stream)
+        if record.words[LAUNCH] == NOTHING:
+            return None
+        found = tuple(record.words[[POSITION, VALUE, PLAN]].tolist())
+        record.words[...] = _EMPTY
+        return found  # type: ignore[return-value]
+
+    def defer(self, plan: int, call: Any, ndim: int, index_shape: tuple[int, ...]) -> None:
+        """Remember a call until the next check."""
+        self.calls[plan] = call, ndim, index_shape
+
+    def check(self, stream: int) -> None:
+        """Raise what the deferred calls recorded."""
+        calls, self.calls = self.calls, {}
+        with on_device(self.device):
+            found = self.read(self.deferred, stream) if calls else None
+        if found:
+            position, value, plan = found
+            call, ndim, index_shape = calls[plan]
+            raise call.error(ndim, index_shape, position, value)
+
+
+_records: dict[int, Records] = {}
+_lock = threading.Lock()
+
+
+def records_of(device: int) -> Records:
+    """Return the records of a device."""
+    found = _records.get(device)
+    if found is None:
+        with _lock:
+            found = _records.setdefault(device, Records(device))
+    return found
+
+
+def check_all(stream: int) -> None:
+    """Raise the first bad index that deferred calls recorded on any device."""
+    for records in list(_records.values()):
+        records.check(stream)

@@ -1,0 +1,35 @@
+"""From a lowering to a call, for arrays on a device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._lowering import Move, Select
+from .._operator import Descriptor
+from .._tensor import is_packed, packed_strides
+from ._move_calls import GatherCall, ScatterCall
+from ._top_k_calls import TopKCall
+
+
+def build(
+    descriptor: Descriptor,
+    layouts: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...],
+    output_shapes: tuple[tuple[int, ...], ...],
+    out_strides: tuple[int, ...] | None,
+) -> Any:
+    """Return the call for a descriptor and the layouts of its inputs."""
+    tensors = [getattr(descriptor, name) for name in descriptor.input_fields]
+    if descriptor.function == "top_k":
+        lowering = descriptor.lower([layouts[0][0]])
+        assert isinstance(lowering, Select)
+        return TopKCall(descriptor, lowering, output_shapes)
+    index_packed = is_packed(tensors[1].sizes, layouts[1][0], tensors[1].itemsize)
+    if descriptor.function.startswith("gather"):
+        lowering = descriptor.lower([layouts[0][0]])
+        assert isinstance(lowering, Move)
+        return GatherCall(lowering, tensors[0].dtype, output_shapes[0], index_packed)
+    lowering = descriptor.lower([packed_strides(tensors[0].sizes, tensors[0].itemsize)])
+    assert isinstance(lowering, Move)
+    return ScatterCall(lowering, tensors[0].dtype, output_shapes[0], index_packed)

@@ -1,0 +1,222 @@
+"""The driver: contexts, memory of our own, and launches with packed arguments.
+
+numba-cuda compiles; its own launch takes 15 µs and more, 1 to 2 for each argument. Here the arguments of a kernel are
+int64 words of one buffer, which `cuLaunchKernel` copies. In the simulator the same functions work on host memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from . import SIMULATED, _compile_lock, cuda
+
+if not SIMULATED:
+    from cuda.bindings import driver
+    from numba.cuda import types
+
+#: Threads per block. In the simulator each is a thread of the system.
+BLOCK = 4 if SIMULATED else 256
+
+
+def _checked(result: Any) -> Any:
+    """Return what a function of the driver returned, without its status."""
+    status, *values = result
+    if int(status):
+        raise RuntimeError(f"CUDA: {driver.cuGetErrorString(status)[1].decode()} ({status.name})")
+    return values[0] if values else None
+
+
+@cache
+def _context(device: int) -> Any:
+    """Return the primary context of a device, which all libraries share."""
+    _checked(driver.cuInit(0))
+    return _checked(driver.cuDevicePrimaryCtxRetain(_checked(driver.cuDeviceGet(device))))
+
+
+@contextmanager
+def on_device(device: int) -> Iterator[None]:
+    """Make a device the current one, for what is not on the fast way."""
+    if SIMULATED:
+        yield
+        return
+    _checked(driver.cuCtxPushCurrent(_context(device)))
+    try:
+        yield
+    finally:
+        _checked(driver.cuCtxPopCurrent())
+
+
+def device_of(pointer: int) -> int:
+    """Return the device that an address belongs to."""
+    if SIMULATED or not pointer:
+        return 0
+    attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    return int(_checked(driver.cuPointerGetAttribute(attribute, pointer)))
+
+
+class Kernel:
+    """A jitted kernel, as it is launched: `count` arguments, which are int64.
+
+    `waits`: its threads wait for each other.
+    """
+
+    def __init__(self, jitted: Any, count: int, *, waits: bool = False) -> None:
+        self.jitted = jitted
+        self.count = count
+        self.waits = waits
+        self.handles: dict[int, Any] = {}
+        self.free: deque[Any] = deque()  # argument buffers; an append and a pop are atomic
+
+    def compile(self, device: int) -> Any:
+        """Return the handle of the kernel on a device, from memory, from disk or newly compiled."""
+        with _compile_lock, cuda.gpus[device]:
+            compiled = self.jitted.compile((types.int64,) * self.count)
+            handle = compiled._codelibrary.get_cufunc().handle
+        if not isinstance(handle, (driver.CUfunction, driver.CUkernel)):
+            handle = driver.CUkernel(int(handle))
+        self.handles[device] = handle
+        return handle
+
+    def buffer(self) -> Any:
+        """Return a buffer for the arguments, and the address of the pointers to them."""
+        words = (ctypes.c_int64 * self.count)()
+        start = ctypes.addressof(words)
+        pointers = (ctypes.c_void_p * self.count)(*(start + 8 * i for i in range(self.count)))
+        return words, pointers, ctypes.addressof(pointers)
+
+    def __call__(self, device: int, stream: int, blocks: int, *args: int) -> None:
+        """Launch `blocks` blocks of `BLOCK` threads on a stream."""
+        if blocks == 0:
+            return
+        if SIMULATED:
+            with _simulator_lock:
+                if self.waits:
+                    self.jitted[blocks, BLOCK](*args)
+                else:
+                    _run_in_turn(self.jitted, blocks, args)
+            return
+        status, now = driver.cuCtxGetDevice()
+        if int(status) or int(now) != device:
+            with on_device(device):
+                self(device, stream, blocks, *args)
+            return
+        handle = self.handles.get(device) or self.compile(device)
+        try:
+            buffer = self.free.pop()
+        except IndexError:
+            buffer = self.buffer()
+        words, _, pointers = buffer
+        words[:] = args
+        result = driver.cuLaunchKernel(handle, blocks, 1, 1, BLOCK, 1, 1, 0, stream, pointers, 0)
+        self.free.append(buffer)
+        if int(result[0]):
+            _checked(result)
+
+
+_simulator_lock = threading.Lock()
+
+
+def _run_in_turn(jitted: Any, blocks: int, args: tuple[int, ...]) -> None:
+    """Simulate threads that do not wait for each other, one after the other: to start one would take 70 µs."""
+    from numba.cuda.simulator.kernel import _push_kernel_context, swapped_cuda_module
+    from numba.cuda.simulator.kernelapi import Dim3, FakeCUDAModule
+
+    module = FakeCUDAModule(Dim3(blocks, 1, 1), Dim3(BLOCK, 1, 1), 0)
+    place: Any = threading.current_thread()
+    with _push_kernel_context(module), swapped_cuda_module(jitted.fn, module):
+        for block in range(blocks):
+            place.blockIdx = Dim3(block, 0, 0)
+            for thread in range(BLOCK):
+                place.threadIdx = Dim3(thread, 0, 0)
+                jitted.fn(*args)
+
+
+class DeviceMemory:
+    """Memory of our own on a device, for as long as this object lives."""
+
+    def __init__(self, device: int, contents: ndarray[Any, Any]) -> None:
+        self.device = device
+        self.size = contents.nbytes
+        if SIMULATED:
+            self.host = contents.copy()
+            self.address = self.host.ctypes.data
+            return
+        with on_device(device):
+            self.address = int(_checked(driver.cuMemAlloc(max(self.size, 1))))
+            _checked(driver.cuMemcpyHtoD(self.address, contents.ctypes.data, self.size))
+
+    def __del__(self) -> None:
+        if not SIMULATED and hasattr(self, "address") and driver is not None:
+            driver.cuMemFree(self.address)
+
+
+class HostWords:
+    """A few int64 words in host memory that kernels of all devices reach: pinned, and mapped."""
+
+    def __init__(self, contents: ndarray[Any, Any]) -> None:
+        if SIMULATED:
+            self.words = contents.copy()
+            self.address = self.words.ctypes.data
+            return
+        flags = driver.CU_MEMHOSTALLOC_PORTABLE | driver.CU_MEMHOSTALLOC_DEVICEMAP
+        self.address = int(_checked(driver.cuMemHostAlloc(contents.nbytes, flags)))
+        self.words = np.ctypeslib.as_array((ctypes.c_int64 * contents.size).from_address(self.address))
+        self.words[...] = contents
+
+    def __del__(self) -> None:
+        if not SIMULATED and hasattr(self, "words") and driver is not None:
+            driver.cuMemFreeHost(self.address)
+
+
+def synchronize(stream: int) -> None:
+    """Wait for a stream of the current device."""
+    if not SIMULATED:
+        _checked(driver.cuStreamSynchronize(stream))
+
+
+def copy_bytes(to: int, fro: int, count: int, stream: int) -> None:
+    """Copy bytes on a device, in the order of a stream."""
+    if SIMULATED:
+        ctypes.memmove(to, fro, count)
+    else:
+        _checked(driver.cuMemcpyDtoDAsync(to, fro, count, stream))
+
+
+def set_bytes(to: int, value: int, count: int, stream: int) -> None:
+    """Set bytes on a device, in the order of a stream."""
+    if SIMULATED:
+        ctypes.memset(to, value, count)
+    else:
+        _checked(driver.cuMemsetD8Async(to, value, count, stream))
+
+
+def wait_for(stream: int, other: int) -> None:
+    """Let a stream wait for what another one of the current device was given so far."""
+    if SIMULATED or stream == other:
+        return
+    event = _checked(driver.cuEventCreate(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING))
+    _checked(driver.cuEventRecord(event, other))
+    _checked(driver.cuStreamWaitEvent(stream, event, 0))
+    _checked(driver.cuEventDestroy(event))
+
+
+def stream_pointer(stream: Any) -> int:
+    """Return the address of a stream of any library, or of a number that is one."""
+    if isinstance(stream, int):
+        return stream
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        return int((protocol() if callable(protocol) else protocol)[1])
+    for attribute in ("cuda_stream", "ptr", "handle"):
+        if (found := getattr(stream, attribute, None)) is not None:
+            return int(getattr(found, "value", found) or 0)
+    raise TypeError(f"stream: found {type(stream).__name__}, expected a CUDA stream or its address")

@@ -1,0 +1,416 @@
+"""The calls of gather and scatter: how a lowering becomes a plan in device memory, and which kernel runs it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import count
+from math import gcd
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from .._device import DeviceArray, library_of
+from .._enums import TensorDataType
+from .._lowering import Move
+from .._operator import check_out
+from .._tensor import collapse, dtype_of, elements_overlap, extent, is_packed, packed_strides, product
+from . import _sorting, gather, scatter
+from ._arrays import OWN
+from ._bounds import Records, records_of
+from ._launch import BLOCK, DeviceMemory, HostWords, copy_bytes, set_bytes, wait_for
+from ._plan import CLAMP, DROP, RAISE, make_plan
+
+_BOUNDS = {"clamp": CLAMP, "drop": DROP}
+_BYTES = np.dtype(np.uint8)
+_launches = count()
+
+
+class _MoveCall:
+    """What gather and scatter calls share: the numbers, the plans, and the error for a bad index."""
+
+    def __init__(
+        self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], index_packed: bool = False
+    ) -> None:
+        self.lowering = low = lowering
+        self.index_packed = index_packed
+        self.function = low.function
+        self.dtype = dtype
+        self.shape = shape
+        self.strides = packed_strides(shape, dtype.itemsize)
+        self.out_bytes = product(shape) * dtype.itemsize
+        self.index_dtype = dtype_of(low.index_type)
+        self.index_name = self.index_dtype.name
+        self.outer = list(low.slices)
+        self.run = low.itemsize
+        if self.outer and self.outer[-1][1] == low.itemsize:
+            self.run *= self.outer.pop()[0]
+        self.slice_bytes = self.run * product([size for size, _ in self.outer])
+        self.loops = [(n, step, index_step) for n, step, index_step, _ in low.loops]
+        self.points = product(loop[0] for loop in self.loops)
+        self.moved = self.points * self.slice_bytes
+        self.index_bytes = product(low.index_shape) * self.index_dtype.itemsize
+        self.starts = [(n, step) for n, step, _ in self.loops] + list(low.coordinates)
+        places = self.starts + self.outer
+        #: A unit must divide these steps, and the addresses.
+        self.steps = gcd(16, self.run, *(step for _, step in places))
+        self.low, self.high = extent(*zip(*places, strict=True))
+        self.high += self.run
+        #: How many loops, coordinates and outer dimensions a kernel is compiled for.
+        self.counts = tuple(
+            len(dims) if len(dims) <= most else -1
+            for dims, most in (
+                (self.loops, gather.MOST_LOOPS),
+                (low.coordinates, gather.MOST_COORDS),
+                (self.outer, gather.MOST_OUTER),
+            )
+        )
+        np.array([self.low, self.high, self.moved, self.out_bytes], np.int64)  # an error if they are larger
+        self.plans: dict[tuple[int, int], DeviceMemory] = {}
+        self.bounds = low.bounds
+        if low.function.startswith("gather") and any(size == 0 for size, _ in low.coordinates):
+            self.bounds = "raise"  # there is nothing to clamp to, and nothing that could stand for what is not there
+        self.deferred = self.bounds == "deferred"
+        self.checked = self.bounds == "raise"
+        self.work = 2 * self.moved + self.index_bytes
+
+    def view_out(self, a: DeviceArray, out: Any) -> DeviceArray:
+        """Return what a kernel needs to know of an output that the caller gave."""
+        library = library_of(out)
+        if library is None or a.library is OWN:
+            expected = "a numpy.ndarray" if a.library is OWN else "an array on the device"
+            raise TypeError(f"{self.function}: out: found {type(out).__name__}, expected {expected}")
+        return library.view(out)
+
+    def check_out(self, out: DeviceArray) -> bool:
+        """Check an output that the caller gave; return whether it is contiguous."""
+        if out.strides == self.strides and out.shape == self.shape and out.dtype == self.dtype:
+            if not out.library.read_only:
+                return True
+        if out.library.read_only:
+            raise TypeError(f"{self.function}: out: found a {type(out.owner).__name__}, which cannot be written")
+        if out.dtype != self.dtype:
+            raise TypeError(f"{self.function}: out: found dtype {out.dtype}, expected {self.dtype}")
+        if out.shape != self.shape:
+            raise ValueError(f"{self.function}: out: found shape {out.shape}, expected {self.shape}")
+        if is_packed(out.shape, out.strides, self.dtype.itemsize):
+            return True
+        if elements_overlap(out.shape, out.strides, self.dtype.itemsize):
+            raise ValueError(
+                f"{self.function}: out: found strides {out.strides}, expected elements that do not overlap"
+            )
+        return False
+
+    def lies_in(self, out: DeviceArray, array: DeviceArray) -> bool:
+        """Tell whether the memory of a packed output may overlap an input's."""
+        low, high = extent(array.shape, array.strides)
+        return self.lies_between(out, array.pointer + low, array.pointer + high + array.dtype.itemsize)
+
+    def lies_in_indices(self, out: DeviceArray, indices: DeviceArray) -> bool:
+        """Tell the same of the indices, which as a rule are packed."""
+        if self.index_packed:
+            return self.lies_between(out, indices.pointer, indices.pointer + self.index_bytes)
+        return self.lies_in(out, indices)
+
+    def lies_between(self, out: DeviceArray, low: int, high: int) -> bool:
+        """Tell whether a packed output has bytes between two addresses."""
+        return low < out.pointer + self.out_bytes and out.pointer < high
+
+    def plan(self, device: int, width: int) -> DeviceMemory:
+        """Return the plan for units of a width."""
+        found = self.plans.get((device, width))
+        if found is None:
+            plan = make_plan(
+                max(self.slice_bytes // width, 1),
+                max(self.run // width, 1),
+                self.loops,
+                self.lowering.coordinates,
+                self.outer,
+                _BOUNDS.get(self.bounds, RAISE),
+                *self.claims,
+            )
+            found = self.plans.setdefault((device, width), DeviceMemory(device, plan))
+        return found
+
+    #: The granule and the lowest of the places that are claimed.
+    claims = (1, 0)
+
+    def look(self, device: int, stream: int, indices: DeviceArray, number: int, record: HostWords, claims: int) -> None:
+        """Look at all indices, and claim the places that they lead to, if there are claims."""
+        claiming = claims != 0 and not self.lowering.unique
+        scatter.claim_kernel(self.index_name, *self.counts, claiming)(
+            device,
+            stream,
+            self.blocks(self.points),
+            indices.pointer,
+            self.plan(device, 1).address,
+            record.address,
+            number,
+            claims,
+            self.points,
+        )
+
+    def blocks(self, count: int) -> int:
+        """Return how many blocks handle so many units or points."""
+        return -(-count // (BLOCK * gather.UNITS))
+
+    def finish(self, records: Records, record: HostWords, a: DeviceArray, indices: DeviceArray, stream: int) -> None:
+        """Raise for a bad index, or remember to do it later."""
+        if self.deferred:
+            for plan in self.plans.values():
+                records.defer(plan.address, self, len(a.shape), indices.shape)
+            return
+        found = records.read(record, stream) if self.checked else None
+        records.free.append(record)
+        if found:
+            position, value, _ = found
+            raise self.error(len(a.shape), indices.shape, position, value)
+
+    def error(self, ndim: int, index_shape: tuple[int, ...], position: int, value: int) -> IndexError:
+        """Return the error for a bad index that was recorded."""
+        if self.index_dtype.kind == "u":
+            value %= 1 << 64
+        return self.lowering.index_error(ndim, index_shape, position, value)
+
+
+class GatherCall(_MoveCall):
+    """A gather of one layout."""
+
+    def __init__(
+        self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], index_packed: bool = False
+    ) -> None:
+        super().__init__(lowering, dtype, shape, index_packed)
+        self.kernel = f"gather {8 * self.steps}-bit cuda"
+
+    def __call__(self, a: DeviceArray, indices: DeviceArray, out: Any) -> Any:
+        if out.__class__ is ndarray:  # and so are the inputs; they were copied
+            check_out(self.function, "out", out, self.shape, self.dtype)
+            out[...] = self(a, indices, None)
+            return out
+        library, stream = a.library, a.stream
+        if out is None:
+            result = library.empty(self.shape, self.dtype, a.device)
+            target = library.view(result)
+        else:
+            result = out
+            target = self.view_out(a, out)
+            if (
+                not self.check_out(target)
+                or self.lies_between(target, a.pointer + self.low, a.pointer + self.high)
+                or self.lies_in_indices(target, indices)
+            ):
+                library.assign(out, self(a, indices, None))
+                return out
+        if self.points:
+            if indices.stream != stream:
+                wait_for(stream, indices.stream)
+            self.launch(a, indices if self.index_packed else packed(indices), target, stream)
+        return result if out is not None else library.finish(result, stream)
+
+    def launch(self, a: DeviceArray, indices: DeviceArray, out: DeviceArray, stream: int) -> None:
+        """Run the kernel, and raise for a bad index."""
+        device = a.device
+        aligned = self.steps | a.pointer | out.pointer
+        width = min(aligned & -aligned, 16)
+        units = self.moved // width
+        records = records_of(device)
+        record = records.deferred if self.deferred else records.take()
+        number = next(_launches)
+        if units:
+            gather.gather_kernel(width, self.index_name, *self.counts)(
+                device,
+                stream,
+                self.blocks(units),
+                a.pointer,
+                indices.pointer,
+                out.pointer,
+                self.plan(device, width).address,
+                record.address,
+                number,
+                units,
+            )
+        else:
+            self.look(device, stream, indices, number, record, 0)
+        self.finish(records, record, a, indices, stream)
+
+
+class ScatterCall(_MoveCall):
+    """A scatter of one layout, to an output that is packed."""
+
+    def __init__(
+        self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], index_packed: bool = False
+    ) -> None:
+        super().__init__(lowering, dtype, shape, index_packed)
+        low, high = extent(*zip(*self.starts, strict=True))
+        granule = gcd(*(step for size, step in self.starts if size > 1)) or 1
+        self.claims = (granule, low)
+        self.unique = lowering.unique
+        #: How many places there are, from the first to the last.
+        self.places = (high - low) // granule + 1
+        self.claim_bytes = scatter.FLAG_BYTES
+        if not self.unique:
+            self.claim_bytes += scatter.CLAIM_BYTES * self.places
+        self.work += 2 * self.out_bytes
+        self.kernel = f"scatter {8 * self.steps}-bit cuda"
+
+    def __call__(self, a: DeviceArray, indices: DeviceArray, updates: DeviceArray, out: Any) -> Any:
+        if out.__class__ is ndarray:  # and so are the inputs; they were copied
+            check_out(self.function, "out", out, self.shape, self.dtype)
+            out[...] = self(a, indices, updates, None)
+            return out
+        library, stream = a.library, a.stream
+        in_place = False
+        if out is None:
+            result = library.empty(self.shape, self.dtype, a.device)
+            target = library.view(result)
+        else:
+            result = out
+            target = self.view_out(a, out)
+            in_place = target.pointer == a.pointer and target.strides == a.strides
+            if (
+                not self.check_out(target)
+                or (not in_place and self.lies_in(target, a))
+                or self.lies_in_indices(target, indices)
+                or self.lies_in(target, updates)
+            ):
+                library.assign(out, self(a, indices, updates, None))
+                return out
+        for array in (indices, updates):
+            if array.stream != stream:
+                wait_for(stream, array.stream)
+        if self.out_bytes and not in_place:
+            copy(a, target, stream)
+        if self.points:
+            launch = self.launch if self.lowering.reduction == "none" else self.launch_fold
+            launch(a, packed(indices), packed(updates), target, stream, in_place)
+        return result if out is not None else library.finish(result, stream)
+
+    def launch(
+        self,
+        a: DeviceArray,
+        indices: DeviceArray,
+        updates: DeviceArray,
+        out: DeviceArray,
+        stream: int,
+        in_place: bool,
+    ) -> None:
+        """Run the kernels, and raise for a bad index."""
+        device = a.device
+        aligned = self.steps | updates.pointer | out.pointer
+        width = min(aligned & -aligned, 16)
+        units = self.moved // width
+        records = records_of(device)
+        record = records.deferred if self.deferred else records.take()
+        number = next(_launches)
+        first_look = not self.unique or units == 0 or (in_place and self.checked)
+        scratch = 0
+        if first_look:
+            memory = a.library.view(a.library.empty((self.claim_bytes,), _BYTES, device))  # held until all is launched
+            scratch = memory.pointer
+            set_bytes(scratch, 0xFF, self.claim_bytes, stream)
+            self.look(device, stream, indices, number, record, scratch)
+        if units:
+            scatter.scatter_kernel(width, self.index_name, *self.counts, not self.unique)(
+                device,
+                stream,
+                self.blocks(units),
+                out.pointer,
+                indices.pointer,
+                updates.pointer,
+                self.plan(device, width).address,
+                record.address,
+                -1 if first_look else number,
+                scratch,
+                int(in_place and self.checked),
+                units,
+            )
+        self.finish(records, record, a, indices, stream)
+
+    def launch_fold(
+        self,
+        a: DeviceArray,
+        indices: DeviceArray,
+        updates: DeviceArray,
+        out: DeviceArray,
+        stream: int,
+        in_place: bool,
+    ) -> None:
+        """Run the kernels of a reduction, and raise for a bad index.
+
+        Points are sorted by their place, and then a thread goes through the updates of each, in their order.
+        """
+        device, points = a.device, self.points
+        width = self.dtype.itemsize
+        records = records_of(device)
+        record = records.deferred if self.deferred else records.take()
+        plan = self.plan(device, width).address
+        count = _sorting.PAIR_BYTES * points
+        room = scatter.FLAG_BYTES + 2 * count + _sorting.scratch_bytes(1, points)
+        memory = a.library.view(a.library.empty((room,), _BYTES, device))  # held until all is launched
+        flag, pairs = memory.pointer, memory.pointer + scatter.FLAG_BYTES
+        set_bytes(flag, 0xFF, scatter.FLAG_BYTES, stream)
+        nowhere = -self.places
+        scatter.pair_kernel(self.index_name, *self.counts)(
+            device,
+            stream,
+            -(-points // BLOCK),
+            indices.pointer,
+            plan,
+            record.address,
+            next(_launches),
+            flag,
+            points,
+            nowhere,
+            pairs,
+        )
+        bits = -(-(self.places.bit_length() + 1) // _sorting.DIGIT) * _sorting.DIGIT
+        pairs = _sorting.sort_pairs(device, stream, pairs, pairs + count, 1, points, bits, pairs + 2 * count)
+        scatter.fold_kernel(self.lowering.data_type, self.lowering.reduction, width, self.counts)(
+            device,
+            stream,
+            -(-points * (self.slice_bytes // width) // BLOCK),
+            out.pointer,
+            updates.pointer,
+            plan,
+            flag,
+            int(in_place and self.checked),
+            pairs,
+            points,
+            nowhere,
+        )
+        self.finish(records, record, a, indices, stream)
+
+
+@lru_cache(maxsize=1024)
+def _copy(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]) -> GatherCall:
+    """Return the gather of one slice, which is all of an array, without any indices."""
+    lowering = Move(
+        function="copy",
+        data_type=dtype,
+        itemsize=dtype.itemsize,
+        index_type=TensorDataType.INT64,
+        index_shape=(),
+        loops=((1, 0, 0, 1),),
+        coordinates=(),
+        slices=tuple(collapse(list(zip(shape, strides, strict=True)))),  # type: ignore[arg-type]
+        axes=(),
+        bounds="clamp",
+    )
+    return GatherCall(lowering, dtype, shape)
+
+
+def copy(array: DeviceArray, to: DeviceArray, stream: int) -> None:
+    """Copy an array to a packed one."""
+    if is_packed(array.shape, array.strides, array.dtype.itemsize):
+        copy_bytes(to.pointer, array.pointer, product(array.shape) * array.dtype.itemsize, stream)
+    else:
+        _copy(array.shape, array.strides, array.dtype).launch(array, array, to, stream)
+
+
+def packed(array: DeviceArray) -> DeviceArray:
+    """Return an array whose elements are packed: itself or a copy, on its stream."""
+    if is_packed(array.shape, array.strides, array.dtype.itemsize):
+        return array
+    new = array.library.view(array.library.empty(array.shape, array.dtype, array.device))
+    _copy(array.shape, array.strides, array.dtype).launch(array, array, new, array.stream)
+    return new

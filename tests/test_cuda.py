@@ -1,0 +1,167 @@
+"""What only arrays on a CUDA device have: their libraries, streams, deferred checks, and regions of the kernels.
+
+In the simulator the kernels' buffers are small, so that small arrays reach every region; on a device large ones do.
+"""
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import numba_dml as dml
+
+from . import reference
+
+
+@pytest.fixture(autouse=True)
+def room(target):
+    if target != "cuda":
+        pytest.skip("about the target cuda")
+    from numba_dml import cuda
+
+    return cuda
+
+
+@pytest.fixture
+def scale(room):
+    """By how much lines are longer on a device than in the simulator, to reach the same region."""
+    return 1 if room.SIMULATED else 64
+
+
+@pytest.fixture
+def torch(room):
+    if room.SIMULATED:
+        pytest.skip("needs a device")
+    return pytest.importorskip("torch")
+
+
+DISTRIBUTIONS = {
+    "random": lambda rng, n: rng.standard_normal(n),
+    "ascending": lambda rng, n: np.arange(n, dtype=float),
+    "equal": lambda rng, n: np.full(n, 3.0),
+    "few": lambda rng, n: rng.integers(0, 3, n).astype(float),
+    "zeros": lambda rng, n: np.where(rng.random(n) < 0.5, 0.0, -0.0),
+    "nan": lambda rng, n: np.where(rng.random(n) < 0.7, np.nan, rng.standard_normal(n)),
+}
+
+
+@pytest.mark.parametrize("kind", DISTRIBUTIONS)
+@pytest.mark.parametrize(
+    ("lines", "n", "k"),
+    [(3, 10, 10), (2, 60, 7), (2, 200, 3), (1, 500, 30), (1, 900, 1), (1, 70, 40), (1, 60, 60)],
+    ids=["whole buffer", "buffer", "digits", "pieces", "pieces, best", "sorted", "all sorted"],
+)
+def test_regions_of_top_k(lines, n, k, kind, scale):
+    rng = np.random.default_rng(7)
+    n, k = n * scale, min(k * (scale if k > 30 else 1), n * scale)
+    line = np.stack([DISTRIBUTIONS[kind](rng, n) for _ in range(lines)])
+    cases = [
+        (line.astype("f4"), "largest", "last"),
+        (line.astype("f8")[:, ::-1], "smallest", "largest"),
+        (np.nan_to_num(line).astype("i1"), "smallest", "last"),
+        (line.astype("f2"), "largest", "largest"),
+    ]
+    for number, (a, mode, nan) in enumerate(cases):
+        if scale > 1 or number % 2 == len(kind) % 2:  # the simulator takes a second for each
+            found = dml.top_k(a, k, mode=mode, nan=nan)
+            expected = reference.top_k(a, k, mode=mode, nan=nan)
+            assert all(reference.same(x, y) for x, y in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("points", [1, 31, 33, 64, 200])
+@pytest.mark.parametrize("reduction", ["none", "add", "max"])
+def test_updates_around_the_size_of_a_block(points, reduction):
+    rng = np.random.default_rng(8)
+    a = rng.standard_normal((12, 3)).astype("f4")
+    i = rng.integers(-12, 12, (points, 1))
+    u = rng.standard_normal((points, 3)).astype("f4")
+    found = dml.scatter_nd(a, i, u, reduction=reduction)
+    np.testing.assert_array_equal(found, reference.scatter_nd(a, i, u, reduction=reduction))
+
+
+def test_the_first_deferred_error_is_raised_at_the_check():
+    a = np.arange(5.0)
+    dml.check()
+    assert dml.gather(a, [1, 9], bounds="deferred").tolist() == [1.0, 0.0]
+    dml.gather(a, [-7], bounds="deferred")
+    assert dml.scatter_nd(a, [[7], [2]], [1.0, 2.0], bounds="deferred").tolist() == [0, 1, 2, 3, 4]
+    with pytest.raises(IndexError, match=r"gather: indices\[1\] = 9 is out of range for axis 0 of size 5"):
+        dml.check()
+    dml.check()
+
+
+def test_without_a_device_the_sentence_says_so():
+    code = "import numba_dml as dml; dml.gather([1], [0], target='cuda')"
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1", "NUMBA_ENABLE_CUDASIM": "0"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "RuntimeError: target 'cuda': no GPU can be used" in done.stderr
+
+
+def test_the_arrays_of_every_library(torch):
+    a, i = np.arange(12.0, dtype="f4").reshape(4, 3), np.array([[2], [0]])
+    expected = reference.gather_nd(a, i)
+    makers = {"torch": lambda x: torch.as_tensor(x, device="cuda")}
+    if importlib.util.find_spec("cupy"):
+        makers["cupy"] = importlib.import_module("cupy").asarray
+    if importlib.util.find_spec("jax"):
+        makers["jax"] = importlib.import_module("jax.numpy").asarray
+    makers["numba"] = importlib.import_module("numba.cuda").to_device
+    for name, make in makers.items():
+        x, j = make(a), make(i)
+        found = dml.gather_nd(x, j)
+        assert type(found) is type(x), name
+        host = found.copy_to_host() if name == "numba" else found.cpu().numpy() if name == "torch" else found
+        np.testing.assert_array_equal(host.get() if name == "cupy" else np.asarray(host), expected)
+        with pytest.raises(IndexError, match=r"gather: indices\[1\] = 4 is out of range for axis 0 of size 4"):
+            dml.gather(x, make(np.array([1, 4])))
+
+
+def test_tensors_on_streams_in_graphs_and_strided(torch):
+    x = torch.arange(24.0, device="cuda").reshape(4, 6)
+    i = torch.tensor([[1, 2]], device="cuda")
+    out = torch.empty(2, 6, device="cuda")
+    descriptor = dml.GatherDesc(
+        dml.TensorDesc("float32", (4, 6)),
+        dml.TensorDesc("int64", (1, 2)),
+        dml.TensorDesc("float32", (2, 6)),
+        0,
+        1,
+        bounds="deferred",
+    )
+    operator = dml.compile_operator(descriptor, target="cuda")
+    assert operator(x, i, out=out) is out
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        operator(x, i, out=out)
+    out.zero_()
+    graph.replay()
+    assert torch.equal(out, x[1:3])
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        assert torch.equal(dml.gather(x, i[0]), x[1:3])
+    torch.cuda.synchronize()
+    columns = x.T[:, ::2]
+    assert torch.equal(dml.gather(columns, torch.tensor([1, 0], device="cuda"), axis=1), columns.flip(1))
+    strided = torch.zeros(2, 12, device="cuda")
+    assert dml.gather(x, i[0], out=strided[:, ::2]) is not None
+    assert torch.equal(strided[:, ::2], x[1:3])
+    assert not strided[:, 1::2].any()
+    values, indices = dml.top_k(x.T, 2, axis=1)
+    assert torch.equal(indices, torch.tensor([[3, 2]] * 6, device="cuda"))
+    assert torch.equal(values, x.T.gather(1, indices))
+
+
+def test_mixed_and_wrong_arrays_are_refused(torch):
+    x = torch.arange(4.0, device="cuda")
+    with pytest.raises(TypeError, match="gather: indices: found list in host memory, expected an array on the device"):
+        dml.gather(x, [0])
+    with pytest.raises(TypeError, match=r"gather: a: found an array on a CUDA device.*for target 'cpu'"):
+        dml.gather(x, x, target="cpu")
+    with pytest.raises(TypeError, match="gather: a: found a tensor that requires grad"):
+        dml.gather(x.requires_grad_(), torch.tensor([0], device="cuda"))
+    with pytest.raises(TypeError, match="top_k: out: found Tensor, expected a pair"):
+        dml.top_k(x.detach(), 1, out=x.detach())
