@@ -32,7 +32,7 @@ def check(stream: Any = None) -> None:
     Parameters
     ----------
     stream : stream of any CUDA library, or its address, optional
-        Whose work to wait for; the default stream when absent.
+        Whose work to wait for; all of the device's when absent.
 
     Returns
     -------

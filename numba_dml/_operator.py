@@ -540,7 +540,7 @@ def _device_operands(
             )
         views.append(array)
     if stream is not None:
-        views[0].stream = _dispatch.kernels("cuda").stream_pointer(stream)
+        _dispatch.kernels("cuda").use_stream(views[0], stream)
     return views
 
 

@@ -143,7 +143,9 @@ def test_tensors_on_streams_in_graphs_and_strided(torch):
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         assert torch.equal(dml.gather(x, i[0]), x[1:3])
-    torch.cuda.synchronize()
+    result = dml.gather(x * 2, i[0], stream=stream)
+    stream.synchronize()
+    assert torch.equal(result, x[1:3] * 2)
     columns = x.T[:, ::2]
     assert torch.equal(dml.gather(columns, torch.tensor([1, 0], device="cuda"), axis=1), columns.flip(1))
     strided = torch.zeros(2, 12, device="cuda")

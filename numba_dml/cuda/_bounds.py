@@ -61,8 +61,7 @@ class Records:
 
     def new(self) -> HostWords:
         """Return an empty record."""
-        with on_device(self.device):
-            return HostWords(_EMPTY)
+        return HostWords(self.device, _EMPTY)
 
     def take(self) -> HostWords:
         """Return an empty record that nobody uses."""
@@ -71,7 +70,7 @@ class Records:
         except IndexError:
             return self.new()
 
-    def read(self, record: HostWords, stream: int) -> tuple[int, int, int] | None:
+    def read(self, record: HostWords, stream: int | None) -> tuple[int, int, int] | None:
         """Wait for a stream; return the position, the value and the plan of a record, if there is any, and empty it."""
         synchronize(stream)
         if record.words[LAUNCH] == NOTHING:
@@ -84,7 +83,7 @@ class Records:
         """Remember a call until the next check."""
         self.calls[plan] = call, ndim, index_shape
 
-    def check(self, stream: int) -> None:
+    def check(self, stream: int | None) -> None:
         """Raise what the deferred calls recorded."""
         calls, self.calls = self.calls, {}
         with on_device(self.device):
@@ -108,7 +107,7 @@ def records_of(device: int) -> Records:
     return found
 
 
-def check_all(stream: int) -> None:
+def check_all(stream: int | None) -> None:
     """Raise the first bad index that deferred calls recorded on any device."""
     for records in list(_records.values()):
         records.check(stream)

@@ -10,7 +10,7 @@ import ctypes
 import threading
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
@@ -155,32 +155,36 @@ class DeviceMemory:
             _checked(driver.cuMemcpyHtoD(self.address, contents.ctypes.data, self.size))
 
     def __del__(self) -> None:
-        if not SIMULATED and hasattr(self, "address") and driver is not None:
-            driver.cuMemFree(self.address)
+        if not SIMULATED and hasattr(self, "address"):
+            with suppress(Exception), on_device(self.device):  # at exit the driver may be gone
+                driver.cuMemFree(self.address)
 
 
 class HostWords:
     """A few int64 words in host memory that kernels of all devices reach: pinned, and mapped."""
 
-    def __init__(self, contents: ndarray[Any, Any]) -> None:
+    def __init__(self, device: int, contents: ndarray[Any, Any]) -> None:
+        self.device = device
         if SIMULATED:
             self.words = contents.copy()
             self.address = self.words.ctypes.data
             return
         flags = driver.CU_MEMHOSTALLOC_PORTABLE | driver.CU_MEMHOSTALLOC_DEVICEMAP
-        self.address = int(_checked(driver.cuMemHostAlloc(contents.nbytes, flags)))
+        with on_device(device):
+            self.address = int(_checked(driver.cuMemHostAlloc(contents.nbytes, flags)))
         self.words = np.ctypeslib.as_array((ctypes.c_int64 * contents.size).from_address(self.address))
         self.words[...] = contents
 
     def __del__(self) -> None:
-        if not SIMULATED and hasattr(self, "words") and driver is not None:
-            driver.cuMemFreeHost(self.address)
+        if not SIMULATED and hasattr(self, "words"):
+            with suppress(Exception), on_device(self.device):
+                driver.cuMemFreeHost(self.address)
 
 
-def synchronize(stream: int) -> None:
-    """Wait for a stream of the current device."""
+def synchronize(stream: int | None) -> None:
+    """Wait for a stream of the current device, or for all of them."""
     if not SIMULATED:
-        _checked(driver.cuStreamSynchronize(stream))
+        _checked(driver.cuCtxSynchronize() if stream is None else driver.cuStreamSynchronize(stream))
 
 
 def copy_bytes(to: int, fro: int, count: int, stream: int) -> None:
@@ -199,14 +203,15 @@ def set_bytes(to: int, value: int, count: int, stream: int) -> None:
         _checked(driver.cuMemsetD8Async(to, value, count, stream))
 
 
-def wait_for(stream: int, other: int) -> None:
-    """Let a stream wait for what another one of the current device was given so far."""
+def wait_for(device: int, stream: int, other: int) -> None:
+    """Let a stream of a device wait for what another one was given so far."""
     if SIMULATED or stream == other:
         return
-    event = _checked(driver.cuEventCreate(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING))
-    _checked(driver.cuEventRecord(event, other))
-    _checked(driver.cuStreamWaitEvent(stream, event, 0))
-    _checked(driver.cuEventDestroy(event))
+    with on_device(device):
+        event = _checked(driver.cuEventCreate(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING))
+        _checked(driver.cuEventRecord(event, other))
+        _checked(driver.cuStreamWaitEvent(stream, event, 0))
+        _checked(driver.cuEventDestroy(event))
 
 
 def stream_pointer(stream: Any) -> int:

@@ -203,7 +203,7 @@ class GatherCall(_MoveCall):
                 return out
         if self.points:
             if indices.stream != stream:
-                wait_for(stream, indices.stream)
+                wait_for(a.device, stream, indices.stream)
             self.launch(a, indices if self.index_packed else packed(indices), target, stream)
         return result if out is not None else library.finish(result, stream)
 
@@ -277,7 +277,7 @@ class ScatterCall(_MoveCall):
                 return out
         for array in (indices, updates):
             if array.stream != stream:
-                wait_for(stream, array.stream)
+                wait_for(a.device, stream, array.stream)
         if self.out_bytes and not in_place:
             copy(a, target, stream)
         if self.points:
