@@ -30,12 +30,14 @@ class DeviceArray:
         The caller's array.
     library : Library
         Where it is from: makes its kind of arrays, and knows their stream.
-    pointer, device, stream : int
-        The address, the device's number, and the stream that the library works on now.
+    pointer, device : int
+        The address, and the device's number.
+    home, stream : int
+        The stream that the library works on now, and the one that a call with this array as its first runs on.
     shape, strides, dtype : tuple of int (strides in bytes), numpy.dtype
     """
 
-    __slots__ = ("device", "dtype", "library", "owner", "pointer", "shape", "stream", "strides")
+    __slots__ = ("device", "dtype", "home", "library", "owner", "pointer", "shape", "stream", "strides")
 
     def __init__(
         self,
@@ -55,7 +57,7 @@ class DeviceArray:
         self.strides = strides
         self.dtype = dtype
         self.device = device
-        self.stream = stream
+        self.home = self.stream = stream
 
     @property
     def ndim(self) -> int:
@@ -212,7 +214,7 @@ class _Jax(Library):
 
 
 class _DLPack(Library):
-    """Whoever has ``__dlpack__`` alone: seen through Numba."""
+    """Whoever has ``__dlpack__`` alone: refused, with the way out."""
 
     read_only = True
 

@@ -540,7 +540,7 @@ def _device_operands(
             )
         views.append(array)
     if stream is not None:
-        _dispatch.kernels("cuda").use_stream(views[0], stream)
+        views[0].stream = _dispatch.kernels("cuda").stream_pointer(stream)
     return views
 
 

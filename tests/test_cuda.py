@@ -82,6 +82,18 @@ def test_updates_around_the_size_of_a_block(points, reduction):
     np.testing.assert_array_equal(found, reference.scatter_nd(a, i, u, reduction=reduction))
 
 
+def test_claims_of_many_points(room, monkeypatch):
+    from numba_dml.cuda import _move_calls
+
+    a, i = np.zeros(7), np.array([[3], [3], [0], [3]])
+    expected = [3, 0, 0, 4, 0, 0, 0]
+    assert dml.scatter_nd(a, i, np.array([1.0, 2, 3, 4])).tolist() == expected
+    monkeypatch.setattr(_move_calls, "MOST_SHORT_CLAIMS", 2)
+    dml.cache_clear()
+    assert dml.scatter_nd(a, i, np.array([1.0, 2, 3, 4])).tolist() == expected
+    dml.cache_clear()
+
+
 def test_the_first_deferred_error_is_raised_at_the_check():
     a = np.arange(5.0)
     dml.check()

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-_INSTALL = 'pip install "numba_dml[cuda13]" (or [cuda12], whichever the driver supports)'
+_INSTALL = 'pip install "numba-cuda[cu13]" "numpy<2.5" (or [cu12], whichever the driver supports)'
 
 
 def _load() -> Any:
@@ -91,22 +91,11 @@ def device_of(pointer: int) -> int:
     return _launch.device_of(pointer)
 
 
-def _stream_pointer(stream: Any) -> int:
+def stream_pointer(stream: Any) -> int:
+    """Return the address of a stream of any library."""
     from . import _launch
 
     return _launch.stream_pointer(stream)
-
-
-def use_stream(array: Any, stream: Any) -> None:
-    """Let a call with an array run on a stream: after all that the array's library has been given so far.
-
-    Also what that work has freed, which the library may hand out again, is free then.
-    """
-    from . import _launch
-
-    pointer = _launch.stream_pointer(stream)
-    _launch.wait_for(array.device, pointer, array.stream)
-    array.stream = pointer
 
 
 def synchronize(stream: int) -> None:
@@ -120,4 +109,4 @@ def check(stream: Any = None) -> None:
     """Raise the first bad index that deferred calls recorded."""
     from ._bounds import check_all
 
-    check_all(None if stream is None else _stream_pointer(stream))
+    check_all(None if stream is None else stream_pointer(stream))

@@ -1,4 +1,4 @@
-"""Arrays that a kernel cannot take as they are: host arrays, and indices that are not contiguous."""
+"""What calls do with arrays around a kernel: host arrays, outputs, scratch memory, and the order of streams."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from .._device import DEFAULT_STREAM, DeviceArray, Library
-from .._tensor import packed_strides
+from .._device import DEFAULT_STREAM, DeviceArray, Library, library_of
+from .._tensor import elements_overlap, is_packed, packed_strides
 from . import SIMULATED, cuda
-from ._launch import on_device
+from ._launch import on_device, wait_for
+
+_BYTES = np.dtype(np.uint8)
 
 
 class _Own(Library):
@@ -49,3 +51,44 @@ class _Own(Library):
 
 
 OWN = _Own()
+
+
+def view_out(
+    function: str, name: str, a: DeviceArray, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> tuple[DeviceArray, bool]:
+    """Check an output that the caller gave; return what a kernel needs to know of it, and whether it is packed."""
+    library = library_of(out)
+    if library is None or library.read_only or a.library is OWN:
+        expected = "a numpy.ndarray" if a.library is OWN else "an array on the device that can be written"
+        raise TypeError(f"{function}: {name}: found {type(out).__name__}, expected {expected}")
+    array = library.view(out)
+    if array.dtype != dtype:
+        raise TypeError(f"{function}: {name}: found dtype {array.dtype}, expected {dtype}")
+    if array.shape != shape:
+        raise ValueError(f"{function}: {name}: found shape {array.shape}, expected {shape}")
+    if array.device != a.device:
+        raise ValueError(f"{function}: {name}: found an array on device {array.device}, expected device {a.device}")
+    if is_packed(shape, array.strides, dtype.itemsize):
+        return array, True
+    if elements_overlap(shape, array.strides, dtype.itemsize):
+        raise ValueError(f"{function}: {name}: found strides {array.strides}, expected elements that do not overlap")
+    return array, False
+
+
+def scratch(a: DeviceArray, size: int) -> DeviceArray:
+    """Return memory from the pool of an array's library, to be held until all that uses it is launched."""
+    return a.library.view(a.library.empty((size,), _BYTES, a.device))
+
+
+def join(stream: int, *arrays: DeviceArray) -> None:
+    """Let a stream wait for what the libraries of some arrays have been given so far."""
+    for array in arrays:
+        if array.home != stream:
+            wait_for(array.device, stream, array.home)
+
+
+def part(stream: int, *arrays: DeviceArray) -> None:
+    """Let these libraries wait for a stream: what they do later with the arrays, or with memory that is free again."""
+    for array in arrays:
+        if array.home != stream:
+            wait_for(array.device, array.home, stream)

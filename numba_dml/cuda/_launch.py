@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import weakref
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -140,6 +141,16 @@ def _run_in_turn(jitted: Any, blocks: int, args: tuple[int, ...]) -> None:
                 jitted.fn(*args)
 
 
+def _free_with(memory: DeviceMemory | HostWords, free: Any) -> None:
+    """Free memory when its object dies; what lives until the process ends goes with the context."""
+
+    def release(device: int, address: int) -> None:
+        with on_device(device):
+            free(address)
+
+    weakref.finalize(memory, release, memory.device, memory.address).atexit = False
+
+
 class DeviceMemory:
     """Memory of our own on a device, for as long as this object lives."""
 
@@ -152,12 +163,8 @@ class DeviceMemory:
             return
         with on_device(device):
             self.address = int(_checked(driver.cuMemAlloc(max(self.size, 1))))
+            _free_with(self, driver.cuMemFree)
             _checked(driver.cuMemcpyHtoD(self.address, contents.ctypes.data, self.size))
-
-    def __del__(self) -> None:
-        if not SIMULATED and hasattr(self, "address"):
-            with suppress(Exception), on_device(self.device):  # at exit the driver may be gone
-                driver.cuMemFree(self.address)
 
 
 class HostWords:
@@ -172,13 +179,9 @@ class HostWords:
         flags = driver.CU_MEMHOSTALLOC_PORTABLE | driver.CU_MEMHOSTALLOC_DEVICEMAP
         with on_device(device):
             self.address = int(_checked(driver.cuMemHostAlloc(contents.nbytes, flags)))
+            _free_with(self, driver.cuMemFreeHost)
         self.words = np.ctypeslib.as_array((ctypes.c_int64 * contents.size).from_address(self.address))
         self.words[...] = contents
-
-    def __del__(self) -> None:
-        if not SIMULATED and hasattr(self, "words"):
-            with suppress(Exception), on_device(self.device):
-                driver.cuMemFreeHost(self.address)
 
 
 def synchronize(stream: int | None) -> None:

@@ -18,9 +18,6 @@ if not SIMULATED:
 
     _WORD = ir.IntType(64)
 
-#: The kinds of indices, in the order of their numbers in a plan.
-INDEX_KINDS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-
 
 def ptx(asm, results, arguments, twin, *, pure=False):
     """Return inline PTX as a function of int64 numbers, with its twin.
@@ -76,21 +73,13 @@ def _as_int64(value):
     return value - (1 << 64) if value >> 63 > 0 else value
 
 
-#: Loads of one index, by kind.
-_LOADS = [
-    ptx(
-        f"ld.global.nc.{name[0] if name[0] == 'u' else 's'}{8 * ctypes.sizeof(getattr(ctypes, f'c_{name}'))} $0, [$1];",
-        1,
-        1,
-        _load_twin(getattr(ctypes, f"c_{name}")),
-        pure=True,
-    )
-    for name in INDEX_KINDS
-]
+def _load_integer(name, bits):
+    kind = getattr(ctypes, f"c_{name}{bits}")
+    return ptx(f"ld.global.nc.{'u' if name == 'uint' else 's'}{bits} $0, [$1];", 1, 1, _load_twin(kind), pure=True)
 
 
 #: By the name of an integer type: the load of one, as an int64.
-LOAD_INDEX = dict(zip(INDEX_KINDS, _LOADS, strict=True))
+LOAD_INDEX = {f"{name}{bits}": _load_integer(name, bits) for name in ("int", "uint") for bits in (8, 16, 32, 64)}
 load_i64 = LOAD_INDEX["int64"]
 
 
@@ -160,13 +149,17 @@ store_now = ptx("st.volatile.global.u64 [$0], $1;", 0, 2, _store_now_twin)
 exchange_if = ptx("atom.global.cas.b64 $0, [$1], $2, $3;", 1, 3, _exchange_if_twin)
 
 
-def _raise_claim_twin(address, number):
-    with _lock:
-        words = _pointer(ctypes.c_int32, address)
-        words[0] = max(words[0], number)
+def claim_access(width):
+    """Return how to raise a word of 4 or 8 bytes to a number, and how to load one that an earlier kernel wrote."""
+    word = ctypes.c_int32 if width == 4 else ctypes.c_int64
 
+    def raise_twin(address, number):
+        with _lock:
+            words = _pointer(word, address)
+            words[0] = max(words[0], number)
 
-#: ``raise_claim(address, number)``: raise a word of 32 bits to a number, if that is higher.
-raise_claim = ptx("{ .reg .s32 t; cvt.s32.s64 t, $1; red.global.max.s32 [$0], t; }", 0, 2, _raise_claim_twin)
-#: ``load_claim(address)``: a word of 32 bits that an earlier kernel wrote.
-load_claim = ptx("ld.global.nc.s32 $0, [$1];", 1, 1, _load_twin(ctypes.c_int32), pure=True)
+    raised = "{ .reg .s32 t; cvt.s32.s64 t, $1; red.global.max.s32 [$0], t; }"
+    return (
+        ptx(raised if width == 4 else "red.global.max.s64 [$0], $1;", 0, 2, raise_twin),
+        LOAD_INDEX[f"int{8 * width}"],
+    )

@@ -10,20 +10,22 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from .._device import DeviceArray, library_of
+from .._device import DeviceArray
 from .._enums import TensorDataType
 from .._lowering import Move
 from .._operator import check_out
-from .._tensor import collapse, dtype_of, elements_overlap, extent, is_packed, packed_strides, product
+from .._tensor import collapse, dtype_of, extent, is_packed, product
 from . import _sorting, gather, scatter
-from ._arrays import OWN
+from ._arrays import join, part, scratch, view_out
 from ._bounds import Records, records_of
-from ._launch import BLOCK, DeviceMemory, HostWords, copy_bytes, set_bytes, wait_for
+from ._launch import BLOCK, DeviceMemory, HostWords, copy_bytes, set_bytes
 from ._plan import CLAMP, DROP, RAISE, make_plan
 
 _BOUNDS = {"clamp": CLAMP, "drop": DROP}
-_BYTES = np.dtype(np.uint8)
 _launches = count()
+
+#: Up to so many points claim a place by 4 bytes.
+MOST_SHORT_CLAIMS = (1 << 31) - 1
 
 
 class _MoveCall:
@@ -37,7 +39,6 @@ class _MoveCall:
         self.function = low.function
         self.dtype = dtype
         self.shape = shape
-        self.strides = packed_strides(shape, dtype.itemsize)
         self.out_bytes = product(shape) * dtype.itemsize
         self.index_dtype = dtype_of(low.index_type)
         self.index_name = self.index_dtype.name
@@ -74,33 +75,6 @@ class _MoveCall:
         self.checked = self.bounds == "raise"
         self.work = 2 * self.moved + self.index_bytes
 
-    def view_out(self, a: DeviceArray, out: Any) -> DeviceArray:
-        """Return what a kernel needs to know of an output that the caller gave."""
-        library = library_of(out)
-        if library is None or a.library is OWN:
-            expected = "a numpy.ndarray" if a.library is OWN else "an array on the device"
-            raise TypeError(f"{self.function}: out: found {type(out).__name__}, expected {expected}")
-        return library.view(out)
-
-    def check_out(self, out: DeviceArray) -> bool:
-        """Check an output that the caller gave; return whether it is contiguous."""
-        if out.strides == self.strides and out.shape == self.shape and out.dtype == self.dtype:
-            if not out.library.read_only:
-                return True
-        if out.library.read_only:
-            raise TypeError(f"{self.function}: out: found a {type(out.owner).__name__}, which cannot be written")
-        if out.dtype != self.dtype:
-            raise TypeError(f"{self.function}: out: found dtype {out.dtype}, expected {self.dtype}")
-        if out.shape != self.shape:
-            raise ValueError(f"{self.function}: out: found shape {out.shape}, expected {self.shape}")
-        if is_packed(out.shape, out.strides, self.dtype.itemsize):
-            return True
-        if elements_overlap(out.shape, out.strides, self.dtype.itemsize):
-            raise ValueError(
-                f"{self.function}: out: found strides {out.strides}, expected elements that do not overlap"
-            )
-        return False
-
     def lies_in(self, out: DeviceArray, array: DeviceArray) -> bool:
         """Tell whether the memory of a packed output may overlap an input's."""
         low, high = extent(array.shape, array.strides)
@@ -132,19 +106,19 @@ class _MoveCall:
             found = self.plans.setdefault((device, width), DeviceMemory(device, plan))
         return found
 
-    #: The granule and the lowest of the places that are claimed.
+    #: The granule and the lowest of the places that a scatter claims, and the bytes of a claim.
     claims = (1, 0)
+    claim_bytes = 0
 
-    def look(self, device: int, stream: int, indices: DeviceArray, number: int, record: HostWords, claims: int) -> None:
+    def look(self, device: int, stream: int, indices: DeviceArray, number: int, record: int, claims: int) -> None:
         """Look at all indices, and claim the places that they lead to, if there are claims."""
-        claiming = claims != 0 and not self.lowering.unique
-        scatter.claim_kernel(self.index_name, *self.counts, claiming)(
+        scatter.claim_kernel(self.index_name, *self.counts, self.claim_bytes)(
             device,
             stream,
             self.blocks(self.points),
             indices.pointer,
             self.plan(device, 1).address,
-            record.address,
+            record,
             number,
             claims,
             self.points,
@@ -154,8 +128,15 @@ class _MoveCall:
         """Return how many blocks handle so many units or points."""
         return -(-count // (BLOCK * gather.UNITS))
 
-    def finish(self, records: Records, record: HostWords, a: DeviceArray, indices: DeviceArray, stream: int) -> None:
-        """Raise for a bad index, or remember to do it later."""
+    def begin(self, device: int) -> tuple[Records, HostWords, int]:
+        """Return the records of a device, the one for a launch, and the launch's number."""
+        records = records_of(device)
+        return records, records.deferred if self.deferred else records.take(), next(_launches)
+
+    def finish(self, records: Records, record: HostWords, stream: int, a: DeviceArray, *others: DeviceArray) -> None:
+        """Raise for a bad index, or remember to do it later; `others` are the indices, and what else was used."""
+        part(stream, a, *others)
+        indices = others[0]
         if self.deferred:
             for plan in self.plans.values():
                 records.defer(plan.address, self, len(a.shape), indices.shape)
@@ -193,18 +174,17 @@ class GatherCall(_MoveCall):
             target = library.view(result)
         else:
             result = out
-            target = self.view_out(a, out)
+            target, is_target_packed = view_out(self.function, "out", a, out, self.shape, self.dtype)
             if (
-                not self.check_out(target)
+                not is_target_packed
                 or self.lies_between(target, a.pointer + self.low, a.pointer + self.high)
                 or self.lies_in_indices(target, indices)
             ):
                 library.assign(out, self(a, indices, None))
                 return out
         if self.points:
-            if indices.stream != stream:
-                wait_for(a.device, stream, indices.stream)
-            self.launch(a, indices if self.index_packed else packed(indices), target, stream)
+            join(stream, a, indices, target)
+            self.launch(a, indices if self.index_packed else packed(indices, stream), target, stream)
         return result if out is not None else library.finish(result, stream)
 
     def launch(self, a: DeviceArray, indices: DeviceArray, out: DeviceArray, stream: int) -> None:
@@ -213,9 +193,7 @@ class GatherCall(_MoveCall):
         aligned = self.steps | a.pointer | out.pointer
         width = min(aligned & -aligned, 16)
         units = self.moved // width
-        records = records_of(device)
-        record = records.deferred if self.deferred else records.take()
-        number = next(_launches)
+        records, record, number = self.begin(device)
         if units:
             gather.gather_kernel(width, self.index_name, *self.counts)(
                 device,
@@ -230,8 +208,8 @@ class GatherCall(_MoveCall):
                 units,
             )
         else:
-            self.look(device, stream, indices, number, record, 0)
-        self.finish(records, record, a, indices, stream)
+            self.look(device, stream, indices, number, record.address, 0)
+        self.finish(records, record, stream, a, indices, out)
 
 
 class ScatterCall(_MoveCall):
@@ -244,12 +222,10 @@ class ScatterCall(_MoveCall):
         low, high = extent(*zip(*self.starts, strict=True))
         granule = gcd(*(step for size, step in self.starts if size > 1)) or 1
         self.claims = (granule, low)
-        self.unique = lowering.unique
         #: How many places there are, from the first to the last.
         self.places = (high - low) // granule + 1
-        self.claim_bytes = scatter.FLAG_BYTES
-        if not self.unique:
-            self.claim_bytes += scatter.CLAIM_BYTES * self.places
+        if not lowering.unique and lowering.reduction == "none":
+            self.claim_bytes = 4 if self.points <= MOST_SHORT_CLAIMS else 8
         self.work += 2 * self.out_bytes
         self.kernel = f"scatter {8 * self.steps}-bit cuda"
 
@@ -265,24 +241,23 @@ class ScatterCall(_MoveCall):
             target = library.view(result)
         else:
             result = out
-            target = self.view_out(a, out)
+            target, is_target_packed = view_out(self.function, "out", a, out, self.shape, self.dtype)
             in_place = target.pointer == a.pointer and target.strides == a.strides
             if (
-                not self.check_out(target)
+                not is_target_packed
                 or (not in_place and self.lies_in(target, a))
                 or self.lies_in_indices(target, indices)
                 or self.lies_in(target, updates)
             ):
                 library.assign(out, self(a, indices, updates, None))
                 return out
-        for array in (indices, updates):
-            if array.stream != stream:
-                wait_for(a.device, stream, array.stream)
+        join(stream, a, indices, updates, target)
         if self.out_bytes and not in_place:
             copy(a, target, stream)
         if self.points:
-            launch = self.launch if self.lowering.reduction == "none" else self.launch_fold
-            launch(a, packed(indices), packed(updates), target, stream, in_place)
+            self.launch(a, packed(indices, stream), packed(updates, stream), target, stream, in_place)
+        else:
+            part(stream, a, target)
         return result if out is not None else library.finish(result, stream)
 
     def launch(
@@ -295,22 +270,35 @@ class ScatterCall(_MoveCall):
         in_place: bool,
     ) -> None:
         """Run the kernels, and raise for a bad index."""
-        device = a.device
+        records, record, number = self.begin(a.device)
+        write = self.write if self.lowering.reduction == "none" else self.fold
+        memory = write(indices, updates, out, stream, record.address, number, int(in_place and self.checked))
+        self.finish(records, record, stream, a, indices, updates, out)
+        del memory  # only now
+
+    def write(
+        self,
+        indices: DeviceArray,
+        updates: DeviceArray,
+        out: DeviceArray,
+        stream: int,
+        record: int,
+        number: int,
+        all_or_none: int,
+    ) -> DeviceArray | None:
+        """Write the updates; return memory that is in use until all is done."""
+        device = out.device
         aligned = self.steps | updates.pointer | out.pointer
         width = min(aligned & -aligned, 16)
         units = self.moved // width
-        records = records_of(device)
-        record = records.deferred if self.deferred else records.take()
-        number = next(_launches)
-        first_look = not self.unique or units == 0 or (in_place and self.checked)
-        scratch = 0
-        if first_look:
-            memory = a.library.view(a.library.empty((self.claim_bytes,), _BYTES, device))  # held until all is launched
-            scratch = memory.pointer
-            set_bytes(scratch, 0xFF, self.claim_bytes, stream)
-            self.look(device, stream, indices, number, record, scratch)
+        memory = None
+        if self.claim_bytes or all_or_none or not units:  # look at the indices first
+            size = scatter.FLAG_BYTES + self.claim_bytes * self.places
+            memory = scratch(out, size)
+            set_bytes(memory.pointer, 0xFF, size, stream)
+            self.look(device, stream, indices, number, record, memory.pointer)
         if units:
-            scatter.scatter_kernel(width, self.index_name, *self.counts, not self.unique)(
+            scatter.scatter_kernel(width, self.index_name, *self.counts, self.claim_bytes)(
                 device,
                 stream,
                 self.blocks(units),
@@ -318,67 +306,46 @@ class ScatterCall(_MoveCall):
                 indices.pointer,
                 updates.pointer,
                 self.plan(device, width).address,
-                record.address,
-                -1 if first_look else number,
-                scratch,
-                int(in_place and self.checked),
+                record,
+                -1 if memory else number,
+                memory.pointer if memory else 0,
+                all_or_none,
                 units,
             )
-        self.finish(records, record, a, indices, stream)
+        return memory
 
-    def launch_fold(
+    def fold(
         self,
-        a: DeviceArray,
         indices: DeviceArray,
         updates: DeviceArray,
         out: DeviceArray,
         stream: int,
-        in_place: bool,
-    ) -> None:
-        """Run the kernels of a reduction, and raise for a bad index.
+        record: int,
+        number: int,
+        all_or_none: int,
+    ) -> DeviceArray:
+        """Combine the updates with what is there; return memory that is in use until all is done.
 
         Points are sorted by their place, and then a thread goes through the updates of each, in their order.
         """
-        device, points = a.device, self.points
+        device, points = out.device, self.points
         width = self.dtype.itemsize
-        records = records_of(device)
-        record = records.deferred if self.deferred else records.take()
         plan = self.plan(device, width).address
         count = _sorting.PAIR_BYTES * points
-        room = scatter.FLAG_BYTES + 2 * count + _sorting.scratch_bytes(1, points)
-        memory = a.library.view(a.library.empty((room,), _BYTES, device))  # held until all is launched
+        memory = scratch(out, scatter.FLAG_BYTES + 2 * count + _sorting.scratch_bytes(1, points))
         flag, pairs = memory.pointer, memory.pointer + scatter.FLAG_BYTES
         set_bytes(flag, 0xFF, scatter.FLAG_BYTES, stream)
         nowhere = -self.places
         scatter.pair_kernel(self.index_name, *self.counts)(
-            device,
-            stream,
-            -(-points // BLOCK),
-            indices.pointer,
-            plan,
-            record.address,
-            next(_launches),
-            flag,
-            points,
-            nowhere,
-            pairs,
+            device, stream, -(-points // BLOCK), indices.pointer, plan, record, number, flag, points, nowhere, pairs
         )
         bits = -(-(self.places.bit_length() + 1) // _sorting.DIGIT) * _sorting.DIGIT
         pairs = _sorting.sort_pairs(device, stream, pairs, pairs + count, 1, points, bits, pairs + 2 * count)
+        blocks = -(-points * (self.slice_bytes // width) // BLOCK)
         scatter.fold_kernel(self.lowering.data_type, self.lowering.reduction, width, self.counts)(
-            device,
-            stream,
-            -(-points * (self.slice_bytes // width) // BLOCK),
-            out.pointer,
-            updates.pointer,
-            plan,
-            flag,
-            int(in_place and self.checked),
-            pairs,
-            points,
-            nowhere,
+            device, stream, blocks, out.pointer, updates.pointer, plan, flag, all_or_none, pairs, points, nowhere
         )
-        self.finish(records, record, a, indices, stream)
+        return memory
 
 
 @lru_cache(maxsize=1024)
@@ -407,10 +374,10 @@ def copy(array: DeviceArray, to: DeviceArray, stream: int) -> None:
         _copy(array.shape, array.strides, array.dtype).launch(array, array, to, stream)
 
 
-def packed(array: DeviceArray) -> DeviceArray:
-    """Return an array whose elements are packed: itself or a copy, on its stream."""
+def packed(array: DeviceArray, stream: int) -> DeviceArray:
+    """Return an array whose elements are packed: itself or a copy."""
     if is_packed(array.shape, array.strides, array.dtype.itemsize):
         return array
     new = array.library.view(array.library.empty(array.shape, array.dtype, array.device))
-    _copy(array.shape, array.strides, array.dtype).launch(array, array, new, array.stream)
+    copy(array, new, stream)
     return new

@@ -29,22 +29,30 @@ def digit_of(pairs, i, shift, sign):
 
 
 @helper
-def add_up(counts, sums):
+def add_up_threads(sums, own):
+    """Return the sum of the numbers of this thread and of those before it; `sums` then holds it for every thread."""
+    thread = cuda.threadIdx.x
+    sums[thread] = own
+    cuda.syncthreads()
+    step = 1
+    while step < BLOCK:
+        before = sums[max(thread - step, 0)]
+        cuda.syncthreads()
+        if thread >= step:
+            sums[thread] += before
+        cuda.syncthreads()
+        step <<= 1
+    return sums[thread]
+
+
+@helper
+def add_up_counts(counts, sums):
     """Turn the counts of (digit, thread) into where each starts."""
     thread = cuda.threadIdx.x
     total = np.int32(0)
     for i in range(DIGITS):
         total += counts[thread * DIGITS + i]
-    sums[thread] = total
-    cuda.syncthreads()
-    step = 1
-    while step < BLOCK:
-        before = sums[thread - step] if thread >= step else np.int32(0)
-        cuda.syncthreads()
-        sums[thread] += before
-        cuda.syncthreads()
-        step <<= 1
-    start = sums[thread] - total
+    start = add_up_threads(sums, total) - total
     for i in range(DIGITS):
         count = counts[thread * DIGITS + i]
         counts[thread * DIGITS + i] = start
@@ -90,16 +98,7 @@ def scan_counts(
     total = np.int64(0)
     for i in range(begin, end):
         total += load_now(first + 8 * i)
-    sums[thread] = total
-    cuda.syncthreads()
-    step = 1
-    while step < BLOCK:
-        before = sums[thread - step] if thread >= step else np.int64(0)
-        cuda.syncthreads()
-        sums[thread] += before
-        cuda.syncthreads()
-        step <<= 1
-    start = sums[thread] - total
+    start = add_up_threads(sums, total) - total
     for i in range(begin, end):
         value = load_now(first + 8 * i)
         store_now(first + 8 * i, start)
@@ -131,7 +130,7 @@ def move_pairs(
     for i in range(begin, end):
         counts[digit_of(source, i, shift, sign) * BLOCK + thread] += 1
     cuda.syncthreads()
-    add_up(counts, sums)
+    add_up_counts(counts, sums)
     for i in range(thread, DIGITS, BLOCK):
         bases[i] = load_now(starts + 8 * ((segment * DIGITS + i) * tiles + tile)) - counts[i * BLOCK]
     cuda.syncthreads()

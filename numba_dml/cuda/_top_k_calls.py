@@ -8,18 +8,16 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from .._device import DeviceArray, library_of
+from .._device import DeviceArray
 from .._lowering import Select
 from .._operator import Descriptor, check_out
 from .._order import is_float, rule_numbers
-from .._tensor import elements_overlap, extent, is_packed, product
+from .._tensor import extent, product
 from ..ops.top_k import TopK
 from . import SIMULATED, _sorting, top_k
-from ._arrays import OWN
+from ._arrays import join, part, scratch, view_out
 from ._launch import BLOCK, DeviceMemory
 from ._plan import reciprocal
-
-_BYTES = np.dtype(np.uint8)
 
 #: Lines are cut into pieces of this size or more, as long as there are blocks without work.
 PIECE_SIZE = 1 << 6 if SIMULATED else 1 << 14
@@ -68,36 +66,18 @@ class TopKCall:
         library = a.library
         if out is None:
             result = TopK(*(library.empty(self.shape, d, a.device) for d in (self.dtype, self.index_dtype)))
-            values: DeviceArray | None = library.view(result.values)
-            indices: DeviceArray | None = library.view(result.indices)
+            values, indices = map(library.view, result)
         else:
             result = TopK(*out)
-            values = self.view_out(a, "out[0]", out[0], self.dtype)
-            indices = self.view_out(a, "out[1]", out[1], self.index_dtype)
-        if values is None or indices is None or (out is not None and self.clash(a, values, indices)):
-            return self.through_copies(a, result)
+            values, packed = view_out("top_k", "out[0]", a, out[0], self.shape, self.dtype)
+            indices, both = view_out("top_k", "out[1]", a, out[1], self.shape, self.index_dtype)
+            if not (packed and both) or self.clash(a, values, indices):
+                return self.through_copies(a, result)
         if not self.idle:
             self.launch(a, values, indices)
         if out is not None:
             return result
         return TopK(*(library.finish(array, a.stream) for array in result))
-
-    def view_out(self, a: DeviceArray, name: str, out: Any, dtype: np.dtype[Any]) -> DeviceArray | None:
-        """Check an output that the caller gave; return what a kernel needs to know of it, or None if it is strided."""
-        library = library_of(out)
-        if library is None or library.read_only or a.library is OWN:
-            expected = "a numpy.ndarray" if a.library is OWN else "an array on the device"
-            raise TypeError(f"top_k: {name}: found {type(out).__name__}, expected {expected}")
-        array = library.view(out)
-        if array.dtype != dtype:
-            raise TypeError(f"top_k: {name}: found dtype {array.dtype}, expected {dtype}")
-        if array.shape != self.shape:
-            raise ValueError(f"top_k: {name}: found shape {array.shape}, expected {self.shape}")
-        if is_packed(array.shape, array.strides, dtype.itemsize):
-            return array
-        if elements_overlap(array.shape, array.strides, dtype.itemsize):
-            raise ValueError(f"top_k: {name}: found strides {array.strides}, expected elements that do not overlap")
-        return None
 
     def clash(self, a: DeviceArray, values: DeviceArray, indices: DeviceArray) -> bool:
         """Tell whether a packed output lies in the input or in the other output."""
@@ -114,27 +94,35 @@ class TopKCall:
     def launch(self, a: DeviceArray, values: DeviceArray, indices: DeviceArray) -> None:
         """Run the kernels."""
         device, stream = a.device, a.stream
-        plan = self.plans.get(device) or self.plans.setdefault(device, DeviceMemory(device, self.numbers))
-        if self.k > top_k.MOST_K:
-            self.sort(a, values, indices, plan.address)
-            return
+        plan = (self.plans.get(device) or self.plans.setdefault(device, DeviceMemory(device, self.numbers))).address
+        join(stream, a, values, indices)
+        memory = (self.sort if self.k > top_k.MOST_K else self.select)(device, stream, plan, a, values, indices)
+        part(stream, a, values, indices)
+        del memory  # only now
+
+    def select(
+        self, device: int, stream: int, plan: int, a: DeviceArray, values: DeviceArray, indices: DeviceArray
+    ) -> DeviceArray | None:
+        """Select from lines, or from pieces of them; return memory that is in use until all is done."""
+        x, to = a.pointer, (values.pointer, indices.pointer)
         select = top_k.select_kernel(self.width, self.is_float, False)
         if self.pieces == 1:
-            select(device, stream, self.lines, a.pointer, values.pointer, indices.pointer, a.pointer, 0, plan.address)
-            return
+            select(device, stream, self.lines, x, *to, x, 0, plan)
+            return None
         blocks = self.lines * self.pieces
-        memory = a.library.view(a.library.empty((16 * blocks * self.k,), _BYTES, device))  # held until all is launched
-        scratch = memory.pointer
-        select(device, stream, blocks, a.pointer, 0, 0, a.pointer, scratch, plan.address)
+        memory = scratch(a, _sorting.PAIR_BYTES * blocks * self.k)
+        select(device, stream, blocks, x, 0, 0, x, memory.pointer, plan)
         merge = top_k.select_kernel(self.width, self.is_float, True)
-        merge(device, stream, self.lines, scratch, values.pointer, indices.pointer, a.pointer, 0, plan.address)
+        merge(device, stream, self.lines, memory.pointer, *to, x, 0, plan)
+        return memory
 
-    def sort(self, a: DeviceArray, values: DeviceArray, indices: DeviceArray, plan: int) -> None:
-        """Sort whole lines, for a large k."""
-        device, stream, lines, size = a.device, a.stream, self.lines, self.size
+    def sort(
+        self, device: int, stream: int, plan: int, a: DeviceArray, values: DeviceArray, indices: DeviceArray
+    ) -> DeviceArray:
+        """Sort whole lines, for a large k; return memory that is in use until all is done."""
+        lines, size = self.lines, self.size
         count = _sorting.PAIR_BYTES * lines * size
-        room = 2 * count + _sorting.scratch_bytes(lines, size)
-        memory = a.library.view(a.library.empty((room,), _BYTES, device))  # held until all is launched
+        memory = scratch(a, 2 * count + _sorting.scratch_bytes(lines, size))
         pairs = memory.pointer
         blocks = -(-size // BLOCK)
         top_k.pair_kernel(self.width, self.is_float)(device, stream, lines * blocks, a.pointer, plan, pairs, blocks)
@@ -145,6 +133,7 @@ class TopKCall:
         top_k.first_kernel(self.width)(
             device, stream, lines * blocks, a.pointer, values.pointer, indices.pointer, pairs, plan, blocks
         )
+        return memory
 
     def through_copies(self, a: DeviceArray, out: TopK) -> TopK:
         """Write to an output that is strided, lies in the input, or is in host memory."""

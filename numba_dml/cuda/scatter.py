@@ -13,26 +13,29 @@ import numpy as np
 from . import cuda, helper, kernel
 from ._arithmetic import combiner
 from ._launch import BLOCK, Kernel
-from ._memory import load_claim, load_now, raise_claim, store_now, unit_access
+from ._memory import claim_access, load_now, store_now, unit_access
 from ._plan import GRANULE, LOWEST, SLICE, number, quotient
 from ._sorting import PAIR_BYTES
 from .gather import NOWHERE, UNITS, places
 
 #: Before the claims: a word that says that an index is bad.
 FLAG_BYTES = 8
-CLAIM_BYTES = 4
 
 
 @helper
-def claim_of(plan, claims, place):
-    """Return the address of the claim for a place."""
-    return claims + FLAG_BYTES + CLAIM_BYTES * quotient(place - number(plan, LOWEST), plan, GRANULE)
+def number_of_place(plan, place):
+    """Return the number of a place, counted from the lowest."""
+    return quotient(place - number(plan, LOWEST), plan, GRANULE)
 
 
 @cache
-def claim_kernel(index_type: str, loops: int, coords: int, outer: int, claiming: bool) -> Kernel:
-    """Return the kernel that looks at all indices, and claims the places that they lead to."""
+def claim_kernel(index_type: str, loops: int, coords: int, outer: int, claim_bytes: int) -> Kernel:
+    """Return the kernel that looks at all indices, and claims the places that they lead to.
+
+    A claim has 4 or 8 bytes, for the number of a point; 0: there are none.
+    """
     place_of_point, _ = places(index_type, loops, coords, outer)
+    raise_claim, _ = claim_access(claim_bytes or 4)
 
     @helper
     def claim(plan, index, record, claims, point, points):
@@ -40,8 +43,8 @@ def claim_kernel(index_type: str, loops: int, coords: int, outer: int, claiming:
             place = place_of_point(plan, index, record, -1, point)
             if place == NOWHERE:
                 return True
-            if claiming:
-                raise_claim(claim_of(plan, claims, place), point)
+            if claim_bytes > 0:
+                raise_claim(claims + FLAG_BYTES + claim_bytes * number_of_place(plan, place), point)
         return False
 
     @kernel
@@ -68,9 +71,10 @@ def claim_kernel(index_type: str, loops: int, coords: int, outer: int, claiming:
 
 
 @cache
-def scatter_kernel(width: int, index_type: str, loops: int, coords: int, outer: int, claiming: bool) -> Kernel:
+def scatter_kernel(width: int, index_type: str, loops: int, coords: int, outer: int, claim_bytes: int) -> Kernel:
     """Return the kernel that writes units of `width` bytes to where their points' indices lead."""
     load, store = unit_access(width)
+    _, load_claim = claim_access(claim_bytes or 4)
     place_of_point, place_in_slice = places(index_type, loops, coords, outer)
 
     @helper
@@ -81,8 +85,9 @@ def scatter_kernel(width: int, index_type: str, loops: int, coords: int, outer: 
         place = place_of_point(plan, index, record, launch, point)
         if place == NOWHERE:
             return place
-        if claiming and load_claim(claim_of(plan, claims, place)) != point:
-            return np.int64(NOWHERE)
+        if claim_bytes > 0:
+            if load_claim(claims + FLAG_BYTES + claim_bytes * number_of_place(plan, place)) != point:
+                return np.int64(NOWHERE)
         return place + place_in_slice(plan, unit - point * number(plan, SLICE), width)
 
     @helper
@@ -154,7 +159,7 @@ def pair_kernel(index_type: str, loops: int, coords: int, outer: int) -> Kernel:
             if place == NOWHERE:
                 store_now(flag, 0)
             else:
-                key = -quotient(place - number(plan, LOWEST), plan, GRANULE)
+                key = -number_of_place(plan, place)
             store_now(pairs + PAIR_BYTES * point, key)
             store_now(pairs + PAIR_BYTES * point + 8, point)
 

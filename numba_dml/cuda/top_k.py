@@ -19,6 +19,7 @@ from ._keys import key_access
 from ._launch import BLOCK, Kernel
 from ._memory import load_i64, unit_access
 from ._plan import number, quotient
+from ._sorting import PAIR_BYTES, add_up_threads
 
 # The numbers of a plan.
 (
@@ -121,13 +122,13 @@ def select_kernel(width: int, is_float: bool, merging: bool) -> Kernel:
     @helper
     def key_at(source, stride, plan, i):
         if merging:
-            return load_i64(source + 16 * i)
+            return load_i64(source + PAIR_BYTES * i)
         key = load_bits(source + i * stride)
         return key_of(key, number(plan, FLIP), number(plan, INFINITY), number(plan, NAN_KEY))
 
     @helper
     def position_at(source, i):
-        return load_i64(source + 16 * i + 8) if merging else i
+        return load_i64(source + PAIR_BYTES * i + 8) if merging else i
 
     @helper
     def border(counts, sums, wanted):
@@ -137,17 +138,9 @@ def select_kernel(width: int, is_float: bool, merging: bool) -> Kernel:
         total = np.int32(0)
         for i in range(share):
             total += counts[DIGITS - 1 - (thread * share + i)]
-        sums[thread] = total
-        cuda.syncthreads()
-        step = 1
-        while step < BLOCK:
-            before = sums[thread - step] if thread >= step else np.int32(0)
-            cuda.syncthreads()
-            sums[thread] += before
-            cuda.syncthreads()
-            step <<= 1
-        above = sums[thread] - total
-        if above < wanted <= sums[thread]:
+        until = add_up_threads(sums, total)
+        above = until - total
+        if above < wanted <= until:
             for i in range(share):
                 digit = DIGITS - 1 - (thread * share + i)
                 if above < wanted <= above + counts[digit]:
@@ -201,16 +194,7 @@ def select_kernel(width: int, is_float: bool, merging: bool) -> Kernel:
             while count < wanted:  # block by block, in their order
                 i = start + thread
                 tie = i < size and key_at(source, stride, plan, min(i, size - 1)) == bound
-                sums[thread] = 1 if tie else 0
-                cuda.syncthreads()
-                step = 1
-                while step < BLOCK:
-                    before = sums[thread - step] if thread >= step else np.int32(0)
-                    cuda.syncthreads()
-                    sums[thread] += before
-                    cuda.syncthreads()
-                    step <<= 1
-                at = count + sums[thread] - 1
+                at = count + add_up_threads(sums, 1 if tie else 0) - 1
                 if tie and at < wanted:
                     keys[at] = bound
                     positions[at] = position_at(source, i)
@@ -247,7 +231,7 @@ def select_kernel(width: int, is_float: bool, merging: bool) -> Kernel:
         source = x + from_x
         if merging:
             size = count * k
-            source = x + 16 * line * size
+            source = x + PAIR_BYTES * line * size
         elif pieces != 0:
             first = size * piece // count
             size = size * (piece + 1) // count - first
@@ -262,10 +246,10 @@ def select_kernel(width: int, is_float: bool, merging: bool) -> Kernel:
         cuda.syncthreads()
         sort_buffer(keys, positions, room)
         if pieces != 0:
-            at = pieces + 16 * (line * count + piece) * k
+            at = pieces + PAIR_BYTES * (line * count + piece) * k
             for j in range(thread, k, BLOCK):
-                store_word(at + 16 * j, keys[j], 0)
-                store_word(at + 16 * j + 8, first + positions[j], 0)
+                store_word(at + PAIR_BYTES * j, keys[j], 0)
+                store_word(at + PAIR_BYTES * j + 8, first + positions[j], 0)
         else:
             step = number(plan, OUT_STRIDE)
             index_size = number(plan, INDEX_SIZE)
@@ -296,7 +280,7 @@ def pair_kernel(width: int, is_float: bool) -> Kernel:
         if i < size:
             source, _ = line_bases(plan, line)
             key = load_bits(x + source + i * number(plan, STRIDE))
-            at = pairs + 16 * (line * size + i)
+            at = pairs + PAIR_BYTES * (line * size + i)
             store_word(at, key_of(key, number(plan, FLIP), number(plan, INFINITY), number(plan, NAN_KEY)), 0)
             store_word(at + 8, i, 0)
 
@@ -321,7 +305,7 @@ def first_kernel(width: int) -> Kernel:
         j = (np.int64(cuda.blockIdx.x) - line * blocks) * BLOCK + np.int64(cuda.threadIdx.x)
         if j < number(plan, K):
             source, to = line_bases(plan, line)
-            position = load_i64(pairs + 16 * (line * number(plan, SIZE) + j) + 8)
+            position = load_i64(pairs + PAIR_BYTES * (line * number(plan, SIZE) + j) + 8)
             value = load(x + source + position * number(plan, STRIDE))
             at = to + j * number(plan, OUT_STRIDE)
             store(values + at * width, value[0], value[1])

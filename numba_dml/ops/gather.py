@@ -166,7 +166,7 @@ def gather(
         Where to run. It follows the arrays when absent: those on a device run there, on their library's current stream,
         and the result is that library's. ``"cuda"`` copies arrays in host memory in and out.
     stream : stream of any CUDA library, or its address, optional
-        For arrays on a device: another stream to run on.
+        For arrays on a device: another stream to run on. It waits for their library's, which then waits for it.
 
     Returns
     -------
