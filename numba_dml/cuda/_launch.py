@@ -24,8 +24,9 @@ if not SIMULATED:
     from cuda.bindings import driver
     from numba.cuda import types
 
-#: Threads per block. In the simulator each is a thread of the system.
+#: Threads per block, and of a warp. In the simulator each is a thread of the system, and a block is one warp.
 BLOCK = 4 if SIMULATED else 256
+LANES = 4 if SIMULATED else 32
 
 
 def _checked(result: Any) -> Any:
@@ -64,16 +65,34 @@ def device_of(pointer: int) -> int:
     return int(_checked(driver.cuPointerGetAttribute(attribute, pointer)))
 
 
+def _allow_shared_memory(handle: Any, device: int) -> None:
+    """Let a kernel have all the shared memory that a block can; without being asked it is 48 KiB."""
+    of_device, of_kernel = driver.CUdevice_attribute, driver.CUfunction_attribute
+    place = _checked(driver.cuDeviceGet(device))
+    most = _checked(driver.cuDeviceGetAttribute(of_device.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, place))
+    fixed, dynamic = (
+        of_kernel.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES,
+        of_kernel.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+    )
+    if isinstance(handle, driver.CUkernel):
+        most -= _checked(driver.cuKernelGetAttribute(fixed, handle, place))
+        _checked(driver.cuKernelSetAttribute(dynamic, most, handle, place))
+    else:
+        most -= _checked(driver.cuFuncGetAttribute(fixed, handle))
+        _checked(driver.cuFuncSetAttribute(handle, dynamic, most))
+
+
 class Kernel:
     """A jitted kernel, as it is launched: `count` arguments, which are int64.
 
-    `waits`: its threads wait for each other.
+    `waits`: its threads wait for each other. `shares`: its launches say how much shared memory a block has.
     """
 
-    def __init__(self, jitted: Any, count: int, *, waits: bool = False) -> None:
+    def __init__(self, jitted: Any, count: int, *, waits: bool = False, shares: bool = False) -> None:
         self.jitted = jitted
         self.count = count
         self.waits = waits
+        self.shares = shares
         self.handles: dict[int, Any] = {}
         self.free: deque[Any] = deque()  # argument buffers; an append and a pop are atomic
 
@@ -84,6 +103,8 @@ class Kernel:
             handle = compiled._codelibrary.get_cufunc().handle
         if not isinstance(handle, (driver.CUfunction, driver.CUkernel)):
             handle = driver.CUkernel(int(handle))
+        if self.shares:
+            _allow_shared_memory(handle, device)
         self.handles[device] = handle
         return handle
 
@@ -94,21 +115,21 @@ class Kernel:
         pointers = (ctypes.c_void_p * self.count)(*(start + 8 * i for i in range(self.count)))
         return words, pointers, ctypes.addressof(pointers)
 
-    def __call__(self, device: int, stream: int, blocks: int, *args: int) -> None:
-        """Launch `blocks` blocks of `BLOCK` threads on a stream."""
+    def __call__(self, device: int, stream: int, blocks: int, *args: int, shared: int = 0) -> None:
+        """Launch `blocks` blocks of `BLOCK` threads on a stream, each with so many bytes of dynamic shared memory."""
         if blocks == 0:
             return
         if SIMULATED:
             with _simulator_lock:
                 if self.waits:
-                    self.jitted[blocks, BLOCK](*args)
+                    self.jitted[blocks, BLOCK, 0, shared](*args)
                 else:
                     _run_in_turn(self.jitted, blocks, args)
             return
         status, now = driver.cuCtxGetDevice()
         if int(status) or int(now) != device:
             with on_device(device):
-                self(device, stream, blocks, *args)
+                self(device, stream, blocks, *args, shared=shared)
             return
         handle = self.handles.get(device) or self.compile(device)
         try:
@@ -117,7 +138,7 @@ class Kernel:
             buffer = self.buffer()
         words, _, pointers = buffer
         words[:] = args
-        result = driver.cuLaunchKernel(handle, blocks, 1, 1, BLOCK, 1, 1, 0, stream, pointers, 0)
+        result = driver.cuLaunchKernel(handle, blocks, 1, 1, BLOCK, 1, 1, shared, stream, pointers, 0)
         self.free.append(buffer)
         if int(result[0]):
             _checked(result)

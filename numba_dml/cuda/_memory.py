@@ -10,6 +10,7 @@ import ctypes
 import threading
 
 from . import SIMULATED
+from ._launch import BLOCK
 
 if not SIMULATED:
     from llvmlite import ir
@@ -19,26 +20,31 @@ if not SIMULATED:
     _WORD = ir.IntType(64)
 
 
-def ptx(asm, results, arguments, twin, *, pure=False):
+def ptx(asm, results, arguments, twin, *, pure=False, bits=64, together=False):
     """Return inline PTX as a function of int64 numbers, with its twin.
 
-    `results` is how many 64-bit registers it returns: none, one, or a pair. What is pure can be moved and merged.
+    `results` is how many registers of `bits` bits it returns: none, one, or a tuple. What is pure can be moved and
+    merged; what the threads of a warp do together stays where all of them come by.
     """
     if SIMULATED:
         return lambda *numbers: twin(*map(int, numbers))  # a kernel's may be NumPy's, which overflow
-    constraints = ",".join(["=l"] * results + ["l"] * arguments + ([] if pure else ["~{memory}"]))
-    result = {0: types.void, 1: types.int64, 2: types.UniTuple(types.int64, 2)}[results]
-    returned = {0: ir.VoidType(), 1: _WORD, 2: ir.LiteralStructType([_WORD, _WORD])}[results]
+    constraints = ",".join(
+        ["=l" if bits == 64 else "=r"] * results + ["l"] * arguments + ([] if pure else ["~{memory}"])
+    )
+    number, register = (types.int64, _WORD) if bits == 64 else (types.int32, ir.IntType(32))
+    result = number if results == 1 else types.UniTuple(number, results) if results else types.void
+    returned = register if results == 1 else ir.LiteralStructType([register] * results) if results else ir.VoidType()
 
     def codegen(context, builder, signature, args):
         args = [builder.sext(a, _WORD) if a.type.width < 64 else a for a in args]
         kind = ir.FunctionType(returned, [_WORD] * arguments)
-        value = builder.call(ir.InlineAsm(kind, asm, constraints, side_effect=not pure), args)
+        code = ir.InlineAsm(kind, asm, constraints, side_effect=not pure)
+        value = builder.call(code, args, attrs=("convergent",) if together else ())
         if results == 0:
             return context.get_dummy_value()
         if results == 1:
             return value
-        return context.make_tuple(builder, result, [builder.extract_value(value, i) for i in range(2)])
+        return context.make_tuple(builder, result, [builder.extract_value(value, i) for i in range(results)])
 
     if arguments == 1:
 
@@ -114,6 +120,53 @@ def unit_access(width):
         ptx(f"{{ ld.global.nc.u{8 * width} $0, [$2]; mov.u64 $1, 0; }}", 2, 1, load_twin, pure=True),
         ptx(f"st.global.u{8 * width} [$0], $1;", 0, 3, store_twin),
     )
+
+
+def _quad_twin(address):
+    words = _pointer(ctypes.c_int32, address)
+    return words[0], words[1], words[2], words[3]
+
+
+#: ``load_quad(address)``: 16 aligned bytes that no thread writes, as four int32.
+load_quad = ptx("ld.global.nc.v4.u32 {$0, $1, $2, $3}, [$4];", 4, 1, _quad_twin, pure=True, bits=32)
+
+
+def _meet(value):
+    """Return this thread's number in its block, and what every thread of it has come with."""
+    thread = threading.current_thread()
+    _met[thread.threadIdx.x] = value
+    thread.syncthreads()
+    values = list(_met)
+    thread.syncthreads()
+    return thread.threadIdx.x, values
+
+
+_met = [0] * BLOCK
+
+
+def _partner_twin(value, mask):
+    lane, values = _meet(value)
+    return values[lane ^ mask]
+
+
+def _lane_twin(value, lane):
+    return _meet(value)[1][lane]
+
+
+def _shuffle(mode, twin, bits):
+    word, halves = "{ .reg .b32 a, n; cvt.u32.u64 n, $2; ", "{ .reg .b32 a, b, n; cvt.u32.u64 n, $2; "
+    shuffle = "shfl.sync." + mode + ".b32 {0}, {0}, n, 31, -1; "
+    if bits == 32:
+        asm = word + "cvt.u32.u64 a, $1; " + shuffle.format("a") + "mov.b32 $0, a; }"
+    else:
+        asm = halves + "mov.b64 {a, b}, $1; " + shuffle.format("a") + shuffle.format("b") + "mov.b64 $0, {a, b}; }"
+    return ptx(asm, 1, 2, twin, bits=bits, together=True)
+
+
+#: By bits: ``partner_value(value, mask)``, what the lane with the number ``lane ^ mask`` has. All lanes take part.
+PARTNER_VALUE = {bits: _shuffle("bfly", _partner_twin, bits) for bits in (32, 64)}
+#: By bits: ``lane_value(value, lane)``, what a lane has.
+LANE_VALUE = {bits: _shuffle("idx", _lane_twin, bits) for bits in (32, 64)}
 
 
 #: ``high_product(a, b)``: the upper half of the product of two unsigned numbers of 64 bits.
