@@ -59,9 +59,11 @@ def helper(function: Callable[..., Any]) -> Any:
     return cuda.jit(device=True)(function) if "cuda" in function.__code__.co_names else function
 
 
-def kernel(function: Callable[..., Any]) -> Any:
-    """Jit a kernel; it is compiled when it is first launched."""
-    return cuda.jit(function) if SIMULATED else cuda.jit(cache=True)(function)
+def kernel(function: Callable[..., Any] | None = None, *, registers: int | None = None) -> Any:
+    """Jit a kernel; it is compiled when it is first launched, for at most so many registers of a thread."""
+    if function is None:
+        return lambda function: kernel(function, registers=registers)
+    return cuda.jit(function) if SIMULATED else cuda.jit(cache=True, max_registers=registers)(function)
 
 
 def call(*args: Any) -> Any:

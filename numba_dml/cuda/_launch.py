@@ -115,8 +115,10 @@ class Kernel:
         pointers = (ctypes.c_void_p * self.count)(*(start + 8 * i for i in range(self.count)))
         return words, pointers, ctypes.addressof(pointers)
 
-    def __call__(self, device: int, stream: int, blocks: int, *args: int, shared: int = 0) -> None:
-        """Launch `blocks` blocks of `BLOCK` threads on a stream, each with so many bytes of dynamic shared memory."""
+    def __call__(
+        self, device: int, stream: int, blocks: int, *args: int, threads: int = BLOCK, shared: int = 0
+    ) -> None:
+        """Launch blocks of so many threads on a stream, each with so many bytes of dynamic shared memory."""
         if blocks == 0:
             return
         if SIMULATED:
@@ -129,7 +131,7 @@ class Kernel:
         status, now = driver.cuCtxGetDevice()
         if int(status) or int(now) != device:
             with on_device(device):
-                self(device, stream, blocks, *args, shared=shared)
+                self(device, stream, blocks, *args, threads=threads, shared=shared)
             return
         handle = self.handles.get(device) or self.compile(device)
         try:
@@ -138,7 +140,7 @@ class Kernel:
             buffer = self.buffer()
         words, _, pointers = buffer
         words[:] = args
-        result = driver.cuLaunchKernel(handle, blocks, 1, 1, BLOCK, 1, 1, shared, stream, pointers, 0)
+        result = driver.cuLaunchKernel(handle, blocks, 1, 1, threads, 1, 1, shared, stream, pointers, 0)
         self.free.append(buffer)
         if int(result[0]):
             _checked(result)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ctypes
 import threading
 
+import numpy as np
+
 from . import SIMULATED
 from ._launch import BLOCK
 
@@ -20,16 +22,23 @@ if not SIMULATED:
     _WORD = ir.IntType(64)
 
 
+#: Types as arrays in dynamic shared memory want them.
+ARRAY_TYPES = {
+    np.int32: np.dtype(np.int32) if SIMULATED else types.int32,
+    np.int64: np.dtype(np.int64) if SIMULATED else types.int64,
+}
+
+
 def ptx(asm, results, arguments, twin, *, pure=False, bits=64, together=False):
     """Return inline PTX as a function of int64 numbers, with its twin.
 
     `results` is how many registers of `bits` bits it returns: none, one, or a tuple. What is pure can be moved and
-    merged; what the threads of a warp do together stays where all of them come by.
+    merged; what the lanes of a warp do together, with registers alone, stays where all of them come by.
     """
     if SIMULATED:
         return lambda *numbers: twin(*map(int, numbers))  # a kernel's may be NumPy's, which overflow
     constraints = ",".join(
-        ["=l" if bits == 64 else "=r"] * results + ["l"] * arguments + ([] if pure else ["~{memory}"])
+        ["=l" if bits == 64 else "=r"] * results + ["l"] * arguments + ([] if pure or together else ["~{memory}"])
     )
     number, register = (types.int64, _WORD) if bits == 64 else (types.int32, ir.IntType(32))
     result = number if results == 1 else types.UniTuple(number, results) if results else types.void
@@ -39,7 +48,7 @@ def ptx(asm, results, arguments, twin, *, pure=False, bits=64, together=False):
         args = [builder.sext(a, _WORD) if a.type.width < 64 else a for a in args]
         kind = ir.FunctionType(returned, [_WORD] * arguments)
         code = ir.InlineAsm(kind, asm, constraints, side_effect=not pure)
-        value = builder.call(code, args, attrs=("convergent",) if together else ())
+        value = builder.call(code, args, attrs=() if pure else ("convergent",))
         if results == 0:
             return context.get_dummy_value()
         if results == 1:
@@ -51,6 +60,12 @@ def ptx(asm, results, arguments, twin, *, pure=False, bits=64, together=False):
         @intrinsic
         def step(typingctx, a):
             return result(a), codegen
+
+    elif arguments == 0:
+
+        @intrinsic
+        def step(typingctx):
+            return result(), codegen
 
     elif arguments == 2:
 
@@ -168,6 +183,47 @@ PARTNER_VALUE = {bits: _shuffle("bfly", _partner_twin, bits) for bits in (32, 64
 #: By bits: ``lane_value(value, lane)``, what a lane has.
 LANE_VALUE = {bits: _shuffle("idx", _lane_twin, bits) for bits in (32, 64)}
 
+
+def _sync_lanes_twin():
+    threading.current_thread().syncthreads()
+
+
+#: ``sync_lanes()``: the lanes of a warp wait for each other, and see what they have written to shared memory.
+sync_lanes = ptx("bar.warp.sync -1;", 0, 0, _sync_lanes_twin)
+
+
+#: ``lowest_bit(word)``: the number of the lowest bit that is set in a word of 32.
+lowest_bit = ptx(
+    "{ .reg .b32 t; cvt.u32.u64 t, $1; brev.b32 t, t; clz.b32 $0, t; }",
+    1,
+    1,
+    lambda word: (word & -word).bit_length() - 1,
+    pure=True,
+    bits=32,
+)
+
+
+def _digit_above_twin(key, low, shift):
+    return (key - low & 0xFFFFFFFFFFFFFFFF) >> shift if shift < 64 else 0
+
+
+#: ``digit_above(key, low, shift)``: how far a key is above a lowest one, as an unsigned number, without its low bits.
+digit_above = ptx(
+    "{ .reg .u64 t; .reg .u32 n; sub.s64 t, $1, $2; cvt.u32.u64 n, $3; shr.u64 $0, t, n; }",
+    1,
+    3,
+    _digit_above_twin,
+    pure=True,
+)
+
+#: ``raise_key(low, digit, shift)``: the key that is so many digits above a lowest one.
+raise_key = ptx(
+    "{ .reg .u64 t; .reg .u32 n; cvt.u32.u64 n, $3; shl.b64 t, $2, n; add.s64 $0, $1, t; }",
+    1,
+    3,
+    lambda low, digit, shift: _as_int64(low + (digit << shift) & 0xFFFFFFFFFFFFFFFF),
+    pure=True,
+)
 
 #: ``high_product(a, b)``: the upper half of the product of two unsigned numbers of 64 bits.
 high_product = ptx(

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from . import SIMULATED, cuda, helper, kernel
-from ._launch import BLOCK, Kernel
-from ._memory import load_now, store_now
+from ._launch import BLOCK, LANES, Kernel
+from ._memory import LANE_VALUE, load_now, store_now
 
 #: Bits of a digit: a thread counts its own, so that the sort is stable.
 DIGIT = 4
@@ -20,6 +20,7 @@ ITEMS = 32 if SIMULATED else 8
 TILE = BLOCK * ITEMS
 COUNTS = DIGITS * BLOCK
 PAIR_BYTES = 16
+lane_value = LANE_VALUE[64]
 
 
 @helper
@@ -32,17 +33,23 @@ def digit_of(pairs, i, shift, sign):
 def add_up_threads(sums, own):
     """Return the sum of the numbers of this thread and of those before it; `sums` then holds it for every thread."""
     thread = cuda.threadIdx.x
-    sums[thread] = own
-    cuda.syncthreads()
+    lane = thread % LANES
+    total = np.int64(own)
     step = 1
-    while step < BLOCK:
-        before = sums[max(thread - step, 0)]
-        cuda.syncthreads()
-        if thread >= step:
-            sums[thread] += before
-        cuda.syncthreads()
+    while step < LANES:
+        before = lane_value(total, max(lane - step, 0))
+        if lane >= step:
+            total += before
         step <<= 1
-    return sums[thread]
+    sums[thread] = total
+    cuda.syncthreads()
+    before = np.int64(0)
+    for other in range(LANES - 1, thread - lane, LANES):
+        before += sums[other]
+    cuda.syncthreads()
+    sums[thread] += before
+    cuda.syncthreads()
+    return before + total
 
 
 @helper

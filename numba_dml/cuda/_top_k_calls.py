@@ -16,13 +16,62 @@ from .._tensor import extent, product
 from ..ops.top_k import TopK
 from . import SIMULATED, _sorting, top_k
 from ._arrays import join, part, scratch, view_out
-from ._launch import BLOCK, DeviceMemory
+from ._keys import key_type
+from ._launch import BLOCK, LANES, DeviceMemory
 from ._plan import reciprocal
+from .top_k import (
+    BESIDE,
+    COLUMNS,
+    LEAST_ROOM,
+    MOST_K,
+    MOST_THREADS,
+    NARROW,
+    QUADS,
+    SEGMENT_BYTES,
+    SHORT_BLOCK,
+    THREAD_LISTS,
+    WARPS,
+    WIDE,
+)
 
-#: Lines are cut into pieces of this size or more, as long as there are blocks without work.
-PIECE_SIZE = 1 << 6 if SIMULATED else 1 << 14
-#: How many blocks keep a device busy: 4 for each of 132 multiprocessors.
-BUSY_BLOCKS = 528
+#: The least size of a line that is worth delegates.
+LEAST_SIZE = 16 if SIMULATED else 1024
+#: What a level of delegates costs, in elements that a block of `choose_kernel` looks at.
+LEVEL_COST = 4 if SIMULATED else 2000
+#: An element costs a delegate kernel so many times less than a block of `choose_kernel`.
+STREAMED = 8
+#: A warp has several rounds, up to the most, if there are others enough: twice what 132 multiprocessors hold.
+BUSY_WARPS, MOST_ROUNDS = (2, 2) if SIMULATED else (2 * 64 * 132, 8)
+#: A block of `choose_kernel` has 256 threads if there are so many lines, or if each looks at so few elements.
+BUSY_LINES, LOOKS = 4 * 132, 32
+#: Lines up to this size, and so many times as many as elements in one, have a thread each.
+MOST_SHORT, SHORT_LINES = (12, 1) if SIMULATED else (1024, 16)
+
+
+def group_sizes(size: int, k: int, least: int, key_bytes: int) -> tuple[int, ...]:
+    """Return the sizes of groups, level by level, as powers of two, which make a choice cheap.
+
+    Each level streams over what is below it. Then the uppermost delegates are looked at three times, and k groups of
+    each level. `least` elements have 16 bytes; a group has at most 128 times as many.
+    """
+    best: tuple[int, ...] = ()
+    cost = 3 * size
+    most = 4 * LANES
+    if size < LEAST_SIZE:
+        return best
+    for first in (least << i for i in range(most.bit_length())):
+        delegates = -(-size // first)
+        streamed = LEVEL_COST + size // STREAMED
+        new = streamed + 3 * delegates + k * first
+        if delegates >= 2 * k and new < cost:
+            best, cost = (first,), new
+        streamed += LEVEL_COST + delegates // STREAMED
+        for second in (16 // key_bytes << i for i in range(most.bit_length())):
+            upper = -(-delegates // second)
+            new = streamed + 3 * upper + k * (first + second)
+            if upper >= 2 * k and new < cost:
+                best, cost = (first, second), new
+    return best
 
 
 class TopKCall:
@@ -39,22 +88,58 @@ class TopKCall:
         self.lines = product(line[0] for line in low.lines)
         self.width = values.itemsize
         self.is_float = is_float(low.data_type)
+        self.lowering = low
         places = [(n, step) for n, step, _ in low.lines] + [(low.size, low.stride)]
         self.low, self.high = extent(*zip(*places, strict=True))
         self.high += self.width
         self.work = self.lines * low.size * self.width
         self.idle = low.k == 0 or self.lines == 0
-        self.pieces = 1
-        while self.lines * self.pieces < BUSY_BLOCKS and low.size >= 2 * self.pieces * max(PIECE_SIZE, 4 * low.k):
-            self.pieces *= 2
-        rule = rule_numbers(low.data_type, low.largest, low.nan_largest)
-        numbers = [low.size, low.stride, low.output_stride, low.k, low.index_itemsize, *rule]
-        numbers += [*reciprocal(self.pieces), len(low.lines)]
-        for size, stride, out_stride in low.lines:
-            numbers += [*reciprocal(max(size, 1)), stride, out_stride]
-        self.numbers = np.array(numbers, np.int64)
-        self.plans: dict[int, DeviceMemory] = {}
-        self.kernel = f"top_k {8 * self.width}-bit {'float' if self.is_float else 'integer'} cuda"
+        self.key_bytes = np.dtype(key_type(self.width)).itemsize
+        self.rule = rule_numbers(low.data_type, low.largest, low.nan_largest)
+        self.room = LEAST_ROOM
+        while self.room < self.k + (self.k >> 1):
+            self.room *= 2
+        self.short = self.k <= THREAD_LISTS[-1] and self.size <= MOST_SHORT and self.lines >= SHORT_LINES * self.size
+        self.packed = low.stride == self.width and all(step % self.width == 0 for _, step, _ in low.lines)
+        least = 16 // self.width
+        sizes = () if self.short or self.k > MOST_K else group_sizes(self.size, self.k, least, self.key_bytes)
+        #: The bits of the groups, and how many delegates a line has.
+        self.group_bits = [size.bit_length() - 1 for size in sizes]
+        self.pitches: list[int] = []
+        count = self.size + (least - 1 if self.packed else 0)  # the first group may begin before the line
+        for size in sizes:
+            count = -(-count // size)
+            if len(sizes) == 2:  # delegates are read by 16 bytes
+                count = -(-count * self.key_bytes // 16) * 16 // self.key_bytes
+            self.pitches.append(count)
+        self.segment = min(SEGMENT_BYTES // self.key_bytes, self.size)
+        self.is_long = self.size >= 1 << 31
+        looked_at = 3 * (self.pitches[-1] if sizes else self.size) + self.k * sum(sizes)
+        self.threads = BLOCK
+        while self.threads < MOST_THREADS and self.lines < BUSY_LINES and self.threads * LOOKS < looked_at:
+            self.threads *= 2
+        self.plans: dict[int, list[DeviceMemory]] = {}
+        method = "sort" if self.k > MOST_K else "short lines" if self.short else f"{len(sizes)} levels of delegates"
+        self.kernel = f"top_k {8 * self.width}-bit {'float' if self.is_float else 'integer'} {method} cuda"
+
+    def numbers(self, level: int) -> ndarray[Any, Any]:
+        """Return the numbers of a plan; `level` is what delegates are found for: elements, delegates."""
+        low, levels = self.lowering, len(self.pitches)
+        lines = low.lines
+        size, stride, rule, width = low.size, low.stride, self.rule, self.width
+        if level:
+            size, stride, rule, width = self.pitches[0], self.key_bytes, (0, 0, 0), self.key_bytes
+            lines = ((self.lines, size * stride, 0),)
+        bits, pitches = [*self.group_bits[level:], 0, 0][:2], [*self.pitches[level:], 0, 0][:2]
+        parts, rounds = self.shares(level, width) if self.pitches else (1, 1)
+        beside = not self.packed and bool(lines) and abs(lines[-1][1]) == width
+        quads = self.packed and all(step % 16 == 0 for _, step, _ in lines) and size * width % 16 == 0
+        staging = BESIDE if beside else WIDE if quads else NARROW
+        numbers = [size, stride, low.output_stride, low.k, low.index_itemsize, *rule, self.lines, self.room, levels]
+        numbers += [*bits, *pitches, *reciprocal(parts), rounds, self.segment, staging, len(lines)]
+        for count, step, out_step in lines:
+            numbers += [*reciprocal(max(count, 1)), step, out_step]
+        return np.array(numbers, np.int64)
 
     def __call__(self, a: DeviceArray, out: Any) -> TopK:
         if out is not None and (not isinstance(out, (tuple, list)) or len(out) != 2):
@@ -94,27 +179,79 @@ class TopKCall:
     def launch(self, a: DeviceArray, values: DeviceArray, indices: DeviceArray) -> None:
         """Run the kernels."""
         device, stream = a.device, a.stream
-        plan = (self.plans.get(device) or self.plans.setdefault(device, DeviceMemory(device, self.numbers))).address
+        plans = self.plans.get(device)
+        if plans is None:
+            new = [DeviceMemory(device, self.numbers(level)) for level in range(max(len(self.pitches), 1))]
+            plans = self.plans.setdefault(device, new)
+        addresses = [plan.address for plan in plans]
         join(stream, a, values, indices)
-        memory = (self.sort if self.k > top_k.MOST_K else self.select)(device, stream, plan, a, values, indices)
+        if self.k > MOST_K:
+            memory = self.sort(device, stream, addresses[0], a, values, indices)
+        elif self.short:
+            memory = None
+            most = next(count for count in THREAD_LISTS if count >= self.k)
+            top_k.short_kernel(self.width, self.is_float, most)(
+                device,
+                stream,
+                -(-self.lines // SHORT_BLOCK),
+                a.pointer,
+                values.pointer,
+                indices.pointer,
+                addresses[0],
+                threads=SHORT_BLOCK,
+                shared=SHORT_BLOCK * (-(-self.segment // COLUMNS) * COLUMNS + 1) * self.key_bytes,
+            )
+        else:
+            memory = self.choose(device, stream, addresses, a, values, indices)
         part(stream, a, values, indices)
         del memory  # only now
 
-    def select(
-        self, device: int, stream: int, plan: int, a: DeviceArray, values: DeviceArray, indices: DeviceArray
+    def choose(
+        self, device: int, stream: int, plans: list[int], a: DeviceArray, values: DeviceArray, indices: DeviceArray
     ) -> DeviceArray | None:
-        """Select from lines, or from pieces of them; return memory that is in use until all is done."""
-        x, to = a.pointer, (values.pointer, indices.pointer)
-        select = top_k.select_kernel(self.width, self.is_float, False)
-        if self.pieces == 1:
-            select(device, stream, self.lines, x, *to, x, 0, plan)
-            return None
-        blocks = self.lines * self.pieces
-        memory = scratch(a, _sorting.PAIR_BYTES * blocks * self.k)
-        select(device, stream, blocks, x, 0, 0, x, memory.pointer, plan)
-        merge = top_k.select_kernel(self.width, self.is_float, True)
-        merge(device, stream, self.lines, memory.pointer, *to, x, 0, plan)
+        """Find delegates, and choose by them; return memory that is in use until all is done."""
+        memory = None
+        delegates = upper = 0
+        if self.pitches:
+            counts = [self.lines * pitch for pitch in self.pitches]
+            memory = scratch(a, sum(counts) * self.key_bytes)
+            delegates = memory.pointer
+            upper = delegates + counts[0] * self.key_bytes
+            if self.packed:
+                self.find(device, stream, a.pointer, delegates, plans[0], self.width, self.is_float, 0)
+            else:
+                top_k.strided_delegate_kernel(self.width, self.is_float)(
+                    device, stream, -(-counts[0] // BLOCK), a.pointer, delegates, plans[0]
+                )
+            if len(counts) == 2:
+                self.find(device, stream, delegates, upper, plans[1], self.key_bytes, False, 1)
+        top_k.choose_kernel(self.width, self.is_float, self.is_long)(
+            device,
+            stream,
+            self.lines,
+            a.pointer,
+            values.pointer,
+            indices.pointer,
+            delegates,
+            upper,
+            plans[0],
+            threads=self.threads,
+            shared=(self.key_bytes + 2 * (8 if self.is_long else 4)) * self.room,
+        )
         return memory
+
+    def find(
+        self, device: int, stream: int, x: int, delegates: int, plan: int, width: int, is_float: bool, level: int
+    ) -> None:
+        """Find the delegates of packed lines."""
+        parts, _ = self.shares(level, width)
+        top_k.delegate_kernel(width, is_float)(device, stream, -(-self.lines * parts // WARPS), x, delegates, plan)
+
+    def shares(self, level: int, width: int) -> tuple[int, int]:
+        """Return into how many parts a line is cut for its delegates, and how many rounds a warp needs for one."""
+        rounds = max(-(-(self.pitches[level] * width << self.group_bits[level]) // (16 * QUADS * LANES)), 1)
+        of_warp = min(max(self.lines * rounds // BUSY_WARPS, 1), MOST_ROUNDS)
+        return -(-rounds // of_warp), of_warp
 
     def sort(
         self, device: int, stream: int, plan: int, a: DeviceArray, values: DeviceArray, indices: DeviceArray

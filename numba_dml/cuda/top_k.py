@@ -1,11 +1,11 @@
-"""The top-k kernels: a block selects from a line, or from a piece of one.
+"""The top-k kernels: delegates first, then the elements that they stand for.
 
-Elements become keys (see `_keys`). A histogram of the keys' upper bits tells which of them can belong to the result;
-while these are more than the block's buffer holds, the next bits of those at the border are counted. What is left goes
-to the buffer, which is sorted: by key, and among equal keys by position, which is the tie rule. Only if all bits are
-counted, and too many elements are equal at the border, the first of these are picked in their order.
+A group of neighbours sends its best key as its *delegate* (Dr. Top-k, SC'21). The k best groups, by their delegates and
+at equal keys by their order, contain the k best elements: whatever lies in another group is beaten by k delegates. So a
+long line is read once, at the speed of the memory, and then k groups of it again, whatever the data are. The delegates
+of a very long line are grouped in the same way.
 
-A long line is cut into pieces, whose results are selected from in the same way.
+Short lines, if there are many, have a thread each.
 """
 
 from __future__ import annotations
@@ -15,9 +15,20 @@ from functools import cache
 import numpy as np
 
 from . import SIMULATED, cuda, helper, kernel
-from ._keys import key_access
-from ._launch import BLOCK, Kernel
-from ._memory import load_i64, unit_access
+from ._keys import key_access, key_type
+from ._launch import BLOCK, LANES, Kernel
+from ._memory import (
+    ARRAY_TYPES,
+    LANE_VALUE,
+    LOAD_INDEX,
+    PARTNER_VALUE,
+    digit_above,
+    load_i64,
+    lowest_bit,
+    raise_key,
+    sync_lanes,
+    unit_access,
+)
 from ._plan import number, quotient
 from ._sorting import PAIR_BYTES, add_up_threads
 
@@ -28,26 +39,59 @@ from ._sorting import PAIR_BYTES, add_up_threads
     OUT_STRIDE,  # elements from one output to the next
     K,
     INDEX_SIZE,  # bytes of an output index
-    FLIP,  # the rule of the keys
-    INFINITY,
-    NAN_KEY,
-    PIECES,  # per line, a divisor
+    FLIP,  # the rule of the keys, three numbers
+    LINES,
+    ROOM,  # what the lists of a block hold
+    LEVELS,  # of delegates: 0, 1 or 2
+    GROUP_BITS,  # the size of a group, as a power of two: of elements, of delegates
+    PITCH,  # delegates per line, a multiple of a group: of elements, of delegates
+    PARTS,  # of a line, a divisor: each is what a warp reads
+    ROUNDS,  # of a warp
+    SEGMENT,  # of a short line, in elements
+    STAGING,  # how segments come into shared memory
     DIMS,  # dimensions of the lines
     HEADER,
-) = (*range(9), 11, 12)
+) = (*range(6), 8, 9, 10, 11, 13, 15, 18, 19, 20, 21, 22)
 DIM_FIELDS = 5  # size (a divisor), input stride in bytes, output stride in elements
 
+WARPS = BLOCK // LANES
+#: Threads of a block of `choose_kernel`, if there are few lines.
+MOST_THREADS = BLOCK if SIMULATED else 1024
+ENDS = 2 * MOST_THREADS // LANES
+#: What a warp reads at once of a line: so many times 16 bytes per lane.
+QUADS = 4
 #: Bits of a digit, and how many digits there are: 8 KiB of counts. In the simulator all is small.
 DIGIT = 4 if SIMULATED else 11
 DIGITS = 1 << DIGIT
-#: Elements that a block can sort: 32 KiB of keys and positions.
-BUFFER = 64 if SIMULATED else 2048
-#: Words for a sum over the threads of a block, and for three numbers that come out of it.
-SUMS = BLOCK + 3
+#: What the lists of a block hold (keys, positions, and groups to look into): 8192 of 24 bytes are 192 KiB.
+#: What a block chooses from, in shared memory.
+(
+    LEVEL,
+    SOURCE,  # the address of its first key or element
+    STEP,  # bytes from one element to the next
+    BITS,  # the size of a group, as a power of two
+    SHIFT,  # how far the first group begins before the first element
+    COUNT,  # keys or elements of the line
+    TOTAL,  # those of the groups to look into
+    WHERE,
+) = range(8)
+MOST_ROOM = 64 if SIMULATED else 8192
+LEAST_ROOM = 8 if SIMULATED else 256
 #: The largest k of these kernels.
-MOST_K = BUFFER // 2
-#: What fills the buffer up: it comes last.
-LOWEST = -(1 << 63)
+MOST_K = MOST_ROOM // 2
+#: Lists in the registers of a thread, for short lines.
+THREAD_LISTS = (1, 4, 8, 16)
+#: Columns of short lines that are handled together: by a loop, as bits of a word.
+COLUMNS, WORD = 16, 32
+#: How short lines come into shared memory: by 16 bytes, by elements, or each by its own thread, next to others.
+WIDE, NARROW, BESIDE = range(3)
+#: A segment of a short line: its keys.
+SEGMENT_BYTES = 64 if SIMULATED else 512
+#: Threads of a block for short lines: 33 KiB of shared memory at most.
+SHORT_BLOCK = BLOCK if SIMULATED else 64
+#: Candidates that a thread looks at together.
+AT_ONCE = 4
+#: What fills lists up: it comes last.
 END = (1 << 63) - 1
 
 
@@ -65,32 +109,6 @@ def line_bases(plan, line):
         source += i * number(plan, field + 3)
         to += i * number(plan, field + 4)
     return source, to
-
-
-@helper
-def comes_first(key, position, other_key, other_position):
-    """Tell whether an element comes before another one in a result."""
-    return key > other_key or (key == other_key and position < other_position)
-
-
-@helper
-def sort_buffer(keys, positions, count):
-    """Sort a buffer that the threads of a block share, best first (bitonic); `count` is a power of two."""
-    thread = cuda.threadIdx.x
-    span = 2
-    while span <= count:
-        step = span >> 1
-        while step > 0:
-            for pair in range(thread, count >> 1, BLOCK):
-                i = ((pair & ~(step - 1)) << 1) | (pair & (step - 1))
-                j = i | step
-                first = comes_first(keys[i], positions[i], keys[j], positions[j])
-                if first != ((i & span) == 0):
-                    keys[i], keys[j] = keys[j], keys[i]
-                    positions[i], positions[j] = positions[j], positions[i]
-            cuda.syncthreads()
-            step >>= 1
-        span <<= 1
 
 
 _, store_word = unit_access(8)
@@ -113,159 +131,573 @@ def write_index(indices, size, at, position):
 
 
 @cache
-def select_kernel(width: int, is_float: bool, merging: bool) -> Kernel:
-    """Return the kernel that selects from elements of `width` bytes; `merging`: from what pieces have selected."""
-    load_bits, key_of = key_access(width, is_float)
+def delegate_kernel(width: int, is_float: bool) -> Kernel:
+    """Return the kernel that finds the delegates of lines whose elements are neighbours.
+
+    A lane reads 16 bytes, four times at once. A line's groups start at a multiple of 16 bytes, so that its first group
+    may have fewer elements.
+    """
+    key_at, best_of_quad, _ = key_access(width, is_float, FLIP)
+    lowest = np.iinfo(key_type(width)).min
+    key, key_bytes = key_type(width), key_type(width)(0).itemsize
+    _, store_key = unit_access(key_bytes)
+    partner_value = PARTNER_VALUE[8 * key_bytes]
+    of_quad = 16 // width
+
+    @helper
+    def best_inside(line, plan, first, size):
+        best = key(lowest)
+        if -of_quad < first < size:
+            for i in range(first, first + of_quad):  # an element twice does no harm
+                best = max(best, key_at(line + max(np.int64(0), min(i, size - 1)) * width, plan))
+        return best
+
+    @helper
+    def best_of_lanes(best, lanes):
+        step = lanes >> 1
+        while step > 0:
+            best = max(best, partner_value(best, step))
+            step >>= 1
+        return best
+
+    @helper
+    def put(delegates, plan, line, quad, best):
+        bits = number(plan, GROUP_BITS)
+        first = quad * of_quad
+        if first & ((1 << bits) - 1) == 0 and first >> bits < number(plan, PITCH):
+            at = line * number(plan, PITCH) + (first >> bits)
+            store_key(delegates + key_bytes * at, best, 0)
+
+    @kernel(registers=40)  # six blocks of 256 threads on a multiprocessor
+    def find_delegates(
+        x,  # IN   address of the first element
+        delegates,  # OUT  address of (lines, pitch) keys
+        plan,  # IN   address of the plan
+    ):
+        lane = np.int64(cuda.threadIdx.x % LANES)
+        warp = np.int64(cuda.blockIdx.x) * WARPS + cuda.threadIdx.x // LANES
+        line = quotient(warp, plan, PARTS)
+        if line >= number(plan, LINES):
+            return
+        source, _ = line_bases(plan, line)
+        source += x
+        shift = (source & 15) // width
+        size = number(plan, SIZE)
+        quads = (1 << number(plan, GROUP_BITS)) // of_quad
+        rounds = number(plan, ROUNDS)
+        quad = (warp - line * number(plan, PARTS)) * rounds * (QUADS * LANES) + lane
+        address = source - shift * width + 16 * quad
+        for _ in range(rounds):
+            first = quad * of_quad - shift
+            if first >= lane * of_quad and first + (QUADS * LANES - lane) * of_quad <= size:
+                a = best_of_quad(address, plan)
+                b = best_of_quad(address + 16 * LANES, plan)
+                c = best_of_quad(address + 32 * LANES, plan)
+                d = best_of_quad(address + 48 * LANES, plan)
+                if quads == QUADS * LANES:
+                    put(delegates, plan, line, quad, best_of_lanes(max(max(a, b), max(c, d)), LANES))
+                else:
+                    if quads > LANES:
+                        a, c = max(a, b), max(c, d)
+                    lanes = min(quads, LANES)
+                    put(delegates, plan, line, quad, best_of_lanes(a, lanes))
+                    put(delegates, plan, line, quad + 2 * LANES, best_of_lanes(c, lanes))
+                    if quads <= LANES:
+                        put(delegates, plan, line, quad + LANES, best_of_lanes(b, lanes))
+                        put(delegates, plan, line, quad + 3 * LANES, best_of_lanes(d, lanes))
+            else:  # at an end of the line
+                best = key(lowest)
+                for j in range(0, QUADS * LANES, LANES):
+                    best = max(best, best_inside(source, plan, first + j * of_quad, size))
+                    if (j + LANES) % quads == 0 or quads < LANES:
+                        group = (quad + j) // quads * quads if quads > LANES else quad + j
+                        put(delegates, plan, line, group, best_of_lanes(best, min(quads, LANES)))
+                        best = key(lowest)
+            quad += QUADS * LANES
+            address += 16 * QUADS * LANES
+
+    return Kernel(find_delegates, 3, waits=True)
+
+
+@cache
+def strided_delegate_kernel(width: int, is_float: bool) -> Kernel:
+    """Return the kernel that finds the delegates of any other lines: a thread for each group."""
+    key_at, _, _ = key_access(width, is_float, FLIP)
+    lowest = np.iinfo(key_type(width)).min
+    key, key_bytes = key_type(width), key_type(width)(0).itemsize
+    _, store_key = unit_access(key_bytes)
+
+    @kernel
+    def find_strided_delegates(
+        x,  # IN   address of the first element
+        delegates,  # OUT  address of (lines, pitch) keys
+        plan,  # IN   address of the plan
+    ):
+        item = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
+        lines = number(plan, LINES)
+        group = item // lines
+        line = item - group * lines
+        if group >= number(plan, PITCH):
+            return
+        source, _ = line_bases(plan, line)
+        stride = number(plan, STRIDE)
+        last = number(plan, SIZE) - 1
+        i = group << number(plan, GROUP_BITS)
+        end = min(i + (1 << number(plan, GROUP_BITS)), last + 1)
+        best = key(lowest)
+        address = x + source + i * stride
+        while i < end:
+            b, c, d = min(i + 1, last) - i, min(i + 2, last) - i, min(i + 3, last) - i  # another one twice does no harm
+            first = max(key_at(address, plan), key_at(address + b * stride, plan))
+            second = max(key_at(address + c * stride, plan), key_at(address + d * stride, plan))
+            best = max(best, max(first, second))
+            address += 4 * stride
+            i += 4
+        store_key(delegates + key_bytes * (line * number(plan, PITCH) + group), best, 0)
+
+    return Kernel(find_strided_delegates, 3)
+
+
+@cache
+def choose_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
+    """Return the kernel that chooses from a line: a block finds the best groups, level by level, and sorts the best.
+
+    `is_long`: a line has 2**31 elements or more.
+    """
+    key_at, _, _ = key_access(width, is_float, FLIP)
     load, store = unit_access(width)
-    key_bits = 8 * width
+    key = key_type(width)
+    key_bytes = key(0).itemsize
+    lowest = np.iinfo(key).min
+    load_delegate = LOAD_INDEX[f"int{8 * key_bytes}"]
+    partner_value = PARTNER_VALUE[64]
+    place = np.int64 if is_long else np.int32  # of positions: 64 bits take twice the steps
+    key_array, place_array = ARRAY_TYPES[key], ARRAY_TYPES[place]
+    end = np.iinfo(place).max
+    whole = 8 * place(0).itemsize - 2  # bits of a group that has all positions
+    keys_in_places = key_bytes // place(0).itemsize  # places where a key is
+
+    # `where` says what to choose from, in shared memory; `form` is the part of it that every candidate needs.
 
     @helper
-    def key_at(source, stride, plan, i):
-        if merging:
-            return load_i64(source + PAIR_BYTES * i)
-        key = load_bits(source + i * stride)
-        return key_of(key, number(plan, FLIP), number(plan, INFINITY), number(plan, NAN_KEY))
+    def form_of(where):
+        return place(where[LEVEL]), place(where[BITS]), place(where[SHIFT]), place(where[COUNT]), place(where[TOTAL])
 
     @helper
-    def position_at(source, i):
-        return load_i64(source + PAIR_BYTES * i + 8) if merging else i
+    def candidate(source, step, form, plan, groups, c):
+        """Return the position of a candidate, or -1, and its key."""
+        level, bits, shift, size, total = form
+        near = min(c, place(total - 1))
+        first = place(groups[np.uint32(near >> bits)] << bits)
+        i = place(place(first + place(near & place((place(1) << bits) - 1))) - shift)
+        inside = c < total and i >= 0 and i < size
+        i = max(place(0), min(i, place(size - 1)))
+        if level > 0:
+            found = key(load_delegate(source + i * np.int64(key_bytes)))
+        else:
+            found = key_at(source + i * step, plan)
+        return (i if inside else place(-1)), found
+
+    @helper
+    def fetch(source, step, form, plan, groups, c, keys, positions):
+        """Get a few candidates at once, so that their loads are on their way together."""
+        for j in range(AT_ONCE):
+            positions[j], keys[j] = candidate(source, step, form, plan, groups, place(c + j * cuda.blockDim.x))
+
+    @helper
+    def extremes(where, plan, groups, ends, some_keys, some_positions):
+        """Return the lowest and the highest key."""
+        thread, threads = place(cuda.threadIdx.x), place(cuda.blockDim.x)
+        source, step, form = where[SOURCE], where[STEP], form_of(where)
+        low, high = np.int64(END), np.int64(-END - 1)
+        for c in range(thread, form[4], place(AT_ONCE * threads)):
+            fetch(source, step, form, plan, groups, c, some_keys, some_positions)
+            for j in range(AT_ONCE):
+                if some_positions[j] >= 0:
+                    low, high = min(low, np.int64(some_keys[j])), max(high, np.int64(some_keys[j]))
+        lanes = LANES >> 1
+        while lanes > 0:
+            low = min(low, partner_value(low, lanes))
+            high = max(high, partner_value(high, lanes))
+            lanes >>= 1
+        if thread % LANES == 0:
+            ends[2 * (thread // LANES)] = low
+            ends[2 * (thread // LANES) + 1] = high
+        cuda.syncthreads()
+        for warp in range(threads // LANES):
+            low, high = min(low, ends[2 * warp]), max(high, ends[2 * warp + 1])
+        cuda.syncthreads()
+        return low, high
 
     @helper
     def border(counts, sums, wanted):
         """Find the digit where the best `wanted` elements end; return it, and how many are above it and in it."""
         thread = cuda.threadIdx.x
-        share = DIGITS // BLOCK
-        total = np.int32(0)
+        share = DIGITS // cuda.blockDim.x
+        total = np.int64(0)
         for i in range(share):
             total += counts[DIGITS - 1 - (thread * share + i)]
         until = add_up_threads(sums, total)
+        cuda.syncthreads()
         above = until - total
         if above < wanted <= until:
             for i in range(share):
                 digit = DIGITS - 1 - (thread * share + i)
                 if above < wanted <= above + counts[digit]:
-                    sums[BLOCK] = digit
-                    sums[BLOCK + 1] = above
-                    sums[BLOCK + 2] = counts[digit]
+                    sums[0] = digit
+                    sums[1] = above
+                    sums[2] = counts[digit]
                 above += counts[digit]
         cuda.syncthreads()
-        return np.int64(sums[BLOCK]), np.int64(sums[BLOCK + 1]), np.int64(sums[BLOCK + 2])
+        found = np.int64(sums[0]), np.int64(sums[1]), np.int64(sums[2])
+        cuda.syncthreads()
+        return found
 
     @helper
-    def pick(source, stride, plan, size, wanted, counts, sums, keys, positions):
-        """Put the best `wanted` elements into the buffer, with others perhaps; return how many are there."""
-        thread = cuda.threadIdx.x
-        fixed = 0  # upper bits of the border that are known
-        prefix = np.int64(0)
-        above = np.int64(0)  # elements beyond the border's known bits
-        inside = size
-        while fixed < key_bits and above + inside > BUFFER:
-            digit_bits = min(DIGIT, key_bits - fixed)
-            rest = key_bits - fixed - digit_bits
-            for i in range(thread, DIGITS, BLOCK):
+    def narrow(where, plan, groups, low, high, wanted, limit, counts, sums, some_keys, some_positions):
+        """Raise the lowest key until at most `limit` candidates reach it, and the best `wanted` do.
+
+        Return the key, and whether those equal to it are too many.
+        """
+        thread, threads = place(cuda.threadIdx.x), place(cuda.blockDim.x)
+        source, step, form = where[SOURCE], where[STEP], form_of(where)
+        bits = np.int64(0)  # of what the keys differ in
+        while digit_above(high, low, bits) != 0:
+            bits += 1
+        if form[4] <= threads:  # one for each thread: bisect
+            i, own = candidate(source, step, form, plan, groups, thread)
+            found = limit + 1
+            while bits > 0 and found > limit:
+                bits -= 1
+                if digit_above(high, low, bits) != 0:
+                    middle = raise_key(low, 1, bits)
+                    count = cuda.syncthreads_count(1 if i >= 0 and own >= middle else 0)
+                    if count >= wanted:
+                        low, found = middle, np.int64(count)
+            return low, found > limit
+        above = np.int64(0)
+        while True:
+            fine = max(bits - DIGIT, np.int64(0))
+            for i in range(thread, DIGITS, threads):
                 counts[i] = 0
             cuda.syncthreads()
-            for i in range(thread, size, BLOCK):
-                upper = key_at(source, stride, plan, i) >> rest
-                if fixed == 0 or upper >> digit_bits == prefix:
-                    digit = upper - (prefix << digit_bits) if fixed > 0 else upper + (1 << (digit_bits - 1))
-                    cuda.atomic.add(counts, digit, 1)
+            for c in range(thread, form[4], place(AT_ONCE * threads)):
+                fetch(source, step, form, plan, groups, c, some_keys, some_positions)
+                for j in range(AT_ONCE):
+                    if some_positions[j] >= 0 and some_keys[j] >= low and digit_above(some_keys[j], low, bits) == 0:
+                        cuda.atomic.add(counts, digit_above(some_keys[j], low, fine), 1)
             cuda.syncthreads()
             digit, higher, inside = border(counts, sums, wanted - above)
-            prefix = (prefix << digit_bits) + digit if fixed > 0 else digit - (1 << (digit_bits - 1))
+            low = raise_key(low, digit, fine)
             above += higher
-            fixed += digit_bits
-        bound = prefix << (key_bits - fixed) if fixed > 0 else np.int64(LOWEST)
-        ties = above + inside > BUFFER  # all bits are known: the border is one key, which too many elements have
+            if fine == 0 or above + inside <= limit:
+                return low, above + inside > limit
+            bits = fine
+
+    @helper
+    def collect(where, plan, groups, low, without, room, sums, keys, positions, some_keys, some_positions):
+        """List the candidates from a key on, or without it from the next; return how many there are."""
+        thread, threads = place(cuda.threadIdx.x), place(cuda.blockDim.x)
+        source, step, form = where[SOURCE], where[STEP], form_of(where)
         if thread == 0:
             sums[0] = 0
         cuda.syncthreads()
-        for i in range(thread, size, BLOCK):
-            key = key_at(source, stride, plan, i)
-            if key > bound or (key == bound and not ties):
-                at = cuda.atomic.add(sums, 0, 1)
-                keys[at] = key
-                positions[at] = position_at(source, i)
+        for c in range(thread, form[4], place(AT_ONCE * threads)):
+            fetch(source, step, form, plan, groups, c, some_keys, some_positions)
+            for j in range(AT_ONCE):
+                if some_positions[j] >= 0 and some_keys[j] >= low and not (without and some_keys[j] == low):
+                    at = cuda.atomic.add(sums, 0, 1)
+                    if at < room:
+                        keys[np.uint32(at)] = some_keys[j]
+                        positions[np.uint32(at)] = some_positions[j]
         cuda.syncthreads()
         count = np.int64(sums[0])
         cuda.syncthreads()
-        if ties:
-            start = np.int64(0)
-            while count < wanted:  # block by block, in their order
-                i = start + thread
-                tie = i < size and key_at(source, stride, plan, min(i, size - 1)) == bound
-                at = count + add_up_threads(sums, 1 if tie else 0) - 1
-                if tie and at < wanted:
-                    keys[at] = bound
-                    positions[at] = position_at(source, i)
-                count = min(wanted, count + sums[BLOCK - 1])
-                start += BLOCK
-                cuda.syncthreads()
         return count
 
-    @kernel
-    def select_lines(
-        x,  # IN   address of the first element, or of what pieces have selected
+    @helper
+    def collect_ties(where, plan, groups, low, count, wanted, sums, keys, positions):
+        """Add the first candidates with a key, in their order, until there are as many as wanted; return how many."""
+        source, step, form = where[SOURCE], where[STEP], form_of(where)
+        c = place(cuda.threadIdx.x)
+        while count < wanted:
+            i, found = candidate(source, step, form, plan, groups, c)
+            tie = i >= 0 and found == low
+            at = count + add_up_threads(sums, np.int64(1 if tie else 0)) - 1
+            if tie and at < wanted:
+                keys[at] = found
+                positions[at] = i
+            count = min(wanted, count + sums[cuda.blockDim.x - 1])
+            c = place(c + cuda.blockDim.x)
+            cuda.syncthreads()
+        return count
+
+    @helper
+    def sort_lists(keys, positions, count):
+        """Sort lists, best first and equal ones by position (bitonic); they have room for a power of two."""
+        thread, threads = np.int32(cuda.threadIdx.x), np.int32(cuda.blockDim.x)
+        room = np.int32(1)
+        while room < count:
+            room = np.int32(room << 1)
+        for i in range(count + thread, room, threads):
+            keys[i] = lowest
+            positions[i] = end
+        cuda.syncthreads()
+        span = np.int32(2)
+        while span <= room:
+            step = np.int32(span >> 1)
+            while step > 0:
+                for pair in range(thread, np.int32(room >> 1), threads):
+                    low = np.int32(pair & np.int32(step - 1))
+                    i = np.uint32(np.int32(np.int32(pair - low) << 1) + low)
+                    j = np.uint32(i + step)
+                    a, b = keys[i], keys[j]
+                    p, q = positions[i], positions[j]
+                    first = a > b or (a == b and p < q)
+                    if first != ((np.int32(i) & span) == 0):
+                        keys[i], keys[j] = b, a
+                        positions[i], positions[j] = q, p
+                if step > LANES:
+                    cuda.syncthreads()
+                else:  # a warp goes on with what it has written itself
+                    sync_lanes()
+                step = np.int32(step >> 1)
+            span = np.int32(span << 1)
+            cuda.syncthreads()
+
+    @kernel(registers=64)
+    def choose_from_lines(
+        x,  # IN   address of the first element
         values,  # OUT  address of the values
         indices,  # OUT  address of the indices
-        elements,  # IN   address of the first element
-        pieces,  # OUT  address of the (lines, pieces, k) keys and positions that pieces select, 0: write the result
+        delegates,  # IN   address of (lines, pitch) keys, if there are levels
+        upper,  # IN   address of the delegates of these
         plan,  # IN   address of the plan
     ):
         counts = cuda.shared.array(DIGITS, np.int32)
-        sums = cuda.shared.array(SUMS, np.int32)
-        keys = cuda.shared.array(BUFFER, np.int64)
-        positions = cuda.shared.array(BUFFER, np.int64)
-        thread = cuda.threadIdx.x
+        sums = cuda.shared.array(MOST_THREADS, np.int32)
+        ends = cuda.shared.array(ENDS, np.int64)
+        where = cuda.shared.array(WHERE, np.int64)
+        some_keys = cuda.local.array(AT_ONCE, key)
+        some_positions = cuda.local.array(AT_ONCE, place)
+        room = number(plan, ROOM)
+        keys = cuda.shared.array(0, key_array)
+        places = cuda.shared.array(0, place_array)[keys_in_places * room :]
+        positions, groups = places[:room], places[room:]
+        thread = np.int64(cuda.threadIdx.x)
         k = number(plan, K)
-        size = number(plan, SIZE)
-        stride = number(plan, STRIDE)
-        count = number(plan, PIECES)
         line = np.int64(cuda.blockIdx.x)
-        piece = np.int64(0)
-        if pieces != 0:
-            line = quotient(line, plan, PIECES)
-            piece = np.int64(cuda.blockIdx.x) - line * count
         from_x, to = line_bases(plan, line)
-        first = np.int64(0)
+        levels = number(plan, LEVELS)
+        level = levels
+        low, high = np.int64(lowest), np.int64(END)
+        count = np.int64(1)
+        if thread == 0:
+            groups[0] = 0  # at first all that there is
+        while level >= 0:
+            cuda.syncthreads()
+            source, shift, size = x + from_x, np.int64(0), number(plan, SIZE)
+            if level > 0:
+                size = number(plan, PITCH + level - 1)
+                source = (delegates if level == 1 else upper) + line * size * key_bytes
+            elif levels > 0 and number(plan, STRIDE) == width:
+                shift = (source & 15) // width
+            bits, total, limit = number(plan, GROUP_BITS + level), count << number(plan, GROUP_BITS + level), room
+            wanted = min(k, size)
+            over = False
+            if level == levels:
+                bits, total = np.int64(whole), size
+                limit = room if level == 0 else min(room, wanted + (wanted >> 2))
+                over = total > limit
+            if thread == 0:
+                where[LEVEL], where[SOURCE], where[STEP] = level, source, number(plan, STRIDE)
+                where[BITS], where[SHIFT], where[COUNT], where[TOTAL] = bits, shift, size, total
+            cuda.syncthreads()
+            if over:
+                low, high = extremes(where, plan, groups, ends, some_keys, some_positions)
+            ties = False
+            searching = True
+            while searching:
+                if over:
+                    low, ties = narrow(
+                        where, plan, groups, low, high, wanted, limit, counts, sums, some_keys, some_positions
+                    )
+                    if ties and level < levels:  # the first of the groups matter now, so they must be in their order
+                        for j in range(thread, count, cuda.blockDim.x):
+                            keys[j] = 0
+                        sort_lists(keys, groups, np.int32(count))
+                found = collect(where, plan, groups, low, ties, room, sums, keys, positions, some_keys, some_positions)
+                if ties:
+                    found = collect_ties(where, plan, groups, low, found, wanted, sums, keys, positions)
+                over = found > limit
+                searching = over
+            count = found
+            if level > 0:
+                for j in range(thread, count, cuda.blockDim.x):
+                    groups[j] = positions[j]
+            level -= 1
+        sort_lists(keys, positions, np.int32(count))
+        stride = number(plan, STRIDE)
+        step = number(plan, OUT_STRIDE)
+        index_size = number(plan, INDEX_SIZE)
+        for j in range(thread, k, cuda.blockDim.x):
+            position = np.int64(positions[j])
+            value = load(x + from_x + position * stride)
+            store(values + (to + j * step) * width, value[0], value[1])
+            write_index(indices, index_size, to + j * step, position)
+
+    return Kernel(choose_from_lines, 6, waits=True, shares=True)
+
+
+@cache
+def short_kernel(width: int, is_float: bool, most: int) -> Kernel:
+    """Return the kernel for many short lines: a thread keeps the best `most` of its line in registers.
+
+    A warp brings a segment of its lines into shared memory. The maxima of `most` parts of a segment tell what the best
+    `most` of it must reach, and few others do: the threads insert these only, each its own, at the same time.
+    """
+    key_at, _, keys_of_quad = key_access(width, is_float, FLIP)
+    load, store = unit_access(width)
+    key = key_type(width)
+    key_array = ARRAY_TYPES[key]
+    lowest, highest = np.iinfo(key).min, np.iinfo(key).max
+    address_of_lane = LANE_VALUE[64]
+    of_quad = 16 // width
+
+    @helper
+    def insert(keys, positions, new, position):
+        moving = False
+        for j in range(most):
+            moving = moving or new > keys[j]  # from there on all move, equal ones too
+            if moving:
+                new, keys[j] = keys[j], new
+                position, positions[j] = positions[j], position
+
+    @helper
+    def stage(tile, row, source, first, columns, wide, plan):
+        """Bring a segment of a warp's lines into its tile, coalesced: neighbouring lanes have neighbouring units."""
+        lane = np.int32(cuda.threadIdx.x % LANES)
+        units = np.int32(columns // of_quad if wide else columns)
+        bits = np.int32(0)
+        while (1 << bits) < min(units, np.int32(LANES)):
+            bits = np.int32(bits + 1)
+        rows = np.int32(LANES >> bits)  # that a load brings
+        step = number(plan, STRIDE)
+        addresses = cuda.local.array(AT_ONCE, np.int64)
+        places = cuda.local.array(AT_ONCE, np.int32)
+        for begin in range(0, units, np.int32(1 << bits)):
+            unit = np.int32(begin + np.int32(lane & np.int32((1 << bits) - 1)))
+            for j in range(0, LANES, np.int32(AT_ONCE * rows)):
+                for i in range(AT_ONCE):
+                    line = np.int32(
+                        (j + i * rows + (lane >> bits)) % LANES
+                    )  # few loads bring all: some then do it twice
+                    addresses[i] = address_of_lane(source, line)
+                    places[i] = line * row + unit * (of_quad if wide else 1)
+                if unit < units and wide:
+                    for i in range(AT_ONCE):
+                        keys_of_quad(tile[np.uint32(places[i]) :], addresses[i] + first * width + 16 * unit, plan)
+                elif unit < units:
+                    for i in range(AT_ONCE):
+                        tile[np.uint32(places[i])] = key_at(addresses[i] + (first + unit) * step, plan)
+
+    @helper
+    def bar_of(own, columns, kth):
+        """Return what a key must reach to be among the best `most`."""
+        tops = cuda.local.array(most, key)
+        for j in range(most):
+            tops[j] = lowest
+        for c in range(0, columns, most):
+            part = own[np.uint32(c) :]
+            for j in range(most):
+                tops[j] = max(tops[j], part[j])
+        bar = tops[0]
+        for j in range(1, most):
+            bar = min(bar, tops[j])
+        return max(bar, key(kth + 1))
+
+    @kernel
+    def choose_from_short_lines(
+        x,  # IN   address of the first element
+        values,  # OUT  address of the values
+        indices,  # OUT  address of the indices
+        plan,  # IN   address of the plan
+    ):
+        tiles = cuda.shared.array(0, key_array)
+        keys = cuda.local.array(most, key)
+        positions = cuda.local.array(most, np.int32)
+        thread = np.int64(cuda.threadIdx.x)
+        lane = thread % LANES
+        line = np.int64(cuda.blockIdx.x) * cuda.blockDim.x + thread
+        lines = number(plan, LINES)
+        from_x, to = line_bases(plan, min(line, lines - 1))
         source = x + from_x
-        if merging:
-            size = count * k
-            source = x + PAIR_BYTES * line * size
-        elif pieces != 0:
-            first = size * piece // count
-            size = size * (piece + 1) // count - first
-            source += first * stride
-        found = pick(source, stride, plan, size, min(k, size), counts, sums, keys, positions)
-        room = 1
-        while room < found:
-            room <<= 1
-        for i in range(found + thread, room, BLOCK):
-            keys[i] = LOWEST
-            positions[i] = END
-        cuda.syncthreads()
-        sort_buffer(keys, positions, room)
-        if pieces != 0:
-            at = pieces + PAIR_BYTES * (line * count + piece) * k
-            for j in range(thread, k, BLOCK):
-                store_word(at + PAIR_BYTES * j, keys[j], 0)
-                store_word(at + PAIR_BYTES * j + 8, first + positions[j], 0)
-        else:
+        size = np.int32(number(plan, SIZE))
+        stride = number(plan, STRIDE)
+        segment = np.int32(number(plan, SEGMENT))
+        padded = np.int32((segment + COLUMNS - 1) & ~(COLUMNS - 1))
+        row = np.int32(padded + 1)  # one more, so that the lanes' elements lie in different banks
+        tile = tiles[(thread - lane) * row :]
+        own = tiles[thread * row :]
+        for j in range(most):
+            keys[j] = lowest
+            positions[j] = -1
+        way = number(plan, STAGING)
+        if way == WIDE and x & 15 != 0:
+            way = np.int64(NARROW)
+        for first in range(0, size, segment):
+            columns = min(segment, np.int32(size - first))
+            if way == BESIDE:
+                for c in range(columns):
+                    own[np.uint32(c)] = key_at(source + np.int64(first + c) * stride, plan)
+            else:
+                stage(tile, row, source, first, columns, way == WIDE, plan)
+            padded = np.int32((columns + COLUMNS - 1) & ~(COLUMNS - 1))
+            for c in range(columns, padded):
+                own[np.uint32(c)] = lowest
+            sync_lanes()
+            if keys[most - 1] < highest:
+                bar = bar_of(own, padded, keys[most - 1])
+                for begin in range(0, padded, WORD):
+                    hits = np.uint32(0)
+                    for c in range(begin, min(np.int32(begin + WORD), padded), COLUMNS):
+                        few = np.uint32(0)
+                        part = own[np.uint32(c) :]
+                        for j in range(COLUMNS):
+                            if part[j] >= bar:
+                                few = np.uint32(few | np.uint32(1 << j))
+                        hits = np.uint32(hits | np.uint32(few << np.uint32(c - begin)))
+                    while hits != 0:
+                        c = np.int32(begin + lowest_bit(hits))
+                        hits = np.uint32(hits & np.uint32(hits - np.uint32(1)))
+                        new = own[np.uint32(c)]
+                        if new > keys[most - 1]:
+                            insert(keys, positions, new, np.int32(first + c))
+            sync_lanes()
+        if line < lines:
+            k = number(plan, K)
             step = number(plan, OUT_STRIDE)
             index_size = number(plan, INDEX_SIZE)
-            for j in range(thread, k, BLOCK):
-                position = positions[j]
-                value = load(elements + from_x + position * stride)
-                store(values + (to + j * step) * width, value[0], value[1])
-                write_index(indices, index_size, to + j * step, position)
+            after = np.int64(-1)
+            for j in range(most):
+                if j < k:
+                    position = np.int64(positions[j])
+                    if position < 0:  # what is left has the lowest key, which nothing is less than
+                        after += 1
+                        while key_at(source + after * stride, plan) > lowest:
+                            after += 1
+                        position = after
+                    value = load(source + position * stride)
+                    store(values + (to + j * step) * width, value[0], value[1])
+                    write_index(indices, index_size, to + j * step, position)
 
-    return Kernel(select_lines, 6, waits=True)
+    return Kernel(choose_from_short_lines, 4, waits=True, shares=True)
 
 
 @cache
 def pair_kernel(width: int, is_float: bool) -> Kernel:
     """Return the kernel that makes pairs of keys and positions, for a sort of whole lines."""
-    load_bits, key_of = key_access(width, is_float)
+    key_at, _, _ = key_access(width, is_float, FLIP)
 
     @kernel
     def make_pairs(
@@ -279,9 +711,8 @@ def pair_kernel(width: int, is_float: bool) -> Kernel:
         size = number(plan, SIZE)
         if i < size:
             source, _ = line_bases(plan, line)
-            key = load_bits(x + source + i * number(plan, STRIDE))
             at = pairs + PAIR_BYTES * (line * size + i)
-            store_word(at, key_of(key, number(plan, FLIP), number(plan, INFINITY), number(plan, NAN_KEY)), 0)
+            store_word(at, np.int64(key_at(x + source + i * number(plan, STRIDE), plan)), 0)
             store_word(at + 8, i, 0)
 
     return Kernel(make_pairs, 4)
