@@ -18,7 +18,7 @@ def key_type(width: int) -> type[np.signedinteger]:
 
 
 def key_access(width: int, is_float: bool, flip_field: int):
-    """Return how to load the key of an element, and of 16 aligned bytes the best key, or all of them to a list.
+    """Return how to load the key of an element; the best of 16 aligned bytes; these bytes; and how to list their keys.
 
     A plan has the rule's three numbers from `flip_field` on.
     """
@@ -71,16 +71,11 @@ def key_access(width: int, is_float: bool, flip_field: int):
             keys[of_word * at + j] = key_in_word(word, 8 * width * j, plan)
 
     @helper
-    def keys_of_quad(keys, address, plan):
+    def put_keys(keys, quad, plan):
         if width == 8:
-            first, second = load_pair(address)
-            keys[0] = key_of(first, plan)
-            keys[1] = key_of(second, plan)
+            keys[0], keys[1] = key_of(quad[0], plan), key_of(quad[1], plan)
         else:
-            a, b, c, d = load_quad(address)
-            keys_of_word(keys, 0, a, plan)
-            keys_of_word(keys, 1, b, plan)
-            keys_of_word(keys, 2, c, plan)
-            keys_of_word(keys, 3, d, plan)
+            for j in range(4):
+                keys_of_word(keys, j, quad[j], plan)
 
-    return key_at, best_of_quad, keys_of_quad
+    return key_at, best_of_quad, load_pair if width == 8 else load_quad, put_keys

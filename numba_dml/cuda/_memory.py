@@ -216,6 +216,14 @@ digit_above = ptx(
     pure=True,
 )
 
+#: ``bits_between(low, high)``: how many bits the difference of two keys has.
+bits_between = ptx(
+    "{ .reg .s64 t; .reg .u32 n; sub.s64 t, $2, $1; clz.b64 n, t; sub.u32 n, 64, n; cvt.u64.u32 $0, n; }",
+    1,
+    2,
+    lambda low, high: (high - low).bit_length(),
+    pure=True,
+)
 #: ``raise_key(low, digit, shift)``: the key that is so many digits above a lowest one.
 raise_key = ptx(
     "{ .reg .u64 t; .reg .u32 n; cvt.u32.u64 n, $3; shl.b64 t, $2, n; add.s64 $0, $1, t; }",
@@ -256,6 +264,15 @@ load_now = ptx("ld.volatile.global.u64 $0, [$1];", 1, 1, _load_now_twin)
 store_now = ptx("st.volatile.global.u64 [$0], $1;", 0, 2, _store_now_twin)
 #: ``exchange_if(address, expected, new)``: write a word if it holds what is expected; return what it held.
 exchange_if = ptx("atom.global.cas.b64 $0, [$1], $2, $3;", 1, 3, _exchange_if_twin)
+
+
+def _add_now_twin(address, value):
+    with _lock:
+        _pointer(ctypes.c_int64, address)[0] += value
+
+
+#: ``add_now(address, value)``: add to a word that other threads add to.
+add_now = ptx("red.global.add.u64 [$0], $1;", 0, 2, _add_now_twin)
 
 
 def claim_access(width):

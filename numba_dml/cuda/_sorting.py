@@ -159,6 +159,11 @@ def scratch_bytes(segments: int, size: int) -> int:
     return 8 * segments * DIGITS * -(-size // TILE)
 
 
+def add_up(device: int, stream: int, starts: int, segments: int, count: int) -> None:
+    """Turn the counts of every segment into the sums of those before."""
+    _SCAN(device, stream, segments, starts, count)
+
+
 def sort_pairs(
     device: int, stream: int, pairs: int, other: int, segments: int, size: int, bits: int, scratch: int
 ) -> int:

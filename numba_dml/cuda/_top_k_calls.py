@@ -14,10 +14,10 @@ from .._operator import Descriptor, check_out
 from .._order import is_float, rule_numbers
 from .._tensor import extent, product
 from ..ops.top_k import TopK
-from . import SIMULATED, _sorting, top_k
+from . import SIMULATED, _sorting, large_k, top_k
 from ._arrays import join, part, scratch, view_out
 from ._keys import key_type
-from ._launch import BLOCK, LANES, DeviceMemory
+from ._launch import BLOCK, LANES, DeviceMemory, set_bytes
 from ._plan import reciprocal
 from .top_k import (
     BESIDE,
@@ -42,8 +42,11 @@ LEVEL_COST = 4 if SIMULATED else 2000
 STREAMED = 8
 #: A warp has several rounds, up to the most, if there are others enough: twice what 132 multiprocessors hold.
 BUSY_WARPS, MOST_ROUNDS = (2, 2) if SIMULATED else (2 * 64 * 132, 8)
-#: A block of `choose_kernel` has 256 threads if there are so many lines, or if each looks at so few elements.
-BUSY_LINES, LOOKS = 4 * 132, 32
+#: Threads of a block of `choose_kernel`: more, if each would look at so many elements, and while all are fewer
+#: than what 132 multiprocessors hold.
+LEAST_THREADS, LOOKS, BUSY_THREADS = (BLOCK, 8, 1) if SIMULATED else (128, 8, 132 * 2048)
+#: For a large k a line is cut into parts of this size or more, until there are so many blocks.
+LEAST_PART, BUSY_BLOCKS = (64, 4) if SIMULATED else (1 << 13, 8 * 132)
 #: Lines up to this size, and so many times as many as elements in one, have a thread each.
 MOST_SHORT, SHORT_LINES = (12, 1) if SIMULATED else (1024, 16)
 
@@ -115,8 +118,10 @@ class TopKCall:
         self.segment = min(SEGMENT_BYTES // self.key_bytes, self.size)
         self.is_long = self.size >= 1 << 31
         looked_at = 3 * (self.pitches[-1] if sizes else self.size) + self.k * sum(sizes)
-        self.threads = BLOCK
-        while self.threads < MOST_THREADS and self.lines < BUSY_LINES and self.threads * LOOKS < looked_at:
+        self.threads = LEAST_THREADS
+        while self.threads < MOST_THREADS and (
+            self.threads * LOOKS < looked_at and self.threads * self.lines < BUSY_THREADS
+        ):
             self.threads *= 2
         self.plans: dict[int, list[DeviceMemory]] = {}
         method = "sort" if self.k > MOST_K else "short lines" if self.short else f"{len(sizes)} levels of delegates"
@@ -256,19 +261,38 @@ class TopKCall:
     def sort(
         self, device: int, stream: int, plan: int, a: DeviceArray, values: DeviceArray, indices: DeviceArray
     ) -> DeviceArray:
-        """Sort whole lines, for a large k; return memory that is in use until all is done."""
-        lines, size = self.lines, self.size
-        count = _sorting.PAIR_BYTES * lines * size
-        memory = scratch(a, 2 * count + _sorting.scratch_bytes(lines, size))
+        """Sort what belongs to the result, for a large k; return memory that is in use until all is done."""
+        lines, room = self.lines, min(self.size, self.k + (self.k >> 2))
+        pair_bytes = _sorting.PAIR_BYTES * lines * room
+        parts = max(min(-(-BUSY_BLOCKS // lines), -(-self.size // LEAST_PART)), 1)
+        border_bytes, count_bytes = 8 * large_k.BORDER * lines, 8 * large_k.DIGITS * lines
+        size = 2 * pair_bytes + _sorting.scratch_bytes(lines, room) + border_bytes + count_bytes + 16 * lines * parts
+        memory = scratch(a, size)
         pairs = memory.pointer
-        blocks = -(-size // BLOCK)
-        top_k.pair_kernel(self.width, self.is_float)(device, stream, lines * blocks, a.pointer, plan, pairs, blocks)
-        pairs = _sorting.sort_pairs(
-            device, stream, pairs, pairs + count, lines, size, 8 * self.width, pairs + 2 * count
-        )
+        other, sorting = pairs + pair_bytes, pairs + 2 * pair_bytes
+        border = sorting + _sorting.scratch_bytes(lines, room)
+        counts = border + border_bytes
+        starts = counts + count_bytes
+        x, kind = a.pointer, (self.width, self.is_float)
+        if room == self.size:
+            blocks = -(-room // BLOCK)
+            top_k.pair_kernel(*kind)(device, stream, lines * blocks, x, plan, pairs, blocks)
+        else:
+            set_bytes(counts, 0, count_bytes, stream)
+            for turn in range(large_k.rounds(self.width)):
+                first = int(turn == 0)
+                large_k.count_kernel(*kind)(device, stream, lines * parts, x, border, counts, plan, parts, first)
+                large_k.border_kernel(self.width)(device, stream, lines, border, counts, plan, room, first)
+            for listing in False, True:
+                large_k.list_kernel(*kind, listing)(
+                    device, stream, lines * parts, x, border, starts, pairs, room, plan, parts
+                )
+                if not listing:
+                    _sorting.add_up(device, stream, starts, 2 * lines, parts)
+        pairs = _sorting.sort_pairs(device, stream, pairs, other, lines, room, 8 * self.width, sorting)
         blocks = -(-self.k // BLOCK)
         top_k.first_kernel(self.width)(
-            device, stream, lines * blocks, a.pointer, values.pointer, indices.pointer, pairs, plan, blocks
+            device, stream, lines * blocks, x, values.pointer, indices.pointer, pairs, room, plan, blocks
         )
         return memory
 

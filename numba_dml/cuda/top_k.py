@@ -22,6 +22,7 @@ from ._memory import (
     LANE_VALUE,
     LOAD_INDEX,
     PARTNER_VALUE,
+    bits_between,
     digit_above,
     load_i64,
     lowest_bit,
@@ -60,8 +61,8 @@ MOST_THREADS = BLOCK if SIMULATED else 1024
 ENDS = 2 * MOST_THREADS // LANES
 #: What a warp reads at once of a line: so many times 16 bytes per lane.
 QUADS = 4
-#: Bits of a digit, and how many digits there are: 8 KiB of counts. In the simulator all is small.
-DIGIT = 4 if SIMULATED else 11
+#: Bits of a digit, and how many digits there are: 4 KiB of counts. In the simulator all is small.
+DIGIT = 4 if SIMULATED else 10
 DIGITS = 1 << DIGIT
 #: What the lists of a block hold (keys, positions, and groups to look into): 8192 of 24 bytes are 192 KiB.
 #: What a block chooses from, in shared memory.
@@ -85,9 +86,9 @@ THREAD_LISTS = (1, 4, 8, 16)
 COLUMNS, WORD = 16, 32
 #: How short lines come into shared memory: by 16 bytes, by elements, or each by its own thread, next to others.
 WIDE, NARROW, BESIDE = range(3)
-#: A segment of a short line: its keys.
-SEGMENT_BYTES = 64 if SIMULATED else 512
-#: Threads of a block for short lines: 33 KiB of shared memory at most.
+#: The keys of a segment of a short line. 512 bytes take 1.4 times as long: fewer warps fit.
+SEGMENT_BYTES = 64 if SIMULATED else 128
+#: Threads of a block for short lines.
 SHORT_BLOCK = BLOCK if SIMULATED else 64
 #: Candidates that a thread looks at together.
 AT_ONCE = 4
@@ -137,7 +138,7 @@ def delegate_kernel(width: int, is_float: bool) -> Kernel:
     A lane reads 16 bytes, four times at once. A line's groups start at a multiple of 16 bytes, so that its first group
     may have fewer elements.
     """
-    key_at, best_of_quad, _ = key_access(width, is_float, FLIP)
+    key_at, best_of_quad, _, _ = key_access(width, is_float, FLIP)
     lowest = np.iinfo(key_type(width)).min
     key, key_bytes = key_type(width), key_type(width)(0).itemsize
     _, store_key = unit_access(key_bytes)
@@ -222,7 +223,7 @@ def delegate_kernel(width: int, is_float: bool) -> Kernel:
 @cache
 def strided_delegate_kernel(width: int, is_float: bool) -> Kernel:
     """Return the kernel that finds the delegates of any other lines: a thread for each group."""
-    key_at, _, _ = key_access(width, is_float, FLIP)
+    key_at, *_ = key_access(width, is_float, FLIP)
     lowest = np.iinfo(key_type(width)).min
     key, key_bytes = key_type(width), key_type(width)(0).itemsize
     _, store_key = unit_access(key_bytes)
@@ -264,7 +265,7 @@ def choose_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
 
     `is_long`: a line has 2**31 elements or more.
     """
-    key_at, _, _ = key_access(width, is_float, FLIP)
+    key_at, *_ = key_access(width, is_float, FLIP)
     load, store = unit_access(width)
     key = key_type(width)
     key_bytes = key(0).itemsize
@@ -310,11 +311,13 @@ def choose_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
         thread, threads = place(cuda.threadIdx.x), place(cuda.blockDim.x)
         source, step, form = where[SOURCE], where[STEP], form_of(where)
         low, high = np.int64(END), np.int64(-END - 1)
-        for c in range(thread, form[4], place(AT_ONCE * threads)):
+        c = thread
+        while c < form[4]:
             fetch(source, step, form, plan, groups, c, some_keys, some_positions)
             for j in range(AT_ONCE):
                 if some_positions[j] >= 0:
                     low, high = min(low, np.int64(some_keys[j])), max(high, np.int64(some_keys[j]))
+            c = place(c + AT_ONCE * threads)
         lanes = LANES >> 1
         while lanes > 0:
             low = min(low, partner_value(low, lanes))
@@ -361,31 +364,37 @@ def choose_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
         """
         thread, threads = place(cuda.threadIdx.x), place(cuda.blockDim.x)
         source, step, form = where[SOURCE], where[STEP], form_of(where)
-        bits = np.int64(0)  # of what the keys differ in
-        while digit_above(high, low, bits) != 0:
-            bits += 1
-        if form[4] <= threads:  # one for each thread: bisect
-            i, own = candidate(source, step, form, plan, groups, thread)
+        bits = bits_between(low, high)
+        if form[4] <= AT_ONCE * threads:  # a few for each thread: bisect
+            fetch(source, step, form, plan, groups, thread, some_keys, some_positions)
             found = limit + 1
             while bits > 0 and found > limit:
                 bits -= 1
                 if digit_above(high, low, bits) != 0:
                     middle = raise_key(low, 1, bits)
-                    count = cuda.syncthreads_count(1 if i >= 0 and own >= middle else 0)
+                    count = np.int64(0)
+                    for j in range(AT_ONCE):
+                        if j * threads < form[4]:
+                            reached = some_positions[j] >= 0 and some_keys[j] >= middle
+                            count += cuda.syncthreads_count(1 if reached else 0)
                     if count >= wanted:
-                        low, found = middle, np.int64(count)
+                        low, found = middle, count
             return low, found > limit
         above = np.int64(0)
         while True:
             fine = max(bits - DIGIT, np.int64(0))
-            for i in range(thread, DIGITS, threads):
-                counts[i] = 0
+            c = thread
+            while c < DIGITS:
+                counts[np.uint32(c)] = 0
+                c = place(c + threads)
             cuda.syncthreads()
-            for c in range(thread, form[4], place(AT_ONCE * threads)):
+            c = thread
+            while c < form[4]:
                 fetch(source, step, form, plan, groups, c, some_keys, some_positions)
                 for j in range(AT_ONCE):
                     if some_positions[j] >= 0 and some_keys[j] >= low and digit_above(some_keys[j], low, bits) == 0:
                         cuda.atomic.add(counts, digit_above(some_keys[j], low, fine), 1)
+                c = place(c + AT_ONCE * threads)
             cuda.syncthreads()
             digit, higher, inside = border(counts, sums, wanted - above)
             low = raise_key(low, digit, fine)
@@ -402,7 +411,8 @@ def choose_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
         if thread == 0:
             sums[0] = 0
         cuda.syncthreads()
-        for c in range(thread, form[4], place(AT_ONCE * threads)):
+        c = thread
+        while c < form[4]:
             fetch(source, step, form, plan, groups, c, some_keys, some_positions)
             for j in range(AT_ONCE):
                 if some_positions[j] >= 0 and some_keys[j] >= low and not (without and some_keys[j] == low):
@@ -410,6 +420,7 @@ def choose_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
                     if at < room:
                         keys[np.uint32(at)] = some_keys[j]
                         positions[np.uint32(at)] = some_positions[j]
+            c = place(c + AT_ONCE * threads)
         cuda.syncthreads()
         count = np.int64(sums[0])
         cuda.syncthreads()
@@ -439,15 +450,18 @@ def choose_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
         room = np.int32(1)
         while room < count:
             room = np.int32(room << 1)
-        for i in range(count + thread, room, threads):
-            keys[i] = lowest
-            positions[i] = end
+        pad = np.int32(count + thread)
+        while pad < room:
+            keys[np.uint32(pad)] = lowest
+            positions[np.uint32(pad)] = end
+            pad = np.int32(pad + threads)
         cuda.syncthreads()
         span = np.int32(2)
         while span <= room:
             step = np.int32(span >> 1)
             while step > 0:
-                for pair in range(thread, np.int32(room >> 1), threads):
+                pair = thread
+                while pair < np.int32(room >> 1):
                     low = np.int32(pair & np.int32(step - 1))
                     i = np.uint32(np.int32(np.int32(pair - low) << 1) + low)
                     j = np.uint32(i + step)
@@ -457,6 +471,7 @@ def choose_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
                     if first != ((np.int32(i) & span) == 0):
                         keys[i], keys[j] = b, a
                         positions[i], positions[j] = q, p
+                    pair = np.int32(pair + threads)
                 if step > LANES:
                     cuda.syncthreads()
                 else:  # a warp goes on with what it has written itself
@@ -556,7 +571,7 @@ def short_kernel(width: int, is_float: bool, most: int) -> Kernel:
     A warp brings a segment of its lines into shared memory. The maxima of `most` parts of a segment tell what the best
     `most` of it must reach, and few others do: the threads insert these only, each its own, at the same time.
     """
-    key_at, _, keys_of_quad = key_access(width, is_float, FLIP)
+    key_at, _, load_quad, put_keys = key_access(width, is_float, FLIP)
     load, store = unit_access(width)
     key = key_type(width)
     key_array = ARRAY_TYPES[key]
@@ -585,21 +600,28 @@ def short_kernel(width: int, is_float: bool, most: int) -> Kernel:
         step = number(plan, STRIDE)
         addresses = cuda.local.array(AT_ONCE, np.int64)
         places = cuda.local.array(AT_ONCE, np.int32)
-        for begin in range(0, units, np.int32(1 << bits)):
+        begin = np.int32(0)
+        while begin < units:
             unit = np.int32(begin + np.int32(lane & np.int32((1 << bits) - 1)))
-            for j in range(0, LANES, np.int32(AT_ONCE * rows)):
+            j = np.int32(lane >> bits)
+            while j < LANES:
                 for i in range(AT_ONCE):
-                    line = np.int32(
-                        (j + i * rows + (lane >> bits)) % LANES
-                    )  # few loads bring all: some then do it twice
+                    line = np.int32(j & (LANES - 1))  # if few loads bring all lines, some come twice
+                    j = np.int32(j + rows)
                     addresses[i] = address_of_lane(source, line)
                     places[i] = line * row + unit * (of_quad if wide else 1)
                 if unit < units and wide:
-                    for i in range(AT_ONCE):
-                        keys_of_quad(tile[np.uint32(places[i]) :], addresses[i] + first * width + 16 * unit, plan)
+                    at = first * width + 16 * unit
+                    a, b = load_quad(addresses[0] + at), load_quad(addresses[1] + at)
+                    c, d = load_quad(addresses[2] + at), load_quad(addresses[3] + at)
+                    put_keys(tile[np.uint32(places[0]) :], a, plan)
+                    put_keys(tile[np.uint32(places[1]) :], b, plan)
+                    put_keys(tile[np.uint32(places[2]) :], c, plan)
+                    put_keys(tile[np.uint32(places[3]) :], d, plan)
                 elif unit < units:
                     for i in range(AT_ONCE):
                         tile[np.uint32(places[i])] = key_at(addresses[i] + (first + unit) * step, plan)
+            begin = np.int32(begin + np.int32(1 << bits))
 
     @helper
     def bar_of(own, columns, kth):
@@ -607,10 +629,12 @@ def short_kernel(width: int, is_float: bool, most: int) -> Kernel:
         tops = cuda.local.array(most, key)
         for j in range(most):
             tops[j] = lowest
-        for c in range(0, columns, most):
+        c = np.int32(0)
+        while c < columns:
             part = own[np.uint32(c) :]
             for j in range(most):
                 tops[j] = max(tops[j], part[j])
+            c = np.int32(c + most)
         bar = tops[0]
         for j in range(1, most):
             bar = min(bar, tops[j])
@@ -645,11 +669,20 @@ def short_kernel(width: int, is_float: bool, most: int) -> Kernel:
         way = number(plan, STAGING)
         if way == WIDE and x & 15 != 0:
             way = np.int64(NARROW)
-        for first in range(0, size, segment):
+        first = np.int32(0)
+        while first < size:
             columns = min(segment, np.int32(size - first))
             if way == BESIDE:
-                for c in range(columns):
-                    own[np.uint32(c)] = key_at(source + np.int64(first + c) * stride, plan)
+                address = source + first * stride
+                c = np.int32(0)
+                while c < columns:  # once too often for some, but four loads at once
+                    near = np.int32(columns - 1)
+                    b, c2 = min(np.int32(c + 1), near), min(np.int32(c + 2), near)
+                    d = min(np.int32(c + 3), near)
+                    of_a, of_b = key_at(address + c * stride, plan), key_at(address + b * stride, plan)
+                    of_c, of_d = key_at(address + c2 * stride, plan), key_at(address + d * stride, plan)
+                    own[np.uint32(c)], own[np.uint32(b)], own[np.uint32(c2)], own[np.uint32(d)] = of_a, of_b, of_c, of_d
+                    c = np.int32(c + 4)
             else:
                 stage(tile, row, source, first, columns, way == WIDE, plan)
             padded = np.int32((columns + COLUMNS - 1) & ~(COLUMNS - 1))
@@ -658,22 +691,27 @@ def short_kernel(width: int, is_float: bool, most: int) -> Kernel:
             sync_lanes()
             if keys[most - 1] < highest:
                 bar = bar_of(own, padded, keys[most - 1])
-                for begin in range(0, padded, WORD):
+                begin = np.int32(0)
+                while begin < padded:
                     hits = np.uint32(0)
-                    for c in range(begin, min(np.int32(begin + WORD), padded), COLUMNS):
+                    c = begin
+                    while c < min(np.int32(begin + WORD), padded):
                         few = np.uint32(0)
                         part = own[np.uint32(c) :]
                         for j in range(COLUMNS):
                             if part[j] >= bar:
                                 few = np.uint32(few | np.uint32(1 << j))
                         hits = np.uint32(hits | np.uint32(few << np.uint32(c - begin)))
+                        c = np.int32(c + COLUMNS)
                     while hits != 0:
                         c = np.int32(begin + lowest_bit(hits))
                         hits = np.uint32(hits & np.uint32(hits - np.uint32(1)))
                         new = own[np.uint32(c)]
                         if new > keys[most - 1]:
                             insert(keys, positions, new, np.int32(first + c))
+                    begin = np.int32(begin + WORD)
             sync_lanes()
+            first = np.int32(first + segment)
         if line < lines:
             k = number(plan, K)
             step = number(plan, OUT_STRIDE)
@@ -697,7 +735,7 @@ def short_kernel(width: int, is_float: bool, most: int) -> Kernel:
 @cache
 def pair_kernel(width: int, is_float: bool) -> Kernel:
     """Return the kernel that makes pairs of keys and positions, for a sort of whole lines."""
-    key_at, _, _ = key_access(width, is_float, FLIP)
+    key_at, *_ = key_access(width, is_float, FLIP)
 
     @kernel
     def make_pairs(
@@ -728,7 +766,8 @@ def first_kernel(width: int) -> Kernel:
         x,  # IN   address of the first element
         values,  # OUT  address of the values
         indices,  # OUT  address of the indices
-        pairs,  # IN   address of (lines, size) pairs, best first
+        pairs,  # IN   address of (lines, room) pairs, best first
+        room,
         plan,  # IN   address of the plan
         blocks,  # IN   blocks per line
     ):
@@ -736,10 +775,10 @@ def first_kernel(width: int) -> Kernel:
         j = (np.int64(cuda.blockIdx.x) - line * blocks) * BLOCK + np.int64(cuda.threadIdx.x)
         if j < number(plan, K):
             source, to = line_bases(plan, line)
-            position = load_i64(pairs + PAIR_BYTES * (line * number(plan, SIZE) + j) + 8)
+            position = load_i64(pairs + PAIR_BYTES * (line * room + j) + 8)
             value = load(x + source + position * number(plan, STRIDE))
             at = to + j * number(plan, OUT_STRIDE)
             store(values + at * width, value[0], value[1])
             write_index(indices, number(plan, INDEX_SIZE), at, position)
 
-    return Kernel(write_first, 6)
+    return Kernel(write_first, 7)
