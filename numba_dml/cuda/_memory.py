@@ -192,6 +192,21 @@ def _sync_lanes_twin():
 sync_lanes = ptx("bar.warp.sync -1;", 0, 0, _sync_lanes_twin)
 
 
+def _matching_twin(value):
+    _, values = _meet(value)
+    return sum(1 << lane for lane, other in enumerate(values) if other == value)
+
+
+#: ``matching_lanes(value)``: the lanes that have the same value, as bits; 32 bits of it are looked at.
+matching_lanes = ptx(
+    "{ .reg .b32 v, m; cvt.u32.u64 v, $1; match.any.sync.b32 m, v, -1; cvt.u64.u32 $0, m; }",
+    1,
+    1,
+    _matching_twin,
+    together=True,
+)
+#: ``count_bits(word)``: how many bits of 64 are set.
+count_bits = ptx("popc.b64 $0, $1;", 1, 1, int.bit_count, pure=True, bits=32)
 #: ``lowest_bit(word)``: the number of the lowest bit that is set in a word of 32.
 lowest_bit = ptx(
     "{ .reg .b32 t; cvt.u32.u64 t, $1; brev.b32 t, t; clz.b32 $0, t; }",

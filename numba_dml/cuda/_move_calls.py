@@ -332,8 +332,8 @@ class ScatterCall(_MoveCall):
         width = self.dtype.itemsize
         plan = self.plan(device, width).address
         count = _sorting.PAIR_BYTES * points
-        memory = scratch(out, scatter.FLAG_BYTES + 2 * count + _sorting.scratch_bytes(1, points))
-        flag, pairs = memory.pointer, memory.pointer + scatter.FLAG_BYTES
+        memory = scratch(out, _sorting.PAIR_BYTES + 2 * count + _sorting.scratch_bytes(1, points))
+        flag, pairs = memory.pointer, memory.pointer + _sorting.PAIR_BYTES
         set_bytes(flag, 0xFF, scatter.FLAG_BYTES, stream)
         nowhere = -self.places
         scatter.pair_kernel(self.index_name, *self.counts)(

@@ -1,7 +1,8 @@
 """A stable sort of pairs, best key first: a radix sort from the lowest digit on, of all segments at once.
 
-A pair is two int64 words, a key and a position. Every pass counts the digits of each tile, adds the counts up over the
-tiles of a segment, and moves the pairs of a tile behind those of earlier tiles with the same digit.
+A pair is two int64 words, a key and a position, at a multiple of 16 bytes. Every pass counts the digits of each
+tile, adds the counts up over the tiles of a segment, and moves the pairs of a tile behind those of earlier tiles with
+the same digit: they are brought into order in shared memory first, so that neighbours are written together.
 """
 
 from __future__ import annotations
@@ -10,23 +11,26 @@ import numpy as np
 
 from . import SIMULATED, cuda, helper, kernel
 from ._launch import BLOCK, LANES, Kernel
-from ._memory import LANE_VALUE, load_now, store_now
+from ._memory import LANE_VALUE, count_bits, load_i64, load_now, matching_lanes, store_now, sync_lanes, unit_access
 
-#: Bits of a digit: a thread counts its own, so that the sort is stable.
-DIGIT = 4
+#: Bits of a digit.
+DIGIT = 4 if SIMULATED else 8
 DIGITS = 1 << DIGIT
-#: Pairs of a thread, which are neighbours, and of a tile.
-ITEMS = 32 if SIMULATED else 8
+#: Pairs of a thread, and of a tile.
+ITEMS = 8
 TILE = BLOCK * ITEMS
-COUNTS = DIGITS * BLOCK
+WARPS = BLOCK // LANES
+COUNTS = WARPS * DIGITS
+SHARE = DIGITS // BLOCK
 PAIR_BYTES = 16
 lane_value = LANE_VALUE[64]
+load_pair, store_pair = unit_access(16)
 
 
 @helper
-def digit_of(pairs, i, shift, sign):
-    """Return a digit of a pair's key, 0 for the best one; `sign` is the digit's bit that holds the key's sign, or 0."""
-    return (~(load_now(pairs + PAIR_BYTES * i) >> shift) & (DIGITS - 1)) ^ sign
+def digit_of(key, shift, sign):
+    """Return a digit of a key, 0 for the best one; `sign` is the digit's bit that holds the key's sign, or 0."""
+    return (~(key >> shift) & (DIGITS - 1)) ^ sign
 
 
 @helper
@@ -52,21 +56,6 @@ def add_up_threads(sums, own):
     return before + total
 
 
-@helper
-def add_up_counts(counts, sums):
-    """Turn the counts of (digit, thread) into where each starts."""
-    thread = cuda.threadIdx.x
-    total = np.int32(0)
-    for i in range(DIGITS):
-        total += counts[thread * DIGITS + i]
-    start = add_up_threads(sums, total) - total
-    for i in range(DIGITS):
-        count = counts[thread * DIGITS + i]
-        counts[thread * DIGITS + i] = start
-        start += count
-    cuda.syncthreads()
-
-
 @kernel
 def count_digits(
     pairs,  # IN   address of (segments, size) pairs
@@ -77,91 +66,140 @@ def count_digits(
     starts,  # OUT  address of (segments, DIGITS, tiles) int64: how many pairs of a tile have a digit
 ):
     counts = cuda.shared.array(DIGITS, np.int32)
-    thread = cuda.threadIdx.x
+    thread = np.int64(cuda.threadIdx.x)
     segment = np.int64(cuda.blockIdx.x) // tiles
     tile = np.int64(cuda.blockIdx.x) - segment * tiles
-    source = pairs + PAIR_BYTES * segment * size
+    pairs += PAIR_BYTES * segment * size
     for i in range(thread, DIGITS, BLOCK):
         counts[i] = 0
     cuda.syncthreads()
-    for i in range(tile * TILE + thread, min(size, (tile + 1) * TILE), BLOCK):
-        cuda.atomic.add(counts, digit_of(source, i, shift, sign), 1)
+    i = tile * TILE + thread
+    for _ in range(ITEMS):
+        if i < size:
+            cuda.atomic.add(counts, digit_of(load_i64(pairs + PAIR_BYTES * i), shift, sign), 1)
+        i += BLOCK
     cuda.syncthreads()
     for i in range(thread, DIGITS, BLOCK):
         store_now(starts + 8 * ((segment * DIGITS + i) * tiles + tile), counts[i])
 
 
 @kernel
-def scan_counts(
-    starts,  # IN OUT  address of (segments, count) int64: counts, which become their sums before each
+def add_up_rows(
+    starts,  # IN OUT  address of (rows, count) int64: counts, which become the sums of those before
+    totals,  # OUT     address of (rows,) int64, 0: they are not wanted
     count,
 ):
     sums = cuda.shared.array(BLOCK, np.int64)
-    thread = cuda.threadIdx.x
-    first = starts + 8 * np.int64(cuda.blockIdx.x) * count
-    share = (count + BLOCK - 1) // BLOCK
-    begin = min(thread * share, count)
-    end = min(begin + share, count)
-    total = np.int64(0)
-    for i in range(begin, end):
-        total += load_now(first + 8 * i)
-    start = add_up_threads(sums, total) - total
-    for i in range(begin, end):
-        value = load_now(first + 8 * i)
-        store_now(first + 8 * i, start)
-        start += value
+    thread = np.int64(cuda.threadIdx.x)
+    row = np.int64(cuda.blockIdx.x)
+    starts += 8 * row * count
+    before = np.int64(0)
+    first = np.int64(0)
+    while first < count:
+        i = first + thread
+        own = load_now(starts + 8 * i) if i < count else np.int64(0)
+        until = before + add_up_threads(sums, own)
+        before += sums[BLOCK - 1]
+        if i < count:
+            store_now(starts + 8 * i, until - own)
+        first += BLOCK
+        cuda.syncthreads()
+    if totals != 0 and thread == 0:
+        store_now(totals + 8 * row, before)
 
 
-@kernel
+@kernel(registers=80)  # 106 without, and two blocks on a multiprocessor instead of three
 def move_pairs(
     pairs,  # IN   address of (segments, size) pairs
     size,
     shift,  # IN   of the digit
     sign,  # IN   its bit that holds the key's sign, or 0
     tiles,  # IN   per segment
-    starts,  # IN   address of (segments, DIGITS, tiles) int64: where the pairs of a tile with a digit go
+    starts,  # IN   address of (segments, DIGITS, tiles) int64: pairs with the digit in earlier tiles
+    totals,  # IN   address of (segments, DIGITS) int64: pairs with the digit
     target,  # OUT  address of as many pairs
 ):
-    counts = cuda.shared.array(COUNTS, np.int32)
-    sums = cuda.shared.array(BLOCK, np.int32)
-    bases = cuda.shared.array(DIGITS, np.int64)
-    thread = cuda.threadIdx.x
+    counts = cuda.shared.array(COUNTS, np.int32)  # of each warp; then what earlier warps have
+    firsts = cuda.shared.array(DIGITS, np.int32)  # where a digit begins in the tile
+    bases = cuda.shared.array(DIGITS, np.int64)  # and in the target, less that
+    sums = cuda.shared.array(BLOCK, np.int64)
+    tile_keys = cuda.shared.array(TILE, np.int64)
+    tile_positions = cuda.shared.array(TILE, np.int64)
+    keys = cuda.local.array(ITEMS, np.int64)
+    positions = cuda.local.array(ITEMS, np.int64)
+    ranks = cuda.local.array(ITEMS, np.int32)
+    thread = np.int64(cuda.threadIdx.x)
+    lane = thread % LANES
     segment = np.int64(cuda.blockIdx.x) // tiles
     tile = np.int64(cuda.blockIdx.x) - segment * tiles
-    source = pairs + PAIR_BYTES * segment * size
-    to = target + PAIR_BYTES * segment * size
-    begin = min(tile * TILE + thread * ITEMS, size)
-    end = min(begin + ITEMS, size)
-    for i in range(DIGITS):
-        counts[i * BLOCK + thread] = 0
-    for i in range(begin, end):
-        counts[digit_of(source, i, shift, sign) * BLOCK + thread] += 1
+    pairs += PAIR_BYTES * segment * size
+    target += PAIR_BYTES * segment * size
+    for i in range(thread, COUNTS, BLOCK):
+        counts[i] = 0
+    first = tile * TILE + (thread - lane) * ITEMS + lane  # a warp's pairs are neighbours, so are its lanes'
+    for j in range(ITEMS):
+        keys[j], positions[j] = load_pair(pairs + PAIR_BYTES * min(first + j * LANES, size - 1))
     cuda.syncthreads()
-    add_up_counts(counts, sums)
-    for i in range(thread, DIGITS, BLOCK):
-        bases[i] = load_now(starts + 8 * ((segment * DIGITS + i) * tiles + tile)) - counts[i * BLOCK]
+    own = (thread // LANES) * DIGITS
+    for j in range(ITEMS):
+        inside = first + j * LANES < size
+        digit = digit_of(keys[j], shift, sign)
+        same = matching_lanes(digit if inside else DIGITS)
+        earlier = count_bits(same & ((np.int64(1) << lane) - 1))
+        before = counts[own + digit]
+        sync_lanes()
+        if inside and earlier == 0:
+            counts[own + digit] = before + count_bits(same)
+        sync_lanes()
+        ranks[j] = before + earlier
     cuda.syncthreads()
-    for i in range(begin, end):
-        digit = digit_of(source, i, shift, sign)
-        place = bases[digit] + counts[digit * BLOCK + thread]
-        store_now(to + PAIR_BYTES * place, load_now(source + PAIR_BYTES * i))
-        store_now(to + PAIR_BYTES * place + 8, load_now(source + PAIR_BYTES * i + 8))
-        counts[digit * BLOCK + thread] += 1
+    total = np.int64(0)
+    whole = np.int64(0)
+    for i in range(SHARE):
+        digit = thread * SHARE + i
+        firsts[digit] = total
+        for warp in range(0, COUNTS, DIGITS):
+            count = counts[warp + digit]
+            counts[warp + digit] = total - firsts[digit]
+            total += count
+        bases[digit] = whole
+        whole += load_i64(totals + 8 * (segment * DIGITS + digit))
+    before = add_up_threads(sums, total) - total
+    cuda.syncthreads()
+    before_all = add_up_threads(sums, whole) - whole
+    for i in range(SHARE):
+        digit = thread * SHARE + i
+        firsts[digit] += before
+        bases[digit] += before_all - firsts[digit] + load_i64(starts + 8 * ((segment * DIGITS + digit) * tiles + tile))
+    cuda.syncthreads()
+    for j in range(ITEMS):
+        if first + j * LANES < size:
+            digit = digit_of(keys[j], shift, sign)
+            place = firsts[digit] + counts[own + digit] + ranks[j]
+            tile_keys[place] = keys[j]
+            tile_positions[place] = positions[j]
+    cuda.syncthreads()
+    i = thread
+    for _ in range(ITEMS):
+        if tile * TILE + i < size:
+            key = tile_keys[i]
+            store_pair(target + PAIR_BYTES * (bases[digit_of(key, shift, sign)] + i), key, tile_positions[i])
+        i += BLOCK
 
 
 _COUNT = Kernel(count_digits, 6, waits=True)
-_SCAN = Kernel(scan_counts, 2, waits=True)
-_MOVE = Kernel(move_pairs, 7, waits=True)
+_ADD_UP = Kernel(add_up_rows, 3, waits=True)
+_MOVE = Kernel(move_pairs, 8, waits=True)
 
 
 def scratch_bytes(segments: int, size: int) -> int:
     """Return how many bytes a sort needs besides the pairs and as many others."""
-    return 8 * segments * DIGITS * -(-size // TILE)
+    return 8 * segments * DIGITS * (-(-size // TILE) + 1)
 
 
-def add_up(device: int, stream: int, starts: int, segments: int, count: int) -> None:
-    """Turn the counts of every segment into the sums of those before."""
-    _SCAN(device, stream, segments, starts, count)
+def add_up(device: int, stream: int, starts: int, rows: int, count: int) -> None:
+    """Turn the counts of every row into the sums of those before."""
+    _ADD_UP(device, stream, rows, starts, 0, count)
 
 
 def sort_pairs(
@@ -169,10 +207,11 @@ def sort_pairs(
 ) -> int:
     """Sort the pairs of every segment, given keys of so many bits; return where they are then: `pairs` or `other`."""
     tiles = -(-size // TILE)
+    totals = scratch + 8 * segments * DIGITS * tiles
     for shift in range(0, bits, DIGIT):
         sign = DIGITS >> 1 if shift + DIGIT >= bits else 0
         _COUNT(device, stream, segments * tiles, pairs, size, shift, sign, tiles, scratch)
-        _SCAN(device, stream, segments, scratch, DIGITS * tiles)
-        _MOVE(device, stream, segments * tiles, pairs, size, shift, sign, tiles, scratch, other)
+        _ADD_UP(device, stream, segments * DIGITS, scratch, totals, tiles)
+        _MOVE(device, stream, segments * tiles, pairs, size, shift, sign, tiles, scratch, totals, other)
         pairs, other = other, pairs
     return pairs

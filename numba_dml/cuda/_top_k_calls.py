@@ -262,7 +262,7 @@ class TopKCall:
         self, device: int, stream: int, plan: int, a: DeviceArray, values: DeviceArray, indices: DeviceArray
     ) -> DeviceArray:
         """Sort what belongs to the result, for a large k; return memory that is in use until all is done."""
-        lines, room = self.lines, min(self.size, self.k + (self.k >> 2))
+        lines, room = self.lines, min(self.size, self.k + (self.k >> 5) + LEAST_ROOM)
         pair_bytes = _sorting.PAIR_BYTES * lines * room
         parts = max(min(-(-BUSY_BLOCKS // lines), -(-self.size // LEAST_PART)), 1)
         border_bytes, count_bytes = 8 * large_k.BORDER * lines, 8 * large_k.DIGITS * lines
