@@ -283,12 +283,9 @@ class TopKCall:
                 first = int(turn == 0)
                 large_k.count_kernel(*kind)(device, stream, lines * parts, x, border, counts, plan, parts, first)
                 large_k.border_kernel(self.width)(device, stream, lines, border, counts, plan, room, first)
-            for listing in False, True:
-                large_k.list_kernel(*kind, listing)(
-                    device, stream, lines * parts, x, border, starts, pairs, room, plan, parts
-                )
-                if not listing:
-                    _sorting.add_up(device, stream, starts, 2 * lines, parts)
+            large_k.tally_kernel(*kind)(device, stream, lines * parts, x, border, starts, plan, parts)
+            _sorting.add_up(device, stream, starts, 0, 2 * lines, parts)
+            large_k.list_kernel(*kind)(device, stream, lines * parts, x, border, starts, pairs, room, plan, parts)
         pairs = _sorting.sort_pairs(device, stream, pairs, other, lines, room, 8 * self.width, sorting)
         blocks = -(-self.k // BLOCK)
         top_k.first_kernel(self.width)(

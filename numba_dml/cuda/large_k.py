@@ -23,7 +23,7 @@ from .top_k import END, FLIP, SIZE, STRIDE, K, line_bases
 DIGIT = 6 if SIMULATED else 11
 DIGITS = 1 << DIGIT
 #: Elements that a thread looks at together.
-AT_ONCE = 4
+AT_ONCE = 8
 
 # What is known of a line's border, int64 words.
 (
@@ -150,10 +150,55 @@ def border_kernel(width: int) -> Kernel:
 
 
 @cache
-def list_kernel(width: int, is_float: bool, listing: bool) -> Kernel:
-    """Return the kernel that lists the elements which reach the border, in their order; or just counts them.
+def tally_kernel(width: int, is_float: bool) -> Kernel:
+    """Return the kernel that counts what a part of a line lists: beyond the border, and at it if these are too many."""
+    key_at, *_ = key_access(width, is_float, FLIP)
 
-    Those beyond the border come first. Of those at it, if they are too many, the first follow.
+    @kernel
+    def tally(
+        x,  # IN   address of the first element
+        border,  # IN   address of (lines, BORDER) words
+        starts,  # OUT  address of (lines, 2, parts) int64: the counts
+        plan,  # IN   address of the plan
+        parts,  # IN   per line
+    ):
+        sums = cuda.shared.array(BLOCK, np.int32)
+        thread = np.int64(cuda.threadIdx.x)
+        line = np.int64(cuda.blockIdx.x) // parts
+        part = np.int64(cuda.blockIdx.x) - line * parts
+        border += 8 * BORDER * line
+        low, ties = load_i64(border + 8 * LOW), load_i64(border + 8 * TIES)
+        i, end = part_of(plan, part, parts)
+        i += thread
+        source, _ = line_bases(plan, line)
+        stride = number(plan, STRIDE)
+        address = x + source + i * stride
+        some = cuda.local.array(AT_ONCE, np.int64)
+        higher = equal = np.int64(0)
+        while i < end:
+            for j in range(AT_ONCE):
+                some[j] = key_at(address + min(j * BLOCK, end - 1 - i) * stride, plan)
+            for j in range(AT_ONCE):
+                if i + j * BLOCK < end:
+                    higher += 1 if some[j] > low else 0
+                    equal += 1 if some[j] == low else 0
+            i += AT_ONCE * BLOCK
+            address += AT_ONCE * BLOCK * stride
+        higher = add_up_threads(sums, higher if ties != 0 else higher + equal)
+        cuda.syncthreads()
+        equal = add_up_threads(sums, equal if ties != 0 else np.int64(0))
+        if thread == BLOCK - 1:
+            store_now(starts + 8 * (2 * line * parts + part), higher)
+            store_now(starts + 8 * ((2 * line + 1) * parts + part), equal)
+
+    return Kernel(tally, 5, waits=True)
+
+
+@cache
+def list_kernel(width: int, is_float: bool) -> Kernel:
+    """Return the kernel that lists the elements which reach the border, in their order.
+
+    Those beyond it come first. Of those at it, if they are too many, the first follow.
     """
     key_at, *_ = key_access(width, is_float, FLIP)
     lowest = -(1 << (8 * width - 1))
@@ -162,7 +207,7 @@ def list_kernel(width: int, is_float: bool, listing: bool) -> Kernel:
     def list_elements(
         x,  # IN   address of the first element
         border,  # IN   address of (lines, BORDER) words
-        starts,  # IN   address of (lines, 2, parts) int64, what a part lists first of both kinds; OUT  when counting
+        starts,  # IN   address of (lines, 2, parts) int64: what earlier parts list, beyond the border and at it
         pairs,  # OUT  address of (lines, room) pairs
         room,  # IN   a line's pairs
         plan,  # IN   address of the plan
@@ -175,11 +220,9 @@ def list_kernel(width: int, is_float: bool, listing: bool) -> Kernel:
         border += 8 * BORDER * line
         low, ties = load_i64(border + 8 * LOW), load_i64(border + 8 * TIES)
         above, found = load_i64(border + 8 * ABOVE), load_i64(border + 8 * FOUND)
-        starts += 8 * (2 * line * parts + part)
+        beyond = load_i64(starts + 8 * (2 * line * parts + part))
+        at = above + load_i64(starts + 8 * ((2 * line + 1) * parts + part))
         pairs += PAIR_BYTES * line * room
-        beyond = at = np.int64(0)
-        if listing:
-            beyond, at = load_i64(starts), above + load_i64(starts + 8 * parts)
         begin, end = part_of(plan, part, parts)
         source, _ = line_bases(plan, line)
         stride = number(plan, STRIDE)
@@ -194,34 +237,26 @@ def list_kernel(width: int, is_float: bool, listing: bool) -> Kernel:
                 if i + j < end:
                     higher += 1 if some[j] > low or (some[j] == low and ties == 0) else 0
                     equal += 1 if some[j] == low and ties != 0 else 0
-            if cuda.syncthreads_or(1 if higher > 0 else 0):
-                place = beyond + add_up_threads(sums, higher) - higher
-                beyond += sums[BLOCK - 1]
-                if listing:
-                    for j in range(AT_ONCE):
-                        if i + j < end and (some[j] > low or (some[j] == low and ties == 0)):
-                            store_now(pairs + PAIR_BYTES * place, some[j])
-                            store_now(pairs + PAIR_BYTES * place + 8, i + j)
-                            place += 1
-                cuda.syncthreads()
-            if cuda.syncthreads_or(1 if equal > 0 else 0):
-                place = at + add_up_threads(sums, equal) - equal
-                at += sums[BLOCK - 1]
-                if listing:
-                    for j in range(AT_ONCE):
-                        if i + j < end and some[j] == low:
-                            if place < found:
-                                store_now(pairs + PAIR_BYTES * place, low)
-                                store_now(pairs + PAIR_BYTES * place + 8, i + j)
-                            place += 1
+            if cuda.syncthreads_or(1 if higher + equal > 0 else 0):
+                # Both at once: a strip has fewer than 2**16 elements.
+                before = add_up_threads(sums, higher + (equal << 16)) - higher - (equal << 16)
+                to, to_tie = beyond + (before & 0xFFFF), at + (before >> 16)
+                beyond += sums[BLOCK - 1] & 0xFFFF
+                at += sums[BLOCK - 1] >> 16
+                for j in range(AT_ONCE):
+                    if i + j < end and (some[j] > low or (some[j] == low and ties == 0)):
+                        store_now(pairs + PAIR_BYTES * to, some[j])
+                        store_now(pairs + PAIR_BYTES * to + 8, i + j)
+                        to += 1
+                    elif i + j < end and some[j] == low:
+                        if to_tie < found:
+                            store_now(pairs + PAIR_BYTES * to_tie, low)
+                            store_now(pairs + PAIR_BYTES * to_tie + 8, i + j)
+                        to_tie += 1
                 cuda.syncthreads()
             begin += AT_ONCE * BLOCK
-        if not listing and thread == 0:
-            store_now(starts, beyond)
-            store_now(starts + 8 * parts, at)
-        if listing:
-            for i in range(found + part * BLOCK + thread, room, parts * BLOCK):  # what is left comes last
-                store_now(pairs + PAIR_BYTES * i, lowest)
-                store_now(pairs + PAIR_BYTES * i + 8, END)
+        for i in range(found + part * BLOCK + thread, room, parts * BLOCK):  # what is left comes last
+            store_now(pairs + PAIR_BYTES * i, lowest)
+            store_now(pairs + PAIR_BYTES * i + 8, END)
 
     return Kernel(list_elements, 7, waits=True)
