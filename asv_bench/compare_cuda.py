@@ -68,6 +68,9 @@ def top_k(rows: int, columns: int, k: int, axis: int, dtype: torch.dtype) -> tup
         "numba_dml": lambda turn: dml.top_k(x[turn % len(x)], k, axis=axis, out=out),
         "torch": lambda turn: torch.topk(x[turn % len(x)], k, dim=axis, out=out),
     }
+    if k == 1:  # torch.max is faster, and does not promise which of equal elements it finds
+        one = tuple(array.squeeze(axis) for array in out)
+        calls["torch"] = lambda turn: torch.max(x[turn % len(x)], axis, out=one)
     return calls, rows * columns * dtype.itemsize
 
 
@@ -145,20 +148,28 @@ def scatter_elements(size: int, axis: int, unique: bool) -> tuple[dict[str, Call
 
 def cases(shrink: int) -> Iterator[tuple[str, Callable[[], tuple[dict[str, Call], int]]]]:
     """Yield the name and the maker of every case; `shrink` divides the largest sizes."""
-    f4, f2, i4, u1 = torch.float32, torch.float16, torch.int32, torch.uint8
+    f4, f2, i4, i8, u1 = torch.float32, torch.float16, torch.int32, torch.int64, torch.uint8
     million = 1_000_000 // shrink
     for rows, columns, k, axis, dtype in (
         (1, million, 10, 1, f4),
         (1, 100 * million, 100, 1, f4),
         (1, 100 * million, 100, 1, i4),
         (1, 100 * million, 100, 1, u1),
+        (1, 100 * million, 10000, 1, f4),
         (64, 131072 // shrink, 50, 1, f4),
         (64, 131072 // shrink, 50, 1, f2),
+        (64, 131072 // shrink, 50, 1, i8),
         (1024, 32000 // shrink, 1, 1, f4),
-        (256, 131072 // shrink, 1000, 1, f4),
+        (256, 131072 // shrink, 131072 // shrink // 64, 1, f4),
+        (256, 131072 // shrink, 131072 // shrink // 64, 1, i4),
         (million, 128, 8, 1, f4),
+        (million, 128, 8, 1, f2),
+        (16 * million, 64, 6, 1, f4),
         (16384 // shrink, 4096, 64, 1, f4),
+        (16384 // shrink, 4096, 64, 1, f2),
+        (16384 // shrink, 4096, 64, 1, u1),
         (16384 // shrink, 16384, 8, 0, f4),
+        (10, 10 * million, 5 * million, 1, f4),
     ):
         name = f"top_k ({rows}, {columns}) k={k} {str(dtype)[6:]}" + (", axis 0" if axis == 0 else "")
         yield name, lambda a=(rows, columns, k, axis, dtype): top_k(*a)

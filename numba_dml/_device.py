@@ -21,6 +21,9 @@ _DLPACK_CUDA = (2, 13)
 DEFAULT_STREAM = 0
 
 
+_BYTES = np.dtype(np.uint8)
+
+
 class DeviceArray:
     """An array on a device: an address and a layout, and the object that the memory belongs to.
 
@@ -83,6 +86,10 @@ class Library:
         """Return a new array of the library, from its own pool."""
         raise NotImplementedError
 
+    def memory(self, size: int, device: int) -> DeviceArray:
+        """Return so many bytes from the library's pool."""
+        return self.view(self.empty((size,), _BYTES, device))
+
     def assign(self, array: Any, packed: Any) -> None:
         """Write the elements of one array of the library to another one, of any strides."""
         array[...] = packed
@@ -100,6 +107,7 @@ class _Torch(Library):
         names = [member.name.lower() for member in TensorDataType if hasattr(torch, member.name.lower())]
         self.from_torch = {getattr(torch, name): name for name in (*names, "bool", "complex64", "complex128")}
         self.dtypes: dict[Any, np.dtype[Any]] = {}
+        self.own_dtypes: dict[np.dtype[Any], Any] = {}
         self.raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
             lambda device: torch.cuda.current_stream(device).cuda_stream
         )
@@ -130,7 +138,14 @@ class _Torch(Library):
         )
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> Any:
-        return self.torch.empty(shape, dtype=getattr(self.torch, dtype.name), device=device)
+        own = self.own_dtypes.get(dtype)
+        if own is None:  # a dtype's name takes NumPy a microsecond
+            own = self.own_dtypes[dtype] = getattr(self.torch, dtype.name)
+        return self.torch.empty(shape, dtype=own, device=device)
+
+    def memory(self, size: int, device: int) -> DeviceArray:
+        array = self.torch.empty(size, dtype=self.torch.uint8, device=device)
+        return DeviceArray(array, self, array.data_ptr(), (size,), (1,), _BYTES, device, DEFAULT_STREAM)
 
     def assign(self, array: Any, packed: Any) -> None:
         array.copy_(packed)

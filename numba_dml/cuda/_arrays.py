@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from .._tensor import elements_overlap, is_packed, packed_strides
 from . import SIMULATED, cuda
 from ._launch import on_device, wait_for
 
-_BYTES = np.dtype(np.uint8)
+#: Calls ask for the same few layouts again and again: 2 µs each.
+is_packed_layout = lru_cache(maxsize=4096)(is_packed)
 
 
 class _Own(Library):
@@ -68,7 +70,7 @@ def view_out(
         raise ValueError(f"{function}: {name}: found shape {array.shape}, expected {shape}")
     if array.device != a.device:
         raise ValueError(f"{function}: {name}: found an array on device {array.device}, expected device {a.device}")
-    if is_packed(shape, array.strides, dtype.itemsize):
+    if is_packed_layout(shape, array.strides, dtype.itemsize):
         return array, True
     if elements_overlap(shape, array.strides, dtype.itemsize):
         raise ValueError(f"{function}: {name}: found strides {array.strides}, expected elements that do not overlap")
@@ -77,7 +79,7 @@ def view_out(
 
 def scratch(a: DeviceArray, size: int) -> DeviceArray:
     """Return memory from the pool of an array's library, to be held until all that uses it is launched."""
-    return a.library.view(a.library.empty((size,), _BYTES, a.device))
+    return a.library.memory(size, a.device)
 
 
 def join(stream: int, *arrays: DeviceArray) -> None:
