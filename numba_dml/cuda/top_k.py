@@ -64,7 +64,6 @@ QUADS = 4
 #: Bits of a digit, and how many digits there are: 4 KiB of counts. In the simulator all is small.
 DIGIT = 4 if SIMULATED else 10
 DIGITS = 1 << DIGIT
-#: What the lists of a block hold (keys, positions, and groups to look into): 8192 of 24 bytes are 192 KiB.
 #: What a block chooses from, in shared memory.
 (
     LEVEL,
@@ -76,6 +75,7 @@ DIGITS = 1 << DIGIT
     TOTAL,  # those of the groups to look into
     WHERE,
 ) = range(8)
+#: What the lists of a block hold, at most and at least: keys, positions, and groups to look into, of 24 bytes in all.
 MOST_ROOM = 64 if SIMULATED else 8192
 LEAST_ROOM = 8 if SIMULATED else 256
 #: The largest k of these kernels.
