@@ -179,3 +179,33 @@ def test_mixed_and_wrong_arrays_are_refused(torch):
         dml.gather(x.requires_grad_(), torch.tensor([0], device="cuda"))
     with pytest.raises(TypeError, match="top_k: out: found Tensor, expected a pair"):
         dml.top_k(x.detach(), 1, out=x.detach())
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i2", "u8", "c16", "?"])
+@pytest.mark.parametrize("reduction", ["add", "mul", "min", "max"])
+@pytest.mark.parametrize("elements", [1, 3, 7])
+def test_many_updates_of_few_places(dtype, reduction, elements):
+    """A block folds the updates of a place; zeros of both signs and NaNs tell in which order."""
+    if dtype == "c16" and reduction in ("min", "max"):
+        return
+    rng = np.random.default_rng(elements)
+    values = rng.choice([0.0, -0.0, 1.0, 3.0, 0.3, 2.0], (2 + 60, elements))
+    if dtype[0] == "f" and elements == 3:
+        values[40, 1] = np.nan
+    with np.errstate(all="ignore"):
+        values = (values.astype(int) if dtype == "u8" else values).astype(dtype)
+    i = np.where(rng.random((60, 1)) < 0.8, 1, 0)
+    found = dml.scatter_nd(values[:2], i, values[2:], reduction=reduction)
+    expected = reference.scatter_nd(values[:2], i, values[2:], reduction=reduction)
+    assert reference.same(found, expected)
+
+
+def test_the_first_of_many_bad_indices():
+    i = np.full(300, 9)
+    i[:17] = 1
+    error = r"indices\[17\] = 9 is out of range for axis 0 of size 5"
+    with pytest.raises(IndexError, match=error):
+        dml.gather(np.arange(5.0), i)
+    dml.gather(np.arange(5.0), i, bounds="deferred")
+    with pytest.raises(IndexError, match=error):
+        dml.check()

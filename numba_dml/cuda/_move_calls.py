@@ -17,8 +17,8 @@ from .._operator import check_out
 from .._tensor import collapse, dtype_of, extent, is_packed, product
 from . import _sorting, gather, scatter
 from ._arrays import join, part, scratch, view_out
-from ._bounds import Records, records_of
-from ._launch import BLOCK, DeviceMemory, HostWords, copy_bytes, set_bytes
+from ._bounds import Record, Records, records_of
+from ._launch import BLOCK, DeviceMemory, copy_bytes, set_bytes
 from ._plan import CLAMP, DROP, RAISE, make_plan
 
 _BOUNDS = {"clamp": CLAMP, "drop": DROP}
@@ -128,12 +128,12 @@ class _MoveCall:
         """Return how many blocks handle so many units or points."""
         return -(-count // (BLOCK * gather.UNITS))
 
-    def begin(self, device: int) -> tuple[Records, HostWords, int]:
+    def begin(self, device: int) -> tuple[Records, Record, int]:
         """Return the records of a device, the one for a launch, and the launch's number."""
         records = records_of(device)
         return records, records.deferred if self.deferred else records.take(), next(_launches)
 
-    def finish(self, records: Records, record: HostWords, stream: int, a: DeviceArray, *others: DeviceArray) -> None:
+    def finish(self, records: Records, record: Record, stream: int, a: DeviceArray, *others: DeviceArray) -> None:
         """Raise for a bad index, or remember to do it later; `others` are the indices, and what else was used."""
         part(stream, a, *others)
         indices = others[0]
@@ -332,9 +332,12 @@ class ScatterCall(_MoveCall):
         width = self.dtype.itemsize
         plan = self.plan(device, width).address
         count = _sorting.PAIR_BYTES * points
-        memory = scratch(out, scatter.FLAG_BYTES + 2 * count + _sorting.scratch_bytes(1, points))
-        flag, pairs = memory.pointer, memory.pointer + scatter.FLAG_BYTES
+        most = points // (scatter.LONG + 1) + 1
+        head = 8 * (2 + most + most % 2)
+        memory = scratch(out, head + 2 * count + _sorting.scratch_bytes(1, points))
+        flag, long_count, longs, pairs = (memory.pointer + offset for offset in (0, 8, 16, head))
         set_bytes(flag, 0xFF, scatter.FLAG_BYTES, stream)
+        set_bytes(long_count, 0, 8, stream)
         nowhere = -self.places
         scatter.pair_kernel(self.index_name, *self.counts)(
             device, stream, -(-points // BLOCK), indices.pointer, plan, record, number, flag, points, nowhere, pairs
@@ -343,8 +346,25 @@ class ScatterCall(_MoveCall):
         pairs = _sorting.sort_pairs(device, stream, pairs, pairs + count, 1, points, bits, pairs + 2 * count)
         blocks = -(-points * (self.slice_bytes // width) // BLOCK)
         scatter.fold_kernel(self.lowering.data_type, self.lowering.reduction, width, self.counts)(
-            device, stream, blocks, out.pointer, updates.pointer, plan, flag, all_or_none, pairs, points, nowhere
+            device,
+            stream,
+            blocks,
+            out.pointer,
+            updates.pointer,
+            plan,
+            flag,
+            all_or_none,
+            pairs,
+            points,
+            nowhere,
+            long_count,
+            longs,
         )
+        if points > scatter.LONG:
+            blocks = min(scatter.LONG_BLOCKS, most * -(-self.slice_bytes // (width * scatter.FOLDERS)))
+            scatter.fold_many_kernel(self.lowering.data_type, self.lowering.reduction, width, self.counts)(
+                device, stream, blocks, out.pointer, updates.pointer, plan, pairs, points, long_count, longs, blocks
+            )
         return memory
 
 
