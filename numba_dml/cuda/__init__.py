@@ -59,9 +59,9 @@ def helper(function: Callable[..., Any]) -> Any:
     return cuda.jit(device=True)(function) if "cuda" in function.__code__.co_names else function
 
 
-def kernel(function: Callable[..., Any]) -> Any:
-    """Jit a kernel; it is compiled when it is first launched."""
-    return cuda.jit(function) if SIMULATED else cuda.jit(cache=True)(function)
+def kernel(function: Callable[..., Any], registers: int | None = None) -> Any:
+    """Jit a kernel, with so many registers per thread at most; it is compiled when it is first launched."""
+    return cuda.jit(function) if SIMULATED else cuda.jit(cache=True, max_registers=registers)(function)
 
 
 def call(*args: Any) -> Any:
