@@ -205,3 +205,179 @@ def test_mixed_and_wrong_arrays_are_refused(torch):
         dml.gather(x.requires_grad_(), torch.tensor([0], device="cuda"))
     with pytest.raises(TypeError, match="top_k: out: found Tensor, expected a pair"):
         dml.top_k(x.detach(), 1, out=x.detach())
+
+
+INDEX_TYPES = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]
+DTYPES = ["u1", "f4", "i8", "f2"]
+
+
+@pytest.fixture
+def small_regions(room, monkeypatch):
+    """Small arrays go the ways of large ones, also on a device."""
+    from numba_dml.cuda import _element_calls
+
+    names = ["LEAST_POINTS", "LEAST_BLOCKS", "LEAST_COLUMNS", "LEAST_MATRIX_BYTES", "LEAST_SCATTERED_BYTES"]
+    for name in (*names, "LEAST_BINNED_BYTES"):
+        monkeypatch.setattr(_element_calls, name, 2)
+    monkeypatch.setattr(_element_calls, "STRIP_BYTES", 256)
+    dml.cache_clear()
+    yield monkeypatch
+    dml.cache_clear()
+
+
+def agree(function, oracle, a, i, *updates, sizes, **parameters):
+    """Compare with the oracle, for good indices, and for bad ones in every mode."""
+    assert reference.same(function(a, i, *updates, **parameters), oracle(a, i, *updates, **parameters))
+    bad = i.copy()
+    bad.reshape(-1)[[i.size // 3, -1]] = min(np.iinfo(i.dtype).max, max(sizes) + 1)
+    assert bad.max() >= max(sizes)
+    place = ", ".join(map(str, np.unravel_index(i.size // 3, i.shape)))
+    error = rf"indices\[{place}\] = \d+ is out of range"
+    with pytest.raises(IndexError, match=error):
+        function(a, bad, *updates, **parameters)
+    for bounds in ("drop", "deferred", *([] if updates else ["clamp"])):
+        expected = oracle(a, bad, *updates, bounds="clamp" if bounds == "clamp" else "drop", **parameters)
+        assert reference.same(function(a, bad, *updates, bounds=bounds, **parameters), expected)
+    with pytest.raises(IndexError, match=error):
+        dml.check()
+
+
+def way_of(descriptor, *arrays):
+    """Return the way that a descriptor goes, and a function that runs it in place, all or nothing."""
+    from numba_dml.cuda._arrays import OWN
+    from numba_dml.cuda._calls import build
+
+    layouts = tuple((x.strides, x.dtype) for x in arrays)
+    call = build(descriptor, layouts, (arrays[0].shape,), None)
+
+    def run(a, i, u):
+        target, indices, updates = (OWN.to_device(x, 0) for x in (a, i, u))
+        _, record, number = call.begin(0)
+        memory = call.way(target.pointer, indices, updates, target, 0, record.address, number, 1)
+        result = OWN.to_host(target)
+        del memory
+        return result, record.words[2]
+
+    return type(call.way).__name__, run
+
+
+def in_place(name, make, oracle, a, i, u, **parameters):
+    """Scatter in place: nothing is written if an index is bad."""
+    tensors = [dml.TensorDesc(x.dtype, x.shape) for x in (a, i, u, a)]
+    way, run = way_of(make(*tensors), a, i, u)
+    assert way == name
+    expected = oracle(a, i, u, **parameters)
+    assert reference.same(run(a, i, u)[0], expected)
+    bad = i.copy()
+    bad.reshape(-1)[i.size // 2] = np.iinfo(i.dtype).max
+    result, position = run(a, bad, u)
+    assert position == i.size // 2
+    assert reference.same(result, a)
+
+
+LINES = [((3, 41), 30), ((2, 3, 5), 7), ((2, 90), 60), ((4, 4), 33), ((1, 130), 50)]
+
+
+@pytest.mark.usefixtures("small_regions")
+@pytest.mark.parametrize("number", range(8))
+def test_elements_of_lines(number):
+    """Lines that are long, taken together, too long for their updates, shared, split into parts."""
+    rng = np.random.default_rng(number)
+    (*outer, size), points = LINES[number % len(LINES)]
+    index_type, dtype = INDEX_TYPES[number], DTYPES[(number + number // 4) % 4]
+    if number == 0:
+        size = 127  # which is the most that an int8 can be too large for
+        points = 9
+    i = rng.integers(0 if index_type[0] == "u" else -min(size, 128), size, (*outer, points)).astype(index_type)
+    a, u = (rng.integers(0, 99, shape).astype(dtype) for shape in ((*outer, size), i.shape))
+    if number:
+        agree(dml.gather_elements, reference.gather_elements, a, i, axis=-1, sizes=[size])
+        agree(dml.scatter_elements, reference.scatter_elements, a, i, u, axis=-1, sizes=[size])
+    else:
+        assert reference.same(dml.gather_elements(a, i, axis=-1), reference.gather_elements(a, i, axis=-1))
+    make = lambda *tensors: dml.ScatterElementsDesc(*tensors, axis=a.ndim - 1)  # noqa: E731
+    in_place("LineScatter", make, reference.scatter_elements, a, i, u, axis=-1)
+
+
+@pytest.mark.usefixtures("small_regions")
+@pytest.mark.parametrize("number", range(1, 8))
+def test_elements_of_columns(number):
+    rng = np.random.default_rng(number)
+    (*outer, size, columns), points = [((9, 13), 9), ((2, 7, 5), 12), ((30, 6), 7)][number % 3]
+    index_type, dtype = INDEX_TYPES[number], DTYPES[(number + number // 4) % 4]
+    i = rng.integers(0 if index_type[0] == "u" else -size, size, (*outer, points, columns)).astype(index_type)
+    a, u = (rng.integers(0, 99, shape).astype(dtype) for shape in ((*outer, size, columns), i.shape))
+    agree(dml.gather_elements, reference.gather_elements, a, i, axis=-2, sizes=[size])
+    agree(dml.scatter_elements, reference.scatter_elements, a, i, u, axis=-2, sizes=[size])
+    make = lambda *tensors: dml.ScatterElementsDesc(*tensors, axis=a.ndim - 2)  # noqa: E731
+    in_place("ColumnScatter", make, reference.scatter_elements, a, i, u, axis=-2)
+    # The indices may cover a part of the columns: the others are copied all the same.
+    i, u = i[..., : columns - 2].copy(), u[..., : columns - 2].copy()
+    expected = reference.scatter_elements(a, i, u, axis=-2)
+    assert reference.same(dml.scatter_elements(a, i, u, axis=-2), expected)
+
+
+@pytest.mark.parametrize(
+    ("shape", "points", "index_type", "dtype"),
+    [((150,), 90, "i8", "f4"), ((100,), 70, "u1", "u1"), ((13, 11), 200, "i4", "f8"), ((90,), 9, "u2", "f2")],
+)
+@pytest.mark.parametrize("unique", [False, True])
+def test_elements_sorted_into_bins(small_regions, shape, points, index_type, dtype, unique):
+    from numba_dml.cuda import _element_calls
+
+    small_regions.setattr(_element_calls, "LEAST_BLOCKS", 1 << 60)  # no lines
+    rng = np.random.default_rng(points)
+    low = 0 if index_type[0] == "u" else -1
+    i = np.stack([rng.integers(low * n, n, points) for n in shape], -1).astype(index_type)
+    if unique:
+        flat = rng.permutation(np.prod(shape))[:points]
+        i = np.stack(np.unravel_index(flat, shape), -1).astype(index_type)
+        points = len(i)
+    a, u = (rng.integers(0, 99, s).astype(dtype) for s in (shape, points))
+    found = dml.scatter_nd(a, i, u, unique=unique)
+    assert reference.same(found, reference.scatter_nd(a, i, u))
+    if unique:
+        return
+    agree(dml.scatter_nd, reference.scatter_nd, a, i, u, sizes=shape)
+    many = i.copy()
+    many[: points - points // 8] = i[:1]  # a bin with more updates than places
+    assert reference.same(dml.scatter_nd(a, many, u), reference.scatter_nd(a, many, u))
+    if len(shape) > 1:
+        x, y, z = (dml.TensorDesc(w.dtype, (1,) * (2 - w.ndim) + w.shape) for w in (a, i, u))
+        way, run = way_of(
+            dml.ScatterNDDesc(x, y, z, x, input_dimension_count=2, indices_dimension_count=2), a, i, u[None]
+        )
+        assert way == "BinnedScatter"
+        assert reference.same(run(a, i, u)[0], reference.scatter_nd(a, i, u))
+        i[points // 2] = 99
+        assert reference.same(run(a, i, u)[0], a)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i2", "u8", "c16", "?"])
+@pytest.mark.parametrize("reduction", ["add", "mul", "min", "max"])
+@pytest.mark.parametrize("elements", [1, 3, 7])
+def test_many_updates_of_few_places(dtype, reduction, elements):
+    """A block folds the updates of a place; zeros of both signs and NaNs tell in which order."""
+    if dtype == "c16" and reduction in ("min", "max"):
+        return
+    rng = np.random.default_rng(elements)
+    values = rng.choice([0.0, -0.0, 1.0, 3.0, 0.3, 2.0], (2 + 60, elements))
+    if dtype[0] == "f" and elements == 3:
+        values[40, 1] = np.nan
+    with np.errstate(all="ignore"):
+        values = (values.astype(int) if dtype == "u8" else values).astype(dtype)
+    i = np.where(rng.random((60, 1)) < 0.8, 1, 0)
+    found = dml.scatter_nd(values[:2], i, values[2:], reduction=reduction)
+    expected = reference.scatter_nd(values[:2], i, values[2:], reduction=reduction)
+    assert reference.same(found, expected)
+
+
+def test_the_first_of_many_bad_indices():
+    i = np.full(300, 9)
+    i[:17] = 1
+    error = r"indices\[17\] = 9 is out of range for axis 0 of size 5"
+    with pytest.raises(IndexError, match=error):
+        dml.gather(np.arange(5.0), i)
+    dml.gather(np.arange(5.0), i, bounds="deferred")
+    with pytest.raises(IndexError, match=error):
+        dml.check()

@@ -3,6 +3,9 @@
 A record is five words: a lock, the number of the launch, the position in the indices, the value, and the address of the
 plan, which tells the host whose it is. The first launch that meets a bad index keeps the record until the host has read
 it; within that launch the lowest position wins. Nobody writes while indices are good.
+
+The record is in host memory, far away. Before it there is a gate in device memory: a word with the lowest position that
+came by, and its launch. Of millions of bad indices only the few that lower it go on to the record and its lock.
 """
 
 from __future__ import annotations
@@ -14,23 +17,38 @@ from typing import Any
 import numpy as np
 
 from . import cuda, helper
-from ._launch import HostWords, on_device, synchronize
+from ._launch import DeviceMemory, HostWords, on_device, set_bytes, synchronize
 from ._memory import exchange_if, load_now, store_now
 
 LOCK, LAUNCH, POSITION, VALUE, PLAN, RECORD = range(6)
 NOTHING = -1
+#: The gate, and the address of the record.
+GATE, WORDS = range(2)
+#: In a gate, below the last bits of the launch's number: bits of a position, which memory has not room for more of.
+POSITION_BITS = 40
+LAUNCH_MASK = (1 << 22) - 1
 _EMPTY = np.array([0, NOTHING, 0, 0, 0], np.int64)
 
 
 @helper
 def record_bad(
-    record,  # IN OUT  address of (RECORD,) int64
+    gate,  # IN OUT  address of a gate
     launch,  # IN      the number of this launch
     position,  # IN    of the index, in elements
     value,  # IN       the index
     plan,  # IN        address of the plan
 ):
     """Record a bad index unless an earlier launch, or a lower position of this one, has been recorded."""
+    lowest = ((launch & LAUNCH_MASK) << POSITION_BITS) | position
+    passed = load_now(gate + 8 * GATE)
+    waiting = True
+    while waiting:
+        if passed >> POSITION_BITS == launch & LAUNCH_MASK and passed <= lowest:
+            return
+        found = exchange_if(gate + 8 * GATE, passed, lowest)
+        waiting = found != passed
+        passed = found
+    record = load_now(gate + 8 * WORDS)
     waiting = True
     while waiting:
         first = load_now(record + 8 * LAUNCH)
@@ -49,34 +67,50 @@ def record_bad(
             waiting = False
 
 
+class Record:
+    """A record and its gate, which is what kernels are given the address of."""
+
+    def __init__(self, device: int) -> None:
+        self.host = HostWords(device, _EMPTY)
+        self.words = self.host.words
+        self.gate = DeviceMemory(device, np.array([NOTHING, self.host.address], np.int64))
+        self.address = self.gate.address
+
+    def clear(self) -> None:
+        """Empty it, after a launch that recorded something."""
+        self.words[...] = _EMPTY
+        with on_device(self.gate.device):
+            set_bytes(self.address + 8 * GATE, 0xFF, 8, 0)
+
+
 class Records:
     """The records of a device: some for calls that raise at once, and one for those that are deferred."""
 
     def __init__(self, device: int) -> None:
         self.device = device
-        self.free: deque[HostWords] = deque()
+        self.free: deque[Record] = deque()
         self.deferred = self.new()
         #: By the plan's address: the calls that deferred their check since the last one, and what they were given.
         self.calls: dict[int, tuple[Any, int, tuple[int, ...]]] = {}
 
-    def new(self) -> HostWords:
+    def new(self) -> Record:
         """Return an empty record."""
-        return HostWords(self.device, _EMPTY)
+        return Record(self.device)
 
-    def take(self) -> HostWords:
+    def take(self) -> Record:
         """Return an empty record that nobody uses."""
         try:
             return self.free.pop()
         except IndexError:
             return self.new()
 
-    def read(self, record: HostWords, stream: int | None) -> tuple[int, int, int] | None:
+    def read(self, record: Record, stream: int | None) -> tuple[int, int, int] | None:
         """Wait for a stream; return the position, the value and the plan of a record, if there is any, and empty it."""
         synchronize(stream)
         if record.words[LAUNCH] == NOTHING:
             return None
         found = tuple(record.words[[POSITION, VALUE, PLAN]].tolist())
-        record.words[...] = _EMPTY
+        record.clear()
         return found  # type: ignore[return-value]
 
     def defer(self, plan: int, call: Any, ndim: int, index_shape: tuple[int, ...]) -> None:

@@ -65,11 +65,17 @@ def device_of(pointer: int) -> int:
     return int(_checked(driver.cuPointerGetAttribute(attribute, pointer)))
 
 
+def shared_memory_of(device: int) -> int:
+    """Return how much shared memory a block of a device can have, if its kernel is allowed to."""
+    attribute = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+    _checked(driver.cuInit(0))
+    return int(_checked(driver.cuDeviceGetAttribute(attribute, _checked(driver.cuDeviceGet(device)))))
+
+
 def _allow_shared_memory(handle: Any, device: int) -> None:
     """Let a kernel have all the shared memory that a block can; without being asked it is 48 KiB."""
-    of_device, of_kernel = driver.CUdevice_attribute, driver.CUfunction_attribute
-    place = _checked(driver.cuDeviceGet(device))
-    most = _checked(driver.cuDeviceGetAttribute(of_device.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, place))
+    of_kernel, place = driver.CUfunction_attribute, _checked(driver.cuDeviceGet(device))
+    most = shared_memory_of(device)
     fixed, dynamic = (
         of_kernel.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES,
         of_kernel.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
@@ -86,13 +92,17 @@ class Kernel:
     """A jitted kernel, as it is launched: `count` arguments, which are int64.
 
     `waits`: its threads wait for each other. `shares`: its launches say how much shared memory a block has.
+    `threads`: how many a block has.
     """
 
-    def __init__(self, jitted: Any, count: int, *, waits: bool = False, shares: bool = False) -> None:
+    def __init__(
+        self, jitted: Any, count: int, *, waits: bool = False, shares: bool = False, threads: int = BLOCK
+    ) -> None:
         self.jitted = jitted
         self.count = count
         self.waits = waits
         self.shares = shares
+        self.threads = threads
         self.handles: dict[int, Any] = {}
         self.free: deque[Any] = deque()  # argument buffers; an append and a pop are atomic
 
@@ -115,10 +125,8 @@ class Kernel:
         pointers = (ctypes.c_void_p * self.count)(*(start + 8 * i for i in range(self.count)))
         return words, pointers, ctypes.addressof(pointers)
 
-    def __call__(
-        self, device: int, stream: int, blocks: int, *args: int, threads: int = BLOCK, shared: int = 0
-    ) -> None:
-        """Launch blocks of so many threads on a stream, each with so many bytes of dynamic shared memory."""
+    def __call__(self, device: int, stream: int, blocks: int, *args: int, threads: int = 0, shared: int = 0) -> None:
+        """Launch blocks on a stream, of so many threads, if not as many as always, and of dynamic shared memory."""
         if blocks == 0:
             return
         if SIMULATED:
@@ -140,7 +148,7 @@ class Kernel:
             buffer = self.buffer()
         words, _, pointers = buffer
         words[:] = args
-        result = driver.cuLaunchKernel(handle, blocks, 1, 1, threads, 1, 1, shared, stream, pointers, 0)
+        result = driver.cuLaunchKernel(handle, blocks, 1, 1, threads or self.threads, 1, 1, shared, stream, pointers, 0)
         self.free.append(buffer)
         if int(result[0]):
             _checked(result)

@@ -17,8 +17,9 @@ from .._operator import check_out
 from .._tensor import collapse, dtype_of, extent, is_packed, product
 from . import _sorting, gather, scatter
 from ._arrays import join, part, scratch, view_out
-from ._bounds import Records, records_of
-from ._launch import BLOCK, DeviceMemory, HostWords, copy_bytes, set_bytes
+from ._bounds import Record, Records, records_of
+from ._element_calls import BinnedScatter, ColumnGather, ColumnScatter, LineGather, LineScatter
+from ._launch import BLOCK, DeviceMemory, copy_bytes, set_bytes
 from ._plan import CLAMP, DROP, RAISE, make_plan
 
 _BOUNDS = {"clamp": CLAMP, "drop": DROP}
@@ -26,6 +27,11 @@ _launches = count()
 
 #: Up to so many points claim a place by 4 bytes.
 MOST_SHORT_CLAIMS = (1 << 31) - 1
+
+
+def _name(way: object) -> str:
+    """Return the end of a kernel's name that says which way it goes."""
+    return f", {type(way).__name__}" if way else ""
 
 
 class _MoveCall:
@@ -128,12 +134,12 @@ class _MoveCall:
         """Return how many blocks handle so many units or points."""
         return -(-count // (BLOCK * gather.UNITS))
 
-    def begin(self, device: int) -> tuple[Records, HostWords, int]:
+    def begin(self, device: int) -> tuple[Records, Record, int]:
         """Return the records of a device, the one for a launch, and the launch's number."""
         records = records_of(device)
         return records, records.deferred if self.deferred else records.take(), next(_launches)
 
-    def finish(self, records: Records, record: HostWords, stream: int, a: DeviceArray, *others: DeviceArray) -> None:
+    def finish(self, records: Records, record: Record, stream: int, a: DeviceArray, *others: DeviceArray) -> None:
         """Raise for a bad index, or remember to do it later; `others` are the indices, and what else was used."""
         part(stream, a, *others)
         indices = others[0]
@@ -161,7 +167,8 @@ class GatherCall(_MoveCall):
         self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], index_packed: bool = False
     ) -> None:
         super().__init__(lowering, dtype, shape, index_packed)
-        self.kernel = f"gather {8 * self.steps}-bit cuda"
+        self.way = LineGather.find(self) or ColumnGather.find(self)
+        self.kernel = f"gather {8 * self.steps}-bit cuda{_name(self.way)}"
 
     def __call__(self, a: DeviceArray, indices: DeviceArray, out: Any) -> Any:
         if out.__class__ is ndarray:  # and so are the inputs; they were copied
@@ -194,7 +201,10 @@ class GatherCall(_MoveCall):
         width = min(aligned & -aligned, 16)
         units = self.moved // width
         records, record, number = self.begin(device)
-        if units:
+        memory: Any = None
+        if self.way and width == self.run:
+            memory = self.way(a, indices, out, stream, record.address, number)
+        elif units:
             gather.gather_kernel(width, self.index_name, *self.counts)(
                 device,
                 stream,
@@ -210,6 +220,7 @@ class GatherCall(_MoveCall):
         else:
             self.look(device, stream, indices, number, record.address, 0)
         self.finish(records, record, stream, a, indices, out)
+        del memory  # only now
 
 
 class ScatterCall(_MoveCall):
@@ -227,7 +238,10 @@ class ScatterCall(_MoveCall):
         if not lowering.unique and lowering.reduction == "none":
             self.claim_bytes = 4 if self.points <= MOST_SHORT_CLAIMS else 8
         self.work += 2 * self.out_bytes
-        self.kernel = f"scatter {8 * self.steps}-bit cuda"
+        self.way: LineScatter | ColumnScatter | BinnedScatter | None = None
+        if lowering.reduction == "none":
+            self.way = LineScatter.find(self) or ColumnScatter.find(self) or BinnedScatter.find(self)
+        self.kernel = f"scatter {8 * self.steps}-bit cuda{_name(self.way)}"
 
     def __call__(self, a: DeviceArray, indices: DeviceArray, updates: DeviceArray, out: Any) -> Any:
         if out.__class__ is ndarray:  # and so are the inputs; they were copied
@@ -252,10 +266,16 @@ class ScatterCall(_MoveCall):
                 library.assign(out, self(a, indices, updates, None))
                 return out
         join(stream, a, indices, updates, target)
+        updates = packed(updates, stream)
+        old = target.pointer
+        way = self.way if self.way and (updates.pointer | target.pointer) % self.run == 0 else None
         if self.out_bytes and not in_place:
-            copy(a, target, stream)
+            if way and way.covers and is_packed(a.shape, a.strides, self.dtype.itemsize) and a.pointer % self.run == 0:
+                old = a.pointer  # what the updates leave is copied on the way
+            else:
+                copy(a, target, stream)
         if self.points:
-            self.launch(a, packed(indices, stream), packed(updates, stream), target, stream, in_place)
+            self.launch(a, packed(indices, stream), updates, target, stream, in_place, way, old)
         else:
             part(stream, a, target)
         return result if out is not None else library.finish(result, stream)
@@ -268,13 +288,44 @@ class ScatterCall(_MoveCall):
         out: DeviceArray,
         stream: int,
         in_place: bool,
+        way: LineScatter | ColumnScatter | BinnedScatter | None,
+        old: int,
     ) -> None:
         """Run the kernels, and raise for a bad index."""
         records, record, number = self.begin(a.device)
-        write = self.write if self.lowering.reduction == "none" else self.fold
-        memory = write(indices, updates, out, stream, record.address, number, int(in_place and self.checked))
+        all_or_none = int(in_place and self.checked)
+        memory: Any
+        if way:
+            memory = way(old, indices, updates, out, stream, record.address, number, all_or_none)
+        else:
+            write = self.write if self.lowering.reduction == "none" else self.fold
+            memory = write(indices, updates, out, stream, record.address, number, all_or_none)
         self.finish(records, record, stream, a, indices, updates, out)
         del memory  # only now
+
+    def look_first(
+        self, indices: DeviceArray, out: DeviceArray, stream: int, record: int, number: int, all_or_none: int
+    ) -> tuple[DeviceArray | None, int, int]:
+        """If nothing may be written when an index is bad, look at all of them before.
+
+        Return the memory of a flag, its address or 0, and the number of the launch that is to record what it finds.
+        """
+        if not all_or_none:
+            return None, 0, number
+        memory = scratch(out, scatter.FLAG_BYTES)
+        set_bytes(memory.pointer, 0xFF, scatter.FLAG_BYTES, stream)
+        scatter.claim_kernel(self.index_name, *self.counts, 0)(
+            out.device,
+            stream,
+            self.blocks(self.points),
+            indices.pointer,
+            self.plan(out.device, self.run).address,
+            record,
+            number,
+            memory.pointer,
+            self.points,
+        )
+        return memory, memory.pointer, -1
 
     def write(
         self,
@@ -332,9 +383,12 @@ class ScatterCall(_MoveCall):
         width = self.dtype.itemsize
         plan = self.plan(device, width).address
         count = _sorting.PAIR_BYTES * points
-        memory = scratch(out, _sorting.PAIR_BYTES + 2 * count + _sorting.scratch_bytes(1, points))
-        flag, pairs = memory.pointer, memory.pointer + _sorting.PAIR_BYTES
+        most = points // (scatter.LONG + 1) + 1
+        head = 8 * (2 + most + most % 2)
+        memory = scratch(out, head + 2 * count + _sorting.scratch_bytes(1, points))
+        flag, long_count, longs, pairs = (memory.pointer + offset for offset in (0, 8, 16, head))
         set_bytes(flag, 0xFF, scatter.FLAG_BYTES, stream)
+        set_bytes(long_count, 0, 8, stream)
         nowhere = -self.places
         scatter.pair_kernel(self.index_name, *self.counts)(
             device, stream, -(-points // BLOCK), indices.pointer, plan, record, number, flag, points, nowhere, pairs
@@ -343,8 +397,25 @@ class ScatterCall(_MoveCall):
         pairs = _sorting.sort_pairs(device, stream, pairs, pairs + count, 1, points, bits, pairs + 2 * count)
         blocks = -(-points * (self.slice_bytes // width) // BLOCK)
         scatter.fold_kernel(self.lowering.data_type, self.lowering.reduction, width, self.counts)(
-            device, stream, blocks, out.pointer, updates.pointer, plan, flag, all_or_none, pairs, points, nowhere
+            device,
+            stream,
+            blocks,
+            out.pointer,
+            updates.pointer,
+            plan,
+            flag,
+            all_or_none,
+            pairs,
+            points,
+            nowhere,
+            long_count,
+            longs,
         )
+        if points > scatter.LONG:
+            blocks = min(scatter.LONG_BLOCKS, most * -(-self.slice_bytes // (width * scatter.FOLDERS)))
+            scatter.fold_many_kernel(self.lowering.data_type, self.lowering.reduction, width, self.counts)(
+                device, stream, blocks, out.pointer, updates.pointer, plan, pairs, points, long_count, longs, blocks
+            )
         return memory
 
 

@@ -37,7 +37,7 @@ UNITS = 4
 #: Where a unit has no source: its index is out of range, or it is behind the end.
 NOWHERE = -(1 << 63)
 #: Up to so many loops, coordinates and outer dimensions a kernel is compiled for their number; beyond, for any.
-MOST_LOOPS, MOST_COORDS, MOST_OUTER = 2, 3, 1
+MOST_LOOPS, MOST_COORDS, MOST_OUTER = 3, 3, 1
 
 
 @cache

@@ -1,0 +1,570 @@
+"""Ways to move single elements that are faster than one by one: which layouts they are for, and how they run.
+
+A way is for a whole call; `None` stands for the general kernels. All ways need elements of 1, 2, 4 or 8 aligned bytes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .._device import DeviceArray
+from .._tensor import product
+from . import SIMULATED, _sorting, bins, columns, lines
+from ._arrays import scratch
+from ._groups import shared_bytes
+from ._launch import BLOCK, DeviceMemory, set_bytes
+from ._plan import DROP, make_plan
+
+if TYPE_CHECKING:
+    from ._move_calls import GatherCall, ScatterCall, _MoveCall
+
+#: Below so many points the general kernels have it done before a block has its line. The simulator starts a thread for
+#: each thread of these ways, which takes too long for larger arrays.
+LEAST_POINTS, MOST_POINTS = (1, 600) if SIMULATED else (1 << 16, 1 << 60)
+#: So many blocks keep all multiprocessors busy (132 of an H200, with 3 blocks of 64 KiB, several times over); with
+#: fewer than these, most would be idle.
+BLOCKS, LEAST_BLOCKS = (4, 1) if SIMULATED else (1056, 96)
+#: Threads of a block whose lines have so many bytes or more; with fewer it is `BLOCK`. A gather from 16384 lines of
+#: 64 KiB takes 0.98 ms with 512, 1.01 with 256, 1.13 with 1024; from 16384 of 16 KiB 0.25 with 256, 0.34 with 512.
+LONG_LINE_BYTES, LINE_THREADS = (100, BLOCK) if SIMULATED else (24 << 10, 512)
+#: Shorter lines are taken together, up to so many bytes: a gather from 100,000 lines of 4000 bytes takes 0.40 ms, and
+#: 0.58 by the general kernel; a scatter to them 0.67, and 1.08 line by line.
+TOGETHER_BYTES = 48 if SIMULATED else 16 << 10
+#: With more shared memory than that for claims and updates, a multiprocessor would have one block; then the updates are
+#: left to L1: a scatter to 16384 lines of 64 KiB takes 1.70 ms instead of 1.91.
+STAGED_BYTES = 160 if SIMULATED else 112 << 10
+#: Into so many parts, of so many bytes of claims, a line is split; each block goes through all indices of the line. A
+#: scatter to 2048 lines of 220 KB takes 1.22 ms in three parts, 1.84 in one.
+MOST_PARTS, PART_BYTES = 4, 224 if SIMULATED else 112 << 10
+#: A block with fewer bytes of points or elements than that is not worth its start: by lines of 4000 bytes a gather took
+#: 1.32 ms where the general kernel took 0.58, a scatter 1.08 where it took 2.48; by lines of 400 bytes 7.6 and 1.9.
+LEAST_GATHERED_LINE, LEAST_SCATTERED_LINE = (8, 8) if SIMULATED else (8 << 10, 2 << 10)
+#: A line is read for the sake of at least one point per so many elements.
+LINE_PER_POINT = 8
+#: A smaller matrix stays in L2, and gathers along its columns need not be transposed: 2048² of 4 bytes take 0.085 ms
+#: transposed and 0.040 as they are, 4096² 0.20 and 0.28. Scatters would need claims in L2: 2048² take 0.11 ms
+#: transposed and 0.17 by claims, 4096² 0.27 and 1.57.
+LEAST_MATRIX_BYTES, LEAST_SCATTERED_BYTES = (64, 32) if SIMULATED else (48 << 20, 16 << 20)
+#: Fewer columns are not worth a tile.
+LEAST_COLUMNS = 2 if SIMULATED else 32
+#: Scratch memory for the strips that are transposed. A gather from 16384² elements of 4 bytes takes
+#: 3.47 ms with 64 MiB, 2.92 with 256, 2.72 with 1024, 2.68 at once.
+STRIP_BYTES = 256 if SIMULATED else 512 << 20
+#: Updates are sorted into bins when the output is larger than L2, and when there are many: one per so many places.
+LEAST_BINNED_BYTES = 64 if SIMULATED else 96 << 20
+PLACES_PER_POINT = 16
+#: Their counters, of 4 bytes, are in shared memory.
+MOST_BINS = 48 if SIMULATED else 24 << 10
+
+
+class Lines(NamedTuple):
+    """Points in contiguous lines, each of which reads from, or writes to, one contiguous line of data."""
+
+    lines: int
+    length: int  #: points
+    size: int  #: elements
+    packed: bool  #: neither they nor their indices have gaps
+
+
+class Columns(NamedTuple):
+    """The same for the columns of matrices."""
+
+    matrices: int
+    matrix_step: int  #: bytes of data
+    index_matrix_step: int
+    row_step: int  #: bytes of data
+    index_row_step: int
+    columns: int
+    length: int  #: points of a column
+    size: int  #: elements of a column
+
+
+def find_lines(call: _MoveCall) -> Lines | None:
+    """Return the lines of a layout, if it has any."""
+    if not _is_single(call) or call.lowering.coordinates[0][1] != call.run:
+        return None
+    *outer, (length, step, index_step) = call.loops
+    if step != 0 or index_step != 1:
+        return None
+    size = call.lowering.coordinates[0][0]
+    packed = len(outer) == 1 and outer[0][1:] == (size * call.run, length)
+    return Lines(product(n for n, _, _ in outer), length, size, packed)
+
+
+def find_columns(call: _MoveCall) -> Columns | None:
+    """Return the columns of a layout, if it has any."""
+    if not _is_single(call) or not 2 <= len(call.loops) <= 3:
+        return None
+    size, row_step = call.lowering.coordinates[0]
+    (length, still, index_row_step), (columns_, step, index_step) = call.loops[-2:]
+    if still != 0 or step != call.run or index_step != 1 or columns_ < LEAST_COLUMNS:
+        return None
+    matrices, matrix_step, index_matrix_step = call.loops[0] if len(call.loops) == 3 else (1, 0, 0)
+    return Columns(matrices, matrix_step, index_matrix_step, row_step, index_row_step, columns_, length, size)
+
+
+def _is_single(call: _MoveCall) -> bool:
+    return (
+        call.run == call.slice_bytes == call.lowering.itemsize
+        and call.run in (1, 2, 4, 8)
+        and len(call.lowering.coordinates) == 1
+        and call.lowering.coordinates[0][0] > 0
+        and LEAST_POINTS <= call.points <= MOST_POINTS
+    )
+
+
+def together(found: Lines, width: int) -> int:
+    """Return how many lines a block takes."""
+    return max(1, min(TOGETHER_BYTES // (max(found.size, found.length) * width), found.lines)) if found.packed else 1
+
+
+def line_bytes(elements: int, width: int) -> int:
+    """Return how much shared memory a line takes, wherever it begins."""
+    return -(-elements * width // 16) * 16 + 16
+
+
+class LineGather:
+    """Gather from lines that fit into shared memory."""
+
+    def __init__(self, call: GatherCall, found: Lines) -> None:
+        self.call = call
+        self.found = found
+        self.together = together(found, call.run)
+        self.shares = max(1, min(-(-BLOCKS // found.lines), found.length // found.size)) if self.together == 1 else 1
+        self.share = -(-self.together * found.length // self.shares)
+        self.shares = -(-self.together * found.length // self.share)
+        self.blocks = -(-found.lines // self.together) * self.shares
+        size = self.together * found.size
+        self.threads = BLOCK if size * call.run < LONG_LINE_BYTES else LINE_THREADS
+        self.shared = line_bytes(size, call.run)
+
+    @classmethod
+    def find(cls, call: GatherCall) -> LineGather | None:
+        """Return the way for a layout, if it is one for it."""
+        found = find_lines(call)
+        if (
+            found is None
+            or line_bytes(found.size, call.run) > shared_bytes()
+            or found.length * LINE_PER_POINT < found.size
+        ):
+            return None
+        way = cls(call, found)
+        most = way.together * max(found.size, found.length) * call.run
+        return way if way.blocks >= LEAST_BLOCKS and most >= LEAST_GATHERED_LINE else None
+
+    def __call__(
+        self, a: DeviceArray, indices: DeviceArray, out: DeviceArray, stream: int, record: int, number: int
+    ) -> None:
+        call = self.call
+        lines.gather_lines_kernel(call.run, call.index_name, self.together > 1, self.threads)(
+            a.device,
+            stream,
+            self.blocks,
+            a.pointer,
+            indices.pointer,
+            out.pointer,
+            call.plan(a.device, call.run).address,
+            record,
+            number,
+            self.shares,
+            self.share,
+            self.found.lines,
+            self.together,
+            shared=self.shared,
+        )
+
+
+class LineScatter:
+    """Scatter to lines whose claims fit into shared memory, or those of their parts."""
+
+    copies = True
+
+    def __init__(self, call: ScatterCall, found: Lines) -> None:
+        self.call, self.found = call, found
+        width = call.run
+        self.together = together(found, width)
+        self.part, self.parts = self.together * found.size, 1
+        self.shared = line_bytes(self.part, lines.CLAIM_BYTES)
+        updates = line_bytes(self.together * found.length, width)
+        self.staged = self.shared + updates <= min(STAGED_BYTES, shared_bytes())
+        if self.staged:
+            self.shared += updates
+        else:
+            self.parts = -(-self.shared // (min(PART_BYTES, shared_bytes()) - line_bytes(0, 1)))
+            self.part = -(-self.part // self.parts)
+            self.shared = line_bytes(self.part, lines.CLAIM_BYTES)
+        self.threads = BLOCK if self.part * width < LONG_LINE_BYTES else LINE_THREADS
+        self.blocks = -(-found.lines // self.together) * self.parts
+        self.covers = found.lines * found.size * width == call.out_bytes
+
+    @classmethod
+    def find(cls, call: ScatterCall) -> LineScatter | None:
+        """Return the way for a layout, if it is one for it."""
+        found = find_lines(call)
+        if found is None or not all(step for _, step, _ in call.loops[:-1]):
+            return None
+        way = cls(call, found)
+        most = way.together * max(found.size, found.length) * call.run
+        worth = way.blocks >= LEAST_BLOCKS and most >= LEAST_SCATTERED_LINE
+        return way if worth and way.parts <= MOST_PARTS else None
+
+    def __call__(
+        self,
+        old: int,
+        indices: DeviceArray,
+        updates: DeviceArray,
+        out: DeviceArray,
+        stream: int,
+        record: int,
+        number: int,
+        all_or_none: int,
+    ) -> Any:
+        """Write the updates over what is at the address `old`; return memory that is in use until all is done."""
+        call = self.call
+        memory, flag, number = call.look_first(indices, out, stream, record, number, all_or_none)
+        lines.scatter_lines_kernel(call.run, call.index_name, self.together > 1, self.staged, self.threads)(
+            out.device,
+            stream,
+            self.blocks,
+            out.pointer,
+            old,
+            indices.pointer,
+            updates.pointer,
+            call.plan(out.device, call.run).address,
+            record,
+            number,
+            flag,
+            self.parts,
+            self.part,
+            self.found.lines,
+            self.together,
+            shared=self.shared,
+        )
+        return memory
+
+
+class _Strips:
+    """Columns that are transposed strip by strip."""
+
+    def __init__(self, call: Any, found: Columns, *, lengths: int, sizes: int) -> None:
+        """`lengths`, `sizes`: how many lines of elements there are for every line of positions, of either length."""
+        self.call = call
+        self.found = found
+        self.position_bytes = 2 if found.size < 1 << 16 else 4
+        self.parts = [found.length * self.position_bytes, *[found.length * call.run] * lengths]
+        self.parts += [found.size * call.run] * sizes
+        most = max(1, STRIP_BYTES // sum(self.parts))
+        #: Matrices and columns of a strip.
+        self.matrices = max(1, min(found.matrices, most // found.columns))
+        self.columns = min(found.columns, -(-most // columns.SIDE) * columns.SIDE)
+        count = self.matrices * self.columns
+        self.starts, self.size = [], 0
+        for part in self.parts:
+            self.starts.append(self.size)
+            self.size += -(-part * count // 16) * 16
+        self.plans: dict[int, DeviceMemory] = {}
+        self.turn = columns.turn_kernel(call.run)
+
+    def plan(self, device: int) -> int:
+        """Return the address of the plan for the transposed lines, whose bad indices are known already."""
+        found = self.plans.get(device)
+        if found is None:
+            size, length, width = self.found.size, self.found.length, self.call.run
+            loops = [(self.found.columns, size * width, length), (length, 0, 1)]
+            plan = make_plan(1, 1, loops, [(size, width)], [], DROP)
+            found = self.plans.setdefault(device, DeviceMemory(device, plan))
+        return found.address
+
+    def strips(self) -> list[tuple[int, int, int, int]]:
+        """Return the first matrix and column of each strip, and how many of both it has."""
+        return [
+            (m, c, min(self.matrices, self.found.matrices - m), min(self.columns, self.found.columns - c))
+            for m in range(0, self.found.matrices, self.matrices)
+            for c in range(0, self.found.columns, self.columns)
+        ]
+
+    def turn_indices(
+        self,
+        strip: tuple[int, int, int, int],
+        indices: DeviceArray,
+        to: int,
+        stream: int,
+        record: int,
+        number: int,
+    ) -> None:
+        """Turn the indices of a strip into lines of positions."""
+        call, found = self.call, self.found
+        matrix, column, matrices, count = strip
+        columns.turn_indices_kernel(call.index_name, self.position_bytes)(
+            indices.device,
+            stream,
+            columns.tiles(matrices, found.length, count),
+            indices.pointer,
+            matrix * found.index_matrix_step + column,
+            found.index_matrix_step,
+            found.index_row_step,
+            to,
+            found.length,
+            count,
+            call.plan(indices.device, call.run).address,
+            record,
+            number,
+        )
+
+    def turn_in(
+        self,
+        strip: tuple[int, int, int, int],
+        device: int,
+        stream: int,
+        fro: int,
+        matrix_step: int,
+        row_step: int,
+        to: int,
+        rows: int,
+    ) -> None:
+        """Turn the columns of a strip into packed lines."""
+        matrix, column, matrices, count = strip
+        width = self.call.run
+        start = fro + matrix * matrix_step + column * width
+        blocks = columns.tiles(matrices, rows, count)
+        line = rows * width
+        self.turn(device, stream, blocks, start, matrix_step, row_step, to, count * line, line, rows, count)
+
+    def turn_out(
+        self,
+        strip: tuple[int, int, int, int],
+        device: int,
+        stream: int,
+        fro: int,
+        to: int,
+        matrix_step: int,
+        row_step: int,
+        rows: int,
+    ) -> None:
+        """Turn packed lines into the columns of a strip."""
+        matrix, column, matrices, count = strip
+        width = self.call.run
+        start = to + matrix * matrix_step + column * width
+        blocks = columns.tiles(matrices, count, rows)
+        line = rows * width
+        self.turn(device, stream, blocks, fro, count * line, line, start, matrix_step, row_step, count, rows)
+
+
+class ColumnGather(_Strips):
+    """Gather from columns, transposed."""
+
+    def __init__(self, call: GatherCall, found: Columns) -> None:
+        super().__init__(call, found, lengths=1, sizes=1)
+        self.lines = LineGather(call, Lines(found.matrices * found.columns, found.length, found.size, True))
+
+    @classmethod
+    def find(cls, call: GatherCall) -> ColumnGather | None:
+        """Return the way for a layout, if it is one for it."""
+        found = find_columns(call)
+        if (
+            found is None
+            or line_bytes(found.size, call.run) > shared_bytes()
+            or found.length * LINE_PER_POINT < found.size
+            or found.size * found.columns * call.run < LEAST_MATRIX_BYTES
+        ):
+            return None
+        return cls(call, found)
+
+    def __call__(
+        self, a: DeviceArray, indices: DeviceArray, out: DeviceArray, stream: int, record: int, number: int
+    ) -> DeviceArray:
+        found, device, width, way = self.found, a.device, self.call.run, self.lines
+        memory = scratch(out, self.size)
+        positions, results, sources = (memory.pointer + start for start in self.starts)
+        out_matrix, out_row = found.length * found.columns * width, found.columns * width
+        for strip in self.strips():
+            self.turn_indices(strip, indices, positions, stream, record, number)
+            self.turn_in(strip, device, stream, a.pointer, found.matrix_step, found.row_step, sources, found.size)
+            lines.gather_lines_kernel(width, f"uint{8 * self.position_bytes}", way.together > 1, way.threads)(
+                device,
+                stream,
+                -(-strip[2] * strip[3] // way.together),
+                sources,
+                positions,
+                results,
+                self.plan(device),
+                record,
+                -1,
+                1,
+                way.together * found.length,
+                strip[2] * strip[3],
+                way.together,
+                shared=way.shared,
+            )
+            self.turn_out(strip, device, stream, results, out.pointer, out_matrix, out_row, found.length)
+        return memory
+
+
+class ColumnScatter(_Strips):
+    """Scatter to columns, transposed."""
+
+    copies = True
+
+    def __init__(self, call: ScatterCall, found: Columns) -> None:
+        super().__init__(call, found, lengths=1, sizes=1)
+        self.lines = LineScatter(call, Lines(found.matrices * found.columns, found.length, found.size, True))
+        self.covers = self.lines.covers
+
+    @classmethod
+    def find(cls, call: ScatterCall) -> ColumnScatter | None:
+        """Return the way for a layout, if it is one for it."""
+        found = find_columns(call)
+        if (
+            found is None
+            or found.length * LINE_PER_POINT < found.size
+            or found.matrices * found.size * found.columns * call.run < LEAST_SCATTERED_BYTES
+        ):
+            return None
+        way = cls(call, found)
+        return way if way.lines.parts <= MOST_PARTS else None
+
+    def __call__(
+        self,
+        old: int,
+        indices: DeviceArray,
+        updates: DeviceArray,
+        out: DeviceArray,
+        stream: int,
+        record: int,
+        number: int,
+        all_or_none: int,
+    ) -> Any:
+        """Write the updates over what is at the address `old`; return memory that is in use until all is done."""
+        found, device, width, way = self.found, out.device, self.call.run, self.lines
+        memory = scratch(out, self.size)
+        positions, news, results = (memory.pointer + start for start in self.starts)
+        flag_memory, flag, number = self.call.look_first(indices, out, stream, record, number, all_or_none)
+        matrix_step, row_step = found.matrix_step, found.row_step
+        news_row = found.columns * width
+        for strip in self.strips():
+            self.turn_indices(strip, indices, positions, stream, record, number)
+            self.turn_in(strip, device, stream, updates.pointer, found.length * news_row, news_row, news, found.length)
+            self.turn_in(strip, device, stream, old, matrix_step, row_step, results, found.size)
+            lines.scatter_lines_kernel(
+                width, f"uint{8 * self.position_bytes}", way.together > 1, way.staged, way.threads
+            )(
+                device,
+                stream,
+                -(-strip[2] * strip[3] // way.together) * way.parts,
+                results,
+                results,
+                positions,
+                news,
+                self.plan(device),
+                record,
+                -1,
+                flag,
+                way.parts,
+                way.part,
+                strip[2] * strip[3],
+                way.together,
+                shared=way.shared,
+            )
+            self.turn_out(strip, device, stream, results, out.pointer, matrix_step, row_step, found.size)
+        return memory, flag_memory
+
+
+class BinnedScatter:
+    """Scatter to an output larger than L2, sorted by its parts."""
+
+    copies = True
+    covers = True
+
+    def __init__(self, call: ScatterCall) -> None:
+        self.call = call
+        self.bins = -(-call.places >> bins.BIN_BITS)
+
+    @classmethod
+    def find(cls, call: ScatterCall) -> BinnedScatter | None:
+        """Return the way for a layout, if it is one for it."""
+        way = cls(call)
+        if (
+            call.run == call.slice_bytes == call.lowering.itemsize
+            and call.run in (1, 2, 4, 8)
+            and call.claims == (call.run, 0)
+            and call.places * call.run == call.out_bytes >= LEAST_BINNED_BYTES
+            and call.points * PLACES_PER_POINT >= call.places
+            and call.points <= min(MOST_POINTS, (1 << 31) - 1)
+            and way.bins <= MOST_BINS
+            and 4 * max(way.bins, bins.BIN) <= shared_bytes()
+        ):
+            return way
+        return None
+
+    def __call__(
+        self,
+        old: int,
+        indices: DeviceArray,
+        updates: DeviceArray,
+        out: DeviceArray,
+        stream: int,
+        record: int,
+        number: int,
+        all_or_none: int,
+    ) -> Any:
+        """Write the updates over what is at the address `old`; return memory that is in use until all is done."""
+        call, device, count = self.call, out.device, self.bins
+        loops, coords, _ = call.counts
+        coarse = -(-count >> bins.FINE_BITS)
+        words = 1 + (count + 1) + coarse
+        head = (8 * words + 15) & -16
+        size = bins.ENTRY_BYTES * call.points
+        memory = scratch(out, head + 2 * size)
+        flag, starts, sizes = (memory.pointer + 8 * word for word in (0, 1, 1 + count + 1))
+        entries, target = memory.pointer + head, memory.pointer + head + size
+        plan = call.plan(device, call.run).address
+        set_bytes(flag, 0xFF, 8, stream)
+        set_bytes(starts, 0, 8 * (words - 1), stream)
+        share = -(-call.points // (bins.COUNTERS * bins.TILE)) * bins.TILE
+        bins.count_kernel(call.index_name, loops, coords)(
+            device,
+            stream,
+            -(-call.points // share),
+            indices.pointer,
+            plan,
+            record,
+            number,
+            flag,
+            call.points,
+            count,
+            starts,
+            share,
+            shared=4 * count,
+        )
+        _sorting.add_up(device, stream, starts, 0, 1, count + 1)
+        tiles = -(-call.points // bins.TILE)
+        bins.coarse_kernel(call.run, call.index_name, loops, coords)(
+            device,
+            stream,
+            tiles,
+            indices.pointer,
+            updates.pointer,
+            plan,
+            call.points,
+            coarse,
+            starts,
+            sizes,
+            entries,
+            shared=4 * coarse,
+        )
+        bins.fine_kernel()(device, stream, tiles, entries, starts + 8 * count, starts, target)
+        bins.apply_kernel(call.run, call.lowering.unique)(
+            device,
+            stream,
+            count,
+            out.pointer,
+            old,
+            call.places,
+            flag,
+            all_or_none,
+            starts,
+            target,
+            updates.pointer,
+            shared=4 * bins.BIN,
+        )
+        return memory

@@ -1,0 +1,341 @@
+"""Gathers and scatters of single elements along contiguous lines, which blocks keep in shared memory.
+
+All memory is read and written in its order, 16 bytes at a time; only shared memory is met at random. A block gathers
+from one line, or from several short ones that follow each other. Or it scatters to such lines, or to a part of one: of
+all updates of a place it finds the last one in a table of claims, and then goes through its elements, and takes for
+each what claims it, or what was there.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from . import cuda, helper, kernel
+from ._groups import ASKED_BYTES, GROUP, ask_for, fill_line, load_four, shared_type, store_four
+from ._launch import Kernel
+from ._memory import LOAD_INDEX, load_now, unit_access
+from ._plan import BOUNDS, CLAMP, DROP, HEADER, LOOP_FIELDS, LOOPS, number, quotient
+from .gather import places
+
+#: Registers of a multiprocessor, and the threads that it should have, if a block has fewer.
+REGISTERS, BUSY = 65536, 1024
+#: Bytes of a claim.
+CLAIM_BYTES = 4
+
+
+@cache
+def resolver(signed: bool):
+    """Return how an index becomes a position, -1: it is out of range."""
+
+    @helper
+    def resolve(value, size, bounds):
+        i = value
+        if signed and i < 0:
+            i += size
+        if i < 0 or i >= size:
+            if bounds == CLAMP and size > 0:
+                return np.int64(0) if signed and i < 0 else size - 1
+            return np.int64(-1)
+        return i
+
+    return resolve
+
+
+def registers_of(threads: int) -> int:
+    """Return how many registers a thread can have when blocks of so many are to keep a multiprocessor busy."""
+    return REGISTERS // max(threads, BUSY)
+
+
+@helper
+def start_of_line(plan, line):
+    """Return the offset in data, and the first index, of the points that the last loop steps through."""
+    last = number(plan, LOOPS) - 1
+    offset = np.int64(0)
+    at = np.int64(0)
+    for loop in range(last - 1, -1, -1):
+        field = HEADER + LOOP_FIELDS * loop
+        i = line
+        if loop > 0:
+            line = quotient(line, plan, field)
+            i -= line * number(plan, field)
+        offset += i * number(plan, field + 3)
+        at += i * number(plan, field + 4)
+    return offset, at
+
+
+@cache
+def row_finder(several: bool):
+    """Return how to find where the line of a point starts among those of a block, of which each has `size` elements."""
+
+    @helper
+    def start_of_row(plan, point, size):
+        if not several:
+            return np.int64(0)
+        return quotient(point, plan, HEADER + LOOP_FIELDS * (number(plan, LOOPS) - 1)) * size
+
+    return start_of_row
+
+
+@cache
+def grouped(width: int, other_width: int):
+    """Return how many elements stand before the first group that can be moved at once, on both sides of a move."""
+    align = min(16, GROUP * width) - 1
+    other_align = min(16, GROUP * other_width) - 1
+
+    @helper
+    def head_of(address, other, count):
+        head = (-address & align) // width
+        if (address + head * width) & align != 0 or (other + head * other_width) & other_align != 0:
+            return count  # they never meet
+        return min(head, count)
+
+    return head_of
+
+
+@cache
+def gather_lines_kernel(width: int, index_type: str, several: bool, threads: int) -> Kernel:
+    """Return the kernel that gathers elements of a width, blocks of so many threads each from a line or several."""
+    signed = index_type.startswith("i")
+    index_bytes = np.dtype(index_type).itemsize
+    load_index, load_indices = LOAD_INDEX[index_type], load_four(index_type)
+    _, store = unit_access(width)
+    store_elements = store_four(width)
+    resolve, fill, head_of = resolver(signed), fill_line(width, threads), grouped(width, index_bytes)
+    place_of_point, _ = places(index_type, -1, 1, 0)
+    start_of_row = row_finder(several)
+    word, element = shared_type("int32"), shared_type(f"int{8 * width}")
+    mask = (1 << (8 * width)) - 1 if width < 8 else -1
+
+    @helper
+    def take(elements, first, i):
+        """Return an element of the line, and 0 for what is out of range."""
+        return np.int64(elements[np.uint32(first + max(i, 0))]) & mask if i >= 0 else np.int64(0)
+
+    @helper
+    def take_four(elements, first, size, bounds, indices, to, plan, point):
+        a = resolve(indices[0], size, bounds)
+        b = resolve(indices[1], size, bounds)
+        c = resolve(indices[2], size, bounds)
+        d = resolve(indices[3], size, bounds)
+        store_elements(
+            to,
+            take(elements, first + start_of_row(plan, point, size), a),
+            take(elements, first + start_of_row(plan, point + 1, size), b),
+            take(elements, first + start_of_row(plan, point + 2, size), c),
+            take(elements, first + start_of_row(plan, point + 3, size), d),
+        )
+        return (a | b | c | d) < 0
+
+    def gather_lines(
+        data,  # IN   address of the input's first element
+        index,  # IN   address of the packed indices
+        packed,  # OUT  address of the packed output
+        plan,  # IN   address of the plan
+        record,  # OUT  where a bad index is recorded
+        launch,  # IN   the number of this launch
+        shares,  # IN   how many blocks a line has
+        share,  # IN   how many points a block handles
+        count_of_lines,  # IN   how many lines there are
+        together,  # IN   how many lines a block has; if several, they and their indices have no gaps
+    ):
+        words = cuda.shared.array(0, word)
+        elements = cuda.shared.array(0, element)
+        thread = np.int64(cuda.threadIdx.x)
+        line = np.int64(cuda.blockIdx.x) // shares
+        begin = (np.int64(cuda.blockIdx.x) - line * shares) * share
+        line *= together
+        rows = min(together, count_of_lines - line)
+        loops = number(plan, LOOPS)
+        length = number(plan, HEADER + LOOP_FIELDS * (loops - 1))
+        size = number(plan, HEADER + LOOP_FIELDS * loops)
+        bounds = number(plan, BOUNDS)
+        offset, at = start_of_line(plan, line)
+        first = fill(words, elements, 0, data + offset, rows * size)
+        count = min(share, rows * length - begin)
+        point = line * length + begin
+        source = index + (at + begin) * index_bytes
+        to = packed + point * width
+        cuda.syncthreads()
+        bad = False
+        head = head_of(to, source, count)
+        groups = (count - head) // GROUP
+        for i in range(thread, head, threads):
+            a = resolve(load_index(source + i * index_bytes), size, bounds)
+            store(to + i * width, take(elements, first + start_of_row(plan, i, size), a), 0)
+            bad |= a < 0
+        for g in range(thread, groups, 2 * threads):
+            h = g + threads
+            i = head + GROUP * g
+            j = head + GROUP * min(h, groups - 1)
+            some = load_indices(source + i * index_bytes)
+            more = load_indices(source + j * index_bytes)
+            bad |= take_four(elements, first, size, bounds, some, to + i * width, plan, i)
+            if h < groups:
+                bad |= take_four(elements, first, size, bounds, more, to + j * width, plan, j)
+        for i in range(head + GROUP * groups + thread, count, threads):
+            a = resolve(load_index(source + i * index_bytes), size, bounds)
+            store(to + i * width, take(elements, first + start_of_row(plan, i, size), a), 0)
+            bad |= a < 0
+        if bad and bounds != DROP:  # seldom: find them again
+            for i in range(count):
+                if resolve(load_index(source + i * index_bytes), size, bounds) < 0:
+                    place_of_point(plan, index, record, launch, point + i)
+                    break
+
+    return Kernel(kernel(registers=registers_of(threads))(gather_lines), 10, waits=True, shares=True, threads=threads)
+
+
+@cache
+def scatter_lines_kernel(width: int, index_type: str, several: bool, staged: bool, threads: int) -> Kernel:
+    """Return the kernel that scatters elements of a width, blocks each to a line, or several, or a part of one.
+
+    `staged`: the updates of a line are in shared memory too.
+    """
+    signed = index_type.startswith("i")
+    index_bytes = np.dtype(index_type).itemsize
+    load_index, load_indices = LOAD_INDEX[index_type], load_four(index_type)
+    load, store = unit_access(width)
+    load_elements, store_elements = load_four(f"uint{8 * width}"), store_four(width)
+    resolve, fill, head_of = resolver(signed), fill_line(width, threads), grouped(width, width)
+    index_head = grouped(index_bytes, index_bytes)
+    place_of_point, _ = places(index_type, -1, 1, 0)
+    start_of_row = row_finder(several)
+    word, claim_word, element = shared_type("int32"), shared_type("int32"), shared_type(f"int{8 * width}")
+    mask = (1 << (8 * width)) - 1 if width < 8 else -1
+
+    @helper
+    def claim(claims, value, size, bounds, low, high, plan, point):
+        """Claim the place of an index, if it is one of this block's; tell whether the index is bad."""
+        i = resolve(value, size, bounds)
+        place = i + start_of_row(plan, point, size)
+        if i >= 0 and low <= place and place < high:
+            cuda.atomic.max(claims, np.uint32(place - low), np.int32(point + 1))
+        return i < 0
+
+    @helper
+    def update(elements, first, updates, number):
+        if staged:
+            return np.int64(elements[np.uint32(first + number - 1)]) & mask
+        value, _ = load(updates + (number - 1) * width)
+        return value
+
+    @helper
+    def put(elements, first, updates, claims, j, source, target):
+        number = np.int64(claims[np.uint32(j)])
+        if number > 0:
+            store(target + j * width, update(elements, first, updates, number), 0)
+        elif source != target:
+            value, _ = load(source + j * width)
+            store(target + j * width, value, 0)
+
+    @helper
+    def put_four(elements, first, updates, claims, j, old, moves, target):
+        a = np.int64(claims[np.uint32(j)])
+        b = np.int64(claims[np.uint32(j + 1)])
+        c = np.int64(claims[np.uint32(j + 2)])
+        d = np.int64(claims[np.uint32(j + 3)])
+        if moves or (a | b | c | d) > 0:
+            store_elements(
+                target + j * width,
+                update(elements, first, updates, a) if a > 0 else old[0],
+                update(elements, first, updates, b) if b > 0 else old[1],
+                update(elements, first, updates, c) if c > 0 else old[2],
+                update(elements, first, updates, d) if d > 0 else old[3],
+            )
+
+    def scatter_lines(
+        data,  # OUT     address of the output's first element
+        old,  # IN      the same of what is there before, maybe the output itself
+        index,  # IN      address of the packed indices
+        packed,  # IN      address of the packed updates
+        plan,  # IN      address of the plan
+        record,  # OUT     where a bad index is recorded
+        launch,  # IN      the number of this launch, -1: the indices have been looked at
+        flag,  # IN      address of a word that is 0 if an index is bad; 0: write in any case
+        parts,  # IN      how many blocks a line has
+        part,  # IN      how many elements a block handles
+        count_of_lines,  # IN      how many lines there are
+        together,  # IN      how many lines a block has; if several, they and their indices have no gaps
+    ):
+        if flag != 0 and load_now(flag) == 0:
+            return
+        words = cuda.shared.array(0, word)
+        claims = cuda.shared.array(0, claim_word)
+        elements = cuda.shared.array(0, element)
+        thread = np.int64(cuda.threadIdx.x)
+        line = np.int64(cuda.blockIdx.x) // parts
+        loops = number(plan, LOOPS)
+        length = number(plan, HEADER + LOOP_FIELDS * (loops - 1))
+        size = number(plan, HEADER + LOOP_FIELDS * loops)
+        bounds = number(plan, BOUNDS)
+        moves = old != data
+        low = (np.int64(cuda.blockIdx.x) - line * parts) * part
+        line *= together
+        rows = min(together, count_of_lines - line)
+        length_of_all = rows * length
+        high = min(low + part, rows * size)
+        offset, at = start_of_line(plan, line)
+        offset += low * width
+        updates = packed + line * length * width
+        indices = index + at * index_bytes
+        for i in range(ASKED_BYTES * thread, length_of_all * index_bytes, ASKED_BYTES * threads):
+            ask_for(indices + i)
+        if not staged:
+            for i in range(ASKED_BYTES * thread, length_of_all * width, ASKED_BYTES * threads):
+                ask_for(updates + i)
+        for i in range(ASKED_BYTES * thread, (high - low) * width, ASKED_BYTES * threads):
+            ask_for(old + offset + i)
+        for i in range(thread, part, threads):
+            claims[np.uint32(i)] = 0
+        first = np.int64(0)
+        if staged:
+            first = fill(words, elements, (part * CLAIM_BYTES + 15) & -16, updates, length_of_all)
+        cuda.syncthreads()
+        bad = False
+        head = index_head(indices, indices, length_of_all)
+        groups = (length_of_all - head) // GROUP
+        for i in range(thread, head, threads):
+            value = load_index(indices + i * index_bytes)
+            bad |= claim(claims, value, size, bounds, low, high, plan, i)
+        for g in range(thread, groups, 2 * threads):
+            h = g + threads
+            i = head + GROUP * g
+            j = head + GROUP * min(h, groups - 1)
+            some = load_indices(indices + i * index_bytes)
+            more = load_indices(indices + j * index_bytes)
+            for k in range(GROUP):
+                bad |= claim(claims, some[k], size, bounds, low, high, plan, i + k)
+            if h < groups:
+                for k in range(GROUP):
+                    bad |= claim(claims, more[k], size, bounds, low, high, plan, j + k)
+        for i in range(head + GROUP * groups + thread, length_of_all, threads):
+            value = load_index(indices + i * index_bytes)
+            bad |= claim(claims, value, size, bounds, low, high, plan, i)
+        cuda.syncthreads()
+        count = high - low
+        source = old + offset
+        target = data + offset
+        head = head_of(target, source, count)
+        groups = (count - head) // GROUP
+        for j in range(thread, head, threads):
+            put(elements, first, updates, claims, j, source, target)
+        for g in range(thread, groups, 2 * threads):
+            h = g + threads
+            i = head + GROUP * g
+            j = head + GROUP * min(h, groups - 1)
+            some = load_elements(source + i * width)
+            more = load_elements(source + j * width)
+            put_four(elements, first, updates, claims, i, some, moves, target)
+            if h < groups:
+                put_four(elements, first, updates, claims, j, more, moves, target)
+        for j in range(head + GROUP * groups + thread, count, threads):
+            put(elements, first, updates, claims, j, source, target)
+        if bad and launch >= 0 and bounds != DROP:
+            for i in range(length_of_all):
+                if resolve(load_index(indices + i * index_bytes), size, bounds) < 0:
+                    place_of_point(plan, index, record, launch, line * length + i)
+                    break
+
+    return Kernel(kernel(registers=registers_of(threads))(scatter_lines), 12, waits=True, shares=True, threads=threads)
