@@ -44,12 +44,16 @@ def keys(row, rule):
 
 
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS], ids=str)
-@pytest.mark.parametrize("largest", [True, False])
-def test_masks_equal_their_plain_twins(dtype, largest):
+@pytest.mark.parametrize(("largest", "nan_largest"), [(True, False), (True, True), (False, False)])
+def test_masks_equal_their_plain_twins(dtype, largest, nan_largest):
     rng = np.random.default_rng(5)
     signed = np.dtype(f"i{dtype.itemsize}")
-    row = np.frombuffer(rng.bytes(128 * dtype.itemsize), signed)
-    rule = rule_of(dtype, largest)
+    row = np.frombuffer(rng.bytes(128 * dtype.itemsize), signed).copy()
+    if dtype.kind == "f":  # around where floats and keys part
+        info = np.finfo(dtype)
+        edges = np.array([0, info.tiny, info.max, np.inf], dtype).view(signed)[:, None] + np.arange(-1, 2, dtype=signed)
+        row[:24] = np.concatenate([edges.ravel(), edges.ravel() ^ np.iinfo(signed).min])
+    rule = rule_of(dtype, largest, nan_largest)
     thresholds = keys(row[rng.permutation(64)], rule)
     found = masks(row, rule, thresholds)
     np.testing.assert_array_equal(found[0], found[1])

@@ -56,9 +56,12 @@ def _as_mask(builder, bits):
     The empty instruction keeps LLVM from moving the conversion behind a branch: where two ways to a mask meet, it would
     carry 64 separate bits through, for 37 ns instead of 5.
     """
-    word = ir.IntType(bits.type.count)
-    mask = builder.bitcast(bits, word)
-    return builder.asm(ir.FunctionType(word, [word]), "", "=r,0", [mask], False)
+    return _opaque(builder, builder.bitcast(bits, ir.IntType(bits.type.count)))
+
+
+def _opaque(builder, number):
+    """Emit an empty instruction, behind which LLVM no longer knows what a number is."""
+    return builder.asm(ir.FunctionType(number.type, [number.type]), "", "=r,0", [number], False)
 
 
 def _rule_values(builder, rule_type, rule):
@@ -98,36 +101,22 @@ def beats_keys(typingctx, row, at, threshold, rule):
     return types.uint64(row, types.int64, row.dtype, rule), codegen
 
 
-def _beats_floats(nan):
-    @intrinsic
-    def compare(typingctx, row, at, threshold, rule):
-        """Do what `beats_keys` does, for the key of a normal number, without any keys; `nan` says whether NaNs beat it.
+@intrinsic
+def beats_floats(typingctx, row, at, limit, turn, rest):
+    """``beats_floats(row, at, limit, turn, rest)``: bit i: ``row[at + i] ^ turn``, a float, is above a limit.
 
-        Comparing floats is several times as fast as making and comparing their keys. Subnormal numbers may count as
-        zero there (a library may have switched them off), which a normal threshold does not feel.
-        """
+    The bits of `rest` are inverted. NaNs are above nothing.
+    """
 
-        def codegen(context, builder, signature, args):
-            bits = _load_lanes(context, builder, signature.args[0], args[0], args[1])
-            flip = builder.extract_value(args[3], 0)
-            word = args[2].type
-            floats = ir.VectorType(ir.FloatType() if word.width == 32 else ir.DoubleType(), LANES)
-            sign = ir.Constant(word, -(1 << (word.width - 1)))
-            number = builder.xor(args[2], flip)
-            negative = builder.icmp_signed("<", number, ir.Constant(word, 0))
-            limit = builder.select(negative, builder.or_(builder.neg(number), sign), number)
-            turn = builder.and_(flip, sign)  # the smallest are wanted: both signs turn
-            limits = builder.bitcast(_splat(builder, builder.xor(limit, turn), LANES), floats)
-            lanes = builder.bitcast(builder.xor(bits, _splat(builder, turn, LANES)), floats)
-            above = (builder.fcmp_unordered if nan else builder.fcmp_ordered)(">", lanes, limits)
-            return _as_mask(builder, above)
+    def codegen(context, builder, signature, args):
+        # LLVM must not see that `beats_keys` loads the same: it would load before the choice, more than registers hold.
+        bits = _load_lanes(context, builder, signature.args[0], args[0], _opaque(builder, args[1]))
+        floats = ir.VectorType(ir.FloatType() if args[2].type.width == 32 else ir.DoubleType(), LANES)
+        limits = builder.bitcast(_splat(builder, args[2], LANES), floats)
+        lanes = builder.bitcast(builder.xor(bits, _splat(builder, args[3], LANES)), floats)
+        return builder.xor(_as_mask(builder, builder.fcmp_ordered(">", lanes, limits)), args[4])
 
-        return types.uint64(row, types.int64, row.dtype, rule), codegen
-
-    return compare
-
-
-beats_floats, beats_floats_or_nan = _beats_floats(False), _beats_floats(True)
+    return types.uint64(row, types.int64, row.dtype, row.dtype, types.uint64), codegen
 
 
 def beats(row, at, threshold, rule):
@@ -139,15 +128,22 @@ def beats(row, at, threshold, rule):
 def _beats(row, at, threshold, rule):
     if len(rule) == 1 or row.dtype.bitwidth < 32:
         return lambda row, at, threshold, rule: beats_keys(row, at, threshold, rule)
-    normal = {32: np.int32(1 << 23), 64: np.int64(1 << 52)}[row.dtype.bitwidth]
+    kind = _SIGNED[row.dtype.bitwidth]
+    sign = kind(-(1 << (row.dtype.bitwidth - 1)))
+    normal = kind(1 << {32: 23, 64: 52}[row.dtype.bitwidth])
 
     def choose(row, at, threshold, rule):
+        # Comparing floats is several times as fast as making and comparing their keys. Subnormal numbers may count as
+        # zero there (a library may have switched them off), which a normal limit does not feel.
         number = threshold ^ rule[0]
+        turn, rest = kind(0), np.uint64(0)
+        if rule[0] != 0:  # the smallest are wanted: both signs turn
+            turn, number = sign, -number
+        elif rule[2] > threshold:  # NaNs beat it too: what is not (-x > the number before -limit)
+            turn, number, rest = sign, ~number, ~rest
         magnitude = -number if number < 0 else number
         if normal <= magnitude <= rule[1]:
-            if rule[2] > threshold:
-                return beats_floats_or_nan(row, at, threshold, rule)
-            return beats_floats(row, at, threshold, rule)
+            return beats_floats(row, at, kind(magnitude | (number & sign)), turn, rest)
         return beats_keys(row, at, threshold, rule)
 
     return choose
@@ -196,8 +192,9 @@ def raise_lanes(typingctx, row, at, best, first, rule):
         values = [_splat(builder, value, LANES) for value in _rule_values(builder, signature.args[4], args[4])]
         keys = _emit_key(builder, lanes, values)
         before = _load_lanes(context, builder, signature.args[2], args[2], args[3])
+        # If LLVM saw that it is the same place, it would store by masks: 64-bit keys took four times as long.
         data = context.make_array(signature.args[2])(context, builder, args[2]).data
-        place = builder.bitcast(builder.gep(data, [args[3]]), before.type.as_pointer())
+        place = builder.bitcast(builder.gep(data, [_opaque(builder, args[3])]), before.type.as_pointer())
         best = builder.select(builder.icmp_signed(">", keys, before), keys, before)
         builder.store(best, place).align = 1
         return context.get_dummy_value()
