@@ -7,7 +7,7 @@ from numba import njit, types
 
 from numba_dml._order import rule_numbers
 from numba_dml._tensor import normalize_data_type
-from numba_dml.cpu import _arithmetic, _keys, _sorting
+from numba_dml.cpu import _arithmetic, _indices, _keys, _sorting
 from numba_dml.cpu._keys import rule_from
 from numba_dml.cpu._memory import ArrayRef, itemsize
 
@@ -139,6 +139,28 @@ def test_raised_lanes_equal_their_plain_twin(dtype):
     assert (one >= before).all()
     assert (one[[0, 1, 2, 67, 68, 69]] == before[[0, 1, 2, 67, 68, 69]]).all()
     assert (one != before).any()
+
+
+def insides(ref, array, n):
+    one, other = np.zeros(array.size, np.bool_), np.zeros(array.size, np.bool_)
+    for i in range(array.size - _indices.GROUP):
+        one[i] = _indices.group_inside(ref, i * itemsize(ref), n)
+        other[i] = _indices.all_inside(ref, i * itemsize(ref), _indices.GROUP, n)
+    return one, other
+
+
+@pytest.mark.parametrize("dtype", ["i4", "i8"])
+def test_a_group_of_indices_is_tested_as_its_plain_twin_does(dtype):
+    ref = ArrayRef(getattr(types, np.dtype(dtype).name))
+    entry = njit(insides).compile((ref, types.Array(types.int64, 1, "C"), types.int64))
+    limits = np.iinfo(dtype)
+    for n in (0, 1, 7, limits.max, 2**40):
+        for bad in (-1, n, n - 1, limits.min, limits.max):
+            indices = np.zeros(40, dtype)
+            indices[20] = bad if limits.min <= bad <= limits.max else 0
+            one, other = entry(indices, np.zeros(40, np.int64), n)
+            np.testing.assert_array_equal(one, other)
+            assert one.any() == (n > 0)
 
 
 @njit

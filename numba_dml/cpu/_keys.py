@@ -18,7 +18,7 @@ from numba import types
 from numba.core.extending import intrinsic, overload
 
 from . import helper
-from ._memory import CACHE_LINE, emit_prefetch, itemsize, load
+from ._memory import CACHE_LINE, emit_prefetch, itemsize, load, splat
 
 #: How many elements one mask covers.
 LANES = 64
@@ -40,14 +40,6 @@ def _emit_key(builder, bits, rule):
 
 def _splat_constant(typ, value):
     return ir.Constant(typ, [value] * typ.count if isinstance(typ, ir.VectorType) else value)
-
-
-def _splat(builder, value, count):
-    """Repeat a scalar in every lane of a vector."""
-    vector = ir.VectorType(value.type, count)
-    lane = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), count), None)
-    return builder.shuffle_vector(lane, ir.Constant(vector, ir.Undefined), zeros)
 
 
 def _as_mask(builder, bits):
@@ -94,8 +86,8 @@ def beats_keys(typingctx, row, at, threshold, rule):
 
     def codegen(context, builder, signature, args):
         lanes = _load_lanes(context, builder, signature.args[0], args[0], args[1])
-        values = [_splat(builder, value, LANES) for value in _rule_values(builder, signature.args[3], args[3])]
-        above = builder.icmp_signed(">", _emit_key(builder, lanes, values), _splat(builder, args[2], LANES))
+        values = [splat(builder, value, LANES) for value in _rule_values(builder, signature.args[3], args[3])]
+        above = builder.icmp_signed(">", _emit_key(builder, lanes, values), splat(builder, args[2], LANES))
         return _as_mask(builder, above)
 
     return types.uint64(row, types.int64, row.dtype, rule), codegen
@@ -112,8 +104,8 @@ def beats_floats(typingctx, row, at, limit, turn, rest):
         # LLVM must not see that `beats_keys` loads the same: it would load before the choice, more than registers hold.
         bits = _load_lanes(context, builder, signature.args[0], args[0], _opaque(builder, args[1]))
         floats = ir.VectorType(ir.FloatType() if args[2].type.width == 32 else ir.DoubleType(), LANES)
-        limits = builder.bitcast(_splat(builder, args[2], LANES), floats)
-        lanes = builder.bitcast(builder.xor(bits, _splat(builder, args[3], LANES)), floats)
+        limits = builder.bitcast(splat(builder, args[2], LANES), floats)
+        lanes = builder.bitcast(builder.xor(bits, splat(builder, args[3], LANES)), floats)
         return builder.xor(_as_mask(builder, builder.fcmp_ordered(">", lanes, limits)), args[4])
 
     return types.uint64(row, types.int64, row.dtype, row.dtype, types.uint64), codegen
@@ -156,7 +148,7 @@ def beats_each(typingctx, row, at, thresholds, first, rule):
     def codegen(context, builder, signature, args):
         lanes = _load_lanes(context, builder, signature.args[0], args[0], args[1])
         limits = _load_lanes(context, builder, signature.args[2], args[2], args[3])
-        values = [_splat(builder, value, LANES) for value in _rule_values(builder, signature.args[4], args[4])]
+        values = [splat(builder, value, LANES) for value in _rule_values(builder, signature.args[4], args[4])]
         above = builder.icmp_signed(">", _emit_key(builder, lanes, values), limits)
         return _as_mask(builder, above)
 
@@ -189,7 +181,7 @@ def raise_lanes(typingctx, row, at, best, first, rule):
 
     def codegen(context, builder, signature, args):
         lanes = _load_lanes(context, builder, signature.args[0], args[0], args[1])
-        values = [_splat(builder, value, LANES) for value in _rule_values(builder, signature.args[4], args[4])]
+        values = [splat(builder, value, LANES) for value in _rule_values(builder, signature.args[4], args[4])]
         keys = _emit_key(builder, lanes, values)
         before = _load_lanes(context, builder, signature.args[2], args[2], args[3])
         # If LLVM saw that it is the same place, it would store by masks: 64-bit keys took four times as long.
@@ -262,7 +254,7 @@ def insert_block(typingctx, ref, offset, line_step, skip, best, k, rule):
         bits = ir.VectorType(ir.IntType(width), lines)
         vector = ir.VectorType(ir.IntType(lane), lines)
         pointer = builder.gep(builder.inttoptr(ref, ir.IntType(8).as_pointer()), [offset])
-        values = [_splat(builder, value, lines) for value in _rule_values(builder, signature.args[6], rule)]
+        values = [splat(builder, value, lines) for value in _rule_values(builder, signature.args[6], rule)]
         rows = []
         for _ in range(lines):
             row = builder.load(builder.bitcast(pointer, bits.as_pointer()), typ=bits)
@@ -344,10 +336,10 @@ def insert_lanes(typingctx, row, at, best, where, first, step, levels, k, positi
     def codegen(context, builder, signature, args):
         row, at, best, where, first, step, levels, k, position, rule = args
         word = ir.IntType(64)
-        values = [_splat(builder, value, lanes) for value in _rule_values(builder, signature.args[9], rule)]
+        values = [splat(builder, value, lanes) for value in _rule_values(builder, signature.args[9], rule)]
         key = _emit_key(builder, _load_lanes(context, builder, signature.args[0], row, at, lanes), values)
         number = ir.IntType(signature.args[3].dtype.bitwidth)
-        place = _splat(builder, position if number.width == 64 else builder.trunc(position, number), lanes)
+        place = splat(builder, position if number.width == 64 else builder.trunc(position, number), lanes)
 
         def pointers(level):
             index = builder.add(first, builder.mul(level, step))
@@ -414,7 +406,7 @@ def _rank_mask(lanes):
 
         def codegen(context, builder, signature, args):
             found = _load_lanes(context, builder, signature.args[0], args[0], args[1], lanes)
-            limit = _splat(builder, args[2], lanes)
+            limit = splat(builder, args[2], lanes)
             mask = ir.IntType(lanes)
             above = _as_mask(builder, builder.icmp_signed(">", found, limit))
             equal = _as_mask(builder, builder.icmp_signed("==", found, limit))
