@@ -94,6 +94,35 @@ def test_the_network_equals_its_plain_twin(dtype):
 
 
 @njit
+def places(row, size, best, line, k, rule):
+    one, other = np.zeros((best.shape[1], k), np.int64), np.zeros((best.shape[1], k), np.int64)
+    _keys.find_keys(row, size, best, line, k, one, rule)
+    _keys.find_keys_plain(row, size, best, line, k, other, rule)
+    return one[line], other[line]
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS], ids=str)
+def test_keys_are_found_where_their_plain_twin_finds_them(dtype):
+    rng = np.random.default_rng(3)
+    lane = max(dtype.itemsize, 2)
+    for largest in (True, False):
+        rule = rule_of(dtype, largest)
+        for values in (rng.bytes(64 * dtype.itemsize), rng.integers(0, 3, 64).astype(dtype), np.zeros(64, dtype)):
+            row = np.frombuffer(values, dtype).copy()
+            if dtype.kind == "f":
+                row[::7] = np.nan
+            row = row.view(f"i{dtype.itemsize}")
+            for size in (16, 33, 64):
+                order = np.argsort(~keys(row, rule)[:size], kind="stable")
+                for k in (1, 3, 16):
+                    best = rng.integers(-9, 9, (k, 32 // lane)).astype(f"i{lane}")
+                    best[:, 1] = keys(row, rule)[order[:k]]
+                    one, other = places(row, size, best, 1, k, rule)
+                    np.testing.assert_array_equal(one, other)
+                    np.testing.assert_array_equal(one, order[:k])
+
+
+@njit
 def inserted(row, rule, best, where, at, levels, k):
     one, other = (best.copy(), where.copy()), (best.copy(), where.copy())
     for i in range(5):

@@ -313,6 +313,62 @@ def insert_block_plain(ref, offset, line_step, skip, best, k, rule):
                     key, best[j, line] = best[j, line], key
 
 
+@intrinsic
+def find_keys(typingctx, row, size, best, line, k, positions, rule):
+    """``find_keys(row, size, best, line, k, positions, rule)``: tell where the keys of a list are in a short line.
+
+    The list is ``best[:k, line]``, in order; ``positions[line, :k]`` are places of these keys among the first `size`
+    elements, of 64 at most, the first place for the first of equal keys. 64 elements of the row are read.
+    """
+    lane, lines = _network_lanes(row.dtype.bitwidth)
+
+    def codegen(context, builder, signature, args):
+        row, size, best, line, k, positions, rule = args
+        word = ir.IntType(64)
+        values = [splat(builder, value, LANES) for value in _rule_values(builder, signature.args[6], rule)]
+        lanes = _load_lanes(context, builder, signature.args[0], row, ir.Constant(word, 0))
+        keys = _emit_key(builder, lanes, values)
+        inside = builder.lshr(ir.Constant(word, -1), builder.sub(ir.Constant(word, LANES), size))
+        listed = builder.gep(context.make_array(signature.args[2])(context, builder, best).data, [line])
+        placed = context.make_array(signature.args[5])(context, builder, positions).data
+        placed = builder.gep(placed, [builder.mul(line, k)])
+        before = builder.block
+        head, body = (builder.append_basic_block(name) for name in ("key", "find"))
+        builder.branch(head)
+        builder.position_at_end(head)
+        j, last, rest = (builder.phi(typ) for typ in (word, listed.type.pointee, word))
+        for phi, value in ((j, 0), (last, 0), (rest, 0)):
+            phi.add_incoming(ir.Constant(phi.type, value), before)
+        after = builder.append_basic_block("found")
+        builder.cbranch(builder.icmp_signed("<", j, k), body, after)
+        builder.position_at_end(body)
+        key = builder.load(builder.gep(listed, [builder.mul(j, ir.Constant(word, lines))]))
+        narrow = key if lane == keys.type.element.width else builder.trunc(key, keys.type.element)
+        equal = _as_mask(builder, builder.icmp_signed("==", keys, splat(builder, narrow, LANES)))
+        again = builder.and_(builder.icmp_signed("==", key, last), builder.icmp_signed(">", j, ir.Constant(word, 0)))
+        found = builder.select(again, rest, builder.and_(equal, inside))
+        builder.store(builder.cttz(found, ir.Constant(ir.IntType(1), 0)), builder.gep(placed, [j]))
+        one = ir.Constant(word, 1)
+        j.add_incoming(builder.add(j, one), body)
+        last.add_incoming(key, body)
+        rest.add_incoming(builder.and_(found, builder.sub(found, one)), body)
+        builder.branch(head)
+        builder.position_at_end(after)
+        return context.get_dummy_value()
+
+    return types.void(row, types.int64, best, types.int64, types.int64, positions, rule), codegen
+
+
+@helper
+def find_keys_plain(row, size, best, line, k, positions, rule):
+    """Do what `find_keys` does, in plain Numba."""
+    for j in range(k):
+        i = positions[line, j - 1] + 1 if j > 0 and best[j, line] == best[j - 1, line] else 0
+        while i < size and key_of(row[i], rule) != best[j, line]:
+            i += 1
+        positions[line, j] = i
+
+
 def insert_width(best):
     """Return how many lists `insert_lanes` inserts into (inside kernels only)."""
     raise NotImplementedError
