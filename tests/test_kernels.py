@@ -36,6 +36,28 @@ def masks(row, rule, thresholds):
 
 
 @njit
+def wide_masks(row, rule, thresholds):
+    found = np.zeros((2, thresholds.size), np.bool_)
+    for i in range(thresholds.size):
+        found[0, i] = _keys.any_beats(row, i, thresholds[i], rule)
+        for part in range(0, _keys.WIDE, _keys.LANES):
+            found[1, i] |= _keys.beats_plain(row, i + part, thresholds[i], rule) != np.uint64(0)
+    return found
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1"])
+def test_wide_masks_equal_their_plain_twin(dtype):
+    rng = np.random.default_rng(8)
+    rule = rule_of(np.dtype(dtype), True)
+    row = rng.integers(0, 3, 512).astype("i1")
+    row[rng.integers(0, 512, 3)] = 9
+    found = wide_masks(row, rule, keys(rng.integers(2, 10, 200).astype("i1"), rule))
+    np.testing.assert_array_equal(found[0], found[1])
+    assert found.any()
+    assert not found.all()
+
+
+@njit
 def keys(row, rule):
     found = np.zeros(row.size, row.dtype)
     for i in range(row.size):

@@ -22,6 +22,8 @@ from ._memory import CACHE_LINE, emit_prefetch, itemsize, load, splat
 
 #: How many elements one mask covers.
 LANES = 64
+#: How many single bytes are looked at together where few beat a threshold.
+WIDE = 256
 _SIGNED = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 
 
@@ -139,6 +141,42 @@ def _beats(row, at, threshold, rule):
         return beats_keys(row, at, threshold, rule)
 
     return choose
+
+
+@intrinsic
+def any_beats(typingctx, row, at, threshold, rule):
+    """``any_beats(row, at, threshold, rule)``: whether any of 256 keys from ``row[at]`` on is above the threshold."""
+
+    def codegen(context, builder, signature, args):
+        values = [splat(builder, value, LANES) for value in _rule_values(builder, signature.args[3], args[3])]
+        limits = splat(builder, args[2], LANES)
+        found = ir.Constant(ir.VectorType(ir.IntType(1), LANES), None)
+        for part in range(WIDE // LANES):
+            place = builder.add(args[1], args[1].type(part * LANES))
+            lanes = _load_lanes(context, builder, signature.args[0], args[0], place)
+            found = builder.or_(found, builder.icmp_signed(">", _emit_key(builder, lanes, values), limits))
+        mask = _as_mask(builder, found)
+        return builder.icmp_unsigned("!=", mask, mask.type(0))
+
+    return types.boolean(row, types.int64, row.dtype, rule), codegen
+
+
+def skip_lanes(row, at, end, threshold, rule):
+    """``skip_lanes(row, at, end, threshold, rule)``: leave out single bytes none of which beats the threshold."""
+    raise NotImplementedError
+
+
+@overload(skip_lanes)
+def _skip_lanes(row, at, end, threshold, rule):
+    if row.dtype.bitwidth > 8:
+        return lambda row, at, end, threshold, rule: at
+
+    def skip(row, at, end, threshold, rule):
+        while at + WIDE <= end and not any_beats(row, at, threshold, rule):
+            at += WIDE
+        return at
+
+    return skip
 
 
 @intrinsic
