@@ -7,7 +7,7 @@ from numba import njit, types
 
 from numba_dml._order import rule_numbers
 from numba_dml._tensor import normalize_data_type
-from numba_dml.cpu import _arithmetic, _keys, _sorting
+from numba_dml.cpu import _arithmetic, _indices, _keys, _sorting
 from numba_dml.cpu._keys import rule_from
 from numba_dml.cpu._memory import ArrayRef, itemsize
 
@@ -36,6 +36,28 @@ def masks(row, rule, thresholds):
 
 
 @njit
+def wide_masks(row, rule, thresholds):
+    found = np.zeros((2, thresholds.size), np.bool_)
+    for i in range(thresholds.size):
+        found[0, i] = _keys.any_beats(row, i, thresholds[i], rule)
+        for part in range(0, _keys.WIDE, _keys.LANES):
+            found[1, i] |= _keys.beats_plain(row, i + part, thresholds[i], rule) != np.uint64(0)
+    return found
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1"])
+def test_wide_masks_equal_their_plain_twin(dtype):
+    rng = np.random.default_rng(8)
+    rule = rule_of(np.dtype(dtype), True)
+    row = rng.integers(0, 3, 512).astype("i1")
+    row[rng.integers(0, 512, 3)] = 9
+    found = wide_masks(row, rule, keys(rng.integers(2, 10, 200).astype("i1"), rule))
+    np.testing.assert_array_equal(found[0], found[1])
+    assert found.any()
+    assert not found.all()
+
+
+@njit
 def keys(row, rule):
     found = np.zeros(row.size, row.dtype)
     for i in range(row.size):
@@ -44,12 +66,16 @@ def keys(row, rule):
 
 
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS], ids=str)
-@pytest.mark.parametrize("largest", [True, False])
-def test_masks_equal_their_plain_twins(dtype, largest):
+@pytest.mark.parametrize(("largest", "nan_largest"), [(True, False), (True, True), (False, False)])
+def test_masks_equal_their_plain_twins(dtype, largest, nan_largest):
     rng = np.random.default_rng(5)
     signed = np.dtype(f"i{dtype.itemsize}")
-    row = np.frombuffer(rng.bytes(128 * dtype.itemsize), signed)
-    rule = rule_of(dtype, largest)
+    row = np.frombuffer(rng.bytes(128 * dtype.itemsize), signed).copy()
+    if dtype.kind == "f":  # around where floats and keys part
+        info = np.finfo(dtype)
+        edges = np.array([0, info.tiny, info.max, np.inf], dtype).view(signed)[:, None] + np.arange(-1, 2, dtype=signed)
+        row[:24] = np.concatenate([edges.ravel(), edges.ravel() ^ np.iinfo(signed).min])
+    rule = rule_of(dtype, largest, nan_largest)
     thresholds = keys(row[rng.permutation(64)], rule)
     found = masks(row, rule, thresholds)
     np.testing.assert_array_equal(found[0], found[1])
@@ -87,6 +113,35 @@ def test_the_network_equals_its_plain_twin(dtype):
                 one, other = entry(row, rule, size * dtype.itemsize, skip, k)
                 np.testing.assert_array_equal(one, other)
                 assert (one[0] > 0).any()
+
+
+@njit
+def places(row, size, best, line, k, rule):
+    one, other = np.zeros((best.shape[1], k), np.int64), np.zeros((best.shape[1], k), np.int64)
+    _keys.find_keys(row, size, best, line, k, one, rule)
+    _keys.find_keys_plain(row, size, best, line, k, other, rule)
+    return one[line], other[line]
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS], ids=str)
+def test_keys_are_found_where_their_plain_twin_finds_them(dtype):
+    rng = np.random.default_rng(3)
+    lane = max(dtype.itemsize, 2)
+    for largest in (True, False):
+        rule = rule_of(dtype, largest)
+        for values in (rng.bytes(64 * dtype.itemsize), rng.integers(0, 3, 64).astype(dtype), np.zeros(64, dtype)):
+            row = np.frombuffer(values, dtype).copy()
+            if dtype.kind == "f":
+                row[::7] = np.nan
+            row = row.view(f"i{dtype.itemsize}")
+            for size in (16, 33, 64):
+                order = np.argsort(~keys(row, rule)[:size], kind="stable")
+                for k in (1, 3, 16):
+                    best = rng.integers(-9, 9, (k, 32 // lane)).astype(f"i{lane}")
+                    best[:, 1] = keys(row, rule)[order[:k]]
+                    one, other = places(row, size, best, 1, k, rule)
+                    np.testing.assert_array_equal(one, other)
+                    np.testing.assert_array_equal(one, order[:k])
 
 
 @njit
@@ -135,6 +190,28 @@ def test_raised_lanes_equal_their_plain_twin(dtype):
     assert (one >= before).all()
     assert (one[[0, 1, 2, 67, 68, 69]] == before[[0, 1, 2, 67, 68, 69]]).all()
     assert (one != before).any()
+
+
+def insides(ref, array, n):
+    one, other = np.zeros(array.size, np.bool_), np.zeros(array.size, np.bool_)
+    for i in range(array.size - _indices.GROUP):
+        one[i] = _indices.group_inside(ref, i * itemsize(ref), n)
+        other[i] = _indices.all_inside(ref, i * itemsize(ref), _indices.GROUP, n)
+    return one, other
+
+
+@pytest.mark.parametrize("dtype", ["i4", "i8"])
+def test_a_group_of_indices_is_tested_as_its_plain_twin_does(dtype):
+    ref = ArrayRef(getattr(types, np.dtype(dtype).name))
+    entry = njit(insides).compile((ref, types.Array(types.int64, 1, "C"), types.int64))
+    limits = np.iinfo(dtype)
+    for n in (0, 1, 7, limits.max, 2**40):
+        for bad in (-1, n, n - 1, limits.min, limits.max):
+            indices = np.zeros(40, dtype)
+            indices[20] = bad if limits.min <= bad <= limits.max else 0
+            one, other = entry(indices, np.zeros(40, np.int64), n)
+            np.testing.assert_array_equal(one, other)
+            assert one.any() == (n > 0)
 
 
 @njit

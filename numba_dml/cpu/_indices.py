@@ -7,12 +7,17 @@ outer slice dimensions. Gather and scatter share everything here.
 from __future__ import annotations
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core.extending import intrinsic
 
 from . import helper
-from ._memory import address, itemsize, load, seen_as
+from ._memory import address, itemsize, load, seen_as, splat
 
 #: Points are handled in blocks: offsets first (vectorised), then the moves. 512 offsets stay in L1 beside the data.
 BLOCK = 512
+#: Single elements are copied in groups of this many, the indices of which are tested together.
+GROUP = 16
 MAX_INT64 = np.int64(2**63 - 1)
 MAX_UINT32 = np.int64(2**32 - 1)
 #: The offset of a point whose update is dropped. No real offset is this low.
@@ -141,6 +146,29 @@ def all_inside(ref, at, count, n):
         v = np.int64(load(ref, at + i * itemsize(ref)))
         outside |= v | (n - 1 - v)
     return outside >= 0
+
+
+@intrinsic
+def group_inside(typingctx, ref, at, n):
+    """``group_inside(ref, at, n)``: what `all_inside` tells of a group, where LLVM would not use vectors."""
+
+    def codegen(context, builder, signature, args):
+        ref, at, n = args
+        lanes = ir.VectorType(ir.IntType(signature.args[0].dtype.bitwidth), GROUP)
+        pointer = builder.gep(builder.inttoptr(ref, ir.IntType(8).as_pointer()), [at])
+        numbers = builder.load(builder.bitcast(pointer, lanes.as_pointer()), typ=lanes)
+        numbers.align = 1
+        last = builder.sub(n, n.type(1))
+        if lanes.element.width < n.type.width:
+            most = n.type((1 << (lanes.element.width - 1)) - 1)
+            last = builder.select(builder.icmp_signed("<", last, most), last, most)
+            last = builder.trunc(last, lanes.element)
+        rest = builder.sub(splat(builder, last, GROUP), numbers)
+        outside = builder.icmp_signed("<", builder.or_(numbers, rest), ir.Constant(lanes, None))
+        mask = ir.IntType(GROUP)
+        return builder.icmp_unsigned("==", builder.bitcast(outside, mask), mask(0))
+
+    return types.boolean(ref, types.int64, types.int64), codegen
 
 
 @helper

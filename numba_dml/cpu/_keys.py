@@ -18,10 +18,12 @@ from numba import types
 from numba.core.extending import intrinsic, overload
 
 from . import helper
-from ._memory import CACHE_LINE, emit_prefetch, itemsize, load
+from ._memory import CACHE_LINE, emit_prefetch, itemsize, load, splat
 
 #: How many elements one mask covers.
 LANES = 64
+#: How many single bytes are looked at together where few beat a threshold.
+WIDE = 256
 _SIGNED = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 
 
@@ -42,23 +44,18 @@ def _splat_constant(typ, value):
     return ir.Constant(typ, [value] * typ.count if isinstance(typ, ir.VectorType) else value)
 
 
-def _splat(builder, value, count):
-    """Repeat a scalar in every lane of a vector."""
-    vector = ir.VectorType(value.type, count)
-    lane = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), count), None)
-    return builder.shuffle_vector(lane, ir.Constant(vector, ir.Undefined), zeros)
-
-
 def _as_mask(builder, bits):
     """Emit the conversion of a vector of bits to a number.
 
     The empty instruction keeps LLVM from moving the conversion behind a branch: where two ways to a mask meet, it would
     carry 64 separate bits through, for 37 ns instead of 5.
     """
-    word = ir.IntType(bits.type.count)
-    mask = builder.bitcast(bits, word)
-    return builder.asm(ir.FunctionType(word, [word]), "", "=r,0", [mask], False)
+    return _opaque(builder, builder.bitcast(bits, ir.IntType(bits.type.count)))
+
+
+def _opaque(builder, number):
+    """Emit an empty instruction, behind which LLVM no longer knows what a number is."""
+    return builder.asm(ir.FunctionType(number.type, [number.type]), "", "=r,0", [number], False)
 
 
 def _rule_values(builder, rule_type, rule):
@@ -91,43 +88,29 @@ def beats_keys(typingctx, row, at, threshold, rule):
 
     def codegen(context, builder, signature, args):
         lanes = _load_lanes(context, builder, signature.args[0], args[0], args[1])
-        values = [_splat(builder, value, LANES) for value in _rule_values(builder, signature.args[3], args[3])]
-        above = builder.icmp_signed(">", _emit_key(builder, lanes, values), _splat(builder, args[2], LANES))
+        values = [splat(builder, value, LANES) for value in _rule_values(builder, signature.args[3], args[3])]
+        above = builder.icmp_signed(">", _emit_key(builder, lanes, values), splat(builder, args[2], LANES))
         return _as_mask(builder, above)
 
     return types.uint64(row, types.int64, row.dtype, rule), codegen
 
 
-def _beats_floats(nan):
-    @intrinsic
-    def compare(typingctx, row, at, threshold, rule):
-        """Do what `beats_keys` does, for the key of a normal number, without any keys; `nan` says whether NaNs beat it.
+@intrinsic
+def beats_floats(typingctx, row, at, limit, turn, rest):
+    """``beats_floats(row, at, limit, turn, rest)``: bit i: ``row[at + i] ^ turn``, a float, is above a limit.
 
-        Comparing floats is several times as fast as making and comparing their keys. Subnormal numbers may count as
-        zero there (a library may have switched them off), which a normal threshold does not feel.
-        """
+    The bits of `rest` are inverted. NaNs are above nothing.
+    """
 
-        def codegen(context, builder, signature, args):
-            bits = _load_lanes(context, builder, signature.args[0], args[0], args[1])
-            flip = builder.extract_value(args[3], 0)
-            word = args[2].type
-            floats = ir.VectorType(ir.FloatType() if word.width == 32 else ir.DoubleType(), LANES)
-            sign = ir.Constant(word, -(1 << (word.width - 1)))
-            number = builder.xor(args[2], flip)
-            negative = builder.icmp_signed("<", number, ir.Constant(word, 0))
-            limit = builder.select(negative, builder.or_(builder.neg(number), sign), number)
-            turn = builder.and_(flip, sign)  # the smallest are wanted: both signs turn
-            limits = builder.bitcast(_splat(builder, builder.xor(limit, turn), LANES), floats)
-            lanes = builder.bitcast(builder.xor(bits, _splat(builder, turn, LANES)), floats)
-            above = (builder.fcmp_unordered if nan else builder.fcmp_ordered)(">", lanes, limits)
-            return _as_mask(builder, above)
+    def codegen(context, builder, signature, args):
+        # LLVM must not see that `beats_keys` loads the same: it would load before the choice, more than registers hold.
+        bits = _load_lanes(context, builder, signature.args[0], args[0], _opaque(builder, args[1]))
+        floats = ir.VectorType(ir.FloatType() if args[2].type.width == 32 else ir.DoubleType(), LANES)
+        limits = builder.bitcast(splat(builder, args[2], LANES), floats)
+        lanes = builder.bitcast(builder.xor(bits, splat(builder, args[3], LANES)), floats)
+        return builder.xor(_as_mask(builder, builder.fcmp_ordered(">", lanes, limits)), args[4])
 
-        return types.uint64(row, types.int64, row.dtype, rule), codegen
-
-    return compare
-
-
-beats_floats, beats_floats_or_nan = _beats_floats(False), _beats_floats(True)
+    return types.uint64(row, types.int64, row.dtype, row.dtype, types.uint64), codegen
 
 
 def beats(row, at, threshold, rule):
@@ -139,18 +122,61 @@ def beats(row, at, threshold, rule):
 def _beats(row, at, threshold, rule):
     if len(rule) == 1 or row.dtype.bitwidth < 32:
         return lambda row, at, threshold, rule: beats_keys(row, at, threshold, rule)
-    normal = {32: np.int32(1 << 23), 64: np.int64(1 << 52)}[row.dtype.bitwidth]
+    kind = _SIGNED[row.dtype.bitwidth]
+    sign = kind(-(1 << (row.dtype.bitwidth - 1)))
+    normal = kind(1 << {32: 23, 64: 52}[row.dtype.bitwidth])
 
     def choose(row, at, threshold, rule):
+        # Comparing floats is several times as fast as making and comparing their keys. Subnormal numbers may count as
+        # zero there (a library may have switched them off), which a normal limit does not feel.
         number = threshold ^ rule[0]
+        turn, rest = kind(0), np.uint64(0)
+        if rule[0] != 0:  # the smallest are wanted: both signs turn
+            turn, number = sign, -number
+        elif rule[2] > threshold:  # NaNs beat it too: what is not (-x > the number before -limit)
+            turn, number, rest = sign, ~number, ~rest
         magnitude = -number if number < 0 else number
         if normal <= magnitude <= rule[1]:
-            if rule[2] > threshold:
-                return beats_floats_or_nan(row, at, threshold, rule)
-            return beats_floats(row, at, threshold, rule)
+            return beats_floats(row, at, kind(magnitude | (number & sign)), turn, rest)
         return beats_keys(row, at, threshold, rule)
 
     return choose
+
+
+@intrinsic
+def any_beats(typingctx, row, at, threshold, rule):
+    """``any_beats(row, at, threshold, rule)``: whether any of 256 keys from ``row[at]`` on is above the threshold."""
+
+    def codegen(context, builder, signature, args):
+        values = [splat(builder, value, LANES) for value in _rule_values(builder, signature.args[3], args[3])]
+        limits = splat(builder, args[2], LANES)
+        found = ir.Constant(ir.VectorType(ir.IntType(1), LANES), None)
+        for part in range(WIDE // LANES):
+            place = builder.add(args[1], args[1].type(part * LANES))
+            lanes = _load_lanes(context, builder, signature.args[0], args[0], place)
+            found = builder.or_(found, builder.icmp_signed(">", _emit_key(builder, lanes, values), limits))
+        mask = _as_mask(builder, found)
+        return builder.icmp_unsigned("!=", mask, mask.type(0))
+
+    return types.boolean(row, types.int64, row.dtype, rule), codegen
+
+
+def skip_lanes(row, at, end, threshold, rule):
+    """``skip_lanes(row, at, end, threshold, rule)``: leave out single bytes none of which beats the threshold."""
+    raise NotImplementedError
+
+
+@overload(skip_lanes)
+def _skip_lanes(row, at, end, threshold, rule):
+    if row.dtype.bitwidth > 8:
+        return lambda row, at, end, threshold, rule: at
+
+    def skip(row, at, end, threshold, rule):
+        while at + WIDE <= end and not any_beats(row, at, threshold, rule):
+            at += WIDE
+        return at
+
+    return skip
 
 
 @intrinsic
@@ -160,7 +186,7 @@ def beats_each(typingctx, row, at, thresholds, first, rule):
     def codegen(context, builder, signature, args):
         lanes = _load_lanes(context, builder, signature.args[0], args[0], args[1])
         limits = _load_lanes(context, builder, signature.args[2], args[2], args[3])
-        values = [_splat(builder, value, LANES) for value in _rule_values(builder, signature.args[4], args[4])]
+        values = [splat(builder, value, LANES) for value in _rule_values(builder, signature.args[4], args[4])]
         above = builder.icmp_signed(">", _emit_key(builder, lanes, values), limits)
         return _as_mask(builder, above)
 
@@ -193,11 +219,12 @@ def raise_lanes(typingctx, row, at, best, first, rule):
 
     def codegen(context, builder, signature, args):
         lanes = _load_lanes(context, builder, signature.args[0], args[0], args[1])
-        values = [_splat(builder, value, LANES) for value in _rule_values(builder, signature.args[4], args[4])]
+        values = [splat(builder, value, LANES) for value in _rule_values(builder, signature.args[4], args[4])]
         keys = _emit_key(builder, lanes, values)
         before = _load_lanes(context, builder, signature.args[2], args[2], args[3])
+        # If LLVM saw that it is the same place, it would store by masks: 64-bit keys took four times as long.
         data = context.make_array(signature.args[2])(context, builder, args[2]).data
-        place = builder.bitcast(builder.gep(data, [args[3]]), before.type.as_pointer())
+        place = builder.bitcast(builder.gep(data, [_opaque(builder, args[3])]), before.type.as_pointer())
         best = builder.select(builder.icmp_signed(">", keys, before), keys, before)
         builder.store(best, place).align = 1
         return context.get_dummy_value()
@@ -265,7 +292,7 @@ def insert_block(typingctx, ref, offset, line_step, skip, best, k, rule):
         bits = ir.VectorType(ir.IntType(width), lines)
         vector = ir.VectorType(ir.IntType(lane), lines)
         pointer = builder.gep(builder.inttoptr(ref, ir.IntType(8).as_pointer()), [offset])
-        values = [_splat(builder, value, lines) for value in _rule_values(builder, signature.args[6], rule)]
+        values = [splat(builder, value, lines) for value in _rule_values(builder, signature.args[6], rule)]
         rows = []
         for _ in range(lines):
             row = builder.load(builder.bitcast(pointer, bits.as_pointer()), typ=bits)
@@ -324,6 +351,62 @@ def insert_block_plain(ref, offset, line_step, skip, best, k, rule):
                     key, best[j, line] = best[j, line], key
 
 
+@intrinsic
+def find_keys(typingctx, row, size, best, line, k, positions, rule):
+    """``find_keys(row, size, best, line, k, positions, rule)``: tell where the keys of a list are in a short line.
+
+    The list is ``best[:k, line]``, in order; ``positions[line, :k]`` are places of these keys among the first `size`
+    elements, of 64 at most, the first place for the first of equal keys. 64 elements of the row are read.
+    """
+    lane, lines = _network_lanes(row.dtype.bitwidth)
+
+    def codegen(context, builder, signature, args):
+        row, size, best, line, k, positions, rule = args
+        word = ir.IntType(64)
+        values = [splat(builder, value, LANES) for value in _rule_values(builder, signature.args[6], rule)]
+        lanes = _load_lanes(context, builder, signature.args[0], row, ir.Constant(word, 0))
+        keys = _emit_key(builder, lanes, values)
+        inside = builder.lshr(ir.Constant(word, -1), builder.sub(ir.Constant(word, LANES), size))
+        listed = builder.gep(context.make_array(signature.args[2])(context, builder, best).data, [line])
+        placed = context.make_array(signature.args[5])(context, builder, positions).data
+        placed = builder.gep(placed, [builder.mul(line, k)])
+        before = builder.block
+        head, body = (builder.append_basic_block(name) for name in ("key", "find"))
+        builder.branch(head)
+        builder.position_at_end(head)
+        j, last, rest = (builder.phi(typ) for typ in (word, listed.type.pointee, word))
+        for phi, value in ((j, 0), (last, 0), (rest, 0)):
+            phi.add_incoming(ir.Constant(phi.type, value), before)
+        after = builder.append_basic_block("found")
+        builder.cbranch(builder.icmp_signed("<", j, k), body, after)
+        builder.position_at_end(body)
+        key = builder.load(builder.gep(listed, [builder.mul(j, ir.Constant(word, lines))]))
+        narrow = key if lane == keys.type.element.width else builder.trunc(key, keys.type.element)
+        equal = _as_mask(builder, builder.icmp_signed("==", keys, splat(builder, narrow, LANES)))
+        again = builder.and_(builder.icmp_signed("==", key, last), builder.icmp_signed(">", j, ir.Constant(word, 0)))
+        found = builder.select(again, rest, builder.and_(equal, inside))
+        builder.store(builder.cttz(found, ir.Constant(ir.IntType(1), 0)), builder.gep(placed, [j]))
+        one = ir.Constant(word, 1)
+        j.add_incoming(builder.add(j, one), body)
+        last.add_incoming(key, body)
+        rest.add_incoming(builder.and_(found, builder.sub(found, one)), body)
+        builder.branch(head)
+        builder.position_at_end(after)
+        return context.get_dummy_value()
+
+    return types.void(row, types.int64, best, types.int64, types.int64, positions, rule), codegen
+
+
+@helper
+def find_keys_plain(row, size, best, line, k, positions, rule):
+    """Do what `find_keys` does, in plain Numba."""
+    for j in range(k):
+        i = positions[line, j - 1] + 1 if j > 0 and best[j, line] == best[j - 1, line] else 0
+        while i < size and key_of(row[i], rule) != best[j, line]:
+            i += 1
+        positions[line, j] = i
+
+
 def insert_width(best):
     """Return how many lists `insert_lanes` inserts into (inside kernels only)."""
     raise NotImplementedError
@@ -347,10 +430,10 @@ def insert_lanes(typingctx, row, at, best, where, first, step, levels, k, positi
     def codegen(context, builder, signature, args):
         row, at, best, where, first, step, levels, k, position, rule = args
         word = ir.IntType(64)
-        values = [_splat(builder, value, lanes) for value in _rule_values(builder, signature.args[9], rule)]
+        values = [splat(builder, value, lanes) for value in _rule_values(builder, signature.args[9], rule)]
         key = _emit_key(builder, _load_lanes(context, builder, signature.args[0], row, at, lanes), values)
         number = ir.IntType(signature.args[3].dtype.bitwidth)
-        place = _splat(builder, position if number.width == 64 else builder.trunc(position, number), lanes)
+        place = splat(builder, position if number.width == 64 else builder.trunc(position, number), lanes)
 
         def pointers(level):
             index = builder.add(first, builder.mul(level, step))
@@ -417,7 +500,7 @@ def _rank_mask(lanes):
 
         def codegen(context, builder, signature, args):
             found = _load_lanes(context, builder, signature.args[0], args[0], args[1], lanes)
-            limit = _splat(builder, args[2], lanes)
+            limit = splat(builder, args[2], lanes)
             mask = ir.IntType(lanes)
             above = _as_mask(builder, builder.icmp_signed(">", found, limit))
             equal = _as_mask(builder, builder.icmp_signed("==", found, limit))

@@ -132,24 +132,39 @@ def copy_bytes(typingctx, target, target_offset, source, source_offset, count):
     return types.void(target, types.int64, source, types.int64, types.int64), codegen
 
 
-def emit_prefetch(builder, pointer):
-    """Emit the request for the cache line that a pointer to bytes leads to."""
+def splat(builder, value, count):
+    """Emit the repetition of a scalar in every lane of a vector."""
+    vector = ir.VectorType(value.type, count)
+    lane = builder.insert_element(ir.Constant(vector, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), count), None)
+    return builder.shuffle_vector(lane, ir.Constant(vector, ir.Undefined), zeros)
+
+
+def emit_prefetch(builder, pointer, level=1):
+    """Emit the request for the cache line that a pointer to bytes leads to, into caches of this level and above."""
     number = ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [pointer.type, number, number, number])
     function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
-    builder.call(function, [pointer, number(0), number(3), number(1)])  # to read, into all caches, data
+    builder.call(function, [pointer, number(0), number(4 - level), number(1)])  # to read, how near, data
 
 
-@intrinsic
-def prefetch(typingctx, ref, offset):
-    """``prefetch(ref, offset)``: ask for the cache line at a byte offset. It never faults."""
+def _prefetch(level):
+    @intrinsic
+    def prefetch(typingctx, ref, offset):
+        """``prefetch(ref, offset)``: ask for the cache line at a byte offset. It never faults."""
 
-    def codegen(context, builder, signature, args):
-        _, pointer = _pointer(context, builder, args[0], args[1], types.uint8)
-        emit_prefetch(builder, pointer)
-        return context.get_dummy_value()
+        def codegen(context, builder, signature, args):
+            _, pointer = _pointer(context, builder, args[0], args[1], types.uint8)
+            emit_prefetch(builder, pointer, level)
+            return context.get_dummy_value()
 
-    return types.void(ref, types.int64), codegen
+        return types.void(ref, types.int64), codegen
+
+    return prefetch
+
+
+#: For what is read next, and for what should leave the L1 to others until it is read.
+prefetch, prefetch_to_l2 = _prefetch(1), _prefetch(2)
 
 
 def _ends_copy(size):
