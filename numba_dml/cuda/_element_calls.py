@@ -53,8 +53,8 @@ STRIP_BYTES = 256 if SIMULATED else 512 << 20
 #: Updates are sorted into bins when the output is larger than L2, and when there are many: one per so many places.
 LEAST_BINNED_BYTES = 64 if SIMULATED else 96 << 20
 PLACES_PER_POINT = 16
-#: Their counters, of 4 bytes, are in shared memory.
-MOST_BINS = 48 if SIMULATED else 24 << 10
+#: A block sorts into so many coarse bins.
+MOST_BINS = bins.SLOTS << bins.FINE_BITS
 
 
 class Lines(NamedTuple):
@@ -550,7 +550,6 @@ class BinnedScatter:
             starts,
             sizes,
             entries,
-            shared=4 * coarse,
         )
         bins.fine_kernel()(device, stream, tiles, entries, starts + 8 * count, starts, target)
         bins.apply_kernel(call.run, call.lowering.unique)(
