@@ -51,12 +51,12 @@ DISTRIBUTIONS = {
 @pytest.mark.parametrize("kind", DISTRIBUTIONS)
 @pytest.mark.parametrize(
     ("lines", "n", "k"),
-    [(3, 10, 10), (1, 60, 60), (2, 260, 40), (2, 60, 25), (2, 61, 3), (1, 900, 1)],
-    ids=["all", "all, sorted", "large k", "no delegates", "delegates", "best delegate"],
+    [(3, 10, 10), (1, 60, 60), (2, 260, 40), (2, 60, 25), (2, 61, 3), (1, 900, 1), (5, 70, 1)],
+    ids=["all", "all, sorted", "large k", "no delegates", "delegates", "best delegate", "best"],
 )
 def test_regions_of_top_k(lines, n, k, kind, scale):
     rng = np.random.default_rng(7)
-    n, k = n * scale, k * (scale * 2 if k > 9 else 1)
+    n, k, lines = n * scale, k * (scale * 2 if k > 9 else 1), lines * (scale if lines > 3 else 1)
     k = min(n, k)
     line = np.stack([DISTRIBUTIONS[kind](rng, n) for _ in range(lines)])
     cases = [

@@ -45,6 +45,8 @@ BUSY_WARPS, MOST_ROUNDS = (2, 2) if SIMULATED else (2 * 64 * 132, 8)
 #: Threads of a block of `choose_kernel`: more, if each would look at so many elements, and while all are fewer
 #: than what 132 multiprocessors hold.
 LEAST_THREADS, LOOKS, BUSY_THREADS = (BLOCK, 8, 1) if SIMULATED else (128, 8, 132 * 2048)
+#: With so many lines a block for each finds the one best element; with fewer the delegates keep more blocks busy.
+MANY_LINES = 3 if SIMULATED else 132
 #: For a large k a line is cut into parts of this size or more, until there are so many blocks.
 LEAST_PART, BUSY_BLOCKS = (64, 4) if SIMULATED else (1 << 13, 8 * 132)
 #: Lines up to this size, and so many times as many as elements in one, have a thread each.
@@ -104,8 +106,11 @@ class TopKCall:
             self.room *= 2
         self.short = self.k <= THREAD_LISTS[-1] and self.size <= MOST_SHORT and self.lines >= SHORT_LINES * self.size
         self.packed = low.stride == self.width and all(step % self.width == 0 for _, step, _ in low.lines)
+        self.one = self.k == 1 and self.packed and not self.short and self.lines >= MANY_LINES
         least = 16 // self.width
-        sizes = () if self.short or self.k > MOST_K else group_sizes(self.size, self.k, least, self.key_bytes)
+        sizes = (
+            () if self.short or self.one or self.k > MOST_K else group_sizes(self.size, self.k, least, self.key_bytes)
+        )
         #: The bits of the groups, and how many delegates a line has.
         self.group_bits = [size.bit_length() - 1 for size in sizes]
         self.pitches: list[int] = []
@@ -117,14 +122,18 @@ class TopKCall:
             self.pitches.append(count)
         self.segment = min(SEGMENT_BYTES // self.key_bytes, self.size)
         self.is_long = self.size >= 1 << 31
-        looked_at = 3 * (self.pitches[-1] if sizes else self.size) + self.k * sum(sizes)
+        looked_at = (
+            self.size // least if self.one else 3 * (self.pitches[-1] if sizes else self.size) + self.k * sum(sizes)
+        )
         self.threads = LEAST_THREADS
         while self.threads < MOST_THREADS and (
             self.threads * LOOKS < looked_at and self.threads * self.lines < BUSY_THREADS
         ):
             self.threads *= 2
         self.plans: dict[int, list[DeviceMemory]] = {}
-        method = "sort" if self.k > MOST_K else "short lines" if self.short else f"{len(sizes)} levels of delegates"
+        method = f"{len(sizes)} levels of delegates"
+        if self.short or self.one or self.k > MOST_K:
+            method = "short lines" if self.short else "best" if self.one else "sort"
         self.kernel = f"top_k {8 * self.width}-bit {'float' if self.is_float else 'integer'} {method} cuda"
 
     def numbers(self, level: int) -> ndarray[Any, Any]:
@@ -205,6 +214,18 @@ class TopKCall:
                 addresses[0],
                 threads=SHORT_BLOCK,
                 shared=SHORT_BLOCK * (-(-self.segment // COLUMNS) * COLUMNS + 1) * self.key_bytes,
+            )
+        elif self.one:
+            memory = None
+            top_k.best_kernel(self.width, self.is_float)(
+                device,
+                stream,
+                self.lines,
+                a.pointer,
+                values.pointer,
+                indices.pointer,
+                addresses[0],
+                threads=self.threads,
             )
         else:
             memory = self.choose(device, stream, addresses, a, values, indices)

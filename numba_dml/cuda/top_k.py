@@ -221,6 +221,82 @@ def delegate_kernel(width: int, is_float: bool) -> Kernel:
 
 
 @cache
+def best_kernel(width: int, is_float: bool) -> Kernel:
+    """Return the kernel that finds the best element of lines whose elements are neighbours, a block for each."""
+    key_at, best_of_quad, *_ = key_access(width, is_float, FLIP)
+    load, store = unit_access(width)
+    lowest = int(np.iinfo(key_type(width)).min)
+    key = key_type(width)
+    partner_value = PARTNER_VALUE[64]
+    of_quad = 16 // width
+
+    @helper
+    def best_of_part(line, plan, first, size):
+        best = key(lowest)
+        for i in range(first, first + of_quad):
+            best = max(best, key_at(line + max(np.int64(0), min(i, size - 1)) * width, plan))
+        return best
+
+    @kernel(registers=40)
+    def find_best(
+        x,  # IN   address of the first element
+        values,  # OUT  address of the values
+        indices,  # OUT  address of the indices
+        plan,  # IN   address of the plan
+    ):
+        keys = cuda.shared.array(ENDS, np.int64)
+        quads = cuda.shared.array(ENDS, np.int64)
+        thread, threads = np.int64(cuda.threadIdx.x), np.int64(cuda.blockDim.x)
+        from_x, to = line_bases(plan, np.int64(cuda.blockIdx.x))
+        source = x + from_x
+        size = number(plan, SIZE)
+        shift = (source & 15) // width  # the first 16 bytes may begin before the line
+        count = (size + shift + of_quad - 1) // of_quad
+        quad, best = np.int64(END), key(lowest)
+        q = thread
+        while q < count:
+            first = q * of_quad - shift
+            address = source + first * width
+            if first >= 0 and first + (3 * threads + 1) * of_quad <= size:
+                a, b = best_of_quad(address, plan), best_of_quad(address + 16 * threads, plan)
+                c, d = best_of_quad(address + 32 * threads, plan), best_of_quad(address + 48 * threads, plan)
+                four = max(max(a, b), max(c, d))
+                if four > best or quad == END:
+                    best = four
+                    quad = q + (0 if a == four else 1 if b == four else 2 if c == four else 3) * threads
+                q += 4 * threads
+            else:
+                whole = first >= 0 and first + of_quad <= size
+                one = best_of_quad(address, plan) if whole else best_of_part(source, plan, first, size)
+                if one > best or quad == END:
+                    best, quad = one, q
+                q += threads
+        high = np.int64(best)
+        lanes = LANES >> 1
+        while lanes > 0:
+            other, its_quad = partner_value(high, lanes), partner_value(quad, lanes)
+            if other > high or (other == high and its_quad < quad):
+                high, quad = other, its_quad
+            lanes >>= 1
+        if thread % LANES == 0:
+            keys[thread // LANES] = high
+            quads[thread // LANES] = quad
+        cuda.syncthreads()
+        if thread == 0:
+            for warp in range(1, threads // LANES):
+                if keys[warp] > high or (keys[warp] == high and quads[warp] < quad):
+                    high, quad = keys[warp], quads[warp]
+            i = max(np.int64(0), quad * of_quad - shift)
+            while key_at(source + i * width, plan) != high:
+                i += 1
+            value = load(source + i * width)
+            store(values + to * width, value[0], value[1])
+            write_index(indices, number(plan, INDEX_SIZE), to, i)
+
+    return Kernel(find_best, 4, waits=True)
+
+
+@cache
 def strided_delegate_kernel(width: int, is_float: bool) -> Kernel:
     """Return the kernel that finds the delegates of any other lines: a thread for each group."""
     key_at, *_ = key_access(width, is_float, FLIP)
