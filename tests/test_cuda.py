@@ -217,9 +217,11 @@ def small_regions(room, monkeypatch):
     from numba_dml.cuda import _element_calls
 
     names = ["LEAST_POINTS", "LEAST_BLOCKS", "LEAST_COLUMNS", "LEAST_MATRIX_BYTES", "LEAST_SCATTERED_BYTES"]
-    for name in (*names, "LEAST_BINNED_BYTES"):
+    for name in (*names, "LEAST_BINNED_BYTES", "LEAST_GATHERED_LINE", "LEAST_SCATTERED_LINE"):
         monkeypatch.setattr(_element_calls, name, 2)
-    monkeypatch.setattr(_element_calls, "STRIP_BYTES", 256)
+    sizes = {"STRIP_BYTES": 256, "LONG_LINE_BYTES": 100, "TOGETHER_BYTES": 48, "STAGED_BYTES": 160, "PART_BYTES": 224}
+    for name, size in sizes.items():
+        monkeypatch.setattr(_element_calls, name, size)
     dml.cache_clear()
     yield monkeypatch
     dml.cache_clear()
@@ -369,6 +371,8 @@ def test_many_updates_of_few_places(dtype, reduction, elements):
     i = np.where(rng.random((60, 1)) < 0.8, 1, 0)
     found = dml.scatter_nd(values[:2], i, values[2:], reduction=reduction)
     expected = reference.scatter_nd(values[:2], i, values[2:], reduction=reduction)
+    for x in found, expected:
+        x[x != x] = 7  # which NaN comes out of a sum is the processor's choice
     assert reference.same(found, expected)
 
 
