@@ -86,6 +86,17 @@ def test_short_lines(n, k, axis, kind, scale):
     assert all(reference.same(x, y) for x, y in zip(found, reference.top_k(a, k, axis=axis), strict=True))
 
 
+@pytest.mark.parametrize("dtype", ["f4", "i8"])
+def test_positions_of_64_bits(room, monkeypatch, dtype, scale):
+    from numba_dml.cuda import _top_k_calls
+
+    monkeypatch.setattr(_top_k_calls, "LONG_LINE", 1)
+    dml.cache_clear()
+    a = np.random.default_rng(4).integers(0, 9, (2, 90 * scale)).astype(dtype)
+    assert all(reference.same(x, y) for x, y in zip(dml.top_k(a, 5), reference.top_k(a, 5), strict=True))
+    dml.cache_clear()
+
+
 @pytest.mark.parametrize("start", [0, 1, 3])
 @pytest.mark.parametrize("dtype", ["u1", "f2", "i4", "f8"])
 def test_groups_that_begin_before_a_line(start, dtype, scale):

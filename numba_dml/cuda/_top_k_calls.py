@@ -45,6 +45,8 @@ BUSY_WARPS, MOST_ROUNDS = (2, 2) if SIMULATED else (2 * 64 * 132, 8)
 #: Threads of a block of `choose_kernel`: more, if each would look at so many elements, and while all are fewer
 #: than what 132 multiprocessors hold.
 LEAST_THREADS, LOOKS, BUSY_THREADS = (BLOCK, 8, 1) if SIMULATED else (128, 8, 132 * 2048)
+#: From so many elements on, positions in a line need 64 bits.
+LONG_LINE = 1 << 31
 #: With so many lines a block for each finds the one best element; with fewer the delegates keep more blocks busy.
 MANY_LINES = 3 if SIMULATED else 132
 #: For a large k a line is cut into parts of this size or more, until there are so many blocks.
@@ -121,7 +123,7 @@ class TopKCall:
                 count = -(-count * self.key_bytes // 16) * 16 // self.key_bytes
             self.pitches.append(count)
         self.segment = min(SEGMENT_BYTES // self.key_bytes, self.size)
-        self.is_long = self.size >= 1 << 31
+        self.is_long = self.size >= LONG_LINE
         looked_at = (
             self.size // least if self.one else 3 * (self.pitches[-1] if sizes else self.size) + self.k * sum(sizes)
         )

@@ -132,17 +132,11 @@ def write_index(indices, size, at, position):
 
 
 @cache
-def delegate_kernel(width: int, is_float: bool) -> Kernel:
-    """Return the kernel that finds the delegates of lines whose elements are neighbours.
-
-    A lane reads 16 bytes, four times at once. A line's groups start at a multiple of 16 bytes, so that its first group
-    may have fewer elements.
-    """
-    key_at, best_of_quad, _, _ = key_access(width, is_float, FLIP)
-    lowest = np.iinfo(key_type(width)).min
-    key, key_bytes = key_type(width), key_type(width)(0).itemsize
-    _, store_key = unit_access(key_bytes)
-    partner_value = PARTNER_VALUE[8 * key_bytes]
+def end_access(width: int, is_float: bool):
+    """Return how to find the best key of 16 bytes that lie in a line only in part, or not at all."""
+    key_at, *_ = key_access(width, is_float, FLIP)
+    key = key_type(width)
+    lowest = np.iinfo(key).min
     of_quad = 16 // width
 
     @helper
@@ -152,6 +146,24 @@ def delegate_kernel(width: int, is_float: bool) -> Kernel:
             for i in range(first, first + of_quad):  # an element twice does no harm
                 best = max(best, key_at(line + max(np.int64(0), min(i, size - 1)) * width, plan))
         return best
+
+    return best_inside
+
+
+@cache
+def delegate_kernel(width: int, is_float: bool) -> Kernel:
+    """Return the kernel that finds the delegates of lines whose elements are neighbours.
+
+    A lane reads 16 bytes, four times at once. A line's groups start at a multiple of 16 bytes, so that its first group
+    may have fewer elements.
+    """
+    _, best_of_quad, *_ = key_access(width, is_float, FLIP)
+    best_inside = end_access(width, is_float)
+    lowest = np.iinfo(key_type(width)).min
+    key, key_bytes = key_type(width), key_type(width)(0).itemsize
+    _, store_key = unit_access(key_bytes)
+    partner_value = PARTNER_VALUE[8 * key_bytes]
+    of_quad = 16 // width
 
     @helper
     def best_of_lanes(best, lanes):
@@ -224,18 +236,12 @@ def delegate_kernel(width: int, is_float: bool) -> Kernel:
 def best_kernel(width: int, is_float: bool) -> Kernel:
     """Return the kernel that finds the best element of lines whose elements are neighbours, a block for each."""
     key_at, best_of_quad, *_ = key_access(width, is_float, FLIP)
+    best_inside = end_access(width, is_float)
     load, store = unit_access(width)
     lowest = int(np.iinfo(key_type(width)).min)
     key = key_type(width)
     partner_value = PARTNER_VALUE[64]
     of_quad = 16 // width
-
-    @helper
-    def best_of_part(line, plan, first, size):
-        best = key(lowest)
-        for i in range(first, first + of_quad):
-            best = max(best, key_at(line + max(np.int64(0), min(i, size - 1)) * width, plan))
-        return best
 
     @kernel(registers=40)
     def find_best(
@@ -267,7 +273,7 @@ def best_kernel(width: int, is_float: bool) -> Kernel:
                 q += 4 * threads
             else:
                 whole = first >= 0 and first + of_quad <= size
-                one = best_of_quad(address, plan) if whole else best_of_part(source, plan, first, size)
+                one = best_of_quad(address, plan) if whole else best_inside(source, plan, first, size)
                 if one > best or quad == END:
                     best, quad = one, q
                 q += threads
@@ -352,7 +358,7 @@ def choose_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
     key_array, place_array = ARRAY_TYPES[key], ARRAY_TYPES[place]
     end = np.iinfo(place).max
     whole = 8 * place(0).itemsize - 2  # bits of a group that has all positions
-    keys_in_places = key_bytes // place(0).itemsize  # places where a key is
+    keys_in_places = 2 * place(0).itemsize // key_bytes  # keys that would fit where a position and a group are
 
     # `where` says what to choose from, in shared memory; `form` is the part of it that every candidate needs.
 
@@ -572,9 +578,9 @@ def choose_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
         some_keys = cuda.local.array(AT_ONCE, key)
         some_positions = cuda.local.array(AT_ONCE, place)
         room = number(plan, ROOM)
-        keys = cuda.shared.array(0, key_array)
-        places = cuda.shared.array(0, place_array)[keys_in_places * room :]
-        positions, groups = places[:room], places[room:]
+        places = cuda.shared.array(0, place_array)
+        positions, groups = places[:room], places[room : 2 * room]
+        keys = cuda.shared.array(0, key_array)[keys_in_places * room :]
         thread = np.int64(cuda.threadIdx.x)
         k = number(plan, K)
         line = np.int64(cuda.blockIdx.x)
