@@ -523,25 +523,24 @@ _INPUTS = ("a", "indices", "updates")
 def _device_arrays(function: str, inputs: tuple[Any, ...]) -> list[DeviceArray] | None:
     """Return what kernels need to know of the inputs of a call, or None if they are all in host memory."""
     arrays: list[DeviceArray] = []
-    for value in inputs:
+    for name, value in zip(_INPUTS, inputs, strict=False):
         library = library_of_type(value.__class__)
         try:
             array = None if library is None else library.view(value)
         except TypeError as error:
-            raise TypeError(f"{function}: {_INPUTS[len(arrays)]}: {error}") from None
+            raise TypeError(f"{function}: {name}: {error}") from None
         if array is None:
             if arrays or any(map(library_of, inputs)):
                 raise TypeError(
-                    f"{function}: {_INPUTS[len(arrays)]}: found {type(value).__name__} in host memory, "
-                    "expected an array on the device"
+                    f"{function}: {name}: found {type(value).__name__} in host memory, expected an array on the device"
                 )
             return None
-        if arrays and array.device != arrays[0].device:
+        arrays.append(array)
+        if array.device != arrays[0].device:
             raise ValueError(
-                f"{function}: {_INPUTS[len(arrays)]}: found an array on device {array.device}, "
+                f"{function}: {name}: found an array on device {array.device}, "
                 f"expected device {arrays[0].device}, that of a"
             )
-        arrays.append(array)
     return arrays
 
 

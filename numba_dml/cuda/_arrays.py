@@ -105,11 +105,13 @@ def scratch(a: DeviceArray, size: int) -> DeviceArray:
     return a.library.memory(size, a.device)
 
 
-def join(stream: int, *arrays: DeviceArray) -> set[int]:
+def join(stream: int, *arrays: DeviceArray) -> Collection[int]:
     """Let a stream wait for what the libraries of some arrays have been given so far; return their other streams."""
-    others = {array.home for array in arrays if array.home != stream}
-    for other in others:
-        wait_for(arrays[0].device, stream, other)
+    others: Collection[int] = ()
+    for array in arrays:
+        if array.home != stream and array.home not in others:
+            wait_for(array.device, stream, array.home)
+            others = (*others, array.home)
     return others
 
 

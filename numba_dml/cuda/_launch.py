@@ -2,8 +2,9 @@
 
 numba-cuda compiles; its own launch takes 15 µs and more, 1 to 2 for each argument. Here the arguments of a kernel are
 int64 words of one buffer, which the driver copies. What every call needs of the driver is called through ctypes, with
-numbers alone. All launches are for the current device: a call sees to that once (`is_current`, `on_device`). In the
-simulator the same functions work on host memory.
+numbers alone. All launches are for the current device: a call sees to that once (`is_current`, `on_device`). A graph
+of three kernels, its arguments set anew for each call, would take 8.4 µs where three launches take 9.9, and it could
+not be captured. In the simulator the same functions work on host memory.
 """
 
 from __future__ import annotations
