@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,9 @@ from .._order import is_float, rule_numbers
 from .._tensor import extent, product
 from ..ops.top_k import TopK
 from . import SIMULATED, _sorting, large_k, top_k
-from ._arrays import join, part, scratch, view_out
+from ._arrays import Output, join, part, scratch
 from ._keys import key_type
-from ._launch import BLOCK, LANES, DeviceMemory, set_bytes
+from ._launch import BLOCK, LANES, DeviceMemory, is_current, on_device, set_bytes
 from ._plan import reciprocal
 from .top_k import (
     BESIDE,
@@ -87,9 +86,9 @@ class TopKCall:
     function = "top_k"
 
     def __init__(self, descriptor: Descriptor, lowering: Select, output_shapes: tuple[tuple[int, ...], ...]) -> None:
-        self.shape = output_shapes[0]
         values, indices = (getattr(descriptor, name) for name in descriptor.output_fields)
-        self.dtype, self.index_dtype = values.dtype, indices.dtype
+        shape = output_shapes[0]
+        self.outputs = Output("top_k", "out[0]", shape, values.dtype), Output("top_k", "out[1]", shape, indices.dtype)
         low = lowering
         self.k, self.size = low.k, low.size
         self.lines = product(line[0] for line in low.lines)
@@ -132,6 +131,11 @@ class TopKCall:
             self.threads * LOOKS < looked_at and self.threads * self.lines < BUSY_THREADS
         ):
             self.threads *= 2
+        #: The blocks that find the delegates of each level.
+        self.blocks = [
+            -(-self.lines * self.shares(level, width)[0] // WARPS)
+            for level, width in zip(range(len(sizes)), (self.width, self.key_bytes), strict=False)
+        ]
         self.plans: dict[int, list[DeviceMemory]] = {}
         method = f"{len(sizes)} levels of delegates"
         if self.short or self.one or self.k > MOST_K:
@@ -158,39 +162,38 @@ class TopKCall:
         return np.array(numbers, np.int64)
 
     def __call__(self, a: DeviceArray, out: Any) -> TopK:
-        if out is not None and (not isinstance(out, (tuple, list)) or len(out) != 2):
-            raise TypeError(f"top_k: out: found {type(out).__name__}, expected a pair (values, indices)")
-        if out is not None and out[0].__class__ is ndarray:  # and so is the input; it was copied
-            check_out("top_k", "out[0]", out[0], self.shape, self.dtype)
-            check_out("top_k", "out[1]", out[1], self.shape, self.index_dtype)
-            return self.through_copies(a, TopK(*out))
-        library = a.library
+        if not is_current(a.device):
+            with on_device(a.device):
+                return self(a, out)
+        of_values, of_indices = self.outputs
         if out is None:
-            result = TopK(*(library.empty(self.shape, d, a.device) for d in (self.dtype, self.index_dtype)))
-            values, indices = map(library.view, result)
+            values, indices = of_values.new(a), of_indices.new(a)
         else:
-            result = TopK(*out)
-            values, packed = view_out("top_k", "out[0]", a, out[0], self.shape, self.dtype)
-            indices, both = view_out("top_k", "out[1]", a, out[1], self.shape, self.index_dtype)
-            if not (packed and both) or self.clash(a, values, indices):
-                return self.through_copies(a, result)
+            if not isinstance(out, (tuple, list)) or len(out) != 2:
+                raise TypeError(f"top_k: out: found {type(out).__name__}, expected a pair (values, indices)")
+            if out[0].__class__ is ndarray:  # and so is the input; it was copied
+                for output, array in zip(self.outputs, out, strict=True):
+                    check_out(output.function, output.name, array, output.shape, output.dtype)
+                return self.through_copies(a, TopK(*out))
+            values, packed = of_values.view(a, out[0])
+            indices, both = of_indices.view(a, out[1])
+            if not (packed and both) or self.clash(a, values.pointer, indices.pointer):
+                return self.through_copies(a, TopK(*out))
         if not self.idle:
             self.launch(a, values, indices)
         if out is not None:
-            return result
-        return TopK(*(library.finish(array, a.stream) for array in result))
+            return TopK(*out)
+        return TopK(a.library.finish(values, a.stream), a.library.finish(indices, a.stream))
 
-    def clash(self, a: DeviceArray, values: DeviceArray, indices: DeviceArray) -> bool:
+    def clash(self, a: DeviceArray, values: int, indices: int) -> bool:
         """Tell whether a packed output lies in the input or in the other output."""
-        count = product(self.shape)
-        spans = sorted(
-            [
-                (a.pointer + self.low, a.pointer + self.high),
-                (values.pointer, values.pointer + count * self.width),
-                (indices.pointer, indices.pointer + count * self.index_dtype.itemsize),
-            ]
+        low, high = a.pointer + self.low, a.pointer + self.high
+        after_values, after_indices = values + self.outputs[0].size, indices + self.outputs[1].size
+        return (
+            (low < after_values and values < high)
+            or (low < after_indices and indices < high)
+            or (values < after_indices and indices < after_values)
         )
-        return any(high > low for (_, high), (low, _) in pairwise(spans))
 
     def launch(self, a: DeviceArray, values: DeviceArray, indices: DeviceArray) -> None:
         """Run the kernels."""
@@ -200,7 +203,7 @@ class TopKCall:
             new = [DeviceMemory(device, self.numbers(level)) for level in range(max(len(self.pitches), 1))]
             plans = self.plans.setdefault(device, new)
         addresses = [plan.address for plan in plans]
-        join(stream, a, values, indices)
+        others = join(stream, a, values, indices)
         if self.k > MOST_K:
             memory = self.sort(device, stream, addresses[0], a, values, indices)
         elif self.short:
@@ -231,7 +234,7 @@ class TopKCall:
             )
         else:
             memory = self.choose(device, stream, addresses, a, values, indices)
-        part(stream, a, values, indices)
+        part(device, stream, others)
         del memory  # only now
 
     def choose(
@@ -272,8 +275,7 @@ class TopKCall:
         self, device: int, stream: int, x: int, delegates: int, plan: int, width: int, is_float: bool, level: int
     ) -> None:
         """Find the delegates of packed lines."""
-        parts, _ = self.shares(level, width)
-        top_k.delegate_kernel(width, is_float)(device, stream, -(-self.lines * parts // WARPS), x, delegates, plan)
+        top_k.delegate_kernel(width, is_float)(device, stream, self.blocks[level], x, delegates, plan)
 
     def shares(self, level: int, width: int) -> tuple[int, int]:
         """Return into how many parts a line is cut for its delegates, and how many rounds a warp needs for one."""
