@@ -63,7 +63,10 @@ def view_out(
     if library is None or library.read_only or a.library is OWN:
         expected = "a numpy.ndarray" if a.library is OWN else "an array on the device that can be written"
         raise TypeError(f"{function}: {name}: found {type(out).__name__}, expected {expected}")
-    array = library.view(out)
+    try:
+        array = library.view_out(out)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{function}: {name}: {error}") from None
     if array.dtype != dtype:
         raise TypeError(f"{function}: {name}: found dtype {array.dtype}, expected {dtype}")
     if array.shape != shape:
