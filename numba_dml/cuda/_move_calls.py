@@ -19,7 +19,7 @@ from . import _sorting, gather, scatter
 from ._arrays import join, part, scratch, view_out
 from ._bounds import Record, Records, records_of
 from ._element_calls import BinnedScatter, ColumnGather, ColumnScatter, LineGather, LineScatter
-from ._launch import BLOCK, DeviceMemory, copy_bytes, set_bytes
+from ._launch import BLOCK, DeviceMemory, copy_bytes, refuse_capture, set_bytes
 from ._plan import CLAMP, DROP, RAISE, make_plan
 
 _BOUNDS = {"clamp": CLAMP, "drop": DROP}
@@ -176,6 +176,8 @@ class GatherCall(_MoveCall):
             out[...] = self(a, indices, None)
             return out
         library, stream = a.library, a.stream
+        if self.checked:  # takes under a microsecond, and the wait at the end many
+            refuse_capture(stream, f"{self.function}: bounds: found 'raise'", "'deferred' or 'drop'")
         if out is None:
             result = library.empty(self.shape, self.dtype, a.device)
             target = library.view(result)
@@ -249,6 +251,8 @@ class ScatterCall(_MoveCall):
             out[...] = self(a, indices, updates, None)
             return out
         library, stream = a.library, a.stream
+        if self.checked:  # takes under a microsecond, and the wait at the end many
+            refuse_capture(stream, f"{self.function}: bounds: found 'raise'", "'deferred' or 'drop'")
         in_place = False
         if out is None:
             result = library.empty(self.shape, self.dtype, a.device)
