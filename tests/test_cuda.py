@@ -7,6 +7,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -274,6 +275,25 @@ print(len(kernels), hits, misses)
     (count, _, compiled), again = numbers
     assert compiled == count > 15
     assert again == [count, count, 0]
+
+
+def test_closures_are_told_apart_by_what_they_close_over():
+    from numba_dml.cuda._cache import describe
+
+    def make(*numbers, inner=None, outer=np.float32):
+        def kernel(x):
+            return numbers, inner, outer, x
+
+        return kernel
+
+    variants = [make(1), make(2), make(1.0), make("1"), make(1, 2), make((1, 2)), make(inner=make(1))]
+    variants += [make(inner=make(2)), make(outer=np.dtype("f4")), make(outer={"a": 1}), make(outer=np)]
+    texts = [describe(variant) for variant in variants]
+    assert len(set(texts)) == len(texts)
+    assert describe(make(1, inner=make(2))) == describe(make(1, inner=make(2)))
+    assert describe(types.SimpleNamespace(py_func=make(1))) == texts[0]
+    with pytest.raises(TypeError, match="found object in a kernel's closure"):
+        describe(make(object()))
 
 
 def test_mixed_and_wrong_arrays_are_refused(torch):
