@@ -21,45 +21,54 @@ from typing import Any
 from benchmarks import common, cuda
 from compare import installed, number
 
-PACKAGES = ["numba_dml", "numba-cuda", "numba", "numpy", "torch", "jax"]
+PACKAGES = ["numba-cuda", "numba", "numpy", "torch", "jax"]
 HOW = (
-    "Device times in ms, with `out=` where the library has it (JAX allocates), and with deferred bounds: calls follow "
-    "each other, on arrays that take turns. For ours, PyTorch and CuPy a time is the median between two CUDA events; "
-    "for JAX, whose stream no event of another library sees, the time from an idle device until the last of many calls "
-    "is done, by their number."
+    "Times on the device in ms, with `out=` where the library has it (JAX allocates), deferred bounds, and arrays that "
+    "take turns: medians between two CUDA events, one before and one after a call, while the host is ahead. In "
+    "brackets, where it is 10 % more, the time by the host's clock, from an idle device until the last of many calls "
+    "is done, by their number; JAX has only this, since no event of another library sees its stream."
 )
 
-#: What was measured of one case: `ms` per library, why others are `unable`, ours as JAX is measured (`batch`), and the
-#: bytes that a call moves (`traffic`). Plain data, as JSON has it.
+#: What was measured of one case: per library the `device` time and that by the `host`'s clock in ms, why others are
+#: `unable`, and the bytes that a call moves (`traffic`). Plain data, as JSON has it.
 Record = dict[str, Any]
 
 
 def measure(operator: str, name: str, case: Any, peers: list[str]) -> Record:
     """Return the record of a case; a peer that fails is unable."""
-    record: Record = {"operator": operator, "case": name, "ms": {}, "unable": {}}
+    record: Record = {"operator": operator, "case": name, "device": {}, "host": {}, "unable": {}}
     arrays = cuda.sets(case)
     for library in ("numba_dml", *peers):
         try:
             calls = cuda.prepare(case, library, arrays)
-            record["ms"][library] = cuda.milliseconds(library, calls)
+            host = cuda.call_milliseconds(library, calls)
+            record["device"][library] = host if library == "jax" else cuda.device_milliseconds(library, calls)
+            record["host"][library] = host
         except Exception as error:
             if library == "numba_dml":
                 raise
             record["unable"][library] = str(error).partition("\n")[0][:200] or type(error).__name__
             continue
         if library == "numba_dml":
-            record["batch"] = cuda.batch_milliseconds(calls, lambda _: cuda.library("torch").cuda.synchronize())
             record["traffic"] = case.traffic(arrays[0], calls[0]())
     return record
 
 
 def best_peer(record: Record) -> tuple[str, float] | None:
-    """Return the fastest peer, and its time over ours."""
-    times = {name: time for name, time in record["ms"].items() if name != "numba_dml"}
+    """Return the fastest peer, and its device time over ours."""
+    times = {name: time for name, time in record["device"].items() if name != "numba_dml"}
     if not times:
         return None
     best = min(times, key=times.__getitem__)
-    return best, times[best] / record["ms"]["numba_dml"]
+    return best, times[best] / record["device"]["numba_dml"]
+
+
+def cell(record: Record, name: str) -> str:
+    """Return a library's times."""
+    if name not in record["device"]:
+        return "n/a"
+    device, host = record["device"][name], record["host"][name]
+    return f"{device:.4g}" + (f" ({host:.3g})" if host > 1.1 * device else "")
 
 
 def microseconds(call: Callable[[], Any], calls: int = 100, rounds: int = 7) -> float:
@@ -76,11 +85,11 @@ def microseconds(call: Callable[[], Any], calls: int = 100, rounds: int = 7) -> 
 
 def row(record: Record, limit: float) -> str:
     """Return the line of a table."""
-    times = [f"{record['ms'][name]:.4g}" if name in record["ms"] else "n/a" for name in cuda.LIBRARIES]
     best = best_peer(record)
-    rate = record["traffic"] / record["ms"]["numba_dml"] / 1e6
-    against = f"{best[0]} {best[1]:.2f}x" if best else ""
-    return f"| {' | '.join([record['case'], *times, against, f'{rate:.0f}', f'{100 * rate / limit:.0f} %'])} |"
+    rate = record["traffic"] / record["device"]["numba_dml"] / 1e6
+    cells = [record["case"], *(cell(record, name) for name in cuda.LIBRARIES)]
+    cells += [f"{best[0]} {best[1]:.2f}x" if best else "", f"{rate:.0f}", f"{100 * rate / limit:.0f} %"]
+    return f"| {' | '.join(cells)} |"
 
 
 def tables(header: str, limit: float, records: list[Record], host: dict[str, dict[str, float]]) -> str:
@@ -95,10 +104,6 @@ def tables(header: str, limit: float, records: list[Record], host: dict[str, dic
     if ratios:
         behind = sum(ratio < 1 for ratio in ratios)
         lines += ["", f"Geometric mean: {geometric_mean(ratios):.2f}x (behind in {behind} of {len(ratios)} cases)."]
-    if records:
-        both = [record["batch"] / record["ms"]["numba_dml"] for record in records]
-        low, high = min(both), max(both)
-        lines += [f"Ours measured as JAX is: {median(both):.2f} of these times ({low:.2f} to {high:.2f})."]
     if host:
         titles = list(next(iter(host.values())))
         lines += ["", f"| host time of 8 elements, µs | {' | '.join(titles)} |", "|---" * (len(titles) + 1) + "|"]
@@ -111,7 +116,7 @@ def tables(header: str, limit: float, records: list[Record], host: dict[str, dic
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Measure what the arguments ask for; store it after every case."""
     torch = cuda.library("torch")
-    versions = ", ".join(map(installed, PACKAGES))
+    versions = ", ".join([f"numba_dml {cuda.dml.__version__}", *map(installed, PACKAGES)])
     if "cupy" in args.peers:
         versions += f", cupy {cuda.library('cupy').__version__}"
     header = f"{date.today()}, {torch.cuda.get_device_name()}; {versions}."

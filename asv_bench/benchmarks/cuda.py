@@ -4,7 +4,7 @@ A case is that of the operator's own file, with a method per library. Data are m
 it, without a GPU, or without the library in question a benchmark is n/a. Calls write to `out=` where a library has it.
 
 Device times are tracked, not timed by asv: asv takes the time of the host, which would have to wait for the device in
-every sample, some 10 µs, as long as a small kernel runs. See `milliseconds`. Host times (`Call`) are timed by asv.
+every sample, some 10 µs, as long as a small kernel runs (see `device_milliseconds`). Host times (`Call`) asv does time.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ LIBRARIES = ["numba_dml", "torch", "cupy", "jax"]
 #: not; and so many at most.
 ROTATED_BYTES, MOST_SETS = 300_000_000, 100
 
-#: Elements of the copy that is the limit, and the copies and calls of a median.
-COPIED, REPEATS = 1 << 28, 15
+#: Elements of the copy that is the limit; the calls of a median; and what keeps the device busy until they are queued,
+#: some 25 ms.
+COPIED, REPEATS, BUSY_CYCLES = 1 << 28, 15, 50_000_000
 
 
 def library(name: str) -> Any:
@@ -115,11 +116,15 @@ def to_cupy(*tensors: Any) -> list[Any]:
     return [library("cupy").asarray(tensor) for tensor in tensors]
 
 
-def jax_call(function: Callable[..., Any], *tensors: Any) -> common.Call:
+#: JAX's jitted functions, by case: the sets of arrays share one.
+JITTED: dict[Any, Callable[..., Any]] = {}
+
+
+def jax_call(case: Any, function: Callable[..., Any], *tensors: Any) -> common.Call:
     """Return the call of a jitted function on JAX's arrays, which share the tensors' memory; it does not wait."""
     jax = library("jax")
     library("torch").cuda.synchronize()
-    compiled, data = jax.jit(function), [jax.dlpack.from_dlpack(tensor) for tensor in tensors]
+    compiled, data = JITTED.setdefault(case, jax.jit(function)), [jax.dlpack.from_dlpack(tensor) for tensor in tensors]
     return lambda: compiled(*data)
 
 
@@ -155,7 +160,7 @@ class TopKCase(top_k.Case):
 
     def jax(self, x: Any) -> common.Call:
         top_k, k = library("jax").lax.top_k, common.size(self.k)
-        return jax_call(lambda x: top_k(x, k, axis=self.axis), x)
+        return jax_call(self, lambda x: top_k(x, k, axis=self.axis), x)
 
 
 @dataclass(frozen=True)
@@ -182,7 +187,7 @@ class GatherCase(gather.Case):
 
     def jax(self, a: Any, indices: Any) -> common.Call:
         take = library("jax").numpy.take
-        return jax_call(lambda a, indices: take(a, indices, self.axis, mode="clip"), a, indices)
+        return jax_call(self, lambda a, indices: take(a, indices, self.axis, mode="clip"), a, indices)
 
 
 @dataclass(frozen=True)
@@ -206,7 +211,7 @@ class GatherNDCase(gather_nd.Case):
         return partial(data.__getitem__, tuple(where))
 
     def jax(self, a: Any, indices: Any) -> common.Call:
-        return jax_call(lambda a, *where: a.at[where].get(mode="clip"), a, *columns(indices))
+        return jax_call(self, lambda a, *where: a.at[where].get(mode="clip"), a, *columns(indices))
 
 
 @dataclass(frozen=True)
@@ -231,7 +236,7 @@ class GatherElementsCase(gather_elements.Case):
 
     def jax(self, a: Any, indices: Any) -> common.Call:
         take = library("jax").numpy.take_along_axis
-        return jax_call(lambda a, indices: take(a, indices, self.axis, mode="clip"), a, indices)
+        return jax_call(self, lambda a, indices: take(a, indices, self.axis, mode="clip"), a, indices)
 
 
 @dataclass(frozen=True)
@@ -266,7 +271,11 @@ class ScatterNDCase(scatter_nd.Case):
 
     def jax(self, a: Any, indices: Any, updates: Any) -> common.Call:
         return jax_call(
-            lambda a, updates, *where: common.jax_update(a.at[where], self, updates), a, updates, *columns(indices)
+            self,
+            lambda a, updates, *where: common.jax_update(a.at[where], self, updates),
+            a,
+            updates,
+            *columns(indices),
         )
 
 
@@ -306,7 +315,7 @@ class ScatterElementsCase(scatter_elements.Case):
         def scatter(a: Any, indices: Any, updates: Any) -> Any:
             return common.jax_update(a.at[common.along(indices, self.axis)], self, updates)
 
-        return jax_call(scatter, a, indices, updates)
+        return jax_call(self, scatter, a, indices, updates)
 
 
 K, M = 1000, 1_000_000
@@ -435,8 +444,9 @@ def prepare(case: Any, name: str, arrays: list[tuple[Any, ...]]) -> list[common.
     return calls
 
 
-def batch_milliseconds(calls: list[common.Call], wait: Callable[[Any], Any], rounds: int = 5) -> float:
+def call_milliseconds(name: str, calls: list[common.Call], rounds: int = 3) -> float:
     """Return the time of one call by the host's clock: of many in a row, from an idle device until the last is done."""
+    wait = library("jax").block_until_ready if name == "jax" else lambda _: library("torch").cuda.synchronize()
     start = perf_counter()
     wait(calls[0]())
     count = min(max(int(0.03 / (perf_counter() - start)), 3), 50)
@@ -450,13 +460,23 @@ def batch_milliseconds(calls: list[common.Call], wait: Callable[[Any], Any], rou
     return 1e3 * median(samples)
 
 
-def event_milliseconds(calls: list[common.Call]) -> float:
-    """Return the time of one call between two events of PyTorch's stream."""
+def device_milliseconds(name: str, calls: list[common.Call]) -> float:
+    """Return the time of one call on the device.
+
+    PyTorch's, CuPy's and our calls run on PyTorch's stream, and a median is that of the time between two events, one
+    before and one after each call. The device is kept busy until all are queued: else it would wait for the host within
+    short calls. JAX has a stream of its own, which no event of another library sees: there it is what
+    `call_milliseconds` returns, which is the same for calls that take the device longer than the host;
+    `compare_cuda.py` shows ours both ways.
+    """
+    if name == "jax":
+        return call_milliseconds(name, calls)
     torch = library("torch")
     for turn in range(3):
         calls[turn % len(calls)]()
     torch.cuda.synchronize()
     events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(REPEATS)]
+    torch.cuda._sleep(BUSY_CYCLES)
     for turn, (start, stop) in enumerate(events):
         start.record()
         calls[turn % len(calls)]()
@@ -465,25 +485,12 @@ def event_milliseconds(calls: list[common.Call]) -> float:
     return median(start.elapsed_time(stop) for start, stop in events)
 
 
-def milliseconds(name: str, calls: list[common.Call]) -> float:
-    """Return the time of a library's call on the device, or on the host where that takes longer.
-
-    Calls follow each other without a wait. PyTorch's, CuPy's and ours run on PyTorch's stream, and a median is that of
-    the time between two events, one before and one after each call. JAX has a stream of its own, which no event of
-    another library sees: there it is the host's time from an idle device until the last of many calls is done, by
-    their number. `compare_cuda.py` measures ours both ways, and says how much they differ.
-    """
-    if name == "jax":
-        return batch_milliseconds(calls, library("jax").block_until_ready)
-    return event_milliseconds(calls)
-
-
 @lru_cache
 def copy_rate() -> float:
     """Return how many GB/s a copy on the device reads and writes."""
     source = values((common.size(COPIED),), "f4")
     target = source.clone()
-    return 2 * source.nbytes / event_milliseconds([lambda: target.copy_(source)]) / 1e6
+    return 2 * source.nbytes / device_milliseconds("torch", [lambda: target.copy_(source)]) / 1e6
 
 
 class Prepared(NamedTuple):
@@ -520,7 +527,7 @@ class DeviceTime(Benchmark):
 
     def track_device_time(self, case: str, name: str) -> float:
         """Return the median."""
-        return milliseconds(name, self.prepared.calls)
+        return device_milliseconds(name, self.prepared.calls)
 
     track_device_time.unit = "ms"
 
@@ -532,7 +539,7 @@ class Neighbours(Benchmark):
 
     def track_device_time(self, case: str) -> float:
         """Return the median."""
-        return milliseconds("numba_dml", self.prepared.calls)
+        return device_milliseconds("numba_dml", self.prepared.calls)
 
     track_device_time.unit = "ms"
 
@@ -544,7 +551,7 @@ class Throughput(Benchmark):
 
     def track_throughput(self, case: str) -> float:
         """Return the bytes per second."""
-        return self.prepared.traffic / milliseconds("numba_dml", self.prepared.calls) / 1e6
+        return self.prepared.traffic / device_milliseconds("numba_dml", self.prepared.calls) / 1e6
 
     track_throughput.unit = "GB/s"
 
