@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from ._dlpack import Borrowed
 from ._enums import TensorDataType
 from ._tensor import dtype_of, packed_strides
 
@@ -37,8 +38,11 @@ class DeviceArray:
         Where it is from: makes its kind of arrays, and knows their stream.
     pointer, device : int
         The address, and the device's number.
-    home, stream : int
-        The stream that the library works on now, and the one that a call with this array as its first runs on.
+    home : int or None
+        The stream that the library works on now. None if nobody knows: the array is complete after the default stream,
+        and the host waits until it has been used.
+    stream : int
+        The stream that a call with this array as its first runs on.
     shape, strides, dtype : tuple of int (strides in bytes), numpy.dtype
     """
 
@@ -62,7 +66,8 @@ class DeviceArray:
         self.strides = strides
         self.dtype = dtype
         self.device = device
-        self.home = self.stream = stream
+        self.home: int | None = stream
+        self.stream = stream
 
     @property
     def ndim(self) -> int:
@@ -83,6 +88,10 @@ class Library:
     def view(self, array: Any) -> DeviceArray | None:
         """Return what a kernel needs to know of an array, or None if it is not on a CUDA device."""
         raise NotImplementedError
+
+    def view_out(self, array: Any) -> DeviceArray | None:
+        """Return what a kernel needs to know of an array that it writes."""
+        return self.view(array)
 
     def new(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> DeviceArray:
         """Return a new packed array of the library, from its own pool, on the device that is the current one."""
@@ -215,6 +224,11 @@ class _Interface(Library):
         stream = face.get("stream") or DEFAULT_STREAM
         return DeviceArray(array, self, pointer, shape, tuple(strides), dtype, cuda.device_of(pointer), stream)
 
+    def view_out(self, array: Any) -> DeviceArray | None:
+        if array.__cuda_array_interface__["data"][1]:
+            raise ValueError("found a read-only array, expected one that can be written")
+        return self.view(array)
+
     def new(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> DeviceArray:
         from . import cuda
 
@@ -260,9 +274,15 @@ class _Jax(Library):
 
 
 class _DLPack(Library):
-    """Whoever has ``__dlpack__`` alone: refused, with the way out."""
+    """A type of arrays that has ``__dlpack__`` alone: an object for each such type.
 
-    read_only = True
+    New arrays come from ``empty`` of the array's namespace, as the array API standard has it, else from Numba. Nobody
+    can tell such a library of a stream, so that a call waits for the device.
+    """
+
+    def __init__(self) -> None:
+        #: By the number of a device, the namespace of an array that was there, and what it calls the device.
+        self.places: dict[int, tuple[Any, Any]] = {}
 
     def holds(self, array: Any) -> bool:
         return array.__dlpack_device__()[0] in _DLPACK_CUDA
@@ -270,16 +290,45 @@ class _DLPack(Library):
     def view(self, array: Any) -> DeviceArray | None:
         if not self.holds(array):
             return None
-        raise TypeError(
-            f"found {type(array).__name__}, which has no __cuda_array_interface__, expected an array of CuPy, PyTorch, "
-            "JAX or Numba (their from_dlpack makes one without a copy)"
+        if hasattr(array, "__cuda_array_interface__"):  # a result that is Numba's
+            return _library("interface").view(array)
+        memory = Borrowed(array)
+        if hasattr(array, "__array_namespace__"):
+            self.places[memory.device] = array.__array_namespace__(), array.device
+        view = DeviceArray(
+            memory, self, memory.pointer, memory.shape, memory.strides, memory.dtype, memory.device, DEFAULT_STREAM
         )
+        view.home = None
+        return view
+
+    def view_out(self, array: Any) -> DeviceArray | None:
+        view = self.view(array)
+        if view is not None and isinstance(view.owner, Borrowed) and view.owner.read_only:
+            raise ValueError("found a read-only array, expected one that can be written")
+        return view
+
+    def new(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> DeviceArray:
+        namespace, place = self.places.get(device, (None, None))
+        own = getattr(namespace, dtype.name, None)
+        if own is not None and hasattr(namespace, "empty"):
+            view = self.view(namespace.empty(shape, dtype=own, device=place))
+            if view is not None and not (isinstance(view.owner, Borrowed) and view.owner.read_only):
+                return view
+        return _library("interface").new(shape, dtype, device)
+
+    def finish(self, result: DeviceArray, stream: int) -> Any:
+        return result.owner.array if isinstance(result.owner, Borrowed) else result.owner
+
+    def memory(self, size: int, device: int) -> DeviceArray:
+        from .cuda._arrays import OWN
+
+        return OWN.memory(size, device)
 
 
 @cache
 def _library(name: str) -> Library:
     """Return the library of a name; there is one of each."""
-    kinds = {"torch": _Torch, "cupy": _CuPy, "jax": _Jax, "dlpack": _DLPack}
+    kinds = {"torch": _Torch, "cupy": _CuPy, "jax": _Jax}
     return kinds.get(name, _Interface)()
 
 
@@ -294,7 +343,7 @@ def library_of_type(kind: type) -> Library | None:
         return _library("jax") if hasattr(kind, "unsafe_buffer_pointer") else None
     if hasattr(kind, "__cuda_array_interface__"):
         return _library("interface")
-    return _library("dlpack") if hasattr(kind, "__dlpack_device__") and not issubclass(kind, ndarray) else None
+    return _DLPack() if hasattr(kind, "__dlpack_device__") and not issubclass(kind, ndarray) else None
 
 
 def library_of(array: Any) -> Library | None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy import ndarray
 
 from .._device import DEFAULT_STREAM, DeviceArray, Library, library_of_type
+from .._dlpack import Borrowed
 from .._tensor import elements_overlap, extent, is_packed, packed_strides, product
 from . import SIMULATED, cuda
 from ._launch import on_device, wait_for
@@ -65,7 +66,12 @@ class Output:
     def view(self, a: DeviceArray, out: Any) -> tuple[DeviceArray, bool]:
         """Check the caller's array; return what a kernel needs to know of it, and whether it is packed."""
         library = library_of_type(out.__class__)
-        array = None if library is None or library.read_only or a.library is OWN else library.view(out)
+        array = None
+        if library is not None and not library.read_only and a.library is not OWN:
+            try:
+                array = library.view_out(out)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{self.function}: {self.name}: {error}") from None
         if array is None:
             expected = "a numpy.ndarray" if a.library is OWN else "an array on the device that can be written"
             raise self.refuse(TypeError, type(out).__name__, expected)
@@ -76,7 +82,8 @@ class Output:
         if array.device != a.device:
             raise self.refuse(ValueError, f"an array on device {array.device}", f"device {a.device}")
         if array.strides == self.strides or is_packed(self.shape, array.strides, self.dtype.itemsize):
-            return array, True
+            # A tensor that is negated only when it is read has other memory, which is to be copied back.
+            return array, array.owner is out or isinstance(array.owner, Borrowed)
         if elements_overlap(self.shape, array.strides, self.dtype.itemsize):
             raise self.refuse(ValueError, f"strides {array.strides}", "elements that do not overlap")
         return array, False
@@ -105,9 +112,9 @@ def scratch(a: DeviceArray, size: int) -> DeviceArray:
     return a.library.memory(size, a.device)
 
 
-def join(stream: int, *arrays: DeviceArray) -> Collection[int]:
+def join(stream: int, *arrays: DeviceArray) -> Collection[int | None]:
     """Let a stream wait for what the libraries of some arrays have been given so far; return their other streams."""
-    others: Collection[int] = ()
+    others: Collection[int | None] = ()
     for array in arrays:
         if array.home != stream and array.home not in others:
             wait_for(array.device, stream, array.home)
@@ -115,7 +122,7 @@ def join(stream: int, *arrays: DeviceArray) -> Collection[int]:
     return others
 
 
-def part(device: int, stream: int, others: Collection[int]) -> None:
+def part(device: int, stream: int, others: Collection[int | None]) -> None:
     """Let these streams wait for another: what is done there later to the arrays, or with memory that is free again."""
     for other in others:
         wait_for(device, other, stream)

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from .._device import DEFAULT_STREAM
 from . import SIMULATED, _compile_lock, cuda
 
 if not SIMULATED:
@@ -37,7 +38,10 @@ def _checked(result: Any) -> Any:
     """Return what a function of the driver returned, without its status."""
     status, *values = result
     if int(status):
-        raise RuntimeError(f"CUDA: {driver.cuGetErrorString(status)[1].decode()} ({status.name})")
+        text = f"CUDA: {driver.cuGetErrorString(status)[1].decode()} ({status.name})"
+        if status.name.startswith("CUDA_ERROR_STREAM_CAPTURE"):
+            text += ": expected a call before the capture with arrays of the same layout, which makes kernels and plans"
+        raise RuntimeError(text)
     return values[0] if values else None
 
 
@@ -285,15 +289,35 @@ def set_bytes(to: int, value: int, count: int, stream: int) -> None:
         _check(_set_bytes(to, value, count, stream))
 
 
-def wait_for(device: int, stream: int, other: int) -> None:
-    """Let a stream of a device wait for what another one was given so far."""
+def wait_for(device: int, stream: int | None, other: int | None) -> None:
+    """Let a stream of a device wait for what another one was given so far; None is the host.
+
+    What the host gives is complete after the default stream.
+    """
+    other = other or DEFAULT_STREAM
     if SIMULATED or stream == other:
         return
     with on_device(device):
+        if stream is None:
+            refuse_capture(other, "CUDA: found an array that has __dlpack__ alone", "one of a library that has streams")
+            synchronize(other)
+            return
         event = _checked(driver.cuEventCreate(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING))
         _checked(driver.cuEventRecord(event, other))
         _checked(driver.cuStreamWaitEvent(stream, event, 0))
         _checked(driver.cuEventDestroy(event))
+
+
+def refuse_capture(stream: int, found: str, expected: str) -> None:
+    """Refuse a stream that is being captured in a CUDA graph, before a wait for it would break the capture."""
+    if SIMULATED:
+        return
+    status, captured = driver.cuStreamIsCapturing(stream)
+    # The default stream cannot tell while a stream that it waits for is captured; what it is given would break that.
+    if int(captured) or int(status) == int(driver.CUresult.CUDA_ERROR_STREAM_CAPTURE_IMPLICIT):
+        raise RuntimeError(
+            f"{found} on a stream that is captured in a CUDA graph, expected {expected}: a capture cannot wait"
+        )
 
 
 def stream_pointer(stream: Any) -> int:

@@ -20,7 +20,7 @@ from . import _sorting, gather, scatter
 from ._arrays import Output, Span, join, part, scratch
 from ._bounds import Record, Records, records_of
 from ._element_calls import BinnedScatter, ColumnGather, ColumnScatter, LineGather, LineScatter
-from ._launch import BLOCK, DeviceMemory, Kernel, copy_bytes, is_current, on_device, set_bytes
+from ._launch import BLOCK, DeviceMemory, Kernel, copy_bytes, is_current, on_device, refuse_capture, set_bytes
 from ._plan import CLAMP, DROP, RAISE, make_plan
 
 _BOUNDS = {"clamp": CLAMP, "drop": DROP}
@@ -185,6 +185,8 @@ class GatherCall(_MoveCall):
             out[...] = self(a, indices, None)
             return out
         stream = a.stream
+        if self.checked:  # takes under a microsecond, and the wait at the end many
+            refuse_capture(stream, f"{self.function}: bounds: found 'raise'", "'deferred' or 'drop'")
         if out is None:
             target = self.output.new(a)
         else:
@@ -204,7 +206,7 @@ class GatherCall(_MoveCall):
         return gather.gather_kernel(width, self.index_name, *self.counts)
 
     def launch(
-        self, a: DeviceArray, indices: DeviceArray, out: DeviceArray, stream: int, others: Collection[int] = ()
+        self, a: DeviceArray, indices: DeviceArray, out: DeviceArray, stream: int, others: Collection[int | None] = ()
     ) -> None:
         """Run the kernel, let the other streams wait, and raise for a bad index."""
         device = a.device
@@ -251,6 +253,8 @@ class ScatterCall(_MoveCall):
             out[...] = self(a, indices, updates, None)
             return out
         stream = a.stream
+        if self.checked:  # takes under a microsecond, and the wait at the end many
+            refuse_capture(stream, f"{self.function}: bounds: found 'raise'", "'deferred' or 'drop'")
         in_place = False
         if out is None:
             target = self.output.new(a)
@@ -293,7 +297,7 @@ class ScatterCall(_MoveCall):
         updates: DeviceArray,
         out: DeviceArray,
         stream: int,
-        others: Collection[int],
+        others: Collection[int | None],
         in_place: bool,
         way: LineScatter | ColumnScatter | BinnedScatter | None,
         old: int,
