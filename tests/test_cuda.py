@@ -87,6 +87,35 @@ def test_short_lines(n, k, axis, kind, scale):
     assert all(reference.same(x, y) for x, y in zip(found, reference.top_k(a, k, axis=axis), strict=True))
 
 
+@pytest.mark.parametrize("kind", DISTRIBUTIONS)
+@pytest.mark.parametrize(("n", "k"), [(40, 1), (130, 2), (130, 13), (257, 30)])
+def test_lists_that_are_too_long(n, k, kind, scale):
+    """What reaches the bar of a survey is listed, kept in part, or counted by digits; ties follow in their order."""
+    rng = np.random.default_rng(n + k)
+    line = np.nan_to_num(np.stack([DISTRIBUTIONS[kind](rng, n * scale) for _ in range(2)]) * 50)
+    dtype = ["f4", "u1", "i8", "f2", "i2"][(n + k + len(kind)) % 5]
+    a = (np.abs(line) if dtype == "u1" else line).clip(-30000, 30000 if dtype != "u1" else 255).astype(dtype)
+    for mode in ("largest", "smallest"):
+        expected = reference.top_k(a, k, mode=mode)
+        assert all(map(reference.same, dml.top_k(a, k, mode=mode), expected))
+
+
+@pytest.mark.parametrize("nan", ["last", "largest"])
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "i8", "u2"])
+def test_lines_beside_each_other(dtype, nan, scale):
+    """Sixteen bytes of neighbouring lines are read together, where they are aligned; else single elements."""
+    rng = np.random.default_rng(5)
+    together = 16 // np.dtype(dtype).itemsize
+    a = rng.integers(0, 200, (20 * scale, together + 1)).astype(dtype)
+    if dtype[0] == "f":
+        a[rng.random(a.shape) < 0.1] = np.nan
+        a[rng.random(a.shape) < 0.1] = -0.0
+    aligned = a[:, :-1].copy()
+    for x, mode in [(aligned, "smallest"), (a, "largest")] if nan == "last" else [(aligned, "largest")]:
+        expected = reference.top_k(x, 3, axis=0, mode=mode, nan=nan)
+        assert all(map(reference.same, dml.top_k(x, 3, axis=0, mode=mode, nan=nan), expected))
+
+
 @pytest.mark.parametrize("dtype", ["f4", "i8"])
 def test_positions_of_64_bits(room, monkeypatch, dtype, scale):
     from numba_dml.cuda import _top_k_calls

@@ -29,9 +29,11 @@ if not SIMULATED:
     from cuda.bindings import driver
     from numba.cuda import types
 
-#: Threads per block, and of a warp. In the simulator each is a thread of the system, and a block is one warp.
+#: Threads per block, and of a warp. In the simulator each is a thread of the system, so they are few: two warps of two.
 BLOCK = 4 if SIMULATED else 256
-LANES = 4 if SIMULATED else 32
+LANES = 2 if SIMULATED else 32
+#: In the simulator: where the lanes of each warp wait for each other.
+WARP_BARRIERS = [threading.Barrier(LANES) for _ in range(BLOCK // LANES)] if SIMULATED else []
 
 
 def _checked(result: Any) -> Any:
@@ -111,6 +113,12 @@ def shared_memory_of(device: int) -> int:
     return int(_checked(driver.cuDeviceGetAttribute(attribute, _checked(driver.cuDeviceGet(device)))))
 
 
+@cache
+def least_capability() -> tuple[int, int]:
+    """Return the lowest compute capability of all devices."""
+    return (9, 0) if SIMULATED else min(device.compute_capability for device in cuda.gpus)
+
+
 def _allow_shared_memory(handle: Any, device: int) -> None:
     """Let a kernel have all the shared memory that a block can; without being asked it is 48 KiB."""
     fixed = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
@@ -185,7 +193,13 @@ class Kernel:
         if SIMULATED:
             with _simulator_lock:
                 if self.waits:
-                    self.jitted[blocks, BLOCK, 0, shared](*args)
+                    try:
+                        self.jitted[blocks, BLOCK, 0, shared](*args)
+                    except BaseException:  # other lanes may still wait for the one that failed
+                        for barrier in WARP_BARRIERS:
+                            barrier.abort()
+                            barrier.reset()
+                        raise
                 else:
                     _run_in_turn(self.jitted, blocks, args)
             return
