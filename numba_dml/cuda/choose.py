@@ -295,36 +295,31 @@ def choose_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
         source, step, form = where[SOURCE], where[STEP], form_of(where)
         level, bits, shift, size = form
         threads, last = place(cuda.blockDim.x), place(place(where[TOTAL]) - 1)
-        a = place(place(unit_of(where, groups, min(c, last)) << bits) - shift)
-        b = place(place(unit_of(where, groups, min(place(c + threads), last)) << bits) - shift)
-        d = place(place(unit_of(where, groups, min(place(c + 2 * threads), last)) << bits) - shift)
-        e = place(place(unit_of(where, groups, min(place(c + 3 * threads), last)) << bits) - shift)
+        firsts = cuda.local.array(AT_ONCE, place)
+        bests = cuda.local.array(AT_ONCE, key)
+        least, highest_first = place(0), place(0)
+        for j in range(AT_ONCE):
+            unit = unit_of(where, groups, min(place(c + j * threads), last))
+            firsts[j] = place(place(unit << bits) - shift)
+            least, highest_first = min(least, firsts[j]), max(highest_first, firsts[j])
         most = place(size - place(place(1) << bits))
-        least = min(min(a, b), min(d, e))
         if level > 0:
-            p, q = (
-                best_of_keys(source + np.int64(min(a, most)) * key_bytes),
-                best_of_keys(source + np.int64(min(b, most)) * key_bytes),
-            )
-            r, s = (
-                best_of_keys(source + np.int64(min(d, most)) * key_bytes),
-                best_of_keys(source + np.int64(min(e, most)) * key_bytes),
-            )
+            for j in range(AT_ONCE):
+                bests[j] = best_of_keys(source + np.int64(min(firsts[j], most)) * key_bytes)
         elif bits == 0:
-            p, q = key_at(source + min(a, most) * step, plan), key_at(source + min(b, most) * step, plan)
-            r, s = key_at(source + min(d, most) * step, plan), key_at(source + min(e, most) * step, plan)
-        elif least >= 0 and max(max(a, b), max(d, e)) <= most:
-            p, q = best_of_quad(source + np.int64(a) * width, plan), best_of_quad(source + np.int64(b) * width, plan)
-            r, s = best_of_quad(source + np.int64(d) * width, plan), best_of_quad(source + np.int64(e) * width, plan)
+            for j in range(AT_ONCE):
+                bests[j] = key_at(source + np.int64(min(firsts[j], most)) * step, plan)
+        elif least == 0 and highest_first <= most:
+            for j in range(AT_ONCE):
+                bests[j] = best_of_quad(source + np.int64(firsts[j]) * width, plan)
         else:
-            p = best_inside(source, plan, np.int64(a), np.int64(size))
-            q = best_inside(source, plan, np.int64(b), np.int64(size))
-            r = best_inside(source, plan, np.int64(d), np.int64(size))
-            s = best_inside(source, plan, np.int64(e), np.int64(size))
-        hits = np.uint32(1 if p >= bar and a < size else 0)
-        hits = np.uint32(hits | np.uint32(2 if q >= bar and b < size and c + threads <= last else 0))
-        hits = np.uint32(hits | np.uint32(4 if r >= bar and d < size and c + 2 * threads <= last else 0))
-        return np.uint32(hits | np.uint32(8 if s >= bar and e < size and c + 3 * threads <= last else 0))
+            for j in range(AT_ONCE):
+                bests[j] = best_inside(source, plan, np.int64(firsts[j]), np.int64(size))
+        hits = np.uint32(0)
+        for j in range(AT_ONCE):
+            if bests[j] >= bar and firsts[j] < size and c + j * threads <= last:
+                hits = np.uint32(hits | np.uint32(1 << j))
+        return hits
 
     @helper
     def collect(where, plan, groups, bar, room, sums, keys, positions, maxima, chunks, some):
