@@ -90,6 +90,12 @@ def store_four(width: int):
     """Return the store of four neighbours of a width, given as numbers without a sign; 8 bytes as they are."""
     _, store = unit_access(min(4 * width, 16))
     bits = 8 * width
+    top = 1 << (bits - 1)
+
+    @helper
+    def upper(number, shift):
+        """Shift a number to the upper bits of a word, with a sign: the simulator has no more than 64 bits."""
+        return ((number ^ top) - top) << shift
 
     @helper
     def store_long(address, a, b, c, d):
@@ -98,11 +104,11 @@ def store_four(width: int):
 
     @helper
     def store_words(address, a, b, c, d):
-        store(address, a | (b << 32), c | (d << 32))
+        store(address, a | upper(b, 32), c | upper(d, 32))
 
     @helper
     def store_parts(address, a, b, c, d):
-        store(address, a | (b << bits) | (c << (2 * bits)) | (d << (3 * bits)), 0)
+        store(address, a | (b << bits) | (c << (2 * bits)) | upper(d, 3 * bits), 0)
 
     return store_long if width == 8 else store_words if width == 4 else store_parts
 
