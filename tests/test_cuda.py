@@ -325,6 +325,17 @@ def test_closures_are_told_apart_by_what_they_close_over():
         describe(make(object()))
 
 
+def test_an_output_that_is_negated_when_it_is_read(torch):
+    """Its memory has other bits than its elements, so that the result is copied to it."""
+    z = torch.zeros(3, dtype=torch.complex64, device="cuda")
+    out = z.conj().imag
+    assert out.is_neg()
+    x = torch.tensor([1.0, -2.0, 3.0], device="cuda")
+    assert dml.gather(x, torch.tensor([2, 1, 0], device="cuda"), out=out) is out
+    assert out.tolist() == [3.0, -2.0, 1.0]
+    assert z.imag.tolist() == [-3.0, 2.0, -1.0]
+
+
 def test_mixed_and_wrong_arrays_are_refused(torch):
     x = torch.arange(4.0, device="cuda")
     with pytest.raises(TypeError, match="gather: indices: found list in host memory, expected an array on the device"):

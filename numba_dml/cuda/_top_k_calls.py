@@ -101,8 +101,8 @@ class TopKCall:
         self.rule = rule_numbers(low.data_type, low.largest, low.nan_largest)
         self.short = self.k <= THREAD_LISTS[-1] and self.size <= MOST_SHORT and self.lines >= SHORT_LINES * self.size
         self.packed = low.stride == self.width and all(step % self.width == 0 for _, step, _ in low.lines)
-        #: Lines lie beside each other, 16 bytes of them together.
-        self.beside = (
+        #: 16 aligned bytes have elements of neighbouring lines, if the first ones are aligned.
+        self.columns = (
             bool(low.lines)
             and low.lines[-1][1] == self.width
             and low.stride > 0
@@ -132,8 +132,8 @@ class TopKCall:
     def prepare_choice(self) -> None:
         """Work out how blocks choose: levels of delegates, chunks, lists and threads."""
         least = 16 // self.width
-        room = FEW_MAXIMA_BYTES if self.lines < MANY_LINES else MAXIMA_BYTES
-        most = (LONG_MAXIMA_BYTES if self.is_long else room) // self.key_bytes  # maxima
+        memory = FEW_MAXIMA_BYTES if self.lines < MANY_LINES else MAXIMA_BYTES
+        most = (LONG_MAXIMA_BYTES if self.is_long else memory) // self.key_bytes  # maxima
         units = -(-self.size // least) if self.packed else self.size
         longest = AT_ONCE * most if self.packed else LEAST_SIZE
         sizes = group_sizes(self.size, self.k, least, self.key_bytes, AT_ONCE * most) if units >= longest else ()
@@ -279,7 +279,7 @@ class TopKCall:
             if self.packed:
                 self.find(device, stream, a.pointer, delegates, plans[0], self.width, self.is_float, 0)
             else:
-                wide = self.beside and a.pointer % 16 == 0
+                wide = self.columns and a.pointer % 16 == 0
                 threads = counts[0] // (16 // self.width if wide else 1)
                 top_k.strided_delegate_kernel(self.width, self.is_float, wide)(
                     device, stream, -(-threads // BLOCK), a.pointer, delegates, plans[0]

@@ -37,6 +37,7 @@ from .top_k import (
     FLIP,
     GROUP_BITS,
     INDEX_SIZE,
+    LEAST_ROOM,
     LEVELS,
     MAXIMA,
     MOST_THREADS,
@@ -51,9 +52,9 @@ from .top_k import (
     write_index,
 )
 
-#: Bits of a digit, and how many digits there are: their counts lie where the list of positions is.
-DIGIT = 3 if SIMULATED else 8
-DIGITS = 1 << DIGIT
+#: How many digits there are, and bits of one: their counts lie where the list of positions is.
+DIGITS = LEAST_ROOM
+DIGIT = DIGITS.bit_length() - 1
 #: Units that a thread looks at together, so that their loads are on their way together: 16 bytes, or one element of
 #: lines whose elements are no neighbours.
 AT_ONCE = 4
