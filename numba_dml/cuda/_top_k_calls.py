@@ -14,24 +14,18 @@ from .._operator import Descriptor, check_out
 from .._order import is_float, rule_numbers
 from .._tensor import extent, product
 from ..ops.top_k import TopK
-from . import SIMULATED, _sorting, large_k, top_k
+from . import SIMULATED, _sorting, large_k, short_lines, top_k
 from ._arrays import join, part, scratch, view_out
 from ._keys import key_type
 from ._launch import BLOCK, LANES, DeviceMemory, set_bytes
 from ._plan import reciprocal
+from .short_lines import BESIDE, NARROW, SHORT_BLOCK, THREAD_LISTS, WIDE
 from .top_k import (
-    BESIDE,
-    COLUMNS,
     LEAST_ROOM,
     MOST_K,
     MOST_THREADS,
-    NARROW,
     QUADS,
-    SEGMENT_BYTES,
-    SHORT_BLOCK,
-    THREAD_LISTS,
     WARPS,
-    WIDE,
 )
 
 #: The least size of a line that is worth delegates.
@@ -122,7 +116,10 @@ class TopKCall:
             if len(sizes) == 2:  # delegates are read by 16 bytes
                 count = -(-count * self.key_bytes // 16) * 16 // self.key_bytes
             self.pitches.append(count)
-        self.segment = min(SEGMENT_BYTES // self.key_bytes, self.size)
+        self.most = next((count for count in THREAD_LISTS if count >= self.k), 0)  # of a short line
+        self.segment = short_lines.segment_of(self.width, self.most, self.size)
+        if self.short:
+            self.room = short_lines.row_bytes(self.width, self.most, self.segment)
         self.is_long = self.size >= LONG_LINE
         looked_at = (
             self.size // least if self.one else 3 * (self.pitches[-1] if sizes else self.size) + self.k * sum(sizes)
@@ -205,8 +202,7 @@ class TopKCall:
             memory = self.sort(device, stream, addresses[0], a, values, indices)
         elif self.short:
             memory = None
-            most = next(count for count in THREAD_LISTS if count >= self.k)
-            top_k.short_kernel(self.width, self.is_float, most)(
+            short_lines.short_kernel(self.width, self.rule[1], self.most)(
                 device,
                 stream,
                 -(-self.lines // SHORT_BLOCK),
@@ -215,7 +211,7 @@ class TopKCall:
                 indices.pointer,
                 addresses[0],
                 threads=SHORT_BLOCK,
-                shared=SHORT_BLOCK * (-(-self.segment // COLUMNS) * COLUMNS + 1) * self.key_bytes,
+                shared=SHORT_BLOCK * self.room,
             )
         elif self.one:
             memory = None
