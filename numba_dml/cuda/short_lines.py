@@ -61,8 +61,8 @@ WIDE, NARROW, BESIDE = range(3)
 SEGMENT_BYTES = (16, 32) if SIMULATED else (256, 512)
 #: Threads of a block.
 SHORT_BLOCK = BLOCK if SIMULATED else 64
-#: Loads of 16 bytes that a thread does together, and of elements.
-QUADS_AT_ONCE, AT_ONCE = (2, 4) if SIMULATED else (8, 4)
+#: Loads of 16 bytes that a thread does together, and for how many of these it collects the elements of its own line.
+QUADS_AT_ONCE, OWN_QUADS = (2, 1) if SIMULATED else (8, 4)
 #: Above all positions, for the lower half of a word.
 PLACES = 0xFFFF
 #: Of a pair that is none: what belongs to a position is above.
@@ -164,6 +164,9 @@ def staging(width: int, infinity: int):
     of_quad = 16 // width
     word = np.int64 if width == 8 else np.int32
     words_at_once = 4 * QUADS_AT_ONCE
+    of_word, words_of_quad = max(4 // width, 1), min(of_quad, 4)
+    own_words = OWN_QUADS * words_of_quad
+    own_at_once = OWN_QUADS * of_quad
 
     @helper
     def put_quad(to, a, b, c, d, plan):
@@ -236,10 +239,32 @@ def staging(width: int, infinity: int):
             unit += 1 << bits
 
     @helper
+    def word_at(address, stride):
+        """Return four bytes of elements that are not neighbours, or an element of eight."""
+        if width >= 4:
+            return load(address)
+        bits = load(address + (of_word - 1) * stride)  # the sign is that of the last
+        for i in range(of_word - 2, -1, -1):
+            bits = bits << 8 * width | (load(address + i * stride) & ((1 << 8 * width) - 1))
+        return bits
+
+    @helper
     def stage_own(own, source, first, columns, plan):
+        words = cuda.local.array(own_words, np.int64)
         stride = number(plan, STRIDE)
-        for c in range(columns):
-            put(own + c * width, source + (first + c) * stride, plan)
+        address = source + first * stride
+        whole = columns - columns % own_at_once
+        for c in range(0, whole, own_at_once):
+            for i in range(own_words):
+                words[i] = word_at(address + i * of_word * stride, stride)
+            address += own_at_once * stride
+            for i in range(0, own_words, words_of_quad):
+                a, b = words[i], words[i + 1]
+                d, e = words[min(i + 2, own_words - 1)], words[min(i + 3, own_words - 1)]  # of eight bytes: none
+                put_quad(own + c * width + 16 // words_of_quad * i, a, b, d, e, plan)
+        for c in range(whole, columns):
+            put(own + c * width, address, plan)
+            address += stride
 
     return stage_quads, stage_elements, stage_own
 
@@ -375,8 +400,10 @@ def short_kernel(width: int, infinity: int, most: int) -> Kernel:
             source, to, distance = lane_value(source, 0), lane_value(to, 0), number(plan, HEADER + 3)
         here = lane if packed else np.int64(0)  # among the results of a warp, or of a lane
         end = k * (min(lines - line + lane, LANES) if packed else np.int64(line < lines))
+        hop = np.int64(LANES if packed else 1)
         results = tile if packed else own
         of_k = (1 << 16) // k + 1
+        value_at, index_at = values + (to + here * step) * width, indices + (to + here * step) * index_size
         while here < end:
             row = (here * of_k) >> 16  # here // k
             j = here - row * k
@@ -390,8 +417,10 @@ def short_kernel(width: int, infinity: int, most: int) -> Kernel:
             bits, plain = bits_of(one, plan)
             if not plain:
                 bits = load(source + row * distance + position * number(plan, STRIDE))[0]
-            store(values + (to + here * step) * width, bits, 0)
-            write_index(indices, index_size, to + here * step, position)
-            here += LANES if packed else 1
+            store(value_at, bits, 0)
+            write_index(index_at, index_size, 0, position)
+            here += hop
+            value_at += hop * step * width
+            index_at += hop * step * index_size
 
     return Kernel(choose_from_short_lines, 4, waits=True, shares=True)
