@@ -506,7 +506,18 @@ if not SIMULATED:
         def select(first, a, b):
             return tuple(builder.select(first, x, y) for x, y in zip(a, b, strict=True))
 
+        # Of 64 bits a maximum and a minimum would take two comparisons; together, and so written, they take one.
+        pair = ir.LiteralStructType([_WORD, _WORD])
+        ordered = ir.InlineAsm(
+            ir.FunctionType(pair, [_WORD, _WORD]),
+            "{ .reg .pred p; setp.gt.s64 p, $2, $3; selp.b64 $0, $2, $3, p; selp.b64 $1, $3, $2, p; }",
+            "=&l,=&l,l,l",
+        )
+
         def both(a, b):
+            if half == 1 and a[0].type.width == 64:
+                words = builder.call(ordered, [a[0], b[0]])
+                return (builder.extract_value(words, 0),), (builder.extract_value(words, 1),)
             first = _first(builder, a, b)
             return select(first, a, b), select(first, b, a)
 
