@@ -87,6 +87,31 @@ def test_short_lines(n, k, axis, kind, scale):
     assert all(reference.same(x, y) for x, y in zip(found, reference.top_k(a, k, axis=axis), strict=True))
 
 
+LAYOUTS = {
+    "aligned": lambda a: a,
+    "offset": lambda a: np.pad(a, ((0, 0), (1, 2)))[:, 1:-2],
+    "strided": lambda a: np.repeat(a, 2, axis=1)[:, ::2],
+    "reversed": lambda a: np.ascontiguousarray(a[:, ::-1])[:, ::-1],
+    "turned": lambda a: np.moveaxis(a.reshape(4, -1, a.shape[1]), 0, 1),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", ["i1", "u2", "f2", "f4", "u4", "f8"])
+@pytest.mark.parametrize(("mode", "nan"), [("largest", "last"), ("largest", "largest"), ("smallest", "largest")])
+def test_layouts_of_short_lines(layout, dtype, mode, nan, scale):
+    rng = np.random.default_rng(11)
+    a = rng.integers(0, 4, (16 * scale, 12)).astype(dtype)
+    if a.dtype.kind == "f":  # NaNs with several bits, both zeros, and too few numbers for some lines
+        a = np.where(rng.random(a.shape) < 0.7, rng.choice([np.nan, -np.nan, -0.0, np.inf, -np.inf], a.shape), a)
+        a = a.astype(dtype)
+    a = LAYOUTS[layout](a)
+    k = 5 if mode == "largest" else 3
+    expected = reference.top_k(a, k, mode=mode, nan=nan)
+    found = dml.top_k(a, k, mode=mode, nan=nan)
+    assert all(reference.same(x, y) for x, y in zip(found, expected, strict=True))
+
+
 @pytest.mark.parametrize("kind", DISTRIBUTIONS)
 @pytest.mark.parametrize(("n", "k"), [(40, 1), (130, 2), (130, 13), (257, 30)])
 def test_lists_that_are_too_long(n, k, kind, scale):

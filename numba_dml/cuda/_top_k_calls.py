@@ -13,26 +13,20 @@ from .._operator import Descriptor, check_out
 from .._order import is_float, rule_numbers
 from .._tensor import extent, product
 from ..ops.top_k import TopK
-from . import SIMULATED, _sorting, choose, large_k, top_k
+from . import SIMULATED, _sorting, choose, large_k, short_lines, top_k
 from ._arrays import Output, join, part, scratch
 from ._keys import key_type
 from ._launch import BLOCK, LANES, DeviceMemory, is_current, on_device, set_bytes
 from ._plan import reciprocal
 from .choose import AT_ONCE
+from .short_lines import BESIDE, NARROW, SHORT_BLOCK, THREAD_LISTS, WIDE
 from .top_k import (
-    BESIDE,
-    COLUMNS,
     LEAST_ROOM,
     MOST_K,
     MOST_ROOM,
     MOST_THREADS,
-    NARROW,
     QUADS,
-    SEGMENT_BYTES,
-    SHORT_BLOCK,
-    THREAD_LISTS,
     WARPS,
-    WIDE,
 )
 
 #: Lines beside each other up to this size are not worth delegates: a block that has one reads it by single elements.
@@ -117,11 +111,14 @@ class TopKCall:
         self.blocks: list[int] = []
         self.is_long = self.size >= LONG_LINE
         self.threads = LEAST_THREADS
-        self.segment = min(SEGMENT_BYTES // self.key_bytes, self.size)
+        self.most = next((count for count in THREAD_LISTS if count >= self.k), 0)  # of a short line
+        self.segment = short_lines.segment_of(self.width, self.most, self.size)
         self.room = self.chunk = self.chunks = self.maxima = 0
-        if self.one:
+        if self.short:
+            self.room = short_lines.row_bytes(self.width, self.most, self.segment)
+        elif self.one:
             self.widen(self.size * self.width // 16)
-        elif not self.short and self.k <= MOST_K:
+        elif self.k <= MOST_K:
             self.prepare_choice()
         method = f"{len(self.pitches)} levels of delegates"
         if self.short or self.one or self.k > MOST_K:
@@ -236,8 +233,7 @@ class TopKCall:
             memory = self.sort(device, stream, addresses[0], a, values, indices)
         elif self.short:
             memory = None
-            most = next(count for count in THREAD_LISTS if count >= self.k)
-            top_k.short_kernel(self.width, self.is_float, most)(
+            short_lines.short_kernel(self.width, self.rule[1], self.most)(
                 device,
                 stream,
                 -(-self.lines // SHORT_BLOCK),
@@ -246,7 +242,7 @@ class TopKCall:
                 indices.pointer,
                 addresses[0],
                 threads=SHORT_BLOCK,
-                shared=SHORT_BLOCK * (-(-self.segment // COLUMNS) * COLUMNS + 1) * self.key_bytes,
+                shared=SHORT_BLOCK * self.room,
             )
         elif self.one:
             memory = None

@@ -18,12 +18,8 @@ from . import SIMULATED, cuda, helper, kernel
 from ._keys import key_access, key_type
 from ._launch import BLOCK, LANES, Kernel
 from ._memory import (
-    ARRAY_TYPES,
-    LANE_VALUE,
     PARTNER_VALUE,
     load_i64,
-    lowest_bit,
-    sync_lanes,
     unit_access,
 )
 from ._plan import number, quotient
@@ -64,16 +60,6 @@ MOST_ROOM = 64 if SIMULATED else 8192
 LEAST_ROOM = 8 if SIMULATED else 256
 #: The largest k of these kernels.
 MOST_K = MOST_ROOM // 2
-#: Lists in the registers of a thread, for short lines.
-THREAD_LISTS = (1, 4, 8, 16)
-#: Columns of short lines that are handled together: by a loop, as bits of a word.
-COLUMNS, WORD = 16, 32
-#: How short lines come into shared memory: by 16 bytes, by elements, or each by its own thread, next to others.
-WIDE, NARROW, BESIDE = range(3)
-#: The keys of a segment of a short line. 512 bytes take 1.4 times as long: fewer warps fit.
-SEGMENT_BYTES = 64 if SIMULATED else 128
-#: Threads of a block for short lines.
-SHORT_BLOCK = BLOCK if SIMULATED else 64
 #: Candidates that a thread looks at together.
 AT_ONCE = 4
 #: What fills lists up: it comes last.
@@ -347,175 +333,6 @@ def strided_delegate_kernel(width: int, is_float: bool, wide: bool) -> Kernel:
             at += key_bytes * pitch
 
     return Kernel(find_strided_delegates, 3)
-
-
-@cache
-def short_kernel(width: int, is_float: bool, most: int) -> Kernel:
-    """Return the kernel for many short lines: a thread keeps the best `most` of its line in registers.
-
-    A warp brings a segment of its lines into shared memory. The maxima of `most` parts of a segment tell what the best
-    `most` of it must reach, and few others do: the threads insert these only, each its own, at the same time.
-    """
-    access = key_access(width, is_float, FLIP)
-    key_at, load_quad, put_keys = access.key_at, access.load_quad, access.put_keys
-    load, store = unit_access(width)
-    key = key_type(width)
-    key_array = ARRAY_TYPES[key]
-    lowest, highest = np.iinfo(key).min, np.iinfo(key).max
-    address_of_lane = LANE_VALUE[64]
-    of_quad = 16 // width
-
-    @helper
-    def insert(keys, positions, new, position):
-        moving = False
-        for j in range(most):
-            moving = moving or new > keys[j]  # from there on all move, equal ones too
-            if moving:
-                new, keys[j] = keys[j], new
-                position, positions[j] = positions[j], position
-
-    @helper
-    def stage(tile, row, source, first, columns, wide, plan):
-        """Bring a segment of a warp's lines into its tile, coalesced: neighbouring lanes have neighbouring units."""
-        lane = np.int32(cuda.threadIdx.x % LANES)
-        units = np.int32(columns // of_quad if wide else columns)
-        bits = np.int32(0)
-        while (1 << bits) < min(units, np.int32(LANES)):
-            bits = np.int32(bits + 1)
-        rows = np.int32(LANES >> bits)  # that a load brings
-        step = number(plan, STRIDE)
-        addresses = cuda.local.array(AT_ONCE, np.int64)
-        places = cuda.local.array(AT_ONCE, np.int32)
-        begin = np.int32(0)
-        while begin < units:
-            unit = np.int32(begin + np.int32(lane & np.int32((1 << bits) - 1)))
-            j = np.int32(lane >> bits)
-            while j < LANES:
-                for i in range(AT_ONCE):
-                    line = np.int32(j & (LANES - 1))  # if few loads bring all lines, some come twice
-                    j = np.int32(j + rows)
-                    addresses[i] = address_of_lane(source, line)
-                    places[i] = line * row + unit * (of_quad if wide else 1)
-                if unit < units and wide:
-                    at = first * width + 16 * unit
-                    a, b = load_quad(addresses[0] + at), load_quad(addresses[1] + at)
-                    c, d = load_quad(addresses[2] + at), load_quad(addresses[3] + at)
-                    put_keys(tile[np.uint32(places[0]) :], a, plan)
-                    put_keys(tile[np.uint32(places[1]) :], b, plan)
-                    put_keys(tile[np.uint32(places[2]) :], c, plan)
-                    put_keys(tile[np.uint32(places[3]) :], d, plan)
-                elif unit < units:
-                    for i in range(AT_ONCE):
-                        tile[np.uint32(places[i])] = key_at(addresses[i] + (first + unit) * step, plan)
-            begin = np.int32(begin + np.int32(1 << bits))
-
-    @helper
-    def bar_of(own, columns, kth):
-        """Return what a key must reach to be among the best `most`."""
-        tops = cuda.local.array(most, key)
-        for j in range(most):
-            tops[j] = lowest
-        c = np.int32(0)
-        while c < columns:
-            part = own[np.uint32(c) :]
-            for j in range(most):
-                tops[j] = max(tops[j], part[j])
-            c = np.int32(c + most)
-        bar = tops[0]
-        for j in range(1, most):
-            bar = min(bar, tops[j])
-        return max(bar, key(kth + 1))
-
-    @kernel
-    def choose_from_short_lines(
-        x,  # IN   address of the first element
-        values,  # OUT  address of the values
-        indices,  # OUT  address of the indices
-        plan,  # IN   address of the plan
-    ):
-        tiles = cuda.shared.array(0, key_array)
-        keys = cuda.local.array(most, key)
-        positions = cuda.local.array(most, np.int32)
-        thread = np.int64(cuda.threadIdx.x)
-        lane = thread % LANES
-        line = np.int64(cuda.blockIdx.x) * cuda.blockDim.x + thread
-        lines = number(plan, LINES)
-        from_x, to = line_bases(plan, min(line, lines - 1))
-        source = x + from_x
-        size = np.int32(number(plan, SIZE))
-        stride = number(plan, STRIDE)
-        segment = np.int32(number(plan, SEGMENT))
-        padded = np.int32((segment + COLUMNS - 1) & ~(COLUMNS - 1))
-        row = np.int32(padded + 1)  # one more, so that the lanes' elements lie in different banks
-        tile = tiles[(thread - lane) * row :]
-        own = tiles[thread * row :]
-        for j in range(most):
-            keys[j] = lowest
-            positions[j] = -1
-        way = number(plan, STAGING)
-        if way == WIDE and x & 15 != 0:
-            way = np.int64(NARROW)
-        first = np.int32(0)
-        while first < size:
-            columns = min(segment, np.int32(size - first))
-            if way == BESIDE:
-                address = source + first * stride
-                c = np.int32(0)
-                while c < columns:  # once too often for some, but four loads at once
-                    near = np.int32(columns - 1)
-                    b, c2 = min(np.int32(c + 1), near), min(np.int32(c + 2), near)
-                    d = min(np.int32(c + 3), near)
-                    of_a, of_b = key_at(address + c * stride, plan), key_at(address + b * stride, plan)
-                    of_c, of_d = key_at(address + c2 * stride, plan), key_at(address + d * stride, plan)
-                    own[np.uint32(c)], own[np.uint32(b)], own[np.uint32(c2)], own[np.uint32(d)] = of_a, of_b, of_c, of_d
-                    c = np.int32(c + 4)
-            else:
-                stage(tile, row, source, first, columns, way == WIDE, plan)
-            padded = np.int32((columns + COLUMNS - 1) & ~(COLUMNS - 1))
-            for c in range(columns, padded):
-                own[np.uint32(c)] = lowest
-            sync_lanes()
-            if keys[most - 1] < highest:
-                bar = bar_of(own, padded, keys[most - 1])
-                begin = np.int32(0)
-                while begin < padded:
-                    hits = np.uint32(0)
-                    c = begin
-                    while c < min(np.int32(begin + WORD), padded):
-                        few = np.uint32(0)
-                        part = own[np.uint32(c) :]
-                        for j in range(COLUMNS):
-                            if part[j] >= bar:
-                                few = np.uint32(few | np.uint32(1 << j))
-                        hits = np.uint32(hits | np.uint32(few << np.uint32(c - begin)))
-                        c = np.int32(c + COLUMNS)
-                    while hits != 0:
-                        c = np.int32(begin + lowest_bit(hits))
-                        hits = np.uint32(hits & np.uint32(hits - np.uint32(1)))
-                        new = own[np.uint32(c)]
-                        if new > keys[most - 1]:
-                            insert(keys, positions, new, np.int32(first + c))
-                    begin = np.int32(begin + WORD)
-            sync_lanes()
-            first = np.int32(first + segment)
-        if line < lines:
-            k = number(plan, K)
-            step = number(plan, OUT_STRIDE)
-            index_size = number(plan, INDEX_SIZE)
-            after = np.int64(-1)
-            for j in range(most):
-                if j < k:
-                    position = np.int64(positions[j])
-                    if position < 0:  # what is left has the lowest key, which nothing is less than
-                        after += 1
-                        while key_at(source + after * stride, plan) > lowest:
-                            after += 1
-                        position = after
-                    value = load(source + position * stride)
-                    store(values + (to + j * step) * width, value[0], value[1])
-                    write_index(indices, index_size, to + j * step, position)
-
-    return Kernel(choose_from_short_lines, 4, waits=True, shares=True)
 
 
 @cache
