@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -14,10 +15,11 @@ from .._operator import Descriptor, check_out
 from .._order import is_float, rule_numbers
 from .._tensor import extent, product
 from ..ops.top_k import TopK
-from . import SIMULATED, _sorting, large_k, top_k
+from . import SIMULATED, _large_k_calls, top_k
 from ._arrays import join, part, scratch, view_out
 from ._keys import key_type
-from ._launch import BLOCK, LANES, DeviceMemory, set_bytes
+from ._large_k_calls import LargeK
+from ._launch import BLOCK, LANES, DeviceMemory
 from ._plan import reciprocal
 from .top_k import (
     BESIDE,
@@ -49,8 +51,6 @@ LEAST_THREADS, LOOKS, BUSY_THREADS = (BLOCK, 8, 1) if SIMULATED else (128, 8, 13
 LONG_LINE = 1 << 31
 #: With so many lines a block for each finds the one best element; with fewer the delegates keep more blocks busy.
 MANY_LINES = 3 if SIMULATED else 132
-#: For a large k a line is cut into parts of this size or more, until there are so many blocks.
-LEAST_PART, BUSY_BLOCKS = (64, 4) if SIMULATED else (1 << 13, 8 * 132)
 #: Lines up to this size, and so many times as many as elements in one, have a thread each.
 MOST_SHORT, SHORT_LINES = (12, 1) if SIMULATED else (1024, 16)
 
@@ -110,16 +110,19 @@ class TopKCall:
         self.packed = low.stride == self.width and all(step % self.width == 0 for _, step, _ in low.lines)
         self.one = self.k == 1 and self.packed and not self.short and self.lines >= MANY_LINES
         least = 16 // self.width
-        sizes = (
-            () if self.short or self.one or self.k > MOST_K else group_sizes(self.size, self.k, least, self.key_bytes)
-        )
+        sizes: tuple[int, ...] = ()
+        if self.k > MOST_K:
+            group = _large_k_calls.group_size(self.lines, self.size, self.k, self.width, self.packed)
+            sizes = (group,) if group else ()
+        elif not (self.short or self.one):
+            sizes = group_sizes(self.size, self.k, least, self.key_bytes)
         #: The bits of the groups, and how many delegates a line has.
         self.group_bits = [size.bit_length() - 1 for size in sizes]
         self.pitches: list[int] = []
         count = self.size + (least - 1 if self.packed else 0)  # the first group may begin before the line
         for size in sizes:
             count = -(-count // size)
-            if len(sizes) == 2:  # delegates are read by 16 bytes
+            if len(sizes) == 2 or self.k > MOST_K:  # delegates are read by 16 bytes
                 count = -(-count * self.key_bytes // 16) * 16 // self.key_bytes
             self.pitches.append(count)
         self.segment = min(SEGMENT_BYTES // self.key_bytes, self.size)
@@ -132,6 +135,9 @@ class TopKCall:
             self.threads * LOOKS < looked_at and self.threads * self.lines < BUSY_THREADS
         ):
             self.threads *= 2
+        if self.k > MOST_K:
+            kind = (self.width, self.is_float)
+            self.large = LargeK(self.lines, self.size, self.k, *kind, *(sizes or (0,)), *(self.pitches or (0,)))
         self.plans: dict[int, list[DeviceMemory]] = {}
         method = f"{len(sizes)} levels of delegates"
         if self.short or self.one or self.k > MOST_K:
@@ -147,7 +153,7 @@ class TopKCall:
             size, stride, rule, width = self.pitches[0], self.key_bytes, (0, 0, 0), self.key_bytes
             lines = ((self.lines, size * stride, 0),)
         bits, pitches = [*self.group_bits[level:], 0, 0][:2], [*self.pitches[level:], 0, 0][:2]
-        parts, rounds = self.shares(level, width) if self.pitches else (1, 1)
+        parts, rounds = self.shares(level, width) if level < len(self.pitches) else (1, 1)
         beside = not self.packed and bool(lines) and abs(lines[-1][1]) == width
         quads = self.packed and all(step % 16 == 0 for _, step, _ in lines) and size * width % 16 == 0
         staging = BESIDE if beside else WIDE if quads else NARROW
@@ -197,12 +203,14 @@ class TopKCall:
         device, stream = a.device, a.stream
         plans = self.plans.get(device)
         if plans is None:
-            new = [DeviceMemory(device, self.numbers(level)) for level in range(max(len(self.pitches), 1))]
+            levels = max(len(self.pitches) + (self.k > MOST_K), 1)
+            new = [DeviceMemory(device, self.numbers(level)) for level in range(levels)]
             plans = self.plans.setdefault(device, new)
         addresses = [plan.address for plan in plans]
         join(stream, a, values, indices)
         if self.k > MOST_K:
-            memory = self.sort(device, stream, addresses[0], a, values, indices)
+            find = partial(self.find_delegates, device, stream, addresses[0], a)
+            memory = self.large(device, stream, addresses, a, values, indices, find)
         elif self.short:
             memory = None
             most = next(count for count in THREAD_LISTS if count >= self.k)
@@ -245,12 +253,7 @@ class TopKCall:
             memory = scratch(a, sum(counts) * self.key_bytes)
             delegates = memory.pointer
             upper = delegates + counts[0] * self.key_bytes
-            if self.packed:
-                self.find(device, stream, a.pointer, delegates, plans[0], self.width, self.is_float, 0)
-            else:
-                top_k.strided_delegate_kernel(self.width, self.is_float)(
-                    device, stream, -(-counts[0] // BLOCK), a.pointer, delegates, plans[0]
-                )
+            self.find_delegates(device, stream, plans[0], a, delegates)
             if len(counts) == 2:
                 self.find(device, stream, delegates, upper, plans[1], self.key_bytes, False, 1)
         top_k.choose_kernel(self.width, self.is_float, self.is_long)(
@@ -268,6 +271,15 @@ class TopKCall:
         )
         return memory
 
+    def find_delegates(self, device: int, stream: int, plan: int, a: DeviceArray, delegates: int) -> None:
+        """Find the delegates of the elements."""
+        if self.packed:
+            self.find(device, stream, a.pointer, delegates, plan, self.width, self.is_float, 0)
+        else:
+            top_k.strided_delegate_kernel(self.width, self.is_float)(
+                device, stream, -(-self.lines * self.pitches[0] // BLOCK), a.pointer, delegates, plan
+            )
+
     def find(
         self, device: int, stream: int, x: int, delegates: int, plan: int, width: int, is_float: bool, level: int
     ) -> None:
@@ -280,41 +292,6 @@ class TopKCall:
         rounds = max(-(-(self.pitches[level] * width << self.group_bits[level]) // (16 * QUADS * LANES)), 1)
         of_warp = min(max(self.lines * rounds // BUSY_WARPS, 1), MOST_ROUNDS)
         return -(-rounds // of_warp), of_warp
-
-    def sort(
-        self, device: int, stream: int, plan: int, a: DeviceArray, values: DeviceArray, indices: DeviceArray
-    ) -> DeviceArray:
-        """Sort what belongs to the result, for a large k; return memory that is in use until all is done."""
-        lines, room = self.lines, min(self.size, self.k + (self.k >> 5) + LEAST_ROOM)
-        pair_bytes = _sorting.PAIR_BYTES * lines * room
-        parts = max(min(-(-BUSY_BLOCKS // lines), -(-self.size // LEAST_PART)), 1)
-        border_bytes, count_bytes = 8 * large_k.BORDER * lines, 8 * large_k.DIGITS * lines
-        size = 2 * pair_bytes + _sorting.scratch_bytes(lines, room) + border_bytes + count_bytes + 16 * lines * parts
-        memory = scratch(a, size)
-        pairs = memory.pointer
-        other, sorting = pairs + pair_bytes, pairs + 2 * pair_bytes
-        border = sorting + _sorting.scratch_bytes(lines, room)
-        counts = border + border_bytes
-        starts = counts + count_bytes
-        x, kind = a.pointer, (self.width, self.is_float)
-        if room == self.size:
-            blocks = -(-room // BLOCK)
-            top_k.pair_kernel(*kind)(device, stream, lines * blocks, x, plan, pairs, blocks)
-        else:
-            set_bytes(counts, 0, count_bytes, stream)
-            for turn in range(large_k.rounds(self.width)):
-                first = int(turn == 0)
-                large_k.count_kernel(*kind)(device, stream, lines * parts, x, border, counts, plan, parts, first)
-                large_k.border_kernel(self.width)(device, stream, lines, border, counts, plan, room, first)
-            large_k.tally_kernel(*kind)(device, stream, lines * parts, x, border, starts, plan, parts)
-            _sorting.add_up(device, stream, starts, 0, 2 * lines, parts)
-            large_k.list_kernel(*kind)(device, stream, lines * parts, x, border, starts, pairs, room, plan, parts)
-        pairs = _sorting.sort_pairs(device, stream, pairs, other, lines, room, 8 * self.width, sorting)
-        blocks = -(-self.k // BLOCK)
-        top_k.first_kernel(self.width)(
-            device, stream, lines * blocks, x, values.pointer, indices.pointer, pairs, room, plan, blocks
-        )
-        return memory
 
     def through_copies(self, a: DeviceArray, out: TopK) -> TopK:
         """Write to an output that is strided, lies in the input, or is in host memory."""
