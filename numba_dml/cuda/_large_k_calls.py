@@ -18,11 +18,11 @@ from ._sorting import Sort
 LONG_LINE = (1 << 31) - (1 << 16)
 #: Blocks that run at the same time: four on each of 132 multiprocessors.
 BUSY_BLOCKS = 4 if SIMULATED else 4 * 132
-#: A part of a line has at least so many bytes; it takes a block 1 µs to get ready.
+#: A part of a line has at least so many bytes: each has 16 KiB of counts to write.
 LEAST_PART = 256 if SIMULATED else 1 << 15
 #: More elements than wanted may be listed: a share of k, and so many of all lines together.
 MORE, MORE_OF_ALL = 5, 8 if SIMULATED else 1 << 18
-#: What delegates cost, in bytes that could be streamed: six launches, 15 µs.
+#: What delegates cost, in bytes that could be streamed: six launches, about 15 µs.
 DELEGATES_COST = 0 if SIMULATED else 60_000_000
 #: The most elements of a group, in units of the least: `delegate_kernel` finds no larger ones.
 MOST_GROUP = 4 * LANES
