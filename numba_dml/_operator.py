@@ -18,7 +18,7 @@ import numpy as np
 from numpy import ndarray
 
 from . import _dispatch
-from ._device import DeviceArray, Library, library_of
+from ._device import DeviceArray, library_of, library_of_type
 from ._enums import FeatureLevel, OperatorType, TensorDataType
 from ._errors import DescriptorError
 from ._lowering import Move, Select
@@ -493,9 +493,17 @@ def operands(function: str, target: str | None, stream: Any, *inputs: Any) -> tu
 
     Arrays in host memory run on the CPU unless `target` says otherwise, arrays on a device there.
     """
-    libraries = [library_of(value) for value in inputs]
-    if any(libraries):
-        return (*_device_operands(function, target, stream, inputs, libraries), "cuda")
+    if target == "cpu":
+        for name, value in zip(_INPUTS, inputs, strict=False):
+            if library_of(value):
+                raise TypeError(
+                    f"{function}: {name}: found an array on a CUDA device, "
+                    "expected an array in host memory for target 'cpu'"
+                )
+    elif arrays := _device_arrays(function, inputs):
+        if stream is not None:
+            arrays[0].stream = _dispatch.kernels("cuda").stream_pointer(stream)
+        return (*arrays, "cuda" if target is None else _dispatch.resolve_target(target))
     if stream is not None:
         raise ValueError(f"{function}: stream: found {stream!r}, expected None for arrays in host memory")
     hosts = [host_array(function, "a", inputs[0])]
@@ -512,36 +520,28 @@ def operands(function: str, target: str | None, stream: Any, *inputs: Any) -> tu
 _INPUTS = ("a", "indices", "updates")
 
 
-def _device_operands(
-    function: str, target: str | None, stream: Any, inputs: tuple[Any, ...], libraries: list[Library | None]
-) -> list[DeviceArray]:
-    """Return what kernels need to know of the inputs of a call, some of which are on a device."""
-    if target == "cpu":
-        name = next(name for name, library in zip(_INPUTS, libraries, strict=False) if library)
-        raise TypeError(
-            f"{function}: {name}: found an array on a CUDA device, expected an array in host memory for target 'cpu'"
-        )
-    _dispatch.resolve_target(target)
-    views: list[DeviceArray] = []
-    for value, library in zip(inputs, libraries, strict=True):
-        name = _INPUTS[len(views)]
-        if library is None:
-            raise TypeError(
-                f"{function}: {name}: found {type(value).__name__} in host memory, expected an array on the device"
-            )
+def _device_arrays(function: str, inputs: tuple[Any, ...]) -> list[DeviceArray] | None:
+    """Return what kernels need to know of the inputs of a call, or None if they are all in host memory."""
+    arrays: list[DeviceArray] = []
+    for name, value in zip(_INPUTS, inputs, strict=False):
+        library = library_of_type(value.__class__)
         try:
-            array = library.view(value)
+            array = None if library is None else library.view(value)
         except TypeError as error:
             raise TypeError(f"{function}: {name}: {error}") from None
-        if views and array.device != views[0].device:
+        if array is None:
+            if arrays or any(map(library_of, inputs)):
+                raise TypeError(
+                    f"{function}: {name}: found {type(value).__name__} in host memory, expected an array on the device"
+                )
+            return None
+        arrays.append(array)
+        if array.device != arrays[0].device:
             raise ValueError(
                 f"{function}: {name}: found an array on device {array.device}, "
-                f"expected device {views[0].device}, that of a"
+                f"expected device {arrays[0].device}, that of a"
             )
-        views.append(array)
-    if stream is not None:
-        views[0].stream = _dispatch.kernels("cuda").stream_pointer(stream)
-    return views
+    return arrays
 
 
 def host_array(function: str, argument: str, value: Any) -> ndarray[Any, Any]:

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -84,6 +85,35 @@ def test_short_lines(n, k, axis, kind, scale):
     a = np.ascontiguousarray(a if axis else a.T)
     found = dml.top_k(a, k, axis=axis)
     assert all(reference.same(x, y) for x, y in zip(found, reference.top_k(a, k, axis=axis), strict=True))
+
+
+@pytest.mark.parametrize("kind", DISTRIBUTIONS)
+@pytest.mark.parametrize(("n", "k"), [(40, 1), (130, 2), (130, 13), (257, 30)])
+def test_lists_that_are_too_long(n, k, kind, scale):
+    """What reaches the bar of a survey is listed, kept in part, or counted by digits; ties follow in their order."""
+    rng = np.random.default_rng(n + k)
+    line = np.nan_to_num(np.stack([DISTRIBUTIONS[kind](rng, n * scale) for _ in range(2)]) * 50)
+    dtype = ["f4", "u1", "i8", "f2", "i2"][(n + k + len(kind)) % 5]
+    a = (np.abs(line) if dtype == "u1" else line).clip(-30000, 30000 if dtype != "u1" else 255).astype(dtype)
+    for mode in ("largest", "smallest"):
+        expected = reference.top_k(a, k, mode=mode)
+        assert all(map(reference.same, dml.top_k(a, k, mode=mode), expected))
+
+
+@pytest.mark.parametrize("nan", ["last", "largest"])
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "i8", "u2"])
+def test_lines_beside_each_other(dtype, nan, scale):
+    """Sixteen bytes of neighbouring lines are read together, where they are aligned; else single elements."""
+    rng = np.random.default_rng(5)
+    together = 16 // np.dtype(dtype).itemsize
+    a = rng.integers(0, 200, (20 * scale, together + 1)).astype(dtype)
+    if dtype[0] == "f":
+        a[rng.random(a.shape) < 0.1] = np.nan
+        a[rng.random(a.shape) < 0.1] = -0.0
+    aligned = a[:, :-1].copy()
+    for x, mode in [(aligned, "smallest"), (a, "largest")] if nan == "last" else [(aligned, "largest")]:
+        expected = reference.top_k(x, 3, axis=0, mode=mode, nan=nan)
+        assert all(map(reference.same, dml.top_k(x, 3, axis=0, mode=mode, nan=nan), expected))
 
 
 @pytest.mark.parametrize("dtype", ["f4", "i8"])
@@ -243,6 +273,95 @@ def test_tensors_on_streams_in_graphs_and_strided(torch):
     values, indices = dml.top_k(x.T, 2, axis=1)
     assert torch.equal(indices, torch.tensor([[3, 2]] * 6, device="cuda"))
     assert torch.equal(values, x.T.gather(1, indices))
+
+
+def test_a_capture_is_refused_before_it_breaks(torch):
+    x, out = torch.arange(12.0, device="cuda").reshape(4, 3), torch.empty(2, 3, device="cuda")
+    i, u = torch.tensor([[1], [3]], device="cuda"), torch.ones(2, 3, device="cuda")
+    dml.gather_nd(x, i, out=out, bounds="deferred")
+    graph = torch.cuda.CUDAGraph()
+    found = "found 'raise' on a stream that is captured in a CUDA graph, expected 'deferred' or 'drop'"
+    with torch.cuda.graph(graph):
+        with pytest.raises(RuntimeError, match=f"gather_nd: bounds: {found}"):
+            dml.gather_nd(x, i, out=out)
+        with pytest.raises(RuntimeError, match=f"scatter_nd: bounds: {found}"):
+            dml.scatter_nd(x, i, u, out=x)
+        dml.gather_nd(x, i, out=out, bounds="deferred")
+    out.zero_()
+    graph.replay()
+    assert torch.equal(out, x[[1, 3]])
+    dml.gather_nd(x, i)
+    dml.check()
+
+
+def test_what_is_made_at_the_first_call_cannot_be_captured(torch):
+    from cuda.bindings import driver
+
+    x, i = torch.arange(12.0, device="cuda").reshape(4, 3), torch.tensor([1], device="cuda")
+    out, stream = dml.gather(x, i), torch.cuda.Stream()
+    dml.cache_clear()
+    driver.cuStreamBeginCapture(stream.cuda_stream, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL)
+    try:
+        error = "expected a call before the capture with arrays of the same layout, which makes kernels and plans"
+        with pytest.raises(RuntimeError, match=error), torch.cuda.stream(stream):
+            dml.gather(x, i, out=out, bounds="deferred")
+    finally:
+        driver.cuStreamEndCapture(stream.cuda_stream)
+    assert torch.equal(dml.gather(x, i), x[1:2])
+
+
+def test_a_second_process_finds_the_kernels(room, tmp_path):
+    """Numba keeps them on disk, closures too, and tells them apart."""
+    if room.SIMULATED:
+        pytest.skip("needs a device")
+    code = """
+import gc
+import numpy as np
+import numba_dml as dml
+from numba_dml.cuda._launch import Kernel
+
+a, i, u = np.arange(12.0).reshape(4, 3), np.array([[1], [3]]), np.ones((2, 3))
+for dtype in ("f4", "f8", "u1", "i8"):
+    x = a.astype(dtype)
+    assert dml.gather_nd(x, i, target="cuda").tolist() == x[[1, 3]].tolist()
+    found = dml.scatter_nd(x, i, u.astype(dtype), reduction="add", target="cuda")
+    assert (found - x).sum() == 6
+    assert dml.scatter_nd(x, i, u.astype(dtype), target="cuda")[3].tolist() == [1, 1, 1]
+    for axis in (0, 1):
+        assert dml.top_k(x, 2, axis=axis, target="cuda").indices[0, 0] == (2 if axis else 3)
+    assert dml.top_k(np.arange(9000).astype(dtype), 3, target="cuda").values.size == 3
+kernels = [kernel for kernel in gc.get_objects() if type(kernel) is Kernel and kernel.handles]
+hits, misses = (sum(sum(getattr(k.jitted.stats, n).values()) for k in kernels) for n in ("cache_hits", "cache_misses"))
+print(len(kernels), hits, misses)
+"""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    numbers = []
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        numbers.append([int(word) for word in done.stdout.split()])
+    (count, _, compiled), again = numbers
+    assert compiled == count > 15
+    assert again == [count, count, 0]
+
+
+def test_closures_are_told_apart_by_what_they_close_over():
+    from numba_dml.cuda._cache import describe
+
+    def make(*numbers, inner=None, outer=np.float32):
+        def kernel(x):
+            return numbers, inner, outer, x
+
+        return kernel
+
+    variants = [make(1), make(2), make(1.0), make("1"), make(1, 2), make((1, 2)), make(inner=make(1))]
+    variants += [make(inner=make(2)), make(outer=np.dtype("f4")), make(outer={"a": 1}), make(outer=np)]
+    texts = [describe(variant) for variant in variants]
+    assert len(set(texts)) == len(texts)
+    assert describe(make(1, inner=make(2))) == describe(make(1, inner=make(2)))
+    assert describe(types.SimpleNamespace(py_func=make(1))) == texts[0]
+    with pytest.raises(TypeError, match="found object in a kernel's closure"):
+        describe(make(object()))
 
 
 def test_mixed_and_wrong_arrays_are_refused(torch):

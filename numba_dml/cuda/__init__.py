@@ -63,7 +63,11 @@ def kernel(function: Callable[..., Any] | None = None, *, registers: int | None 
     """Jit a kernel; it is compiled when it is first launched, for at most so many registers of a thread."""
     if function is None:
         return lambda function: kernel(function, registers=registers)
-    return cuda.jit(function) if SIMULATED else cuda.jit(cache=True, max_registers=registers)(function)
+    if SIMULATED:
+        return cuda.jit(function)
+    from ._cache import keep_on_disk
+
+    return keep_on_disk(cuda.jit(max_registers=registers)(function))
 
 
 def call(*args: Any) -> Any:

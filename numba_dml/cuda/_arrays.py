@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any
+from collections.abc import Collection
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import ndarray
 
-from .._device import DEFAULT_STREAM, DeviceArray, Library, library_of
-from .._tensor import elements_overlap, is_packed, packed_strides
+from .._device import DEFAULT_STREAM, DeviceArray, Library, library_of_type
+from .._dlpack import Borrowed
+from .._tensor import elements_overlap, extent, is_packed, packed_strides, product
 from . import SIMULATED, cuda
 from ._launch import on_device, wait_for
-
-#: Calls ask for the same few layouts again and again: 2 µs each.
-is_packed_layout = lru_cache(maxsize=4096)(is_packed)
 
 
 class _Own(Library):
     """Arrays of the package's own: bytes in memory that Numba allocates, in the simulator host memory."""
 
-    def view(self, array: DeviceArray) -> DeviceArray:
-        return array
-
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> DeviceArray:
+    def new(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> DeviceArray:
         size = int(np.prod(shape, dtype=object)) * dtype.itemsize
         with on_device(device):
             memory: Any = np.empty(size, np.uint8) if SIMULATED else cuda.device_array(max(size, 1), np.uint8)
@@ -33,7 +28,7 @@ class _Own(Library):
 
     def to_device(self, array: ndarray[Any, Any], device: int) -> DeviceArray:
         """Return a packed copy of a host array."""
-        copy = self.empty(array.shape, array.dtype.newbyteorder("="), device)
+        copy = self.new(array.shape, array.dtype.newbyteorder("="), device)
         if array.size:
             data = np.ascontiguousarray(array, copy.dtype).reshape(-1).view(np.uint8)
             if SIMULATED:
@@ -55,26 +50,61 @@ class _Own(Library):
 OWN = _Own()
 
 
-def view_out(
-    function: str, name: str, a: DeviceArray, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]
-) -> tuple[DeviceArray, bool]:
-    """Check an output that the caller gave; return what a kernel needs to know of it, and whether it is packed."""
-    library = library_of(out)
-    if library is None or library.read_only or a.library is OWN:
-        expected = "a numpy.ndarray" if a.library is OWN else "an array on the device that can be written"
-        raise TypeError(f"{function}: {name}: found {type(out).__name__}, expected {expected}")
-    array = library.view(out)
-    if array.dtype != dtype:
-        raise TypeError(f"{function}: {name}: found dtype {array.dtype}, expected {dtype}")
-    if array.shape != shape:
-        raise ValueError(f"{function}: {name}: found shape {array.shape}, expected {shape}")
-    if array.device != a.device:
-        raise ValueError(f"{function}: {name}: found an array on device {array.device}, expected device {a.device}")
-    if is_packed_layout(shape, array.strides, dtype.itemsize):
-        return array, True
-    if elements_overlap(shape, array.strides, dtype.itemsize):
-        raise ValueError(f"{function}: {name}: found strides {array.strides}, expected elements that do not overlap")
-    return array, False
+class Output:
+    """An output of a call: what is expected of the caller's array, and how a new one is made."""
+
+    def __init__(self, function: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.function, self.name = function, name
+        self.shape, self.dtype = shape, dtype
+        self.strides = packed_strides(shape, dtype.itemsize)
+        self.size = product(shape) * dtype.itemsize
+
+    def new(self, a: DeviceArray) -> DeviceArray:
+        """Return a new array of the library that the input is from."""
+        return a.library.new(self.shape, self.dtype, a.device)
+
+    def view(self, a: DeviceArray, out: Any) -> tuple[DeviceArray, bool]:
+        """Check the caller's array; return what a kernel needs to know of it, and whether it is packed."""
+        library = library_of_type(out.__class__)
+        array = None
+        if library is not None and not library.read_only and a.library is not OWN:
+            try:
+                array = library.view_out(out)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{self.function}: {self.name}: {error}") from None
+        if array is None:
+            expected = "a numpy.ndarray" if a.library is OWN else "an array on the device that can be written"
+            raise self.refuse(TypeError, type(out).__name__, expected)
+        if array.dtype != self.dtype:
+            raise self.refuse(TypeError, f"dtype {array.dtype}", self.dtype)
+        if array.shape != self.shape:
+            raise self.refuse(ValueError, f"shape {array.shape}", self.shape)
+        if array.device != a.device:
+            raise self.refuse(ValueError, f"an array on device {array.device}", f"device {a.device}")
+        if array.strides == self.strides or is_packed(self.shape, array.strides, self.dtype.itemsize):
+            # A tensor that is negated only when it is read has other memory, which is to be copied back.
+            return array, array.owner is out or isinstance(array.owner, Borrowed)
+        if elements_overlap(self.shape, array.strides, self.dtype.itemsize):
+            raise self.refuse(ValueError, f"strides {array.strides}", "elements that do not overlap")
+        return array, False
+
+    def refuse(self, kind: type[Exception], found: str, expected: Any) -> Exception:
+        """Return the error for an array that does not fit."""
+        return kind(f"{self.function}: {self.name}: found {found}, expected {expected}")
+
+
+class Span(NamedTuple):
+    """Where an array of a layout lies: the first byte and the one after the last, from its pointer; has it gaps?"""
+
+    low: int
+    high: int
+    packed: bool
+
+    @classmethod
+    def of(cls, sizes: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> Span:
+        """Return the span of a layout."""
+        low, high = extent(sizes, strides)
+        return cls(low, high + itemsize, is_packed(sizes, strides, itemsize))
 
 
 def scratch(a: DeviceArray, size: int) -> DeviceArray:
@@ -82,15 +112,17 @@ def scratch(a: DeviceArray, size: int) -> DeviceArray:
     return a.library.memory(size, a.device)
 
 
-def join(stream: int, *arrays: DeviceArray) -> None:
-    """Let a stream wait for what the libraries of some arrays have been given so far."""
+def join(stream: int, *arrays: DeviceArray) -> Collection[int | None]:
+    """Let a stream wait for what the libraries of some arrays have been given so far; return their other streams."""
+    others: Collection[int | None] = ()
     for array in arrays:
-        if array.home != stream:
+        if array.home != stream and array.home not in others:
             wait_for(array.device, stream, array.home)
+            others = (*others, array.home)
+    return others
 
 
-def part(stream: int, *arrays: DeviceArray) -> None:
-    """Let these libraries wait for a stream: what they do later with the arrays, or with memory that is free again."""
-    for array in arrays:
-        if array.home != stream:
-            wait_for(array.device, array.home, stream)
+def part(device: int, stream: int, others: Collection[int | None]) -> None:
+    """Let these streams wait for another: what is done there later to the arrays, or with memory that is free again."""
+    for other in others:
+        wait_for(device, other, stream)

@@ -90,8 +90,8 @@ class Records:
         self.device = device
         self.free: deque[Record] = deque()
         self.deferred = self.new()
-        #: By the plan's address: the calls that deferred their check since the last one, and what they were given.
-        self.calls: dict[int, tuple[Any, int, tuple[int, ...]]] = {}
+        #: The calls that deferred their check since the last one, and the rank and index shape that they were given.
+        self.calls: dict[Any, tuple[int, tuple[int, ...]]] = {}
 
     def new(self) -> Record:
         """Return an empty record."""
@@ -113,10 +113,6 @@ class Records:
         record.clear()
         return found  # type: ignore[return-value]
 
-    def defer(self, plan: int, call: Any, ndim: int, index_shape: tuple[int, ...]) -> None:
-        """Remember a call until the next check."""
-        self.calls[plan] = call, ndim, index_shape
-
     def check(self, stream: int | None) -> None:
         """Raise what the deferred calls recorded."""
         calls, self.calls = self.calls, {}
@@ -124,8 +120,9 @@ class Records:
             found = self.read(self.deferred, stream) if calls else None
         if found:
             position, value, plan = found
-            call, ndim, index_shape = calls[plan]
-            raise call.error(ndim, index_shape, position, value)
+            for call, (ndim, index_shape) in calls.items():
+                if call.has_plan(plan):
+                    raise call.error(ndim, index_shape, position, value)
 
 
 _records: dict[int, Records] = {}

@@ -8,7 +8,8 @@ import numpy as np
 
 from .._lowering import Move, Select
 from .._operator import Descriptor
-from .._tensor import is_packed, packed_strides
+from .._tensor import packed_strides
+from ._arrays import Span
 from ._move_calls import GatherCall, ScatterCall
 from ._top_k_calls import TopKCall
 
@@ -25,11 +26,13 @@ def build(
         lowering = descriptor.lower([layouts[0][0]])
         assert isinstance(lowering, Select)
         return TopKCall(descriptor, lowering, output_shapes)
-    index_packed = is_packed(tensors[1].sizes, layouts[1][0], tensors[1].itemsize)
+    spans = [
+        Span.of(tensor.sizes, strides, tensor.itemsize) for tensor, (strides, _) in zip(tensors, layouts, strict=True)
+    ]
     if descriptor.function.startswith("gather"):
         lowering = descriptor.lower([layouts[0][0]])
         assert isinstance(lowering, Move)
-        return GatherCall(lowering, tensors[0].dtype, output_shapes[0], index_packed)
+        return GatherCall(lowering, tensors[0].dtype, output_shapes[0], spans)
     lowering = descriptor.lower([packed_strides(tensors[0].sizes, tensors[0].itemsize)])
     assert isinstance(lowering, Move)
-    return ScatterCall(lowering, tensors[0].dtype, output_shapes[0], index_packed)
+    return ScatterCall(lowering, tensors[0].dtype, output_shapes[0], spans)

@@ -12,7 +12,7 @@ import threading
 import numpy as np
 
 from . import SIMULATED
-from ._launch import BLOCK
+from ._launch import LANES, WARP_BARRIERS
 
 if not SIMULATED:
     from llvmlite import ir
@@ -29,24 +29,30 @@ ARRAY_TYPES = {
 }
 
 
-def ptx(asm, results, arguments, twin, *, pure=False, bits=64, together=False):
-    """Return inline PTX as a function of int64 numbers, with its twin.
+def ptx(asm, results, arguments, twin, *, pure=False, bits=64, of=64, together=False):
+    """Return inline PTX as a function of integers, with its twin.
 
-    `results` is how many registers of `bits` bits it returns: none, one, or a tuple. What is pure can be moved and
-    merged; what the lanes of a warp do together, with registers alone, stays where all of them come by.
+    `results` is how many registers of `bits` bits it returns: none, one, or a tuple; arguments are registers of `of`
+    bits. What is pure can be moved and merged; what the lanes of a warp do together, with registers alone, stays where
+    all of them come by.
     """
     if SIMULATED:
         return lambda *numbers: twin(*map(int, numbers))  # a kernel's may be NumPy's, which overflow
     constraints = ",".join(
-        ["=l" if bits == 64 else "=r"] * results + ["l"] * arguments + ([] if pure or together else ["~{memory}"])
+        ["=l" if bits == 64 else "=r"] * results
+        + ["l" if of == 64 else "r"] * arguments
+        + ([] if pure or together else ["~{memory}"])
     )
     number, register = (types.int64, _WORD) if bits == 64 else (types.int32, ir.IntType(32))
     result = number if results == 1 else types.UniTuple(number, results) if results else types.void
+    taken = ir.IntType(of)
     returned = register if results == 1 else ir.LiteralStructType([register] * results) if results else ir.VoidType()
 
     def codegen(context, builder, signature, args):
-        args = [builder.sext(a, _WORD) if a.type.width < 64 else a for a in args]
-        kind = ir.FunctionType(returned, [_WORD] * arguments)
+        args = [
+            a if a.type.width == of else (builder.sext if a.type.width < of else builder.trunc)(a, taken) for a in args
+        ]
+        kind = ir.FunctionType(returned, [taken] * arguments)
         code = ir.InlineAsm(kind, asm, constraints, side_effect=not pure)
         value = builder.call(code, args, attrs=() if pure else ("convergent",))
         if results == 0:
@@ -147,16 +153,17 @@ load_quad = ptx("ld.global.nc.v4.u32 {$0, $1, $2, $3}, [$4];", 4, 1, _quad_twin,
 
 
 def _meet(value):
-    """Return this thread's number in its block, and what every thread of it has come with."""
+    """Return this thread's number in its warp, and what every lane of it has come with."""
     thread = threading.current_thread()
-    _met[thread.threadIdx.x] = value
-    thread.syncthreads()
-    values = list(_met)
-    thread.syncthreads()
-    return thread.threadIdx.x, values
+    warp, lane = divmod(thread.threadIdx.x, LANES)
+    _met[warp][lane] = value
+    WARP_BARRIERS[warp].wait()
+    values = list(_met[warp])
+    WARP_BARRIERS[warp].wait()
+    return lane, values
 
 
-_met = [0] * BLOCK
+_met = [[0] * LANES for _ in WARP_BARRIERS]
 
 
 def _partner_twin(value, mask):
@@ -185,7 +192,7 @@ LANE_VALUE = {bits: _shuffle("idx", _lane_twin, bits) for bits in (32, 64)}
 
 
 def _sync_lanes_twin():
-    threading.current_thread().syncthreads()
+    WARP_BARRIERS[threading.current_thread().threadIdx.x // LANES].wait()
 
 
 #: ``sync_lanes()``: the lanes of a warp wait for each other, and see what they have written to shared memory.

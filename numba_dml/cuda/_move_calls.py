@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from itertools import count
 from math import gcd
@@ -14,12 +15,12 @@ from .._device import DeviceArray
 from .._enums import TensorDataType
 from .._lowering import Move
 from .._operator import check_out
-from .._tensor import collapse, dtype_of, extent, is_packed, product
+from .._tensor import collapse, dtype_of, extent, product
 from . import _sorting, gather, scatter
-from ._arrays import join, part, scratch, view_out
+from ._arrays import Output, Span, join, part, scratch
 from ._bounds import Record, Records, records_of
 from ._element_calls import BinnedScatter, ColumnGather, ColumnScatter, LineGather, LineScatter
-from ._launch import BLOCK, DeviceMemory, copy_bytes, set_bytes
+from ._launch import BLOCK, DeviceMemory, Kernel, copy_bytes, is_current, on_device, refuse_capture, set_bytes
 from ._plan import CLAMP, DROP, RAISE, make_plan
 
 _BOUNDS = {"clamp": CLAMP, "drop": DROP}
@@ -35,17 +36,18 @@ def _name(way: object) -> str:
 
 
 class _MoveCall:
-    """What gather and scatter calls share: the numbers, the plans, and the error for a bad index."""
+    """What gather and scatter calls share: the numbers, the plans, and the error for a bad index.
 
-    def __init__(
-        self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], index_packed: bool = False
-    ) -> None:
+    `spans` say where the inputs lie; a copy, which nobody calls with an output, has none.
+    """
+
+    def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], spans: Sequence[Span]) -> None:
         self.lowering = low = lowering
-        self.index_packed = index_packed
+        self.spans = spans
         self.function = low.function
         self.dtype = dtype
-        self.shape = shape
-        self.out_bytes = product(shape) * dtype.itemsize
+        self.output = Output(low.function, "out", shape, dtype)
+        self.out_bytes = self.output.size
         self.index_dtype = dtype_of(low.index_type)
         self.index_name = self.index_dtype.name
         self.outer = list(low.slices)
@@ -61,8 +63,7 @@ class _MoveCall:
         places = self.starts + self.outer
         #: A unit must divide these steps, and the addresses.
         self.steps = gcd(16, self.run, *(step for _, step in places))
-        self.low, self.high = extent(*zip(*places, strict=True))
-        self.high += self.run
+        reach = extent(*zip(*places, strict=True))
         #: How many loops, coordinates and outer dimensions a kernel is compiled for.
         self.counts = tuple(
             len(dims) if len(dims) <= most else -1
@@ -72,8 +73,9 @@ class _MoveCall:
                 (self.outer, gather.MOST_OUTER),
             )
         )
-        np.array([self.low, self.high, self.moved, self.out_bytes], np.int64)  # an error if they are larger
+        np.array([reach[0], reach[1] + self.run, self.moved, self.out_bytes], np.int64)  # an error if they are larger
         self.plans: dict[tuple[int, int], DeviceMemory] = {}
+        self.bound: dict[tuple[int, int], tuple[Kernel, int, int, int]] = {}
         self.bounds = low.bounds
         if low.function.startswith("gather") and any(size == 0 for size, _ in low.coordinates):
             self.bounds = "raise"  # there is nothing to clamp to, and nothing that could stand for what is not there
@@ -81,20 +83,10 @@ class _MoveCall:
         self.checked = self.bounds == "raise"
         self.work = 2 * self.moved + self.index_bytes
 
-    def lies_in(self, out: DeviceArray, array: DeviceArray) -> bool:
+    def lies_in(self, out: DeviceArray, array: DeviceArray, span: Span) -> bool:
         """Tell whether the memory of a packed output may overlap an input's."""
-        low, high = extent(array.shape, array.strides)
-        return self.lies_between(out, array.pointer + low, array.pointer + high + array.dtype.itemsize)
-
-    def lies_in_indices(self, out: DeviceArray, indices: DeviceArray) -> bool:
-        """Tell the same of the indices, which as a rule are packed."""
-        if self.index_packed:
-            return self.lies_between(out, indices.pointer, indices.pointer + self.index_bytes)
-        return self.lies_in(out, indices)
-
-    def lies_between(self, out: DeviceArray, low: int, high: int) -> bool:
-        """Tell whether a packed output has bytes between two addresses."""
-        return low < out.pointer + self.out_bytes and out.pointer < high
+        distance = out.pointer - array.pointer
+        return distance < span.high and span.low < distance + self.out_bytes
 
     def plan(self, device: int, width: int) -> DeviceMemory:
         """Return the plan for units of a width."""
@@ -111,6 +103,23 @@ class _MoveCall:
             )
             found = self.plans.setdefault((device, width), DeviceMemory(device, plan))
         return found
+
+    def unit_kernel(self, width: int) -> Kernel:
+        """Return the kernel that moves units of a width."""
+        raise NotImplementedError
+
+    def bind(self, device: int, width: int) -> tuple[Kernel, int, int, int]:
+        """Return the kernel for units of a width, its plan's address, and how many blocks and units it has."""
+        found = self.bound.get((device, width))
+        if found is None:
+            units = self.moved // width
+            plan = self.plan(device, width).address
+            found = self.bound[device, width] = self.unit_kernel(width), plan, self.blocks(units), units
+        return found
+
+    def has_plan(self, address: int) -> bool:
+        """Tell whether one of the plans has an address."""
+        return any(plan.address == address for plan in tuple(self.plans.values()))  # another thread may add one
 
     #: The granule and the lowest of the places that a scatter claims, and the bytes of a claim.
     claims = (1, 0)
@@ -139,13 +148,10 @@ class _MoveCall:
         records = records_of(device)
         return records, records.deferred if self.deferred else records.take(), next(_launches)
 
-    def finish(self, records: Records, record: Record, stream: int, a: DeviceArray, *others: DeviceArray) -> None:
-        """Raise for a bad index, or remember to do it later; `others` are the indices, and what else was used."""
-        part(stream, a, *others)
-        indices = others[0]
+    def finish(self, records: Records, record: Record, stream: int, a: DeviceArray, indices: DeviceArray) -> None:
+        """Raise for a bad index, or remember to do it later."""
         if self.deferred:
-            for plan in self.plans.values():
-                records.defer(plan.address, self, len(a.shape), indices.shape)
+            records.calls[self] = len(a.shape), indices.shape
             return
         found = records.read(record, stream) if self.checked else None
         records.free.append(record)
@@ -164,72 +170,67 @@ class GatherCall(_MoveCall):
     """A gather of one layout."""
 
     def __init__(
-        self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], index_packed: bool = False
+        self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], spans: Sequence[Span] = ()
     ) -> None:
-        super().__init__(lowering, dtype, shape, index_packed)
+        super().__init__(lowering, dtype, shape, spans)
         self.way = LineGather.find(self) or ColumnGather.find(self)
         self.kernel = f"gather {8 * self.steps}-bit cuda{_name(self.way)}"
 
     def __call__(self, a: DeviceArray, indices: DeviceArray, out: Any) -> Any:
+        if not is_current(a.device):
+            with on_device(a.device):
+                return self(a, indices, out)
         if out.__class__ is ndarray:  # and so are the inputs; they were copied
-            check_out(self.function, "out", out, self.shape, self.dtype)
+            check_out(self.function, "out", out, self.output.shape, self.dtype)
             out[...] = self(a, indices, None)
             return out
-        library, stream = a.library, a.stream
+        stream = a.stream
+        if self.checked:  # takes under a microsecond, and the wait at the end many
+            refuse_capture(stream, f"{self.function}: bounds: found 'raise'", "'deferred' or 'drop'")
         if out is None:
-            result = library.empty(self.shape, self.dtype, a.device)
-            target = library.view(result)
+            target = self.output.new(a)
         else:
-            result = out
-            target, is_target_packed = view_out(self.function, "out", a, out, self.shape, self.dtype)
-            if (
-                not is_target_packed
-                or self.lies_between(target, a.pointer + self.low, a.pointer + self.high)
-                or self.lies_in_indices(target, indices)
-            ):
-                library.assign(out, self(a, indices, None))
+            target, is_target_packed = self.output.view(a, out)
+            of_a, of_indices = self.spans
+            if not is_target_packed or self.lies_in(target, a, of_a) or self.lies_in(target, indices, of_indices):
+                a.library.assign(out, self(a, indices, None))
                 return out
         if self.points:
-            join(stream, a, indices, target)
-            self.launch(a, indices if self.index_packed else packed(indices, stream), target, stream)
-        return result if out is not None else library.finish(result, stream)
+            others = join(stream, a, indices, target)
+            if not self.spans[1].packed:
+                indices = packed(indices, stream)
+            self.launch(a, indices, target, stream, others)
+        return out if out is not None else a.library.finish(target, stream)
 
-    def launch(self, a: DeviceArray, indices: DeviceArray, out: DeviceArray, stream: int) -> None:
-        """Run the kernel, and raise for a bad index."""
+    def unit_kernel(self, width: int) -> Kernel:
+        return gather.gather_kernel(width, self.index_name, *self.counts)
+
+    def launch(
+        self, a: DeviceArray, indices: DeviceArray, out: DeviceArray, stream: int, others: Collection[int | None] = ()
+    ) -> None:
+        """Run the kernel, let the other streams wait, and raise for a bad index."""
         device = a.device
         aligned = self.steps | a.pointer | out.pointer
         width = min(aligned & -aligned, 16)
-        units = self.moved // width
         records, record, number = self.begin(device)
         memory: Any = None
         if self.way and width == self.run:
             memory = self.way(a, indices, out, stream, record.address, number)
-        elif units:
-            gather.gather_kernel(width, self.index_name, *self.counts)(
-                device,
-                stream,
-                self.blocks(units),
-                a.pointer,
-                indices.pointer,
-                out.pointer,
-                self.plan(device, width).address,
-                record.address,
-                number,
-                units,
-            )
+        elif self.moved:
+            kernel, plan, blocks, units = self.bind(device, width)
+            kernel(device, stream, blocks, a.pointer, indices.pointer, out.pointer, plan, record.address, number, units)
         else:
             self.look(device, stream, indices, number, record.address, 0)
-        self.finish(records, record, stream, a, indices, out)
+        part(device, stream, others)
+        self.finish(records, record, stream, a, indices)
         del memory  # only now
 
 
 class ScatterCall(_MoveCall):
     """A scatter of one layout, to an output that is packed."""
 
-    def __init__(
-        self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], index_packed: bool = False
-    ) -> None:
-        super().__init__(lowering, dtype, shape, index_packed)
+    def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], spans: Sequence[Span]) -> None:
+        super().__init__(lowering, dtype, shape, spans)
         low, high = extent(*zip(*self.starts, strict=True))
         granule = gcd(*(step for size, step in self.starts if size > 1)) or 1
         self.claims = (granule, low)
@@ -244,41 +245,50 @@ class ScatterCall(_MoveCall):
         self.kernel = f"scatter {8 * self.steps}-bit cuda{_name(self.way)}"
 
     def __call__(self, a: DeviceArray, indices: DeviceArray, updates: DeviceArray, out: Any) -> Any:
+        if not is_current(a.device):
+            with on_device(a.device):
+                return self(a, indices, updates, out)
         if out.__class__ is ndarray:  # and so are the inputs; they were copied
-            check_out(self.function, "out", out, self.shape, self.dtype)
+            check_out(self.function, "out", out, self.output.shape, self.dtype)
             out[...] = self(a, indices, updates, None)
             return out
-        library, stream = a.library, a.stream
+        stream = a.stream
+        if self.checked:  # takes under a microsecond, and the wait at the end many
+            refuse_capture(stream, f"{self.function}: bounds: found 'raise'", "'deferred' or 'drop'")
         in_place = False
         if out is None:
-            result = library.empty(self.shape, self.dtype, a.device)
-            target = library.view(result)
+            target = self.output.new(a)
         else:
-            result = out
-            target, is_target_packed = view_out(self.function, "out", a, out, self.shape, self.dtype)
+            target, is_target_packed = self.output.view(a, out)
             in_place = target.pointer == a.pointer and target.strides == a.strides
+            of_a, of_indices, of_updates = self.spans
             if (
                 not is_target_packed
-                or (not in_place and self.lies_in(target, a))
-                or self.lies_in_indices(target, indices)
-                or self.lies_in(target, updates)
+                or (not in_place and self.lies_in(target, a, of_a))
+                or self.lies_in(target, indices, of_indices)
+                or self.lies_in(target, updates, of_updates)
             ):
-                library.assign(out, self(a, indices, updates, None))
+                a.library.assign(out, self(a, indices, updates, None))
                 return out
-        join(stream, a, indices, updates, target)
-        updates = packed(updates, stream)
+        others = join(stream, a, indices, updates, target)
+        if not self.spans[2].packed:
+            updates = packed(updates, stream)
         old = target.pointer
         way = self.way if self.way and (updates.pointer | target.pointer) % self.run == 0 else None
         if self.out_bytes and not in_place:
-            if way and way.covers and is_packed(a.shape, a.strides, self.dtype.itemsize) and a.pointer % self.run == 0:
+            if not self.spans[0].packed:
+                copy(a, target, stream)
+            elif way and way.covers and a.pointer % self.run == 0:
                 old = a.pointer  # what the updates leave is copied on the way
             else:
-                copy(a, target, stream)
+                copy_bytes(target.pointer, a.pointer, self.out_bytes, stream)
         if self.points:
-            self.launch(a, packed(indices, stream), updates, target, stream, in_place, way, old)
+            if not self.spans[1].packed:
+                indices = packed(indices, stream)
+            self.launch(a, indices, updates, target, stream, others, in_place, way, old)
         else:
-            part(stream, a, target)
-        return result if out is not None else library.finish(result, stream)
+            part(a.device, stream, others)
+        return out if out is not None else a.library.finish(target, stream)
 
     def launch(
         self,
@@ -287,11 +297,12 @@ class ScatterCall(_MoveCall):
         updates: DeviceArray,
         out: DeviceArray,
         stream: int,
+        others: Collection[int | None],
         in_place: bool,
         way: LineScatter | ColumnScatter | BinnedScatter | None,
         old: int,
     ) -> None:
-        """Run the kernels, and raise for a bad index."""
+        """Run the kernels, let the other streams wait, and raise for a bad index."""
         records, record, number = self.begin(a.device)
         all_or_none = int(in_place and self.checked)
         memory: Any
@@ -300,8 +311,12 @@ class ScatterCall(_MoveCall):
         else:
             write = self.write if self.lowering.reduction == "none" else self.fold
             memory = write(indices, updates, out, stream, record.address, number, all_or_none)
-        self.finish(records, record, stream, a, indices, updates, out)
+        part(a.device, stream, others)
+        self.finish(records, record, stream, a, indices)
         del memory  # only now
+
+    def unit_kernel(self, width: int) -> Kernel:
+        return scatter.scatter_kernel(width, self.index_name, *self.counts, self.claim_bytes)
 
     def look_first(
         self, indices: DeviceArray, out: DeviceArray, stream: int, record: int, number: int, all_or_none: int
@@ -341,22 +356,22 @@ class ScatterCall(_MoveCall):
         device = out.device
         aligned = self.steps | updates.pointer | out.pointer
         width = min(aligned & -aligned, 16)
-        units = self.moved // width
         memory = None
-        if self.claim_bytes or all_or_none or not units:  # look at the indices first
+        if self.claim_bytes or all_or_none or not self.moved:  # look at the indices first
             size = scatter.FLAG_BYTES + self.claim_bytes * self.places
             memory = scratch(out, size)
             set_bytes(memory.pointer, 0xFF, size, stream)
             self.look(device, stream, indices, number, record, memory.pointer)
-        if units:
-            scatter.scatter_kernel(width, self.index_name, *self.counts, self.claim_bytes)(
+        if self.moved:
+            kernel, plan, blocks, units = self.bind(device, width)
+            kernel(
                 device,
                 stream,
-                self.blocks(units),
+                blocks,
                 out.pointer,
                 indices.pointer,
                 updates.pointer,
-                self.plan(device, width).address,
+                plan,
                 record,
                 -1 if memory else number,
                 memory.pointer if memory else 0,
@@ -438,17 +453,12 @@ def _copy(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
 
 
 def copy(array: DeviceArray, to: DeviceArray, stream: int) -> None:
-    """Copy an array to a packed one."""
-    if is_packed(array.shape, array.strides, array.dtype.itemsize):
-        copy_bytes(to.pointer, array.pointer, product(array.shape) * array.dtype.itemsize, stream)
-    else:
-        _copy(array.shape, array.strides, array.dtype).launch(array, array, to, stream)
+    """Copy a strided array to a packed one."""
+    _copy(array.shape, array.strides, array.dtype).launch(array, array, to, stream)
 
 
 def packed(array: DeviceArray, stream: int) -> DeviceArray:
-    """Return an array whose elements are packed: itself or a copy."""
-    if is_packed(array.shape, array.strides, array.dtype.itemsize):
-        return array
-    new = array.library.view(array.library.empty(array.shape, array.dtype, array.device))
+    """Return a packed copy of a strided array."""
+    new = array.library.new(array.shape, array.dtype, array.device)
     copy(array, new, stream)
     return new

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,17 +14,19 @@ from .._operator import Descriptor, check_out
 from .._order import is_float, rule_numbers
 from .._tensor import extent, product
 from ..ops.top_k import TopK
-from . import SIMULATED, _large_k_calls, top_k
-from ._arrays import join, part, scratch, view_out
+from . import SIMULATED, _large_k_calls, choose, top_k
+from ._arrays import Output, join, part, scratch
 from ._keys import key_type
 from ._large_k_calls import LargeK
-from ._launch import BLOCK, LANES, DeviceMemory
+from ._launch import BLOCK, LANES, DeviceMemory, is_current, on_device
 from ._plan import reciprocal
+from .choose import AT_ONCE
 from .top_k import (
     BESIDE,
     COLUMNS,
     LEAST_ROOM,
     MOST_K,
+    MOST_ROOM,
     MOST_THREADS,
     NARROW,
     QUADS,
@@ -36,17 +37,16 @@ from .top_k import (
     WIDE,
 )
 
-#: The least size of a line that is worth delegates.
+#: Lines beside each other up to this size are not worth delegates: a block that has one reads it by single elements.
 LEAST_SIZE = 16 if SIMULATED else 1024
-#: What a level of delegates costs, in elements that a block of `choose_kernel` looks at.
-LEVEL_COST = 4 if SIMULATED else 2000
-#: An element costs a delegate kernel so many times less than a block of `choose_kernel`.
-STREAMED = 8
+#: Bytes of the maxima that a block can keep: of some lines; if they are fewer than multiprocessors; of lines so long
+#: that positions in them take more of the shared memory.
+MAXIMA_BYTES, FEW_MAXIMA_BYTES, LONG_MAXIMA_BYTES = (64, 128, 64) if SIMULATED else (1 << 15, 1 << 16, 1 << 14)
 #: A warp has several rounds, up to the most, if there are others enough: twice what 132 multiprocessors hold.
 BUSY_WARPS, MOST_ROUNDS = (2, 2) if SIMULATED else (2 * 64 * 132, 8)
-#: Threads of a block of `choose_kernel`: more, if each would look at so many elements, and while all are fewer
-#: than what 132 multiprocessors hold.
-LEAST_THREADS, LOOKS, BUSY_THREADS = (BLOCK, 8, 1) if SIMULATED else (128, 8, 132 * 2048)
+#: Threads of a block of `choose_kernel`: more, if each would look at so many units, and while all are fewer than what
+#: 132 multiprocessors hold, at 64 registers.
+LEAST_THREADS, LOOKS, BUSY_THREADS = (BLOCK, 8, 1) if SIMULATED else (64, 8, 132 * 1024)
 #: From so many elements on, positions in a line need 64 bits.
 LONG_LINE = 1 << 31
 #: With so many lines a block for each finds the one best element; with fewer the delegates keep more blocks busy.
@@ -55,29 +55,25 @@ MANY_LINES = 3 if SIMULATED else 132
 MOST_SHORT, SHORT_LINES = (12, 1) if SIMULATED else (1024, 16)
 
 
-def group_sizes(size: int, k: int, least: int, key_bytes: int) -> tuple[int, ...]:
+def group_sizes(size: int, k: int, least: int, key_bytes: int, most: int) -> tuple[int, ...]:
     """Return the sizes of groups, level by level, as powers of two, which make a choice cheap.
 
-    Each level streams over what is below it. Then the uppermost delegates are looked at three times, and k groups of
-    each level. `least` elements have 16 bytes; a group has at most 128 times as many.
+    A block can survey `most` units of 16 bytes. It looks at all uppermost delegates, and at k groups of each level. A
+    group has as many elements as `least`, or more; at most 128 times as many. If there were fewer than two delegates
+    for each group that is wanted, all groups would be.
     """
     best: tuple[int, ...] = ()
-    cost = 3 * size
-    most = 4 * LANES
-    if size < LEAST_SIZE:
-        return best
-    for first in (least << i for i in range(most.bit_length())):
+    cost = None
+    widest = 4 * LANES
+    of_unit = 16 // key_bytes
+    for first in (least << i for i in range(widest.bit_length())):
         delegates = -(-size // first)
-        streamed = LEVEL_COST + size // STREAMED
-        new = streamed + 3 * delegates + k * first
-        if delegates >= 2 * k and new < cost:
-            best, cost = (first,), new
-        streamed += LEVEL_COST + delegates // STREAMED
-        for second in (16 // key_bytes << i for i in range(most.bit_length())):
+        for second in (1, *(of_unit << i for i in range(widest.bit_length()))):
             upper = -(-delegates // second)
-            new = streamed + 3 * upper + k * (first + second)
-            if upper >= 2 * k and new < cost:
-                best, cost = (first, second), new
+            new = upper + k * (first + (second if second > 1 else 0)) + (delegates if second > 1 else 0)
+            new += size if upper < 2 * k else 0
+            if upper <= most * of_unit and (cost is None or new < cost):
+                best, cost = (first, second) if second > 1 else (first,), new
     return best
 
 
@@ -87,9 +83,9 @@ class TopKCall:
     function = "top_k"
 
     def __init__(self, descriptor: Descriptor, lowering: Select, output_shapes: tuple[tuple[int, ...], ...]) -> None:
-        self.shape = output_shapes[0]
         values, indices = (getattr(descriptor, name) for name in descriptor.output_fields)
-        self.dtype, self.index_dtype = values.dtype, indices.dtype
+        shape = output_shapes[0]
+        self.outputs = Output("top_k", "out[0]", shape, values.dtype), Output("top_k", "out[1]", shape, indices.dtype)
         low = lowering
         self.k, self.size = low.k, low.size
         self.lines = product(line[0] for line in low.lines)
@@ -103,46 +99,85 @@ class TopKCall:
         self.idle = low.k == 0 or self.lines == 0
         self.key_bytes = np.dtype(key_type(self.width)).itemsize
         self.rule = rule_numbers(low.data_type, low.largest, low.nan_largest)
-        self.room = LEAST_ROOM
-        while self.room < self.k + (self.k >> 1):
-            self.room *= 2
         self.short = self.k <= THREAD_LISTS[-1] and self.size <= MOST_SHORT and self.lines >= SHORT_LINES * self.size
         self.packed = low.stride == self.width and all(step % self.width == 0 for _, step, _ in low.lines)
-        self.one = self.k == 1 and self.packed and not self.short and self.lines >= MANY_LINES
-        least = 16 // self.width
-        sizes: tuple[int, ...] = ()
-        if self.k > MOST_K:
-            group = _large_k_calls.group_size(self.lines, self.size, self.k, self.width, self.packed)
-            sizes = (group,) if group else ()
-        elif not (self.short or self.one):
-            sizes = group_sizes(self.size, self.k, least, self.key_bytes)
-        #: The bits of the groups, and how many delegates a line has.
-        self.group_bits = [size.bit_length() - 1 for size in sizes]
-        self.pitches: list[int] = []
-        count = self.size + (least - 1 if self.packed else 0)  # the first group may begin before the line
-        for size in sizes:
-            count = -(-count // size)
-            if len(sizes) == 2 or self.k > MOST_K:  # delegates are read by 16 bytes
-                count = -(-count * self.key_bytes // 16) * 16 // self.key_bytes
-            self.pitches.append(count)
-        self.segment = min(SEGMENT_BYTES // self.key_bytes, self.size)
-        self.is_long = self.size >= LONG_LINE
-        looked_at = (
-            self.size // least if self.one else 3 * (self.pitches[-1] if sizes else self.size) + self.k * sum(sizes)
+        #: Lines lie beside each other, 16 bytes of them together.
+        self.beside = (
+            bool(low.lines)
+            and low.lines[-1][1] == self.width
+            and low.stride > 0
+            and not (
+                low.lines[-1][0] * self.width % 16 or low.stride % 16 or any(step % 16 for _, step, _ in low.lines[:-1])
+            )
         )
+        self.one = self.k == 1 and self.packed and not self.short and self.lines >= MANY_LINES
+        self.group_bits: list[int] = []
+        self.pitches: list[int] = []
+        #: The blocks that find the delegates of each level.
+        self.blocks: list[int] = []
+        self.is_long = self.size >= LONG_LINE
         self.threads = LEAST_THREADS
-        while self.threads < MOST_THREADS and (
-            self.threads * LOOKS < looked_at and self.threads * self.lines < BUSY_THREADS
-        ):
-            self.threads *= 2
-        if self.k > MOST_K:
+        self.segment = min(SEGMENT_BYTES // self.key_bytes, self.size)
+        self.room = self.chunk = self.chunks = self.maxima = 0
+        if self.one:
+            self.widen(self.size * self.width // 16)
+        elif self.k > MOST_K:
+            group = _large_k_calls.group_size(self.lines, self.size, self.k, self.width, self.packed)
+            self.divide((group,) if group else ())
             kind = (self.width, self.is_float)
-            self.large = LargeK(self.lines, self.size, self.k, *kind, *(sizes or (0,)), *(self.pitches or (0,)))
-        self.plans: dict[int, list[DeviceMemory]] = {}
-        method = f"{len(sizes)} levels of delegates"
+            self.large = LargeK(self.lines, self.size, self.k, *kind, group or 0, *(self.pitches or (0,)))
+        elif not self.short:
+            self.prepare_choice()
+        method = f"{len(self.pitches)} levels of delegates"
         if self.short or self.one or self.k > MOST_K:
             method = "short lines" if self.short else "best" if self.one else "sort"
+        self.plans: dict[int, list[DeviceMemory]] = {}
         self.kernel = f"top_k {8 * self.width}-bit {'float' if self.is_float else 'integer'} {method} cuda"
+
+    def prepare_choice(self) -> None:
+        """Work out how blocks choose: levels of delegates, chunks, lists and threads."""
+        least = 16 // self.width
+        room = FEW_MAXIMA_BYTES if self.lines < MANY_LINES else MAXIMA_BYTES
+        most = (LONG_MAXIMA_BYTES if self.is_long else room) // self.key_bytes  # maxima
+        units = -(-self.size // least) if self.packed else self.size
+        longest = AT_ONCE * most if self.packed else LEAST_SIZE
+        sizes = group_sizes(self.size, self.k, least, self.key_bytes, AT_ONCE * most) if units >= longest else ()
+        if sizes:
+            units = self.divide(sizes)
+        self.widen(units + self.k * sum(sizes) // least)
+        # A chunk is small enough that there are four for each element that is wanted, if so many fit.
+        self.chunk = AT_ONCE
+        while self.chunk > 1 and units < 4 * self.chunk * self.k and 2 * units < most * self.chunk:
+            self.chunk >>= 1
+        rows, rest = divmod(units, self.chunk * self.threads)
+        self.chunks = rows * self.threads + min(rest, self.threads)
+        turns = -(-(units + 1) // (AT_ONCE * self.threads))
+        self.maxima = turns * AT_ONCE // self.chunk * self.threads
+        wanted = max(self.k + (self.k >> 1), min(max(least, AT_ONCE) * self.k, MOST_ROOM // 2))
+        self.room = LEAST_ROOM
+        while self.room < wanted:
+            self.room *= 2
+
+    def divide(self, sizes: tuple[int, ...]) -> int:
+        """Divide lines into groups, level by level; return how many units of 16 bytes the uppermost delegates have."""
+        self.group_bits = [size.bit_length() - 1 for size in sizes]
+        count = self.size + (16 // self.width - 1 if self.packed else 0)  # the first group may begin before the line
+        for size in sizes:
+            count = -(-count // size)
+            count = -(-count * self.key_bytes // 16) * 16 // self.key_bytes  # delegates are read by 16 bytes
+            self.pitches.append(count)
+        self.blocks = [
+            -(-self.lines * self.shares(level, width)[0] // WARPS)
+            for level, width in zip(range(len(sizes)), (self.width, self.key_bytes), strict=False)
+        ]
+        return count * self.key_bytes // 16
+
+    def widen(self, units: int) -> None:
+        """Let blocks have more threads, if there is so much for each to look at."""
+        while self.threads < MOST_THREADS and (
+            self.threads * LOOKS < units and 2 * self.threads * self.lines <= BUSY_THREADS
+        ):
+            self.threads *= 2
 
     def numbers(self, level: int) -> ndarray[Any, Any]:
         """Return the numbers of a plan; `level` is what delegates are found for: elements, delegates."""
@@ -158,45 +193,45 @@ class TopKCall:
         quads = self.packed and all(step % 16 == 0 for _, step, _ in lines) and size * width % 16 == 0
         staging = BESIDE if beside else WIDE if quads else NARROW
         numbers = [size, stride, low.output_stride, low.k, low.index_itemsize, *rule, self.lines, self.room, levels]
-        numbers += [*bits, *pitches, *reciprocal(parts), rounds, self.segment, staging, len(lines)]
+        numbers += [*bits, *pitches, *reciprocal(parts), rounds, self.segment, staging]
+        numbers += [max(self.chunk.bit_length() - 1, 0), self.chunks, len(lines)]
         for count, step, out_step in lines:
             numbers += [*reciprocal(max(count, 1)), step, out_step]
         return np.array(numbers, np.int64)
 
     def __call__(self, a: DeviceArray, out: Any) -> TopK:
-        if out is not None and (not isinstance(out, (tuple, list)) or len(out) != 2):
-            raise TypeError(f"top_k: out: found {type(out).__name__}, expected a pair (values, indices)")
-        if out is not None and out[0].__class__ is ndarray:  # and so is the input; it was copied
-            check_out("top_k", "out[0]", out[0], self.shape, self.dtype)
-            check_out("top_k", "out[1]", out[1], self.shape, self.index_dtype)
-            return self.through_copies(a, TopK(*out))
-        library = a.library
+        if not is_current(a.device):
+            with on_device(a.device):
+                return self(a, out)
+        of_values, of_indices = self.outputs
         if out is None:
-            result = TopK(*(library.empty(self.shape, d, a.device) for d in (self.dtype, self.index_dtype)))
-            values, indices = map(library.view, result)
+            values, indices = of_values.new(a), of_indices.new(a)
         else:
-            result = TopK(*out)
-            values, packed = view_out("top_k", "out[0]", a, out[0], self.shape, self.dtype)
-            indices, both = view_out("top_k", "out[1]", a, out[1], self.shape, self.index_dtype)
-            if not (packed and both) or self.clash(a, values, indices):
-                return self.through_copies(a, result)
+            if not isinstance(out, (tuple, list)) or len(out) != 2:
+                raise TypeError(f"top_k: out: found {type(out).__name__}, expected a pair (values, indices)")
+            if out[0].__class__ is ndarray:  # and so is the input; it was copied
+                for output, array in zip(self.outputs, out, strict=True):
+                    check_out(output.function, output.name, array, output.shape, output.dtype)
+                return self.through_copies(a, TopK(*out))
+            values, packed = of_values.view(a, out[0])
+            indices, both = of_indices.view(a, out[1])
+            if not (packed and both) or self.clash(a, values.pointer, indices.pointer):
+                return self.through_copies(a, TopK(*out))
         if not self.idle:
             self.launch(a, values, indices)
         if out is not None:
-            return result
-        return TopK(*(library.finish(array, a.stream) for array in result))
+            return TopK(*out)
+        return TopK(a.library.finish(values, a.stream), a.library.finish(indices, a.stream))
 
-    def clash(self, a: DeviceArray, values: DeviceArray, indices: DeviceArray) -> bool:
+    def clash(self, a: DeviceArray, values: int, indices: int) -> bool:
         """Tell whether a packed output lies in the input or in the other output."""
-        count = product(self.shape)
-        spans = sorted(
-            [
-                (a.pointer + self.low, a.pointer + self.high),
-                (values.pointer, values.pointer + count * self.width),
-                (indices.pointer, indices.pointer + count * self.index_dtype.itemsize),
-            ]
+        low, high = a.pointer + self.low, a.pointer + self.high
+        after_values, after_indices = values + self.outputs[0].size, indices + self.outputs[1].size
+        return (
+            (low < after_values and values < high)
+            or (low < after_indices and indices < high)
+            or (values < after_indices and indices < after_values)
         )
-        return any(high > low for (_, high), (low, _) in pairwise(spans))
 
     def launch(self, a: DeviceArray, values: DeviceArray, indices: DeviceArray) -> None:
         """Run the kernels."""
@@ -207,7 +242,7 @@ class TopKCall:
             new = [DeviceMemory(device, self.numbers(level)) for level in range(levels)]
             plans = self.plans.setdefault(device, new)
         addresses = [plan.address for plan in plans]
-        join(stream, a, values, indices)
+        others = join(stream, a, values, indices)
         if self.k > MOST_K:
             find = partial(self.find_delegates, device, stream, addresses[0], a)
             memory = self.large(device, stream, addresses, a, values, indices, find)
@@ -239,7 +274,7 @@ class TopKCall:
             )
         else:
             memory = self.choose(device, stream, addresses, a, values, indices)
-        part(stream, a, values, indices)
+        part(device, stream, others)
         del memory  # only now
 
     def choose(
@@ -256,7 +291,7 @@ class TopKCall:
             self.find_delegates(device, stream, plans[0], a, delegates)
             if len(counts) == 2:
                 self.find(device, stream, delegates, upper, plans[1], self.key_bytes, False, 1)
-        top_k.choose_kernel(self.width, self.is_float, self.is_long)(
+        choose.choose_kernel(self.width, self.is_float, self.is_long)(
             device,
             stream,
             self.lines,
@@ -267,7 +302,7 @@ class TopKCall:
             upper,
             plans[0],
             threads=self.threads,
-            shared=(self.key_bytes + 2 * (8 if self.is_long else 4)) * self.room,
+            shared=(self.key_bytes + 2 * (8 if self.is_long else 4)) * self.room + self.key_bytes * self.maxima,
         )
         return memory
 
@@ -276,16 +311,17 @@ class TopKCall:
         if self.packed:
             self.find(device, stream, a.pointer, delegates, plan, self.width, self.is_float, 0)
         else:
-            top_k.strided_delegate_kernel(self.width, self.is_float)(
-                device, stream, -(-self.lines * self.pitches[0] // BLOCK), a.pointer, delegates, plan
+            wide = self.beside and a.pointer % 16 == 0
+            threads = self.lines * self.pitches[0] // (16 // self.width if wide else 1)
+            top_k.strided_delegate_kernel(self.width, self.is_float, wide)(
+                device, stream, -(-threads // BLOCK), a.pointer, delegates, plan
             )
 
     def find(
         self, device: int, stream: int, x: int, delegates: int, plan: int, width: int, is_float: bool, level: int
     ) -> None:
         """Find the delegates of packed lines."""
-        parts, _ = self.shares(level, width)
-        top_k.delegate_kernel(width, is_float)(device, stream, -(-self.lines * parts // WARPS), x, delegates, plan)
+        top_k.delegate_kernel(width, is_float)(device, stream, self.blocks[level], x, delegates, plan)
 
     def shares(self, level: int, width: int) -> tuple[int, int]:
         """Return into how many parts a line is cut for its delegates, and how many rounds a warp needs for one."""

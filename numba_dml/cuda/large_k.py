@@ -73,7 +73,8 @@ def quad_access(width: int, is_float: bool, is_long: bool):
 
     `is_long`: positions, or keys, have 64 bits.
     """
-    key_at, _, _, put_keys = key_access(width, is_float, FLIP)
+    access = key_access(width, is_float, FLIP)
+    key_at, put_keys = access.key_at, access.put_keys
     load = load_two_long_words if width == 8 else load_four_words
     place = np.int64 if is_long else np.int32
     load_place = LOAD_INDEX["int64" if is_long else "int32"]

@@ -20,17 +20,12 @@ from ._launch import BLOCK, LANES, Kernel
 from ._memory import (
     ARRAY_TYPES,
     LANE_VALUE,
-    LOAD_INDEX,
     PARTNER_VALUE,
-    bits_between,
-    digit_above,
     lowest_bit,
-    raise_key,
     sync_lanes,
     unit_access,
 )
 from ._plan import number, quotient
-from ._sorting import add_up_threads
 
 # The numbers of a plan.
 (
@@ -49,31 +44,19 @@ from ._sorting import add_up_threads
     ROUNDS,  # of a warp
     SEGMENT,  # of a short line, in elements
     STAGING,  # how segments come into shared memory
+    CHUNK,  # units of a chunk, as a power of two: 1, 2 or 4
+    MAXIMA,  # chunks of a line, at least
     DIMS,  # dimensions of the lines
     HEADER,
-) = (*range(6), 8, 9, 10, 11, 13, 15, 18, 19, 20, 21, 22)
+) = (*range(6), 8, 9, 10, 11, 13, 15, 18, 19, 20, 21, 22, 23, 24)
 DIM_FIELDS = 5  # size (a divisor), input stride in bytes, output stride in elements
 
 WARPS = BLOCK // LANES
-#: Threads of a block of `choose_kernel`, if there are few lines.
+#: Threads of a block that has a line, if there are few lines.
 MOST_THREADS = BLOCK if SIMULATED else 1024
 ENDS = 2 * MOST_THREADS // LANES
 #: What a warp reads at once of a line: so many times 16 bytes per lane.
 QUADS = 4
-#: Bits of a digit, and how many digits there are: 4 KiB of counts. In the simulator all is small.
-DIGIT = 4 if SIMULATED else 10
-DIGITS = 1 << DIGIT
-#: What a block chooses from, in shared memory.
-(
-    LEVEL,
-    SOURCE,  # the address of its first key or element
-    STEP,  # bytes from one element to the next
-    BITS,  # the size of a group, as a power of two
-    SHIFT,  # how far the first group begins before the first element
-    COUNT,  # keys or elements of the line
-    TOTAL,  # those of the groups to look into
-    WHERE,
-) = range(8)
 #: What the lists of a block hold, at most and at least: keys, positions, and groups to look into, of 24 bytes in all.
 MOST_ROOM = 64 if SIMULATED else 8192
 LEAST_ROOM = 8 if SIMULATED else 256
@@ -156,7 +139,8 @@ def delegate_kernel(width: int, is_float: bool) -> Kernel:
     A lane reads 16 bytes, four times at once. A line's groups start at a multiple of 16 bytes, so that its first group
     may have fewer elements.
     """
-    _, best_of_quad, *_ = key_access(width, is_float, FLIP)
+    access = key_access(width, is_float, FLIP)
+    best_of_quad, best_of_quads = access.best_of_quad, access.best_of_quads
     best_inside = end_access(width, is_float)
     lowest = np.iinfo(key_type(width)).min
     key, key_bytes = key_type(width), key_type(width)(0).itemsize
@@ -202,13 +186,13 @@ def delegate_kernel(width: int, is_float: bool) -> Kernel:
         for _ in range(rounds):
             first = quad * of_quad - shift
             if first >= lane * of_quad and first + (QUADS * LANES - lane) * of_quad <= size:
-                a = best_of_quad(address, plan)
-                b = best_of_quad(address + 16 * LANES, plan)
-                c = best_of_quad(address + 32 * LANES, plan)
-                d = best_of_quad(address + 48 * LANES, plan)
                 if quads == QUADS * LANES:
-                    put(delegates, plan, line, quad, best_of_lanes(max(max(a, b), max(c, d)), LANES))
+                    put(delegates, plan, line, quad, best_of_lanes(best_of_quads(address, 16 * LANES, plan), LANES))
                 else:
+                    a = best_of_quad(address, plan)
+                    b = best_of_quad(address + 16 * LANES, plan)
+                    c = best_of_quad(address + 32 * LANES, plan)
+                    d = best_of_quad(address + 48 * LANES, plan)
                     if quads > LANES:
                         a, c = max(a, b), max(c, d)
                     lanes = min(quads, LANES)
@@ -234,7 +218,8 @@ def delegate_kernel(width: int, is_float: bool) -> Kernel:
 @cache
 def best_kernel(width: int, is_float: bool) -> Kernel:
     """Return the kernel that finds the best element of lines whose elements are neighbours, a block for each."""
-    key_at, best_of_quad, *_ = key_access(width, is_float, FLIP)
+    access = key_access(width, is_float, FLIP)
+    key_at, best_of_quad = access.key_at, access.best_of_quad
     best_inside = end_access(width, is_float)
     load, store = unit_access(width)
     lowest = int(np.iinfo(key_type(width)).min)
@@ -302,12 +287,31 @@ def best_kernel(width: int, is_float: bool) -> Kernel:
 
 
 @cache
-def strided_delegate_kernel(width: int, is_float: bool) -> Kernel:
-    """Return the kernel that finds the delegates of any other lines: a thread for each group."""
-    key_at, *_ = key_access(width, is_float, FLIP)
+def strided_delegate_kernel(width: int, is_float: bool, wide: bool) -> Kernel:
+    """Return the kernel that finds the delegates of any other lines: a thread for each group.
+
+    `wide`: lines lie beside each other, 16 bytes of them at a multiple of 16; a thread has the groups of these lines.
+    """
+    access = key_access(width, is_float, FLIP)
+    key_at, best_of_four, put_bests = access.key_at, access.best_of_four, access.put_bests
     lowest = np.iinfo(key_type(width)).min
     key, key_bytes = key_type(width), key_type(width)(0).itemsize
     _, store_key = unit_access(key_bytes)
+    together = 16 // width if wide else 1
+
+    @helper
+    def best_of_group(address, stride, count, plan):
+        best = key(lowest)
+        while count >= 4:
+            second, third = address + stride, address + 2 * stride
+            best = max(best, best_of_four(address, second, third, third + stride, plan))
+            address += 4 * stride
+            count -= 4
+        while count > 0:
+            best = max(best, key_at(address, plan))
+            address += stride
+            count -= 1
+        return best
 
     @kernel
     def find_strided_delegates(
@@ -315,334 +319,32 @@ def strided_delegate_kernel(width: int, is_float: bool) -> Kernel:
         delegates,  # OUT  address of (lines, pitch) keys
         plan,  # IN   address of the plan
     ):
+        bests = cuda.local.array(together, key)
         item = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
-        lines = number(plan, LINES)
-        group = item // lines
-        line = item - group * lines
-        if group >= number(plan, PITCH):
+        of_lines = number(plan, LINES) // together
+        group = item // of_lines
+        line = (item - group * of_lines) * together
+        pitch = number(plan, PITCH)
+        if group >= pitch:
             return
         source, _ = line_bases(plan, line)
         stride = number(plan, STRIDE)
-        last = number(plan, SIZE) - 1
-        i = group << number(plan, GROUP_BITS)
-        end = min(i + (1 << number(plan, GROUP_BITS)), last + 1)
-        best = key(lowest)
-        address = x + source + i * stride
-        while i < end:
-            b, c, d = min(i + 1, last) - i, min(i + 2, last) - i, min(i + 3, last) - i  # another one twice does no harm
-            first = max(key_at(address, plan), key_at(address + b * stride, plan))
-            second = max(key_at(address + c * stride, plan), key_at(address + d * stride, plan))
-            best = max(best, max(first, second))
-            address += 4 * stride
-            i += 4
-        store_key(delegates + key_bytes * (line * number(plan, PITCH) + group), best, 0)
+        first = group << number(plan, GROUP_BITS)
+        count = min(np.int64(1) << number(plan, GROUP_BITS), number(plan, SIZE) - first)
+        address = x + source + first * stride
+        for j in range(together):
+            bests[j] = lowest
+        if count > 0:
+            if wide:
+                put_bests(bests, address, stride, count, plan)
+            else:
+                bests[0] = best_of_group(address, stride, count, plan)
+        at = delegates + key_bytes * (line * pitch + group)
+        for j in range(together):
+            store_key(at, bests[j], 0)
+            at += key_bytes * pitch
 
     return Kernel(find_strided_delegates, 3)
-
-
-@cache
-def choose_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
-    """Return the kernel that chooses from a line: a block finds the best groups, level by level, and sorts the best.
-
-    `is_long`: a line has 2**31 elements or more.
-    """
-    key_at, *_ = key_access(width, is_float, FLIP)
-    load, store = unit_access(width)
-    key = key_type(width)
-    key_bytes = key(0).itemsize
-    lowest = np.iinfo(key).min
-    load_delegate = LOAD_INDEX[f"int{8 * key_bytes}"]
-    partner_value = PARTNER_VALUE[64]
-    place = np.int64 if is_long else np.int32  # of positions: 64 bits take twice the steps
-    key_array, place_array = ARRAY_TYPES[key], ARRAY_TYPES[place]
-    end = np.iinfo(place).max
-    whole = 8 * place(0).itemsize - 2  # bits of a group that has all positions
-    keys_in_places = 2 * place(0).itemsize // key_bytes  # keys that would fit where a position and a group are
-
-    # `where` says what to choose from, in shared memory; `form` is the part of it that every candidate needs.
-
-    @helper
-    def form_of(where):
-        return place(where[LEVEL]), place(where[BITS]), place(where[SHIFT]), place(where[COUNT]), place(where[TOTAL])
-
-    @helper
-    def candidate(source, step, form, plan, groups, c):
-        """Return the position of a candidate, or -1, and its key."""
-        level, bits, shift, size, total = form
-        near = min(c, place(total - 1))
-        first = place(groups[np.uint32(near >> bits)] << bits)
-        i = place(place(first + place(near & place((place(1) << bits) - 1))) - shift)
-        inside = c < total and i >= 0 and i < size
-        i = max(place(0), min(i, place(size - 1)))
-        if level > 0:
-            found = key(load_delegate(source + i * np.int64(key_bytes)))
-        else:
-            found = key_at(source + i * step, plan)
-        return (i if inside else place(-1)), found
-
-    @helper
-    def fetch(source, step, form, plan, groups, c, keys, positions):
-        """Get a few candidates at once, so that their loads are on their way together."""
-        for j in range(AT_ONCE):
-            positions[j], keys[j] = candidate(source, step, form, plan, groups, place(c + j * cuda.blockDim.x))
-
-    @helper
-    def extremes(where, plan, groups, ends, some_keys, some_positions):
-        """Return the lowest and the highest key."""
-        thread, threads = place(cuda.threadIdx.x), place(cuda.blockDim.x)
-        source, step, form = where[SOURCE], where[STEP], form_of(where)
-        low, high = np.int64(END), np.int64(-END - 1)
-        c = thread
-        while c < form[4]:
-            fetch(source, step, form, plan, groups, c, some_keys, some_positions)
-            for j in range(AT_ONCE):
-                if some_positions[j] >= 0:
-                    low, high = min(low, np.int64(some_keys[j])), max(high, np.int64(some_keys[j]))
-            c = place(c + AT_ONCE * threads)
-        lanes = LANES >> 1
-        while lanes > 0:
-            low = min(low, partner_value(low, lanes))
-            high = max(high, partner_value(high, lanes))
-            lanes >>= 1
-        if thread % LANES == 0:
-            ends[2 * (thread // LANES)] = low
-            ends[2 * (thread // LANES) + 1] = high
-        cuda.syncthreads()
-        for warp in range(threads // LANES):
-            low, high = min(low, ends[2 * warp]), max(high, ends[2 * warp + 1])
-        cuda.syncthreads()
-        return low, high
-
-    @helper
-    def border(counts, sums, wanted):
-        """Find the digit where the best `wanted` elements end; return it, and how many are above it and in it."""
-        thread = cuda.threadIdx.x
-        share = DIGITS // cuda.blockDim.x
-        total = np.int64(0)
-        for i in range(share):
-            total += counts[DIGITS - 1 - (thread * share + i)]
-        until = add_up_threads(sums, total)
-        cuda.syncthreads()
-        above = until - total
-        if above < wanted <= until:
-            for i in range(share):
-                digit = DIGITS - 1 - (thread * share + i)
-                if above < wanted <= above + counts[digit]:
-                    sums[0] = digit
-                    sums[1] = above
-                    sums[2] = counts[digit]
-                above += counts[digit]
-        cuda.syncthreads()
-        found = np.int64(sums[0]), np.int64(sums[1]), np.int64(sums[2])
-        cuda.syncthreads()
-        return found
-
-    @helper
-    def narrow(where, plan, groups, low, high, wanted, limit, counts, sums, some_keys, some_positions):
-        """Raise the lowest key until at most `limit` candidates reach it, and the best `wanted` do.
-
-        Return the key, and whether those equal to it are too many.
-        """
-        thread, threads = place(cuda.threadIdx.x), place(cuda.blockDim.x)
-        source, step, form = where[SOURCE], where[STEP], form_of(where)
-        bits = bits_between(low, high)
-        if form[4] <= AT_ONCE * threads:  # a few for each thread: bisect
-            fetch(source, step, form, plan, groups, thread, some_keys, some_positions)
-            found = limit + 1
-            while bits > 0 and found > limit:
-                bits -= 1
-                if digit_above(high, low, bits) != 0:
-                    middle = raise_key(low, 1, bits)
-                    count = np.int64(0)
-                    for j in range(AT_ONCE):
-                        if j * threads < form[4]:
-                            reached = some_positions[j] >= 0 and some_keys[j] >= middle
-                            count += cuda.syncthreads_count(1 if reached else 0)
-                    if count >= wanted:
-                        low, found = middle, count
-            return low, found > limit
-        above = np.int64(0)
-        while True:
-            fine = max(bits - DIGIT, np.int64(0))
-            c = thread
-            while c < DIGITS:
-                counts[np.uint32(c)] = 0
-                c = place(c + threads)
-            cuda.syncthreads()
-            c = thread
-            while c < form[4]:
-                fetch(source, step, form, plan, groups, c, some_keys, some_positions)
-                for j in range(AT_ONCE):
-                    if some_positions[j] >= 0 and some_keys[j] >= low and digit_above(some_keys[j], low, bits) == 0:
-                        cuda.atomic.add(counts, digit_above(some_keys[j], low, fine), 1)
-                c = place(c + AT_ONCE * threads)
-            cuda.syncthreads()
-            digit, higher, inside = border(counts, sums, wanted - above)
-            low = raise_key(low, digit, fine)
-            above += higher
-            if fine == 0 or above + inside <= limit:
-                return low, above + inside > limit
-            bits = fine
-
-    @helper
-    def collect(where, plan, groups, low, without, room, sums, keys, positions, some_keys, some_positions):
-        """List the candidates from a key on, or without it from the next; return how many there are."""
-        thread, threads = place(cuda.threadIdx.x), place(cuda.blockDim.x)
-        source, step, form = where[SOURCE], where[STEP], form_of(where)
-        if thread == 0:
-            sums[0] = 0
-        cuda.syncthreads()
-        c = thread
-        while c < form[4]:
-            fetch(source, step, form, plan, groups, c, some_keys, some_positions)
-            for j in range(AT_ONCE):
-                if some_positions[j] >= 0 and some_keys[j] >= low and not (without and some_keys[j] == low):
-                    at = cuda.atomic.add(sums, 0, 1)
-                    if at < room:
-                        keys[np.uint32(at)] = some_keys[j]
-                        positions[np.uint32(at)] = some_positions[j]
-            c = place(c + AT_ONCE * threads)
-        cuda.syncthreads()
-        count = np.int64(sums[0])
-        cuda.syncthreads()
-        return count
-
-    @helper
-    def collect_ties(where, plan, groups, low, count, wanted, sums, keys, positions):
-        """Add the first candidates with a key, in their order, until there are as many as wanted; return how many."""
-        source, step, form = where[SOURCE], where[STEP], form_of(where)
-        c = place(cuda.threadIdx.x)
-        while count < wanted:
-            i, found = candidate(source, step, form, plan, groups, c)
-            tie = i >= 0 and found == low
-            at = count + add_up_threads(sums, np.int64(1 if tie else 0)) - 1
-            if tie and at < wanted:
-                keys[at] = found
-                positions[at] = i
-            count = min(wanted, count + sums[cuda.blockDim.x - 1])
-            c = place(c + cuda.blockDim.x)
-            cuda.syncthreads()
-        return count
-
-    @helper
-    def sort_lists(keys, positions, count):
-        """Sort lists, best first and equal ones by position (bitonic); they have room for a power of two."""
-        thread, threads = np.int32(cuda.threadIdx.x), np.int32(cuda.blockDim.x)
-        room = np.int32(1)
-        while room < count:
-            room = np.int32(room << 1)
-        pad = np.int32(count + thread)
-        while pad < room:
-            keys[np.uint32(pad)] = lowest
-            positions[np.uint32(pad)] = end
-            pad = np.int32(pad + threads)
-        cuda.syncthreads()
-        span = np.int32(2)
-        while span <= room:
-            step = np.int32(span >> 1)
-            while step > 0:
-                pair = thread
-                while pair < np.int32(room >> 1):
-                    low = np.int32(pair & np.int32(step - 1))
-                    i = np.uint32(np.int32(np.int32(pair - low) << 1) + low)
-                    j = np.uint32(i + step)
-                    a, b = keys[i], keys[j]
-                    p, q = positions[i], positions[j]
-                    first = a > b or (a == b and p < q)
-                    if first != ((np.int32(i) & span) == 0):
-                        keys[i], keys[j] = b, a
-                        positions[i], positions[j] = q, p
-                    pair = np.int32(pair + threads)
-                if step > LANES:
-                    cuda.syncthreads()
-                else:  # a warp goes on with what it has written itself
-                    sync_lanes()
-                step = np.int32(step >> 1)
-            span = np.int32(span << 1)
-            cuda.syncthreads()
-
-    @kernel(registers=64)
-    def choose_from_lines(
-        x,  # IN   address of the first element
-        values,  # OUT  address of the values
-        indices,  # OUT  address of the indices
-        delegates,  # IN   address of (lines, pitch) keys, if there are levels
-        upper,  # IN   address of the delegates of these
-        plan,  # IN   address of the plan
-    ):
-        counts = cuda.shared.array(DIGITS, np.int32)
-        sums = cuda.shared.array(MOST_THREADS, np.int32)
-        ends = cuda.shared.array(ENDS, np.int64)
-        where = cuda.shared.array(WHERE, np.int64)
-        some_keys = cuda.local.array(AT_ONCE, key)
-        some_positions = cuda.local.array(AT_ONCE, place)
-        room = number(plan, ROOM)
-        places = cuda.shared.array(0, place_array)
-        positions, groups = places[:room], places[room : 2 * room]
-        keys = cuda.shared.array(0, key_array)[keys_in_places * room :]
-        thread = np.int64(cuda.threadIdx.x)
-        k = number(plan, K)
-        line = np.int64(cuda.blockIdx.x)
-        from_x, to = line_bases(plan, line)
-        levels = number(plan, LEVELS)
-        level = levels
-        low, high = np.int64(lowest), np.int64(END)
-        count = np.int64(1)
-        if thread == 0:
-            groups[0] = 0  # at first all that there is
-        while level >= 0:
-            cuda.syncthreads()
-            source, shift, size = x + from_x, np.int64(0), number(plan, SIZE)
-            if level > 0:
-                size = number(plan, PITCH + level - 1)
-                source = (delegates if level == 1 else upper) + line * size * key_bytes
-            elif levels > 0 and number(plan, STRIDE) == width:
-                shift = (source & 15) // width
-            bits, total, limit = number(plan, GROUP_BITS + level), count << number(plan, GROUP_BITS + level), room
-            wanted = min(k, size)
-            over = False
-            if level == levels:
-                bits, total = np.int64(whole), size
-                limit = room if level == 0 else min(room, wanted + (wanted >> 2))
-                over = total > limit
-            if thread == 0:
-                where[LEVEL], where[SOURCE], where[STEP] = level, source, number(plan, STRIDE)
-                where[BITS], where[SHIFT], where[COUNT], where[TOTAL] = bits, shift, size, total
-            cuda.syncthreads()
-            if over:
-                low, high = extremes(where, plan, groups, ends, some_keys, some_positions)
-            ties = False
-            searching = True
-            while searching:
-                if over:
-                    low, ties = narrow(
-                        where, plan, groups, low, high, wanted, limit, counts, sums, some_keys, some_positions
-                    )
-                    if ties and level < levels:  # the first of the groups matter now, so they must be in their order
-                        for j in range(thread, count, cuda.blockDim.x):
-                            keys[j] = 0
-                        sort_lists(keys, groups, np.int32(count))
-                found = collect(where, plan, groups, low, ties, room, sums, keys, positions, some_keys, some_positions)
-                if ties:
-                    found = collect_ties(where, plan, groups, low, found, wanted, sums, keys, positions)
-                over = found > limit
-                searching = over
-            count = found
-            if level > 0:
-                for j in range(thread, count, cuda.blockDim.x):
-                    groups[j] = positions[j]
-            level -= 1
-        sort_lists(keys, positions, np.int32(count))
-        stride = number(plan, STRIDE)
-        step = number(plan, OUT_STRIDE)
-        index_size = number(plan, INDEX_SIZE)
-        for j in range(thread, k, cuda.blockDim.x):
-            position = np.int64(positions[j])
-            value = load(x + from_x + position * stride)
-            store(values + (to + j * step) * width, value[0], value[1])
-            write_index(indices, index_size, to + j * step, position)
-
-    return Kernel(choose_from_lines, 6, waits=True, shares=True)
 
 
 @cache
@@ -652,7 +354,8 @@ def short_kernel(width: int, is_float: bool, most: int) -> Kernel:
     A warp brings a segment of its lines into shared memory. The maxima of `most` parts of a segment tell what the best
     `most` of it must reach, and few others do: the threads insert these only, each its own, at the same time.
     """
-    key_at, _, load_quad, put_keys = key_access(width, is_float, FLIP)
+    access = key_access(width, is_float, FLIP)
+    key_at, load_quad, put_keys = access.key_at, access.load_quad, access.put_keys
     load, store = unit_access(width)
     key = key_type(width)
     key_array = ARRAY_TYPES[key]

@@ -1,0 +1,625 @@
+"""The kernel that chooses the best of a line, which it reads once if it is not too long, or of its delegates.
+
+A block surveys a line: the best keys of its chunks, of some 16 bytes each, stay in shared memory, and a key that k of
+them reach is a bar that the k best elements reach, and few others do. Only chunks that reach it are looked into again.
+
+If there are levels of delegates (see `top_k`), the uppermost ones are the line; the best of them tell which groups to
+look into below. The bar holds for these too.
+
+Elements at the bar can be too many to list. Then those beyond it are listed, and the first at it, in their order.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from . import SIMULATED, cuda, helper, kernel
+from ._keys import key_access, key_type
+from ._launch import LANES, Kernel
+from ._memory import (
+    ARRAY_TYPES,
+    PARTNER_VALUE,
+    bits_between,
+    digit_above,
+    load_quad,
+    lowest_bit,
+    raise_key,
+    sync_lanes,
+    unit_access,
+)
+from ._plan import number
+from ._sorting import add_up_threads
+from .top_k import (
+    CHUNK,
+    ENDS,
+    FLIP,
+    GROUP_BITS,
+    INDEX_SIZE,
+    LEVELS,
+    MAXIMA,
+    MOST_THREADS,
+    OUT_STRIDE,
+    PITCH,
+    ROOM,
+    SIZE,
+    STRIDE,
+    K,
+    end_access,
+    line_bases,
+    write_index,
+)
+
+#: Bits of a digit, and how many digits there are: their counts lie where the list of positions is.
+DIGIT = 3 if SIMULATED else 8
+DIGITS = 1 << DIGIT
+#: Units that a thread looks at together, so that their loads are on their way together: 16 bytes, or one element of
+#: lines whose elements are no neighbours.
+AT_ONCE = 4
+#: Lists up to this length are ranked, each element by a thread: 128 elements take a sort 28 steps and barriers.
+RANKED = 8 if SIMULATED else 320
+
+#: What a block chooses from, in shared memory.
+(
+    LEVEL,
+    SOURCE,  # the address of its first key or element
+    STEP,  # bytes from one element to the next
+    UNIT,  # elements of a unit, as a power of two
+    BITS,  # units of a group, as a power of two
+    SCALE,  # units between the beginnings of neighbouring groups, as a power of two
+    APART,  # units from one of a group to the next
+    SHIFT,  # how far the first unit begins before the first element
+    COUNT,  # keys or elements of the line
+    TOTAL,  # units to look into
+    WHERE,
+) = range(11)
+
+
+@cache
+def choose_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
+    """Return the kernel; `is_long`: a line has 2**31 elements or more."""
+    access = key_access(width, is_float, FLIP)
+    key_at, best_of_quad, best_of_quads, load_words, put_keys = (
+        access.key_at,
+        access.best_of_quad,
+        access.best_of_quads,
+        access.load_quad,
+        access.put_keys,
+    )
+    best_inside = end_access(width, is_float)
+    load, store = unit_access(width)
+    key = key_type(width)
+    key_bytes = key(0).itemsize
+    lowest, highest = int(np.iinfo(key).min), int(np.iinfo(key).max)
+    load_pair, _ = unit_access(16)
+    partner_key = PARTNER_VALUE[8 * key_bytes]
+    place = np.int64 if is_long else np.int32  # of positions: 64 bits take twice the steps
+    key_array, place_array = ARRAY_TYPES[key], ARRAY_TYPES[place]
+    end = np.iinfo(place).max
+    keys_in_places = 2 * place(0).itemsize // key_bytes  # keys that would fit where a position and a group are
+    of_quad = 16 // width
+    quad_bits, key_quad_bits = of_quad.bit_length() - 1, (16 // key_bytes).bit_length() - 1
+
+    # `form` is what every unit needs to know of `where`.
+
+    @helper
+    def form_of(where):
+        return place(where[LEVEL]), place(where[UNIT]), place(where[SHIFT]), place(where[COUNT])
+
+    @helper
+    def best_of_keys(address):
+        if key_bytes == 8:
+            first, second = load_pair(address)
+            return max(first, second)
+        a, b, c, d = load_quad(address)
+        return max(max(a, b), max(c, d))
+
+    @helper
+    def best_of_unit(source, step, form, plan, unit):
+        """Return the best key of a unit that has an element, or more, of the line."""
+        level, bits, shift, size = form
+        i = place(place(unit << bits) - shift)
+        if level > 0:
+            return best_of_keys(source + np.int64(i) * key_bytes)
+        if bits == 0:
+            return key_at(source + np.int64(i) * step, plan)
+        if i >= 0 and i <= place(size - of_quad):
+            return best_of_quad(source + np.int64(i) * width, plan)
+        return best_inside(source, plan, np.int64(i), np.int64(size))
+
+    @helper
+    def keys_of_unit(source, step, form, plan, unit, some):
+        """List the keys of a unit; return the position of the first, which may lie outside the line."""
+        level, bits, shift, size = form
+        i = place(place(unit << bits) - shift)
+        inside = np.int64(min(i, place(size - place(place(1) << bits))))
+        if level > 0:
+            if key_bytes == 8:
+                some[0], some[1] = load_pair(source + inside * key_bytes)
+            else:
+                some[0], some[1], some[2], some[3] = load_quad(source + inside * key_bytes)
+        elif bits == 0:
+            some[0] = key_at(source + inside * step, plan)
+        elif i >= 0 and i <= place(size - of_quad):
+            put_keys(some, load_words(source + np.int64(i) * width), plan)
+        else:
+            for j in range(of_quad):
+                some[j] = key_at(source + max(np.int64(0), np.int64(min(place(i + j), place(size - 1)))) * width, plan)
+        return i
+
+    @helper
+    def unit_of(where, groups, item):
+        """Return the unit that has a number, of all in the groups."""
+        bits = place(where[BITS])
+        return place(
+            place(groups[np.uint32(item >> bits)] << place(where[SCALE]))
+            + place(item & place((place(1) << bits) - 1)) * place(where[APART])
+        )
+
+    @helper
+    def elements_from(form, first, some, bar, ties):
+        """Return, as bits, which keys of a unit reach a bar, or are equal to it, and belong to the line."""
+        _, bits, _, size = form
+        found = np.uint32(0)
+        for j in range(of_quad):
+            if some[j] == bar or (some[j] > bar and not ties):
+                found = np.uint32(found | np.uint32(1 << j))
+        before = max(place(0), place(-first))
+        until = min(place(place(1) << bits), max(place(0), place(size - first)))
+        return np.uint32(found & np.uint32(np.uint32(1 << until) - np.uint32(1 << before)))
+
+    @helper
+    def survey(where, plan, maxima, ends):
+        """Find the best key of every chunk; return the lowest and the highest of these, and how many chunks there are.
+
+        A chunk of a thread is so many of the units that it looks at together.
+        """
+        thread, threads = place(cuda.threadIdx.x), place(cuda.blockDim.x)
+        source, step, form = where[SOURCE], where[STEP], form_of(where)
+        level, bits, shift, size = form
+        total = place(where[TOTAL])
+        chunk_bits = place(number(plan, CHUNK))
+        chunk = place(place(1) << chunk_bits)
+        low, high = key(highest), key(lowest)
+        address = source + np.int64(place(thread << bits) - shift) * (key_bytes if level > 0 else width)
+        ahead = 16 * np.int64(threads)
+        unit, at = thread, thread
+        begin = place(0)
+        while begin < total:
+            after = place(begin + AT_ONCE * threads)
+            if bits > 0 and (begin > 0 or shift == 0) and (np.int64(after) << bits) - shift <= size:
+                if level == 0 and chunk == AT_ONCE:
+                    a = best_of_quads(address, ahead, plan)
+                    b = c = d = a
+                elif level == 0:
+                    a, b = best_of_quad(address, plan), best_of_quad(address + ahead, plan)
+                    c, d = best_of_quad(address + 2 * ahead, plan), best_of_quad(address + 3 * ahead, plan)
+                else:
+                    a, b = best_of_keys(address), best_of_keys(address + ahead)
+                    c, d = best_of_keys(address + 2 * ahead), best_of_keys(address + 3 * ahead)
+                if chunk > 1:
+                    a, c = max(a, b), max(c, d)
+                if chunk == AT_ONCE:
+                    a = max(a, c)
+                maxima[np.uint32(at)] = a
+                low, high = min(low, a), max(high, a)
+                if chunk == 1:
+                    maxima[np.uint32(at + threads)] = b
+                    maxima[np.uint32(at + 3 * threads)] = d
+                    low, high = min(low, min(b, d)), max(high, max(b, d))
+                if chunk < AT_ONCE:
+                    maxima[np.uint32(at + (2 >> chunk_bits) * threads)] = c
+                    low, high = min(low, c), max(high, c)
+            else:
+                best = key(lowest)
+                to = at
+                for j in range(AT_ONCE):
+                    now = place(unit + j * threads)
+                    if now < total:
+                        best = max(best, best_of_unit(source, step, form, plan, now))
+                    if (j + 1) & (chunk - 1) == 0:
+                        if place(now - place(chunk - 1) * threads) < total:
+                            low, high = min(low, best), max(high, best)
+                        maxima[np.uint32(to)] = best
+                        to = place(to + threads)
+                        best = key(lowest)
+            at = place(at + (AT_ONCE >> chunk_bits) * threads)
+            unit = place(unit + AT_ONCE * threads)
+            begin = after
+            address += AT_ONCE * ahead
+        lanes = LANES >> 1
+        while lanes > 0:
+            low = min(low, partner_key(low, lanes))
+            high = max(high, partner_key(high, lanes))
+            lanes >>= 1
+        if thread % LANES == 0:
+            ends[2 * (thread // LANES)] = low
+            ends[2 * (thread // LANES) + 1] = high
+        cuda.syncthreads()
+        warp = place(0)
+        while warp < place(threads // LANES):
+            low, high = min(low, key(ends[2 * warp])), max(high, key(ends[2 * warp + 1]))
+            warp = place(warp + 1)
+        return low, high, np.int32(at - thread)
+
+    @helper
+    def count_all(own, most):
+        """Return the sum of the numbers of all threads, up to `most` each, bit by bit: barriers count."""
+        total = np.int32(0)
+        bit = np.int32(0)
+        while most >> bit != 0:
+            total = np.int32(total + (cuda.syncthreads_count(own >> bit & 1) << bit))
+            bit = np.int32(bit + 1)
+        return total
+
+    @helper
+    def raise_bar(keys, count, low, high, wanted, most):
+        """Return a key, from a low one on, that at least `wanted` of the listed keys reach, and `most` if possible."""
+        thread, threads = np.int32(cuda.threadIdx.x), np.int32(cuda.blockDim.x)
+        rounds = np.int32((count + threads - 1) // threads)
+        bits = bits_between(np.int64(low), np.int64(high))
+        found = np.int32(count)
+        while bits > 0 and found > most:
+            bits -= 1
+            if digit_above(np.int64(high), np.int64(low), bits) != 0:
+                middle = key(raise_key(np.int64(low), 1, bits))
+                reached = np.int32(0)
+                i = thread
+                while i < count:
+                    if keys[np.uint32(i)] >= middle:
+                        reached = np.int32(reached + 1)
+                    i = np.int32(i + threads)
+                reached = count_all(reached, rounds)
+                if reached >= wanted:
+                    low, found = middle, reached
+        return low
+
+    @helper
+    def list_hits(where, groups, bar, room, sums, maxima, chunks):
+        """List the first units of the chunks that reach a key; return how many chunks these are."""
+        thread, threads = np.int32(cuda.threadIdx.x), np.int32(cuda.blockDim.x)
+        c = thread
+        while c < chunks:
+            if maxima[np.uint32(c)] >= bar:
+                slot = cuda.atomic.add(sums, 1, 1)
+                if slot < room:
+                    groups[np.uint32(slot)] = place(place(place(c - thread) << place(where[BITS])) + thread)
+            c = np.int32(c + threads)
+        cuda.syncthreads()
+        return place(sums[1])
+
+    @helper
+    def units_with(where, plan, groups, bar, c):
+        """Return, as bits, which of a few units reach a key; all are loaded before one is looked at."""
+        source, step, form = where[SOURCE], where[STEP], form_of(where)
+        level, bits, shift, size = form
+        threads, last = place(cuda.blockDim.x), place(place(where[TOTAL]) - 1)
+        firsts = cuda.local.array(AT_ONCE, place)
+        bests = cuda.local.array(AT_ONCE, key)
+        least, highest_first = place(0), place(0)
+        for j in range(AT_ONCE):
+            unit = unit_of(where, groups, min(place(c + j * threads), last))
+            firsts[j] = place(place(unit << bits) - shift)
+            least, highest_first = min(least, firsts[j]), max(highest_first, firsts[j])
+        most = place(size - place(place(1) << bits))
+        if level > 0:
+            for j in range(AT_ONCE):
+                bests[j] = best_of_keys(source + np.int64(min(firsts[j], most)) * key_bytes)
+        elif bits == 0:
+            for j in range(AT_ONCE):
+                bests[j] = key_at(source + np.int64(min(firsts[j], most)) * step, plan)
+        elif least == 0 and highest_first <= most:
+            for j in range(AT_ONCE):
+                bests[j] = best_of_quad(source + np.int64(firsts[j]) * width, plan)
+        else:
+            for j in range(AT_ONCE):
+                bests[j] = best_inside(source, plan, np.int64(firsts[j]), np.int64(size))
+        hits = np.uint32(0)
+        for j in range(AT_ONCE):
+            if bests[j] >= bar and firsts[j] < size and c + j * threads <= last:
+                hits = np.uint32(hits | np.uint32(1 << j))
+        return hits
+
+    @helper
+    def collect(where, plan, groups, bar, room, sums, keys, positions, maxima, chunks, some):
+        """List the elements from a key on, as far as there is room; return how many there are."""
+        thread, threads = place(cuda.threadIdx.x), place(cuda.blockDim.x)
+        source, step, form = where[SOURCE], where[STEP], form_of(where)
+        if thread == 0:
+            sums[0] = sums[1] = 0
+        cuda.syncthreads()
+        total, surveyed = place(where[TOTAL]), chunks > 0
+        if surveyed:
+            hit = list_hits(where, groups, bar, room, sums, maxima, chunks)
+            if hit > room:
+                cuda.syncthreads()
+                return np.int64(hit)
+            total = place(hit << place(where[BITS]))
+        c = thread
+        while c < total:
+            hits = np.uint32(1)
+            if not surveyed:
+                hits = units_with(where, plan, groups, bar, c)
+            while hits != 0:
+                unit = unit_of(where, groups, place(c + lowest_bit(hits) * threads))
+                hits = np.uint32(hits & np.uint32(hits - np.uint32(1)))
+                first = keys_of_unit(source, step, form, plan, unit, some)
+                found = elements_from(form, first, some, bar, False)
+                if found != 0:
+                    slot = np.int32(cuda.atomic.add(sums, 0, cuda.popc(found)))
+                    for j in range(of_quad):
+                        if found & np.uint32(1 << j) != 0:
+                            if slot < room:
+                                keys[np.uint32(slot)] = some[j]
+                                positions[np.uint32(slot)] = place(first + j)
+                            slot = np.int32(slot + 1)
+            c = place(c + (threads if surveyed else AT_ONCE * threads))
+        cuda.syncthreads()
+        count = np.int64(sums[0])
+        cuda.syncthreads()
+        return count
+
+    @helper
+    def keep(keys, positions, count, bar, sums):
+        """Keep the listed elements from a key on; return how many there are."""
+        thread, threads = np.int64(cuda.threadIdx.x), np.int64(cuda.blockDim.x)
+        kept = begin = np.int64(0)
+        while begin < count:
+            i = min(begin + thread, count - 1)
+            its_key, position = keys[i], positions[i]
+            stays = begin + thread < count and its_key >= bar
+            at = kept + add_up_threads(sums, np.int64(1 if stays else 0)) - 1
+            if stays:
+                keys[at], positions[at] = its_key, position
+            kept += sums[threads - 1]
+            begin += threads
+            cuda.syncthreads()
+        return kept
+
+    @helper
+    def collect_ties(where, plan, groups, bar, count, wanted, sums, keys, positions, whole, some):
+        """Add the first elements with a key, in their order, until there are as many as wanted."""
+        thread, threads = place(cuda.threadIdx.x), place(cuda.blockDim.x)
+        source, step, form = where[SOURCE], where[STEP], form_of(where)
+        total = place(where[TOTAL])
+        begin = place(0)
+        while count < wanted and begin < total:
+            item = min(place(begin + thread), place(total - 1))
+            unit = item if whole else unit_of(where, groups, item)
+            first = place(place(unit << form[1]) - form[2])
+            ties = np.uint32(0)
+            if begin + thread < total and first < form[3] and best_of_unit(source, step, form, plan, unit) >= bar:
+                keys_of_unit(source, step, form, plan, unit, some)
+                ties = elements_from(form, first, some, bar, True)
+            if cuda.syncthreads_or(1 if ties != 0 else 0):
+                own = np.int64(cuda.popc(ties))
+                at = count + add_up_threads(sums, own) - own
+                for j in range(of_quad):
+                    if ties & np.uint32(1 << j) != 0:
+                        if at < wanted:
+                            keys[at] = bar
+                            positions[at] = place(first + j)
+                        at += 1
+                count = min(wanted, count + sums[threads - 1])
+                cuda.syncthreads()
+            begin = place(begin + threads)
+        return wanted
+
+    @helper
+    def border(counts, wanted):
+        """Find the digit where the best `wanted` elements end; return it, and how many are above it and in it."""
+        above = np.int64(0)
+        digit = np.int64(DIGITS - 1)
+        while digit > 0 and above + counts[digit] < wanted:
+            above += counts[digit]
+            digit -= 1
+        return digit, above, np.int64(counts[digit])
+
+    @helper
+    def narrow(where, plan, groups, low, high, wanted, room, counts, whole, some):
+        """Raise the lowest key until at most as many elements as there is room for reach it, and the best `wanted` do.
+
+        Return the key, and whether those equal to it are too many.
+        """
+        thread, threads = place(cuda.threadIdx.x), place(cuda.blockDim.x)
+        source, step, form = where[SOURCE], where[STEP], form_of(where)
+        total = place(where[TOTAL])
+        bits = bits_between(low, high)
+        above = np.int64(0)
+        while True:
+            fine = max(bits - DIGIT, np.int64(0))
+            c = thread
+            while c < DIGITS:
+                counts[np.uint32(c)] = 0
+                c = place(c + threads)
+            cuda.syncthreads()
+            c = thread
+            while c < total:
+                unit = c if whole else unit_of(where, groups, c)
+                if place(place(unit << form[1]) - form[2]) < form[3]:
+                    first = keys_of_unit(source, step, form, plan, unit, some)
+                    found = elements_from(form, first, some, key(low), False)
+                    for j in range(of_quad):
+                        if found & np.uint32(1 << j) != 0 and digit_above(some[j], low, bits) == 0:
+                            cuda.atomic.add(counts, digit_above(some[j], low, fine), 1)
+                c = place(c + threads)
+            cuda.syncthreads()
+            digit, higher, inside = border(counts, wanted - above)
+            cuda.syncthreads()
+            low = raise_key(low, digit, fine)
+            above += higher
+            if fine == 0 or above + inside <= room:
+                return low, above + inside > room
+            bits = fine
+
+    @helper
+    def sort_lists(keys, positions, count):
+        """Sort lists, best first and equal ones by position (bitonic); they have room for a power of two."""
+        thread, threads = np.int32(cuda.threadIdx.x), np.int32(cuda.blockDim.x)
+        room = np.int32(1)
+        while room < count:
+            room = np.int32(room << 1)
+        pad = np.int32(count + thread)
+        while pad < room:
+            keys[np.uint32(pad)] = lowest
+            positions[np.uint32(pad)] = end
+            pad = np.int32(pad + threads)
+        cuda.syncthreads()
+        span = np.int32(2)
+        while span <= room:
+            step = np.int32(span >> 1)
+            while step > 0:
+                pair = thread
+                while pair < np.int32(room >> 1):
+                    low = np.int32(pair & np.int32(step - 1))
+                    i = np.uint32(np.int32(np.int32(pair - low) << 1) + low)
+                    j = np.uint32(i + step)
+                    a, b = keys[i], keys[j]
+                    p, q = positions[i], positions[j]
+                    first = a > b or (a == b and p < q)
+                    if first != ((np.int32(i) & span) == 0):
+                        keys[i], keys[j] = b, a
+                        positions[i], positions[j] = q, p
+                    pair = np.int32(pair + threads)
+                if step > LANES:
+                    cuda.syncthreads()
+                else:  # a warp goes on with what it has written itself
+                    sync_lanes()
+                step = np.int32(step >> 1)
+            span = np.int32(span << 1)
+            cuda.syncthreads()
+
+    @helper
+    def rank_of(keys, positions, count, its_key, position):
+        """Return how many of the listed elements come before one."""
+        higher = equal = np.int32(0)
+        j = np.int32(0)
+        while j < count:
+            other = keys[np.uint32(j)]
+            higher = np.int32(higher + (1 if other > its_key else 0))
+            equal = np.int32(equal + (1 if other == its_key else 0))
+            j = np.int32(j + 1)
+        j = np.int32(0)
+        while equal > 1 and j < count:
+            if keys[np.uint32(j)] == its_key and positions[np.uint32(j)] < position:
+                higher = np.int32(higher + 1)
+            j = np.int32(j + 1)
+        return higher
+
+    @kernel(registers=64)
+    def choose_from_lines(
+        x,  # IN   address of the first element
+        values,  # OUT  address of the values
+        indices,  # OUT  address of the indices
+        delegates,  # IN   address of (lines, pitch) keys, if there are levels
+        upper,  # IN   address of the delegates of these
+        plan,  # IN   address of the plan
+    ):
+        sums = cuda.shared.array(MOST_THREADS, np.int32)
+        ends = cuda.shared.array(ENDS, np.int64)
+        where = cuda.shared.array(WHERE, np.int64)
+        some = cuda.local.array(of_quad, key)
+        room = number(plan, ROOM)
+        places = cuda.shared.array(0, place_array)
+        positions, groups = places[:room], places[room : 2 * room]
+        keys = cuda.shared.array(0, key_array)[keys_in_places * room :]
+        maxima = keys[room:]
+        thread = np.int64(cuda.threadIdx.x)
+        k = number(plan, K)
+        line = np.int64(cuda.blockIdx.x)
+        from_x, to = line_bases(plan, line)
+        levels = number(plan, LEVELS)
+        packed = number(plan, STRIDE) == width
+        level = levels
+        low, high = key(lowest), key(highest)
+        count = listed = np.int64(0)
+        while level >= 0:
+            cuda.syncthreads()
+            source, shift, size = x + from_x, np.int64(0), number(plan, SIZE)
+            unit = np.int64(quad_bits) if packed else np.int64(0)
+            if level > 0:
+                size = number(plan, PITCH + level - 1)
+                source = (delegates if level == 1 else upper) + line * size * key_bytes
+                unit = np.int64(key_quad_bits)
+            elif packed:
+                shift = (source & 15) // width
+            bits = number(plan, GROUP_BITS + level) - unit
+            total = listed << bits
+            whole = level == levels
+            wanted = min(k, size)
+            if whole:
+                total = (size + shift + (1 << unit) - 1) >> unit
+            if thread == 0:
+                where[LEVEL], where[SOURCE], where[STEP] = level, source, number(plan, STRIDE)
+                where[UNIT], where[SHIFT], where[COUNT], where[TOTAL] = unit, shift, size, total
+                # The chunks that a survey finds are groups, too.
+                where[BITS], where[SCALE], where[APART] = bits, bits, 1
+                if whole:
+                    where[BITS], where[SCALE], where[APART] = number(plan, CHUNK), 0, cuda.blockDim.x
+            cuda.syncthreads()
+            chunks = np.int32(0)
+            if whole:
+                low, high, chunks = survey(where, plan, maxima, ends)
+                cuda.syncthreads()
+                if number(plan, MAXIMA) >= wanted:
+                    low = raise_bar(maxima, chunks, low, high, wanted, wanted + (wanted >> 3))
+                else:
+                    low = key(lowest)
+            count = collect(where, plan, groups, low, room, sums, keys, positions, maxima, chunks, some)
+            few = wanted + (wanted >> 2) + LANES
+            if count <= room and (count > few or (level == 0 and count > max(RANKED, wanted))):
+                # What is sorted is as short as can be: 4096 elements take 78 steps, 2048 take 66 of half the size.
+                low = raise_bar(keys, count, low, high, wanted, wanted)
+                count = keep(keys, positions, count, low, sums)
+            if count > (few if level > 0 else room):
+                if level < levels:  # the first of the groups may matter, so they must be in their order
+                    for j in range(thread, listed, cuda.blockDim.x):
+                        keys[j] = 0
+                    sort_lists(keys, groups, np.int32(listed))
+                beyond = np.int64(0)
+                ties = True
+                if low < highest:
+                    bar = key(low + 1)
+                    beyond = collect(where, plan, groups, bar, room, sums, keys, positions, maxima, chunks, some)
+                    if beyond > room:
+                        new, ties = narrow(
+                            where, plan, groups, np.int64(bar), np.int64(high), wanted, room, positions, whole, some
+                        )
+                        low = key(new)
+                        if not ties or low < highest:
+                            bar = key(low + 1) if ties else low
+                            beyond = collect(
+                                where, plan, groups, bar, room, sums, keys, positions, maxima, chunks, some
+                            )
+                        else:
+                            beyond = np.int64(0)
+                count = beyond
+                if ties and beyond < wanted:
+                    count = collect_ties(where, plan, groups, low, beyond, wanted, sums, keys, positions, whole, some)
+            if level > 0:
+                listed = count
+                for j in range(thread, listed, cuda.blockDim.x):
+                    groups[j] = positions[j]
+            level -= 1
+        stride = number(plan, STRIDE)
+        step = number(plan, OUT_STRIDE)
+        index_size = number(plan, INDEX_SIZE)
+        ranked = count <= RANKED
+        if not ranked:
+            sort_lists(keys, positions, np.int32(count))
+        most = np.int32(count if ranked else k)
+        i = np.int32(thread)
+        while i < most:
+            position = np.int64(positions[np.uint32(i)])
+            rank = np.int32(i)
+            if ranked:
+                rank = rank_of(keys, positions, np.int32(count), keys[np.uint32(i)], positions[np.uint32(i)])
+            if rank < k:
+                at = to + np.int64(rank) * step
+                value = load(x + from_x + position * stride)
+                store(values + at * width, value[0], value[1])
+                write_index(indices, index_size, at, position)
+            i = np.int32(i + cuda.blockDim.x)
+
+    return Kernel(choose_from_lines, 6, waits=True, shares=True)
