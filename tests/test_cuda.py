@@ -152,6 +152,45 @@ def test_positions_of_64_bits(room, monkeypatch, dtype, scale):
     dml.cache_clear()
 
 
+def large_selection(monkeypatch, a, k, scale, **parameters):
+    """Check a large k, with delegates wherever these are possible."""
+    from numba_dml.cuda import _large_k_calls
+
+    monkeypatch.setattr(_large_k_calls, "DELEGATES_COST", 0)
+    dml.cache_clear()
+    k *= 1 if scale == 1 else 2 * scale
+    found, expected = dml.top_k(a, k, **parameters), reference.top_k(a, k, **parameters)
+    assert all(reference.same(x, y) for x, y in zip(found, expected, strict=True))
+    dml.cache_clear()
+
+
+@pytest.mark.parametrize("mode", ["largest", "smallest"])
+def test_large_k_of_zeros_and_nans(room, monkeypatch, mode, scale):
+    special = np.array([0, 0x8000, 0x7C00, 0xFC00, 0x7C01, 0xFE12, 0x3C00, 0xBC00, 1], np.uint16)
+    a = np.random.default_rng(1).choice(special, (1, 170 * scale)).view(np.float16)
+    large_selection(monkeypatch, a, 80, scale, mode=mode, nan="largest")
+
+
+@pytest.mark.parametrize(("dtype", "n"), [("i4", 500), ("u1", 1500), ("i8", 200)])
+def test_large_k_by_delegates_up_to_the_highest_keys(room, monkeypatch, dtype, n, scale):
+    limits = np.iinfo(dtype)
+    a = np.random.default_rng(2).integers(limits.min, limits.max, (1, n * scale + 1), dtype, endpoint=True)[:, 1:]
+    large_selection(monkeypatch, a, 34, scale)
+
+
+def test_large_k_of_columns_by_delegates(room, monkeypatch, scale):
+    a = np.random.default_rng(3).integers(0, 50, (280 * scale, 2)).astype("f4")
+    large_selection(monkeypatch, a, 34, scale, axis=0)
+
+
+@pytest.mark.parametrize(("dtype", "n"), [("u1", 1200), ("f4", 130)])
+def test_large_k_with_positions_of_64_bits(room, monkeypatch, dtype, n, scale):
+    from numba_dml.cuda import _large_k_calls
+
+    monkeypatch.setattr(_large_k_calls, "LONG_LINE", 1)
+    large_selection(monkeypatch, np.random.default_rng(4).integers(0, 9, (1, n * scale)).astype(dtype), 34, scale)
+
+
 @pytest.mark.parametrize("start", [0, 1, 3])
 @pytest.mark.parametrize("dtype", ["u1", "f2", "i4", "f8"])
 def test_groups_that_begin_before_a_line(start, dtype, scale):

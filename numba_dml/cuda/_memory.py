@@ -204,14 +204,6 @@ def _matching_twin(value):
     return sum(1 << lane for lane, other in enumerate(values) if other == value)
 
 
-#: ``matching_lanes(value)``: the lanes that have the same value, as bits; 32 bits of it are looked at.
-matching_lanes = ptx(
-    "{ .reg .b32 v, m; cvt.u32.u64 v, $1; match.any.sync.b32 m, v, -1; cvt.u64.u32 $0, m; }",
-    1,
-    1,
-    _matching_twin,
-    together=True,
-)
 #: ``count_bits(word)``: how many bits of 64 are set.
 count_bits = ptx("popc.b64 $0, $1;", 1, 1, int.bit_count, pure=True, bits=32)
 #: ``lowest_bit(word)``: the number of the lowest bit that is set in a word of 32.
@@ -700,3 +692,79 @@ FLOAT_KEYS = {
 }
 #: The bits of one, of a float of 32 bits and of two of 16 bits, and the signs.
 FLOAT_ONES = {0x7F800000: 0x3F800000, 0x7C00: 0x3C003C00, 0x7F80: 0x3F803F80}
+
+
+# What a large k needs.
+
+
+def _short_digit_twin(key, low, shift):
+    return (key - low & 0xFFFFFFFF) >> shift
+
+
+#: By bits of the keys: what `digit_above` is for 64. With 32 it is an int32, which is negative from 2**31 on.
+DIGIT_ABOVE = {
+    32: ptx(
+        "{ .reg .u32 a, b, n; cvt.u32.u64 a, $1; cvt.u32.u64 b, $2; cvt.u32.u64 n, $3; sub.u32 a, a, b; "
+        "shr.u32 $0, a, n; }",
+        1,
+        3,
+        _short_digit_twin,
+        pure=True,
+        bits=32,
+    ),
+    64: digit_above,
+}
+
+
+def _reversed_twin(bits):
+    def twin(key, low):
+        word = ~(key - low) & ((1 << bits) - 1)
+        return word - (1 << bits) if word >> (bits - 1) else word
+
+    return twin
+
+
+#: By bits of the keys: ``reversed_key(key, low)``, how far a key is above a lowest one, with all bits turned around: as
+#: a number without a sign it is the lower, the better the key.
+REVERSED_KEY = {
+    32: ptx(
+        "{ .reg .u32 a, b; cvt.u32.u64 a, $1; cvt.u32.u64 b, $2; sub.u32 a, a, b; not.b32 $0, a; }",
+        1,
+        2,
+        _reversed_twin(32),
+        pure=True,
+        bits=32,
+    ),
+    64: ptx("{ .reg .u64 t; sub.u64 t, $1, $2; not.b64 $0, t; }", 1, 2, _reversed_twin(64), pure=True),
+}
+
+
+def _two_words_twin(address):
+    words = _pointer(ctypes.c_int32, address)
+    return words[0], words[1]
+
+
+def _store_two_words_twin(address, first, second):
+    words = _pointer(ctypes.c_int32, address)
+    words[0], words[1] = first, second
+
+
+#: ``load_two_words(address)``: 8 aligned bytes, as two int32; their store; 16 as two int64 or four int32. These loads
+#: come before the next barrier: pure ones sink to where they are used, and each is waited for by itself.
+load_two_words = ptx("ld.global.v2.u32 {$0, $1}, [$2];", 2, 1, _two_words_twin, bits=32)
+load_two_long_words = ptx("ld.global.v2.u64 {$0, $1}, [$2];", 2, 1, _unit_twins(16)[0])
+load_four_words = ptx("ld.global.v4.u32 {$0, $1, $2, $3}, [$4];", 4, 1, _quad_twin, bits=32)
+store_two_words = ptx(
+    "{ .reg .b32 a, b; cvt.u32.u64 a, $1; cvt.u32.u64 b, $2; st.global.v2.u32 [$0], {a, b}; }",
+    0,
+    3,
+    _store_two_words_twin,
+)
+
+
+def lanes_with(bits):
+    """Return ``same(value)``: the lanes that have the same value of so many bits, as the bits of a word."""
+    step = "and.b32 t, v, {}; setp.ne.u32 p, t, 0; vote.sync.ballot.b32 b, p, -1; @!p not.b32 b, b; and.b32 m, m, b; "
+    steps = "".join(step.format(1 << bit) for bit in range(bits))
+    asm = "{ .reg .pred p; .reg .b32 v, t, b, m; cvt.u32.u64 v, $1; mov.b32 m, -1; " + steps
+    return ptx(asm + "cvt.u64.u32 $0, m; }", 1, 1, _matching_twin, together=True)

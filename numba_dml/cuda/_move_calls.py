@@ -397,19 +397,19 @@ class ScatterCall(_MoveCall):
         device, points = out.device, self.points
         width = self.dtype.itemsize
         plan = self.plan(device, width).address
-        count = _sorting.PAIR_BYTES * points
+        sort = _sorting.Sort(1, points, True, self.places.bit_length())
         most = points // (scatter.LONG + 1) + 1
         head = 8 * (2 + most + most % 2)
-        memory = scratch(out, head + 2 * count + _sorting.scratch_bytes(1, points))
-        flag, long_count, longs, pairs = (memory.pointer + offset for offset in (0, 8, 16, head))
+        memory = scratch(out, head + sort.bytes + 2 * sort.pairs_bytes)
+        flag, long_count, longs, sorting = (memory.pointer + offset for offset in (0, 8, 16, head))
+        pairs = sorting + sort.bytes
         set_bytes(flag, 0xFF, scatter.FLAG_BYTES, stream)
         set_bytes(long_count, 0, 8, stream)
-        nowhere = -self.places
+        nowhere = self.places
         scatter.pair_kernel(self.index_name, *self.counts)(
             device, stream, -(-points // BLOCK), indices.pointer, plan, record, number, flag, points, nowhere, pairs
         )
-        bits = -(-(self.places.bit_length() + 1) // _sorting.DIGIT) * _sorting.DIGIT
-        pairs = _sorting.sort_pairs(device, stream, pairs, pairs + count, 1, points, bits, pairs + 2 * count)
+        pairs = sort.sort(device, stream, sorting, pairs)
         blocks = -(-points * (self.slice_bytes // width) // BLOCK)
         scatter.fold_kernel(self.lowering.data_type, self.lowering.reduction, width, self.counts)(
             device,

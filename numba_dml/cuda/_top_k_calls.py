@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ from .._operator import Descriptor, check_out
 from .._order import is_float, rule_numbers
 from .._tensor import extent, product
 from ..ops.top_k import TopK
-from . import SIMULATED, _sorting, choose, large_k, short_lines, top_k
+from . import SIMULATED, _large_k_calls, choose, short_lines, top_k
 from ._arrays import Output, join, part, scratch
 from ._keys import key_type
-from ._launch import BLOCK, LANES, DeviceMemory, is_current, on_device, set_bytes
+from ._large_k_calls import LargeK
+from ._launch import BLOCK, LANES, DeviceMemory, is_current, on_device
 from ._plan import reciprocal
 from .choose import AT_ONCE
 from .short_lines import BESIDE, NARROW, SHORT_BLOCK, THREAD_LISTS, WIDE
@@ -43,8 +45,6 @@ LEAST_THREADS, LOOKS, BUSY_THREADS = (BLOCK, 8, 1) if SIMULATED else (64, 8, 132
 LONG_LINE = 1 << 31
 #: With so many lines a block for each finds the one best element; with fewer the delegates keep more blocks busy.
 MANY_LINES = 3 if SIMULATED else 132
-#: For a large k a line is cut into parts of this size or more, until there are so many blocks.
-LEAST_PART, BUSY_BLOCKS = (64, 4) if SIMULATED else (1 << 13, 8 * 132)
 #: Lines up to this size, and so many times as many as elements in one, have a thread each.
 MOST_SHORT, SHORT_LINES = (12, 1) if SIMULATED else (1024, 16)
 
@@ -118,7 +118,12 @@ class TopKCall:
             self.room = short_lines.row_bytes(self.width, self.most, self.segment)
         elif self.one:
             self.widen(self.size * self.width // 16)
-        elif self.k <= MOST_K:
+        elif self.k > MOST_K:
+            group = _large_k_calls.group_size(self.lines, self.size, self.k, self.width, self.packed)
+            self.divide((group,) if group else ())
+            kind = (self.width, self.is_float)
+            self.large = LargeK(self.lines, self.size, self.k, *kind, group or 0, *(self.pitches or (0,)))
+        else:
             self.prepare_choice()
         method = f"{len(self.pitches)} levels of delegates"
         if self.short or self.one or self.k > MOST_K:
@@ -134,13 +139,8 @@ class TopKCall:
         units = -(-self.size // least) if self.packed else self.size
         longest = AT_ONCE * most if self.packed else LEAST_SIZE
         sizes = group_sizes(self.size, self.k, least, self.key_bytes, AT_ONCE * most) if units >= longest else ()
-        self.group_bits = [size.bit_length() - 1 for size in sizes]
-        count = self.size + (least - 1 if self.packed else 0)  # the first group may begin before the line
-        for size in sizes:
-            count = -(-count // size)
-            count = -(-count * self.key_bytes // 16) * 16 // self.key_bytes  # delegates are read by 16 bytes
-            self.pitches.append(count)
-            units = count * self.key_bytes // 16
+        if sizes:
+            units = self.divide(sizes)
         self.widen(units + self.k * sum(sizes) // least)
         # A chunk is small enough that there are four for each element that is wanted, if so many fit.
         self.chunk = AT_ONCE
@@ -154,10 +154,20 @@ class TopKCall:
         self.room = LEAST_ROOM
         while self.room < wanted:
             self.room *= 2
+
+    def divide(self, sizes: tuple[int, ...]) -> int:
+        """Divide lines into groups, level by level; return how many units of 16 bytes the uppermost delegates have."""
+        self.group_bits = [size.bit_length() - 1 for size in sizes]
+        count = self.size + (16 // self.width - 1 if self.packed else 0)  # the first group may begin before the line
+        for size in sizes:
+            count = -(-count // size)
+            count = -(-count * self.key_bytes // 16) * 16 // self.key_bytes  # delegates are read by 16 bytes
+            self.pitches.append(count)
         self.blocks = [
             -(-self.lines * self.shares(level, width)[0] // WARPS)
             for level, width in zip(range(len(sizes)), (self.width, self.key_bytes), strict=False)
         ]
+        return count * self.key_bytes // 16
 
     def widen(self, units: int) -> None:
         """Let blocks have more threads, if there is so much for each to look at."""
@@ -175,7 +185,7 @@ class TopKCall:
             size, stride, rule, width = self.pitches[0], self.key_bytes, (0, 0, 0), self.key_bytes
             lines = ((self.lines, size * stride, 0),)
         bits, pitches = [*self.group_bits[level:], 0, 0][:2], [*self.pitches[level:], 0, 0][:2]
-        parts, rounds = self.shares(level, width) if self.pitches else (1, 1)
+        parts, rounds = self.shares(level, width) if level < len(self.pitches) else (1, 1)
         beside = not self.packed and bool(lines) and abs(lines[-1][1]) == width
         quads = self.packed and all(step % 16 == 0 for _, step, _ in lines) and size * width % 16 == 0
         staging = BESIDE if beside else WIDE if quads else NARROW
@@ -225,12 +235,14 @@ class TopKCall:
         device, stream = a.device, a.stream
         plans = self.plans.get(device)
         if plans is None:
-            new = [DeviceMemory(device, self.numbers(level)) for level in range(max(len(self.pitches), 1))]
+            levels = max(len(self.pitches) + (self.k > MOST_K), 1)
+            new = [DeviceMemory(device, self.numbers(level)) for level in range(levels)]
             plans = self.plans.setdefault(device, new)
         addresses = [plan.address for plan in plans]
         others = join(stream, a, values, indices)
         if self.k > MOST_K:
-            memory = self.sort(device, stream, addresses[0], a, values, indices)
+            find = partial(self.find_delegates, device, stream, addresses[0], a)
+            memory = self.large(device, stream, addresses, a, values, indices, find)
         elif self.short:
             memory = None
             short_lines.short_kernel(self.width, self.rule[1], self.most)(
@@ -272,14 +284,7 @@ class TopKCall:
             memory = scratch(a, sum(counts) * self.key_bytes)
             delegates = memory.pointer
             upper = delegates + counts[0] * self.key_bytes
-            if self.packed:
-                self.find(device, stream, a.pointer, delegates, plans[0], self.width, self.is_float, 0)
-            else:
-                wide = self.columns and a.pointer % 16 == 0
-                threads = counts[0] // (16 // self.width if wide else 1)
-                top_k.strided_delegate_kernel(self.width, self.is_float, wide)(
-                    device, stream, -(-threads // BLOCK), a.pointer, delegates, plans[0]
-                )
+            self.find_delegates(device, stream, plans[0], a, delegates)
             if len(counts) == 2:
                 self.find(device, stream, delegates, upper, plans[1], self.key_bytes, False, 1)
         choose.choose_kernel(self.width, self.is_float, self.is_long)(
@@ -297,6 +302,17 @@ class TopKCall:
         )
         return memory
 
+    def find_delegates(self, device: int, stream: int, plan: int, a: DeviceArray, delegates: int) -> None:
+        """Find the delegates of the elements."""
+        if self.packed:
+            self.find(device, stream, a.pointer, delegates, plan, self.width, self.is_float, 0)
+        else:
+            wide = self.columns and a.pointer % 16 == 0
+            threads = self.lines * self.pitches[0] // (16 // self.width if wide else 1)
+            top_k.strided_delegate_kernel(self.width, self.is_float, wide)(
+                device, stream, -(-threads // BLOCK), a.pointer, delegates, plan
+            )
+
     def find(
         self, device: int, stream: int, x: int, delegates: int, plan: int, width: int, is_float: bool, level: int
     ) -> None:
@@ -308,41 +324,6 @@ class TopKCall:
         rounds = max(-(-(self.pitches[level] * width << self.group_bits[level]) // (16 * QUADS * LANES)), 1)
         of_warp = min(max(self.lines * rounds // BUSY_WARPS, 1), MOST_ROUNDS)
         return -(-rounds // of_warp), of_warp
-
-    def sort(
-        self, device: int, stream: int, plan: int, a: DeviceArray, values: DeviceArray, indices: DeviceArray
-    ) -> DeviceArray:
-        """Sort what belongs to the result, for a large k; return memory that is in use until all is done."""
-        lines, room = self.lines, min(self.size, self.k + (self.k >> 5) + LEAST_ROOM)
-        pair_bytes = _sorting.PAIR_BYTES * lines * room
-        parts = max(min(-(-BUSY_BLOCKS // lines), -(-self.size // LEAST_PART)), 1)
-        border_bytes, count_bytes = 8 * large_k.BORDER * lines, 8 * large_k.DIGITS * lines
-        size = 2 * pair_bytes + _sorting.scratch_bytes(lines, room) + border_bytes + count_bytes + 16 * lines * parts
-        memory = scratch(a, size)
-        pairs = memory.pointer
-        other, sorting = pairs + pair_bytes, pairs + 2 * pair_bytes
-        border = sorting + _sorting.scratch_bytes(lines, room)
-        counts = border + border_bytes
-        starts = counts + count_bytes
-        x, kind = a.pointer, (self.width, self.is_float)
-        if room == self.size:
-            blocks = -(-room // BLOCK)
-            top_k.pair_kernel(*kind)(device, stream, lines * blocks, x, plan, pairs, blocks)
-        else:
-            set_bytes(counts, 0, count_bytes, stream)
-            for turn in range(large_k.rounds(self.width)):
-                first = int(turn == 0)
-                large_k.count_kernel(*kind)(device, stream, lines * parts, x, border, counts, plan, parts, first)
-                large_k.border_kernel(self.width)(device, stream, lines, border, counts, plan, room, first)
-            large_k.tally_kernel(*kind)(device, stream, lines * parts, x, border, starts, plan, parts)
-            _sorting.add_up(device, stream, starts, 0, 2 * lines, parts)
-            large_k.list_kernel(*kind)(device, stream, lines * parts, x, border, starts, pairs, room, plan, parts)
-        pairs = _sorting.sort_pairs(device, stream, pairs, other, lines, room, 8 * self.width, sorting)
-        blocks = -(-self.k // BLOCK)
-        top_k.first_kernel(self.width)(
-            device, stream, lines * blocks, x, values.pointer, indices.pointer, pairs, room, plan, blocks
-        )
-        return memory
 
     def through_copies(self, a: DeviceArray, out: TopK) -> TopK:
         """Write to an output that is strided, lies in the input, or is in host memory."""

@@ -151,7 +151,7 @@ def scatter_kernel(width: int, index_type: str, loops: int, coords: int, outer: 
 
 @cache
 def pair_kernel(index_type: str, loops: int, coords: int, outer: int) -> Kernel:
-    """Return the kernel that makes a pair of every point: the number of its place, negated, and its own number."""
+    """Return the kernel that makes a pair of every point: the number of its place, and its own number."""
     place_of_point, _ = places(index_type, loops, coords, outer)
 
     @kernel
@@ -172,7 +172,7 @@ def pair_kernel(index_type: str, loops: int, coords: int, outer: int) -> Kernel:
             if place == NOWHERE:
                 store_now(flag, 0)
             else:
-                key = -number_of_place(plan, place)
+                key = number_of_place(plan, place)
             store_now(pairs + PAIR_BYTES * point, key)
             store_now(pairs + PAIR_BYTES * point + 8, point)
 
@@ -239,7 +239,7 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
             if j == 0:
                 store_now(longs + 8 * fetch_and_add(long_count, np.int64(1)), i)
             return
-        place = data + number(plan, LOWEST) - key * number(plan, GRANULE) + place_in_slice(plan, j, width)
+        place = data + number(plan, LOWEST) + key * number(plan, GRANULE) + place_in_slice(plan, j, width)
         first, second = load_element(place)
         while i < points and load_i64(pairs + PAIR_BYTES * i) == key:
             point = load_i64(pairs + PAIR_BYTES * i + 8)
@@ -323,7 +323,7 @@ def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, i
             wide = min(elements - j, FOLDERS)
             i = load_i64(longs + 8 * place_number)
             end = end_of_place(pairs, points, i)
-            place = data + number(plan, LOWEST) - load_i64(pairs + PAIR_BYTES * i) * number(plan, GRANULE)
+            place = data + number(plan, LOWEST) + load_i64(pairs + PAIR_BYTES * i) * number(plan, GRANULE)
             first, second = np.int64(0), np.int64(0)
             folds = thread < wide
             if folds:
@@ -431,7 +431,7 @@ def _fold_in_any_order_kernel(data_type, reduction: str, width: int, counts: tup
             rows[np.uint32(thread)] = row
             cuda.syncthreads()
             if lane == 0:
-                place = data + number(plan, LOWEST) - load_i64(pairs + PAIR_BYTES * i) * number(plan, GRANULE)
+                place = data + number(plan, LOWEST) + load_i64(pairs + PAIR_BYTES * i) * number(plan, GRANULE)
                 place += place_in_slice(plan, j, width)
                 value, _ = load_element(place)
                 row = np.int64(-1)

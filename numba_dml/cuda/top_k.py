@@ -19,11 +19,9 @@ from ._keys import key_access, key_type
 from ._launch import BLOCK, LANES, Kernel
 from ._memory import (
     PARTNER_VALUE,
-    load_i64,
     unit_access,
 )
 from ._plan import number, quotient
-from ._sorting import PAIR_BYTES
 
 # The numbers of a plan.
 (
@@ -333,55 +331,3 @@ def strided_delegate_kernel(width: int, is_float: bool, wide: bool) -> Kernel:
             at += key_bytes * pitch
 
     return Kernel(find_strided_delegates, 3)
-
-
-@cache
-def pair_kernel(width: int, is_float: bool) -> Kernel:
-    """Return the kernel that makes pairs of keys and positions, for a sort of whole lines."""
-    key_at, *_ = key_access(width, is_float, FLIP)
-
-    @kernel
-    def make_pairs(
-        x,  # IN   address of the first element
-        plan,  # IN   address of the plan
-        pairs,  # OUT  address of (lines, size) pairs
-        blocks,  # IN   blocks per line
-    ):
-        line = np.int64(cuda.blockIdx.x) // blocks
-        i = (np.int64(cuda.blockIdx.x) - line * blocks) * BLOCK + np.int64(cuda.threadIdx.x)
-        size = number(plan, SIZE)
-        if i < size:
-            source, _ = line_bases(plan, line)
-            at = pairs + PAIR_BYTES * (line * size + i)
-            store_word(at, np.int64(key_at(x + source + i * number(plan, STRIDE), plan)), 0)
-            store_word(at + 8, i, 0)
-
-    return Kernel(make_pairs, 4)
-
-
-@cache
-def first_kernel(width: int) -> Kernel:
-    """Return the kernel that writes the first k of sorted pairs."""
-    load, store = unit_access(width)
-
-    @kernel
-    def write_first(
-        x,  # IN   address of the first element
-        values,  # OUT  address of the values
-        indices,  # OUT  address of the indices
-        pairs,  # IN   address of (lines, room) pairs, best first
-        room,
-        plan,  # IN   address of the plan
-        blocks,  # IN   blocks per line
-    ):
-        line = np.int64(cuda.blockIdx.x) // blocks
-        j = (np.int64(cuda.blockIdx.x) - line * blocks) * BLOCK + np.int64(cuda.threadIdx.x)
-        if j < number(plan, K):
-            source, to = line_bases(plan, line)
-            position = load_i64(pairs + PAIR_BYTES * (line * room + j) + 8)
-            value = load(x + source + position * number(plan, STRIDE))
-            at = to + j * number(plan, OUT_STRIDE)
-            store(values + at * width, value[0], value[1])
-            write_index(indices, number(plan, INDEX_SIZE), at, position)
-
-    return Kernel(write_first, 7)
