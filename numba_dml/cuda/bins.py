@@ -43,7 +43,7 @@ ENTRY_BYTES = 16
 @cache
 def count_kernel(index_type: str, loops: int, coords: int) -> Kernel:
     """Return the kernel that looks at all indices, and counts the points of every bin."""
-    place_of_point, _ = places(index_type, loops, coords, 0)
+    place_of_point, *_ = places(index_type, loops, coords, 0)
     number_type, where = shared_type("int32"), shared_type("int64")
 
     @kernel
@@ -103,7 +103,7 @@ def place_in_slots(counts, sums, bases, own_base):
 @cache
 def coarse_kernel(width: int, index_type: str, loops: int, coords: int) -> Kernel:
     """Return the kernel that puts every update into its coarse bin."""
-    place_of_point, _ = places(index_type, loops, coords, 0)
+    place_of_point, *_ = places(index_type, loops, coords, 0)
     load, _ = unit_access(width)
     _, store_entry = unit_access(ENTRY_BYTES)
     number_type, where = shared_type("int32"), shared_type("int64")

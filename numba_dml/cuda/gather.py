@@ -2,7 +2,8 @@
 
 Units are as wide as the slices and the alignment of both sides allow. The threads of a block take neighbouring units,
 so that stores, and the loads of a slice, are coalesced, and each has four of them on their way at once: a load for
-every unit that the memory needs in flight.
+every unit that the memory needs in flight. No step of these depends on an index being good, or the compiler would wait
+for one load before the next; units with a bad one are done again. It makes rows of 256 bytes 4 % faster, of 68 14 %.
 """
 
 from __future__ import annotations
@@ -42,13 +43,29 @@ MOST_LOOPS, MOST_COORDS, MOST_OUTER = 3, 3, 1
 
 @cache
 def places(index_type: str, loops: int, coords: int, outer: int):
-    """Return how to find the source of a unit, and how to find and record a bad index.
+    """Return how to find the place of a point, and to record a bad index; that of a unit in its slice; and a quick way.
 
     `loops`, `coords` and `outer` are how many there are, -1: the plan says so.
     """
     load_index = LOAD_INDEX[index_type]
     index_bytes = np.dtype(index_type).itemsize
     signed = index_type.startswith("i")
+
+    @helper
+    def start_of_point(plan, point):
+        """Return the offset in data, and the first index, of a point."""
+        loop_count = loops if loops >= 0 else number(plan, LOOPS)
+        offset = np.int64(0)
+        at = np.int64(0)
+        for loop in range(loop_count - 1, -1, -1):
+            field = HEADER + LOOP_FIELDS * loop
+            i = point
+            if loop > 0:  # the outermost one takes what is left
+                point = quotient(point, plan, field)
+                i -= point * number(plan, field)
+            offset += i * number(plan, field + 3)
+            at += i * number(plan, field + 4)
+        return offset, at
 
     @helper
     def place_of_point(
@@ -60,16 +77,7 @@ def places(index_type: str, loops: int, coords: int, outer: int):
     ):
         loop_count = loops if loops >= 0 else number(plan, LOOPS)
         coord_count = coords if coords >= 0 else number(plan, COORDS)
-        offset = np.int64(0)
-        at = np.int64(0)
-        for loop in range(loop_count - 1, -1, -1):
-            field = HEADER + LOOP_FIELDS * loop
-            i = point
-            if loop > 0:  # the outermost one takes what is left
-                point = quotient(point, plan, field)
-                i -= point * number(plan, field)
-            offset += i * number(plan, field + 3)
-            at += i * number(plan, field + 4)
+        offset, at = start_of_point(plan, point)
         inside = True
         for c in range(coord_count):
             field = HEADER + LOOP_FIELDS * loop_count + COORD_FIELDS * c
@@ -91,6 +99,24 @@ def places(index_type: str, loops: int, coords: int, outer: int):
         return offset if inside else np.int64(NOWHERE)
 
     @helper
+    def place_if_inside(plan, index, point):
+        """Return the place of a point, as if all were well, and whether it is not: no step depends on that."""
+        loop_count = loops if loops >= 0 else number(plan, LOOPS)
+        coord_count = coords if coords >= 0 else number(plan, COORDS)
+        offset, at = start_of_point(plan, point)
+        bad = False
+        for c in range(coord_count):
+            field = HEADER + LOOP_FIELDS * loop_count + COORD_FIELDS * c
+            size = number(plan, field)
+            i = load_index(index + (at + c) * index_bytes)
+            if signed:
+                i += size if i < 0 else np.int64(0)
+            outside = i < 0 or i >= size
+            bad |= outside
+            offset += (np.int64(0) if outside else i) * number(plan, field + 1)
+        return offset, bad
+
+    @helper
     def place_in_slice(plan, unit, width):
         if outer == 0:
             return unit * width
@@ -108,37 +134,24 @@ def places(index_type: str, loops: int, coords: int, outer: int):
             offset += i * number(plan, field + 3)
         return offset
 
-    return place_of_point, place_in_slice
+    return place_of_point, place_in_slice, place_if_inside
 
 
 @cache
 def gather_kernel(width: int, index_type: str, loops: int, coords: int, outer: int) -> Kernel:
     """Return the kernel that gathers units of `width` bytes; see `places`."""
     load, store = unit_access(width)
-    place_of_point, place_in_slice = places(index_type, loops, coords, outer)
+    place_of_point, place_in_slice, place_if_inside = places(index_type, loops, coords, outer)
 
     @helper
-    def place_of(plan, index, record, launch, unit, units):
-        if unit >= units:
-            return np.int64(NOWHERE)
+    def source_of(plan, index, unit):
         point = quotient(unit, plan, SLICE)
-        place = place_of_point(plan, index, record, launch, point)
-        if place != NOWHERE:
-            place += place_in_slice(plan, unit - point * number(plan, SLICE), width)
-        return place
+        place, bad = place_if_inside(plan, index, point)
+        return place + place_in_slice(plan, unit - point * number(plan, SLICE), width), bad
 
-    @helper
-    def load_at(data, place):
-        if place == NOWHERE:
-            return np.int64(0), np.int64(0)
-        return load(data + place)
-
-    @helper
-    def put(packed, unit, units, value):
-        if unit < units:
-            store(packed + unit * width, value[0], value[1])
-
-    @kernel
+    # With three loops it would take more than 40 registers, of which a multiprocessor has enough for six blocks: 64
+    # matrices of 1024 x 1024 take 0.541 ms along axis 1 with the limit, 0.559 without.
+    @kernel(registers=40 if loops == 3 else None)
     def gather_units(
         data,  # IN   address of the input's first element
         index,  # IN   address of the packed indices
@@ -149,22 +162,28 @@ def gather_kernel(width: int, index_type: str, loops: int, coords: int, outer: i
         units,  # IN   how many units the output has
     ):
         a = np.int64(cuda.blockIdx.x) * (BLOCK * UNITS) + np.int64(cuda.threadIdx.x)
-        b, c, d = a + BLOCK, a + 2 * BLOCK, a + 3 * BLOCK
-        from_a = place_of(plan, index, record, -1, a, units)
-        from_b = place_of(plan, index, record, -1, b, units)
-        from_c = place_of(plan, index, record, -1, c, units)
-        from_d = place_of(plan, index, record, -1, d, units)
-        value_a = load_at(data, from_a)
-        value_b = load_at(data, from_b)
-        value_c = load_at(data, from_c)
-        value_d = load_at(data, from_d)
-        put(packed, a, units, value_a)
-        put(packed, b, units, value_b)
-        put(packed, c, units, value_c)
-        put(packed, d, units, value_d)
-        if from_a == NOWHERE or from_b == NOWHERE or from_c == NOWHERE or from_d == NOWHERE:
-            # Seldom, and apart, so that it costs the others no registers: find the bad index again, and record it.
-            for unit in range(a, min(units, d + 1), BLOCK):
-                place_of(plan, index, record, launch, unit, units)
+        last = units - 1
+        if a > last:
+            return
+        b, c, d = min(a + BLOCK, last), min(a + 2 * BLOCK, last), min(a + 3 * BLOCK, last)  # some may be one unit
+        from_a, bad_a = source_of(plan, index, a)
+        from_b, bad_b = source_of(plan, index, b)
+        from_c, bad_c = source_of(plan, index, c)
+        from_d, bad_d = source_of(plan, index, d)
+        if not (bad_a or bad_b or bad_c or bad_d):
+            value_a, value_b = load(data + from_a), load(data + from_b)
+            value_c, value_d = load(data + from_c), load(data + from_d)
+            store(packed + a * width, value_a[0], value_a[1])
+            store(packed + b * width, value_b[0], value_b[1])
+            store(packed + c * width, value_c[0], value_c[1])
+            store(packed + d * width, value_d[0], value_d[1])
+            return
+        for unit in range(a, d + 1, BLOCK):  # seldom: one by one, and the bad ones are recorded
+            point = quotient(unit, plan, SLICE)
+            place = place_of_point(plan, index, record, launch, point)
+            value = np.int64(0), np.int64(0)
+            if place != NOWHERE:
+                value = load(data + place + place_in_slice(plan, unit - point * number(plan, SLICE), width))
+            store(packed + unit * width, value[0], value[1])
 
     return Kernel(gather_units, 7)

@@ -103,7 +103,7 @@ def gather_lines_kernel(width: int, index_type: str, several: bool, threads: int
     _, store = unit_access(width)
     store_elements = store_four(width)
     resolve, fill, head_of = resolver(signed), fill_line(width, threads), grouped(width, index_bytes)
-    place_of_point, _ = places(index_type, -1, 1, 0)
+    place_of_point, *_ = places(index_type, -1, 1, 0)
     start_of_row = row_finder(several)
     word, element = shared_type("int32"), shared_type(f"int{8 * width}")
     mask = (1 << (8 * width)) - 1 if width < 8 else -1
@@ -200,7 +200,7 @@ def scatter_lines_kernel(width: int, index_type: str, several: bool, staged: boo
     load_elements, store_elements = load_four(f"uint{8 * width}"), store_four(width)
     resolve, fill, head_of = resolver(signed), fill_line(width, threads), grouped(width, width)
     index_head = grouped(index_bytes, index_bytes)
-    place_of_point, _ = places(index_type, -1, 1, 0)
+    place_of_point, *_ = places(index_type, -1, 1, 0)
     start_of_row = row_finder(several)
     word, claim_word, element = shared_type("int32"), shared_type("int32"), shared_type(f"int{8 * width}")
     mask = (1 << (8 * width)) - 1 if width < 8 else -1
