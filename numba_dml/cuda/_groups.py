@@ -13,7 +13,7 @@ import numpy as np
 
 from . import SIMULATED, cuda, helper
 from ._launch import shared_memory_of
-from ._memory import LOAD_INDEX, _lock, _pointer, load_quad, ptx, unit_access
+from ._memory import LOAD_INDEX, _lock, load_quad, pointer_at, ptx, unit_access
 
 if not SIMULATED:
     from numba.cuda import types
@@ -21,7 +21,7 @@ if not SIMULATED:
 
 def _add_twin(address, number):
     with _lock:
-        words = _pointer(ctypes.c_int64, address)
+        words = pointer_at(ctypes.c_int64, address)
         words[0] += number
         return words[0] - number
 

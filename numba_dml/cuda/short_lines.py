@@ -16,26 +16,28 @@ from ._keys import key_type
 from ._launch import BLOCK, LANES, Kernel
 from ._memory import (
     ARRAY_TYPES,
-    FLOAT_KEYS,
-    FLOAT_ONES,
     LANE_VALUE,
     LOAD_INDEX,
+    load_quad,
+    sync_lanes,
+    unit_access,
+)
+from ._plan import number
+from ._registers import (
+    FLOAT_KEYS,
+    FLOAT_ONES,
     SHARED_LOAD,
     SHARED_STORE,
     keep_best,
     keep_best_pairs,
     keys_over_places,
-    load_quad,
     note_reaching,
     noted_keys,
     pick,
     shared_address,
     shared_load,
     shared_store_all,
-    sync_lanes,
-    unit_access,
 )
-from ._plan import number
 from .top_k import (
     DIMS,
     FLIP,
