@@ -361,6 +361,18 @@ def _shared_store(bits):
 
 #: By bits: ``store(address, value)``, one number to shared memory.
 SHARED_STORE = {bits: _shared_store(bits) for bits in (8, 16, 32, 64)}
+#: ``load_short(address)``: an unsigned number of 16 bits from shared memory, as an int32.
+load_short = ptx("ld.shared.u16 $0, [$1];", 1, 1, _load_twin(ctypes.c_uint16), bits=32, of=32)
+
+
+def _raise_shared_twin(address, number):
+    with _lock:
+        words = _pointer(ctypes.c_int32, address)
+        words[0] = max(words[0], number)
+
+
+#: ``raise_shared(address, number)``: raise an int32 in shared memory to a number.
+raise_shared = ptx("red.shared.max.s32 [$0], $1;", 0, 2, _raise_shared_twin, of=32)
 
 
 def shared_store_all(bits, count):

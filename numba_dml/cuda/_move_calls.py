@@ -239,9 +239,7 @@ class ScatterCall(_MoveCall):
         if not lowering.unique and lowering.reduction == "none":
             self.claim_bytes = 4 if self.points <= MOST_SHORT_CLAIMS else 8
         self.work += 2 * self.out_bytes
-        self.way: LineScatter | ColumnScatter | BinnedScatter | None = None
-        if lowering.reduction == "none":
-            self.way = LineScatter.find(self) or ColumnScatter.find(self) or BinnedScatter.find(self)
+        self.way = LineScatter.find(self) or ColumnScatter.find(self) or BinnedScatter.find(self)
         self.kernel = f"scatter {8 * self.steps}-bit cuda{_name(self.way)}"
 
     def __call__(self, a: DeviceArray, indices: DeviceArray, updates: DeviceArray, out: Any) -> Any:
