@@ -15,6 +15,7 @@ import pytest
 import numba_dml as dml
 
 from . import reference
+from .strategies import BFLOAT16
 
 
 @pytest.fixture(autouse=True)
@@ -522,6 +523,103 @@ def test_elements_of_columns(number):
     i, u = i[..., : columns - 2].copy(), u[..., : columns - 2].copy()
     expected = reference.scatter_elements(a, i, u, axis=-2)
     assert reference.same(dml.scatter_elements(a, i, u, axis=-2), expected)
+
+
+REDUCTIONS = [
+    ("add", "f4"),
+    ("mul", "f2"),
+    ("add", "i1"),
+    ("mul", "c8"),
+    ("min", "f4"),
+    ("max", "f2"),
+    ("max", "u8"),
+    ("mul", "i8"),
+    ("add", "f8"),
+    ("add", "bfloat16"),
+    ("add", "?"),
+    ("min", "i2"),
+]
+DUPLICATES = {
+    "none": lambda rng, n, points: rng.permutation(n)[:points],
+    "some": lambda rng, n, points: rng.integers(-n, n, points),
+    "neighbours": lambda rng, n, points: np.arange(points) // 3,
+    "many": lambda rng, n, points: rng.integers(0, 3, points) * (n // 3),
+    "all": lambda rng, n, points: np.full(points, n - 1),
+}
+
+
+def to_reduce(rng, reduction, dtype, shape):
+    """Return values of which sums and products depend on the order, and zeros of either sign and NaNs to compare."""
+    values = rng.choice([-1.0, 1.0, 0.3, 1.7, 5.0, 0.125], shape)
+    if reduction in ("min", "max"):
+        values = rng.choice([0.0, -0.0, 1.0, -2.0], shape)
+        values[rng.random(shape) < 0.02] = np.nan
+        values = values if dtype[0] == "f" else rng.integers(0, 99, shape)
+    elif dtype == "i8":
+        values = rng.integers(-(1 << 62), 1 << 62, shape)
+    elif dtype[0] == "c":
+        values = values + 1j * values[::-1]
+    return values.astype(BFLOAT16 if dtype == "bfloat16" else dtype)
+
+
+@pytest.fixture
+def small_lines(room, small_regions):
+    """Lines that are small for a warp, and shared memory for which they are large; by how much larger on a device."""
+    from numba_dml.cuda import _element_calls
+
+    scale = 1 if room.SIMULATED else 16
+    for name, size in {"TOGETHER_BYTES": 48, "STAGED_BYTES": 208}.items():
+        small_regions.setattr(_element_calls, name, size * scale)
+    small_regions.setattr(_element_calls, "shared_bytes", lambda: 384 * scale)
+    return scale
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+@pytest.mark.parametrize("kind", DUPLICATES)
+@pytest.mark.parametrize(("reduction", "dtype"), REDUCTIONS)
+def test_reductions_of_lines(reduction, dtype, kind, small_lines):
+    """Short lines together, a line with its updates, a line alone, one in parts; then bad indices, and in place."""
+    number = REDUCTIONS.index((reduction, dtype)) + 2 * list(DUPLICATES).index(kind)
+    rng = np.random.default_rng(number)
+    rows, n, points = [(14, 4, 3), (5, 12, 12), (2, 60, 40), (1, 75, 75)][number % 4]
+    n, points = n * small_lines, points * small_lines
+    index_type = ["i2", "i4", "i8"][number % 3]
+    i = np.stack([DUPLICATES[kind](rng, n, points) for _ in range(rows)]).astype(index_type)
+    a, u = to_reduce(rng, reduction, dtype, (rows, n)), to_reduce(rng, reduction, dtype, i.shape)
+    agree(dml.scatter_elements, reference.scatter_elements, a, i, u, axis=-1, sizes=[n], reduction=reduction)
+    make = lambda *tensors: dml.ScatterElementsDesc(*tensors, axis=1, reduction=reduction)  # noqa: E731
+    in_place("LineScatter", make, reference.scatter_elements, a, i, u, axis=-1, reduction=reduction)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+@pytest.mark.usefixtures("small_regions")
+@pytest.mark.parametrize("kind", DUPLICATES)
+def test_reductions_of_columns(kind):
+    number = list(DUPLICATES).index(kind)
+    reduction, dtype = REDUCTIONS[number]
+    rng = np.random.default_rng(number)
+    n, points, columns = (9, 9, 13) if number % 4 == 0 else (7, 12, 5)
+    i = np.stack([DUPLICATES[kind](rng, n, points) for _ in range(columns)], -1).astype(INDEX_TYPES[number])
+    a, u = to_reduce(rng, reduction, dtype, (n, columns)), to_reduce(rng, reduction, dtype, i.shape)
+    agree(dml.scatter_elements, reference.scatter_elements, a, i, u, axis=0, sizes=[n], reduction=reduction)
+    make = lambda *tensors: dml.ScatterElementsDesc(*tensors, axis=0, reduction=reduction)  # noqa: E731
+    in_place("ColumnScatter", make, reference.scatter_elements, a, i, u, axis=0, reduction=reduction)
+
+
+def test_reductions_that_are_sorted(small_regions):
+    """Elements of 16 bytes, and lines with more updates than a link has numbers."""
+    from numba_dml.cuda import _updates
+
+    rng = np.random.default_rng(3)
+    i = rng.integers(0, 20, (3, 30))
+    make = lambda *tensors: dml.ScatterElementsDesc(*tensors, axis=1, reduction="add")  # noqa: E731
+    for dtype, most in [("c16", _updates.MOST_LINKED), ("f4", 31)]:
+        small_regions.setattr(_updates, "MOST_LINKED", most)
+        a, u = rng.standard_normal((3, 20)).astype(dtype), rng.standard_normal(i.shape).astype(dtype)
+        way, _ = way_of(make(*(dml.TensorDesc(x.dtype, x.shape) for x in (a, i, u, a))), a, i, u)
+        assert way == "NoneType"
+        found = dml.scatter_elements(a, i, u, axis=1, reduction="add")
+        assert reference.same(found, reference.scatter_elements(a, i, u, axis=1, reduction="add"))
 
 
 @pytest.mark.parametrize(

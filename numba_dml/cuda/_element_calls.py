@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._device import DeviceArray
 from .._tensor import product
-from . import SIMULATED, _sorting, bins, columns, lines
+from . import SIMULATED, _sorting, _updates, bins, columns, lines
 from ._arrays import scratch
 from ._groups import shared_bytes
 from ._launch import BLOCK, DeviceMemory, set_bytes
@@ -34,8 +34,11 @@ TOGETHER_BYTES = 48 if SIMULATED else 16 << 10
 #: left to L1: a scatter to 16384 lines of 64 KiB takes 1.70 ms instead of 1.91.
 STAGED_BYTES = 160 if SIMULATED else 112 << 10
 #: Into so many parts, of so many bytes of claims, a line is split; each block goes through all indices of the line. A
-#: scatter to 2048 lines of 220 KB takes 1.22 ms in three parts, 1.84 in one.
+#: scatter to 2048 lines of 220 KB takes 1.22 ms in three parts, 1.84 in one. Where updates are combined each part
+#: has the links of all of them, and is as large as it can be.
 MOST_PARTS, PART_BYTES = 4, 224 if SIMULATED else 112 << 10
+#: More parts than that: it does not fit at all.
+NO_PARTS = MOST_PARTS + 1
 #: A block with fewer bytes of points or elements than that is not worth its start: by lines of 4000 bytes a gather took
 #: 1.32 ms where the general kernel took 0.58, a scatter 1.08 where it took 2.48; by lines of 400 bytes 7.6 and 1.9.
 LEAST_GATHERED_LINE, LEAST_SCATTERED_LINE = (8, 8) if SIMULATED else (8 << 10, 2 << 10)
@@ -176,27 +179,35 @@ class LineGather:
 
 
 class LineScatter:
-    """Scatter to lines whose claims fit into shared memory, or those of their parts."""
+    """Scatter to lines whose claims and chains fit into shared memory, or those of their parts."""
 
     copies = True
 
     def __init__(self, call: ScatterCall, found: Lines) -> None:
         self.call, self.found = call, found
-        width = call.run
+        width, reduction = call.run, call.lowering.reduction
         self.together = together(found, width)
         self.part, self.parts = self.together * found.size, 1
-        self.shared = line_bytes(self.part, lines.CLAIM_BYTES)
-        updates = line_bytes(self.together * found.length, width)
-        self.staged = self.shared + updates <= min(STAGED_BYTES, shared_bytes())
-        if self.staged:
-            self.shared += updates
-        else:
-            self.parts = -(-self.shared // (min(PART_BYTES, shared_bytes()) - line_bytes(0, 1)))
+        updates = self.together * found.length
+        claims = line_bytes(self.part, _updates.CLAIM_BYTES)
+        chained = reduction != "none"
+        links = line_bytes(_updates.link_count(updates), _updates.LINK_BYTES) if chained else 0
+        self.shared = claims + links + line_bytes(updates, width)
+        self.staged = self.shared <= min(STAGED_BYTES, shared_bytes())
+        if not self.staged:
+            most = shared_bytes() if chained else min(PART_BYTES, shared_bytes())
+            room = most - links - line_bytes(0, 1)
+            self.parts = -(-claims // room) if room > 0 else NO_PARTS
             self.part = -(-self.part // self.parts)
-            self.shared = line_bytes(self.part, lines.CLAIM_BYTES)
+            self.shared = line_bytes(self.part, _updates.CLAIM_BYTES) + links
+        if chained and max(_updates.link_count(updates), self.part + 1) > _updates.MOST_LINKED:
+            self.parts = NO_PARTS
         self.threads = BLOCK if self.part * width < LONG_LINE_BYTES else LINE_THREADS
         self.blocks = -(-found.lines // self.together) * self.parts
         self.covers = found.lines * found.size * width == call.out_bytes
+        #: What a kernel is compiled for, but for the type of the indices.
+        self.kind = self.together > 1, self.staged, self.threads
+        self.reduction = (call.lowering.data_type, reduction) if chained else (None, reduction)
 
     @classmethod
     def find(cls, call: ScatterCall) -> LineScatter | None:
@@ -221,27 +232,39 @@ class LineScatter:
         all_or_none: int,
     ) -> Any:
         """Write the updates over what is at the address `old`; return memory that is in use until all is done."""
-        call = self.call
+        call, device = self.call, out.device
         memory, flag, number = call.look_first(indices, out, stream, record, number, all_or_none)
-        lines.scatter_lines_kernel(call.run, call.index_name, self.together > 1, self.staged, self.threads)(
-            out.device,
+        plan = call.plan(device, call.run).address
+        addresses = out.pointer, old, indices.pointer, updates.pointer, plan
+        self.launch(call.index_name, device, stream, self.found.lines, addresses, record, number, flag)
+        return memory
+
+    def launch(
+        self,
+        index_name: str,
+        device: int,
+        stream: int,
+        count: int,
+        addresses: tuple[int, int, int, int, int],
+        record: int,
+        number: int,
+        flag: int,
+    ) -> None:
+        """Scatter to so many lines: `addresses` of the output, what is there, indices, updates and the plan."""
+        lines.scatter_lines_kernel(self.call.run, index_name, *self.kind, *self.reduction)(
+            device,
             stream,
-            self.blocks,
-            out.pointer,
-            old,
-            indices.pointer,
-            updates.pointer,
-            call.plan(out.device, call.run).address,
+            -(-count // self.together) * self.parts,
+            *addresses,
             record,
             number,
             flag,
             self.parts,
             self.part,
-            self.found.lines,
+            count,
             self.together,
             shared=self.shared,
         )
-        return memory
 
 
 class _Strips:
@@ -446,25 +469,9 @@ class ColumnScatter(_Strips):
             self.turn_indices(strip, indices, positions, stream, record, number)
             self.turn_in(strip, device, stream, updates.pointer, found.length * news_row, news_row, news, found.length)
             self.turn_in(strip, device, stream, old, matrix_step, row_step, results, found.size)
-            lines.scatter_lines_kernel(
-                width, f"uint{8 * self.position_bytes}", way.together > 1, way.staged, way.threads
-            )(
-                device,
-                stream,
-                -(-strip[2] * strip[3] // way.together) * way.parts,
-                results,
-                results,
-                positions,
-                news,
-                self.plan(device),
-                record,
-                -1,
-                flag,
-                way.parts,
-                way.part,
-                strip[2] * strip[3],
-                way.together,
-                shared=way.shared,
+            addresses = results, results, positions, news, self.plan(device)
+            way.launch(
+                f"uint{8 * self.position_bytes}", device, stream, strip[2] * strip[3], addresses, record, -1, flag
             )
             self.turn_out(strip, device, stream, results, out.pointer, matrix_step, row_step, found.size)
         return memory, flag_memory
@@ -485,7 +492,8 @@ class BinnedScatter:
         """Return the way for a layout, if it is one for it."""
         way = cls(call)
         if (
-            call.run == call.slice_bytes == call.lowering.itemsize
+            call.lowering.reduction == "none"
+            and call.run == call.slice_bytes == call.lowering.itemsize
             and call.run in (1, 2, 4, 8)
             and call.claims == (call.run, 0)
             and call.places * call.run == call.out_bytes

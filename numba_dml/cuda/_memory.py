@@ -376,3 +376,61 @@ def lanes_with(bits):
     steps = "".join(step.format(1 << bit) for bit in range(bits))
     asm = "{ .reg .pred p; .reg .b32 v, t, b, m; cvt.u32.u64 v, $1; mov.b32 m, -1; " + steps
     return ptx(asm + "cvt.u64.u32 $0, m; }", 1, 1, _matching_twin, together=True)
+
+
+# Shared memory, by addresses of its own.
+
+
+def shared_address(array):
+    """Return where an array in shared memory starts, as the functions below take it."""
+    return array.ctypes.data
+
+
+if not SIMULATED:
+
+    @intrinsic
+    def shared_address(typingctx, array):
+        def codegen(context, builder, signature, args):
+            from numba.cuda.np import arrayobj
+
+            data = arrayobj.make_array(signature.args[0])(context, builder, args[0]).data
+            return builder.ptrtoint(builder.addrspacecast(data, ir.PointerType(ir.IntType(8), addrspace=3)), _WORD)
+
+        return types.int64(array), codegen
+
+
+#: By bits: ``load(address)``, one number from shared memory, with its sign but for bytes.
+SHARED_LOAD = {
+    bits: ptx(f"{{ .reg .u32 a; cvt.u32.u64 a, $1; ld.shared.{name}{bits} $0, [a]; }}", 1, 1, load_twin(kind), bits=64)
+    for bits, name, kind in (
+        (8, "u", ctypes.c_uint8),
+        (16, "s", ctypes.c_int16),
+        (32, "s", ctypes.c_int32),
+        (64, "s", ctypes.c_int64),
+    )
+}
+
+
+def _shared_store(bits):
+    kind = getattr(ctypes, f"c_int{bits}")
+
+    def twin(address, value):
+        pointer_at(kind, address)[0] = value
+
+    return ptx(f"{{ .reg .u32 a; cvt.u32.u64 a, $0; st.shared.u{bits} [a], $1; }}", 0, 2, twin)
+
+
+#: By bits: ``store(address, value)``, one number to shared memory.
+SHARED_STORE = {bits: _shared_store(bits) for bits in (8, 16, 32, 64)}
+#: ``load_short(address)``: an unsigned number of 16 bits from shared memory, as an int32.
+load_short = ptx("ld.shared.u16 $0, [$1];", 1, 1, load_twin(ctypes.c_uint16), bits=32, of=32)
+
+
+def _raise_shared_twin(address, number):
+    with _lock:
+        words = pointer_at(ctypes.c_int32, address)
+        words[0] = max(words[0], number)
+
+
+#: ``raise_shared(address, number)``: raise an int32 in shared memory to a number.
+raise_shared = ptx("red.shared.max.s32 [$0], $1;", 0, 2, _raise_shared_twin, of=32)

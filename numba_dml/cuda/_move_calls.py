@@ -261,9 +261,7 @@ class ScatterCall(_MoveCall):
         #: The bytes of a claim when the output is made of what is there and the updates, 0: a copy is written over.
         self.merge_bytes = claim_bytes if self.is_merged() else 0
         self.work += 2 * self.out_bytes
-        self.way: LineScatter | ColumnScatter | BinnedScatter | None = None
-        if lowering.reduction == "none":
-            self.way = LineScatter.find(self) or ColumnScatter.find(self) or BinnedScatter.find(self)
+        self.way = LineScatter.find(self) or ColumnScatter.find(self) or BinnedScatter.find(self)
         self.kernel = f"scatter {8 * self.steps}-bit cuda{_name(self.way)}"
 
     def is_merged(self) -> bool:

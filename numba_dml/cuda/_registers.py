@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 
 from . import SIMULATED
-from ._memory import load_twin, pointer_at, ptx
+from ._memory import pointer_at, ptx
 
 if not SIMULATED:
     from llvmlite import ir
@@ -16,24 +16,6 @@ if not SIMULATED:
     from numba.cuda.extending import intrinsic
 
     _WORD = ir.IntType(64)
-
-
-def shared_address(array):
-    """Return where an array in shared memory starts, as the functions below take it."""
-    return array.ctypes.data
-
-
-if not SIMULATED:
-
-    @intrinsic
-    def shared_address(typingctx, array):
-        def codegen(context, builder, signature, args):
-            from numba.cuda.np import arrayobj
-
-            data = arrayobj.make_array(signature.args[0])(context, builder, args[0]).data
-            return builder.ptrtoint(builder.addrspacecast(data, ir.PointerType(ir.IntType(8), addrspace=3)), _WORD)
-
-        return types.int64(array), codegen
 
 
 def shared_load(bits, count):
@@ -46,31 +28,6 @@ def shared_load(bits, count):
     )
     asm = f"{{ .reg .u32 a; cvt.u32.u64 a, ${count}; {asm}}}"
     return ptx(asm, count, 1, lambda address: tuple(pointer_at(kind, address)[:count]), bits=bits)
-
-
-#: By bits: ``load(address)``, one number from shared memory, with its sign but for bytes.
-SHARED_LOAD = {
-    bits: ptx(f"{{ .reg .u32 a; cvt.u32.u64 a, $1; ld.shared.{name}{bits} $0, [a]; }}", 1, 1, load_twin(kind), bits=64)
-    for bits, name, kind in (
-        (8, "u", ctypes.c_uint8),
-        (16, "s", ctypes.c_int16),
-        (32, "s", ctypes.c_int32),
-        (64, "s", ctypes.c_int64),
-    )
-}
-
-
-def _shared_store(bits):
-    kind = getattr(ctypes, f"c_int{bits}")
-
-    def twin(address, value):
-        pointer_at(kind, address)[0] = value
-
-    return ptx(f"{{ .reg .u32 a; cvt.u32.u64 a, $0; st.shared.u{bits} [a], $1; }}", 0, 2, twin)
-
-
-#: By bits: ``store(address, value)``, one number to shared memory.
-SHARED_STORE = {bits: _shared_store(bits) for bits in (8, 16, 32, 64)}
 
 
 def shared_store_all(bits, count):

@@ -1,9 +1,9 @@
 """Gathers and scatters of single elements along contiguous lines, which blocks keep in shared memory.
 
 All memory is read and written in its order, 16 bytes at a time; only shared memory is met at random. A block gathers
-from one line, or from several short ones that follow each other. Or it scatters to such lines, or to a part of one: of
-all updates of a place it finds the last one in a table of claims, and then goes through its elements, and takes for
-each what claims it, or what was there.
+from one line, or from several short ones that follow each other. Or it scatters to such lines, or to a part of one: in
+a table of claims it notes which updates each place has, and then goes through its elements, and takes for each what its
+updates make of it, or what was there.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ import numpy as np
 from . import cuda, helper, kernel
 from ._groups import ASKED_BYTES, GROUP, ask_for, fill_line, load_four, shared_type, store_four
 from ._launch import Kernel
-from ._memory import LOAD_INDEX, load_now, unit_access
+from ._memory import LOAD_INDEX, load_now, shared_address, unit_access
 from ._plan import BOUNDS, CLAMP, DROP, HEADER, LOOP_FIELDS, LOOPS, number, quotient
+from ._updates import CLAIM_BYTES, LINK_BYTES, combining, count_links, replacing
 from .gather import places
 
 #: Registers of a multiprocessor, and the threads that it should have, if a block has fewer.
 REGISTERS, BUSY = 65536, 1024
-#: Bytes of a claim.
-CLAIM_BYTES = 4
 
 
 @cache
@@ -188,11 +187,15 @@ def gather_lines_kernel(width: int, index_type: str, several: bool, threads: int
 
 
 @cache
-def scatter_lines_kernel(width: int, index_type: str, several: bool, staged: bool, threads: int) -> Kernel:
+def scatter_lines_kernel(
+    width: int, index_type: str, several: bool, staged: bool, threads: int, data_type=None, reduction: str = "none"
+) -> Kernel:
     """Return the kernel that scatters elements of a width, blocks each to a line, or several, or a part of one.
 
-    `staged`: the updates of a line are in shared memory too.
+    `staged`: the updates of a line are in shared memory too. The type of the elements matters to a reduction alone.
     """
+    chained = reduction != "none"
+    note, join, origin, meet = combining(width, staged, data_type, reduction) if chained else replacing(width, staged)
     signed = index_type.startswith("i")
     index_bytes = np.dtype(index_type).itemsize
     load_index, load_indices = LOAD_INDEX[index_type], load_four(index_type)
@@ -203,35 +206,28 @@ def scatter_lines_kernel(width: int, index_type: str, several: bool, staged: boo
     place_of_point, *_ = places(index_type, -1, 1, 0)
     start_of_row = row_finder(several)
     word, claim_word, element = shared_type("int32"), shared_type("int32"), shared_type(f"int{8 * width}")
-    mask = (1 << (8 * width)) - 1 if width < 8 else -1
 
     @helper
-    def claim(claims, value, size, bounds, low, high, plan, point):
-        """Claim the place of an index, if it is one of this block's; tell whether the index is bad."""
+    def claim(claims, links, value, size, bounds, low, high, part, plan, point, count):
+        """Note the place of an index, if it is one of this block's; tell whether the index is bad."""
         i = resolve(value, size, bounds)
         place = i + start_of_row(plan, point, size)
-        if i >= 0 and low <= place and place < high:
-            cuda.atomic.max(claims, np.uint32(place - low), np.int32(point + 1))
+        if chained:
+            inside = i >= 0 and low <= place and place < high
+            note(claims, links, place - low if inside else part, count - point)
+        elif i >= 0 and low <= place and place < high:
+            note(claims, links, place - low, point + 1)
         return i < 0
 
     @helper
-    def update(elements, first, updates, number):
-        if staged:
-            return np.int64(elements[np.uint32(first + number - 1)]) & mask
-        value, _ = load(updates + (number - 1) * width)
-        return value
+    def put(elements, at, claims, links, j, source, moves, target):
+        a = np.int64(claims[np.uint32(j)])
+        if moves or a > 0:
+            old, _ = load(source + j * width)
+            store(target + j * width, meet(old, links, elements, at, a) if a > 0 else old, 0)
 
     @helper
-    def put(elements, first, updates, claims, j, source, target):
-        number = np.int64(claims[np.uint32(j)])
-        if number > 0:
-            store(target + j * width, update(elements, first, updates, number), 0)
-        elif source != target:
-            value, _ = load(source + j * width)
-            store(target + j * width, value, 0)
-
-    @helper
-    def put_four(elements, first, updates, claims, j, old, moves, target):
+    def put_four(elements, at, claims, links, j, old, moves, target):
         a = np.int64(claims[np.uint32(j)])
         b = np.int64(claims[np.uint32(j + 1)])
         c = np.int64(claims[np.uint32(j + 2)])
@@ -239,10 +235,10 @@ def scatter_lines_kernel(width: int, index_type: str, several: bool, staged: boo
         if moves or (a | b | c | d) > 0:
             store_elements(
                 target + j * width,
-                update(elements, first, updates, a) if a > 0 else old[0],
-                update(elements, first, updates, b) if b > 0 else old[1],
-                update(elements, first, updates, c) if c > 0 else old[2],
-                update(elements, first, updates, d) if d > 0 else old[3],
+                meet(old[0], links, elements, at, a) if a > 0 else old[0],
+                meet(old[1], links, elements, at, b) if b > 0 else old[1],
+                meet(old[2], links, elements, at, c) if c > 0 else old[2],
+                meet(old[3], links, elements, at, d) if d > 0 else old[3],
             )
 
     def scatter_lines(
@@ -289,16 +285,26 @@ def scatter_lines_kernel(width: int, index_type: str, several: bool, staged: boo
             ask_for(old + offset + i)
         for i in range(thread, part, threads):
             claims[np.uint32(i)] = 0
+        end = (part * CLAIM_BYTES + 15) & -16
+        links = end
+        if chained:
+            end = ((part + 1) * CLAIM_BYTES + 15) & -16
+            links = np.int64(shared_address(words) + end)
+            numbers = count_links(length_of_all)
+            end += (numbers * LINK_BYTES + 15) & -16
+            for i in range(length_of_all + 1 + thread, numbers, threads):
+                note(claims, links, part, i)
         first = np.int64(0)
         if staged:
-            first = fill(words, elements, (part * CLAIM_BYTES + 15) & -16, updates, length_of_all)
+            first = fill(words, elements, end, updates, length_of_all)
+        at = origin(elements, first, updates, length_of_all)
         cuda.syncthreads()
         bad = False
         head = index_head(indices, indices, length_of_all)
         groups = (length_of_all - head) // GROUP
         for i in range(thread, head, threads):
             value = load_index(indices + i * index_bytes)
-            bad |= claim(claims, value, size, bounds, low, high, plan, i)
+            bad |= claim(claims, links, value, size, bounds, low, high, part, plan, i, length_of_all)
         for g in range(thread, groups, 2 * threads):
             h = g + threads
             i = head + GROUP * g
@@ -306,32 +312,35 @@ def scatter_lines_kernel(width: int, index_type: str, several: bool, staged: boo
             some = load_indices(indices + i * index_bytes)
             more = load_indices(indices + j * index_bytes)
             for k in range(GROUP):
-                bad |= claim(claims, some[k], size, bounds, low, high, plan, i + k)
+                bad |= claim(claims, links, some[k], size, bounds, low, high, part, plan, i + k, length_of_all)
             if h < groups:
                 for k in range(GROUP):
-                    bad |= claim(claims, more[k], size, bounds, low, high, plan, j + k)
+                    bad |= claim(claims, links, more[k], size, bounds, low, high, part, plan, j + k, length_of_all)
         for i in range(head + GROUP * groups + thread, length_of_all, threads):
             value = load_index(indices + i * index_bytes)
-            bad |= claim(claims, value, size, bounds, low, high, plan, i)
+            bad |= claim(claims, links, value, size, bounds, low, high, part, plan, i, length_of_all)
         cuda.syncthreads()
+        if chained:
+            join(claims, links, count_links(length_of_all))
+            cuda.syncthreads()
         count = high - low
         source = old + offset
         target = data + offset
         head = head_of(target, source, count)
         groups = (count - head) // GROUP
         for j in range(thread, head, threads):
-            put(elements, first, updates, claims, j, source, target)
+            put(elements, at, claims, links, j, source, moves, target)
         for g in range(thread, groups, 2 * threads):
             h = g + threads
             i = head + GROUP * g
             j = head + GROUP * min(h, groups - 1)
             some = load_elements(source + i * width)
             more = load_elements(source + j * width)
-            put_four(elements, first, updates, claims, i, some, moves, target)
+            put_four(elements, at, claims, links, i, some, moves, target)
             if h < groups:
-                put_four(elements, first, updates, claims, j, more, moves, target)
+                put_four(elements, at, claims, links, j, more, moves, target)
         for j in range(head + GROUP * groups + thread, count, threads):
-            put(elements, first, updates, claims, j, source, target)
+            put(elements, at, claims, links, j, source, moves, target)
         if bad and launch >= 0 and bounds != DROP:
             for i in range(length_of_all):
                 if resolve(load_index(indices + i * index_bytes), size, bounds) < 0:

@@ -18,7 +18,10 @@ from ._memory import (
     ARRAY_TYPES,
     LANE_VALUE,
     LOAD_INDEX,
+    SHARED_LOAD,
+    SHARED_STORE,
     load_quad,
+    shared_address,
     sync_lanes,
     unit_access,
 )
@@ -26,15 +29,12 @@ from ._plan import number
 from ._registers import (
     FLOAT_KEYS,
     FLOAT_ONES,
-    SHARED_LOAD,
-    SHARED_STORE,
     keep_best,
     keep_best_pairs,
     keys_over_places,
     note_reaching,
     noted_keys,
     pick,
-    shared_address,
     shared_load,
     shared_store_all,
 )
