@@ -50,6 +50,7 @@ class _MoveCall:
         self.lowering = low = lowering
         self.spans = spans
         self.function = low.function
+        self.reduces = low.reduction != "none"
         self.dtype = dtype
         self.output = Output(low.function, "out", shape, dtype)
         self.out_bytes = self.output.size
@@ -256,7 +257,7 @@ class ScatterCall(_MoveCall):
         #: How many places there are, from the first to the last.
         self.places = (high - low) // granule + 1
         claim_bytes = 4 if self.points <= MOST_SHORT_CLAIMS else 8
-        if not lowering.unique and lowering.reduction == "none":
+        if not lowering.unique and not self.reduces:
             self.claim_bytes = claim_bytes
         #: The bytes of a claim when the output is made of what is there and the updates, 0: a copy is written over.
         self.merge_bytes = claim_bytes if self.is_merged() else 0
@@ -271,7 +272,7 @@ class ScatterCall(_MoveCall):
         points are unique, claims come on top: set, raised, and read once for each place.
         """
         covered = self.claims == (self.slice_bytes, 0) and self.places * self.slice_bytes == self.out_bytes
-        if self.lowering.reduction != "none" or self.outer or not covered or self.slice_bytes < LEAST_MERGED:
+        if self.reduces or self.outer or not covered or self.slice_bytes < LEAST_MERGED:
             return False
         looked_up = 32 * self.points
         if self.lowering.unique:
@@ -343,7 +344,7 @@ class ScatterCall(_MoveCall):
         if way:
             memory = way(old, indices, updates, out, stream, record.address, number, all_or_none)
         else:
-            write = self.write if self.lowering.reduction == "none" else self.fold
+            write = self.fold if self.reduces else self.write
             memory = write(old, indices, updates, out, stream, record.address, number, all_or_none)
         part(a.device, stream, others)
         self.finish(records, record, stream, a, indices)
