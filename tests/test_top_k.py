@@ -132,10 +132,11 @@ def test_a_survey_that_finds_little(dtype, n, common):
             line[places] = rng.integers(-9, 9, special) * np.finfo(dtype).smallest_subnormal
             line[rng.permutation(n)[:3]] = [-np.inf, -1, 1]
         for mode, nan in [("largest", "last"), ("smallest", "last"), ("largest", "largest")]:
-            found = dml.top_k(x, 20, mode=mode, nan=nan)
-            want_values, want = expected(x, 20, -1, mode, nan)
-            np.testing.assert_array_equal(found.indices, want)
-            assert found.values.tobytes() == want_values.tobytes()
+            for k in (1, 20):
+                found = dml.top_k(x, k, mode=mode, nan=nan)
+                want_values, want = expected(x, k, -1, mode, nan)
+                np.testing.assert_array_equal(found.indices, want)
+                assert found.values.tobytes() == want_values.tobytes()
 
 
 @pytest.mark.parametrize(("n", "k", "step"), [(1 << 18, 1000, 256), (1 << 15, 4000, 16)], ids=["pieces", "sorted"])

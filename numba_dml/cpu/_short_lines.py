@@ -71,9 +71,11 @@ def collect(row, size, k, threshold, ties, rule, masks, keys, positions):
             position = at + lowest_bit(mask)
             mask &= mask - np.uint64(1)
             key = key_of(row[position], rule)
-            if surplus and key == threshold:
-                ties -= 1
-                if ties < 0:
+            if surplus:
+                if count == np.uint64(k):  # in a constant line all that follow reach the threshold
+                    return
+                ties -= key == threshold
+                if key == threshold and ties < 0:
                     continue
             keys[count] = key
             positions[count] = position

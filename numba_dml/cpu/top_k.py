@@ -322,13 +322,17 @@ def find_best(row, size, rule):
     """Return the position of the best element of a line, the first of equal ones."""
     best = key_of(row[0], rule)
     found = 0
+    block = -1
     whole = size // LANES * LANES
     for at in range(0, whole, LANES):
         if beats(row, at, best, rule) != np.uint64(0):  # in random lines seldom, in ascending ones always
-            for i in range(at, at + LANES):
-                key = key_of(row[i], rule)
-                best = key if key > best else best
-            found = at + lowest_bit(beats(row, at, row.dtype.type(best - 1), rule))
+            block = at
+            best = best_lane(row, at, rule)
+            if best != lane_limit(best, rule):  # it stands for another one, perhaps
+                for i in range(at, at + LANES):
+                    best = max(best, key_of(row[i], rule))
+    if block >= 0:
+        found = block + lowest_bit(beats(row, block, row.dtype.type(best - 1), rule))
     for i in range(whole, size):
         key = key_of(row[i], rule)
         if key > best:
