@@ -84,6 +84,53 @@ def test_masks_equal_their_plain_twins(dtype, largest, nan_largest):
     assert np.unique(found).size > 60
 
 
+@njit
+def best_lanes(row, rule):
+    found = np.zeros((2, row.size - 64), row.dtype)
+    for i in range(row.size - 64):
+        found[0, i] = _keys.best_lane(row, i, rule)
+        found[1, i] = _keys.best_lane_plain(row, i, rule)
+    return found
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS], ids=str)
+@pytest.mark.parametrize(("largest", "nan_largest"), [(True, False), (True, True), (False, False)])
+def test_the_best_lane_is_that_of_the_plain_twin(dtype, largest, nan_largest):
+    rng = np.random.default_rng(6)
+    row = np.frombuffer(rng.bytes(500 * dtype.itemsize), dtype).copy()
+    row[200:300] = np.nan if dtype.kind == "f" else 0
+    row[300:400] = row[301]
+    rule = rule_of(dtype, largest, nan_largest)
+    best, plain = best_lanes(row.view(f"i{dtype.itemsize}"), rule)
+    if dtype.kind == "f" and dtype.itemsize > 2 and not nan_largest:  # what stands for nothing but NaNs
+        infinity = np.array([-np.inf if largest else np.inf], dtype).view(f"i{dtype.itemsize}")
+        plain[plain == rule[2]] = keys(infinity, rule)[0]
+    np.testing.assert_array_equal(best, plain)
+
+
+@njit
+def lane_limits(thresholds, rule):
+    found = thresholds.copy()
+    for i in range(thresholds.size):
+        found[i] = _keys.lane_limit(thresholds[i], rule)
+    return found
+
+
+@pytest.mark.parametrize("dtype", [np.dtype("f4"), np.dtype("f8")], ids=str)
+@pytest.mark.parametrize("largest", [True, False])
+def test_a_lane_limit_lets_subnormal_numbers_count_as_zero(dtype, largest):
+    tiny = np.finfo(dtype).tiny
+    small = np.array([0, np.finfo(dtype).smallest_subnormal, tiny / 2, np.nextafter(tiny, dtype.type(0))], dtype)
+    row = np.concatenate([-small, small, np.array([-1, -tiny, tiny, 1], dtype)])
+    rule = rule_of(dtype, largest)
+    elements = keys(row.view(f"i{dtype.itemsize}"), rule)
+    limits = lane_limits(elements, rule)
+    least = np.where(np.arange(row.size) < 8, elements[:8].min(), elements)  # what may be taken for an element
+    for threshold, limit in zip(elements, limits, strict=True):
+        assert limit <= threshold
+        assert (least[elements > threshold] > limit).all()
+
+
 def networks(ref, rule, step, skip, k):
     key = rule_from(ref, rule, 0)
     one, other = _keys.network_list(ref, k), _keys.network_list(ref, k)

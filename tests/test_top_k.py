@@ -62,6 +62,10 @@ REGIONS = {
     "short, widest": ((17, 1024), -1, 16),
     "rows, k just too large for short": ((9, 1024), -1, 17),
     "rows, n just too large for short": ((9, 1025), -1, 16),
+    "rows, just long enough for a survey": ((5, 2048), -1, 16),
+    "rows, just too short for a survey": ((5, 2047), -1, 16),
+    "rows, a survey, many blocks": ((3, 20_001), -1, 156),
+    "rows, just too large a k for a survey": ((3, 20_001), -1, 157),
     "rows, just too short for a first bound": ((9, 255), -1, 32),
     "rows, k just too small to be sorted": ((3, 3001), -1, 255),
     "sorted, k just large enough": ((3, 3001), -1, 256),
@@ -75,8 +79,8 @@ REGIONS = {
     "rows, buffer never full": ((5, 600), -1, 100),
     "rows, buffer often full": ((3, 20_001), -1, 70),
     "pieces": ((2, 2 * 65536 + 77), -1, 9),
-    "pieces, too small a k for a sample": ((1, 2 * 65536 + 77), -1, 63),
-    "pieces, a sample": ((1, 2 * 65536 + 77), -1, 64),
+    "pieces, too small a k for a sample": ((1, 2 * 65536 + 77), -1, 64),
+    "pieces, a sample": ((1, 2 * 65536 + 77), -1, 65),
     "pieces, k as large as can be": ((1, 2 * 65536 + 77), -1, 2049),
     "sorted, too large a k for pieces": ((1, 2 * 65536 + 77), -1, 2050),
     "columns": ((130, 200), 0, 7),
@@ -113,6 +117,26 @@ def test_region(region, kind):
         want = expected(x, k, axis, "largest", "last")[1]
         np.testing.assert_array_equal(np.sort(unsorted.indices, axis), np.sort(want, axis))
         assert unsorted.values.tobytes() == np.take_along_axis(x, unsorted.indices, axis).tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("n", [20_001, 140_001], ids=["rows", "pieces"])
+@pytest.mark.parametrize("common", [np.nan, -np.inf, 0.0, np.inf])
+def test_a_survey_that_finds_little(dtype, n, common):
+    """Most blocks have nothing but one value; others hold subnormal numbers or numbers around it."""
+    rng = np.random.default_rng(4)
+    x = np.full((2, n), common, dtype)
+    for special in (5, 40):  # fewer than k, and more
+        for line in x:
+            places = rng.permutation(n)[:special]
+            line[places] = rng.integers(-9, 9, special) * np.finfo(dtype).smallest_subnormal
+            line[rng.permutation(n)[:3]] = [-np.inf, -1, 1]
+        for mode, nan in [("largest", "last"), ("smallest", "last"), ("largest", "largest")]:
+            for k in (1, 20):
+                found = dml.top_k(x, k, mode=mode, nan=nan)
+                want_values, want = expected(x, k, -1, mode, nan)
+                np.testing.assert_array_equal(found.indices, want)
+                assert found.values.tobytes() == want_values.tobytes()
 
 
 @pytest.mark.parametrize(("n", "k", "step"), [(1 << 18, 1000, 256), (1 << 15, 4000, 16)], ids=["pieces", "sorted"])

@@ -12,6 +12,8 @@ are in this file. The scalar key and the vector one come from the same emitter.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -25,6 +27,8 @@ LANES = 64
 #: How many single bytes are looked at together where few beat a threshold.
 WIDE = 256
 _SIGNED = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
+#: The bits of the least normal float.
+_NORMAL = {32: 1 << 23, 64: 1 << 52}
 
 
 def _emit_key(builder, bits, rule):
@@ -124,7 +128,7 @@ def _beats(row, at, threshold, rule):
         return lambda row, at, threshold, rule: beats_keys(row, at, threshold, rule)
     kind = _SIGNED[row.dtype.bitwidth]
     sign = kind(-(1 << (row.dtype.bitwidth - 1)))
-    normal = kind(1 << {32: 23, 64: 52}[row.dtype.bitwidth])
+    normal = kind(_NORMAL[row.dtype.bitwidth])
 
     def choose(row, at, threshold, rule):
         # Comparing floats is several times as fast as making and comparing their keys. Subnormal numbers may count as
@@ -177,6 +181,128 @@ def _skip_lanes(row, at, end, threshold, rule):
         return at
 
     return skip
+
+
+def _load_parts(context, builder, array_type, array, at):
+    """Emit the loads of 64 elements, in vectors of 64 bytes."""
+    lanes = 8 * CACHE_LINE // array_type.dtype.bitwidth
+    for part in range(0, LANES, lanes):
+        yield _load_lanes(context, builder, array_type, array, builder.add(at, at.type(part)), lanes)
+
+
+def _emit_best(builder, best, vectors, better):
+    """Emit the best lane of a vector and of others; a lane that cannot be compared is not better."""
+    for vector in vectors:
+        best = builder.select(better(vector, best), vector, best)
+    while (half := best.type.count // 2) > 0:
+        number = ir.VectorType(ir.IntType(32), half)
+        low, high = (
+            builder.shuffle_vector(best, best, ir.Constant(number, list(range(first, first + half))))
+            for first in (0, half)
+        )
+        best = builder.select(better(high, low), high, low)
+    return builder.extract_element(best, ir.IntType(32)(0))
+
+
+@intrinsic
+def best_key(typingctx, row, at, rule):
+    """``best_key(row, at, rule)``: the best of 64 keys, from ``row[at]`` on."""
+
+    def codegen(context, builder, signature, args):
+        values = _rule_values(builder, signature.args[2], args[2])
+        parts = _load_parts(context, builder, signature.args[0], args[0], args[1])
+        keys = [
+            _emit_key(builder, part, [splat(builder, value, part.type.count) for value in values]) for part in parts
+        ]
+        return _emit_best(builder, keys[0], keys[1:], partial(builder.icmp_signed, ">"))
+
+    return row.dtype(row, types.int64, rule), codegen
+
+
+@intrinsic
+def best_float(typingctx, row, at, turn):
+    """``best_float(row, at, turn)``: the bits of the largest of 64 floats, whose bits are ``row[at + i] ^ turn``.
+
+    NaNs are passed over; if there are no others, it is -infinity.
+    """
+
+    def codegen(context, builder, signature, args):
+        row, at, turn = args
+        typ = ir.FloatType() if turn.type.width == 32 else ir.DoubleType()
+        parts = list(_load_parts(context, builder, signature.args[0], row, at))
+        count = parts[0].type.count
+        turns, floats = splat(builder, turn, count), ir.VectorType(typ, count)
+        lowest = ir.Constant(floats, [float("-inf")] * count)
+        vectors = [builder.bitcast(builder.xor(part, turns), floats) for part in parts]
+        best = _emit_best(builder, lowest, vectors, partial(builder.fcmp_ordered, ">"))
+        return builder.bitcast(best, turn.type)
+
+    return row.dtype(row, types.int64, row.dtype), codegen
+
+
+def best_lane(row, at, rule):
+    """``best_lane(row, at, rule)``: the best of 64 keys, from ``row[at]`` on, or what may stand for it.
+
+    For floats alone, which are compared as such: where all are NaN, and NaN comes last, it is the key of an infinity
+    (see `least_bound`); where the best is subnormal, it may be that of another subnormal or a zero (see `lane_limit`).
+    """
+    raise NotImplementedError
+
+
+@overload(best_lane)
+def _best_lane(row, at, rule):
+    if len(rule) == 1 or row.dtype.bitwidth < 32:
+        return lambda row, at, rule: best_key(row, at, rule)
+    sign = _SIGNED[row.dtype.bitwidth](-(1 << (row.dtype.bitwidth - 1)))
+
+    def choose(row, at, rule):
+        if rule[2] > rule[1]:  # NaN comes first
+            return best_key(row, at, rule)
+        turn = sign & rule[0]
+        return key_of(row.dtype.type(best_float(row, at, turn) ^ turn), rule)
+
+    return choose
+
+
+@helper
+def best_lane_plain(row, at, rule):
+    """Return what `best_lane` returns, in plain Numba; the keys of NaNs too."""
+    best = lowest_key(row)
+    for i in range(LANES):
+        best = max(best, key_of(row[at + i], rule))
+    return best
+
+
+def least_bound(row, rule):
+    """``least_bound(row, rule)``: the least bound from which on what `best_lane` finds above it is an element's key."""
+    raise NotImplementedError
+
+
+@overload(least_bound)
+def _least_bound(row, rule):
+    least = _SIGNED[row.dtype.bitwidth](1 - (1 << (row.dtype.bitwidth - 1)))
+    if len(rule) == 1:
+        return lambda row, rule: least
+    return lambda row, rule: row.dtype.type(-rule[1])  # the key of an infinity, or the next one
+
+
+def lane_limit(threshold, rule):
+    """``lane_limit(threshold, rule)``: what `best_lane` is above where any element is above a threshold."""
+    raise NotImplementedError
+
+
+@overload(lane_limit)
+def _lane_limit(threshold, rule):
+    if len(rule) == 1 or threshold.bitwidth < 32:
+        return lambda threshold, rule: threshold
+    normal = _NORMAL[threshold.bitwidth]
+    kind = _SIGNED[threshold.bitwidth]
+
+    def limit(threshold, rule):
+        # The processor may compare subnormal numbers as zeros.
+        return kind(-normal - 1) if -normal <= threshold <= normal else threshold
+
+    return limit
 
 
 @intrinsic

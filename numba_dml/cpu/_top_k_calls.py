@@ -36,10 +36,11 @@ BUFFER = 128
 GROUP_BYTES = 1 << 24
 #: The shortest piece that a long line is cut into: a piece pays for its own warm-up of the threshold.
 PIECE_SIZE = 1 << 16
-#: A line whose pieces would keep this many elements together gets one bound for all of them from a sample. One thread,
-#: f4, with and without: (1, 10M) k 100 1.3 and 1.7 ms, k 10,000 2.0 and 19.7; (1, 1M) k 10 (15 pieces) 0.12 and 0.15;
-#: (10, 1M) k 10 (2 pieces) 1.5 and 1.3, k 100 1.7 and 2.0; (1, 131072) k 10 0.022 and 0.021, k 100 0.028 and 0.031.
-SAMPLE_KEPT = 128
+#: A line whose pieces would keep more than this part of it gets one bound for all of them from a sample. One thread,
+#: f4, with and without: (1, 1M) k 10 (15 pieces) 0.124 and 0.084 ms, k 100 0.133 and 0.124; (10, 1M) k 100 (2 pieces)
+#: 1.6 and 1.1; (1, 10M) k 100 1.3 and 1.1, k 1000 1.4 and 1.8, k 10,000 1.9 and 15. Single bytes always do: often all
+#: of the best have the highest key, and a bound that is the highest key ends the scan. (1, 10M) u1 k 100: 0.03, 0.19.
+SAMPLED_PART = 1024
 #: A sample is 2 sqrt(n) + k / 4 elements, and no more than this: a larger one takes longer to read, and lets fewer
 #: elements through. With n / 256, this and n / 1024, (1, 131072) f4 k 1000 takes 0.100, 0.086 and 0.117 ms, (1, 1M)
 #: k 100 0.106, 0.101 and 0.150, (1, 10M) k 100,000 8.8, 8.8 and 11.3, (10, 1M) k 100 1.66, 1.40 and 1.41.
@@ -95,7 +96,8 @@ def choose(n: int, stride: int, k: int, itemsize: int, lines: list[tuple[int, in
         return Choice(top_k.SHORT, k)
     if count < 16 and n >= 2 * PIECE_SIZE and PIECES_PART * k <= n:
         pieces = min(-(-16 // count), n // max(PIECE_SIZE, 8 * k))
-        sample = min(SAMPLE, 2 * isqrt(n) + k // 4) if pieces * k >= SAMPLE_KEPT else 0
+        sampled = itemsize == 1 or SAMPLED_PART * pieces * k > n
+        sample = min(SAMPLE, 2 * isqrt(n) + k // 4) if sampled else 0
         rank = _rank(sample, k, n, SAMPLE_DEVIATIONS)
         return Choice(top_k.IN_PIECES, buffer, _group(group, buffer * (itemsize + 8)), 0, pieces, *rank)
     if k >= SORTED_K and SORTED_PART * k >= n and n < 1 << 31:
