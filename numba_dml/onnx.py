@@ -1,0 +1,107 @@
+"""ONNX's operators of this family, for `onnx.reference.ReferenceEvaluator`. Needs the package onnx."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import onnx
+from onnx.reference.op_run import OpRun
+
+from .ops.gather import gather
+from .ops.gather_elements import gather_elements
+from .ops.gather_nd import gather_nd
+from .ops.scatter_elements import scatter_elements
+from .ops.scatter_nd import scatter_nd
+from .ops.top_k import top_k
+
+__all__ = ["reference_ops"]
+
+
+@cache
+def reference_ops(target: str | None = None) -> tuple[type[OpRun], ...]:
+    """Return the operators as implementations for ONNX's reference evaluator.
+
+    Pass them as its `new_ops`: then the nodes Gather, GatherElements, GatherND, Scatter, ScatterElements, ScatterND and
+    TopK of a model run here, of any opset, and all others as before.
+
+    Parameters
+    ----------
+    target : {"cpu", "cuda"}, optional
+        Where they run: the CPU when absent. ``"cuda"`` copies tensors in and out.
+
+    Returns
+    -------
+    tuple of type
+        One class for each operator.
+
+    Notes
+    -----
+    Ties of TopK go to the lower index, and NaN stands above +inf, as ONNX has it. Negative indices count from the end.
+    An index out of range is an `IndexError`; of updates of one place the last one wins, which ONNX leaves open.
+    Reductions combine in the order of the updates. Tensors of strings are a `TypeError`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onnx import parser
+    >>> from onnx.reference import ReferenceEvaluator
+    >>> import numba_dml.onnx
+    >>> model = parser.parse_model('''
+    ... <ir_version: 8, opset_import: ["" : 17]>
+    ... best (float[n] scores, int64[1] k) => (float[m] values, int64[m] indices)
+    ... { values, indices = TopK(scores, k) }
+    ... ''')
+    >>> evaluator = ReferenceEvaluator(model, new_ops=numba_dml.onnx.reference_ops())
+    >>> evaluator.run(None, {"scores": np.array([1, 3, 3], np.float32), "k": np.array([2])})
+    [array([3., 3.], dtype=float32), array([1, 2])]
+    """
+
+    # The evaluator goes by the names of the classes, and passes a node's attributes by theirs.
+
+    class Gather(OpRun):  # type: ignore[misc]
+        def _run(self, data: Any, indices: Any, axis: int = 0) -> tuple[Any, ...]:
+            return (gather(data, indices, axis=axis, target=target),)
+
+    class GatherElements(OpRun):  # type: ignore[misc]
+        def _run(self, data: Any, indices: Any, axis: int = 0) -> tuple[Any, ...]:
+            return (gather_elements(data, indices, axis=axis, target=target),)
+
+    class GatherND(OpRun):  # type: ignore[misc]
+        def _run(self, data: Any, indices: Any, batch_dims: int = 0) -> tuple[Any, ...]:
+            return (gather_nd(data, indices, batch_dims=batch_dims, target=target),)
+
+    class ScatterElements(OpRun):  # type: ignore[misc]
+        def _run(
+            self, data: Any, indices: Any, updates: Any, axis: int = 0, reduction: str | None = None
+        ) -> tuple[Any, ...]:
+            reduction = reduction or "none"
+            return (scatter_elements(data, indices, updates, axis=axis, reduction=reduction, target=target),)
+
+    class Scatter(ScatterElements):
+        op_schema = onnx.defs.get_schema("Scatter", 10)  # the last one before it was called ScatterElements
+
+    class ScatterND(OpRun):  # type: ignore[misc]
+        def _run(self, data: Any, indices: Any, updates: Any, reduction: str | None = None) -> tuple[Any, ...]:
+            return (scatter_nd(data, indices, updates, reduction=reduction or "none", target=target),)
+
+    class TopK(OpRun):  # type: ignore[misc]
+        def _run(
+            self,
+            data: Any,
+            counts: Any = None,
+            *,
+            k: int | None = None,  # an attribute of opset 1
+            axis: int = -1,
+            largest: int | None = 1,
+            sorted: int | None = 1,
+        ) -> tuple[Any, ...]:
+            count: Any = k if counts is None else counts.item()
+            mode = "smallest" if largest == 0 else "largest"
+            is_sorted = sorted != 0
+            found = top_k(
+                data, count, axis=axis, mode=mode, sorted=is_sorted, nan="largest", index_dtype="int64", target=target
+            )
+            return tuple(found)
+
+    return Gather, GatherElements, GatherND, Scatter, ScatterElements, ScatterND, TopK
