@@ -41,7 +41,7 @@ class Result(NamedTuple):
     """What came out: the digit found for every query, and how it was found."""
 
     predicted: Array
-    neighbours: dml.TopK
+    neighbours: dml.TopK[Array, Array]
     accuracy: float
     #: Neighbours, labels, votes and winners are those of NumPy, bit by bit.
     same_as_numpy: bool

@@ -1,0 +1,392 @@
+# The public names, with what no annotation of theirs can tell: which type of array comes back.
+from typing import Any, Generic, Literal, NamedTuple, Protocol, SupportsIndex, TypeAlias, TypeVar, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from ._dispatch import check as check
+from ._enums import AxisDirection as AxisDirection
+from ._enums import FeatureLevel as FeatureLevel
+from ._enums import OperatorType as OperatorType
+from ._enums import TensorDataType as TensorDataType
+from ._enums import TensorFlags as TensorFlags
+from ._errors import DescriptorError as DescriptorError
+from ._operator import CacheInfo as CacheInfo
+from ._operator import CompiledOperator as CompiledOperator
+from ._operator import Descriptor as Descriptor
+from ._operator import cache_clear as cache_clear
+from ._operator import cache_info as cache_info
+from ._operator import compile_operator as compile_operator
+from ._pool import MemoryPool as MemoryPool
+from ._pool import memory_pool as memory_pool
+from ._tensor import TensorDesc as TensorDesc
+from .ops import GatherDesc as GatherDesc
+from .ops import GatherElementsDesc as GatherElementsDesc
+from .ops import GatherND1Desc as GatherND1Desc
+from .ops import GatherNDDesc as GatherNDDesc
+from .ops import ScatterDesc as ScatterDesc
+from .ops import ScatterElementsDesc as ScatterElementsDesc
+from .ops import ScatterNDDesc as ScatterNDDesc
+from .ops import TopK1Desc as TopK1Desc
+from .ops import TopKDesc as TopKDesc
+
+__version__: str
+
+class _Lends(Protocol):
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+class _Shows(Protocol):
+    @property
+    def __cuda_array_interface__(self) -> Any: ...
+
+_T = TypeVar("_T", bound=np.generic)
+_I = TypeVar("_I", bound=np.integer[Any])
+_D = TypeVar("_D", bound=_Lends | _Shows)  # an array on a device
+_O = TypeVar("_O")
+_P = TypeVar("_P")
+_V = TypeVar("_V")
+_W = TypeVar("_W")
+_Bounds: TypeAlias = Literal["raise", "clamp", "drop", "deferred"]
+_Reduction: TypeAlias = Literal["none", "add", "mul", "min", "max"]
+_Mode: TypeAlias = Literal["largest", "smallest"]
+_Nan: TypeAlias = Literal["last", "largest"]
+_Target: TypeAlias = Literal["cpu", "cuda"]
+
+class TopK(NamedTuple, Generic[_V, _W]):
+    values: _V
+    indices: _W
+
+@overload
+def gather(
+    a: NDArray[_T],
+    indices: ArrayLike,
+    *,
+    axis: SupportsIndex = ...,
+    out: None = ...,
+    bounds: _Bounds = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> NDArray[_T]: ...
+@overload
+def gather(
+    a: _D,
+    indices: Any,
+    *,
+    axis: SupportsIndex = ...,
+    out: None = ...,
+    bounds: _Bounds = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> _D: ...
+@overload
+def gather(
+    a: ArrayLike,
+    indices: ArrayLike,
+    *,
+    axis: SupportsIndex = ...,
+    out: None = ...,
+    bounds: _Bounds = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> NDArray[Any]: ...
+@overload
+def gather(
+    a: Any,
+    indices: Any,
+    *,
+    axis: SupportsIndex = ...,
+    out: _O,
+    bounds: _Bounds = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> _O: ...
+@overload
+def gather_elements(
+    a: NDArray[_T],
+    indices: ArrayLike,
+    *,
+    axis: SupportsIndex = ...,
+    out: None = ...,
+    bounds: _Bounds = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> NDArray[_T]: ...
+@overload
+def gather_elements(
+    a: _D,
+    indices: Any,
+    *,
+    axis: SupportsIndex = ...,
+    out: None = ...,
+    bounds: _Bounds = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> _D: ...
+@overload
+def gather_elements(
+    a: ArrayLike,
+    indices: ArrayLike,
+    *,
+    axis: SupportsIndex = ...,
+    out: None = ...,
+    bounds: _Bounds = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> NDArray[Any]: ...
+@overload
+def gather_elements(
+    a: Any,
+    indices: Any,
+    *,
+    axis: SupportsIndex = ...,
+    out: _O,
+    bounds: _Bounds = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> _O: ...
+@overload
+def gather_nd(
+    a: NDArray[_T],
+    indices: ArrayLike,
+    *,
+    batch_dims: SupportsIndex = ...,
+    out: None = ...,
+    bounds: _Bounds = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> NDArray[_T]: ...
+@overload
+def gather_nd(
+    a: _D,
+    indices: Any,
+    *,
+    batch_dims: SupportsIndex = ...,
+    out: None = ...,
+    bounds: _Bounds = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> _D: ...
+@overload
+def gather_nd(
+    a: ArrayLike,
+    indices: ArrayLike,
+    *,
+    batch_dims: SupportsIndex = ...,
+    out: None = ...,
+    bounds: _Bounds = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> NDArray[Any]: ...
+@overload
+def gather_nd(
+    a: Any,
+    indices: Any,
+    *,
+    batch_dims: SupportsIndex = ...,
+    out: _O,
+    bounds: _Bounds = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> _O: ...
+@overload
+def scatter_elements(
+    a: NDArray[_T],
+    indices: ArrayLike,
+    updates: ArrayLike,
+    *,
+    axis: SupportsIndex = ...,
+    reduction: _Reduction = ...,
+    unique: bool = ...,
+    out: None = ...,
+    bounds: _Bounds = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> NDArray[_T]: ...
+@overload
+def scatter_elements(
+    a: _D,
+    indices: Any,
+    updates: Any,
+    *,
+    axis: SupportsIndex = ...,
+    reduction: _Reduction = ...,
+    unique: bool = ...,
+    out: None = ...,
+    bounds: _Bounds = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> _D: ...
+@overload
+def scatter_elements(
+    a: ArrayLike,
+    indices: ArrayLike,
+    updates: ArrayLike,
+    *,
+    axis: SupportsIndex = ...,
+    reduction: _Reduction = ...,
+    unique: bool = ...,
+    out: None = ...,
+    bounds: _Bounds = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> NDArray[Any]: ...
+@overload
+def scatter_elements(
+    a: Any,
+    indices: Any,
+    updates: Any,
+    *,
+    axis: SupportsIndex = ...,
+    reduction: _Reduction = ...,
+    unique: bool = ...,
+    out: _O,
+    bounds: _Bounds = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> _O: ...
+@overload
+def scatter_nd(
+    a: NDArray[_T],
+    indices: ArrayLike,
+    updates: ArrayLike,
+    *,
+    batch_dims: SupportsIndex = ...,
+    reduction: _Reduction = ...,
+    unique: bool = ...,
+    out: None = ...,
+    bounds: _Bounds = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> NDArray[_T]: ...
+@overload
+def scatter_nd(
+    a: _D,
+    indices: Any,
+    updates: Any,
+    *,
+    batch_dims: SupportsIndex = ...,
+    reduction: _Reduction = ...,
+    unique: bool = ...,
+    out: None = ...,
+    bounds: _Bounds = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> _D: ...
+@overload
+def scatter_nd(
+    a: ArrayLike,
+    indices: ArrayLike,
+    updates: ArrayLike,
+    *,
+    batch_dims: SupportsIndex = ...,
+    reduction: _Reduction = ...,
+    unique: bool = ...,
+    out: None = ...,
+    bounds: _Bounds = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> NDArray[Any]: ...
+@overload
+def scatter_nd(
+    a: Any,
+    indices: Any,
+    updates: Any,
+    *,
+    batch_dims: SupportsIndex = ...,
+    reduction: _Reduction = ...,
+    unique: bool = ...,
+    out: _O,
+    bounds: _Bounds = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> _O: ...
+@overload
+def top_k(
+    a: NDArray[_T],
+    k: SupportsIndex,
+    /,
+    *,
+    axis: SupportsIndex = ...,
+    mode: _Mode = ...,
+    sorted: bool = ...,
+    nan: _Nan = ...,
+    index_dtype: None = ...,
+    out: None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> TopK[NDArray[_T], NDArray[np.intp]]: ...
+@overload
+def top_k(
+    a: NDArray[_T],
+    k: SupportsIndex,
+    /,
+    *,
+    axis: SupportsIndex = ...,
+    mode: _Mode = ...,
+    sorted: bool = ...,
+    nan: _Nan = ...,
+    index_dtype: type[_I] | np.dtype[_I],
+    out: None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> TopK[NDArray[_T], NDArray[_I]]: ...
+@overload
+def top_k(
+    a: NDArray[_T],
+    k: SupportsIndex,
+    /,
+    *,
+    axis: SupportsIndex = ...,
+    mode: _Mode = ...,
+    sorted: bool = ...,
+    nan: _Nan = ...,
+    index_dtype: DTypeLike,
+    out: None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> TopK[NDArray[_T], NDArray[Any]]: ...
+@overload
+def top_k(
+    a: _D,
+    k: SupportsIndex,
+    /,
+    *,
+    axis: SupportsIndex = ...,
+    mode: _Mode = ...,
+    sorted: bool = ...,
+    nan: _Nan = ...,
+    index_dtype: DTypeLike = ...,
+    out: None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> TopK[_D, _D]: ...
+@overload
+def top_k(
+    a: ArrayLike,
+    k: SupportsIndex,
+    /,
+    *,
+    axis: SupportsIndex = ...,
+    mode: _Mode = ...,
+    sorted: bool = ...,
+    nan: _Nan = ...,
+    index_dtype: DTypeLike = ...,
+    out: None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> TopK[NDArray[Any], NDArray[Any]]: ...
+@overload
+def top_k(
+    a: Any,
+    k: SupportsIndex,
+    /,
+    *,
+    axis: SupportsIndex = ...,
+    mode: _Mode = ...,
+    sorted: bool = ...,
+    nan: _Nan = ...,
+    index_dtype: DTypeLike = ...,
+    out: tuple[_O, _P],
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> TopK[_O, _P]: ...

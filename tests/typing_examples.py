@@ -1,0 +1,55 @@
+"""What type checkers make of calls: checked by mypy and pyright (in `.ci/run`), not run by pytest."""
+
+from typing import TYPE_CHECKING, Any, assert_type
+
+import numpy as np
+from numpy.typing import NDArray
+
+import numba_dml as dml
+
+if TYPE_CHECKING:
+    # A library's array, as much of it as matters here.
+    class Tensor:
+        def __dlpack__(self, *, stream: int | None = None) -> Any: ...
+
+
+def functions(a: NDArray[np.float32], i: NDArray[np.int64], u: NDArray[np.float32]) -> None:
+    assert_type(dml.gather(a, i, axis=1), NDArray[np.float32])
+    assert_type(dml.gather_elements(a, [[0]], bounds="clamp"), NDArray[np.float32])
+    assert_type(dml.gather_nd(a, i, batch_dims=1), NDArray[np.float32])
+    assert_type(dml.scatter_elements(a, i, u, reduction="add"), NDArray[np.float32])
+    assert_type(dml.scatter_nd(a, i, u, unique=True), NDArray[np.float32])
+    assert_type(dml.gather([1, 2, 3], [0]), NDArray[Any])
+
+
+def results(a: NDArray[np.float16], out: NDArray[np.float16]) -> None:
+    assert_type(dml.gather(a, [0], out=out), NDArray[np.float16])
+    found = dml.top_k(a, 3)
+    assert_type(found.values, NDArray[np.float16])
+    assert_type(found.indices, NDArray[np.intp])
+    values, indices = dml.top_k(a, 3, index_dtype=np.uint32, mode="smallest", nan="largest")
+    assert_type(values, NDArray[np.float16])
+    assert_type(indices, NDArray[np.uint32])
+    assert_type(dml.top_k([3, 1], 1).values, NDArray[Any])
+    assert_type(dml.top_k(a, 3, out=(out, out)).indices, NDArray[np.float16])
+
+
+def devices(a: "Tensor", i: "Tensor", u: "Tensor") -> None:
+    assert_type(dml.gather(a, i), "Tensor")
+    assert_type(dml.scatter_nd(a, i, u, bounds="deferred"), "Tensor")
+    values, indices = dml.top_k(a, 8, index_dtype="int64", stream=3)
+    assert_type(values, "Tensor")
+    assert_type(indices, "Tensor")
+
+
+def operators(a: NDArray[np.float32], i: NDArray[np.int64]) -> None:
+    x, indices = dml.TensorDesc("float32", (3,)), dml.TensorDesc("int64", (3,))
+    operator = dml.compile_operator(dml.GatherDesc(x, indices, x, axis=0, index_dimensions=1))
+    operator(a, i, out=a)
+
+
+def mistakes(a: NDArray[np.float32]) -> None:
+    dml.gather(a, [0], bounds="wrap")  # type: ignore[call-overload]  # pyright: ignore
+    dml.top_k(a, k=3)  # type: ignore[call-overload]  # pyright: ignore
+    dml.top_k(a, 3, mode="max")  # type: ignore[call-overload]  # pyright: ignore
+    dml.scatter_nd(a, [[0]])  # type: ignore[call-overload]  # pyright: ignore
