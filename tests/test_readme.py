@@ -1,5 +1,6 @@
-"""The README's example does what its comments say, and its first block holds the two commands."""
+"""The examples of the README and the site do what they say, and the README's first block holds the two commands."""
 
+import doctest
 import re
 import runpy
 from pathlib import Path
@@ -9,11 +10,12 @@ import pytest
 
 pytestmark = pytest.mark.cpu
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
 
 
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+def blocks(language, text=README):
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
 def test_example(tmp_path):
@@ -31,3 +33,20 @@ def test_size_and_commands():
     run, test = blocks("bash")[0].splitlines()
     assert run.endswith("numba_dml demo")
     assert test.endswith("pytest -q")
+
+
+def test_the_quick_start():
+    on_cpu = [block for block in blocks("python", (ROOT / "docs/quickstart.md").read_text()) if "torch" not in block]
+    found = {}
+    exec("\n".join(on_cpu), found)
+    assert found["indices"].tolist() == [[1, 2], [0, 2]]
+    np.testing.assert_array_equal(found["best"], found["values"])
+    np.testing.assert_array_equal(found["cells"], found["scores"][[0, 1], [2, 1]])
+    np.testing.assert_array_equal(found["zeroed"], np.array([[0.1, 0, 0], [0, 0.2, 0]], np.float32))
+    assert found["counts"].tolist() == [1, 1, 2]
+
+
+def test_the_examples_of_the_rules():
+    failed, tried = doctest.testfile(str(ROOT / "docs/semantics.md"), module_relative=False)
+    assert tried > 0
+    assert failed == 0
