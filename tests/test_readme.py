@@ -1,4 +1,4 @@
-"""The README's example does what its comments say, and its first block holds the two commands."""
+"""The README's examples do what their comments say, and its first block holds the two commands."""
 
 import re
 import runpy
@@ -24,6 +24,12 @@ def test_example(tmp_path):
     np.testing.assert_array_equal(found["rows"], found["scores"][[1, 0, -1]])
     assert found["votes"].tolist() == [1, 1, 2]
     assert found["y"].tolist() == [[2, 3], [0, 1]]
+
+
+def test_example_of_numpy(tmp_path):
+    (tmp_path / "example.py").write_text(blocks("python")[1])
+    found = runpy.run_path(str(tmp_path / "example.py"))
+    assert found["best"].shape == (1000, 5)
 
 
 def test_size_and_commands():
