@@ -42,9 +42,7 @@ HALVES = 1 << 10
 
 #: The types, by NumPy's letters, that have an order, and those that can be moved. Letters also tell ``longlong`` from
 #: an ``int64`` of the same size: which one comes in must come out.
-_ORDERED = frozenset(
-    np.dtype(f"{kind}{size}").char for kind in "iuf" for size in (1, 2, 4, 8) if kind + str(size) != "f1"
-)
+_ORDERED = frozenset(np.dtype(f"{kind}{2**n}").char for n in range(4) for kind in "iuf" if (kind, n) != ("f", 0))
 _MOVED = _ORDERED | set("?FDMm")
 
 
@@ -58,9 +56,10 @@ def _or_numpy(theirs: Callable[..., Any]) -> Callable[[Callable[P, Any]], Callab
                 result = ours(*args, **kwargs)
                 if result is not NotImplemented:
                     return result
-            except (TypeError, ValueError, IndexError):  # the error shall be NumPy's own, if it is one there
+            except (IndexError, OverflowError, TypeError, ValueError):
+                # The error shall be NumPy's own, if it is one there. What is on a device does not go there.
                 if any(map(library_of, (*args, *kwargs.values()))):
-                    raise  # other libraries take a bad index without a word
+                    raise
             return theirs(*args, **kwargs)
 
         return function
