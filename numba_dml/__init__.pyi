@@ -49,7 +49,7 @@ _W = TypeVar("_W")
 _Bounds: TypeAlias = Literal["raise", "clamp", "drop", "deferred"]
 _Reduction: TypeAlias = Literal["none", "add", "mul", "min", "max"]
 _Mode: TypeAlias = Literal["largest", "smallest"]
-_Nan: TypeAlias = Literal["last", "largest"]
+_Nan: TypeAlias = Literal["last", "largest", "first"]
 _Target: TypeAlias = Literal["cpu", "cuda"]
 
 class TopK(NamedTuple, Generic[_V, _W]):

@@ -70,6 +70,8 @@ class Select:
         The distance of neighbours along the axis, in bytes.
     output_stride : int
         The same in the outputs, in elements.
+    nan_first : bool
+        A NaN is better than any number; else worse.
     """
 
     data_type: TensorDataType
@@ -80,7 +82,7 @@ class Select:
     output_stride: int
     k: int
     largest: bool
-    nan_largest: bool
+    nan_first: bool
     sorted: bool
 
 

@@ -24,14 +24,14 @@ def is_signed(data_type: D) -> bool:
     return data_type in _SIGNED
 
 
-def rule_numbers(data_type: D, largest: bool, nan_largest: bool) -> tuple[int, int, int]:
+def rule_numbers(data_type: D, largest: bool, nan_first: bool) -> tuple[int, int, int]:
     """Return ``(flip, infinity, nan_key)`` of a type: the better the element, the higher its key.
 
-    A NaN is never chosen while a number is left, unless it counts as the largest and the largest are wanted.
+    A NaN is never chosen while a number is left, or it is before every number.
     """
     lowest = -(1 << (8 * element_size(data_type) - 1))
     flip = 0 if largest else -1
     if not is_float(data_type) and not is_signed(data_type):
         flip ^= lowest
-    nan_key = -lowest - 1 if nan_largest and largest else lowest
+    nan_key = -lowest - 1 if nan_first else lowest
     return flip, _INFINITY.get(data_type, 0), nan_key

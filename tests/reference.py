@@ -116,8 +116,8 @@ def top_k(a, k, axis=-1, mode="largest", nan="last"):
 
         def rank(i, line=line):
             x = line[i]
-            if x != x:  # NaN: worst of all, or above +inf
-                best = nan == "largest" and mode == "largest"
+            if x != x:  # NaN: worst of all, or best of all
+                best = nan == "first" or (nan == "largest" and mode == "largest")
                 return (0, 0) if best else (2, 0)
             return (1, -x if mode == "largest" else x)
 

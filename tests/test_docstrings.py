@@ -5,6 +5,7 @@ import inspect
 import pytest
 
 import numba_dml as dml
+import numba_dml.numpy as nnp
 
 pytestmark = pytest.mark.cpu
 
@@ -31,3 +32,14 @@ def test_functions_tell_errors_rules_and_examples(name):
     if name != "compile_operator":
         assert "Implements DML_" in text.replace("\n", " ")
         assert ("Duplicate" in text) != (name == "top_k")
+
+
+@pytest.mark.parametrize("name", nnp.__all__)
+def test_functions_of_numpy(name):
+    found = numpydoc.validate(f"numba_dml.numpy.{name}")["errors"]
+    assert [error for error in found if error[0] not in IGNORED - {"PR01", "PR02"}] == []
+    text = inspect.getdoc(getattr(nnp, name))
+    for section in ("Parameters", "Returns", "Raises", "See Also", "Notes", "Examples"):
+        assert f"\n{section}\n---" in text
+    for word in ("NaN", "Goes to the kernels when"):
+        assert word in text

@@ -61,7 +61,11 @@ MESSAGES = [
     (lambda: dml.top_k(A, -1), ValueError, "top_k: k: found -1, expected 0 to 8"),
     (lambda: dml.top_k(A, 1.0), TypeError, "top_k: k: found 1.0, expected an integer"),
     (lambda: dml.top_k(A, 1, mode="max"), ValueError, "top_k: mode: found 'max', expected 'largest' or 'smallest'"),
-    (lambda: dml.top_k(A, 1, nan="first"), ValueError, "top_k: nan: found 'first', expected one of 'last', 'largest'"),
+    (
+        lambda: dml.top_k(A, 1, nan="lowest"),
+        ValueError,
+        "top_k: nan: found 'lowest', expected one of 'last', 'largest'",
+    ),
     (lambda: dml.gather_nd(A, I2, batch_dims=2), ValueError, "gather_nd: batch_dims: found 2, expected 0 to 1"),
     (lambda: dml.gather_nd(A, I2, batch_dims=-1), ValueError, "gather_nd: batch_dims: found -1"),
     (lambda: dml.gather_nd(A, I2, batch_dims=0.5), TypeError, "gather_nd: batch_dims: found 0.5, expected an integer"),

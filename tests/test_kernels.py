@@ -17,8 +17,8 @@ FLOATS = {np.dtype("f2"): 0x7C00, np.dtype("f4"): 0x7F800000, np.dtype("f8"): 0x
 INTEGERS = [np.dtype(t) for t in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")]
 
 
-def rule_of(dtype, largest, nan_largest=False):
-    numbers = rule_numbers(normalize_data_type(dtype), largest, nan_largest)
+def rule_of(dtype, largest, nan_first=False):
+    numbers = rule_numbers(normalize_data_type(dtype), largest, nan_first)
     signed = np.dtype(f"i{dtype.itemsize}").type
     return tuple(signed(x) for x in numbers[: 3 if dtype.kind == "f" else 1])
 
@@ -66,8 +66,8 @@ def keys(row, rule):
 
 
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS], ids=str)
-@pytest.mark.parametrize(("largest", "nan_largest"), [(True, False), (True, True), (False, False)])
-def test_masks_equal_their_plain_twins(dtype, largest, nan_largest):
+@pytest.mark.parametrize(("largest", "nan_first"), [(True, False), (True, True), (False, False), (False, True)])
+def test_masks_equal_their_plain_twins(dtype, largest, nan_first):
     rng = np.random.default_rng(5)
     signed = np.dtype(f"i{dtype.itemsize}")
     row = np.frombuffer(rng.bytes(128 * dtype.itemsize), signed).copy()
@@ -75,7 +75,7 @@ def test_masks_equal_their_plain_twins(dtype, largest, nan_largest):
         info = np.finfo(dtype)
         edges = np.array([0, info.tiny, info.max, np.inf], dtype).view(signed)[:, None] + np.arange(-1, 2, dtype=signed)
         row[:24] = np.concatenate([edges.ravel(), edges.ravel() ^ np.iinfo(signed).min])
-    rule = rule_of(dtype, largest, nan_largest)
+    rule = rule_of(dtype, largest, nan_first)
     thresholds = keys(row[rng.permutation(64)], rule)
     found = masks(row, rule, thresholds)
     np.testing.assert_array_equal(found[0], found[1])
@@ -153,8 +153,8 @@ def test_the_network_equals_its_plain_twin(dtype):
         row[::5] = np.nan
     numbers = types.int64
     entry = njit(networks).compile((ref, numbers[::1], numbers, numbers, numbers))
-    for nan_largest in (False, True):
-        rule = np.array([*rule_of(dtype, False, nan_largest), 0, 0][:3], np.int64)
+    for nan_first in (False, True):
+        rule = np.array([*rule_of(dtype, False, nan_first), 0, 0][:3], np.int64)
         for k in (1, 3, 16):
             for skip in (0, 1, 3):
                 one, other = entry(row, rule, size * dtype.itemsize, skip, k)
@@ -361,11 +361,11 @@ def test_sorting_is_stable_and_best_first(dtype, kind):
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("largest", [True, False])
-@pytest.mark.parametrize("nan_largest", [True, False])
-def test_float_keys_order_as_floats(dtype, largest, nan_largest):
+@pytest.mark.parametrize("nan_first", [True, False])
+def test_float_keys_order_as_floats(dtype, largest, nan_first):
     special = np.array([-np.inf, -1.5, -1e-7, -0.0, 0.0, 1e-7, 1.5, np.inf], dtype)
     bits = special.view(f"i{dtype.itemsize}")
-    rule = rule_of(dtype, largest, nan_largest)
+    rule = rule_of(dtype, largest, nan_first)
     found = keys(bits, rule).astype(object)
     want = special if largest else -special
     for i in range(special.size):
@@ -376,7 +376,7 @@ def test_float_keys_order_as_floats(dtype, largest, nan_largest):
     nan_keys = set(keys(nans, rule).tolist())
     assert len(nan_keys) == 1
     nan_key = nan_keys.pop()
-    assert nan_key > max(found) if largest and nan_largest else nan_key < min(found)
+    assert nan_key > max(found) if nan_first else nan_key < min(found)
 
 
 @njit

@@ -164,7 +164,10 @@ def selections(draw):
     )
     axis = draw(st.integers(-len(shape), len(shape) - 1))
     k = draw(st.one_of(st.integers(0, shape[axis]), st.integers(0, min(shape[axis], 5))))
-    modes = {"mode": draw(st.sampled_from(["largest", "smallest"])), "nan": draw(st.sampled_from(["last", "largest"]))}
+    modes = {
+        "mode": draw(st.sampled_from(["largest", "smallest"])),
+        "nan": draw(st.sampled_from(["last", "largest", "first"])),
+    }
     return draw(arrays(shape, NUMBERS)), k, {"axis": axis, **modes}
 
 

@@ -28,6 +28,12 @@ def test_example(tmp_path):
     assert found["y"].tolist() == [[2, 3], [0, 1]]
 
 
+def test_example_of_numpy(tmp_path):
+    (tmp_path / "example.py").write_text(blocks("python")[1])
+    found = runpy.run_path(str(tmp_path / "example.py"))
+    assert found["best"].shape == (1000, 5)
+
+
 def test_size_and_commands():
     assert README.count("\n") <= 150
     run, test = blocks("bash")[0].splitlines()

@@ -45,7 +45,7 @@ def expected(x, k, axis, mode, nan):
         order = np.argsort(-ranks if mode == "largest" else ranks, -1, kind="stable")
     else:
         rank = np.where(np.isnan(lines), np.inf, -lines if mode == "largest" else lines)
-        first = np.isnan(lines) & (nan == "largest") & (mode == "largest")
+        first = np.isnan(lines) & (nan == "first" or (nan, mode) == ("largest", "largest"))
         worst = np.isnan(lines) & ~first
         order = np.lexsort((rank, np.where(first, 0, np.where(worst, 2, 1))), axis=-1)
     indices = np.moveaxis(order[..., :k], -1, axis)
@@ -108,7 +108,7 @@ def test_region(region, kind):
     large = np.prod(shape) > 50_000
     for dtype in DTYPES if not large else ["f4", "u1", "i8"]:
         x = distribution(kind, shape, dtype, rng, axis)
-        for mode, nan in [("largest", "last"), ("smallest", "last"), ("largest", "largest")]:
+        for mode, nan in [("largest", "last"), ("smallest", "last"), ("largest", "largest"), ("smallest", "first")]:
             values, indices = dml.top_k(x, k, axis=axis, mode=mode, nan=nan)
             want_values, want = expected(x, k, axis, mode, nan)
             np.testing.assert_array_equal(indices, want, err_msg=f"{dtype} {mode} {nan}")

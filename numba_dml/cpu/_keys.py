@@ -135,10 +135,10 @@ def _beats(row, at, threshold, rule):
         # zero there (a library may have switched them off), which a normal limit does not feel.
         number = threshold ^ rule[0]
         turn, rest = kind(0), np.uint64(0)
-        if rule[0] != 0:  # the smallest are wanted: both signs turn
+        if rule[2] > threshold:  # NaNs beat it too: what is not (x or -x > the number before the limit)
+            turn, number, rest = (sign, ~number, ~rest) if rule[0] == 0 else (turn, number - 1, ~rest)
+        elif rule[0] != 0:  # the smallest are wanted: both signs turn
             turn, number = sign, -number
-        elif rule[2] > threshold:  # NaNs beat it too: what is not (-x > the number before -limit)
-            turn, number, rest = sign, ~number, ~rest
         magnitude = -number if number < 0 else number
         if normal <= magnitude <= rule[1]:
             return beats_floats(row, at, kind(magnitude | (number & sign)), turn, rest)

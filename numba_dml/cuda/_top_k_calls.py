@@ -92,7 +92,7 @@ class TopKCall:
         self.work = self.lines * low.size * self.width
         self.idle = low.k == 0 or self.lines == 0
         self.key_bytes = np.dtype(key_type(self.width)).itemsize
-        self.rule = rule_numbers(low.data_type, low.largest, low.nan_largest)
+        self.rule = rule_numbers(low.data_type, low.largest, low.nan_first)
         self.short = self.k <= THREAD_LISTS[-1] and self.size <= MOST_SHORT and self.lines >= SHORT_LINES * self.size
         self.packed = low.stride == self.width and all(step % self.width == 0 for _, step, _ in low.lines)
         #: 16 aligned bytes have elements of neighbouring lines, if the first ones are aligned.

@@ -20,7 +20,7 @@ from ._function import check_not_scalar, check_parameters, normalize_axis, rejec
 
 #: The data types that have an order.
 ORDERED = op.T11 | {TensorDataType.BOOL, TensorDataType.BFLOAT16}
-NAN_RULES = ("last", "largest")
+NAN_RULES = ("last", "largest", "first")
 MODES = {"largest": AxisDirection.DECREASING, "smallest": AxisDirection.INCREASING}
 
 
@@ -92,7 +92,8 @@ class _TopK(Descriptor):
             output_stride=out[axis],
             k=self.k,
             largest=self.axis_direction is AxisDirection.DECREASING,
-            nan_largest=self.nan == "largest",
+            nan_first=self.nan == "first"
+            or (self.nan == "largest" and self.axis_direction is AxisDirection.DECREASING),
             sorted=self.sorted,
         )
 
@@ -109,7 +110,7 @@ class TopKDesc(_TopK):
         The axis along which elements are selected.
     k : int
         How many; 1 to the size of the axis (native: 0 too).
-    nan : {"last", "largest"}
+    nan : {"last", "largest", "first"}
         Where NaN stands in the order (see `numba_dml.top_k`).
     sorted : bool
         False allows any order of the result.
@@ -153,7 +154,7 @@ class TopK1Desc(_TopK):
         How many; 1 to the size of the axis (native: 0 too).
     axis_direction : AxisDirection
         DECREASING selects the largest, INCREASING the smallest.
-    nan : {"last", "largest"}
+    nan : {"last", "largest", "first"}
         Where NaN stands in the order (see `numba_dml.top_k`).
     sorted : bool
         False allows any order of the result.
@@ -274,9 +275,10 @@ def top_k(
         Which end of the order to return.
     sorted : bool
         True: best first. False: any order.
-    nan : {"last", "largest"}
+    nan : {"last", "largest", "first"}
         ``last``: a NaN is never selected while a number is left, in both modes. ``largest``: NaN stands above +inf, as
-        in ONNX, PyTorch and JAX. NaNs tie with each other.
+        in ONNX, PyTorch and JAX. ``first``: a NaN is selected before any number, in both modes, as `numpy.argmax` and
+        `numpy.argmin` do. NaNs tie with each other.
     index_dtype : dtype, optional
         The integer dtype of the indices; `numpy.intp` when absent.
     out : pair of ndarray, optional

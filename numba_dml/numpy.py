@@ -1,0 +1,475 @@
+"""Drop-in versions of the NumPy functions that the package's kernels can speed up.
+
+``import numba_dml.numpy as nnp``: `take`, `take_along_axis`, `put_along_axis`, `top_k`, `argmax` and `argmin` have
+NumPy's signatures, results and errors. What the kernels do not cover, or where they do not pay, goes to NumPy's
+function with the same arguments, and so does a call that fails: the errors are NumPy's own. Only the memory differs:
+results of the kernels are in C order and, if large, in the package's pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec
+
+import numpy as np
+from numpy import ndarray
+
+from . import ops
+from ._device import library_of
+
+__all__ = ["argmax", "argmin", "put_along_axis", "take", "take_along_axis", "top_k"]
+
+P = ParamSpec("P")
+
+#: `take` of single elements and `put_along_axis` are ours from so many elements on. NumPy's time over ours, two threads
+#: of a busy machine: takes of f4 0.7 with 64k, 1.6 with 256k, 1.9 with 1M; puts into squares of f4 0.8 and 1.6 (axes 0
+#: and 1) with 64k, 1.1 and 2.0 with 256k, 2.1 and 2.0 with 4M.
+ELEMENTS = 1 << 18
+#: `take` of longer slices, from so many bytes on: rows of 256 bytes 0.8 with 4 MiB, 1.3 with 16, on an idle machine 2.1
+#: with 256. Below, the copies stay in caches, where a second thread is no help.
+ROW_BYTES = 1 << 24
+#: `put_along_axis` is only ours if a dimension besides the axis is as long: its lines are what threads share. A single
+#: line takes two to five times as long as NumPy.
+LINES = 64
+#: `argmax` and `argmin` are ours from so many elements on, where neighbours along the axis are so many elements apart:
+#: NumPy copies the lines then (1.3 with (256, 256) f4, 1.9 with (1000, 1000), but 0.6 with (1000, 16)). Along
+#: contiguous lines it is the faster one (0.5 to 0.95 with 1M to 16M), but for halves.
+COLUMN_ELEMENTS = 1 << 14
+COLUMN_STEP = 64
+#: Halves, which NumPy compares one by one: 1.8 with 1024, 4.5 with 4096, 40 with 64k.
+HALVES = 1 << 10
+
+#: The types, by NumPy's letters, that have an order, and those that can be moved. Letters also tell ``longlong`` from
+#: an ``int64`` of the same size: which one comes in must come out.
+_ORDERED = frozenset(np.dtype(f"{kind}{2**n}").char for n in range(4) for kind in "iuf" if (kind, n) != ("f", 0))
+_MOVED = _ORDERED | set("?FDMm")
+
+
+def _or_numpy(theirs: Callable[..., Any]) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
+    """Let NumPy's function answer where ours returns NotImplemented or fails, with the arguments just as they came."""
+
+    def decorate(ours: Callable[P, Any]) -> Callable[P, Any]:
+        @wraps(ours)
+        def function(*args: P.args, **kwargs: P.kwargs) -> Any:
+            try:
+                result = ours(*args, **kwargs)
+                if result is not NotImplemented:
+                    return result
+            except (IndexError, OverflowError, TypeError, ValueError):
+                # The error shall be NumPy's own, if it is one there. What is on a device does not go there.
+                if any(map(library_of, (*args, *kwargs.values()))):
+                    raise
+            return theirs(*args, **kwargs)
+
+        return function
+
+    return decorate
+
+
+def _covered(dtype: np.dtype[Any], letters: frozenset[str]) -> bool:
+    """Tell whether a dtype is one of these, and whether results would have it just as it is."""
+    return dtype.char in letters and dtype.isnative and dtype.metadata is None
+
+
+def _broadcast(indices: ndarray[Any, Any], shape: tuple[int, ...], axis: int) -> ndarray[Any, Any]:
+    """Return indices along an axis with the sizes of an array off it, where one of the two has size 1 too."""
+    if indices.ndim != len(shape):
+        raise ValueError
+    wanted = tuple(m if d == axis or n == 1 else n for d, (n, m) in enumerate(zip(shape, indices.shape, strict=True)))
+    return indices if indices.shape == wanted else np.broadcast_to(indices, wanted)
+
+
+@_or_numpy(np.take)
+def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "raise") -> Any:
+    """Take elements from an array along an axis.
+
+    ``output[..., i..., ...] = a[..., indices[i...], ...]``, as `numpy.take`.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, ...)
+        The input.
+    indices : array_like of int, any shape
+        Positions along `axis`.
+    axis : int, optional
+        The axis to take from. The flattened input when absent.
+    out : ndarray, optional
+        Where to write, of the result's shape and dtype. It may overlap the inputs, and keeps its values after an error.
+    mode : {"raise", "wrap", "clip"}
+        For an index out of range: raise; count around the axis; or take the nearest element (a negative one means the
+        first then).
+
+    Returns
+    -------
+    ndarray, shape ``a.shape[:axis] + indices.shape + a.shape[axis + 1:]``
+        An array of the type and dtype of `a`, or `out`.
+
+    Raises
+    ------
+    IndexError
+        If an index is out of range and `mode` is ``"raise"``, or the axis is empty and there is any index.
+    TypeError
+        If `indices` cannot be cast to integers safely.
+    ValueError
+        If `axis`, `mode` or `out` do not fit.
+
+    See Also
+    --------
+    numba_dml.gather : The kernels' own function.
+
+    Notes
+    -----
+    Duplicate indices are no special case, and no NaN is. Goes to the kernels when `a` and `indices` are plain arrays,
+    `a` of a native bool, number or time dtype, and there is enough to take: 256k single elements, or 16 MiB of longer
+    slices. Indices out of range that ``"wrap"`` or ``"clip"`` allow go to NumPy. Arrays on a CUDA device run there with
+    ``mode="raise"``, as in `numba_dml.gather`; errors are those of that function then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import numba_dml.numpy as nnp
+    >>> nnp.take(np.array([4, 3, 5, 7, 6, 8]), [[0, 1], [2, -1]])
+    array([[4, 3],
+           [5, 8]])
+    """
+    if a.__class__ is not ndarray:
+        if mode != "raise" or not library_of(a):
+            return NotImplemented
+        return (
+            ops.gather(a.reshape(-1), indices, out=out) if axis is None else ops.gather(a, indices, axis=axis, out=out)
+        )
+    if indices.__class__ is not ndarray or indices.size * a.size < ELEMENTS:
+        return NotImplemented
+    if axis.__class__ is bool or mode not in ("raise", "wrap", "clip") or not _covered(a.dtype, _MOVED):
+        return NotImplemented
+    single = axis is None or axis in (-1, a.ndim - 1)
+    size = a.size if axis is None else a.shape[axis]
+    if indices.size * (a.size // size) < (ELEMENTS if single else ROW_BYTES // a.itemsize):
+        return NotImplemented
+    # Kernels find a bad index on the way: too late for what is in `out`, and "clip" has other negatives.
+    if mode == "clip" or out is not None:
+        low = 0 if mode == "clip" else -size
+        if indices.min() < low or indices.max() >= size:
+            return NotImplemented
+    return ops.gather(a.reshape(-1), indices, out=out) if axis is None else ops.gather(a, indices, axis=axis, out=out)
+
+
+@_or_numpy(np.take_along_axis)
+def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
+    """Take one element along an axis for every position of `indices`.
+
+    ``output[i, j, k] = arr[indices[i, j, k], j, k]`` for axis 0, as `numpy.take_along_axis`.
+
+    Parameters
+    ----------
+    arr : ndarray, shape (..., n, ...)
+        The input.
+    indices : ndarray of int, as many dimensions as `arr`
+        Positions along `axis`, from ``-n`` to ``n - 1``. Off the axis the sizes broadcast against those of `arr`.
+    axis : int or None, optional
+        The axis to take along; the last one by default. None: the flattened input, with 1-d `indices`.
+
+    Returns
+    -------
+    ndarray, the shape of `indices` broadcast against `arr` off the axis
+        A new array of the type and dtype of `arr`.
+
+    Raises
+    ------
+    IndexError
+        If an index is out of range, `indices` are not integers, or do not broadcast.
+    ValueError
+        If `indices` have another number of dimensions, or `axis` does not fit.
+
+    See Also
+    --------
+    numba_dml.gather_elements : The kernels' own function.
+
+    Notes
+    -----
+    Duplicate indices are no special case, and no NaN is. Goes to the kernels when `arr` and `indices` are plain arrays,
+    `arr` of a native bool, number or time dtype, whatever their size. Arrays on a CUDA device run there, as in
+    `numba_dml.gather_elements`, if the sizes off the axis are equal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import numba_dml.numpy as nnp
+    >>> a = np.array([[10, 30, 20], [60, 40, 50]])
+    >>> nnp.take_along_axis(a, np.argsort(a, axis=1), axis=1)
+    array([[10, 20, 30],
+           [40, 50, 60]])
+    """
+    host = arr.__class__ is ndarray
+    if not ((indices.__class__ is ndarray and _covered(arr.dtype, _MOVED)) if host else library_of(arr)):
+        return NotImplemented
+    if axis is None:
+        arr, axis = arr.reshape(-1), 0
+    axis = range(arr.ndim)[axis]
+    if host:
+        indices = _broadcast(indices, arr.shape, axis)
+    elif (*indices.shape[:axis], *indices.shape[axis + 1 :]) != (*arr.shape[:axis], *arr.shape[axis + 1 :]):
+        return NotImplemented
+    return ops.gather_elements(arr, indices, axis=axis)
+
+
+@_or_numpy(np.put_along_axis)
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> Any:
+    """Overwrite one element along an axis for every position of `indices`, in place.
+
+    ``arr[indices[i, j, k], j, k] = values[i, j, k]`` for axis 0, as `numpy.put_along_axis`.
+
+    Parameters
+    ----------
+    arr : ndarray, shape (..., n, ...)
+        The array to write to.
+    indices : ndarray of int, as many dimensions as `arr`
+        Positions along `axis`, from ``-n`` to ``n - 1``. Off the axis the sizes broadcast against those of `arr`.
+    values : array_like
+        The new values: broadcast to the indices, and cast to the dtype of `arr` as an assignment does.
+    axis : int or None
+        The axis to write along. None: the flattened `arr`, with 1-d `indices`.
+
+    Returns
+    -------
+    None
+        The result is in `arr`.
+
+    Raises
+    ------
+    IndexError
+        If an index is out of range, `indices` are not integers, or do not broadcast. Nothing is written then.
+    ValueError
+        If `arr` is read-only, `indices` have another number of dimensions, or `values` or `axis` do not fit.
+
+    See Also
+    --------
+    numba_dml.scatter_elements : The kernels' own function; it also adds, multiplies, and takes minima and maxima.
+
+    Notes
+    -----
+    Duplicate indices: the last value in row-major order wins. No NaN is a special case. Goes to the kernels when `arr`
+    and `indices` are plain arrays, `arr` of a native bool, number or time dtype, with 256k indices or more, and another
+    dimension than the axis is 64 or longer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import numba_dml.numpy as nnp
+    >>> a = np.array([[10, 30, 20], [60, 40, 50]])
+    >>> nnp.put_along_axis(a, np.array([[1], [0]]), 99, axis=1)
+    >>> a
+    array([[10, 99, 20],
+           [99, 40, 50]])
+    """
+    if (
+        arr.__class__ is not ndarray
+        or indices.__class__ is not ndarray
+        or arr.size * indices.size < ELEMENTS
+        or not _covered(arr.dtype, _MOVED)
+    ):
+        return NotImplemented
+    axis = range(arr.ndim)[axis]
+    indices = _broadcast(indices, arr.shape, axis)
+    lines = max((n for d, n in enumerate(arr.shape) if d != axis), default=1)
+    # NumPy walks backwards where all strides are negative, and of duplicates the first one wins then.
+    if indices.size < ELEMENTS or lines < LINES or min(indices.strides) < 0:
+        return NotImplemented
+    if values.__class__ is not ndarray or values.dtype != arr.dtype or values.shape != indices.shape:
+        if values.__class__ is not ndarray and not isinstance(values, (bool, int, float, complex, np.generic)):
+            return NotImplemented
+        cast = np.empty(indices.shape, arr.dtype)
+        cast[...] = values
+        values = cast
+    ops.scatter_elements(arr, indices, values, axis=axis, out=arr)
+    return None
+
+
+def _top_k_of_2_6(a: Any, k: Any, /, *, axis: Any = -1, mode: Any = "largest", sorted: Any = True) -> tuple[Any, Any]:
+    """Stand in for NumPy's `top_k` before 2.6: the same errors for parameters, the package's own for all else."""
+    if k <= 0:
+        raise ValueError(f"k(={k}) provided must be positive.")
+    if axis is None:
+        raise ValueError("axis=None is not supported. Please provide a valid axis.")
+    if mode not in ["largest", "smallest"]:
+        raise ValueError(f'mode(="{mode}") must be either "largest" or "smallest".')
+    values, indices = ops.top_k(a, k, axis=axis, mode=mode, sorted=sorted)
+    return values, indices
+
+
+@_or_numpy(getattr(np, "top_k", _top_k_of_2_6))
+def top_k(a: Any, k: Any, /, *, axis: Any = -1, mode: Any = "largest", sorted: Any = True) -> Any:
+    """Return the k largest or smallest elements along an axis, and where they are.
+
+    As ``numpy.top_k`` of NumPy 2.6, and there with any NumPy.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, ...)
+        The input.
+    k : int
+        How many elements to select, 1 to n.
+    axis : int
+        The axis along which to select.
+    mode : {"largest", "smallest"}
+        Which end of the order to return.
+    sorted : bool
+        True: best first. False: any order.
+
+    Returns
+    -------
+    values : ndarray
+        The elements, of the shape of `a` with `k` on `axis`.
+    indices : ndarray of intp
+        Their positions along the axis, of the same shape.
+
+    Raises
+    ------
+    TypeError
+        If `k` or `axis` is no integer, or `a` has no order.
+    ValueError
+        If `k` is not in 1 to n, or `axis` or `mode` do not fit.
+
+    See Also
+    --------
+    numba_dml.top_k : The kernels' own function, with `out`, other index dtypes and other rules for NaN.
+
+    Notes
+    -----
+    Ties go to the lower index here, in both modes; NumPy leaves that open. A NaN is never selected while a number is
+    left. Goes to the kernels when `a` is a plain array of native integers or floats, whatever its size; arrays on a
+    CUDA device run there. Before NumPy 2.6 there is nothing to fall back to: array_likes are made plain arrays, bool is
+    taken too, and what `numba_dml.top_k` refuses (objects, masks, complex numbers) is an error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import numba_dml.numpy as nnp
+    >>> nnp.top_k(np.array([1.0, 2.0, 3.0, np.nan]), 2)
+    (array([3., 2.]), array([2, 1]))
+    """
+    if k < 1 or not (_covered(a.dtype, _ORDERED) if a.__class__ is ndarray else library_of(a)):
+        return NotImplemented
+    values, indices = ops.top_k(a, k, axis=axis, mode=mode, sorted=sorted)
+    return values, indices
+
+
+def _arg(a: Any, axis: Any, out: Any, keepdims: Any, mode: str) -> Any:
+    """Return the position of the largest or smallest element, or NotImplemented."""
+    if a.__class__ is not ndarray or a.size < HALVES or axis.__class__ is bool or not _covered(a.dtype, _ORDERED):
+        return NotImplemented
+    if a.dtype.char != "e" and (
+        axis is None or a.size < COLUMN_ELEMENTS or abs(a.strides[axis]) < COLUMN_STEP * a.itemsize
+    ):
+        return NotImplemented
+    keepdims = keepdims is not np._NoValue and bool(keepdims)
+    if axis is None:
+        found = ops.top_k(a.reshape(-1), 1, mode=mode, nan="first").indices.reshape((1,) * a.ndim)
+    else:
+        found = ops.top_k(a, 1, axis=axis, mode=mode, nan="first").indices
+    if not keepdims:
+        found = found.squeeze(axis)
+    if out is None:
+        return found[()]  # without dimensions it is a scalar
+    if out.__class__ is not ndarray or out.dtype != found.dtype or out.shape != found.shape:
+        return NotImplemented
+    out[...] = found
+    return out
+
+
+@_or_numpy(np.argmax)
+def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = np._NoValue) -> Any:
+    """Return the positions of the largest elements along an axis.
+
+    As `numpy.argmax`.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, ...)
+        The input.
+    axis : int, optional
+        The axis along which to search. The flattened input when absent.
+    out : ndarray of intp, optional
+        Where to write, of the result's shape.
+    keepdims : bool, optional
+        True: the axis stays, with size 1 (all of them, when `axis` is absent).
+
+    Returns
+    -------
+    ndarray of intp, or a scalar
+        The positions, of the shape of `a` without `axis`, or `out`.
+
+    Raises
+    ------
+    TypeError
+        If `axis` is no integer, or `out` has another dtype.
+    ValueError
+        If the axis is empty, or `axis` or `out` do not fit.
+
+    See Also
+    --------
+    numba_dml.top_k : The kernels' own function, with ``k=1`` and ``nan="first"``.
+
+    Notes
+    -----
+    Ties go to the first of them. A NaN counts as the largest: the first one is found. Goes to the kernels when `a` is a
+    plain array, either of float16, with 1024 elements or more, or of other native integers or floats, with 16k elements
+    or more, whose neighbours along `axis` are 64 elements apart or more. Along contiguous lines NumPy is as fast.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import numba_dml.numpy as nnp
+    >>> nnp.argmax(np.array([[10, 11, 12], [13, 11, 9]]), axis=0)
+    array([1, 0, 0])
+    """
+    return _arg(a, axis, out, keepdims, "largest")
+
+
+@_or_numpy(np.argmin)
+def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = np._NoValue) -> Any:
+    """Return the positions of the smallest elements along an axis.
+
+    As `numpy.argmin`.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, ...)
+        The input.
+    axis : int, optional
+        The axis along which to search. The flattened input when absent.
+    out : ndarray of intp, optional
+        Where to write, of the result's shape.
+    keepdims : bool, optional
+        True: the axis stays, with size 1 (all of them, when `axis` is absent).
+
+    Returns
+    -------
+    ndarray of intp, or a scalar
+        The positions, of the shape of `a` without `axis`, or `out`.
+
+    Raises
+    ------
+    TypeError
+        If `axis` is no integer, or `out` has another dtype.
+    ValueError
+        If the axis is empty, or `axis` or `out` do not fit.
+
+    See Also
+    --------
+    numba_dml.top_k : The kernels' own function, with ``k=1``, ``mode="smallest"`` and ``nan="first"``.
+
+    Notes
+    -----
+    Ties go to the first of them. A NaN counts as the smallest: the first one is found. Goes to the kernels when
+    `argmax` does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import numba_dml.numpy as nnp
+    >>> nnp.argmin(np.array([[10, np.nan, 12], [13, 11, 9]]), axis=0)
+    array([0, 0, 1])
+    """
+    return _arg(a, axis, out, keepdims, "smallest")
