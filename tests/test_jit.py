@@ -69,7 +69,7 @@ def top_k_nan(a, k):
     return dml.top_k(a, k, nan="largest", sorted=False)
 
 
-@pytest.mark.parametrize(("dtype", "layout"), [("f4", "C"), ("f4", "A"), ("i8", "A"), ("?", "C")])
+@pytest.mark.parametrize(("dtype", "layout"), [("f4", "C"), ("i8", "A")])
 def test_top_k(rng, dtype, layout):
     for _ in range(ROUNDS):
         shape = rng.integers(0, [5, 300][rng.integers(2)], 2)
@@ -82,7 +82,7 @@ def test_top_k(rng, dtype, layout):
         check(top_k, lambda a, k, axis: dml.top_k(a, k, axis=axis), a, 0, axis)
 
 
-@pytest.mark.parametrize("dtype", ["f4", "?"])
+@pytest.mark.parametrize("dtype", ["?"])
 def test_top_k_smallest(rng, dtype):
     options = {"mode": "smallest", "nan": "largest", "index_dtype": np.uint32}
     for _ in range(ROUNDS):
@@ -149,9 +149,7 @@ def some_indices(rng, shape, n, dtype, wild):
     return rng.integers(low, max(high, low + 1), shape).astype(dtype)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "index_dtype", "layout"), [("f4", "i8", "C"), ("c16", "i4", "A"), ("?", "u8", "C"), ("i2", "i1", "A")]
-)
+@pytest.mark.parametrize(("dtype", "index_dtype", "layout"), [("f4", "i8", "C"), ("c16", "i4", "A"), ("?", "u8", "C")])
 def test_gathers(rng, dtype, index_dtype, layout):
     for trial in range(ROUNDS):
         shape = rng.integers(0 if trial % 8 == 0 else 1, 9, 3)
@@ -238,7 +236,7 @@ def scatter_nd(a, indices, updates, batch_dims):
     return dml.scatter_nd(a, indices, updates, batch_dims=batch_dims)
 
 
-@pytest.mark.parametrize(("dtype", "layout"), [("f4", "C"), ("f4", "A"), ("c16", "C")])
+@pytest.mark.parametrize(("dtype", "layout"), [("f4", "C"), ("c16", "A")])
 def test_scatter_elements(rng, dtype, layout):
     for trial in range(ROUNDS):
         shape = rng.integers(1, 12, 2)

@@ -26,6 +26,12 @@ def test_example(tmp_path):
     assert found["y"].tolist() == [[2, 3], [0, 1]]
 
 
+def test_jitted_example(tmp_path):
+    code = "import numpy as np\nimport numba_dml as dml\n" + blocks("python")[1]
+    (tmp_path / "example.py").write_text(code.replace("nearest(np", "result = nearest(np"))
+    assert runpy.run_path(str(tmp_path / "example.py"))["result"].tolist() == [[1, 2]]
+
+
 def test_size_and_commands():
     assert README.count("\n") <= 150
     run, test = blocks("bash")[0].splitlines()
