@@ -4,6 +4,7 @@ Three levels, each usable alone: functions (`gather`, `gather_elements`, `gather
 `top_k`), descriptors (one class per DirectML struct), and operators compiled from them (`compile_operator`).
 """
 
+from . import _jit
 from ._dispatch import check
 from ._enums import AxisDirection, FeatureLevel, OperatorType, TensorDataType, TensorFlags
 from ._errors import DescriptorError
@@ -65,3 +66,5 @@ __all__ = [
     "scatter_nd",
     "top_k",
 ]
+
+_jit.register_if_imported()

@@ -29,9 +29,15 @@ def test_example(tmp_path):
 
 
 def test_example_of_numpy(tmp_path):
-    (tmp_path / "example.py").write_text(blocks("python")[1])
+    (tmp_path / "example.py").write_text(blocks("python")[2])
     found = runpy.run_path(str(tmp_path / "example.py"))
     assert found["best"].shape == (1000, 5)
+
+
+def test_jitted_example(tmp_path):
+    code = "import numpy as np\nimport numba_dml as dml\n" + blocks("python")[1]
+    (tmp_path / "example.py").write_text(code.replace("nearest(np", "result = nearest(np"))
+    assert runpy.run_path(str(tmp_path / "example.py"))["result"].tolist() == [[1, 2]]
 
 
 def test_size_and_commands():

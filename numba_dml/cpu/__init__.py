@@ -18,10 +18,14 @@ from typing import Any
 import numba
 from numba import types
 from numba.core.caching import NullCache
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.errors import NumbaError
 from numba.np.ufunc.parallel import threading_layer
 
+from .. import _jit
 from ._compiler import HelperCompiler
+
+_jit.register()
 
 # No signature is given and nothing compiles until a call needs it. Divisions by zero need no check: there are none.
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
@@ -95,7 +99,8 @@ def compiled(dispatcher: Any, signature: tuple[Any, ...]) -> Callable[..., int]:
 
     A disk cache that cannot be read or written, or that holds the wrong kernel, costs time, never a result.
     """
-    with _compile_lock:
+    # Numba's lock first: a jitted function that calls one of ours is compiled with that lock, and gets here.
+    with global_compiler_lock, _compile_lock:
         if isinstance(dispatcher._cache, NullCache):
             _warn_once("there is no directory for its disk cache")
             return dispatcher.compile(signature)  # type: ignore[no-any-return]

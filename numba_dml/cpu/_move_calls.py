@@ -139,7 +139,10 @@ class GatherCall(_MoveCall):
             span = product(lowering.coordinates[0])
             if 0 < span <= min(ROW_AHEAD_BYTES, CACHE_LINE * length):
                 self.plan[_indices.AHEAD] = span
-        self.plan[_indices.TILE] = 0 if common else _tile(lowering, self.moved // max(self.points, 1))
+        lines = product(size for size, _ in lowering.coordinates)
+        slice_bytes = self.moved // max(self.points, 1)
+        tile = _tile(len(lowering.loops), length, step, index_step, lines, slice_bytes)
+        self.plan[_indices.TILE] = 0 if common else tile
         data = ArrayRef(UNSIGNED[unit])
         self.launch, driver = launcher(gather.gather_kernel, (data, ANY, data, ANY), self.work)
         self.kernel = f"gather {8 * unit}-bit {driver}"
@@ -297,16 +300,16 @@ def _arithmetic_type(data_type: D, reduction: int) -> tuple[Any, int]:
     return getattr(types, dtype_of(data_type).name), reduction
 
 
-def _tile(lowering: Move, slice_bytes: int) -> int:
+def _tile(loops: int, length: int, step: int, index_step: int, lines: int, slice_bytes: int) -> int:
     """Return how many iterations of the last loop to do together, for all rows, 0: go row by row.
 
-    Along the last axis the elements that a row reaches are neighbours. Along another axis each index leads to another
-    row of data; then narrow strips of all rows stay in a cache.
+    Of `loops` loops the last one has `length` iterations, which step through data and indices. `lines` is how many
+    places the coordinates can lead to. Along the last axis the elements that a row reaches are neighbours. Along
+    another axis each index leads to another row of data; then narrow strips of all rows stay in a cache. Numba compiles
+    this too, for jitted callers.
     """
-    length, step, index_step, _ = lowering.loops[-1]
-    if len(lowering.loops) == 1 or not index_step or step != slice_bytes or length * step < TILE_ROW:
+    if loops == 1 or not index_step or step != slice_bytes or length * step < TILE_ROW:
         return 0
-    lines = product(size for size, _ in lowering.coordinates)
     if lines * length * step <= TILE_BYTES or lines * CACHE_LINE > TILE_LIMIT:
         return 0
     return max(TILE_BYTES // (lines * step), CACHE_LINE // step, 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from math import isqrt, sqrt
+from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,47 +68,45 @@ class Choice(NamedTuple):
 
     method: int
     capacity: int  #: elements of the buffer of a line
-    group: int = 0  #: lines that are staged together, 0: they are contiguous
-    tile: int = 0  #: lines per tile of columns
-    pieces: int = 1  #: that a line is cut into
-    sample: int = 0  #: elements that are looked at for a bound
-    rank: int = 0  #: how many of them shall lie above it
+    group: int  #: lines that are staged together, 0: they are contiguous
+    tile: int  #: lines per tile of columns
+    pieces: int  #: that a line is cut into
+    sample: int  #: elements that are looked at for a bound
+    rank: int  #: how many of them shall lie above it
 
 
-def choose(n: int, stride: int, k: int, itemsize: int, lines: list[tuple[int, int, int]]) -> Choice:
-    """Choose how to select k of n elements that are `stride` bytes apart from each line.
+def choose(n: int, stride: int, k: int, itemsize: int, count: int, across: int, step: int) -> Choice:
+    """Choose how to select k of n elements that are `stride` bytes apart from each of `count` lines.
 
-    `lines` are the dimensions of the lines, the ones that lie closest last: how many, the input's and the output's
-    stride.
+    The lines that lie closest are `across` many, `step` bytes apart. Numba compiles this too, for jitted callers.
     """
-    count = product([line[0] for line in lines])
     buffer = -(-min(max(4 * k, BUFFER), max(n, k)) // LANES) * LANES + 2 * LANES
-    across, step, _ = lines[-1] if lines else (1, 0, 0)
     group = 0
     if n > 1 and stride != itemsize:
         if step == itemsize and k * max(itemsize, 2) <= COLUMN_LIST and n < 1 << 31 and across >= LANES // 4:
             tile = min(COLUMN_TILE, max(LANES, across // 16 // LANES * LANES))
-            return Choice(top_k.COLUMNS, buffer, tile=tile)
+            return Choice(top_k.COLUMNS, buffer, 0, tile, 1, 0, 0)
         group = max(1, min(across, CACHE_LINE // itemsize))
     elif k == 1 and n >= LANES and (count >= 16 or n < 2 * PIECE_SIZE):
-        return Choice(top_k.BEST, k)
+        return Choice(top_k.BEST, k, 0, 0, 1, 0, 0)
     elif n <= SHORT_SIZE and k <= NETWORK_K:
-        return Choice(top_k.SHORT, k)
+        return Choice(top_k.SHORT, k, 0, 0, 1, 0, 0)
     if count < 16 and n >= 2 * PIECE_SIZE and PIECES_PART * k <= n:
         pieces = min(-(-16 // count), n // max(PIECE_SIZE, 8 * k))
         sampled = itemsize == 1 or SAMPLED_PART * pieces * k > n
-        sample = min(SAMPLE, 2 * isqrt(n) + k // 4) if sampled else 0
-        rank = _rank(sample, k, n, SAMPLE_DEVIATIONS)
-        return Choice(top_k.IN_PIECES, buffer, _group(group, buffer * (itemsize + 8)), 0, pieces, *rank)
+        sample = min(SAMPLE, 2 * int(sqrt(n)) + k // 4) if sampled else 0
+        sample, rank = _rank(sample, k, n, SAMPLE_DEVIATIONS)
+        return Choice(top_k.IN_PIECES, buffer, _group(group, buffer * (itemsize + 8)), 0, pieces, sample, rank)
     if k >= SORTED_K and SORTED_PART * k >= n and n < 1 << 31:
         sample = min(SAMPLE, n // SORTED_STEP) if k < n else 0
-        return Choice(top_k.SORTED, buffer, _group(group, n * itemsize), 0, 1, *_rank(sample, k, n, SORTED_DEVIATIONS))
-    return Choice(top_k.ROWS, buffer, _group(group, buffer * (itemsize + 8)))
+        sample, rank = _rank(sample, k, n, SORTED_DEVIATIONS)
+        return Choice(top_k.SORTED, buffer, _group(group, n * itemsize), 0, 1, sample, rank)
+    return Choice(top_k.ROWS, buffer, _group(group, buffer * (itemsize + 8)), 0, 1, 0, 0)
 
 
 def _group(group: int, line_bytes: int) -> int:
     """Return how many lines are staged together, of `group` at most, if each needs so many bytes."""
-    return group and max(1, min(group, GROUP_BYTES // line_bytes))
+    return max(1, min(group, GROUP_BYTES // line_bytes)) if group else 0
 
 
 def _rank(sample: int, k: int, n: int, deviations: int) -> tuple[int, int]:
@@ -142,7 +140,8 @@ class TopKCall:
         if self.idle:
             self.kernel = "top_k nothing to select"
             return
-        choice = choose(low.size, low.stride, low.k, size, lines)
+        across, step, _ = lines[-1] if lines else (1, 0, 0)
+        choice = choose(low.size, low.stride, low.k, size, count, across, step)
         plan = np.zeros(top_k.HEADER + top_k.DIM_FIELDS * len(lines), np.int64)
         plan[top_k.LINES] = count
         plan[top_k.DIMS] = len(lines)

@@ -44,7 +44,7 @@ from ._keys import (
 )
 from ._memory import CACHE_LINE, address, itemsize, line_pointer, load, prefetch, seen_as, store
 from ._short_lines import NETWORK_K, network_lines, reaching
-from ._sorting import SURPLUS, bisect, compact, pad, sort_best
+from ._sorting import SURPLUS, bisect, compact, count_above, pad, sort_best, sort_by_rank
 from .gather import OVERLAP
 
 # The header of a plan. Strides of the input are in bytes, those of the outputs in elements.
@@ -88,6 +88,8 @@ SPARSE = 1024
 #: and descending lines took 0.58 and 0.40 ms of (64, 50257) without that, 5.0 and 4.4 of (2000, 3000) k 8 (random 2.3).
 SURVEYED = 2
 SURVEYED_BLOCKS = 32
+#: Up to so many elements, a short line without neighbours is sorted by insertion.
+INSERTED = 32
 #: Elements that are looked at for one, the nearest ones, and all over the line. Two threads, (64, 50257) k 50: f4 0.35
 #: ms, i8 0.9 with the nearest 16384; with as many from all over 0.67 and 1.9.
 LOOK_AHEAD = 16384
@@ -340,6 +342,44 @@ def insert_short(row, size, k, rule, keys, positions):
 
 
 @helper
+def select_short(
+    row,  # IN   (size,) intW, elements
+    size,
+    k,
+    rule,
+    stage,  # OUT  (size, rounded up to 64,) keys, scratch
+    keys,  # OUT  (64,) keys, scratch
+    found,  # OUT  (64,) int64, scratch
+    positions,  # OUT  (k,) int64, the result, best first
+):
+    """Select from a short line by bisection, for a small k."""
+    for i in range(size):
+        stage[i] = key_of(row[i], rule)
+    padded = pad(stage, size)
+    threshold, above = bisect(stage, padded, k)
+    if above > k + k // 8:  # of many elements with the same key only the first ones belong to the result
+        threshold = stage.dtype.type(threshold + 1)
+        above = count_above(stage, padded, threshold)
+    ties = max(k - above, 0)
+    bound = threshold if ties == 0 else stage.dtype.type(threshold - 1)
+    everything = ties > 0 and threshold == lowest_key(stage)
+    count = 0
+    for at in range(0, padded, LANES):
+        mask = ~np.uint64(0) if everything else beats_keys(stage, at, bound, (stage.dtype.type(0),))
+        while mask != np.uint64(0):
+            i = at + lowest_bit(mask)
+            mask &= mask - np.uint64(1)
+            if stage[i] == threshold:
+                ties -= 1
+                if ties < 0:
+                    continue
+            keys[count] = stage[i]
+            found[count] = i
+            count += 1
+    sort_by_rank(keys, found, count, k, positions)
+
+
+@helper
 def find_best(row, size, rule):
     """Return the position of the best element of a line, the first of equal ones."""
     best = key_of(row[0], rule)
@@ -408,10 +448,11 @@ def short_lines(x, values, indices, plan, begin, end):
     best = network_list(x, k)
     together = best.shape[1]
     masks = np.empty(-(-n // LANES), np.uint64)
-    stage = key_buffer(x, masks.size * LANES + max(k, NETWORK_K))  # few allocations: each takes 0.05 us
-    stage, keys = stage[: masks.size * LANES], stage[masks.size * LANES :]
-    found = np.empty(NETWORK_K + together * k, np.int64)
-    found, positions = found[:NETWORK_K], found[NETWORK_K:].reshape(together, k)
+    stage = key_buffer(x, masks.size * LANES + LANES + max(k, NETWORK_K))  # few allocations: each takes 0.05 us
+    whole = masks.size * LANES
+    stage, ranked, keys = stage[:whole], stage[whole : whole + LANES], stage[whole + LANES :]
+    found = np.empty(LANES + together * k, np.int64)
+    found, positions = found[:LANES], found[LANES:].reshape(together, k)
     rule = rule_from(x, plan, RULE)
     inner = HEADER + DIM_FIELDS * (plan[DIMS] - 1)
     neighbours = plan[inner] if plan[DIMS] else 1
@@ -429,7 +470,10 @@ def short_lines(x, values, indices, plan, begin, end):
             network_lines(x, source, step, n, plan[HIGH], k, rule, best, keys, found, stage, masks, positions)
         else:
             row = carray(line_pointer(x, source), (n,))
-            insert_short(row, n, k, rule, keys, positions[0])
+            if n > INSERTED and k <= NETWORK_K:
+                select_short(row, n, k, rule, stage, ranked, found, positions[0])
+            else:
+                insert_short(row, n, k, rule, keys, positions[0])
         for i in range(lines):
             write_line(plan, x, source + i * step, values, indices, to + i * out_step, positions[i])
         line += lines

@@ -1,0 +1,577 @@
+"""The entries: what jitted code calls to run an operator, by address, so that nothing of it is compiled again.
+
+An entry is ``entry(kernels, request)``: the addresses of the kernels that it may need, and a request, one row of int64
+numbers in the caller's memory: parameters first, then a record for each array (address, rank, sizes, strides in
+bytes). An entry is called twice: the first time it validates, and writes the sizes of the result into the request; then
+it lowers the operator, makes the plan that a kernel reads, and runs it on the calling thread. It raises what the
+function of the same name raises.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+from numba.core.extending import intrinsic, register_jitable
+
+from . import _indices as ix
+from . import _move_calls, _top_k_calls, helper, kernel, scatter, top_k
+from ._drivers import run_serial
+from ._memory import ANY, CACHE_LINE, ArrayRef, load, seen_as
+from ._top_k_calls import choose
+from .gather import OVERLAP
+
+WORDS = ArrayRef(types.int64)
+#: Of the entries.
+SIGNATURE = (WORDS, WORDS)
+
+# The first numbers of every request.
+STAGE, SHAPE_AT, OUT_AT, AXIS, ITEMSIZE = range(5)
+CHECK, RUN = range(2)
+# Those of a top-k.
+K, INDEX_SIZE, FLIP, INFINITY, NAN_KEY, INDEX_MAX, VALUES, INDICES, TOP_K_ARRAYS = range(5, 14)
+# Those of the others.
+OPERATOR, UNIT, KIND, BOUNDS, REDUCTION, UNIQUE, SOURCE, RESULT, MOVE_ARRAYS = range(5, 14)
+GATHER, GATHER_ELEMENTS, GATHER_ND, SCATTER_ELEMENTS, SCATTER_ND = range(5)
+#: The status of a scatter to memory that the kernel does not copy to.
+NEEDS_COPY = -2
+
+
+@intrinsic
+def reference(typingctx, number):
+    """``reference(number)``: an address as a reference to memory."""
+    return ANY(types.int64), lambda context, builder, signature, args: args[0]
+
+
+@intrinsic
+def set_word(typingctx, ref, at, number):
+    """``set_word(ref, at, number)``: write a number of a request."""
+
+    def codegen(context, builder, signature, args):
+        word = context.get_data_type(types.int64)
+        pointer = builder.inttoptr(args[0], word.as_pointer())
+        builder.store(args[2], builder.gep(pointer, [args[1]]))
+        return context.get_dummy_value()
+
+    return types.void(WORDS, types.int64, types.int64), codegen
+
+
+@helper
+def word(request, at):
+    """Return a number of a request."""
+    return load(request, 8 * at)
+
+
+# The thresholds and the choice of a method have one home, which Python calls as well.
+for function in (_top_k_calls._rank, _top_k_calls._group, choose, _move_calls._tile):
+    register_jitable(function)
+
+
+@helper
+def size_of(request, record, dim):
+    """Return a size of the array of a record."""
+    return word(request, record + 2 + dim)
+
+
+@helper
+def stride_of(request, record, dim):
+    """Return a stride of the array of a record."""
+    return word(request, record + 2 + word(request, record + 1) + dim)
+
+
+@helper
+def next_record(request, record):
+    """Return where the next record starts."""
+    return record + 2 + 2 * word(request, record + 1)
+
+
+@helper
+def sizes_text(request, at, count):
+    """Return sizes as Python shows a tuple."""
+    text = "("
+    for i in range(count):
+        text += str(word(request, at + i)) + (", " if i < count - 1 else "")
+    return text + (",)" if count == 1 else ")")
+
+
+@helper
+def name_of(operator):
+    """Return the name of a function, for messages."""
+    if operator == GATHER:
+        return "gather"
+    if operator == GATHER_ELEMENTS:
+        return "gather_elements"
+    if operator == GATHER_ND:
+        return "gather_nd"
+    return "scatter_elements" if operator == SCATTER_ELEMENTS else "scatter_nd"
+
+
+@helper
+def normalized(function, axis, ndim):
+    """Return a non-negative axis."""
+    if axis < -ndim or axis >= ndim:
+        raise ValueError(f"{function}: axis: found {axis}, expected {-ndim} to {ndim - 1}")
+    return axis + ndim if axis < 0 else axis
+
+
+@helper
+def check_sizes(request, function, name, record, at, ndim):
+    """Refuse an array that does not have the sizes that stand in a request."""
+    same = word(request, record + 1) == ndim
+    for i in range(ndim):
+        same = same and size_of(request, record, i) == word(request, at + i)
+    if not same:
+        found = sizes_text(request, record + 2, word(request, record + 1))
+        raise ValueError(f"{function}: {name}: found shape {found}, expected {sizes_text(request, at, ndim)}")
+
+
+@helper
+def collapse(rows, count):
+    """Join neighbouring dimensions that are one in memory, as `_tensor.collapse`; return how many are left."""
+    kept = 0
+    for i in range(count):
+        if rows[i, 0] == 1:
+            continue
+        joins = kept > 0
+        for field in range(1, rows.shape[1]):
+            joins = joins and rows[kept - 1, field] == rows[i, 0] * rows[i, field]
+        size = rows[i, 0]
+        if joins:
+            kept -= 1
+            size *= rows[kept, 0]
+        rows[kept] = rows[i]
+        rows[kept, 0] = size
+        kept += 1
+    return kept
+
+
+@helper
+def reach(size, stride):
+    """Return the lowest and the highest offset that a dimension reaches."""
+    last = (size - 1) * stride if size > 1 else 0
+    return min(last, 0), max(last, 0)
+
+
+@helper
+def check_top_k(request):
+    """Validate a top-k, and write the sizes of its results."""
+    record = TOP_K_ARRAYS
+    ndim = word(request, record + 1)
+    axis = normalized("top_k", word(request, AXIS), ndim)
+    k = word(request, K)
+    n = size_of(request, record, axis)
+    if k < 0 or k > n:
+        raise ValueError(f"top_k: k: found {k}, expected 0 to {n}, the size of axis {axis}")
+    if k > 0 and n - 1 > word(request, INDEX_MAX):
+        raise ValueError(f"top_k: index_dtype: expected a type that holds {n - 1}, the last position along the axis")
+    set_word(request, AXIS, axis)
+    shape_at = word(request, SHAPE_AT)
+    for i in range(ndim):
+        set_word(request, shape_at + i, k if i == axis else size_of(request, record, i))
+    if word(request, OUT_AT):
+        record = word(request, OUT_AT)
+        check_sizes(request, "top_k", "out[0]", record, shape_at, ndim)
+        check_sizes(request, "top_k", "out[1]", next_record(request, record), shape_at, ndim)
+
+
+@helper
+def lines_of(request, rows):
+    """Write the dimensions of the lines of a top-k, the ones that lie closest last; return how many they are."""
+    record = TOP_K_ARRAYS
+    axis = word(request, AXIS)
+    ndim = word(request, record + 1)
+    count = 0
+    for i in range(ndim):
+        if i != axis:
+            rows[count, 0] = size_of(request, record, i)
+            rows[count, 1] = stride_of(request, record, i)
+            step = 1
+            for later in range(i + 1, ndim):
+                step *= max(word(request, K) if later == axis else size_of(request, record, later), 1)
+            rows[count, 2] = step
+            count += 1
+    count = collapse(rows, count)
+    for i in range(1, count):
+        for j in range(i, 0, -1):
+            if abs(rows[j - 1, 1]) >= abs(rows[j, 1]):
+                break
+            for field in range(3):
+                rows[j - 1, field], rows[j, field] = rows[j, field], rows[j - 1, field]
+    return count
+
+
+@helper
+def run_top_k(kernels, request):
+    """Do what `_top_k_calls.TopKCall` does: make the plan, and run its kernel."""
+    record = TOP_K_ARRAYS
+    axis, k, itemsize = word(request, AXIS), word(request, K), word(request, ITEMSIZE)
+    ndim = word(request, record + 1)
+    n, stride = size_of(request, record, axis), stride_of(request, record, axis)
+    plan = np.zeros(top_k.HEADER + top_k.DIM_FIELDS * ndim, np.int64)
+    rows = plan[top_k.HEADER :].reshape(ndim, top_k.DIM_FIELDS)
+    dims = lines_of(request, rows) if ndim > 1 else 0
+    low, high = reach(n, stride)
+    count = 1
+    for i in range(dims):
+        count *= rows[i, 0]
+        first, last = reach(rows[i, 0], rows[i, 1])
+        low += first
+        high += last
+    if k == 0 or count == 0:
+        return np.int64(0)
+    out_stride = 1
+    for i in range(axis + 1, ndim):
+        out_stride *= max(size_of(request, record, i), 1)
+    across, step = (rows[dims - 1, 0], rows[dims - 1, 1]) if dims else (1, 0)
+    method, capacity, group, tile, pieces, sample, rank = choose(n, stride, k, itemsize, count, across, step)
+    plan[top_k.LINES] = count
+    plan[top_k.DIMS] = dims
+    plan[top_k.SIZE] = n
+    plan[top_k.STRIDE] = stride
+    plan[top_k.OUT_STRIDE] = out_stride
+    plan[top_k.K] = k
+    plan[top_k.INDEX_SIZE] = word(request, INDEX_SIZE)
+    plan[top_k.RULE] = word(request, FLIP)
+    plan[top_k.RULE + 1] = word(request, INFINITY)
+    plan[top_k.RULE + 2] = word(request, NAN_KEY)
+    plan[top_k.METHOD] = method
+    plan[top_k.CAPACITY] = capacity
+    plan[top_k.PIECES] = pieces
+    plan[top_k.GROUP] = group
+    plan[top_k.TILE] = tile
+    plan[top_k.SAMPLE] = sample
+    plan[top_k.SAMPLE_RANK] = rank
+    plan[top_k.LOW] = low
+    plan[top_k.HIGH] = high + itemsize
+    plan[top_k.VALUE_BYTES] = count * k * itemsize
+    plan[top_k.INDEX_BYTES] = count * k * word(request, INDEX_SIZE)
+    x = reference(word(request, record))
+    values, indices = reference(word(request, VALUES)), reference(word(request, INDICES))
+    room = count * (pieces * (capacity * (itemsize + 8) + 8) + itemsize) if method == top_k.IN_PIECES else 0
+    scratch = np.empty(room, np.uint8) if room else plan[:0].view(np.uint8)
+    code = word(kernels, method)
+    status = run_serial(code, x, values, indices, reference(scratch.ctypes.data), plan)
+    if status == top_k.TOO_FEW:
+        plan[top_k.SAMPLE] = 0
+        status = run_serial(code, x, values, indices, reference(scratch.ctypes.data), plan)
+    return status
+
+
+@kernel
+def top_k_entry(kernels, request):
+    """Check or run a top-k; `kernels` are by method."""
+    if word(request, STAGE) == CHECK:
+        check_top_k(request)
+        return np.int64(0)
+    return run_top_k(kernels, request)
+
+
+@helper
+def tuple_size(request, operator, indices):
+    """Return how many coordinates a tuple of indices has."""
+    if operator == GATHER_ND or operator == SCATTER_ND:
+        return size_of(request, indices, word(request, indices + 1) - 1)
+    return np.int64(1)
+
+
+@helper
+def check_tuples(request, function, a, indices):
+    """Validate batch dimensions and tuples."""
+    ndim, depth = word(request, a + 1), word(request, indices + 1)
+    batch = word(request, AXIS)
+    limit = min(ndim, depth) - 1
+    if batch < 0 or batch > limit:
+        raise ValueError(f"{function}: batch_dims: found {batch}, expected 0 to {limit}")
+    for i in range(batch):
+        if size_of(request, indices, i) != size_of(request, a, i):
+            raise ValueError(
+                f"{function}: indices: found size {size_of(request, indices, i)} in batch dimension {i}, "
+                f"expected {size_of(request, a, i)}, the size of a there"
+            )
+    t = size_of(request, indices, depth - 1)
+    if t < 1 or t > ndim - batch:
+        raise ValueError(
+            f"{function}: indices: found {t} coordinates per tuple (the last size), expected 1 to {ndim - batch}"
+        )
+
+
+@helper
+def check_positions(request, function, operator, a, indices):
+    """Validate the sizes of indices that have a position for every element."""
+    for i in range(word(request, a + 1)):
+        size, count = size_of(request, a, i), size_of(request, indices, i)
+        if i != word(request, AXIS) and count > size and (size != 1 or operator == SCATTER_ELEMENTS):
+            raise ValueError(
+                f"{function}: indices: found size {count} in dimension {i}, expected at most {size}, "
+                "the size of a there"
+            )
+
+
+@helper
+def check_move(request):
+    """Validate a gather or a scatter, and write the sizes of the packed array and then of the result."""
+    operator = word(request, OPERATOR)
+    function = name_of(operator)
+    a = MOVE_ARRAYS
+    indices = next_record(request, a)
+    ndim, depth = word(request, a + 1), word(request, indices + 1)
+    at = word(request, SHAPE_AT)
+    if operator == GATHER_ND or operator == SCATTER_ND:
+        check_tuples(request, function, a, indices)
+        start, stop = np.int64(0), word(request, AXIS) + tuple_size(request, operator, indices)
+        depth -= 1
+    else:
+        start = normalized(function, word(request, AXIS), ndim)
+        set_word(request, AXIS, start)
+        stop = start + 1
+        if operator != GATHER:
+            check_positions(request, function, operator, a, indices)
+            start, stop = np.int64(0), ndim
+    packed = 0
+    for i in range(start):
+        set_word(request, at + packed, size_of(request, a, i))
+        packed += 1
+    for i in range(depth):
+        set_word(request, at + packed, size_of(request, indices, i))
+        packed += 1
+    for i in range(stop, ndim):
+        set_word(request, at + packed, size_of(request, a, i))
+        packed += 1
+    out = word(request, OUT_AT)
+    if operator >= SCATTER_ELEMENTS:
+        check_sizes(request, function, "updates", next_record(request, indices), at, packed)
+        if out:
+            check_sizes(request, function, "out", out, a + 2, ndim)
+    elif out:
+        check_sizes(request, function, "out", out, at, packed)
+    return packed
+
+
+@helper
+def lower_move(request, data_at, loops, coords, slices):
+    """Write the loops, coordinates and slices of an operator (see `_lowering.Move`); return how many each are.
+
+    `data_at` is where the strides of the data stand.
+    """
+    operator, axis = word(request, OPERATOR), word(request, AXIS)
+    a = MOVE_ARRAYS
+    indices = next_record(request, a)
+    ndim, depth = word(request, a + 1), word(request, indices + 1)
+    tuples = operator == GATHER_ND or operator == SCATTER_ND
+    t = tuple_size(request, operator, indices)
+    loop_count = 0
+    if operator == GATHER:
+        for i in range(axis):
+            loops[i, 0] = size_of(request, a, i)
+            loops[i, 1] = word(request, data_at + i)
+            loops[i, 2] = 0
+        loop_count = axis
+    points = depth - 1 if tuples else depth
+    for i in range(points):
+        step = np.int64(0)
+        if operator == GATHER_ELEMENTS or operator == SCATTER_ELEMENTS:
+            step = word(request, data_at + i) if i != axis and size_of(request, a, i) != 1 else 0
+        elif tuples and i < axis:
+            step = word(request, data_at + i)
+        loops[loop_count, 0] = size_of(request, indices, i)
+        loops[loop_count, 1] = step
+        index_step = t
+        for later in range(i + 1, points):
+            index_step *= max(size_of(request, indices, later), 1)
+        loops[loop_count, 2] = index_step
+        loop_count += 1
+    packed = 1
+    for i in range(loop_count - 1, -1, -1):
+        loops[i, 3] = packed
+        packed *= max(loops[i, 0], 1)
+    loop_count = collapse(loops, loop_count)
+    if loop_count == 0:
+        loops[0, 0], loops[0, 1], loops[0, 2], loops[0, 3] = 1, 0, 0, 1
+        loop_count = 1
+    for c in range(t):
+        coords[c, 0] = size_of(request, a, axis + c)
+        coords[c, 1] = word(request, data_at + axis + c)
+    first = ndim if operator == GATHER_ELEMENTS or operator == SCATTER_ELEMENTS else axis + t
+    for i in range(first, ndim):
+        slices[i - first, 0] = size_of(request, a, i)
+        slices[i - first, 1] = word(request, data_at + i)
+    return loop_count, t, collapse(slices, ndim - first)
+
+
+@helper
+def plan_move(request, data_at):
+    """Do what `_move_calls._MoveCall.make_plan` does."""
+    a = MOVE_ARRAYS
+    indices = next_record(request, a)
+    itemsize = word(request, ITEMSIZE)
+    rank = word(request, a + 1) + word(request, indices + 1) + 1
+    room = np.empty((3 * rank, ix.LOOP_FIELDS), np.int64)
+    loops = room[:rank]
+    coords, slices = room[rank : 2 * rank, : ix.COORD_FIELDS], room[2 * rank :, : ix.OUTER_FIELDS]
+    loop_count, coord_count, outer = lower_move(request, data_at, loops, coords, slices)
+    run = itemsize
+    if outer and slices[outer - 1, 1] == itemsize:
+        outer -= 1
+        run *= slices[outer, 0]
+    runs, points = 1, 1
+    inside_low, inside_high, low, high = 0, 0, 0, 0
+    for i in range(outer):
+        runs *= slices[i, 0]
+        first, last = reach(slices[i, 0], slices[i, 1])
+        inside_low += first
+        inside_high += last
+    for i in range(loop_count):
+        points *= loops[i, 0]
+        first, last = reach(loops[i, 0], loops[i, 1])
+        low += first
+        high += last
+    empty = points * runs * run == 0
+    for i in range(coord_count):
+        empty = empty or coords[i, 0] == 0
+        first, last = reach(coords[i, 0], coords[i, 1])
+        low += first
+        high += last
+    slice_bytes = run * runs
+    index_bytes = np.int64(1) << (word(request, KIND) & 3)
+    for i in range(word(request, indices + 1)):
+        index_bytes *= size_of(request, indices, i)
+    size = ix.HEADER + ix.LOOP_FIELDS * loop_count + ix.COORD_FIELDS * coord_count + ix.OUTER_FIELDS * outer
+    plan = np.zeros(size, np.int64)
+    plan[ix.POINTS] = points
+    plan[ix.LOOPS] = loop_count
+    plan[ix.COORDS] = coord_count
+    plan[ix.OUTER] = outer
+    plan[ix.RUNS] = runs
+    plan[ix.RUN] = run // word(request, UNIT)
+    plan[ix.KIND] = word(request, KIND)
+    plan[ix.BOUNDS] = word(request, BOUNDS)
+    plan[ix.LOW] = low + inside_low
+    plan[ix.HIGH] = low + inside_low if empty else high + inside_high + run
+    plan[ix.STARTS_LOW] = low
+    plan[ix.STARTS_HIGH] = high + 1
+    plan[ix.PACKED_BYTES] = points * slice_bytes
+    plan[ix.INDEX_BYTES] = index_bytes
+    at = ix.HEADER
+    for i in range(loop_count):
+        for field in range(3):
+            plan[at + field] = loops[i, field]
+        plan[at + 3] = loops[i, 3] * slice_bytes
+        at += ix.LOOP_FIELDS
+    for i in range(coord_count):
+        plan[at], plan[at + 1] = coords[i, 0], coords[i, 1]
+        at += ix.COORD_FIELDS
+    for i in range(outer):
+        plan[at], plan[at + 1] = slices[i, 0], slices[i, 1]
+        at += ix.OUTER_FIELDS
+    return plan
+
+
+@helper
+def plan_gather(plan, slice_bytes):
+    """Set the numbers that only a gather has, as `_move_calls.GatherCall`."""
+    plan[ix.FILLED] = 1
+    plan[ix.STREAM] = plan[ix.PACKED_BYTES] >= _move_calls.STREAM_BYTES
+    last = ix.HEADER + ix.LOOP_FIELDS * (plan[ix.LOOPS] - 1)
+    length, step, index_step = plan[last], plan[last + 1], plan[last + 2]
+    rows = plan[ix.LOOPS] > 1
+    common = rows and index_step != 0
+    for loop in range(plan[ix.LOOPS] - 1):
+        common = common and plan[ix.HEADER + ix.LOOP_FIELDS * loop + 2] == 0
+    plan[ix.COMMON] = common and length <= _move_calls.COMMON_POINTS
+    lines = 1
+    for c in range(plan[ix.COORDS]):
+        lines *= plan[ix.coords_at(plan) + ix.COORD_FIELDS * c]
+    if rows and plan[ix.COORDS] == 1 and step == 0:
+        span = lines * plan[ix.coords_at(plan) + 1]
+        if 0 < span <= min(_move_calls.ROW_AHEAD_BYTES, CACHE_LINE * length):
+            plan[ix.AHEAD] = span
+    if not common:
+        plan[ix.TILE] = _move_calls._tile(plan[ix.LOOPS], length, step, index_step, lines, slice_bytes)
+
+
+@helper
+def plan_scatter(request, plan, fresh):
+    """Set the numbers that only a scatter has, as `_move_calls.ScatterCall`, for one thread."""
+    whole = word(request, ITEMSIZE)
+    for i in range(word(request, MOVE_ARRAYS + 1)):
+        whole *= size_of(request, MOVE_ARRAYS, i)
+    plan[ix.REDUCTION] = word(request, REDUCTION)
+    plan[ix.COPY] = whole if fresh else 0
+    plan[ix.STREAM] = whole >= _move_calls.STREAM_BYTES
+    plan[ix.SPLIT] = scatter.BY_POINT if word(request, UNIQUE) else scatter.BY_WINDOW
+
+
+@helper
+def index_text(indices, kind, position):
+    """Return an index as text."""
+    if kind == 7:
+        return str(load(seen_as(indices, np.uint64), 8 * position))
+    number = np.empty(1, np.int64)
+    ix.read_indices(indices, kind, position, 1, 1, number)
+    return str(number[0])
+
+
+@helper
+def raise_bad_index(request, operator, position):
+    """Raise the error for the index at a flat position."""
+    a = MOVE_ARRAYS
+    indices = next_record(request, a)
+    where = ""
+    rest = position
+    for i in range(word(request, indices + 1) - 1, -1, -1):
+        size = size_of(request, indices, i)
+        where = str(rest % size) + (", " + where if where else "")
+        rest //= size
+    axis = word(request, AXIS) + position % tuple_size(request, operator, indices)
+    raise IndexError(
+        f"{name_of(operator)}: indices[{where if where else '()'}] = "
+        f"{index_text(reference(word(request, indices)), word(request, KIND), position)} is out of range "
+        f"for axis {axis} of size {size_of(request, a, axis)}"
+    )
+
+
+@helper
+def run_move(kernels, request):
+    """Make the plan of a gather or a scatter, and run its kernel."""
+    operator = word(request, OPERATOR)
+    a = MOVE_ARRAYS
+    indices = next_record(request, a)
+    index = reference(word(request, indices))
+    code = word(kernels, 0)
+    source, result = word(request, SOURCE), word(request, RESULT)
+    data_at = a + 2 + word(request, a + 1)
+    if operator >= SCATTER_ELEMENTS:
+        out = word(request, OUT_AT)
+        fresh = source != result
+        if out:
+            data_at = out + 2 + word(request, out + 1)
+            packed = word(request, ITEMSIZE)
+            for i in range(word(request, a + 1) - 1, -1, -1):
+                same = word(request, data_at + i) == stride_of(request, a, i)
+                if size_of(request, a, i) != 1 and (not same or (fresh and packed != word(request, data_at + i))):
+                    return np.int64(NEEDS_COPY)
+                packed *= size_of(request, a, i)
+        else:  # the result is packed
+            data_at = word(request, SHAPE_AT)
+            packed = word(request, ITEMSIZE)
+            for i in range(word(request, a + 1) - 1, -1, -1):
+                set_word(request, data_at + i, packed)
+                packed *= max(size_of(request, a, i), 1)
+        plan = plan_move(request, data_at)
+        plan_scatter(request, plan, fresh)
+        updates = reference(word(request, next_record(request, indices)))
+        status = run_serial(code, reference(source), reference(result), index, updates, plan)
+    else:
+        plan = plan_move(request, data_at)
+        plan_gather(plan, plan[ix.RUN] * word(request, UNIT) * plan[ix.RUNS])
+        status = run_serial(code, reference(source), index, reference(result), index, plan)
+    if status > 0:
+        raise_bad_index(request, operator, status - 1)
+    return np.int64(OVERLAP) if status < 0 else np.int64(0)
+
+
+@kernel
+def move_entry(kernels, request):
+    """Check or run a gather or a scatter; `kernels` has one."""
+    if word(request, STAGE) == CHECK:
+        return check_move(request)
+    return run_move(kernels, request)

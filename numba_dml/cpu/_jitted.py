@@ -1,0 +1,536 @@
+"""The functions in jitted code: what calls of them are compiled to.
+
+A call becomes little code: it writes a request on its stack, and calls an entry (see `_entries`) by its address. So
+kernels are compiled once, as for the functions, whoever calls them. The addresses stand in a constant of the calling
+function's environment, which Numba keeps beside the machine code: where Numba loads that from its disk cache, it makes
+the constant anew, and with it come the kernels. While jitted code runs, no kernel has to be compiled or looked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NoReturn
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.errors import TypingError
+from numba.core.extending import intrinsic, overload
+from numba.np.numpy_support import as_dtype
+
+from .. import _operator as op
+from .._order import rule_numbers
+from .._tensor import normalize_data_type
+from .._version import __version__
+from ..ops.scatter_elements import SCATTER_BOUNDS
+from ..ops.top_k import MODES, NAN_RULES, TopK
+from . import _INNER_OPTIONS, PLAN, _arithmetic, _indices, _source_stamp, compiled
+from . import _entries as entries
+from ._entries import set_word
+from ._memory import ANY, SIGNED, UNSIGNED, ArrayRef
+from ._move_calls import _arithmetic_type
+from .gather import gather_kernel
+from .scatter import scatter_kernel
+from .top_k import COLUMNS, KERNELS
+
+_WORD = ir.IntType(64)
+#: What code in a disk cache was compiled for: with another package, requests would not mean the same.
+_STAMP = (__version__, _source_stamp())
+
+
+class _Addresses(bytes):
+    """The addresses of an entry and of its kernels, as the bytes of 64-bit words."""
+
+    arguments: tuple[Any, ...]
+
+    def __reduce__(self) -> Any:
+        return _reload, (_STAMP, *self.arguments)
+
+
+def _reload(stamp: Any, *arguments: Any) -> _Addresses:
+    if stamp != _STAMP:  # Numba compiles anew what it cannot read
+        raise OSError("compiled with other sources of numba_dml")
+    return _addresses(*arguments)
+
+
+@cache
+def _addresses(entry: str, *arguments: Any) -> _Addresses:
+    """Return the addresses for an entry, whose kernels are compiled or loaded now if they have not been before."""
+    code = [_address(getattr(entries, entry), entries.SIGNATURE)]
+    if entry == "top_k_entry":
+        itemsize, floats, lines = arguments
+        x = ArrayRef(SIGNED[itemsize], floats)
+        for method, kernel in enumerate(KERNELS):
+            needed = method != COLUMNS or lines  # a single line has no columns
+            code.append(_kernel_address(kernel, (x, x, ANY, ANY)) if needed else 0)
+    elif arguments[0] == "gather":
+        data = ArrayRef(UNSIGNED[arguments[1]])
+        code.append(_kernel_address(gather_kernel, (data, ANY, data, ANY)))
+    else:
+        data = ArrayRef(arguments[1])
+        code.append(_kernel_address(scatter_kernel, (ANY, data, ANY, data)))
+    result = _Addresses(np.array(code, np.int64).tobytes())
+    result.arguments = (entry, *arguments)
+    return result
+
+
+def _kernel_address(kernel: Any, arrays: tuple[Any, ...]) -> int:
+    return _address(kernel, (types.int64, types.int64, types.int64, *arrays, PLAN))
+
+
+def _address(function: Any, signature: tuple[Any, ...]) -> int:
+    compiled(function, signature)
+    code = function.overloads[signature]
+    address: int = code.library.get_pointer_to_function(code.fndesc.llvm_func_name)
+    return address
+
+
+def _caller(*arguments: Any) -> Any:
+    """Return ``enter(request, arrays)``, which calls an entry while `arrays` are alive."""
+    constant = _addresses(*arguments)
+
+    @intrinsic
+    def enter(typingctx: Any, request: Any, arrays: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            environment = context.get_env_manager(builder)
+            holder = environment.read_const(environment.add_const(constant))
+            # Neither this nor reading a constant needs the interpreter's lock: both only follow pointers.
+            kind = ir.FunctionType(_WORD.as_pointer(), [holder.type])
+            get = cgutils.get_or_insert_function(builder.module, kind, "PyBytes_AsString")
+            words = builder.call(get, [holder])
+            kernels = builder.ptrtoint(builder.gep(words, [_WORD(1)]), _WORD)
+            pointer = context.call_conv.get_function_type(types.int64, entries.SIGNATURE).as_pointer()
+            function = builder.inttoptr(builder.load(words), pointer)
+            status, result = context.call_conv.call_function(
+                builder, function, types.int64, entries.SIGNATURE, [kernels, args[0]]
+            )
+            with builder.if_then(status.is_error, likely=False):
+                context.call_conv.return_status_propagate(builder, status)
+            return result
+
+        return types.int64(request, arrays), codegen
+
+    return enter
+
+
+@intrinsic(prefer_literal=True)
+def _pack(typingctx: Any, numbers: Any, arrays: Any, spare: Any) -> Any:
+    """``_pack(numbers, arrays, spare)``: a new request; `spare` is a constant, how many words follow."""
+    count = len(numbers) + sum(2 + 2 * array.ndim for array in arrays) + spare.literal_value
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        room = cgutils.alloca_once(builder, _WORD, size=count)
+        words = [
+            context.cast(builder, value, types.unliteral(kind), types.int64)
+            for value, kind in zip(cgutils.unpack_tuple(builder, args[0]), numbers, strict=True)
+        ]
+        for value, kind in zip(cgutils.unpack_tuple(builder, args[1]), arrays, strict=True):
+            array = context.make_array(kind)(context, builder, value)
+            words += [builder.ptrtoint(array.data, _WORD), _WORD(kind.ndim)]
+            for field in (array.shape, array.strides):
+                words += cgutils.unpack_tuple(builder, field)
+        for at, value in enumerate(words):
+            builder.store(value, builder.gep(room, [_WORD(at)]))
+        return builder.ptrtoint(room, _WORD)
+
+    return entries.WORDS(numbers, arrays, spare), codegen
+
+
+@intrinsic(prefer_literal=True)
+def _sizes(typingctx: Any, request: Any, at: Any, ndim: Any) -> Any:
+    """``_sizes(request, at, ndim)``: sizes that stand in a request, as a tuple; `ndim` is a constant."""
+    shape = types.UniTuple(types.intp, ndim.literal_value)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        words = builder.inttoptr(args[0], _WORD.as_pointer())
+        sizes = [builder.load(builder.gep(words, [builder.add(args[1], _WORD(i))])) for i in range(shape.count)]
+        return context.make_tuple(builder, shape, sizes)
+
+    return shape(request, types.int64, ndim), codegen
+
+
+@intrinsic
+def _data(typingctx: Any, array: Any) -> Any:
+    """``_data(array)``: the address of its first element."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ptrtoint(context.make_array(array)(context, builder, args[0]).data, _WORD)
+
+    return types.int64(array), codegen
+
+
+def _packed(array):
+    """Return an array in row-major order, itself if its type says so (inside jitted code only)."""
+    raise NotImplementedError
+
+
+@overload(_packed)
+def _packed_overload(array):
+    if array.layout == "C":
+        return lambda array: array
+    return lambda array: np.ascontiguousarray(array)
+
+
+# What the types of arguments tell.
+
+
+def _refuse(function: str, name: str, found: Any, expected: str) -> NoReturn:
+    raise TypingError(f"{function}: {name}: found {found}, expected {expected}")
+
+
+def _is_absent(kind: Any) -> bool:
+    return kind is None or isinstance(kind, types.NoneType) or (isinstance(kind, types.Omitted) and kind.value is None)
+
+
+def _constant(function: str, name: str, kind: Any, choices: tuple[Any, ...]) -> Any:
+    """Return the value of an argument that must be a constant."""
+    value = kind
+    if isinstance(kind, types.Omitted):
+        value = kind.value
+    elif isinstance(kind, types.Literal):
+        value = kind.literal_value
+    elif isinstance(kind, types.Type):
+        _refuse(function, name, f"{kind} known at run time", "a constant: " + _choices(choices))
+    if value not in choices or (isinstance(value, bool) != isinstance(choices[0], bool)):
+        _refuse(function, name, repr(value), _choices(choices))
+    return value
+
+
+def _choices(choices: tuple[Any, ...]) -> str:
+    *first, last = [repr(choice) for choice in choices]
+    return f"{', '.join(first)} or {last}"
+
+
+def _check_integer(function: str, name: str, kind: Any) -> None:
+    kind = types.unliteral(kind) if isinstance(kind, types.Type) else kind
+    if not isinstance(kind, (int, types.Integer)) and not (isinstance(kind, types.Omitted) and kind.value is not None):
+        _refuse(function, name, kind, "an integer")
+
+
+def _check_array(function: str, name: str, kind: Any, least: int = 1) -> None:
+    if not isinstance(kind, types.Array):
+        _refuse(function, name, kind, "an array")
+    if kind.ndim < least:
+        _refuse(function, name, f"{kind.ndim} dimensions", f"at least {least}")
+
+
+_MOVED = (types.Boolean, types.Integer, types.Float, types.Complex, types.NPDatetime, types.NPTimedelta)
+_ORDERED = (types.Boolean, types.Integer, types.Float)
+
+
+def _check_data(function: str, a: Any, allowed: tuple[Any, ...], expected: str) -> int:
+    """Check the input, and return the size of its elements."""
+    _check_array(function, "a", a)
+    if a.dtype == types.float16:
+        _refuse(function, "a", "float16, which has no arithmetic in Numba's CPU code", expected)
+    if not isinstance(a.dtype, allowed):
+        _refuse(function, "a", f"an array of {a.dtype}", expected)
+    return int(as_dtype(a.dtype).itemsize)
+
+
+def _check_indices(function: str, indices: Any, least: int) -> int:
+    """Check indices, and return their kind."""
+    _check_array(function, "indices", indices, least)
+    if not isinstance(indices.dtype, types.Integer) or isinstance(indices.dtype, types.Boolean):
+        _refuse(function, "indices", f"an array of {indices.dtype}", "an array of integers")
+    return _indices.INDEX_KINDS.index(as_dtype(indices.dtype).name)
+
+
+def _check_out(function: str, name: str, out: Any, dtype: Any, ndim: int | None) -> None:
+    """Check an output; what its sizes must be is known at run time."""
+    if not isinstance(out, types.Array):
+        _refuse(function, name, out, "an array")
+    if out.dtype != dtype or (ndim is not None and out.ndim != ndim):
+        rank = "" if ndim is None else f"{ndim}-d "
+        _refuse(function, name, f"a {out.ndim}-d array of {out.dtype}", f"a {rank}array of {dtype}")
+    if not out.mutable:
+        _refuse(function, name, "a read-only array", "one to write to")
+
+
+def top_k(a: Any, k: Any, axis: Any, mode: Any, sorted: Any, nan: Any, index_dtype: Any, out: Any) -> Any:
+    """Return what a call of `numba_dml.top_k` is compiled to."""
+    itemsize = _check_data("top_k", a, _ORDERED, "an array of bool, integers, float32 or float64")
+    _check_integer("top_k", "k", k)
+    _check_integer("top_k", "axis", axis)
+    largest = _constant("top_k", "mode", mode, tuple(MODES)) == "largest"
+    _constant("top_k", "sorted", sorted, (True, False))
+    nan_largest = _constant("top_k", "nan", nan, NAN_RULES) == "largest"
+    index_type: Any = types.intp
+    if not _is_absent(index_dtype):
+        index_type = getattr(index_dtype, "dtype", None)
+        if not isinstance(index_type, types.Integer) or isinstance(index_type, types.Boolean):
+            _refuse("top_k", "index_dtype", index_dtype, "an integer dtype, as numpy.uint32")
+    indices_dtype = as_dtype(index_type)
+    data_type: Any = normalize_data_type(as_dtype(a.dtype))
+    flip, infinity, nan_key = rule_numbers(data_type, largest, nan_largest)
+    enter = _caller("top_k_entry", itemsize, isinstance(a.dtype, types.Float), a.ndim > 1)
+    index_size, index_max = indices_dtype.itemsize, min(int(np.iinfo(indices_dtype).max), 2**63 - 1)
+    ndim = a.ndim
+    at = entries.TOP_K_ARRAYS + 2 + 2 * ndim
+    stage, to_values, to_indices, run = entries.STAGE, entries.VALUES, entries.INDICES, entries.RUN
+    dtype = a.dtype
+
+    if _is_absent(out):
+
+        def implementation(a, k, axis=-1, mode="largest", sorted=True, nan="last", index_dtype=None, out=None):
+            numbers = (0, at, 0, axis, itemsize, k, index_size, flip, infinity, nan_key, index_max, 0, 0)
+            request = _pack(numbers, (a,), ndim)
+            enter(request, (a,))
+            shape = _sizes(request, at, ndim)
+            values = np.empty(shape, dtype)
+            indices = np.empty(shape, index_type)
+            set_word(request, stage, run)
+            set_word(request, to_values, _data(values))
+            set_word(request, to_indices, _data(indices))
+            enter(request, (a, values, indices))
+            return TopK(values, indices)
+
+        return implementation
+
+    if not isinstance(out, types.BaseTuple) or len(out) != 2:
+        _refuse("top_k", "out", out, "a pair (values, indices)")
+    _check_out("top_k", "out[0]", out[0], dtype, ndim)
+    _check_out("top_k", "out[1]", out[1], index_type, ndim)
+    direct = out[0].layout == "C" and out[1].layout == "C"
+    at += 2 * (2 + 2 * ndim)
+    out_at = entries.TOP_K_ARRAYS + 2 + 2 * ndim
+
+    def implementation_out(a, k, axis=-1, mode="largest", sorted=True, nan="last", index_dtype=None, out=None):
+        values, indices = out
+        numbers = (0, at, out_at, axis, itemsize, k, index_size, flip, infinity, nan_key, index_max, 0, 0)
+        request = _pack(numbers, (a, values, indices), ndim)
+        enter(request, (a,))
+        set_word(request, stage, run)
+        set_word(request, to_values, _data(values))
+        set_word(request, to_indices, _data(indices))
+        if not direct or enter(request, (a, values, indices)) != 0:
+            new_values = np.empty(values.shape, dtype)
+            new_indices = np.empty(values.shape, index_type)
+            set_word(request, to_values, _data(new_values))
+            set_word(request, to_indices, _data(new_indices))
+            enter(request, (a, new_values, new_indices))
+            values[...] = new_values
+            indices[...] = new_indices
+        return TopK(values, indices)
+
+    return implementation_out
+
+
+def gather(a: Any, indices: Any, axis: Any, out: Any, bounds: Any) -> Any:
+    """Return what a call of `numba_dml.gather` is compiled to."""
+    run = _gather("gather", entries.GATHER, a, indices, "axis", axis, out, bounds, _rank(a) - 1 + _rank(indices))
+
+    def implementation(a, indices, axis=0, out=None, bounds="raise"):
+        return run(a, indices, axis, out)
+
+    return implementation
+
+
+def gather_elements(a: Any, indices: Any, axis: Any, out: Any, bounds: Any) -> Any:
+    """Return what a call of `numba_dml.gather_elements` is compiled to."""
+    run = _gather("gather_elements", entries.GATHER_ELEMENTS, a, indices, "axis", axis, out, bounds, _rank(indices))
+
+    def implementation(a, indices, axis=-1, out=None, bounds="raise"):
+        return run(a, indices, axis, out)
+
+    return implementation
+
+
+def gather_nd(a: Any, indices: Any, batch_dims: Any, out: Any, bounds: Any) -> Any:
+    """Return what a call of `numba_dml.gather_nd` is compiled to."""
+    rank = _rank(indices) - 1 if _is_absent(out) else _rank(out)
+    run = _gather("gather_nd", entries.GATHER_ND, a, indices, "batch_dims", batch_dims, out, bounds, rank)
+
+    def implementation(a, indices, batch_dims=0, out=None, bounds="raise"):
+        return run(a, indices, batch_dims, out)
+
+    return implementation
+
+
+def scatter_elements(
+    a: Any, indices: Any, updates: Any, axis: Any, reduction: Any, unique: Any, out: Any, bounds: Any
+) -> Any:
+    """Return what a call of `numba_dml.scatter_elements` is compiled to."""
+    run = _scatter(
+        "scatter_elements", entries.SCATTER_ELEMENTS, a, indices, updates, "axis", axis, reduction, unique, out, bounds
+    )
+
+    def implementation(a, indices, updates, axis=-1, reduction="none", unique=False, out=None, bounds="raise"):
+        return run(a, indices, updates, axis, out)
+
+    return implementation
+
+
+def scatter_nd(
+    a: Any, indices: Any, updates: Any, batch_dims: Any, reduction: Any, unique: Any, out: Any, bounds: Any
+) -> Any:
+    """Return what a call of `numba_dml.scatter_nd` is compiled to."""
+    run = _scatter(
+        "scatter_nd", entries.SCATTER_ND, a, indices, updates, "batch_dims", batch_dims, reduction, unique, out, bounds
+    )
+
+    def implementation(a, indices, updates, batch_dims=0, reduction="none", unique=False, out=None, bounds="raise"):
+        return run(a, indices, updates, batch_dims, out)
+
+    return implementation
+
+
+#: How a function that only jitted code calls is compiled; it has an environment, which a helper of kernels lacks.
+_jit = numba.njit(**_INNER_OPTIONS)
+
+
+def _rank(array: Any) -> int:
+    return getattr(array, "ndim", 0)
+
+
+def _gather(
+    function: str, operator: int, a: Any, indices: Any, name: str, axis: Any, out: Any, bounds: Any, rank: int
+) -> Callable[..., Any]:
+    """Return a jitted ``run(a, indices, axis, out)``; `rank` is the result's."""
+    itemsize = _check_data(function, a, _MOVED, "an array of bool, numbers, datetimes or timedeltas")
+    kind = _check_indices(function, indices, 0 if operator == entries.GATHER else 1)
+    _check_integer(function, name, axis)
+    if operator == entries.GATHER_ELEMENTS and indices.ndim != a.ndim:
+        _refuse(function, "indices", f"{indices.ndim} dimensions", f"{a.ndim}, as a has")
+    code = {"clamp": _indices.CLAMP, "drop": _indices.DROP}.get(
+        _constant(function, "bounds", bounds, op.BOUNDS), _indices.RAISE
+    )
+    unit = next(unit for unit in (8, 4, 2, 1) if itemsize % unit == 0)
+    enter = _caller("move_entry", "gather", unit)
+    at = entries.MOVE_ARRAYS + 4 + 2 * (a.ndim + indices.ndim)
+    spare = a.ndim + indices.ndim
+    stage, run, to_source, to_result = entries.STAGE, entries.RUN, entries.SOURCE, entries.RESULT
+    dtype = a.dtype
+
+    if _is_absent(out):
+
+        def gather_new(a, indices, axis, out):
+            packed = _packed(indices)
+            request = _pack((0, at, 0, axis, itemsize, operator, unit, kind, code, 0, 0, 0, 0), (a, packed), spare)
+            if enter(request, (a, packed)) != rank:
+                raise ValueError(
+                    "gather_nd: indices: expected a.ndim - batch_dims coordinates per tuple (the last size) without out"
+                )
+            result = np.empty(_sizes(request, at, rank), dtype)
+            set_word(request, stage, run)
+            set_word(request, to_source, _data(a))
+            set_word(request, to_result, _data(result))
+            enter(request, (a, packed, result))
+            return result
+
+        return _jit(gather_new)
+
+    _check_out(function, "out", out, dtype, rank)
+    direct = out.layout == "C"
+    out_at = at
+    at += 2 + 2 * rank
+
+    def gather_out(a, indices, axis, out):
+        packed = _packed(indices)
+        numbers = (0, at, out_at, axis, itemsize, operator, unit, kind, code, 0, 0, 0, 0)
+        request = _pack(numbers, (a, packed, out), spare)
+        enter(request, (a, packed))
+        set_word(request, stage, run)
+        set_word(request, to_source, _data(a))
+        set_word(request, to_result, _data(out))
+        if not direct or enter(request, (a, packed, out)) != 0:
+            result = np.empty(out.shape, dtype)
+            set_word(request, to_result, _data(result))
+            enter(request, (a, packed, result))
+            out[...] = result
+        return out
+
+    return _jit(gather_out)
+
+
+def _scatter(
+    function: str,
+    operator: int,
+    a: Any,
+    indices: Any,
+    updates: Any,
+    name: str,
+    axis: Any,
+    reduction: Any,
+    unique: Any,
+    out: Any,
+    bounds: Any,
+) -> Callable[..., Any]:
+    """Return a jitted ``run(a, indices, updates, axis, out)``."""
+    itemsize = _check_data(function, a, _MOVED, "an array of bool, numbers, datetimes or timedeltas")
+    kind = _check_indices(function, indices, 1)
+    _check_array(function, "updates", updates, 0)
+    if updates.dtype != a.dtype:
+        _refuse(function, "updates", f"an array of {updates.dtype}", f"{a.dtype}, the dtype of a (no silent cast)")
+    _check_integer(function, name, axis)
+    if operator == entries.SCATTER_ELEMENTS:
+        for argument, array in (("indices", indices), ("updates", updates)):
+            if array.ndim != a.ndim:
+                _refuse(function, argument, f"{array.ndim} dimensions", f"{a.ndim}, as a has")
+    code = _indices.DROP if _constant(function, "bounds", bounds, SCATTER_BOUNDS) == "drop" else _indices.RAISE
+    reduced = _constant(function, "reduction", reduction, op.REDUCTIONS)
+    once = _constant(function, "unique", unique, (True, False))
+    if reduced == "none":
+        unit = next(unit for unit in (8, 4, 2, 1) if itemsize % unit == 0)
+        element, combination = UNSIGNED[unit], _arithmetic.NONE
+    else:
+        if not isinstance(a.dtype, (types.Boolean, types.Number)):
+            _refuse(function, "reduction", repr(reduced), f"'none': {a.dtype} elements are not computed with")
+        if reduced in ("min", "max") and isinstance(a.dtype, types.Complex):
+            _refuse(function, "reduction", repr(reduced), "'none', 'add' or 'mul': complex numbers have no order")
+        data_type: Any = normalize_data_type(as_dtype(a.dtype))
+        unit = itemsize
+        element, combination = _arithmetic_type(data_type, op.REDUCTIONS.index(reduced))
+    enter = _caller("move_entry", "scatter", element)
+    at = entries.MOVE_ARRAYS + 6 + 2 * (a.ndim + indices.ndim + updates.ndim)
+    spare = a.ndim + indices.ndim
+    stage, run, with_out = entries.STAGE, entries.RUN, entries.OUT_AT
+    to_source, to_result = entries.SOURCE, entries.RESULT
+    dtype = a.dtype
+    fresh = a.layout == "C"
+
+    if _is_absent(out):
+
+        def scatter_new(a, indices, updates, axis, out):
+            packed, packed_updates = _packed(indices), _packed(updates)
+            numbers = (0, at, 0, axis, itemsize, operator, unit, kind, code, combination, once, 0, 0)
+            request = _pack(numbers, (a, packed, packed_updates), spare)
+            enter(request, (a, packed, packed_updates))
+            result = np.empty(a.shape, dtype)
+            set_word(request, stage, run)
+            set_word(request, to_source, _data(a))
+            set_word(request, to_result, _data(result))
+            if not fresh:
+                result[...] = a
+                set_word(request, to_source, _data(result))
+            enter(request, (a, packed, packed_updates, result))
+            return result
+
+        return _jit(scatter_new)
+
+    _check_out(function, "out", out, dtype, a.ndim)
+    out_at = at
+    at += 2 + 2 * a.ndim
+
+    def scatter_out(a, indices, updates, axis, out):
+        packed, packed_updates = _packed(indices), _packed(updates)
+        numbers = (0, at, out_at, axis, itemsize, operator, unit, kind, code, combination, once, 0, 0)
+        request = _pack(numbers, (a, packed, packed_updates, out), spare)
+        enter(request, (a, packed, packed_updates))
+        set_word(request, stage, run)
+        set_word(request, to_source, _data(a))
+        set_word(request, to_result, _data(out))
+        if enter(request, (a, packed, packed_updates, out)) != 0:
+            result = np.empty(a.shape, dtype)
+            result[...] = a
+            set_word(request, with_out, 0)
+            set_word(request, to_source, _data(result))
+            set_word(request, to_result, _data(result))
+            enter(request, (packed, packed_updates, result))
+            out[...] = result
+        return out
+
+    return _jit(scatter_out)

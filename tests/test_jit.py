@@ -1,0 +1,462 @@
+"""The functions inside a user's jitted functions: the same results, bit by bit, and the same errors."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import numba
+import numpy as np
+import pytest
+from numba.core.errors import TypingError
+
+import numba_dml as dml
+from numba_dml import _jit
+from numba_dml.cpu import _jitted
+
+from .reference import same
+from .strategies import fill, lay_out
+
+pytestmark = pytest.mark.cpu
+
+ROUNDS = 40
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)
+
+
+def strided(rng, shape, dtype):
+    """Return an array whose layout Numba calls A."""
+    return lay_out(rng, fill(rng, tuple(shape), np.dtype(dtype)), "sparse")
+
+
+def outcome(function, *args):
+    """Return what a function returns or raises."""
+    try:
+        return function(*args)
+    except (IndexError, ValueError) as error:
+        return type(error), str(error).split("expected")[0]
+
+
+def check(jitted, function, *args):
+    """Compare a jitted call with the function's."""
+    found, expected = outcome(jitted, *args), outcome(function, *args)
+    if isinstance(expected, dml.TopK):
+        assert type(found) is dml.TopK
+        assert same(found.values, expected.values)
+        assert same(found.indices, expected.indices)
+    elif isinstance(expected, np.ndarray):
+        assert same(found, expected)
+    else:
+        assert found[0] is expected[0] or issubclass(expected[0], found[0])
+        assert found[1] == expected[1]
+
+
+@numba.njit
+def top_k(a, k, axis):
+    return dml.top_k(a, k, axis=axis)
+
+
+@numba.njit
+def top_k_smallest(a, k, axis):
+    return dml.top_k(a, k, axis=axis, mode="smallest", nan="largest", index_dtype=np.uint32)
+
+
+@numba.njit
+def top_k_nan(a, k):
+    return dml.top_k(a, k, nan="largest", sorted=False)
+
+
+@pytest.mark.parametrize(("dtype", "layout"), [("f4", "C"), ("i8", "A")])
+def test_top_k(rng, dtype, layout):
+    for _ in range(ROUNDS):
+        shape = rng.integers(0, [5, 300][rng.integers(2)], 2)
+        shape[rng.integers(2)] = rng.integers(1, 20)
+        a = fill(rng, tuple(shape), np.dtype(dtype)) if layout == "C" else strided(rng, shape, dtype)
+        axis = int(rng.integers(-2, 2))
+        k = int(rng.integers(0, shape[axis] + 1)) if rng.integers(4) else int(rng.integers(-1, 4))
+        check(top_k, lambda a, k, axis: dml.top_k(a, k, axis=axis), a, k, axis)
+    for axis in (2, -3):
+        check(top_k, lambda a, k, axis: dml.top_k(a, k, axis=axis), a, 0, axis)
+
+
+@pytest.mark.parametrize("dtype", ["?"])
+def test_top_k_smallest(rng, dtype):
+    options = {"mode": "smallest", "nan": "largest", "index_dtype": np.uint32}
+    for _ in range(ROUNDS):
+        a = fill(rng, tuple(rng.integers(1, 40, 2)), np.dtype(dtype))
+        axis = int(rng.integers(2))
+        k = int(rng.integers(0, a.shape[axis] + 1))
+        check(top_k_smallest, lambda a, k, axis: dml.top_k(a, k, axis=axis, **options), a, k, axis)
+
+
+@pytest.mark.parametrize("n", [1, 5, 63, 64, 65, 128, 129, 1000, 1025, 5000, 140_000])
+def test_top_k_of_a_line(rng, n):
+    for k in {1, 2, 8, 16, 17, 50, 300, n // 3, n}:
+        for kind in range(3):
+            a = fill(rng, (n,), np.dtype("f4")) if kind else np.arange(n, dtype="f4")
+            check(top_k_nan, lambda a, k: dml.top_k(a, k, nan="largest"), a, k)
+
+
+@numba.njit
+def top_k_out(a, k, values, indices):
+    return dml.top_k(a, k, out=(values, indices))
+
+
+def test_top_k_out(rng):
+    a = fill(rng, (3, 40), np.dtype("f4"))
+    expected = dml.top_k(a, 4)
+    holder = np.zeros((3, 8), "f4"), np.zeros((3, 8), np.intp)
+    for values, indices in (
+        (np.zeros((3, 4), "f4"), np.zeros((3, 4), np.intp)),
+        (holder[0][:, ::2], holder[1][:, ::2]),
+        (a.reshape(-1)[:12].reshape(3, 4), np.zeros((3, 4), np.intp)),
+    ):
+        result = top_k_out(a, 4, values, indices)
+        assert same(values, expected.values)
+        assert same(indices, expected.indices)
+        assert result.values.__array_interface__["data"] == values.__array_interface__["data"]
+    with pytest.raises(ValueError, match=r"top_k: out\[1\]: found shape \(3, 5\), expected \(3, 4\)"):
+        top_k_out(a, 4, np.zeros((3, 4), "f4"), np.zeros((3, 5), np.intp))
+
+
+@numba.njit
+def gather(a, indices, axis):
+    return dml.gather(a, indices, axis)
+
+
+@numba.njit
+def gather_clamp(a, indices, axis):
+    return dml.gather(a, indices, axis=axis, bounds="clamp")
+
+
+@numba.njit
+def gather_drop(a, indices, axis):
+    return dml.gather_elements(a, indices, axis=axis, bounds="drop")
+
+
+@numba.njit
+def gather_elements(a, indices, axis):
+    return dml.gather_elements(a, indices, axis=axis)
+
+
+def some_indices(rng, shape, n, dtype, wild):
+    low, high = -n - wild, n + wild
+    if np.dtype(dtype).kind == "u":
+        low = 0
+    return rng.integers(low, max(high, low + 1), shape).astype(dtype)
+
+
+@pytest.mark.parametrize(("dtype", "index_dtype", "layout"), [("f4", "i8", "C"), ("c16", "i4", "A"), ("?", "u8", "C")])
+def test_gathers(rng, dtype, index_dtype, layout):
+    for trial in range(ROUNDS):
+        shape = rng.integers(0 if trial % 8 == 0 else 1, 9, 3)
+        a = fill(rng, tuple(shape), np.dtype(dtype)) if layout == "C" else strided(rng, shape, dtype)
+        axis = int(rng.integers(-3, 3))
+        n = int(shape[axis])
+        indices = some_indices(rng, rng.integers(0, 7, 2), n, index_dtype, trial % 5 == 0)
+        check(gather, lambda a, i, axis: dml.gather(a, i, axis=axis), a, indices, axis)
+        check(gather_clamp, lambda a, i, axis: dml.gather(a, i, axis=axis, bounds="clamp"), a, indices, axis)
+        shape[axis] = rng.integers(1, 9)
+        indices = some_indices(rng, shape, n, index_dtype, trial % 5 == 0)
+        check(gather_elements, lambda a, i, axis: dml.gather_elements(a, i, axis=axis), a, indices, axis)
+        check(gather_drop, lambda a, i, axis: dml.gather_elements(a, i, axis=axis, bounds="drop"), a, indices, axis)
+    check(gather, lambda a, i, axis: dml.gather(a, i, axis=axis), a, indices[0], 3)
+
+
+def test_large_gathers(rng):
+    """The ways of large gathers: common rows, tiles, rows that are asked for ahead, blocks."""
+    a = rng.random((300, 2000), "f4")
+    for shape in ((700, 2000), (300, 900)):
+        axis = int(shape[0] == 300)
+        indices = rng.integers(-a.shape[axis], a.shape[axis], shape)
+        check(gather_elements, lambda a, i, axis: dml.gather_elements(a, i, axis=axis), a, indices, axis)
+        indices = indices[:2, :600].copy()
+        check(gather, lambda a, i, axis: dml.gather(a, i, axis=axis), a, indices % a.shape[axis], axis)
+
+
+@numba.njit
+def gather_nd(a, indices, batch_dims):
+    return dml.gather_nd(a, indices, batch_dims=batch_dims)
+
+
+@numba.njit
+def gather_nd_out(a, indices, out):
+    return dml.gather_nd(a, indices, out=out)
+
+
+def test_gather_nd(rng):
+    for trial in range(ROUNDS):
+        a = fill(rng, tuple(rng.integers(1, 6, 3)), np.dtype("f4"))
+        batch = trial % 3
+        points = (*a.shape[:batch], *rng.integers(0, 4, 2 - batch))
+        indices = np.stack([rng.integers(-n, n + (trial % 7 == 0), points) for n in a.shape[batch:]], -1)
+        check(gather_nd, lambda a, i, b: dml.gather_nd(a, i, batch_dims=b), a, indices, batch)
+        indices = rng.integers(-1, 1, (4, 2))
+        out = np.empty((4, a.shape[2]), "f4")
+        assert same(gather_nd_out(a, indices, out), dml.gather_nd(a, indices))
+    with pytest.raises(ValueError, match=r"coordinates per tuple \(the last size\) without out"):
+        gather_nd(a, np.zeros((1, 1, 2), int), 0)
+    with pytest.raises(ValueError, match="gather_nd: batch_dims: found 3, expected 0 to 2"):
+        gather_nd(a, np.zeros((1, 1, 2), int), 3)
+    with pytest.raises(ValueError, match="gather_nd: indices: found 4 coordinates per tuple"):
+        gather_nd(a, np.zeros((1, 1, 4), int), 0)
+
+
+def test_gather_in_place(rng):
+    @numba.njit
+    def reverse(a, indices):
+        return dml.gather(a, indices, out=a)
+
+    for a in (rng.random(100, "f4"), rng.random(200, "f4")[::2]):
+        expected = a[::-1].copy()
+        assert reverse(a, np.arange(99, -1, -1)) is not None
+        assert same(a, expected)
+
+
+@numba.njit
+def scatter_elements(a, indices, updates, axis):
+    return dml.scatter_elements(a, indices, updates, axis=axis)
+
+
+@numba.njit
+def scatter_add(a, indices, updates, axis):
+    return dml.scatter_elements(a, indices, updates, axis=axis, reduction="add", bounds="drop")
+
+
+@numba.njit
+def scatter_max(a, indices, updates, batch_dims):
+    return dml.scatter_nd(a, indices, updates, batch_dims=batch_dims, reduction="max")
+
+
+@numba.njit
+def scatter_nd(a, indices, updates, batch_dims):
+    return dml.scatter_nd(a, indices, updates, batch_dims=batch_dims)
+
+
+@pytest.mark.parametrize(("dtype", "layout"), [("f4", "C"), ("c16", "A")])
+def test_scatter_elements(rng, dtype, layout):
+    for trial in range(ROUNDS):
+        shape = rng.integers(1, 12, 2)
+        a = fill(rng, tuple(shape), np.dtype(dtype)) if layout == "C" else strided(rng, shape, dtype)
+        axis = int(rng.integers(-2, 2))
+        n = int(shape[axis])
+        shape[axis] = rng.integers(0, 20)
+        indices = some_indices(rng, shape, n, "i8", trial % 6 == 0)
+        updates = fill(rng, tuple(shape), np.dtype(dtype))
+        before = a.copy()
+        check(scatter_elements, lambda a, i, u, x: dml.scatter_elements(a, i, u, axis=x), a, indices, updates, axis)
+        check(
+            scatter_add,
+            lambda a, i, u, x: dml.scatter_elements(a, i, u, axis=x, reduction="add", bounds="drop"),
+            a,
+            indices,
+            updates,
+            axis,
+        )
+        assert same(a, before)
+    with pytest.raises(ValueError, match="scatter_elements: updates: found shape"):
+        scatter_elements(a, indices, updates[:, :0].copy(), axis)
+
+
+def test_scatter_nd(rng):
+    for trial in range(ROUNDS):
+        a = fill(rng, tuple(rng.integers(1, 6, 3)), np.dtype("f4"))
+        t = int(rng.integers(1, 3))
+        indices = np.stack([rng.integers(-n, n + (trial % 7 == 0), 9) for n in a.shape[:t]], -1)
+        updates = fill(rng, (9, *a.shape[t:]), np.dtype("f4"))
+        for jitted, reduction in ((scatter_nd, "none"), (scatter_max, "max")):
+            check(jitted, lambda a, i, u, b, r=reduction: dml.scatter_nd(a, i, u, reduction=r), a, indices, updates, 0)
+        indices = rng.integers(0, a.shape[1], (a.shape[0], 1))
+        updates = fill(rng, (a.shape[0], a.shape[2]), np.dtype("f4"))
+        check(scatter_nd, lambda a, i, u, b: dml.scatter_nd(a, i, u, batch_dims=b), a, indices, updates, 1)
+
+
+@numba.njit
+def scatter_out(a, indices, updates, out):
+    return dml.scatter_nd(a, indices, updates, out=out, reduction="add")
+
+
+def test_scatter_out(rng):
+    indices = rng.integers(0, 30, (50, 1))
+    updates = rng.random(50, "f4")
+    holder = rng.random(61, "f4")
+    for a, out in (
+        (holder[:30].copy(), holder[30:60]),
+        (holder[:30], holder[:30]),
+        (holder[1:60:2], holder[1:60:2]),
+        (holder[:30], holder[5:35]),
+        (holder[:60:2], rng.random(30, "f4")),
+    ):
+        expected = dml.scatter_nd(a, indices, updates, reduction="add")
+        assert same(scatter_out(a, indices, updates, out), expected)
+        assert same(out, expected)
+    before = out.copy()
+    with pytest.raises(IndexError, match=r"scatter_nd: indices\[1, 0\] = 30 is out of range for axis 0 of size 30"):
+        scatter_out(out, np.array([[0], [30]]), updates[:2], out)
+    assert same(out, before)
+
+
+def test_errors_say_where():
+    a = np.zeros((2, 3), "f4")
+    for jitted, args, message in (
+        (
+            gather,
+            (a, np.array([[0, 1], [1, -3]]), 0),
+            r"gather: indices\[1, 1\] = -3 is out of range for axis 0 of size 2",
+        ),
+        (
+            gather_nd,
+            (a, np.array([[[0, 0], [1, 3]]]), 0),
+            r"indices\[0, 1, 1\] = 3 is out of range for axis 1 of size 3",
+        ),
+        (gather, (a.astype("?"), np.array([[2**64 - 1]], "u8"), 1), r"indices\[0, 0\] = 18446744073709551615 is"),
+    ):
+        with pytest.raises(IndexError, match=message):
+            jitted(*args)
+    with pytest.raises(ValueError, match="top_k: k: found 4, expected 0 to 3, the size of axis 1"):
+        top_k(a, 4, -1)
+
+
+def refused(function, *args):
+    """Return the text of a typing error."""
+    with pytest.raises(TypingError) as caught:
+        numba.njit(function)(*args)
+    return str(caught.value)
+
+
+def test_typing_errors():
+    f = np.zeros((2, 3), "f4")
+    i = np.zeros((2, 3), "i8")
+    out = np.zeros((2, 3))
+    fixed = np.zeros((2, 3), "f4")
+    fixed.flags.writeable = False
+    for function, args, message in (
+        (lambda a: dml.top_k(a, 1.5), (f,), "top_k: k: found float64, expected an integer"),
+        (lambda a: dml.top_k(a, 1, axis=None), (f,), "top_k: axis: found none, expected an integer"),
+        (lambda a: dml.top_k(a, 1), (f.astype("f2"),), "top_k: a: found float16, which has no arithmetic"),
+        (
+            lambda a: dml.top_k(a, 1),
+            (f.astype("c8"),),
+            "top_k: a: found an array of complex64, expected an array of bool",
+        ),
+        (lambda a: dml.top_k(a, 1), (3,), "top_k: a: found int64, expected an array"),
+        (lambda a: dml.top_k(a, 1), (np.zeros(()),), "top_k: a: found 0 dimensions, expected at least 1"),
+        (lambda a, m: dml.top_k(a, 1, mode=m), (f, "largest"), "top_k: mode: found unicode_type known at run time"),
+        (lambda a: dml.top_k(a, 1, mode="best"), (f,), "top_k: mode: found 'best', expected 'largest' or 'smallest'"),
+        (lambda a: dml.top_k(a, 1, nan="first"), (f,), "top_k: nan: found 'first', expected 'last' or 'largest'"),
+        (lambda a: dml.top_k(a, 1, index_dtype=np.float32), (f,), "top_k: index_dtype: found class(float32)"),
+        (lambda a: dml.top_k(a, 1, out=a), (f,), "top_k: out: found array(float32, 2d, C), expected a pair"),
+        (lambda a, o: dml.top_k(a, 1, out=(o, o)), (f, out), "top_k: out[0]: found a 2-d array of float64"),
+        (lambda a, i: dml.gather(a, i), (f, f), "gather: indices: found an array of float32, expected an array of int"),
+        (lambda a, i: dml.gather(a, i), (f, i > 0), "gather: indices: found an array of bool"),
+        (lambda a, i: dml.gather(a, i, out=a), (fixed, i[0]), "gather: out: found a read-only array"),
+        (
+            lambda a, i: dml.gather(a, i, bounds="wrap"),
+            (f, i),
+            "gather: bounds: found 'wrap', expected 'raise', 'clamp'",
+        ),
+        (lambda a, i: dml.gather_elements(a, i), (f, i[0]), "gather_elements: indices: found 1 dimensions, expected 2"),
+        (
+            lambda a, i: dml.scatter_nd(a, i, i),
+            (f, i),
+            "scatter_nd: updates: found an array of int64, expected float32",
+        ),
+        (lambda a, i: dml.scatter_nd(a, i, a, bounds="clamp"), (f, i), "scatter_nd: bounds: found 'clamp', expected"),
+        (
+            lambda a, i: dml.scatter_nd(a, i, a, reduction="min"),
+            (f + 0j, i),
+            "reduction: found 'min', expected 'none', 'a",
+        ),
+        (lambda a, i: dml.scatter_nd(a, i, a, unique=2), (f, i), "scatter_nd: unique: found 2, expected True or False"),
+    ):
+        assert message in refused(function, *args)
+
+
+@numba.njit(parallel=True)
+def rows_in_parallel(a, k):
+    values = np.empty((len(a), k), a.dtype)
+    indices = np.empty((len(a), k), np.intp)
+    for i in numba.prange(len(a)):
+        values[i], indices[i] = dml.top_k(a[i], k)
+    return values, indices
+
+
+def test_prange(rng):
+    a = fill(rng, (50, 3000), np.dtype("f4"))
+    for k in (1, 8, 50, 1000):
+        values, indices = rows_in_parallel(a, k)
+        expected = dml.top_k(a, k)
+        assert same(values, expected.values)
+        assert same(indices, expected.indices)
+
+
+def run(code, cache, *args):
+    """Run a module in a new process, and return what it prints."""
+    (cache / "user.py").write_text(textwrap.dedent(code))
+    environment = {**os.environ, "NUMBA_DML_TEST_TARGETS": "cpu"}
+    result = subprocess.run(
+        [sys.executable, "user.py", *args], cwd=cache, env=environment, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+CACHED = """
+import sys
+import numba, numpy as np
+import numba_dml as dml
+from numba_dml.cpu import _jitted
+
+if "stale" in sys.argv:
+    _jitted._STAMP = ("another", _jitted._STAMP[1])
+
+@numba.njit(cache=True)
+def inner(a, k):
+    return dml.top_k(a, k).indices
+
+@numba.njit(cache=True, parallel=True)
+def outer(a, k):
+    out = np.zeros(len(a), np.int64)
+    for i in numba.prange(len(a)):
+        out[i] = inner(a[i], k)[k - 1]
+    return out
+
+print(outer(np.array([[1, 3, 2], [9, 7, 8]], np.float32), 2).tolist(), sum(outer.stats.cache_hits.values()))
+"""
+
+
+def test_a_user_function_in_the_disk_cache(tmp_path):
+    """It finds the kernels in a new process; what was compiled with other sources is compiled anew."""
+    assert run(CACHED, tmp_path).split("] ")[0] == "[2, 2"
+    assert run(CACHED, tmp_path) == "[2, 2] 1\n"
+    assert run(CACHED, tmp_path, "stale") == "[2, 2] 0\n"
+
+
+def test_registered_before_or_after_numba(tmp_path):
+    """However the two are imported; Numba is not imported for those who do not use it."""
+    code = """
+        import sys
+        import numba_dml as dml
+        assert "numba" not in sys.modules
+        import numba, numpy as np
+        dml._jit.register()  # what Numba does through the entry point, where the package is installed
+        print(numba.njit(lambda a: dml.gather(a, a))(np.array([1, 0])))
+    """
+    assert run(code, tmp_path) == "[0 1]\n"
+
+
+def test_registering_again_does_nothing():
+    _jit.register()
+    _jit.register_if_imported()
+    assert _jit._registered
+
+
+def test_a_cache_of_other_sources_is_not_read():
+    constant = _jitted._addresses("move_entry", "gather", 4)
+    reload, arguments = constant.__reduce__()
+    assert reload(*arguments) is constant
+    with pytest.raises(OSError, match="other sources"):
+        reload(("0", ()), *arguments[1:])
