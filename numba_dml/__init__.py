@@ -4,6 +4,7 @@ Three levels, each usable alone: functions (`gather`, `gather_elements`, `gather
 `top_k`), descriptors (one class per DirectML struct), and operators compiled from them (`compile_operator`).
 """
 
+from ._config import config
 from ._dispatch import check
 from ._enums import AxisDirection, FeatureLevel, OperatorType, TensorDataType, TensorFlags
 from ._errors import DescriptorError
@@ -57,6 +58,7 @@ __all__ = [
     "cache_info",
     "check",
     "compile_operator",
+    "config",
     "gather",
     "gather_elements",
     "gather_nd",

@@ -410,7 +410,7 @@ def run(k: int = 5, plot: Path | None = None) -> Result:
     console = Console()
     digits = load_digits()
     bench = _Bench(console)
-    with bench.progress:
+    with dml.config(quiet=True), bench.progress:  # the progress tells that kernels compile
         result = classify(digits, k, bench)
     _report(console, digits, k, result, bench)
     if plot is not None:

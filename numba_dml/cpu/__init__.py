@@ -21,6 +21,8 @@ from numba.core.caching import NullCache
 from numba.core.errors import NumbaError
 from numba.np.ufunc.parallel import threading_layer
 
+from .. import _config
+from .._compiling import lock_path, locked, notice
 from ._compiler import HelperCompiler
 
 # No signature is given and nothing compiles until a call needs it. Divisions by zero need no check: there are none.
@@ -96,28 +98,36 @@ def compiled(dispatcher: Any, signature: tuple[Any, ...]) -> Callable[..., int]:
     A disk cache that cannot be read or written, or that holds the wrong kernel, costs time, never a result.
     """
     with _compile_lock:
-        if isinstance(dispatcher._cache, NullCache):
-            _warn_once("there is no directory for its disk cache")
-            return dispatcher.compile(signature)  # type: ignore[no-any-return]
+        entry = dispatcher.overloads.get(signature)
+        if entry is not None:
+            return entry.entry_point  # type: ignore[no-any-return]
+        with notice(), locked(lock_path(dispatcher)):
+            return _compiled(dispatcher, signature)
+
+
+def _compiled(dispatcher: Any, signature: tuple[Any, ...]) -> Callable[..., int]:
+    if isinstance(dispatcher._cache, NullCache):
+        _warn_once("there is no directory for its disk cache")
+        return dispatcher.compile(signature)  # type: ignore[no-any-return]
+    try:
+        entry = dispatcher.compile(signature)
+    except NumbaError:
+        raise
+    except Exception as error:  # a full disk, a lost permission, a file cut short: whatever pickle and the OS say
+        dispatcher._cache = NullCache()
+        _warn_once(f"its disk cache fails ({type(error).__name__}: {error})")
+        return dispatcher.compile(signature)  # type: ignore[no-any-return]
+    if signature not in dispatcher.overloads:
+        # Numba numbers the files of a cache; two processes that start at once can give one number to two kernels,
+        # where there are no locks. What was loaded has another signature: compile, and overwrite the file.
+        cache, dispatcher._cache = dispatcher._cache, NullCache()
+        entry = dispatcher.compile(signature)
+        dispatcher._cache = cache
         try:
-            entry = dispatcher.compile(signature)
-        except NumbaError:
-            raise
-        except Exception as error:  # a full disk, a lost permission, a file cut short: whatever pickle and the OS say
-            dispatcher._cache = NullCache()
+            cache.save_overload(signature, dispatcher.overloads[signature])
+        except OSError as error:
             _warn_once(f"its disk cache fails ({type(error).__name__}: {error})")
-            return dispatcher.compile(signature)  # type: ignore[no-any-return]
-        if signature not in dispatcher.overloads:
-            # Numba numbers the files of a cache; two processes that start at once can give one number to two kernels.
-            # What was loaded has another signature: compile, and overwrite the file.
-            cache, dispatcher._cache = dispatcher._cache, NullCache()
-            entry = dispatcher.compile(signature)
-            dispatcher._cache = cache
-            try:
-                cache.save_overload(signature, dispatcher.overloads[signature])
-            except OSError as error:
-                _warn_once(f"its disk cache fails ({type(error).__name__}: {error})")
-        return entry  # type: ignore[no-any-return]
+    return entry  # type: ignore[no-any-return]
 
 
 class _Threads:
@@ -149,7 +159,21 @@ if hasattr(os, "register_at_fork"):
 
 def thread_count() -> int:
     """Return how many threads a launch may use now."""
-    return 1 if _threads.broken else numba.get_num_threads()
+    if _threads.broken:
+        return 1
+    count: int = numba.get_num_threads()
+    limit = _config.current().threads if _config.used else None
+    return count if limit is None else min(count, limit)
+
+
+def _limited(entry: Callable[..., int], *args: Any) -> int:
+    """Run the parallel driver on as many threads as its last argument says; Numba would take all."""
+    before = numba.get_num_threads()
+    numba.set_num_threads(args[-1])
+    try:
+        return entry(*args)
+    finally:
+        numba.set_num_threads(before)
 
 
 def launcher(kernel: Any, arrays: tuple[Any, ...], work: int) -> tuple[Callable[..., int], str]:
@@ -174,11 +198,12 @@ def launcher(kernel: Any, arrays: tuple[Any, ...], work: int) -> tuple[Callable[
         if count == 1:
             alone = alone or compiled(run_serial, SIGNATURE)
             return alone(address, *args)
+        run = partial(_limited, entry) if _config.used else entry
         if _threads.concurrent:
-            return entry(address, *args, count)
+            return run(address, *args, count)
         # The layer `workqueue` aborts the process on concurrent launches: one at a time, unless it is another layer.
         with _threads.lock:
-            status = entry(address, *args, count)
+            status = run(address, *args, count)
             _threads.concurrent = threading_layer() != "workqueue"
             return status
 
