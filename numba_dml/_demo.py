@@ -18,6 +18,8 @@ from rich.table import Table
 
 import numba_dml as dml
 
+from ._cli._terminal import check_picture
+
 Array = ndarray[Any, Any]
 
 #: Of the shuffle that splits the images.
@@ -318,28 +320,6 @@ def _duration(seconds: float) -> str:
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}"
     return f"{seconds / 1e-6:.3g} us"  # some terminals have no micro sign
-
-
-def check_picture(path: Path) -> None:
-    """Refuse a path that no picture can be saved to, before the work is done.
-
-    Parameters
-    ----------
-    path : Path
-        The file to write; its ending says the format.
-
-    Raises
-    ------
-    ValueError
-        If the directory does not exist, or the format is unknown.
-    """
-    from matplotlib.figure import Figure
-
-    if not path.parent.is_dir():
-        raise ValueError(f"--plot: found {path}, expected a file in a directory that exists")
-    formats = sorted(Figure().canvas.get_supported_filetypes())
-    if path.suffix[1:].lower() not in formats:
-        raise ValueError(f"--plot: found {path}, expected a name that ends in one of .{', .'.join(formats)}")
 
 
 def save_picture(path: Path, digits: Digits, result: Result) -> None:

@@ -191,7 +191,14 @@ def test_nan_payloads_and_signs_of_zero_survive():
 @pytest.mark.parametrize("dtype", [">f4", ">i8"])
 def test_foreign_byte_order_in_any_layout(dtype):
     a = np.random.default_rng(5).integers(-99, 99, (40, 30, 6)).astype(dtype)
-    for layout in (a[:, :20], a[::2, ::-1], a[..., 1:3], np.asfortranarray(a)[3:], a.T, np.broadcast_to(a[:1], a.shape)):
+    for layout in (
+        a[:, :20],
+        a[::2, ::-1],
+        a[..., 1:3],
+        np.asfortranarray(a)[3:],
+        a.T,
+        np.broadcast_to(a[:1], a.shape),
+    ):
         for axis in range(3):
             expected = np.argsort(-layout.astype("f8"), axis, kind="stable").take(range(2), axis)
             values, indices = dml.top_k(layout, 2, axis=axis)

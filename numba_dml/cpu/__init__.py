@@ -11,7 +11,8 @@ import os
 import threading
 import warnings
 from collections.abc import Callable
-from functools import partial
+from contextvars import ContextVar
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -176,19 +177,44 @@ def _limited(entry: Callable[..., int], *args: Any) -> int:
         numba.set_num_threads(before)
 
 
+#: Calls that are built now compile at their first launch: whoever builds them wants to know what they would do.
+later: ContextVar[bool] = ContextVar("numba_dml.cpu.later", default=False)
+
+
 def launcher(kernel: Any, arrays: tuple[Any, ...], work: int) -> tuple[Callable[..., int], str]:
     """Return how to launch a kernel on four arrays and a plan, and the name of the driver.
 
     `arrays` are the types that the kernel sees the arrays as, `work` the bytes that a call touches.
     """
+    driver = "serial" if work < PARALLEL_WORK or numba.config.NUMBA_NUM_THREADS == 1 else "parallel"
+    if later.get():
+        return _Later(kernel, arrays, driver), driver
+    return _launch(kernel, arrays, driver), driver
+
+
+class _Later:
+    """A launch that compiles when it is called."""
+
+    def __init__(self, *what: Any) -> None:
+        self.what = what
+
+    def __call__(self, *args: Any) -> int:
+        return self.launch(*args)
+
+    @cached_property
+    def launch(self) -> Callable[..., int]:
+        return _launch(*self.what)
+
+
+def _launch(kernel: Any, arrays: tuple[Any, ...], driver: str) -> Callable[..., int]:
     from ._drivers import SIGNATURE, run_parallel, run_serial  # they need the decorators above
 
     signature = (types.int64, types.int64, types.int64, *arrays, PLAN)
     compiled(kernel, signature)
     code = kernel.overloads[signature]
     address = code.library.get_pointer_to_function(code.fndesc.llvm_func_name)
-    if work < PARALLEL_WORK or numba.config.NUMBA_NUM_THREADS == 1:
-        return partial(compiled(run_serial, SIGNATURE), address), "serial"
+    if driver == "serial":
+        return partial(compiled(run_serial, SIGNATURE), address)
     entry = compiled(run_parallel, (*SIGNATURE, types.int64))
     alone: Callable[..., int] | None = None
 
@@ -207,7 +233,7 @@ def launcher(kernel: Any, arrays: tuple[Any, ...], work: int) -> tuple[Callable[
             _threads.concurrent = threading_layer() != "workqueue"
             return status
 
-    return launch, "parallel"
+    return launch
 
 
 def call(*args: Any) -> Any:
