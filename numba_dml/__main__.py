@@ -100,7 +100,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code, 130 after Ctrl-C. Bad input leaves through `SystemExit` with code 2, after one line on the
         standard error stream.
     """
-    argv = sys.argv[1:] if argv is None else argv
+    try:
+        return _run(sys.argv[1:] if argv is None else argv)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _run(argv: Sequence[str]) -> int:
     parser = build_parser(argv)
     try:
         args = parser.parse_args(argv)
@@ -109,8 +115,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         code: int = args.run(args)
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        return INTERRUPTED
     except BrokenPipeError:  # whoever reads has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
