@@ -5,6 +5,7 @@ Three levels, each usable alone: functions (`gather`, `gather_elements`, `gather
 """
 
 from . import _jit
+from ._config import config
 from ._dispatch import check
 from ._enums import AxisDirection, FeatureLevel, OperatorType, TensorDataType, TensorFlags
 from ._errors import DescriptorError
@@ -58,6 +59,7 @@ __all__ = [
     "cache_info",
     "check",
     "compile_operator",
+    "config",
     "gather",
     "gather_elements",
     "gather_nd",

@@ -4,6 +4,7 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, SupportsIndex, T
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from ._config import config as config
 from ._dispatch import check as check
 from ._enums import AxisDirection as AxisDirection
 from ._enums import FeatureLevel as FeatureLevel
@@ -63,7 +64,7 @@ def gather(
     *,
     axis: SupportsIndex = ...,
     out: None = ...,
-    bounds: _Bounds = ...,
+    bounds: _Bounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> NDArray[_T]: ...
@@ -74,7 +75,7 @@ def gather(
     *,
     axis: SupportsIndex = ...,
     out: None = ...,
-    bounds: _Bounds = ...,
+    bounds: _Bounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> _D: ...
@@ -85,7 +86,7 @@ def gather(
     *,
     axis: SupportsIndex = ...,
     out: None = ...,
-    bounds: _Bounds = ...,
+    bounds: _Bounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> NDArray[Any]: ...
@@ -96,7 +97,7 @@ def gather(
     *,
     axis: SupportsIndex = ...,
     out: _O,
-    bounds: _Bounds = ...,
+    bounds: _Bounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> _O: ...
@@ -107,7 +108,7 @@ def gather_elements(
     *,
     axis: SupportsIndex = ...,
     out: None = ...,
-    bounds: _Bounds = ...,
+    bounds: _Bounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> NDArray[_T]: ...
@@ -118,7 +119,7 @@ def gather_elements(
     *,
     axis: SupportsIndex = ...,
     out: None = ...,
-    bounds: _Bounds = ...,
+    bounds: _Bounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> _D: ...
@@ -129,7 +130,7 @@ def gather_elements(
     *,
     axis: SupportsIndex = ...,
     out: None = ...,
-    bounds: _Bounds = ...,
+    bounds: _Bounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> NDArray[Any]: ...
@@ -140,7 +141,7 @@ def gather_elements(
     *,
     axis: SupportsIndex = ...,
     out: _O,
-    bounds: _Bounds = ...,
+    bounds: _Bounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> _O: ...
@@ -151,7 +152,7 @@ def gather_nd(
     *,
     batch_dims: SupportsIndex = ...,
     out: None = ...,
-    bounds: _Bounds = ...,
+    bounds: _Bounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> NDArray[_T]: ...
@@ -162,7 +163,7 @@ def gather_nd(
     *,
     batch_dims: SupportsIndex = ...,
     out: None = ...,
-    bounds: _Bounds = ...,
+    bounds: _Bounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> _D: ...
@@ -173,7 +174,7 @@ def gather_nd(
     *,
     batch_dims: SupportsIndex = ...,
     out: None = ...,
-    bounds: _Bounds = ...,
+    bounds: _Bounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> NDArray[Any]: ...
@@ -184,7 +185,7 @@ def gather_nd(
     *,
     batch_dims: SupportsIndex = ...,
     out: _O,
-    bounds: _Bounds = ...,
+    bounds: _Bounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> _O: ...
@@ -198,7 +199,7 @@ def scatter_elements(
     reduction: _Reduction = ...,
     unique: bool = ...,
     out: None = ...,
-    bounds: _Bounds = ...,
+    bounds: _Bounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> NDArray[_T]: ...
@@ -212,7 +213,7 @@ def scatter_elements(
     reduction: _Reduction = ...,
     unique: bool = ...,
     out: None = ...,
-    bounds: _Bounds = ...,
+    bounds: _Bounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> _D: ...
@@ -226,7 +227,7 @@ def scatter_elements(
     reduction: _Reduction = ...,
     unique: bool = ...,
     out: None = ...,
-    bounds: _Bounds = ...,
+    bounds: _Bounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> NDArray[Any]: ...
@@ -240,7 +241,7 @@ def scatter_elements(
     reduction: _Reduction = ...,
     unique: bool = ...,
     out: _O,
-    bounds: _Bounds = ...,
+    bounds: _Bounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> _O: ...
@@ -254,7 +255,7 @@ def scatter_nd(
     reduction: _Reduction = ...,
     unique: bool = ...,
     out: None = ...,
-    bounds: _Bounds = ...,
+    bounds: _Bounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> NDArray[_T]: ...
@@ -268,7 +269,7 @@ def scatter_nd(
     reduction: _Reduction = ...,
     unique: bool = ...,
     out: None = ...,
-    bounds: _Bounds = ...,
+    bounds: _Bounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> _D: ...
@@ -282,7 +283,7 @@ def scatter_nd(
     reduction: _Reduction = ...,
     unique: bool = ...,
     out: None = ...,
-    bounds: _Bounds = ...,
+    bounds: _Bounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> NDArray[Any]: ...
@@ -296,7 +297,7 @@ def scatter_nd(
     reduction: _Reduction = ...,
     unique: bool = ...,
     out: _O,
-    bounds: _Bounds = ...,
+    bounds: _Bounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> _O: ...

@@ -18,6 +18,8 @@ from rich.table import Table
 
 import numba_dml as dml
 
+from ._cli._terminal import check_picture
+
 Array = ndarray[Any, Any]
 
 #: Of the shuffle that splits the images.
@@ -320,28 +322,6 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 1e-6:.3g} us"  # some terminals have no micro sign
 
 
-def check_picture(path: Path) -> None:
-    """Refuse a path that no picture can be saved to, before the work is done.
-
-    Parameters
-    ----------
-    path : Path
-        The file to write; its ending says the format.
-
-    Raises
-    ------
-    ValueError
-        If the directory does not exist, or the format is unknown.
-    """
-    from matplotlib.figure import Figure
-
-    if not path.parent.is_dir():
-        raise ValueError(f"--plot: found {path}, expected a file in a directory that exists")
-    formats = sorted(Figure().canvas.get_supported_filetypes())
-    if path.suffix[1:].lower() not in formats:
-        raise ValueError(f"--plot: found {path}, expected a name that ends in one of .{', .'.join(formats)}")
-
-
 def save_picture(path: Path, digits: Digits, result: Result) -> None:
     """Draw some queries beside their nearest neighbours; mistakes first, if there are any.
 
@@ -410,7 +390,7 @@ def run(k: int = 5, plot: Path | None = None) -> Result:
     console = Console()
     digits = load_digits()
     bench = _Bench(console)
-    with bench.progress:
+    with dml.config(quiet=True), bench.progress:  # the progress tells that kernels compile
         result = classify(digits, k, bench)
     _report(console, digits, k, result, bench)
     if plot is not None:

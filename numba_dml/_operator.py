@@ -17,7 +17,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from . import _dispatch
+from . import _config, _dispatch
+from ._config import BOUNDS as BOUNDS
 from ._device import DeviceArray, library_of, library_of_type
 from ._enums import FeatureLevel, OperatorType, TensorDataType
 from ._errors import DescriptorError
@@ -37,7 +38,6 @@ U32 = frozenset({D.UINT32})
 #: Types that can index: the functions take them all, DirectML the four of I4.
 INDEX_TYPES = I4 | {D.INT16, D.INT8, D.UINT16, D.UINT8}
 
-BOUNDS = ("raise", "clamp", "drop", "deferred")
 REDUCTIONS = ("none", "add", "mul", "min", "max")
 
 MAX_ELEMENTS = 2**32 - 1
@@ -416,7 +416,7 @@ def compile_operator(
     descriptor : Descriptor
         What to compute. It was validated by the package's own (native) rules when it was made.
     target : {"cpu", "cuda"}, optional
-        Where to run; the CPU when absent.
+        Where to run. When absent: the CPU, or what `config` says.
     feature_level : FeatureLevel, optional
         Validate strictly: refuse what DirectML refuses at this level.
 
@@ -449,6 +449,8 @@ def compile_operator(
         raise TypeError(f"compile_operator: descriptor: found {type(descriptor).__name__}, expected a descriptor")
     if feature_level is not None:
         feature_level = known_level(feature_level)
+    if target is None and _config.used:
+        target = _config.current().target
     return _compile(descriptor, _dispatch.resolve_target(target), feature_level)
 
 

@@ -210,3 +210,21 @@ def test_nan_payloads_and_signs_of_zero_survive():
     assert values.view(np.uint32).tolist() == bits[[2, 3, 0, 1]].tolist()
     values, indices = dml.top_k(bits.view(np.float32), 4, nan="largest")
     assert indices.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("dtype", [">f4", ">i8"])
+def test_foreign_byte_order_in_any_layout(dtype):
+    a = np.random.default_rng(5).integers(-99, 99, (40, 30, 6)).astype(dtype)
+    for layout in (
+        a[:, :20],
+        a[::2, ::-1],
+        a[..., 1:3],
+        np.asfortranarray(a)[3:],
+        a.T,
+        np.broadcast_to(a[:1], a.shape),
+    ):
+        for axis in range(3):
+            expected = np.argsort(-layout.astype("f8"), axis, kind="stable").take(range(2), axis)
+            values, indices = dml.top_k(layout, 2, axis=axis)
+            np.testing.assert_array_equal(indices, expected)
+            np.testing.assert_array_equal(values, np.take_along_axis(layout, expected, axis))

@@ -11,7 +11,8 @@ import os
 import threading
 import warnings
 from collections.abc import Callable
-from functools import partial
+from contextvars import ContextVar
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.errors import NumbaError
 from numba.np.ufunc.parallel import threading_layer
 
-from .. import _jit
+from .. import _config, _jit
+from .._compiling import lock_path, locked, notice
 from ._compiler import HelperCompiler
 
 _jit.register()
@@ -101,28 +103,36 @@ def compiled(dispatcher: Any, signature: tuple[Any, ...]) -> Callable[..., int]:
     """
     # Numba's lock first: a jitted function that calls one of ours is compiled with that lock, and gets here.
     with global_compiler_lock, _compile_lock:
-        if isinstance(dispatcher._cache, NullCache):
-            _warn_once("there is no directory for its disk cache")
-            return dispatcher.compile(signature)  # type: ignore[no-any-return]
+        entry = dispatcher.overloads.get(signature)
+        if entry is not None:
+            return entry.entry_point  # type: ignore[no-any-return]
+        with notice(), locked(lock_path(dispatcher)):
+            return _compiled(dispatcher, signature)
+
+
+def _compiled(dispatcher: Any, signature: tuple[Any, ...]) -> Callable[..., int]:
+    if isinstance(dispatcher._cache, NullCache):
+        _warn_once("there is no directory for its disk cache")
+        return dispatcher.compile(signature)  # type: ignore[no-any-return]
+    try:
+        entry = dispatcher.compile(signature)
+    except NumbaError:
+        raise
+    except Exception as error:  # a full disk, a lost permission, a file cut short: whatever pickle and the OS say
+        dispatcher._cache = NullCache()
+        _warn_once(f"its disk cache fails ({type(error).__name__}: {error})")
+        return dispatcher.compile(signature)  # type: ignore[no-any-return]
+    if signature not in dispatcher.overloads:
+        # Numba numbers the files of a cache; two processes that start at once can give one number to two kernels,
+        # where there are no locks. What was loaded has another signature: compile, and overwrite the file.
+        cache, dispatcher._cache = dispatcher._cache, NullCache()
+        entry = dispatcher.compile(signature)
+        dispatcher._cache = cache
         try:
-            entry = dispatcher.compile(signature)
-        except NumbaError:
-            raise
-        except Exception as error:  # a full disk, a lost permission, a file cut short: whatever pickle and the OS say
-            dispatcher._cache = NullCache()
+            cache.save_overload(signature, dispatcher.overloads[signature])
+        except OSError as error:
             _warn_once(f"its disk cache fails ({type(error).__name__}: {error})")
-            return dispatcher.compile(signature)  # type: ignore[no-any-return]
-        if signature not in dispatcher.overloads:
-            # Numba numbers the files of a cache; two processes that start at once can give one number to two kernels.
-            # What was loaded has another signature: compile, and overwrite the file.
-            cache, dispatcher._cache = dispatcher._cache, NullCache()
-            entry = dispatcher.compile(signature)
-            dispatcher._cache = cache
-            try:
-                cache.save_overload(signature, dispatcher.overloads[signature])
-            except OSError as error:
-                _warn_once(f"its disk cache fails ({type(error).__name__}: {error})")
-        return entry  # type: ignore[no-any-return]
+    return entry  # type: ignore[no-any-return]
 
 
 class _Threads:
@@ -154,7 +164,25 @@ if hasattr(os, "register_at_fork"):
 
 def thread_count() -> int:
     """Return how many threads a launch may use now."""
-    return 1 if _threads.broken else numba.get_num_threads()
+    if _threads.broken:
+        return 1
+    count: int = numba.get_num_threads()
+    limit = _config.current().threads if _config.used else None
+    return count if limit is None else min(count, limit)
+
+
+def _limited(entry: Callable[..., int], *args: Any) -> int:
+    """Run the parallel driver on as many threads as its last argument says; Numba would take all."""
+    before = numba.get_num_threads()
+    numba.set_num_threads(args[-1])
+    try:
+        return entry(*args)
+    finally:
+        numba.set_num_threads(before)
+
+
+#: Calls that are built now compile at their first launch: whoever builds them wants to know what they would do.
+later: ContextVar[bool] = ContextVar("numba_dml.cpu.later", default=False)
 
 
 def launcher(kernel: Any, arrays: tuple[Any, ...], work: int) -> tuple[Callable[..., int], str]:
@@ -162,14 +190,35 @@ def launcher(kernel: Any, arrays: tuple[Any, ...], work: int) -> tuple[Callable[
 
     `arrays` are the types that the kernel sees the arrays as, `work` the bytes that a call touches.
     """
+    driver = "serial" if work < PARALLEL_WORK or numba.config.NUMBA_NUM_THREADS == 1 else "parallel"
+    if later.get():
+        return _Later(kernel, arrays, driver), driver
+    return _launch(kernel, arrays, driver), driver
+
+
+class _Later:
+    """A launch that compiles when it is called."""
+
+    def __init__(self, *what: Any) -> None:
+        self.what = what
+
+    def __call__(self, *args: Any) -> int:
+        return self.launch(*args)
+
+    @cached_property
+    def launch(self) -> Callable[..., int]:
+        return _launch(*self.what)
+
+
+def _launch(kernel: Any, arrays: tuple[Any, ...], driver: str) -> Callable[..., int]:
     from ._drivers import SIGNATURE, run_parallel, run_serial  # they need the decorators above
 
     signature = (types.int64, types.int64, types.int64, *arrays, PLAN)
     compiled(kernel, signature)
     code = kernel.overloads[signature]
     address = code.library.get_pointer_to_function(code.fndesc.llvm_func_name)
-    if work < PARALLEL_WORK or numba.config.NUMBA_NUM_THREADS == 1:
-        return partial(compiled(run_serial, SIGNATURE), address), "serial"
+    if driver == "serial":
+        return partial(compiled(run_serial, SIGNATURE), address)
     entry = compiled(run_parallel, (*SIGNATURE, types.int64))
     alone: Callable[..., int] | None = None
 
@@ -179,15 +228,16 @@ def launcher(kernel: Any, arrays: tuple[Any, ...], work: int) -> tuple[Callable[
         if count == 1:
             alone = alone or compiled(run_serial, SIGNATURE)
             return alone(address, *args)
+        run = partial(_limited, entry) if _config.used else entry
         if _threads.concurrent:
-            return entry(address, *args, count)
+            return run(address, *args, count)
         # The layer `workqueue` aborts the process on concurrent launches: one at a time, unless it is another layer.
         with _threads.lock:
-            status = entry(address, *args, count)
+            status = run(address, *args, count)
             _threads.concurrent = threading_layer() != "workqueue"
             return status
 
-    return launch, "parallel"
+    return launch
 
 
 def call(*args: Any) -> Any:

@@ -30,9 +30,11 @@ def build(
     native = [dtype.isnative for _, dtype in layouts]
     packed = [is_packed(t.sizes, strides, t.itemsize) for t, (strides, _) in zip(tensors, layouts, strict=True)]
     if descriptor.function == "top_k":
-        lowering = descriptor.lower([layouts[0][0]])
+        # What a kernel sees of foreign byte order is a packed copy, whatever strides the array has.
+        strides = layouts[0][0] if native[0] else packed_strides(tensors[0].sizes, tensors[0].itemsize)
+        lowering = descriptor.lower([strides])
         assert isinstance(lowering, Select)
-        return _prepared(TopKCall(descriptor, lowering, output_shapes), [_native_copy if not native[0] else None])
+        return _prepared(TopKCall(descriptor, lowering, output_shapes), [None if native[0] else _packed_copy])
     # Indices and updates are read whole, so a copy costs little; of the data only a part may be read.
     fixes: list[Any] = [None if n and p else _packed_copy for n, p in zip(native, packed, strict=True)]
     if descriptor.function.startswith("gather"):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from .. import _config
 from .. import _operator as op
 from .._enums import FeatureLevel, OperatorType
 from .._errors import DescriptorError
@@ -114,7 +115,7 @@ def _build(
     index_strides: tuple[int, ...],
     index_dtype: np.dtype[Any],
     axis: int,
-    bounds: str,
+    bounds: str | None,
     target: str | None,
 ) -> Any:
     check_data("gather_elements", "a", dtype)
@@ -127,7 +128,7 @@ def _build(
             TensorDesc(index_dtype, index_shape),
             TensorDesc(dtype, index_shape),
             axis,
-            bounds=bounds,
+            bounds="raise" if bounds is None else bounds,
         )
     except DescriptorError as error:
         reject("gather_elements", error, GatherElementsDesc)
@@ -142,7 +143,7 @@ def gather_elements(
     *,
     axis: int = -1,
     out: Any = None,
-    bounds: str = "raise",
+    bounds: str | None = None,
     target: str | None = None,
     stream: Any = None,
 ) -> ndarray[Any, Any]:
@@ -161,12 +162,14 @@ def gather_elements(
         The axis of `a` that is indexed.
     out : ndarray, optional
         Where to write: exactly the result's shape and dtype. It may overlap the inputs.
-    bounds : {"raise", "clamp", "drop", "deferred"}
-        For an index out of range: raise before a result is seen; wrap a negative once and clamp (DirectML's reads);
-        give 0; or raise later, at `numba_dml.check` (on a device: it gives 0; on the CPU as raise).
+    bounds : {"raise", "clamp", "drop", "deferred"}, optional
+        For an index out of range: raise before a result is seen (when absent too, but for `numba_dml.config`); wrap a
+        negative once and clamp (DirectML's reads); give 0; or raise later, at `numba_dml.check` (on a device: it gives
+        0; on the CPU as raise).
     target : {"cpu", "cuda"}, optional
-        Where to run. It follows the arrays when absent: those on a device run there, on their library's current stream,
-        and the result is that library's. ``"cuda"`` copies arrays in host memory in and out.
+        Where to run. It follows the arrays when absent (but for `numba_dml.config`): those on a device run there, on
+        their library's current stream, and the result is that library's. ``"cuda"`` copies arrays in host memory in and
+        out.
     stream : stream of any CUDA library, or its address, optional
         For arrays on a device: another stream to run on. It waits for their library's, which then waits for it.
 
@@ -197,6 +200,8 @@ def gather_elements(
     array([[4, 8, 3],
            [7, 2, 3]])
     """
+    if _config.used:
+        target, bounds = _config.defaults(target, bounds)
     if a.__class__ is not ndarray or indices.__class__ is not ndarray or target is not None or stream is not None:
         a, indices, target = operands("gather_elements", target, stream, a, indices)
     try:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from .. import _config
 from .. import _operator as op
 from .._enums import FeatureLevel, OperatorType
 from .._errors import DescriptorError
@@ -204,7 +205,7 @@ def _build(
     index_strides: tuple[int, ...],
     index_dtype: np.dtype[Any],
     batch_dims: int,
-    bounds: str,
+    bounds: str | None,
     target: str | None,
 ) -> Any:
     check_data("gather_nd", "a", dtype)
@@ -222,7 +223,7 @@ def _build(
             len(shape),
             len(index_shape),
             batch_dims,
-            bounds=bounds,
+            bounds="raise" if bounds is None else bounds,
         )
     except DescriptorError as error:
         reject("gather_nd", error, GatherND1Desc)
@@ -255,7 +256,7 @@ def gather_nd(
     *,
     batch_dims: int = 0,
     out: Any = None,
-    bounds: str = "raise",
+    bounds: str | None = None,
     target: str | None = None,
     stream: Any = None,
 ) -> ndarray[Any, Any]:
@@ -273,12 +274,14 @@ def gather_nd(
         How many leading dimensions `a` and `indices` share.
     out : ndarray, optional
         Where to write: exactly the result's shape and dtype. It may overlap the inputs.
-    bounds : {"raise", "clamp", "drop", "deferred"}
-        For an index out of range: raise before a result is seen; wrap a negative once and clamp (DirectML's reads);
-        give 0; or raise later, at `numba_dml.check` (on a device: it gives 0; on the CPU as raise).
+    bounds : {"raise", "clamp", "drop", "deferred"}, optional
+        For an index out of range: raise before a result is seen (when absent too, but for `numba_dml.config`); wrap a
+        negative once and clamp (DirectML's reads); give 0; or raise later, at `numba_dml.check` (on a device: it gives
+        0; on the CPU as raise).
     target : {"cpu", "cuda"}, optional
-        Where to run. It follows the arrays when absent: those on a device run there, on their library's current stream,
-        and the result is that library's. ``"cuda"`` copies arrays in host memory in and out.
+        Where to run. It follows the arrays when absent (but for `numba_dml.config`): those on a device run there, on
+        their library's current stream, and the result is that library's. ``"cuda"`` copies arrays in host memory in and
+        out.
     stream : stream of any CUDA library, or its address, optional
         For arrays on a device: another stream to run on. It waits for their library's, which then waits for it.
 
@@ -312,6 +315,8 @@ def gather_nd(
     array([[2, 3],
            [4, 5]])
     """
+    if _config.used:
+        target, bounds = _config.defaults(target, bounds)
     if a.__class__ is not ndarray or indices.__class__ is not ndarray or target is not None or stream is not None:
         a, indices, target = operands("gather_nd", target, stream, a, indices)
     try:

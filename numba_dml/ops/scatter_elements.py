@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from .. import _config
 from .. import _operator as op
 from .._enums import FeatureLevel, OperatorType
 from .._errors import DescriptorError
@@ -154,7 +155,7 @@ def _build(
     axis: int,
     reduction: str,
     unique: bool,
-    bounds: str,
+    bounds: str | None,
     target: str | None,
 ) -> Any:
     check_data("scatter_elements", "a", dtype)
@@ -172,7 +173,7 @@ def _build(
             axis,
             reduction=reduction,
             unique=unique,
-            bounds=bounds,
+            bounds="raise" if bounds is None else bounds,
         )
     except DescriptorError as error:
         reject("scatter_elements", error, ScatterElementsDesc)
@@ -190,7 +191,7 @@ def scatter_elements(
     reduction: str = "none",
     unique: bool = False,
     out: Any = None,
-    bounds: str = "raise",
+    bounds: str | None = None,
     target: str | None = None,
     stream: Any = None,
 ) -> ndarray[Any, Any]:
@@ -217,12 +218,13 @@ def scatter_elements(
         broken, the result at such an element is unspecified.
     out : ndarray, optional
         Where to write: exactly the shape and dtype of `a`. ``out=a`` updates in place, after all indices are validated.
-    bounds : {"raise", "drop", "deferred"}
-        For an index out of range: raise (in place before anything is written); skip the update; or skip it and raise
-        later, at `numba_dml.check` (on the CPU as raise).
+    bounds : {"raise", "drop", "deferred"}, optional
+        For an index out of range: raise, in place before anything is written (when absent too, but for
+        `numba_dml.config`); skip the update; or skip it and raise later, at `numba_dml.check` (on the CPU as raise).
     target : {"cpu", "cuda"}, optional
-        Where to run. It follows the arrays when absent: those on a device run there, on their library's current stream,
-        and the result is that library's. ``"cuda"`` copies arrays in host memory in and out.
+        Where to run. It follows the arrays when absent (but for `numba_dml.config`): those on a device run there, on
+        their library's current stream, and the result is that library's. ``"cuda"`` copies arrays in host memory in and
+        out.
     stream : stream of any CUDA library, or its address, optional
         For arrays on a device: another stream to run on. It waits for their library's, which then waits for it.
 
@@ -255,6 +257,8 @@ def scatter_elements(
     >>> dml.scatter_elements(np.arange(5), np.array([3, 1, 3, 0]), np.array([5, 6, 7, 8]), reduction="add")
     array([ 8,  7,  2, 15,  4])
     """
+    if _config.used:
+        target, bounds = _config.defaults(target, bounds, clamps=False)
     if (
         a.__class__ is not ndarray
         or indices.__class__ is not ndarray

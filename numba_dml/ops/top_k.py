@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import ndarray
 
+from .. import _config
 from .. import _operator as op
 from .._enums import AxisDirection, FeatureLevel, OperatorType, TensorDataType
 from .._errors import DescriptorError
@@ -284,8 +285,9 @@ def top_k(
     out : pair of ndarray, optional
         Where to write ``(values, indices)``: exactly their shapes and dtypes. They may overlap `a`.
     target : {"cpu", "cuda"}, optional
-        Where to run. It follows the arrays when absent: those on a device run there, on their library's current stream,
-        and the result is that library's. ``"cuda"`` copies arrays in host memory in and out.
+        Where to run. It follows the arrays when absent (but for `numba_dml.config`): those on a device run there, on
+        their library's current stream, and the result is that library's. ``"cuda"`` copies arrays in host memory in and
+        out.
     stream : stream of any CUDA library, or its address, optional
         For arrays on a device: another stream to run on. It waits for their library's, which then waits for it.
 
@@ -318,6 +320,8 @@ def top_k(
     array([[3, 2],
            [2, 3]])
     """
+    if _config.used:
+        target, _ = _config.defaults(target, None)
     if a.__class__ is not ndarray or target is not None or stream is not None:
         a, target = operands("top_k", target, stream, a)
     try:

@@ -1,0 +1,217 @@
+"""Arrays in files: .npy and .npz mapped into memory a part at a time, and results that appear whole or not at all.
+
+A mapping is made anew for every part: the pages of the last one are then no longer the process's memory.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zipfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy import ndarray
+
+from .._tensor import product
+
+Array = ndarray[Any, Any]
+Shape = tuple[int, ...]
+
+
+class Source(NamedTuple):
+    """An array in a file."""
+
+    name: str
+    path: Path
+    shape: Shape
+    dtype: np.dtype[Any]
+    order: str
+    offset: int
+    #: The array itself, where the file cannot be mapped: it is compressed.
+    loaded: Array | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes the elements have."""
+        return product(self.shape) * self.dtype.itemsize
+
+    def map(self) -> Array:
+        """Return the array; what is read of it is in memory for as long as it lives."""
+        if self.loaded is not None:
+            return self.loaded
+        if not self.nbytes:
+            return np.empty(self.shape, self.dtype)
+        return _mapped(self.path, self.dtype, "r", self.offset, self.shape, self.order)
+
+
+def _mapped(path: Path, dtype: np.dtype[Any], mode: Any, offset: int, shape: Shape, order: str = "C") -> Array:
+    mapping: Any = np.memmap(path, dtype, mode, offset, shape, order)  # type: ignore[call-overload]
+    return np.asarray(mapping)
+
+
+def open_source(name: str) -> Source:
+    """Return the array that a name says: ``FILE.npy``, ``FILE.npz`` with one array in it, or ``FILE.npz:ARRAY``."""
+    file, _, member = name.rpartition(":")
+    if not file.endswith(".npz"):
+        file, member = name, ""
+    path = Path(file)
+    if path.suffix == ".npz":
+        return _member(name, path, member)
+    if path.suffix != ".npy":
+        raise ValueError(f"{name}: found a file that is neither .npy nor .npz, expected one of them")
+    return _source(name, path, 0, None)
+
+
+def _member(name: str, path: Path, member: str) -> Source:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            found = [entry.removesuffix(".npy") for entry in archive.namelist() if entry.endswith(".npy")]
+            if not member and len(found) == 1:
+                member = found[0]
+            if member not in found:
+                raise ValueError(
+                    f"{name}: found the arrays {', '.join(found) or '(none)'}, expected the name of one: {path}:NAME"
+                )
+            entry = archive.getinfo(f"{member}.npy")
+    except zipfile.BadZipFile as error:
+        raise ValueError(f"{name}: {error}, expected an .npz file") from None
+    if entry.compress_type != zipfile.ZIP_STORED:
+        with np.load(path) as arrays:
+            array = arrays[member]
+        return Source(name, path, array.shape, array.dtype, "C", 0, array)
+    with path.open("rb") as stream:
+        stream.seek(entry.header_offset + 26)
+        start = entry.header_offset + 30 + sum(struct.unpack("<HH", stream.read(4)))
+    return _source(name, path, start, entry.file_size)
+
+
+def _source(name: str, path: Path, start: int, length: int | None) -> Source:
+    with path.open("rb") as stream:
+        stream.seek(start)
+        try:
+            version = np.lib.format.read_magic(stream)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, fortran, dtype = read(stream)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}, expected an array as numpy.save writes it") from None
+        offset = stream.tell()
+        end = os.fstat(stream.fileno()).st_size if length is None else start + length
+    if dtype.hasobject:
+        raise ValueError(f"{name}: found Python objects, expected a fixed-size dtype")
+    source = Source(name, path, shape, dtype, "F" if fortran else "C", offset)
+    if end - offset < source.nbytes:
+        raise ValueError(f"{name}: found {end - offset} bytes of elements, expected {source.nbytes}: it was cut short")
+    return source
+
+
+class Member(NamedTuple):
+    """An array of a result: its temporary file, and where its elements start there."""
+
+    path: Path
+    shape: Shape
+    dtype: np.dtype[Any]
+    order: str
+    offset: int
+
+
+class Results:
+    """The arrays of a result, in temporary files beside the one that they become when all went well."""
+
+    def __init__(self, path: Path) -> None:
+        if path.suffix not in (".npy", ".npz"):
+            raise ValueError(f"-o: found {path}, expected a name that ends in .npy or .npz")
+        if not path.parent.is_dir() or path.is_dir():
+            raise ValueError(f"-o: found {path}, expected a file in a directory that exists")
+        self.path = path
+        self.members: dict[str, Member] = {}
+        self.whole = self._temporary("whole")
+
+    def _temporary(self, name: str) -> Path:
+        return self.path.with_name(f".{self.path.name}.{name}.{os.getpid()}.tmp")
+
+    def __enter__(self) -> Results:
+        return self
+
+    def add(self, name: str, shape: Shape, dtype: np.dtype[Any], order: str = "C") -> None:
+        """Make room for an array."""
+        if self.members and self.path.suffix == ".npy":
+            raise ValueError(f"-o: found {self.path}, expected a name that ends in .npz: there are several arrays")
+        path = self._temporary(name)
+        member = Member(path, shape, dtype, order, 0)
+        self.members[name] = member
+        header: Any = {
+            "descr": np.lib.format.dtype_to_descr(dtype),
+            "fortran_order": order == "F",
+            "shape": shape,
+        }
+        with path.open("wb") as stream:
+            np.lib.format.write_array_header_2_0(stream, header)
+            offset = stream.tell()
+            end = offset + product(shape) * dtype.itemsize
+            stream.flush()
+            # A disk that fills up shall be an error here, not a broken mapping later.
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(stream.fileno(), 0, end)
+            else:
+                stream.truncate(end)
+        self.members[name] = member._replace(offset=offset)
+
+    def map(self, name: str, shape: Shape | None = None) -> Array:
+        """Return an array to write to, perhaps in another shape."""
+        member = self.members[name]
+        shape = member.shape if shape is None else shape
+        if not product(shape):
+            return np.empty(shape, member.dtype)
+        order = member.order if shape == member.shape else "C"
+        return _mapped(member.path, member.dtype, "r+", member.offset, shape, order)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._finish()
+        finally:
+            for path in (self.whole, *(member.path for member in self.members.values())):
+                with suppress(OSError):
+                    path.unlink()
+
+    def _finish(self) -> None:
+        if self.path.suffix == ".npy":
+            (member,) = self.members.values()
+            member.path.replace(self.path)
+            return
+        with zipfile.ZipFile(self.whole, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+            for name, member in self.members.items():
+                archive.write(member.path, f"{name}.npy")
+                member.path.unlink()
+        self.whole.replace(self.path)
+
+
+def fill(source: Source, results: Results, name: str, step: int, advance: Callable[[int], None]) -> None:
+    """Copy an array into a result of the same shape, `step` elements at a time."""
+    shape = source.shape if source.order == "C" else source.shape[::-1]  # in the order of the file
+    for part in blocks(shape, step):
+        array, out = (m if source.order == "C" else m.T for m in (source.map(), results.map(name)))
+        out[part] = array[part]
+        advance(array[part].nbytes)
+
+
+def blocks(shape: Shape, most: int) -> Any:
+    """Yield the slices of parts of a shape in row-major order, each of at most `most` elements, and of at least one."""
+    split = 0
+    while split < len(shape) - 1 and product(shape[split + 1 :]) > most:
+        split += 1
+    if not shape:
+        yield ()
+        return
+    step = max(1, most // max(1, product(shape[split + 1 :])))
+    rest = tuple(slice(0, size) for size in shape[split + 1 :])
+    for lead in np.ndindex(*shape[:split]):
+        for start in range(0, shape[split], step):
+            yield (*(slice(i, i + 1) for i in lead), slice(start, min(start + step, shape[split])), *rest)

@@ -1,0 +1,210 @@
+"""``bench``: a few calls on this machine, beside the libraries that are installed.
+
+Every library runs in a process of its own: the idle threads of one would take the cores of the next. They run there and
+back again, and a time is the better of the two medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+import numba_dml as dml
+
+from ..__main__ import has
+from . import _terminal, info
+
+OURS = "numba_dml"
+LIBRARIES = (OURS, "numpy", "torch")
+#: Seconds of measuring per case, library and turn, after two calls to warm up.
+BUDGET = 0.4
+
+
+def _arrays() -> dict[str, Any]:
+    """Return what all calls work on."""
+    rng = np.random.default_rng(7)
+    return {
+        "lines": rng.standard_normal((2000, 5000), np.float32),
+        "vector": rng.standard_normal(10_000_000, np.float32),
+        "table": rng.standard_normal((200_000, 64), np.float32),
+        "rows": rng.integers(0, 200_000, 200_000),
+        "square": rng.standard_normal((2048, 2048), np.float32),
+        "places": rng.integers(0, 2048, (2048, 2048)),
+        "pairs": np.stack([rng.integers(0, 2048, 500_000), rng.integers(0, 2048, 500_000)], -1),
+        "updates": rng.standard_normal(500_000).astype(np.float32),
+    }
+
+
+CASES = (
+    "top_k: (2000, 5000), k 10",
+    "top_k: 10M, k 100",
+    "gather: 200k rows of 64",
+    "gather_elements: (2048, 2048)",
+    "gather_nd: 500k of (2048, 2048)",
+    "scatter_elements: (2048, 2048)",
+    "scatter_nd: add 500k to (2048, 2048)",
+)
+
+
+def _numba_dml(d: dict[str, Any]) -> list[Callable[[], Any]]:
+    return [
+        lambda: dml.top_k(d["lines"], 10),
+        lambda: dml.top_k(d["vector"], 100),
+        lambda: dml.gather(d["table"], d["rows"]),
+        lambda: dml.gather_elements(d["square"], d["places"], axis=0),
+        lambda: dml.gather_nd(d["square"], d["pairs"]),
+        lambda: dml.scatter_elements(d["square"], d["places"], d["square"], axis=1),
+        lambda: dml.scatter_nd(d["square"], d["pairs"], d["updates"], reduction="add"),
+    ]
+
+
+def _numpy(d: dict[str, Any]) -> list[Callable[[], Any]]:
+    def top(a: Any, k: int) -> Any:
+        found = np.argpartition(a, -k, -1)[..., -k:]
+        values = np.take_along_axis(a, found, -1)
+        order = np.argsort(-values, -1, kind="stable")
+        return np.take_along_axis(values, order, -1), np.take_along_axis(found, order, -1)
+
+    def put() -> Any:
+        out = d["square"].copy()
+        np.put_along_axis(out, d["places"], d["square"], 1)
+        return out
+
+    def add() -> Any:
+        out = d["square"].copy()
+        np.add.at(out, tuple(d["pairs"].T), d["updates"])
+        return out
+
+    return [
+        lambda: top(d["lines"], 10),
+        lambda: top(d["vector"], 100),
+        lambda: np.take(d["table"], d["rows"], 0),
+        lambda: np.take_along_axis(d["square"], d["places"], 0),
+        lambda: d["square"][tuple(d["pairs"].T)],
+        put,
+        add,
+    ]
+
+
+def _torch(d: dict[str, Any]) -> list[Callable[[], Any]]:
+    import torch
+
+    t: dict[str, Any] = {name: torch.from_numpy(array) for name, array in d.items()}
+    pairs = tuple(t["pairs"].T.contiguous())
+    return [
+        lambda: torch.topk(t["lines"], 10),
+        lambda: torch.topk(t["vector"], 100),
+        lambda: torch.index_select(t["table"], 0, t["rows"]),
+        lambda: torch.gather(t["square"], 0, t["places"]),
+        lambda: t["square"][pairs],
+        lambda: torch.scatter(t["square"], 1, t["places"], t["square"]),
+        lambda: t["square"].index_put(pairs, t["updates"], accumulate=True),
+    ]
+
+
+def measure(library: str) -> list[float]:
+    """Return the median seconds of a call of every case."""
+    calls = {OURS: _numba_dml, "numpy": _numpy, "torch": _torch}[library](_arrays())
+    found = []
+    for call in calls:
+        times: list[float] = []
+        call()
+        call()
+        end = perf_counter() + BUDGET
+        while len(times) < 3 or perf_counter() < end:
+            start = perf_counter()
+            call()
+            times.append(perf_counter() - start)
+        found.append(median(times))
+    return found
+
+
+def _apart(library: str) -> list[float]:
+    command = [sys.executable, "-m", "numba_dml", "bench", "--measure", library]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise ValueError(f"bench: {library} failed with exit status {done.returncode}")
+    found: list[float] = json.loads(done.stdout)
+    return found
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="save a picture of the times")
+    parser.add_argument("--measure", choices=LIBRARIES, help=argparse.SUPPRESS)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure, and show what came out."""
+    if args.measure:
+        with dml.config(quiet=True):
+            print(json.dumps(measure(args.measure)))
+        return 0
+    if args.plot is not None:
+        _terminal.check_picture(args.plot)
+    libraries = [name for name in LIBRARIES if has(name)]
+    turns = libraries + libraries[::-1]
+    times: dict[str, list[float]] = {}
+    with _terminal.progress("measuring", len(turns), args.json) as shown:
+        for library in turns:
+            shown.advance(0, library)
+            found = _apart(library)
+            times[library] = list(map(min, found, times.get(library, found)))
+            shown.advance(1)
+    versions = {name: info.installed(name) for name in libraries}
+    if args.json:
+        cases = [{"case": case, **{name: times[name][i] for name in libraries}} for i, case in enumerate(CASES)]
+        facts = {"processor": info.processor(), "cores": info.cores(), "versions": versions, "seconds": cases}
+        print(json.dumps(facts, indent=2))
+    else:
+        rows = []
+        for i, case in enumerate(CASES):
+            best = min(libraries[1:], key=lambda name: times[name][i])
+            ratio = f"{best} {times[best][i] / times[OURS][i]:.2f}x"
+            rows.append([case, *(_terminal.duration(times[name][i]) for name in libraries), ratio])
+        _terminal.print_table(["case", *libraries, "best other / ours"], rows, [*libraries, "best other / ours"])
+        print(f"\n{info.processor()}, {info.cores()} cores; {', '.join(f'{n} {v}' for n, v in versions.items())}.")
+        print("Median times of a call that allocates its result; float32, 64-bit indices. PyTorch's top-k promises")
+        print("nothing about ties, and NumPy's picks any of them.")
+    if args.plot is not None:
+        save_picture(args.plot, libraries, times)
+        if not args.json:
+            print(f"Picture: {args.plot}")
+    return 0
+
+
+def save_picture(path: Path, libraries: list[str], times: dict[str, list[float]]) -> None:
+    """Draw a bar for every case and library, as a multiple of our time."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 0.42 * len(CASES) * len(libraries) * 0.6 + 1.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    height = 0.8 / len(libraries)
+    for number, library in enumerate(libraries):
+        ratios = [one / ours for one, ours in zip(times[library], times[OURS], strict=True)]
+        places = [i + (number - (len(libraries) - 1) / 2) * height for i in range(len(CASES))]
+        bars = axes.barh(places, ratios, height * 0.92, label=library)
+        labels = [_terminal.duration(seconds) for seconds in times[library]]
+        axes.bar_label(bars, labels, padding=3, fontsize=8)
+    axes.set_yticks(range(len(CASES)), CASES)
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:g}x")
+    axes.margins(x=0.12)
+    axes.axvline(1, color="0.4", linewidth=0.8)
+    axes.set_xlabel("time of a call, as a multiple of numba_dml's (shorter is faster)")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside upper right", ncols=len(libraries), frameon=False)
+    figure.savefig(path, dpi=120)

@@ -1,0 +1,168 @@
+"""``explain``: what a call would do. It is planned as ever, but nothing is compiled or run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._tensor import product
+from . import _terminal
+from . import run as runs
+
+#: Why a top-k goes which way, by the second word of its kernel's name.
+_TOP_K = {
+    "short": "lines are short and k is small: a sorting network goes through many lines at once",
+    "best": "k is 1: one pass finds the best of every line",
+    "columns": "lines lie side by side: sorted lists of neighbouring lines are kept together",
+    "rows": "each line is read once; what beats the k-th best so far is kept in a buffer",
+    "pieces": "few long lines: threads share each, and the best of its pieces compete",
+    "sorted": "k is large: what is above a limit from a sample is collected and sorted",
+    "nothing": "there is nothing to select",
+}
+
+
+class Layout(NamedTuple):
+    """An array of which nothing is known but this."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    order: str = "C"
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes its elements have."""
+        return product(self.shape) * self.dtype.itemsize
+
+
+def sizes(text: str) -> tuple[int, ...]:
+    """Return a shape, for argparse: numbers with commas or x between them."""
+    parts = [part for part in text.replace("x", ",").split(",") if part.strip()]
+    if not all(part.strip().isdecimal() for part in parts):
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected sizes like 1000,64")
+    return tuple(int(part) for part in parts)
+
+
+def dtype(text: str) -> np.dtype[Any]:
+    """Return a dtype, for argparse."""
+    try:
+        return np.dtype(text)
+    except TypeError:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a dtype like float32") from None
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the operators as commands of ``explain``."""
+    from ..__main__ import OPERATORS
+
+    operators: Any = parser.add_subparsers(title="operators", metavar="OP", required=True)
+    for name, text in OPERATORS.items():
+        command = operators.add_parser(name, help=text)
+        function = name.replace("-", "_")
+        command.add_argument("--shape", type=sizes, required=True, metavar="N,M", help="of the input")
+        command.add_argument("--dtype", type=dtype, default="float32", help="of the input (default: %(default)s)")
+        command.add_argument("--order", choices=["C", "F"], default="C", help="of the input (default: %(default)s)")
+        if function != "top_k":
+            command.add_argument("--indices-shape", type=sizes, required=True, metavar="N,M", help="of the indices")
+            command.add_argument("--indices-dtype", type=dtype, default="int64", help="(default: %(default)s)")
+        runs.add_parameters(command, function)
+        runs.add_targets(command)
+        command.add_argument("--json", action="store_true", help="print JSON")
+        command.set_defaults(function=function)
+
+
+def layouts(args: argparse.Namespace) -> list[Layout]:
+    """Return the arrays that the arguments describe; the updates follow from the others."""
+    function: str = args.function
+    found = [Layout(args.shape, args.dtype, args.order)]
+    if function != "top_k":
+        found.append(Layout(args.indices_shape, args.indices_dtype))
+    if function == "scatter_elements":
+        found.append(Layout(args.indices_shape, args.dtype))
+    elif function == "scatter_nd":
+        if not args.indices_shape:
+            raise ValueError("--indices-shape: found no size, expected at least one: that of the tuples")
+        taken = args.batch_dims + args.indices_shape[-1]
+        found.append(Layout((*args.indices_shape[:-1], *args.shape[taken:]), args.dtype))
+    return found
+
+
+def explained(args: argparse.Namespace) -> dict[str, Any]:
+    """Return what the call would do."""
+    from .. import cpu
+
+    function: str = args.function
+    inputs = layouts(args)
+    call = runs.planned(function, inputs, runs.parameters(args, function), getattr(args, "k", 0))
+    parallel = call.kernel.endswith("parallel")
+    threads = cpu.thread_count() if parallel else 1
+    outputs = [Layout(call.shape, call.dtype)]
+    if function == "top_k":
+        outputs.append(Layout(call.shape, call.index_dtype))
+    edge = _terminal.size(cpu.PARALLEL_WORK)
+    why = [_way(function, call)]
+    if parallel:
+        why.append(f"the work is {edge} or more: threads share it")
+    elif call.work < cpu.PARALLEL_WORK:
+        why.append(f"the work is less than {edge}: waking a second thread would take longer")
+    else:
+        why.append("Numba has one thread")
+    return {
+        "function": function,
+        "inputs": [{"shape": one.shape, "dtype": str(one.dtype)} for one in inputs],
+        "outputs": [{"shape": one.shape, "dtype": str(one.dtype)} for one in outputs],
+        "kernel": call.kernel,
+        "threads": threads,
+        "work_bytes": int(call.work),
+        "result_bytes": sum(one.nbytes for one in outputs),
+        "scratch_bytes": int(getattr(call, "scratch_bytes", 0)),
+        "why": why,
+    }
+
+
+def _way(function: str, call: Any) -> str:
+    words = call.kernel.split()
+    if function == "top_k":
+        return _TOP_K[words[1]]
+    if function.startswith("gather"):
+        return f"neighbouring elements move together, {words[1]} at a time at least"
+    if words[1] == "places":
+        return "a new result is written in its own order, each slice by the last of its updates"
+    if words[1] == "bins":
+        return "many updates of a large result: they are sorted by where they go first"
+    return "the input is copied, then updated in the order of the updates"
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print what the call would do."""
+    if args.target == "cuda":
+        raise ValueError("--target: found 'cuda', expected 'cpu': CUDA kernels are chosen when they are launched")
+    with runs.defaults(args):
+        try:
+            found = explained(args)
+        except (TypeError, IndexError) as error:
+            raise ValueError(str(error)) from error
+    if args.json:
+        print(json.dumps(found, indent=2))
+        return 0
+    shapes = [
+        ", ".join(f"{tuple(one['shape'])} {one['dtype']}" for one in found[name]) for name in ("inputs", "outputs")
+    ]
+    scratch = found["scratch_bytes"]
+    _terminal.print_facts(
+        [
+            ("call", f"{found['function']}: {shapes[0]} -> {shapes[1]}"),
+            ("kernel", found["kernel"]),
+            ("threads", str(found["threads"])),
+            (
+                "bytes",
+                f"{_terminal.size(found['work_bytes'])} touched, results of "
+                f"{_terminal.size(found['result_bytes'])}"
+                + (f", {_terminal.size(scratch)} of scratch" if scratch else ""),
+            ),
+            *(("why" if i == 0 else "", text) for i, text in enumerate(found["why"])),
+        ]
+    )
+    return 0

@@ -1,0 +1,292 @@
+"""``run`` and the operators' own commands: an operator on arrays in files, a part of them at a time.
+
+What a part needs is in memory, never a file: results are those of one call on the whole arrays, bit by bit. Of a top-k
+along a line that is too long, the best of what was read so far compete with the best of the next piece; a scatter
+writes its updates into the result in their own order.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NoReturn
+
+import numpy as np
+
+import numba_dml as dml
+
+from .._config import BOUNDS
+from .._dispatch import TARGETS
+from .._operator import REDUCTIONS
+from .._tensor import product
+from . import _files, _terminal
+from ._files import Array, Results, Shape, Source
+
+#: What a part of the arrays may take, in bytes, if not told.
+PART_MB = 64
+MEGABYTE = 1 << 20
+#: A mapping keeps this much around every element that is read out of order (Linux maps 16 pages at once), and no more
+#: of a file than this may be kept in one part. A smaller file may be kept whole.
+AROUND = 1 << 16
+SCATTERED = 1 << 28
+#: Slices along the last axis of top-k pieces: the fewest elements side by side that are read at once.
+ASIDE = 1 << 13
+
+INPUTS = {"gather": 2, "gather_elements": 2, "gather_nd": 2, "scatter_elements": 3, "scatter_nd": 3, "top_k": 1}
+_ALL = slice(None)
+
+
+def positive(text: str) -> int:
+    """Return a number of at least 1, for argparse."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected 1 or more")
+    return int(text)
+
+
+def add_parameters(parser: argparse.ArgumentParser, function: str) -> None:
+    """Add what the arguments of a function are besides arrays."""
+    if function == "top_k":
+        parser.add_argument("-k", type=int, required=True, help="how many elements to select of every line")
+    if function.endswith("_nd"):
+        parser.add_argument("--batch-dims", type=int, default=0, help="dimensions that arrays and indices share (0)")
+    else:
+        default = 0 if function == "gather" else -1
+        parser.add_argument("--axis", type=int, default=default, help="the axis (default: %(default)s)")
+    if function == "top_k":
+        parser.add_argument("--mode", choices=["largest", "smallest"], default="largest", help="which end of the order")
+        parser.add_argument("--nan", choices=["last", "largest"], default="last", help="where NaN stands")
+        parser.add_argument("--index-dtype", metavar="DTYPE", help="of the positions (default: int64)")
+        return
+    bounds = [word for word in BOUNDS if word != "clamp" or function.startswith("gather")]
+    parser.add_argument("--bounds", choices=bounds, help="what to do with an index out of range (default: raise)")
+    if function.startswith("scatter"):
+        parser.add_argument("--reduction", choices=REDUCTIONS, default="none", help="how an update meets what is there")
+        parser.add_argument("--unique", action="store_true", help="promise that no element is updated twice")
+
+
+def parameters(args: argparse.Namespace, function: str) -> dict[str, Any]:
+    """Return the keyword arguments of a function."""
+    names = ["batch_dims" if function.endswith("_nd") else "axis"]
+    names += ["mode", "nan", "index_dtype"] if function == "top_k" else ["bounds"]
+    if function.startswith("scatter"):
+        names += ["reduction", "unique"]
+    return {name: getattr(args, name) for name in names}
+
+
+def add_targets(parser: argparse.ArgumentParser) -> None:
+    """Add where and on how many threads calls run."""
+    parser.add_argument("--target", choices=TARGETS, help="where to run (default: the CPU)")
+    parser.add_argument("--threads", type=positive, metavar="N", help="threads at most (default: all)")
+
+
+def defaults(args: argparse.Namespace) -> Any:
+    """Return the block in which calls go by the arguments that `add_targets` added."""
+    given = {name: getattr(args, name) for name in ("target", "threads")}
+    return dml.config(**{name: value for name, value in given.items() if value is not None})
+
+
+def add_operator(parser: argparse.ArgumentParser, name: str) -> None:
+    """Add the arguments of an operator's command."""
+    function = name.replace("-", "_")
+    for argument in ("input", "indices", "updates")[: INPUTS[function]]:
+        parser.add_argument(argument, metavar=argument.upper(), help=".npy or .npz file; FILE.npz:NAME for one of many")
+    add_parameters(parser, function)
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the result: .npz or .npy")
+    add_targets(parser)
+    parser.add_argument("--part-mb", type=positive, default=PART_MB, help="memory for a part (default: %(default)s)")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+    parser.set_defaults(run=run, function=function)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the operators as commands of ``run``."""
+    from ..__main__ import OPERATORS
+
+    operators: Any = parser.add_subparsers(title="operators", metavar="OP", required=True)
+    for name, text in OPERATORS.items():
+        add_operator(operators.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}."), name)
+
+
+def planned(function: str, inputs: Sequence[Any], arguments: dict[str, Any], k: int = 0, compiles: bool = False) -> Any:
+    """Return the call for arrays of which only shapes, dtypes and orders are known; it compiles when it is launched."""
+    from .. import cpu
+
+    layouts: list[Any] = [part for a in inputs for part in (a.shape, _strides(a), a.dtype)]
+    if function.startswith("scatter"):
+        layouts.insert(0, None)
+    given = {"k": k, "sorted": True, **arguments} if function == "top_k" else arguments
+    order = ("k", "axis", "batch_dims", "mode", "sorted", "nan", "index_dtype", "reduction", "unique", "bounds")
+    build = import_module(f"numba_dml.ops.{function}")._build  # the package has the function by that name
+    token = cpu.later.set(not compiles)
+    try:
+        call = build(*layouts, *(given[name] for name in order if name in given), "cpu")
+    finally:
+        cpu.later.reset(token)
+    while hasattr(call, "call"):  # around it are copies of what a kernel cannot read as it is
+        call = call.call
+    return call
+
+
+def _strides(array: Any) -> Shape:
+    order = array.order
+    sizes = array.shape if order == "C" else array.shape[::-1]
+    strides = [array.dtype.itemsize * product(sizes[d + 1 :]) for d in range(len(sizes))]
+    return tuple(strides if order == "C" else strides[::-1])
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run an operator on files."""
+    start = perf_counter()
+    function = args.function
+    inputs = [_files.open_source(getattr(args, name)) for name in ("input", "indices", "updates")[: INPUTS[function]]]
+    arguments = parameters(args, function)
+    try:
+        with defaults(args), Results(args.output) as results:
+            if function == "top_k":
+                _top_k(inputs[0], args.k, arguments, results, args)
+            else:
+                _move(function, inputs, arguments, results, args)
+    except (TypeError, IndexError, RuntimeError) as error:  # of an array or a target: the user's, not ours
+        raise ValueError(str(error)) from error
+    if not args.quiet:
+        made = ", ".join(f"{n} {m.shape} {m.dtype}" for n, m in results.members.items())
+        read = sum(source.nbytes for source in inputs)
+        seconds = perf_counter() - start
+        print(f"{args.output}: {made}; {_terminal.size(read)} in {_terminal.duration(seconds)}")
+    return 0
+
+
+def _top_k(source: Source, k: int, arguments: dict[str, Any], results: Results, args: argparse.Namespace) -> None:
+    call = planned("top_k", [source], arguments, k)
+    for name, dtype in (("values", call.dtype), ("indices", call.index_dtype)):
+        results.add(name, call.shape, dtype, source.order)
+    # In the order of the file, whatever that is: lines, their elements, and neighbours of these.
+    axis = arguments["axis"] % len(source.shape)
+    shape = source.shape
+    if source.order == "F":
+        shape, axis = shape[::-1], len(shape) - 1 - axis
+    lines, n, aside = product(shape[:axis]), shape[axis], product(shape[axis + 1 :])
+    memory, itemsize = args.part_mb * MEGABYTE, source.dtype.itemsize
+    line_step, step, aside_step = max(1, memory // max(1, n * aside * itemsize)), n, aside
+    if n * aside * itemsize > memory:
+        aside_step = min(aside, max(ASIDE, memory // (4 * max(k, 1) * (itemsize + 8))))
+        step = min(n, max(k, memory // (aside_step * itemsize)))
+    keywords = {name: arguments[name] for name in ("mode", "nan")}
+    with _terminal.progress("top-k", source.nbytes, args.quiet) as shown:
+        for line, side in _pairs(lines, line_step, aside, aside_step):
+            best: Any = None
+            for first in range(0, n if k else 0, step):
+                whole = source.map()
+                whole = (whole.T if source.order == "F" else whole).reshape(lines, n, aside)
+                piece = whole[line, first : first + step, side]
+                found = dml.top_k(piece, min(k, piece.shape[1]), axis=1, **keywords)
+                best = found if best is None else _merged(best, found, first, k, keywords)
+                shown.advance(piece.nbytes)
+                del whole, piece
+            for name, array in zip(("values", "indices"), best or (), strict=False):
+                results.map(name, (lines, k, aside))[line, :, side] = array
+
+
+def _pairs(lines: int, line_step: int, aside: int, aside_step: int) -> Any:
+    for line in range(0, lines, line_step):
+        for side in range(0, aside, aside_step):
+            yield slice(line, line + line_step), slice(side, side + aside_step)
+
+
+def _merged(best: Any, found: Any, first: int, k: int, keywords: dict[str, Any]) -> Any:
+    """Return the best of what was found so far, and of a piece whose elements come later: of equal ones, these lose."""
+    values = np.concatenate((best[0], found[0]), axis=1)
+    indices = np.concatenate((best[1], found[1] + first), axis=1)
+    chosen = dml.top_k(values, min(k, values.shape[1]), axis=1, **keywords)
+    return chosen.values, dml.gather_elements(indices, chosen.indices, axis=1)
+
+
+def _move(
+    function: str, inputs: list[Source], arguments: dict[str, Any], results: Results, args: argparse.Namespace
+) -> None:
+    call = planned(function, list(inputs), arguments)
+    scatters = function.startswith("scatter")
+    source, indices = inputs[:2]
+    results.add("output", call.shape, call.dtype, source.order if scatters else "C")
+    cut = _Cuts(function, source, indices, arguments)
+    # The points of a gather are those of its output, of a scatter those of its updates.
+    shape = inputs[2].shape if scatters else call.shape
+    if function == "gather":
+        axis, rank = cut.axis, len(indices.shape)
+        shape = (*shape[:axis], product(indices.shape), *shape[axis + rank :])
+    itemsize, memory = source.dtype.itemsize, args.part_mb * MEGABYTE
+    most = max(1, memory // (4 * (itemsize + indices.dtype.itemsize)))
+    if cut.scattered(shape, most) and source.nbytes > SCATTERED:
+        most = min(most, SCATTERED // AROUND * max(1, cut.together))
+    function_of = getattr(dml, function)
+    with _terminal.progress(args.function, product(shape) * itemsize + scatters * source.nbytes, args.quiet) as shown:
+        if scatters:
+            _files.fill(source, results, "output", max(1, memory // (4 * itemsize)), shown.advance)
+        for part in _files.blocks(shape, most):
+            points = indices.map()
+            points = (points.reshape(-1) if function == "gather" else points)[cut.indices(part)]
+            try:
+                if scatters:
+                    place = results.map("output")[cut.data(part)]
+                    function_of(place, points, inputs[2].map()[part], **arguments, out=place)
+                    del place
+                else:
+                    results.map("output", shape)[part] = function_of(source.map()[cut.data(part)], points, **arguments)
+            except IndexError:
+                cut.refuse(points, part)
+            shown.advance(product([s.stop - s.start for s in part]) * itemsize)
+
+
+class _Cuts:
+    """Which part of the arrays a part of the points needs."""
+
+    def __init__(self, function: str, source: Source, indices: Source, arguments: dict[str, Any]) -> None:
+        self.function, self.source, self.index_shape = function, source, indices.shape
+        rank = len(source.shape)
+        self.nd = function.endswith("_nd")
+        self.batch = arguments.get("batch_dims", 0)
+        self.axis = arguments.get("axis", 0) % max(rank, 1)
+        #: The axes that are indexed, and how many elements lie together.
+        count = indices.shape[-1] if self.nd else 1
+        self.axes = range(self.batch, self.batch + count) if self.nd else range(self.axis, self.axis + 1)
+        self.together = 1 if function.endswith("elements") else product(source.shape[self.axes.stop :])
+
+    def scattered(self, shape: Shape, most: int) -> bool:
+        """Tell whether a part of the points may need elements from all over the data."""
+        return product(shape[self.axes.start :]) > most or self.axes.start == 0
+
+    def indices(self, part: tuple[slice, ...]) -> Any:
+        """Return where the indices of the points stand."""
+        if self.function == "gather":
+            return part[self.axis]
+        return part[: len(self.index_shape) - 1] if self.nd else part
+
+    def data(self, part: tuple[slice, ...]) -> Any:
+        """Return what the points may reach."""
+        if not self.source.shape:
+            return ()
+        if self.nd:
+            return (*part[: self.batch], *[_ALL] * len(self.axes), *part[len(self.index_shape) - 1 :])
+        return (*part[: self.axis], _ALL, *part[self.axis + 1 :])
+
+    def refuse(self, points: Array, part: tuple[slice, ...]) -> NoReturn:
+        """Raise the error for the first bad index, with its position among all indices."""
+        sizes = np.array([self.source.shape[axis] if self.source.shape else 1 for axis in self.axes])
+        if not self.nd:
+            sizes = sizes[0]
+        position = np.argwhere((points >= sizes) | (points.astype(np.int64) < -sizes))[0]
+        value = points[tuple(position)]
+        axis = self.axes[int(position[-1]) if self.nd else 0]
+        if self.function == "gather":
+            position = np.array(np.unravel_index(position[0] + part[self.axis].start, self.index_shape))
+        else:
+            starts = [s.start for s in part[: len(position)]]
+            position[: len(starts)] += starts[: len(position) - 1] + [0] if self.nd else starts
+        where = ", ".join(map(str, position.tolist())) or "()"
+        raise IndexError(
+            f"{self.function}: indices[{where}] = {value} is out of range "
+            f"for axis {axis} of size {self.source.shape[axis] if self.source.shape else 1}"
+        ) from None

@@ -1,0 +1,113 @@
+"""``warmup``: compile kernels ahead of their first call, into the cache. What is there already is only loaded."""
+
+from __future__ import annotations
+
+import argparse
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numba_dml as dml
+
+from . import _terminal, cache
+from . import run as runs
+from .explain import Layout, dtype
+
+DTYPES = ("float32", "float64", "int32", "int64")
+
+
+class Case(NamedTuple):
+    """A call that needs a kernel of its own: shapes, and parameters other than the defaults."""
+
+    shape: tuple[int, ...]
+    indices: tuple[int, ...] = ()
+    updates: tuple[int, ...] = ()
+    parameters: dict[str, Any] = {}
+    k: int = 0
+
+
+#: One for each way that a call can go (see `explain`); some are large enough for the parallel driver. Nothing of that
+#: size is made: a plan is all that is needed to compile.
+CASES: dict[str, list[Case]] = {
+    "top_k": [
+        Case((64, 100), k=1),
+        Case((64, 100), k=5),
+        Case((64, 5000), k=8),
+        Case((5000, 64), k=8, parameters={"axis": 0}),
+        Case((1, 1 << 20), k=10),
+        Case((20, 5000), k=500),
+    ],
+    "gather": [Case((1000,), (100,)), Case((1000, 64), (1000,))],
+    "gather_elements": [Case((1000,), (100,))],
+    "gather_nd": [Case((1000, 3), (100, 2)), Case((1000, 64), (1000, 1))],
+    "scatter_elements": [
+        Case((1000,), (100,), (100,)),
+        *(Case((1000,), (100,), (100,), {"reduction": name}) for name in ("add", "mul", "min", "max")),
+    ],
+    "scatter_nd": [
+        Case((1000, 3), (100, 2), (100,)),
+        Case((1000, 64), (1000, 1), (1000, 64)),
+        Case((1 << 24,), (1 << 20, 1), (1 << 20,)),
+    ],
+}
+_DEFAULTS: dict[str, Any] = {"bounds": None, "reduction": "none", "unique": False}
+
+
+def _parameters(function: str, given: dict[str, Any]) -> dict[str, Any]:
+    if function == "top_k":
+        return {"axis": -1, "mode": "largest", "nan": "last", "index_dtype": None, **given}
+    place = {"batch_dims": 0} if function.endswith("_nd") else {"axis": 0 if function == "gather" else -1}
+    rest = _DEFAULTS if function.startswith("scatter") else {"bounds": None}
+    return {**place, **rest, **given}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.description = "Compile kernels for the CPU ahead of their first call; what is in the cache is only loaded."
+    names = [function.replace("_", "-") for function in CASES]
+    parser.add_argument("operators", nargs="*", metavar="OP", help=f"of {', '.join(names)}; all when absent")
+    parser.add_argument(
+        "--dtypes",
+        type=dtype,
+        nargs="+",
+        default=[dtype(name) for name in DTYPES],
+        metavar="DTYPE",
+        help=f"of the data (default: {' '.join(DTYPES)})",
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+
+
+def _compile(function: str, kind: Any, case: Case) -> None:
+    inputs = [Layout(case.shape, kind)]
+    if case.indices:
+        inputs.append(Layout(case.indices, dtype("int64")))
+    if case.updates:
+        inputs.append(Layout(case.updates, kind))
+    try:
+        runs.planned(function, inputs, _parameters(function, case.parameters), case.k, compiles=True)
+    except TypeError as error:
+        raise ValueError(str(error)) from error
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compile what the arguments ask for."""
+    functions = [name.replace("-", "_") for name in args.operators] or list(CASES)
+    for name, function in zip(args.operators, functions, strict=False):
+        if function not in CASES:
+            raise ValueError(f"warmup: found {name!r}, expected of {', '.join(n.replace('_', '-') for n in CASES)}")
+    rows: list[list[str]] = []
+    dml.cache_clear()  # what was planned for later may not be compiled
+    total = len(args.dtypes) * sum(len(CASES[function]) for function in functions)
+    with dml.config(quiet=True), _terminal.progress("compiling", total, args.quiet) as shown:
+        for function in functions:
+            before, start = cache.kernels("cpu"), perf_counter()
+            for kind in args.dtypes:
+                for case in CASES[function]:
+                    shown.advance(0, f"{function} {kind}")
+                    _compile(function, kind, case)
+                    shown.advance(1)
+            new = len(cache.kernels("cpu") - before)
+            rows.append([function, str(new), _terminal.duration(perf_counter() - start)])
+    if not args.quiet:
+        _terminal.print_table(["operator", "new kernels", "time"], rows, ["new kernels", "time"])
+        print(cache.sentence(cache.state("cpu")))
+    return 0

@@ -1,0 +1,113 @@
+"""What goes on around a compilation: a word to whoever waits, and a lock that other processes see."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from time import monotonic, sleep
+from typing import Any
+
+from . import _config
+
+#: Seconds of compiling after which a call says so.
+PATIENCE = 2.0
+#: Compilations that follow each other this closely are one wait: a call needs a kernel and a driver.
+PAUSE = 0.1
+#: Seconds to wait for a process that compiles the same kernel. It may hang, or its machine be gone: then both compile.
+LOCK_PATIENCE = 60.0
+LOCK_POLL = 0.02
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try_lock(file: int) -> None:
+        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def _try_lock(file: int) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+class _Notice:
+    """Says once in a process that a call compiles."""
+
+    def __init__(self) -> None:
+        self.told = False
+        self.since = self.until = float("-inf")
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Say so if the block, and what was compiled right before it, takes long."""
+        now = monotonic()
+        if now - self.until > PAUSE:
+            self.since = now
+        timer = None
+        if not self.told and not (_config.used and _config.current().quiet):
+            timer = threading.Timer(max(self.since + PATIENCE - now, 0), self.tell)
+            timer.daemon = True
+            timer.start()
+        try:
+            yield
+        finally:
+            if timer is not None:
+                timer.cancel()
+                timer.join()
+            self.until = monotonic()
+
+    def tell(self) -> None:
+        self.told = True
+        with suppress(OSError, ValueError, AttributeError):  # no stream, or a closed one
+            sys.stderr.write(
+                "numba_dml: compiling kernels for a first call; they are kept on disk (NUMBA_DML_QUIET=1 hides this)\n"
+            )
+            sys.stderr.flush()
+
+
+notice = _Notice()
+
+
+def lock_path(dispatcher: Any) -> str | None:
+    """Return the file that processes lock while they compile, or load, a kernel; one for each, in the cache."""
+    files = getattr(dispatcher._cache, "_cache_file", None)  # there is none without a directory
+    return None if files is None else f"{files._index_path}.lock"
+
+
+@contextmanager
+def locked(path: str | None) -> Iterator[None]:
+    """Hold a lock file while the block runs: of two processes that want the same kernel, one compiles, and one loads.
+
+    Where the file cannot be made or locked (a read-only directory, a file system without locks), the block runs anyway:
+    a lock saves time, no result depends on it.
+    """
+    file = None
+    if path is not None:
+        with suppress(OSError):
+            file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        if file is not None:
+            _wait(file)
+        yield
+    finally:
+        if file is not None:
+            os.close(file)  # which unlocks it
+
+
+def _wait(file: int) -> None:
+    end = monotonic() + LOCK_PATIENCE
+    while not _taken(file) and monotonic() < end:
+        sleep(LOCK_POLL)
+
+
+def _taken(file: int) -> bool:
+    """Take the lock of a file, or tell that another process has it."""
+    try:
+        _try_lock(file)
+    except (BlockingIOError, PermissionError):
+        return False
+    except OSError:  # there are no locks here: as good as taken
+        return True
+    return True

@@ -1,0 +1,398 @@
+"""The command line: operators on files in parts, what the commands print, and how bad input is refused."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import numba_dml as dml
+from numba_dml import __main__ as cli
+from numba_dml import cpu
+from numba_dml.__main__ import main
+from numba_dml._cli import _files, _terminal, bench, cache, run, warmup
+
+pytestmark = pytest.mark.cpu
+
+RNG = np.random.default_rng(11)
+
+
+@pytest.fixture(autouse=True)
+def quiet(tmp_path, monkeypatch):
+    """Work in a directory of its own, and say nothing of compilations."""
+    monkeypatch.chdir(tmp_path)
+    with dml.config(quiet=True):
+        yield
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Cut files into parts of 4000 bytes."""
+    monkeypatch.setattr(run, "MEGABYTE", 1000)
+    monkeypatch.setattr(run, "PART_MB", 4)
+    monkeypatch.setattr(run, "SCATTERED", 1 << 14)
+    monkeypatch.setattr(run, "AROUND", 16)
+    monkeypatch.setattr(run, "ASIDE", 4)
+
+
+def call(*arguments):
+    assert main([str(a) for a in arguments]) == 0
+
+
+def refusal(capsys, *arguments):
+    """Return the one line that a refused command leaves on the standard error stream."""
+    with pytest.raises(SystemExit) as stopped:
+        main([str(a) for a in arguments])
+    out, err = capsys.readouterr()
+    assert (stopped.value.code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert err.endswith("\n")
+    return err
+
+
+def same(file, *expected):
+    found = np.load(file)
+    arrays = [found[name] for name in found.files] if str(file).endswith(".npz") else [found]
+    for one, other in zip(arrays, expected, strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "order", "dtype"),
+    [
+        ((70, 90), -1, "C", "f4"),
+        ((900, 70), 0, "C", "f4"),
+        ((900, 70), 0, "F", "f4"),
+        ((1, 20_000), 1, "C", "f4"),
+        ((20_000,), 0, "C", ">f8"),
+        ((30, 40, 50), 1, "C", ">f8"),
+        ((30, 40, 50), 1, "F", "f4"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["largest", "smallest"])
+def test_top_k_in_parts(shape, axis, order, dtype, mode, small_parts):
+    a = np.asarray(RNG.integers(-9, 9, shape).astype(dtype), order=order)
+    a[RNG.random(shape) < 0.2] = np.nan
+    np.save("a.npy", a)
+    for k in (0, 1, 30):
+        call("top-k", "a.npy", "-k", k, "--axis", axis, "--mode", mode, "-o", "best.npz", "-q")
+        same("best.npz", *dml.top_k(a, k, axis=axis, mode=mode))
+    assert sorted(os.listdir()) == ["a.npy", "best.npz"]
+
+
+def test_index_dtype_and_what_is_printed(capsys):
+    a = np.arange(12, dtype=np.int16).reshape(3, 4)
+    np.save("a.npy", a)
+    call("run", "top-k", "a.npy", "-k", 2, "--index-dtype", "uint32", "-o", "best.npz", "--threads", 1)
+    same("best.npz", *dml.top_k(a, 2, index_dtype="uint32"))
+    out, err = capsys.readouterr()
+    assert out.startswith("best.npz: values (3, 2) int16, indices (3, 2) uint32; 24 bytes in ")
+    assert err == ""
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "order", "dtype"),
+    [((70, 90), 1, "C", "f4"), ((70, 90), 0, "F", "f2"), ((9, 8, 7), 1, "C", ">i4"), ((5000,), 0, "C", "i8")],
+)
+def test_moves_in_parts(shape, axis, order, dtype, small_parts):
+    a = np.asarray(RNG.integers(-99, 99, shape).astype(dtype), order=order)
+    native = a.dtype.newbyteorder("=")
+    np.savez("a.npz", a=a)
+
+    i = RNG.integers(-shape[axis], shape[axis], (11, 23))
+    np.save("i.npy", i)
+    call("gather", "a.npz", "i.npy", "--axis", axis, "-o", "o.npy", "-q")
+    same("o.npy", dml.gather(a, i, axis=axis))
+
+    sizes = [40 if d == axis else size for d, size in enumerate(shape)]
+    i, u = RNG.integers(-shape[axis], shape[axis], sizes), RNG.integers(0, 9, sizes).astype(native)
+    np.savez_compressed("iu.npz", i=i, u=u)
+    call("gather-elements", "a.npz", "iu.npz:i", "--axis", axis, "-o", "o.npz", "-q")
+    same("o.npz", dml.gather_elements(a, i, axis=axis))
+    for reduction in ("none", "add"):
+        rest = ("--axis", axis, "--reduction", reduction, "-o", "o.npy", "-q")
+        call("scatter-elements", "a.npz:a", "iu.npz:i", "iu.npz:u", *rest)
+        same("o.npy", dml.scatter_elements(a, i, u, axis=axis, reduction=reduction))
+
+    i = np.stack([RNG.integers(-size, size, 300) for size in shape[:2]], -1)
+    np.save("i.npy", i)
+    call("gather-nd", "a.npz", "i.npy", "-o", "o.npy", "-q")
+    picked = dml.gather_nd(a, i)
+    same("o.npy", picked)
+    np.save("u.npy", picked[::-1])
+    call("scatter-nd", "a.npz", "i.npy", "u.npy", "-o", "o.npy", "-q")
+    same("o.npy", dml.scatter_nd(a, i, picked[::-1]))
+
+
+def test_a_bad_index_is_named_by_its_place_among_all(small_parts, capsys):
+    a = RNG.random((6, 50, 4))
+    np.save("a.npy", a)
+    batch, rows, elements = (RNG.integers(0, 6, shape) for shape in ((6, 70, 1), (20, 100), (80, 50, 4)))
+    batch[4, 33], rows[13, 77], elements[79, 3, 1] = 50, -9, 6
+    for name, i, arguments in (
+        ("gather-nd", batch, {"batch_dims": 1}),
+        ("gather", rows, {}),
+        ("gather-elements", elements, {"axis": 0}),
+    ):
+        with pytest.raises(IndexError) as raised:
+            getattr(dml, name.replace("-", "_"))(a, i, **arguments)
+        np.save("i.npy", i)
+        options = [part for key, value in arguments.items() for part in (f"--{key.replace('_', '-')}", value)]
+        assert str(raised.value) in refusal(capsys, name, "a.npy", "i.npy", *options, "-o", "o.npy")
+        call(name, "a.npy", "i.npy", *options, "--bounds", "clamp", "-o", "o.npy", "-q")
+        same("o.npy", getattr(dml, name.replace("-", "_"))(a, i, **arguments, bounds="clamp"))
+        os.unlink("o.npy")
+    np.save("u.npy", elements * 1.0)
+    assert "indices[79, 3, 1] = 6" in refusal(
+        capsys, "scatter-elements", "a.npy", "i.npy", "u.npy", "--axis", 0, "-o", "o.npy"
+    )
+    assert sorted(os.listdir()) == ["a.npy", "i.npy", "u.npy"]  # nothing is left of a result
+
+
+def test_blocks_cover_everything_once_in_order():
+    for shape in ((), (0,), (7,), (3, 4, 5), (2, 0, 3)):
+        for most in (1, 3, 6, 1000):
+            places = np.arange(int(np.prod(shape))).reshape(shape)
+            parts = [places[part].ravel() for part in _files.blocks(shape, most)]
+            assert all(part.size <= most for part in parts)
+            assert np.concatenate([*parts, []]).tolist() == places.ravel().tolist()
+
+
+def test_an_old_result_stays_when_a_run_fails(capsys):
+    np.save("a.npy", np.arange(4.0))
+    np.save("i.npy", [9])
+    np.save("o.npy", [1])
+    refusal(capsys, "gather", "a.npy", "i.npy", "-o", "o.npy")
+    same("o.npy", np.array([1]))
+    assert sorted(os.listdir()) == ["a.npy", "i.npy", "o.npy"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (["run"], "arguments are required: OP"),
+        (["top-k", "a.npy", "-k", "3"], "required: -o"),
+        (["top-k", "a.npy", "-k", "9", "-o", "o.npz"], "top_k: k: found 9, expected 0 to 4, the size of axis 1"),
+        (["top-k", "a.npy", "-k", "1", "--axis", "2", "-o", "o.npz"], "axis: found 2, expected -2 to 1"),
+        (["top-k", "a.npy", "-k", "1", "-o", "o.npy"], "expected a name that ends in .npz: there are several arrays"),
+        (["top-k", "a.npy", "-k", "1", "-o", "o.csv"], "-o: found o.csv, expected a name that ends in .npy or .npz"),
+        (["top-k", "a.npy", "-k", "1", "-o", "no/o.npz"], "expected a file in a directory that exists"),
+        (["top-k", "a.npy", "-k", "1", "--threads", "0", "-o", "o.npz"], "found '0', expected 1 or more"),
+        (["top-k", "none.npy", "-k", "1", "-o", "o.npz"], "none.npy: No such file or directory"),
+        (["top-k", "text.npy", "-k", "1", "-o", "o.npz"], "expected an array as numpy.save writes it"),
+        (["top-k", "text.npz", "-k", "1", "-o", "o.npz"], "File is not a zip file, expected an .npz file"),
+        (["top-k", "text.csv", "-k", "1", "-o", "o.npz"], "neither .npy nor .npz"),
+        (["top-k", "cut.npy", "-k", "1", "-o", "o.npz"], "it was cut short"),
+        (["top-k", "objects.npy", "-k", "1", "-o", "o.npz"], "found Python objects"),
+        (["top-k", "complex.npy", "-k", "1", "-o", "o.npz"], "found dtype complex128"),
+        (
+            ["top-k", "two.npz", "-k", "1", "-o", "o.npz"],
+            "found the arrays x, y, expected the name of one: two.npz:NAME",
+        ),
+        (["top-k", "two.npz:z", "-k", "1", "-o", "o.npz"], "found the arrays x, y"),
+        (
+            ["gather", "a.npy", "a.npy", "-o", "o.npz"],
+            "gather: indices: found dtype float64, expected an integer dtype",
+        ),
+        (["scatter-nd", "a.npy", "i.npy", "i.npy", "-o", "o.npz"], "updates: found dtype int64, expected float64"),
+        (["scatter-nd", "a.npy", "i.npy", "a.npy", "--bounds", "clamp", "-o", "o.npz"], "invalid choice: 'clamp'"),
+        (["explain", "top-k", "--shape", "3,a", "-k", "1"], "found '3,a', expected sizes like 1000,64"),
+        (["explain", "top-k", "--shape", "3", "-k", "1", "--dtype", "floaty"], "found 'floaty', expected a dtype"),
+        (["explain", "top-k", "--shape", "3", "-k", "4"], "k: found 4, expected 0 to 3"),
+        (["explain", "top-k", "--shape", "3", "-k", "1", "--target", "cuda"], "--target: found 'cuda'"),
+        (["warmup", "sort"], "warmup: found 'sort', expected of top-k, gather"),
+        (["warmup", "top-k", "--dtypes", "complex64"], "found dtype complex64"),
+        (["bench", "--plot", "no/bench.png"], "expected a file in a directory that exists"),
+        (["cache", "burn"], "invalid choice: 'burn'"),
+    ],
+)
+def test_bad_input_takes_one_line(arguments, found, capsys):
+    np.save("a.npy", np.ones((3, 4)))
+    np.save("i.npy", np.ones((2, 1), int))
+    np.save("objects.npy", np.array([{}]))
+    np.save("complex.npy", np.ones(3) * 1j)
+    np.savez("two.npz", x=np.ones(2), y=np.ones(2))
+    for name in ("text.npy", "text.npz", "text.csv"):
+        (cli.Path(name)).write_text("1,2,3")
+    cli.Path("cut.npy").write_bytes(cli.Path("a.npy").read_bytes()[:-1])
+    before = sorted(os.listdir())
+    assert found in refusal(capsys, *arguments)
+    assert sorted(os.listdir()) == before
+
+
+def test_interrupt_leaves_nothing_behind(monkeypatch, capsys):
+    np.save("a.npy", np.ones((3, 4)))
+
+    def interrupted(*_, **__):
+        assert len(os.listdir()) > 1
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dml, "top_k", interrupted)
+    assert main(["top-k", "a.npy", "-k", "1", "-o", "o.npz"]) == 130
+    assert capsys.readouterr() == ("", "")
+    assert os.listdir() == ["a.npy"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_interrupted_from_outside():
+    code = """
+        import sys, time
+        from numba_dml import __main__ as m
+        import numba_dml._cli.info as info
+        info.collect = lambda: (print("started", flush=True), time.sleep(60))
+        sys.exit(m.main(["info"]))
+    """
+    command = [sys.executable, "-c", "\n".join(line.strip() for line in code.splitlines())]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "started\n"
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=30) == ("", "")
+    assert process.returncode == 130
+
+
+def test_info(capsys):
+    call("info", "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert found["numba_dml"] == dml.__version__
+    assert found["threads"] >= 1
+    assert found["threading_layer"] in ("omp", "tbb", "workqueue")
+    assert found["cache"]["writable"] in (True, False)
+    assert isinstance(found["gpu"]["usable"], bool)
+    with dml.config(threads=1, bounds="drop"):
+        call("info")
+    out = capsys.readouterr().out
+    assert "bounds=drop, threads=1, quiet=True" in out
+    assert "\nGPU " in out
+    assert [line.split()[0] for line in out.splitlines()][-2:] == ["cache", "GPU"]
+
+
+def test_explain_compiles_and_runs_nothing(monkeypatch, capsys):
+    def never(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(cpu, "_launch", never)
+    dml.cache_clear()
+    call("explain", "top-k", "--shape", "1000,5000", "--dtype", "int16", "-k", 8, "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert found["outputs"] == [{"shape": [1000, 8], "dtype": "int16"}, {"shape": [1000, 8], "dtype": "int64"}]
+    assert found["kernel"].startswith("top_k rows 16-bit integer")
+    assert found["work_bytes"] == 10_000_000
+    call("explain", "top-k", "--shape", "9", "-k", 3)
+    out = capsys.readouterr().out
+    assert "top_k short 32-bit float serial" in out
+    assert "less than 131 KB" in out
+    for name, kernel in (
+        ("gather", "gather 64-bit"),
+        ("gather-elements", "gather 32-bit"),
+        ("gather-nd", "gather 64-bit"),
+        ("scatter-elements", "scatter 32-bit"),
+        ("scatter-nd", "scatter places 64-bit"),
+    ):
+        call("explain", name, "--shape", "100x64", "--indices-shape", "100,1", *(["--axis", 1] if "l" in name else []))
+        assert f"kernel   {kernel}" in capsys.readouterr().out
+    monkeypatch.undo()
+    dml.top_k(np.arange(9, dtype=np.float32), 3)  # what was explained can run
+
+
+def test_warmup_is_idempotent_and_covers_every_way(capsys, monkeypatch):
+    from numba_dml._cli.explain import Layout
+
+    ways = set()
+    for function, cases in warmup.CASES.items():
+        for case in cases:
+            shapes = [shape for shape in (case.shape, case.indices, case.updates) if shape]
+            kinds = [np.dtype(name) for name in ("f4", "i8", "f4")]
+            inputs = [Layout(shape, kind) for shape, kind in zip(shapes, kinds, strict=False)]
+            planned = run.planned(function, inputs, warmup._parameters(function, case.parameters), case.k)
+            ways.add(" ".join(planned.kernel.split()[:2]))
+    assert {f"top_k {way}" for way in ("short", "best", "columns", "rows", "pieces", "sorted")} < ways
+    assert {"gather 32-bit", "gather 64-bit", "scatter 32-bit", "scatter places", "scatter bins", "scatter add"} < ways
+    call("warmup", "gather-elements", "--dtypes", "float32")
+    capsys.readouterr()
+    call("warmup", "gather-elements", "--dtypes", "float32")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split()[:2] == ["gather_elements", "0"]
+
+
+def test_cache_clear_takes_ours_alone(monkeypatch, capsys, tmp_path):
+    (tmp_path / "kernels").mkdir()
+    for name in ("a.nbi", "a.1.nbc", "a.nbi.lock", "mine.txt"):
+        (tmp_path / "kernels" / name).write_text("12345")
+    monkeypatch.setattr(cache, "directory", lambda target: tmp_path / "kernels" if target == "cpu" else None)
+    call("cache")
+    cpu_line, cuda_line = capsys.readouterr().out.splitlines()
+    assert "1 kernels, 15 bytes" in cpu_line
+    assert "no directory can be written" in cuda_line
+    call("cache", "clear")
+    assert capsys.readouterr().out == "removed 1 kernels, 15 bytes\n"
+    assert os.listdir(tmp_path / "kernels") == ["mine.txt"]
+
+
+def test_bench_prints_and_draws(monkeypatch, capsys, tmp_path):
+    pytest.importorskip("matplotlib", reason="matplotlib comes with the extra cli")
+    monkeypatch.setattr(bench, "LIBRARIES", ("numba_dml", "numpy"))
+    monkeypatch.setattr(bench, "_apart", lambda name: [0.001 * (len(name) + i) for i in range(len(bench.CASES))])
+    call("bench", "--plot", "bench.png")
+    out = capsys.readouterr().out
+    assert all(case in out for case in bench.CASES)
+    assert "numpy 0.56x" in out
+    assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
+    call("bench", "--json")
+    assert len(json.loads(capsys.readouterr().out)["seconds"]) == len(bench.CASES)
+
+
+def test_libraries_agree_in_the_benchmark(monkeypatch):
+    arrays = {name: a[:300] for name, a in bench._arrays().items()}
+    arrays |= {"rows": arrays["rows"] % 300, "places": arrays["places"] % 300, "pairs": arrays["pairs"] % 300}
+    for ours, theirs in zip(bench._numba_dml(arrays), bench._numpy(arrays), strict=True):
+        one, other = ours(), theirs()
+        pairs = zip(one, other, strict=True) if isinstance(one, tuple) else [(one, other)]
+        for mine, peers in pairs:
+            np.testing.assert_allclose(mine, peers, rtol=1e-5)
+
+
+class Terminal:
+    """A stream that says it is a terminal."""
+
+    def __init__(self):
+        self.text = ""
+
+    def write(self, text):
+        self.text += text
+
+    def flush(self):
+        pass
+
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("rich", [True, False])
+def test_tables_and_progress_on_a_terminal(rich, monkeypatch):
+    if rich:
+        pytest.importorskip("rich", reason="rich comes with the extra cli")
+    monkeypatch.setattr(_terminal, "has", lambda package: rich)
+    out, err = Terminal(), Terminal()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    _terminal.print_table(["name", "count"], [["one", "1"], ["[b]two", "22"]], right=["count"])
+    assert all(word in out.text for word in ("name", "[b]two", "22"))
+    with _terminal.progress("working", 4) as shown:
+        shown.advance(3, "nearly")
+    assert "working" in err.text or rich
+    assert rich or "nearly: 75 %" in err.text
+
+
+def test_every_command_has_help(capsys):
+    for name in (*cli.OPERATORS, *cli.COMMANDS, ""):
+        with pytest.raises(SystemExit) as stopped:
+            main([name, "--help"] if name else ["--help"])
+        assert stopped.value.code == 0
+        assert "usage:" in capsys.readouterr().out
