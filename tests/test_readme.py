@@ -58,7 +58,8 @@ def test_the_quick_start():
     assert found["counts"].tolist() == [1, 1, 2]
 
 
-def test_the_examples_of_the_rules():
-    failed, tried = doctest.testfile(str(ROOT / "docs/semantics.md"), module_relative=False)
+@pytest.mark.parametrize("page", ["semantics", "configuration"])
+def test_the_examples_of_a_page(page):
+    failed, tried = doctest.testfile(str(ROOT / f"docs/{page}.md"), module_relative=False)
     assert tried > 0
     assert failed == 0
