@@ -24,6 +24,11 @@ def is_signed(data_type: D) -> bool:
     return data_type in _SIGNED
 
 
+def nan_is_first(nan: str, largest: bool) -> bool:
+    """Tell whether a NaN is better than any number, by the rule of a name and which end is wanted."""
+    return nan == "first" or (nan == "largest" and largest)
+
+
 def rule_numbers(data_type: D, largest: bool, nan_first: bool) -> tuple[int, int, int]:
     """Return ``(flip, infinity, nan_key)`` of a type: the better the element, the higher its key.
 

@@ -92,6 +92,20 @@ def test_top_k_smallest(rng, dtype):
         check(top_k_smallest, lambda a, k, axis: dml.top_k(a, k, axis=axis, **options), a, k, axis)
 
 
+def test_every_rule_for_nan():
+    a = np.array([1, np.nan, 0, np.nan], "f4")
+    for mode, nan, expected in (
+        ("largest", "last", [0, 2, 1]),
+        ("largest", "largest", [1, 3, 0]),
+        ("largest", "first", [1, 3, 0]),
+        ("smallest", "last", [2, 0, 1]),
+        ("smallest", "largest", [2, 0, 1]),
+        ("smallest", "first", [1, 3, 2]),
+    ):
+        assert numba.njit(lambda a: dml.top_k(a, 3, mode=mode, nan=nan).indices)(a).tolist() == expected  # noqa: B023
+        assert dml.top_k(a, 3, mode=mode, nan=nan).indices.tolist() == expected
+
+
 @pytest.mark.parametrize("n", [1, 5, 63, 64, 65, 128, 129, 1000, 1025, 5000, 140_000])
 def test_top_k_of_a_line(rng, n):
     for k in {1, 2, 8, 16, 17, 50, 300, n // 3, n}:
@@ -346,7 +360,11 @@ def test_typing_errors():
         (lambda a: dml.top_k(a, 1), (np.zeros(()),), "top_k: a: found 0 dimensions, expected at least 1"),
         (lambda a, m: dml.top_k(a, 1, mode=m), (f, "largest"), "top_k: mode: found unicode_type known at run time"),
         (lambda a: dml.top_k(a, 1, mode="best"), (f,), "top_k: mode: found 'best', expected 'largest' or 'smallest'"),
-        (lambda a: dml.top_k(a, 1, nan="first"), (f,), "top_k: nan: found 'first', expected 'last' or 'largest'"),
+        (
+            lambda a: dml.top_k(a, 1, nan="least"),
+            (f,),
+            "top_k: nan: found 'least', expected 'last', 'largest' or 'first'",
+        ),
         (lambda a: dml.top_k(a, 1, index_dtype=np.float32), (f,), "top_k: index_dtype: found class(float32)"),
         (lambda a: dml.top_k(a, 1, out=a), (f,), "top_k: out: found array(float32, 2d, C), expected a pair"),
         (lambda a, o: dml.top_k(a, 1, out=(o, o)), (f, out), "top_k: out[0]: found a 2-d array of float64"),

@@ -22,7 +22,7 @@ from numba.core.extending import intrinsic, overload
 from numba.np.numpy_support import as_dtype
 
 from .. import _operator as op
-from .._order import rule_numbers
+from .._order import nan_is_first, rule_numbers
 from .._tensor import normalize_data_type
 from .._version import __version__
 from ..ops.scatter_elements import SCATTER_BOUNDS
@@ -257,7 +257,7 @@ def top_k(a: Any, k: Any, axis: Any, mode: Any, sorted: Any, nan: Any, index_dty
     _check_integer("top_k", "axis", axis)
     largest = _constant("top_k", "mode", mode, tuple(MODES)) == "largest"
     _constant("top_k", "sorted", sorted, (True, False))
-    nan_largest = _constant("top_k", "nan", nan, NAN_RULES) == "largest"
+    nan_first = nan_is_first(_constant("top_k", "nan", nan, NAN_RULES), largest)
     index_type: Any = types.intp
     if not _is_absent(index_dtype):
         index_type = getattr(index_dtype, "dtype", None)
@@ -265,7 +265,7 @@ def top_k(a: Any, k: Any, axis: Any, mode: Any, sorted: Any, nan: Any, index_dty
             _refuse("top_k", "index_dtype", index_dtype, "an integer dtype, as numpy.uint32")
     indices_dtype = as_dtype(index_type)
     data_type: Any = normalize_data_type(as_dtype(a.dtype))
-    flip, infinity, nan_key = rule_numbers(data_type, largest, nan_largest)
+    flip, infinity, nan_key = rule_numbers(data_type, largest, nan_first)
     enter = _caller("top_k_entry", itemsize, isinstance(a.dtype, types.Float), a.ndim > 1)
     index_size, index_max = indices_dtype.itemsize, min(int(np.iinfo(indices_dtype).max), 2**63 - 1)
     ndim = a.ndim

@@ -16,6 +16,7 @@ from .._enums import AxisDirection, FeatureLevel, OperatorType, TensorDataType
 from .._errors import DescriptorError
 from .._lowering import Select
 from .._operator import Descriptor, Level, cached_call, compile_operator, operands
+from .._order import nan_is_first
 from .._tensor import TensorDesc, collapse, data_type_name, element_size, normalize_data_type, packed_strides
 from ._function import check_not_scalar, check_parameters, normalize_axis, reject
 
@@ -93,8 +94,7 @@ class _TopK(Descriptor):
             output_stride=out[axis],
             k=self.k,
             largest=self.axis_direction is AxisDirection.DECREASING,
-            nan_first=self.nan == "first"
-            or (self.nan == "largest" and self.axis_direction is AxisDirection.DECREASING),
+            nan_first=nan_is_first(self.nan, self.axis_direction is AxisDirection.DECREASING),
             sorted=self.sorted,
         )
 
