@@ -483,6 +483,23 @@ def in_place(name, make, oracle, a, i, u, **parameters):
     assert reference.same(result, a)
 
 
+@pytest.mark.parametrize(("points", "merged"), [(3, False), (40, True)])
+def test_updates_of_rows(room, points, merged):
+    """Few points, whose claims alone are set, and many, where the output is merged; with duplicates, and in place."""
+    from numba_dml.cuda import _move_calls
+
+    rng = np.random.default_rng(points)
+    a = rng.standard_normal((100, 1) if points == 3 else (50, 3)).astype("f4")
+    assert (_move_calls.FEW_POINTS * points < len(a)) is not merged
+    i = rng.integers(-len(a), len(a), (points, 1))
+    i[-1] = i[0] % len(a)
+    u = rng.standard_normal((points, a.shape[1])).astype("f4")
+    agree(dml.scatter_nd, reference.scatter_nd, a, i, u, sizes=[len(a)])
+    in_place = a.copy()
+    dml.scatter_nd(in_place, i, u, out=in_place)
+    assert reference.same(in_place, reference.scatter_nd(a, i, u))
+
+
 LINES = [((3, 41), 30), ((2, 3, 5), 7), ((2, 90), 60), ((4, 4), 33), ((1, 130), 50)]
 
 

@@ -47,10 +47,10 @@ def test_size_and_commands():
     assert test.endswith("pytest -q")
 
 
-def test_the_quick_start():
+def test_the_quick_start(tmp_path):
     on_cpu = [block for block in blocks("python", (ROOT / "docs/quickstart.md").read_text()) if "torch" not in block]
-    found = {}
-    exec("\n".join(on_cpu), found)
+    (tmp_path / "example.py").write_text("\n".join(on_cpu))
+    found = runpy.run_path(str(tmp_path / "example.py"))
     assert found["indices"].tolist() == [[1, 2], [0, 2]]
     np.testing.assert_array_equal(found["best"], found["values"])
     np.testing.assert_array_equal(found["cells"], found["scores"][[0, 1], [2, 1]])
