@@ -461,7 +461,7 @@ def way_of(descriptor, *arrays):
     def run(a, i, u):
         target, indices, updates = (OWN.to_device(x, 0) for x in (a, i, u))
         _, record, number = call.begin(0)
-        memory = call.way(target.pointer, indices, updates, target, 0, record.address, number, 1)
+        memory = (call.way or call.write)(target.pointer, indices, updates, target, 0, record.address, number, 1)
         result = OWN.to_host(target)
         del memory
         return result, record.words[2]
@@ -483,21 +483,29 @@ def in_place(name, make, oracle, a, i, u, **parameters):
     assert reference.same(result, a)
 
 
-@pytest.mark.parametrize(("points", "merged"), [(3, False), (40, True)])
-def test_updates_of_rows(room, points, merged):
+@pytest.mark.usefixtures("room")
+@pytest.mark.parametrize(("rows", "points"), [(100, 3), (50, 40)])
+def test_updates_of_rows(rows, points):
     """Few points, whose claims alone are set, and many, where the output is merged; with duplicates, and in place."""
-    from numba_dml.cuda import _move_calls
+    from numba_dml.cuda._calls import build
+    from numba_dml.cuda._move_calls import FEW_POINTS
 
     rng = np.random.default_rng(points)
-    a = rng.standard_normal((100, 1) if points == 3 else (50, 3)).astype("f4")
-    assert (_move_calls.FEW_POINTS * points < len(a)) is not merged
-    i = rng.integers(-len(a), len(a), (points, 1))
-    i[-1] = i[0] % len(a)
-    u = rng.standard_normal((points, a.shape[1])).astype("f4")
-    agree(dml.scatter_nd, reference.scatter_nd, a, i, u, sizes=[len(a)])
-    in_place = a.copy()
-    dml.scatter_nd(in_place, i, u, out=in_place)
-    assert reference.same(in_place, reference.scatter_nd(a, i, u))
+    a = rng.standard_normal((rows, 3)).astype("f4")
+    few = rows > FEW_POINTS * points
+    assert few is (points == 3)
+    i = rng.integers(-rows, rows, (points, 1))
+    i[-1] = i[0] % rows
+    u = rng.standard_normal((points, 3)).astype("f4")
+    agree(dml.scatter_nd, reference.scatter_nd, a, i, u, sizes=[rows])
+
+    def make(*tensors):
+        descriptor = dml.ScatterNDDesc(*tensors, 2, 2)
+        layouts = tuple((x.strides, x.dtype) for x in (a, i, u))
+        assert bool(build(descriptor, layouts, (a.shape,), None).merge_bytes) is not few
+        return descriptor
+
+    in_place("NoneType", make, reference.scatter_nd, a, i, u)
 
 
 LINES = [((3, 41), 30), ((2, 3, 5), 7), ((2, 90), 60), ((4, 4), 33), ((1, 130), 50)]
