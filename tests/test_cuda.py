@@ -54,7 +54,7 @@ DISTRIBUTIONS = {
 @pytest.mark.parametrize(
     ("lines", "n", "k"),
     [(3, 10, 10), (1, 60, 60), (2, 260, 40), (2, 60, 25), (2, 61, 3), (1, 900, 1), (5, 70, 1)],
-    ids=["all", "all, sorted", "large k", "no delegates", "delegates", "best delegate", "best"],
+    ids=["all", "all, sorted", "large k", "no delegates", "delegates", "best of parts", "best"],
 )
 def test_regions_of_top_k(lines, n, k, kind, scale):
     rng = np.random.default_rng(7)
@@ -86,6 +86,39 @@ def test_short_lines(n, k, axis, kind, scale):
     a = np.ascontiguousarray(a if axis else a.T)
     found = dml.top_k(a, k, axis=axis)
     assert all(reference.same(x, y) for x, y in zip(found, reference.top_k(a, k, axis=axis), strict=True))
+
+
+@pytest.mark.parametrize("kind", DISTRIBUTIONS)
+@pytest.mark.parametrize("dtype", ["i1", "u2", "f2", "f4", "f8", "i8"])
+@pytest.mark.parametrize("lines", [1, 3])
+def test_the_best_of_parts(lines, dtype, kind, room, scale):
+    """One block or several for a line, which begins anywhere, and ends so; the first of equal ones, in any part."""
+    from numba_dml.cuda import _top_k_calls
+
+    rng = np.random.default_rng(len(kind))
+    least = _top_k_calls.LEAST_PARTED // np.dtype(dtype).itemsize
+    for n in {1, 2, least - 1, least, least + 1, 5 * least + 3}:
+        line = np.stack([DISTRIBUTIONS[kind](rng, n) for _ in range(lines)])
+        line = line if dtype[0] == "f" else np.abs(np.nan_to_num(line, nan=1.0))
+        a = np.pad((line % 120).astype(dtype), ((0, 0), (1, 2)))[:, 1:-2]
+        for mode, nan in (("largest", "first"), ("smallest", "last")):
+            found = dml.top_k(a, 1, mode=mode, nan=nan)
+            assert all(map(reference.same, found, reference.top_k(a, 1, mode=mode, nan=nan)))
+
+
+def test_lines_too_long_to_survey_are_sorted(room, monkeypatch):
+    from numba_dml.cuda import _top_k_calls
+
+    dml.cache_clear()
+    monkeypatch.setattr(_top_k_calls, "LONG_LINE", 1)
+    monkeypatch.setattr(_top_k_calls, "LONG_LINE_BYTES", 24 * _top_k_calls.LEAST_ROOM)
+    a = np.random.default_rng(1).integers(0, 9, (2, 300))
+    tensor = dml.TensorDesc(a.dtype, a.shape)
+    out = dml.TensorDesc(a.dtype, (2, 3)), dml.TensorDesc("u4", (2, 3))
+    operator = dml.compile_operator(dml.TopK1Desc(tensor, *out, 1, 3, "DECREASING"), target="cuda")
+    assert "sort" in repr(operator)
+    assert all(map(reference.same, dml.top_k(a, 3), reference.top_k(a, 3)))
+    dml.cache_clear()
 
 
 LAYOUTS = {

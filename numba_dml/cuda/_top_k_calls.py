@@ -33,9 +33,9 @@ from .top_k import (
 
 #: Lines beside each other up to this size are not worth delegates: a block that has one reads it by single elements.
 LEAST_SIZE = 16 if SIMULATED else 1024
-#: Bytes of the maxima that a block can keep: of some lines; if they are fewer than multiprocessors; of lines so long
-#: that positions in them take more of the shared memory.
-MAXIMA_BYTES, FEW_MAXIMA_BYTES, LONG_MAXIMA_BYTES = (64, 128, 64) if SIMULATED else (1 << 15, 1 << 16, 1 << 14)
+#: Bytes of the maxima that a block can keep: of some lines; if they are fewer than multiprocessors; and, with its
+#: lists, of lines so long that positions in them take 64 bits.
+MAXIMA_BYTES, FEW_MAXIMA_BYTES, LONG_LINE_BYTES = (64, 128, 1600) if SIMULATED else (1 << 15, 1 << 16, 208 << 10)
 #: A warp has several rounds, up to the most, if there are others enough: twice what 132 multiprocessors hold.
 BUSY_WARPS, MOST_ROUNDS = (2, 2) if SIMULATED else (2 * 64 * 132, 8)
 #: Threads of a block of `choose_kernel`: more, if each would look at so many units, and while all are fewer than what
@@ -43,8 +43,11 @@ BUSY_WARPS, MOST_ROUNDS = (2, 2) if SIMULATED else (2 * 64 * 132, 8)
 LEAST_THREADS, LOOKS, BUSY_THREADS = (BLOCK, 8, 1) if SIMULATED else (64, 8, 132 * 1024)
 #: From so many elements on, positions in a line need 64 bits.
 LONG_LINE = 1 << 31
-#: With so many lines a block for each finds the one best element; with fewer the delegates keep more blocks busy.
+#: With fewer lines there are multiprocessors without any.
 MANY_LINES = 3 if SIMULATED else 132
+#: Bytes of a line from which on several blocks look for its one best element, how many blocks there are then at most,
+#: and how many units of 16 bytes a thread reads together.
+LEAST_PARTED, PART_BLOCKS, UNITS = (64, 5, 4) if SIMULATED else (1 << 17, 24 * 132, 4)
 #: Lines up to this size, and so many times as many as elements in one, have a thread each.
 MOST_SHORT, SHORT_LINES = (12, 1) if SIMULATED else (1024, 16)
 
@@ -104,8 +107,9 @@ class TopKCall:
                 low.lines[-1][0] * self.width % 16 or low.stride % 16 or any(step % 16 for _, step, _ in low.lines[:-1])
             )
         )
-        self.one = self.k == 1 and self.packed and not self.short and self.lines >= MANY_LINES
+        self.one = self.k == 1 and self.packed and not self.short
         self.group_bits: list[int] = []
+        #: Delegates of a line, level by level.
         self.pitches: list[int] = []
         #: The blocks that find the delegates of each level.
         self.blocks: list[int] = []
@@ -114,33 +118,56 @@ class TopKCall:
         self.most = next((count for count in THREAD_LISTS if count >= self.k), 0)  # of a short line
         self.segment = short_lines.segment_of(self.width, self.most, self.size)
         self.room = self.chunk = self.chunks = self.maxima = 0
+        #: Blocks of a line, if k = 1, and units of 16 bytes for each.
+        self.parts = self.share = 1
+        self.sorts = not self.short and not self.one and (self.k > MOST_K or not self.prepare_choice())
         if self.short:
             self.room = short_lines.row_bytes(self.width, self.most, self.segment)
         elif self.one:
-            self.widen(self.size * self.width // 16)
-        elif self.k > MOST_K:
+            self.prepare_best()
+        elif self.sorts:
             group = _large_k_calls.group_size(self.lines, self.size, self.k, self.width, self.packed)
             self.divide((group,) if group else ())
             kind = (self.width, self.is_float)
             self.large = LargeK(self.lines, self.size, self.k, *kind, group or 0, *(self.pitches or (0,)))
-        else:
-            self.prepare_choice()
         method = f"{len(self.pitches)} levels of delegates"
-        if self.short or self.one or self.k > MOST_K:
+        if self.short or self.one or self.sorts:
             method = "short lines" if self.short else "best" if self.one else "sort"
         self.plans: dict[int, list[DeviceMemory]] = {}
         self.kernel = f"top_k {8 * self.width}-bit {'float' if self.is_float else 'integer'} {method} cuda"
 
-    def prepare_choice(self) -> None:
-        """Work out how blocks choose: levels of delegates, chunks, lists and threads."""
+    def prepare_best(self) -> None:
+        """Work out how many blocks look for the best element of a line: several, if the line is long."""
+        units = self.size * self.width // 16 + 2  # at both ends they may lie in the line in part
+        parts = 1
+        if self.size * self.width >= LEAST_PARTED:
+            parts = max(min(units // (UNITS * BLOCK), PART_BLOCKS // self.lines), 1)
+        if parts > 1:
+            self.threads = BLOCK
+        else:
+            self.widen(units)
+        at_once = UNITS * self.threads
+        self.share = -(-units // (parts * at_once)) * at_once
+        self.parts = -(-units // self.share)
+
+    def prepare_choice(self) -> bool:
+        """Work out how blocks choose: levels of delegates, chunks, lists and threads; tell whether they can."""
         least = 16 // self.width
+        wanted = max(self.k + (self.k >> 1), min(max(least, AT_ONCE) * self.k, MOST_ROOM // 2))
+        self.room = LEAST_ROOM
+        while self.room < wanted:
+            self.room *= 2
         memory = FEW_MAXIMA_BYTES if self.lines < MANY_LINES else MAXIMA_BYTES
-        most = (LONG_MAXIMA_BYTES if self.is_long else memory) // self.key_bytes  # maxima
+        if self.is_long:
+            memory = LONG_LINE_BYTES - self.list_bytes()
+        most = memory // self.key_bytes  # maxima
         units = -(-self.size // least) if self.packed else self.size
         longest = AT_ONCE * most if self.packed else LEAST_SIZE
         sizes = group_sizes(self.size, self.k, least, self.key_bytes, AT_ONCE * most) if units >= longest else ()
         if sizes:
             units = self.divide(sizes)
+        if units > AT_ONCE * most:
+            return False
         self.widen(units + self.k * sum(sizes) // least)
         # A chunk is small enough that there are four for each element that is wanted, if so many fit.
         self.chunk = AT_ONCE
@@ -150,14 +177,15 @@ class TopKCall:
         self.chunks = rows * self.threads + min(rest, self.threads)
         turns = -(-(units + 1) // (AT_ONCE * self.threads))
         self.maxima = turns * AT_ONCE // self.chunk * self.threads
-        wanted = max(self.k + (self.k >> 1), min(max(least, AT_ONCE) * self.k, MOST_ROOM // 2))
-        self.room = LEAST_ROOM
-        while self.room < wanted:
-            self.room *= 2
+        return True
+
+    def list_bytes(self) -> int:
+        """Return the bytes of the lists of keys, positions and groups of a block that chooses."""
+        return (self.key_bytes + 2 * (8 if self.is_long else 4)) * self.room
 
     def divide(self, sizes: tuple[int, ...]) -> int:
         """Divide lines into groups, level by level; return how many units of 16 bytes the uppermost delegates have."""
-        self.group_bits = [size.bit_length() - 1 for size in sizes]
+        self.group_bits, self.pitches = [size.bit_length() - 1 for size in sizes], []
         count = self.size + (16 // self.width - 1 if self.packed else 0)  # the first group may begin before the line
         for size in sizes:
             count = -(-count // size)
@@ -185,7 +213,7 @@ class TopKCall:
             size, stride, rule, width = self.pitches[0], self.key_bytes, (0, 0, 0), self.key_bytes
             lines = ((self.lines, size * stride, 0),)
         bits, pitches = [*self.group_bits[level:], 0, 0][:2], [*self.pitches[level:], 0, 0][:2]
-        parts, rounds = self.shares(level, width) if level < len(self.pitches) else (1, 1)
+        parts, rounds = self.shares(level, width) if level < len(self.pitches) else (self.parts, self.share)
         beside = not self.packed and bool(lines) and abs(lines[-1][1]) == width
         quads = self.packed and all(step % 16 == 0 for _, step, _ in lines) and size * width % 16 == 0
         staging = BESIDE if beside else WIDE if quads else NARROW
@@ -235,12 +263,12 @@ class TopKCall:
         device, stream = a.device, a.stream
         plans = self.plans.get(device)
         if plans is None:
-            levels = max(len(self.pitches) + (self.k > MOST_K), 1)
+            levels = max(len(self.pitches) + self.sorts, 1)
             new = [DeviceMemory(device, self.numbers(level)) for level in range(levels)]
             plans = self.plans.setdefault(device, new)
         addresses = [plan.address for plan in plans]
         others = join(stream, a, values, indices)
-        if self.k > MOST_K:
+        if self.sorts:
             find = partial(self.find_delegates, device, stream, addresses[0], a)
             memory = self.large(device, stream, addresses, a, values, indices, find)
         elif self.short:
@@ -257,21 +285,23 @@ class TopKCall:
                 shared=SHORT_BLOCK * self.room,
             )
         elif self.one:
-            memory = None
-            top_k.best_kernel(self.width, self.is_float)(
-                device,
-                stream,
-                self.lines,
-                a.pointer,
-                values.pointer,
-                indices.pointer,
-                addresses[0],
-                threads=self.threads,
-            )
+            memory = self.find_best(device, stream, addresses[0], a, values, indices)
         else:
             memory = self.choose(device, stream, addresses, a, values, indices)
         part(device, stream, others)
         del memory  # only now
+
+    def find_best(
+        self, device: int, stream: int, plan: int, a: DeviceArray, values: DeviceArray, indices: DeviceArray
+    ) -> DeviceArray | None:
+        """Find the best element of each line, or of its parts and then of these; return memory that is in use."""
+        memory = scratch(a, 16 * self.lines * self.parts) if self.parts > 1 else None
+        arguments = (a.pointer, values.pointer, indices.pointer, plan, memory.pointer if memory else 0)
+        kernel = top_k.best_kernel(self.width, self.is_float)
+        kernel(device, stream, self.lines * self.parts, *arguments, threads=self.threads)
+        if memory:
+            top_k.best_part_kernel(self.width)(device, stream, self.lines, *arguments)
+        return memory
 
     def choose(
         self, device: int, stream: int, plans: list[int], a: DeviceArray, values: DeviceArray, indices: DeviceArray
@@ -298,7 +328,7 @@ class TopKCall:
             upper,
             plans[0],
             threads=self.threads,
-            shared=(self.key_bytes + 2 * (8 if self.is_long else 4)) * self.room + self.key_bytes * self.maxima,
+            shared=self.list_bytes() + self.key_bytes * self.maxima,
         )
         return memory
 

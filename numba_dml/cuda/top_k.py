@@ -36,8 +36,8 @@ from ._plan import number, quotient
     LEVELS,  # of delegates: 0, 1 or 2
     GROUP_BITS,  # the size of a group, as a power of two: of elements, of delegates
     PITCH,  # delegates per line, a multiple of a group: of elements, of delegates
-    PARTS,  # of a line, a divisor: each is what a warp reads
-    ROUNDS,  # of a warp
+    PARTS,  # of a line, a divisor: each is what a warp reads, or a block, if k = 1
+    ROUNDS,  # of a warp; if k = 1: units of 16 bytes that a block reads
     SEGMENT,  # of a short line, in elements
     STAGING,  # how segments come into shared memory
     CHUNK,  # units of a chunk, as a power of two: 1, 2 or 4
@@ -61,7 +61,7 @@ MOST_K = MOST_ROOM // 2
 #: Candidates that a thread looks at together.
 AT_ONCE = 4
 #: What fills lists up: it comes last.
-END = (1 << 63) - 1
+END, LOWEST = (1 << 63) - 1, -1 << 63
 
 
 @helper
@@ -201,16 +201,40 @@ def delegate_kernel(width: int, is_float: bool) -> Kernel:
     return Kernel(find_delegates, 3, waits=True)
 
 
+partner_word = PARTNER_VALUE[64]
+load_pair, store_pair = unit_access(16)
+
+
+@helper
+def best_of_block(keys, places, high, place):
+    """Return the best key of all threads, and the least place of those that have it, to thread 0."""
+    thread = np.int64(cuda.threadIdx.x)
+    lanes = LANES >> 1
+    while lanes > 0:
+        other, its_place = partner_word(high, lanes), partner_word(place, lanes)
+        if other > high or (other == high and its_place < place):
+            high, place = other, its_place
+        lanes >>= 1
+    if thread % LANES == 0:
+        keys[thread // LANES] = high
+        places[thread // LANES] = place
+    cuda.syncthreads()
+    if thread == 0:
+        for warp in range(1, np.int64(cuda.blockDim.x) // LANES):
+            if keys[warp] > high or (keys[warp] == high and places[warp] < place):
+                high, place = keys[warp], places[warp]
+    return high, place
+
+
 @cache
 def best_kernel(width: int, is_float: bool) -> Kernel:
-    """Return the kernel that finds the best element of lines whose elements are neighbours, a block for each."""
+    """Return the kernel that finds the best element of lines whose elements are neighbours, a block for each part."""
     access = key_access(width, is_float, FLIP)
     key_at, best_of_quad = access.key_at, access.best_of_quad
     best_inside = end_access(width, is_float)
     load, store = unit_access(width)
     lowest = int(np.iinfo(key_type(width)).min)
     key = key_type(width)
-    partner_value = PARTNER_VALUE[64]
     of_quad = 16 // width
 
     @kernel(registers=40)
@@ -219,17 +243,21 @@ def best_kernel(width: int, is_float: bool) -> Kernel:
         values,  # OUT  address of the values
         indices,  # OUT  address of the indices
         plan,  # IN   address of the plan
+        found,  # OUT  address of the best key and its position of each part, if lines have several
     ):
         keys = cuda.shared.array(ENDS, np.int64)
         quads = cuda.shared.array(ENDS, np.int64)
         thread, threads = np.int64(cuda.threadIdx.x), np.int64(cuda.blockDim.x)
-        from_x, to = line_bases(plan, np.int64(cuda.blockIdx.x))
+        part = np.int64(cuda.blockIdx.x)
+        line = quotient(part, plan, PARTS)
+        from_x, to = line_bases(plan, line)
         source = x + from_x
         size = number(plan, SIZE)
         shift = (source & 15) // width  # the first 16 bytes may begin before the line
-        count = (size + shift + of_quad - 1) // of_quad
+        begin = (part - line * number(plan, PARTS)) * number(plan, ROUNDS)
+        count = min((size + shift + of_quad - 1) // of_quad, begin + number(plan, ROUNDS))
         quad, best = np.int64(END), key(lowest)
-        q = thread
+        q = begin + thread
         while q < count:
             first = q * of_quad - shift
             address = source + first * width
@@ -247,29 +275,55 @@ def best_kernel(width: int, is_float: bool) -> Kernel:
                 if one > best or quad == END:
                     best, quad = one, q
                 q += threads
-        high = np.int64(best)
-        lanes = LANES >> 1
-        while lanes > 0:
-            other, its_quad = partner_value(high, lanes), partner_value(quad, lanes)
-            if other > high or (other == high and its_quad < quad):
-                high, quad = other, its_quad
-            lanes >>= 1
-        if thread % LANES == 0:
-            keys[thread // LANES] = high
-            quads[thread // LANES] = quad
-        cuda.syncthreads()
+        high, quad = best_of_block(keys, quads, np.int64(best), quad)
         if thread == 0:
-            for warp in range(1, threads // LANES):
-                if keys[warp] > high or (keys[warp] == high and quads[warp] < quad):
-                    high, quad = keys[warp], quads[warp]
-            i = max(np.int64(0), quad * of_quad - shift)
-            while key_at(source + i * width, plan) != high:
-                i += 1
-            value = load(source + i * width)
+            i = np.int64(END)  # of a part without elements
+            if quad < END:
+                i = max(np.int64(0), quad * of_quad - shift)
+                while key_at(source + i * width, plan) != high:
+                    i += 1
+            if found != 0:
+                store_pair(found + 16 * part, high, i)
+            else:
+                value = load(source + i * width)
+                store(values + to * width, value[0], value[1])
+                write_index(indices, number(plan, INDEX_SIZE), to, i)
+
+    return Kernel(find_best, 5, waits=True)
+
+
+@cache
+def best_part_kernel(width: int) -> Kernel:
+    """Return the kernel that finds the best element of lines by the best ones of their parts, a block for each line."""
+    load, store = unit_access(width)
+
+    @kernel
+    def find_best_part(
+        x,  # IN   address of the first element
+        values,  # OUT  address of the values
+        indices,  # OUT  address of the indices
+        plan,  # IN   address of the plan
+        found,  # IN   address of the best key and its position of each part
+    ):
+        keys = cuda.shared.array(ENDS, np.int64)
+        places = cuda.shared.array(ENDS, np.int64)
+        line = np.int64(cuda.blockIdx.x)
+        parts = number(plan, PARTS)
+        part = np.int64(cuda.threadIdx.x)
+        high, i = np.int64(LOWEST), np.int64(END)
+        while part < parts:
+            key, position = load_pair(found + 16 * (line * parts + part))
+            if key > high or i == END:  # a thread meets its parts in their order
+                high, i = key, position
+            part += np.int64(cuda.blockDim.x)
+        high, i = best_of_block(keys, places, high, i)
+        if cuda.threadIdx.x == 0:
+            from_x, to = line_bases(plan, line)
+            value = load(x + from_x + i * width)
             store(values + to * width, value[0], value[1])
             write_index(indices, number(plan, INDEX_SIZE), to, i)
 
-    return Kernel(find_best, 4, waits=True)
+    return Kernel(find_best_part, 5, waits=True)
 
 
 @cache
