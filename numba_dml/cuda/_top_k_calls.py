@@ -47,7 +47,7 @@ LONG_LINE = 1 << 31
 MANY_LINES = 3 if SIMULATED else 132
 #: Bytes of a line from which on several blocks look for its one best element, how many blocks there are then at most,
 #: and how many units of 16 bytes a thread reads together.
-LEAST_PARTED, PART_BLOCKS, UNITS = (64, 5, 4) if SIMULATED else (1 << 17, 24 * 132, 4)
+LEAST_PARTED, PART_BLOCKS, UNITS = (64, 5, 4) if SIMULATED else (1 << 18, 6 * 132, 4)
 #: Lines up to this size, and so many times as many as elements in one, have a thread each.
 MOST_SHORT, SHORT_LINES = (12, 1) if SIMULATED else (1024, 16)
 
@@ -145,7 +145,7 @@ class TopKCall:
         if parts > 1:
             self.threads = BLOCK
         else:
-            self.widen(units)
+            self.widen(units, UNITS)
         at_once = UNITS * self.threads
         self.share = -(-units // (parts * at_once)) * at_once
         self.parts = -(-units // self.share)
@@ -197,10 +197,10 @@ class TopKCall:
         ]
         return count * self.key_bytes // 16
 
-    def widen(self, units: int) -> None:
-        """Let blocks have more threads, if there is so much for each to look at."""
+    def widen(self, units: int, looks: int = LOOKS) -> None:
+        """Let blocks have more threads, if each would look at more units than that."""
         while self.threads < MOST_THREADS and (
-            self.threads * LOOKS < units and 2 * self.threads * self.lines <= BUSY_THREADS
+            self.threads * looks < units and 2 * self.threads * self.lines <= BUSY_THREADS
         ):
             self.threads *= 2
 
