@@ -77,6 +77,28 @@ def test_regions_of_top_k(lines, n, k, kind, scale):
 
 
 @pytest.mark.parametrize("kind", DISTRIBUTIONS)
+@pytest.mark.parametrize("part", [1, 2, 9])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_lines_in_order(part, axis, kind, room):
+    """Lines that a warp ranks, with one element of a lane or more, and lines that a block sorts."""
+    from numba_dml.cuda import whole_lines
+
+    rng = np.random.default_rng(part)
+    ranked, most = whole_lines.MOST_RANKED, whole_lines.MOST_SORTED
+    longest = (most, "u2" if room.SIMULATED else "f8")
+    for n, dtype in [(ranked // 4, "f4"), (ranked // 2 - 1, "u1"), (ranked, "i8"), (ranked + 1, "f2"), longest]:
+        lines = np.stack([DISTRIBUTIONS[kind](rng, n) for _ in range(5)])
+        a = (lines if dtype[0] == "f" else np.abs(np.nan_to_num(lines)) % 100).astype(dtype)
+        a = np.ascontiguousarray(a if axis else a.T)
+        k = max(2, n // part)
+        for mode, nan in (("largest", "first"), ("smallest", "last")):
+            if room.SIMULATED and n > ranked and (mode == "largest") is (part == 1):
+                continue  # takes a second each
+            found = dml.top_k(a, k, axis=axis, mode=mode, nan=nan)
+            assert all(map(reference.same, found, reference.top_k(a, k, axis=axis, mode=mode, nan=nan)))
+
+
+@pytest.mark.parametrize("kind", DISTRIBUTIONS)
 @pytest.mark.parametrize(("n", "k"), [(1, 1), (8, 2), (12, 7), (12, 12)])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_short_lines(n, k, axis, kind, scale):
@@ -455,7 +477,7 @@ def small_regions(room, monkeypatch):
     """Small arrays go the ways of large ones, also on a device."""
     from numba_dml.cuda import _element_calls
 
-    names = ["LEAST_POINTS", "LEAST_BLOCKS", "LEAST_COLUMNS", "LEAST_MATRIX_BYTES", "LEAST_SCATTERED_BYTES"]
+    names = ["LEAST_POINTS", "LEAST_BLOCKS", "LEAST_COLUMNS", "LEAST_MATRIX_BYTES", "LEAST_SCATTERED"]
     for name in (*names, "LEAST_BINNED_BYTES", "LEAST_GATHERED_LINE", "LEAST_SCATTERED_LINE"):
         monkeypatch.setattr(_element_calls, name, 2)
     sizes = {"STRIP_BYTES": 256, "LONG_LINE_BYTES": 100, "TOGETHER_BYTES": 48, "STAGED_BYTES": 160, "PART_BYTES": 224}
@@ -565,9 +587,20 @@ def test_elements_of_lines(number):
     in_place("LineScatter", make, reference.scatter_elements, a, i, u, axis=-1)
 
 
-@pytest.mark.usefixtures("small_regions")
+@pytest.fixture(params=["ColumnScatter", "OwnColumnScatter"])
+def column_way(request, small_regions):
+    """Columns are transposed, or have a thread each."""
+    from numba_dml.cuda import _element_calls
+
+    if request.param == "OwnColumnScatter":
+        small_regions.setattr(_element_calls, "LEAST_OWN", 2)
+        for name in ("MOST_GATHERED", "MOST_SCATTERED", "MOST_COMBINED"):
+            small_regions.setattr(_element_calls, name, 999)
+    return request.param
+
+
 @pytest.mark.parametrize("number", range(1, 8))
-def test_elements_of_columns(number):
+def test_elements_of_columns(number, column_way):
     rng = np.random.default_rng(number)
     (*outer, size, columns), points = [((9, 13), 9), ((2, 7, 5), 12), ((30, 6), 7)][number % 3]
     index_type, dtype = INDEX_TYPES[number], DTYPES[(number + number // 4) % 4]
@@ -576,7 +609,7 @@ def test_elements_of_columns(number):
     agree(dml.gather_elements, reference.gather_elements, a, i, axis=-2, sizes=[size])
     agree(dml.scatter_elements, reference.scatter_elements, a, i, u, axis=-2, sizes=[size])
     make = lambda *tensors: dml.ScatterElementsDesc(*tensors, axis=a.ndim - 2)  # noqa: E731
-    in_place("ColumnScatter", make, reference.scatter_elements, a, i, u, axis=-2)
+    in_place(column_way, make, reference.scatter_elements, a, i, u, axis=-2)
     # The indices may cover a part of the columns: the others are copied all the same.
     i, u = i[..., : columns - 2].copy(), u[..., : columns - 2].copy()
     expected = reference.scatter_elements(a, i, u, axis=-2)
@@ -651,9 +684,8 @@ def test_reductions_of_lines(reduction, dtype, kind, small_lines):
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
-@pytest.mark.usefixtures("small_regions")
 @pytest.mark.parametrize("kind", DUPLICATES)
-def test_reductions_of_columns(kind):
+def test_reductions_of_columns(kind, column_way):
     number = list(DUPLICATES).index(kind)
     reduction, dtype = REDUCTIONS[number]
     rng = np.random.default_rng(number)
@@ -662,7 +694,7 @@ def test_reductions_of_columns(kind):
     a, u = to_reduce(rng, reduction, dtype, (n, columns)), to_reduce(rng, reduction, dtype, i.shape)
     agree(dml.scatter_elements, reference.scatter_elements, a, i, u, axis=0, sizes=[n], reduction=reduction)
     make = lambda *tensors: dml.ScatterElementsDesc(*tensors, axis=0, reduction=reduction)  # noqa: E731
-    in_place("ColumnScatter", make, reference.scatter_elements, a, i, u, axis=0, reduction=reduction)
+    in_place(column_way, make, reference.scatter_elements, a, i, u, axis=0, reduction=reduction)
 
 
 def test_reductions_that_are_sorted(small_regions):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._device import DeviceArray
 from .._tensor import product
-from . import SIMULATED, _sorting, _updates, bins, columns, lines
+from . import SIMULATED, _sorting, _updates, bins, columns, lines, own_columns
 from ._arrays import scratch
 from ._groups import shared_bytes
 from ._launch import BLOCK, DeviceMemory, set_bytes
@@ -46,9 +46,15 @@ LEAST_GATHERED_LINE, LEAST_SCATTERED_LINE = (8, 8) if SIMULATED else (8 << 10, 2
 #: A line is read for the sake of at least one point per so many elements.
 LINE_PER_POINT = 8
 #: A smaller matrix stays in L2, and gathers along its columns need not be transposed: 2048² of 4 bytes take 0.085 ms
-#: transposed and 0.040 as they are, 4096² 0.20 and 0.28. Scatters would need claims in L2: 2048² take 0.11 ms
-#: transposed and 0.17 by claims, 4096² 0.27 and 1.57.
-LEAST_MATRIX_BYTES, LEAST_SCATTERED_BYTES = (64, 32) if SIMULATED else (48 << 20, 16 << 20)
+#: transposed and 0.040 as they are, 4096² 0.20 and 0.28. Scatters would need claims of 4 bytes in L2, whatever the
+#: elements: 2048² take 0.11 ms transposed and 0.17 by claims, 4096² 0.27 and 1.57.
+LEAST_MATRIX_BYTES, LEAST_SCATTERED = (64, 8) if SIMULATED else (48 << 20, 4 << 20)
+#: Columns of so many bytes at most have a thread each, if there are so many columns: with more, what they read again is
+#: no longer in the caches. Of 2M columns of 16 elements of 4 bytes a gather takes 0.15 ms so and 0.82 transposed, a
+#: scatter 0.31 and 1.07; of 1M columns of 64 elements 0.70 and 0.76, and 1.9 and 1.0. Where the matrix stays in L2,
+#: more can be combined: in 32768 columns of 200 elements 0.165 ms so and 0.228 transposed.
+MOST_GATHERED, MOST_SCATTERED, MOST_COMBINED, LEAST_OWN = (24, 24, 24, 24) if SIMULATED else (256, 128, 1024, 1 << 15)
+L2_BYTES = 256 if SIMULATED else 32 << 20
 #: Fewer columns are not worth a tile.
 LEAST_COLUMNS = 2 if SIMULATED else 32
 #: Scratch memory for the strips that are transposed. A gather from 16384² elements of 4 bytes takes
@@ -183,8 +189,6 @@ class LineGather:
 class LineScatter:
     """Scatter to lines whose claims and chains fit into shared memory, or those of their parts."""
 
-    copies = True
-
     def __init__(self, call: ScatterCall, found: Lines) -> None:
         self.call, self.found = call, found
         width, chained = call.run, call.reduces
@@ -268,6 +272,80 @@ class LineScatter:
             self.together,
             shared=self.shared,
         )
+
+
+class _OwnColumns:
+    """Columns that have a thread each."""
+
+    def __init__(self, call: Any, found: Columns) -> None:
+        self.call = call
+        count = found.matrices * found.columns
+        self.blocks = -(-count // BLOCK)
+        steps = found.matrix_step, found.row_step, found.index_matrix_step, found.index_row_step
+        self.shape = (*steps, found.columns, count, found.length)
+
+    @staticmethod
+    def suit(call: _MoveCall, found: Columns, most: int) -> bool:
+        """Tell whether there are many columns, and of so many bytes at most."""
+        return found.size * call.run <= most and found.matrices * found.columns >= LEAST_OWN
+
+
+class OwnColumnGather(_OwnColumns):
+    """Gather from short columns."""
+
+    @classmethod
+    def find(cls, call: GatherCall) -> OwnColumnGather | None:
+        """Return the way for a layout, if it is one for it."""
+        found = find_columns(call)
+        if not found or found.size * found.columns * call.run < LEAST_MATRIX_BYTES:
+            return None
+        return cls(call, found) if cls.suit(call, found, MOST_GATHERED) else None
+
+    def __call__(
+        self, a: DeviceArray, indices: DeviceArray, out: DeviceArray, stream: int, record: int, number: int
+    ) -> None:
+        call = self.call
+        plan = call.plan(a.device, call.run).address
+        own_columns.gather_columns_kernel(call.run, call.index_name)(
+            a.device, stream, self.blocks, a.pointer, indices.pointer, out.pointer, plan, record, number, *self.shape
+        )
+
+
+class OwnColumnScatter(_OwnColumns):
+    """Scatter to short columns."""
+
+    def __init__(self, call: ScatterCall, found: Columns) -> None:
+        super().__init__(call, found)
+        self.covers = found.matrices * found.size * found.columns * call.run == call.out_bytes
+        self.reduction = (call.lowering.data_type, call.lowering.reduction) if call.reduces else (None, "none")
+
+    @classmethod
+    def find(cls, call: ScatterCall) -> OwnColumnScatter | None:
+        """Return the way for a layout, if it is one for it."""
+        found = find_columns(call)
+        most = MOST_COMBINED if call.reduces and call.out_bytes <= L2_BYTES else MOST_SCATTERED
+        return cls(call, found) if found and cls.suit(call, found, most) else None
+
+    def __call__(
+        self,
+        old: int,
+        indices: DeviceArray,
+        updates: DeviceArray,
+        out: DeviceArray,
+        stream: int,
+        record: int,
+        number: int,
+        all_or_none: int,
+    ) -> Any:
+        """Write the updates over what is at the address `old`; return memory that is in use until all is done."""
+        call, device = self.call, out.device
+        memory, flag, number = call.look_first(indices, out, stream, record, number, all_or_none)
+        plan = call.plan(device, call.run).address
+        addresses = out.pointer, old, indices.pointer, updates.pointer, plan
+        own_columns.scatter_columns_kernel(call.run, call.index_name, *self.reduction)(
+            device, stream, self.blocks, *addresses, record, number, flag, *self.shape
+        )
+        return memory
 
 
 class _Strips:
@@ -430,8 +508,6 @@ class ColumnGather(_Strips):
 class ColumnScatter(_Strips):
     """Scatter to columns, transposed."""
 
-    copies = True
-
     def __init__(self, call: ScatterCall, found: Columns) -> None:
         super().__init__(call, found, lengths=1, sizes=1)
         self.lines = LineScatter(call, Lines(found.matrices * found.columns, found.length, found.size, True))
@@ -444,7 +520,7 @@ class ColumnScatter(_Strips):
         if (
             found is None
             or found.length * LINE_PER_POINT < found.size
-            or (not call.reduces and found.matrices * found.size * found.columns * call.run < LEAST_SCATTERED_BYTES)
+            or (not call.reduces and found.matrices * found.size * found.columns < LEAST_SCATTERED)
         ):
             return None
         way = cls(call, found)
@@ -483,7 +559,6 @@ class ColumnScatter(_Strips):
 class BinnedScatter:
     """Scatter to an output larger than L2, sorted by its parts."""
 
-    copies = True
     covers = True
 
     def __init__(self, call: ScatterCall) -> None:

@@ -143,6 +143,13 @@ def unit_access(width):
     )
 
 
+#: By bytes: ``load(address)``, the bits of one number that this thread may have written.
+OWN_LOAD = {
+    width: ptx(f"ld.global.u{8 * width} $0, [$1];", 1, 1, load_twin(kind))
+    for width, kind in ((1, ctypes.c_uint8), (2, ctypes.c_uint16), (4, ctypes.c_uint32), (8, ctypes.c_int64))
+}
+
+
 def _quad_twin(address):
     words = pointer_at(ctypes.c_int32, address)
     return words[0], words[1], words[2], words[3]

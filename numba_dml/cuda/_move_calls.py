@@ -19,7 +19,15 @@ from .._tensor import collapse, dtype_of, extent, product
 from . import _sorting, gather, scatter
 from ._arrays import Output, Span, join, part, scratch
 from ._bounds import Record, Records, records_of
-from ._element_calls import BinnedScatter, ColumnGather, ColumnScatter, LineGather, LineScatter
+from ._element_calls import (
+    BinnedScatter,
+    ColumnGather,
+    ColumnScatter,
+    LineGather,
+    LineScatter,
+    OwnColumnGather,
+    OwnColumnScatter,
+)
 from ._launch import BLOCK, DeviceMemory, Kernel, copy_bytes, is_current, on_device, refuse_capture, set_bytes
 from ._plan import CLAMP, DROP, RAISE, make_plan
 
@@ -193,7 +201,7 @@ class GatherCall(_MoveCall):
         self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], spans: Sequence[Span] = ()
     ) -> None:
         super().__init__(lowering, dtype, shape, spans)
-        self.way = LineGather.find(self) or ColumnGather.find(self)
+        self.way = LineGather.find(self) or OwnColumnGather.find(self) or ColumnGather.find(self)
         self.kernel = f"gather {8 * self.steps}-bit cuda{_name(self.way)}"
 
     def __call__(self, a: DeviceArray, indices: DeviceArray, out: Any) -> Any:
@@ -262,7 +270,12 @@ class ScatterCall(_MoveCall):
         #: The bytes of a claim when the output is made of what is there and the updates, 0: a copy is written over.
         self.merge_bytes = claim_bytes if self.is_merged() else 0
         self.work += 2 * self.out_bytes
-        self.way = LineScatter.find(self) or ColumnScatter.find(self) or BinnedScatter.find(self)
+        self.way = (
+            LineScatter.find(self)
+            or OwnColumnScatter.find(self)
+            or ColumnScatter.find(self)
+            or BinnedScatter.find(self)
+        )
         self.kernel = f"scatter {8 * self.steps}-bit cuda{_name(self.way)}"
 
     def is_merged(self) -> bool:
@@ -334,7 +347,7 @@ class ScatterCall(_MoveCall):
         stream: int,
         others: Collection[int | None],
         in_place: bool,
-        way: LineScatter | ColumnScatter | BinnedScatter | None,
+        way: LineScatter | OwnColumnScatter | ColumnScatter | BinnedScatter | None,
         old: int,
     ) -> None:
         """Run the kernels, let the other streams wait, and raise for a bad index."""

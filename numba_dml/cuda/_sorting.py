@@ -88,15 +88,15 @@ def add_up_lanes(own):
 def add_up_threads(sums, own):
     """Return the sum of the numbers of this thread and of those before it; `sums` then holds it for every thread."""
     thread = cuda.threadIdx.x
-    lane = thread % LANES
+    lane, warp = thread % LANES, thread // LANES
     total = add_up_lanes(own)
-    sums[thread] = total
+    if lane == LANES - 1:
+        sums[warp] = total
     cuda.syncthreads()
-    before = np.int64(0)
-    for other in range(LANES - 1, thread - lane, LANES):
-        before += sums[other]
+    warps = add_up_lanes(sums[lane] if lane < cuda.blockDim.x // LANES else 0)
+    before = lane_value(warps, max(warp - 1, 0)) if warp > 0 else np.int64(0)
     cuda.syncthreads()
-    sums[thread] += before
+    sums[thread] = before + total
     cuda.syncthreads()
     return before + total
 

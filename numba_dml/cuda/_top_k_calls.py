@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import ndarray
@@ -14,13 +15,14 @@ from .._operator import Descriptor, check_out
 from .._order import is_float, rule_numbers
 from .._tensor import extent, product
 from ..ops.top_k import TopK
-from . import SIMULATED, _large_k_calls, choose, short_lines, top_k
+from . import SIMULATED, _large_k_calls, choose, short_lines, top_k, whole_lines
 from ._arrays import Output, join, part, scratch
 from ._keys import key_type
 from ._large_k_calls import LargeK
 from ._launch import BLOCK, LANES, DeviceMemory, is_current, on_device
+from ._lists import ITEMS
 from ._plan import reciprocal
-from .choose import AT_ONCE
+from .choose import AT_ONCE, SORTED
 from .short_lines import BESIDE, NARROW, SHORT_BLOCK, THREAD_LISTS, WIDE
 from .top_k import (
     LEAST_ROOM,
@@ -48,6 +50,12 @@ MANY_LINES = 3 if SIMULATED else 132
 #: Bytes of a line from which on several blocks look for its one best element, how many blocks there are then at most,
 #: and how many units of 16 bytes a thread reads together.
 LEAST_PARTED, PART_BLOCKS, UNITS = (64, 5, 4) if SIMULATED else (1 << 18, 6 * 132, 4)
+#: Lines that a block can sort are sorted whole if the k best are one of so many elements or more, divided by the bytes
+#: of one: of 10000 lines of 1000 of 4 bytes the 250 best take 0.34 ms when they are chosen first, and 0.31 so; of 8000
+#: lines of 4096 single bytes the 256 best 0.69 and 0.44. Lines from some size on have fewer blocks at a time.
+MOST_LEFT, LONG_MOST_LEFT, LONG_SORT = 16, 8, 4096
+#: What blocks have of a multiprocessor's shared memory, and threads that it should have.
+ALL_SHARED, BUSY = (1 << 20, 1) if SIMULATED else (224 << 10, 1024)
 #: Lines up to this size, and so many times as many as elements in one, have a thread each.
 MOST_SHORT, SHORT_LINES = (12, 1) if SIMULATED else (1024, 16)
 
@@ -74,6 +82,27 @@ def group_sizes(size: int, k: int, least: int, key_bytes: int, most: int) -> tup
     return best
 
 
+class Launch(NamedTuple):
+    """Where a top-k runs, its plans, level by level, and its arrays."""
+
+    device: int
+    stream: int
+    plans: list[int]
+    a: DeviceArray
+    values: DeviceArray
+    indices: DeviceArray
+
+    @property
+    def where(self) -> tuple[int, int]:
+        """Return the device and the stream."""
+        return self.device, self.stream
+
+    @property
+    def tensors(self) -> tuple[int, int, int]:
+        """Return the addresses of the arrays."""
+        return self.a.pointer, self.values.pointer, self.indices.pointer
+
+
 class TopKCall:
     """A top-k of one layout."""
 
@@ -96,7 +125,6 @@ class TopKCall:
         self.idle = low.k == 0 or self.lines == 0
         self.key_bytes = np.dtype(key_type(self.width)).itemsize
         self.rule = rule_numbers(low.data_type, low.largest, low.nan_first)
-        self.short = self.k <= THREAD_LISTS[-1] and self.size <= MOST_SHORT and self.lines >= SHORT_LINES * self.size
         self.packed = low.stride == self.width and all(step % self.width == 0 for _, step, _ in low.lines)
         #: 16 aligned bytes have elements of neighbouring lines, if the first ones are aligned.
         self.columns = (
@@ -107,7 +135,6 @@ class TopKCall:
                 low.lines[-1][0] * self.width % 16 or low.stride % 16 or any(step % 16 for _, step, _ in low.lines[:-1])
             )
         )
-        self.one = self.k == 1 and self.packed and not self.short
         self.group_bits: list[int] = []
         #: Delegates of a line, level by level.
         self.pitches: list[int] = []
@@ -118,23 +145,39 @@ class TopKCall:
         self.most = next((count for count in THREAD_LISTS if count >= self.k), 0)  # of a short line
         self.segment = short_lines.segment_of(self.width, self.most, self.size)
         self.room = self.chunk = self.chunks = self.maxima = 0
+        #: Whether there are threads enough to sort lists digit by digit.
+        self.moves = False
         #: Blocks of a line, if k = 1, and units of 16 bytes for each.
         self.parts = self.share = 1
-        self.sorts = not self.short and not self.one and (self.k > MOST_K or not self.prepare_choice())
-        if self.short:
-            self.room = short_lines.row_bytes(self.width, self.most, self.segment)
-        elif self.one:
-            self.prepare_best()
-        elif self.sorts:
-            group = _large_k_calls.group_size(self.lines, self.size, self.k, self.width, self.packed)
-            self.divide((group,) if group else ())
-            kind = (self.width, self.is_float)
-            self.large = LargeK(self.lines, self.size, self.k, *kind, group or 0, *(self.pitches or (0,)))
-        method = f"{len(self.pitches)} levels of delegates"
-        if self.short or self.one or self.sorts:
-            method = "short lines" if self.short else "best" if self.one else "sort"
+        #: The kernels that do it, and how to start them.
+        self.method, self.start = self.find_method()
         self.plans: dict[int, list[DeviceMemory]] = {}
-        self.kernel = f"top_k {8 * self.width}-bit {'float' if self.is_float else 'integer'} {method} cuda"
+        self.kernel = f"top_k {8 * self.width}-bit {'float' if self.is_float else 'integer'} {self.method} cuda"
+
+    def find_method(self) -> tuple[str, Callable[[Launch], DeviceArray | None]]:
+        """Choose the kernels, and work out the numbers that they need."""
+        if self.k <= THREAD_LISTS[-1] and self.size <= MOST_SHORT and self.lines >= SHORT_LINES * self.size:
+            self.room = short_lines.row_bytes(self.width, self.most, self.segment)
+            return "short lines", self.start_short
+        if self.k == 1 and self.packed:
+            self.prepare_best()
+            return "best", self.start_best
+        if self.size <= whole_lines.MOST_RANKED:
+            return "ranks", self.start_rank
+        most_left = (MOST_LEFT if self.size <= LONG_SORT else LONG_MOST_LEFT) // self.width
+        if self.size <= whole_lines.MOST_SORTED and self.k * most_left >= self.size:
+            while self.threads < min(self.size, MOST_THREADS) and (
+                ITEMS * self.threads < self.size or 2 * self.threads * self.lines <= BUSY_THREADS
+            ):
+                self.threads *= 2
+            return "sort of lines", self.start_sort_of_lines
+        if self.k <= MOST_K and self.prepare_choice():
+            return f"{len(self.pitches)} levels of delegates", self.start_choice
+        group = _large_k_calls.group_size(self.lines, self.size, self.k, self.width, self.packed)
+        self.divide((group,) if group else ())
+        kind = (self.width, self.is_float)
+        self.large = LargeK(self.lines, self.size, self.k, *kind, group or 0, *(self.pitches or (0,)))
+        return "sort", self.start_sort
 
     def prepare_best(self) -> None:
         """Work out how many blocks look for the best element of a line: several, if the line is long."""
@@ -169,6 +212,15 @@ class TopKCall:
         if units > AT_ONCE * most:
             return False
         self.widen(units + self.k * sum(sizes) // least)
+        # Blocks with so much memory that a multiprocessor has few of them have more threads, and so have those with
+        # long lists.
+        needed = self.list_bytes() + self.key_bytes * units // AT_ONCE
+        longest = self.k + (self.k >> 2) + LANES if self.k > SORTED // 2 else 0
+        while self.threads < MOST_THREADS and (
+            self.threads * (ALL_SHARED // needed) < BUSY or ITEMS * self.threads < longest
+        ):
+            self.threads *= 2
+        self.moves = ITEMS * self.threads >= longest > 0
         # A chunk is small enough that there are four for each element that is wanted, if so many fit.
         self.chunk = AT_ONCE
         while self.chunk > 1 and units < 4 * self.chunk * self.k and 2 * units < most * self.chunk:
@@ -219,7 +271,7 @@ class TopKCall:
         staging = BESIDE if beside else WIDE if quads else NARROW
         numbers = [size, stride, low.output_stride, low.k, low.index_itemsize, *rule, self.lines, self.room, levels]
         numbers += [*bits, *pitches, *reciprocal(parts), rounds, self.segment, staging]
-        numbers += [max(self.chunk.bit_length() - 1, 0), self.chunks, len(lines)]
+        numbers += [max(self.chunk.bit_length() - 1, 0), self.chunks, int(self.moves), len(lines)]
         for count, step, out_step in lines:
             numbers += [*reciprocal(max(count, 1)), step, out_step]
         return np.array(numbers, np.int64)
@@ -263,91 +315,83 @@ class TopKCall:
         device, stream = a.device, a.stream
         plans = self.plans.get(device)
         if plans is None:
-            levels = max(len(self.pitches) + self.sorts, 1)
+            levels = max(len(self.pitches) + (self.start == self.start_sort), 1)
             new = [DeviceMemory(device, self.numbers(level)) for level in range(levels)]
             plans = self.plans.setdefault(device, new)
         addresses = [plan.address for plan in plans]
         others = join(stream, a, values, indices)
-        if self.sorts:
-            find = partial(self.find_delegates, device, stream, addresses[0], a)
-            memory = self.large(device, stream, addresses, a, values, indices, find)
-        elif self.short:
-            memory = None
-            short_lines.short_kernel(self.width, self.rule[1], self.most)(
-                device,
-                stream,
-                -(-self.lines // SHORT_BLOCK),
-                a.pointer,
-                values.pointer,
-                indices.pointer,
-                addresses[0],
-                threads=SHORT_BLOCK,
-                shared=SHORT_BLOCK * self.room,
-            )
-        elif self.one:
-            memory = self.find_best(device, stream, addresses[0], a, values, indices)
-        else:
-            memory = self.choose(device, stream, addresses, a, values, indices)
+        memory = self.start(Launch(device, stream, addresses, a, values, indices))
         part(device, stream, others)
         del memory  # only now
 
-    def find_best(
-        self, device: int, stream: int, plan: int, a: DeviceArray, values: DeviceArray, indices: DeviceArray
-    ) -> DeviceArray | None:
+    def start_short(self, to: Launch) -> None:
+        """Let threads each have a short line."""
+        kernel = short_lines.short_kernel(self.width, self.rule[1], self.most)
+        blocks = -(-self.lines // SHORT_BLOCK)
+        kernel(*to.where, blocks, *to.tensors, to.plans[0], threads=SHORT_BLOCK, shared=SHORT_BLOCK * self.room)
+
+    def start_best(self, to: Launch) -> DeviceArray | None:
         """Find the best element of each line, or of its parts and then of these; return memory that is in use."""
-        memory = scratch(a, 16 * self.lines * self.parts) if self.parts > 1 else None
-        arguments = (a.pointer, values.pointer, indices.pointer, plan, memory.pointer if memory else 0)
+        memory = scratch(to.a, 16 * self.lines * self.parts) if self.parts > 1 else None
+        arguments = (*to.tensors, to.plans[0], memory.pointer if memory else 0)
         kernel = top_k.best_kernel(self.width, self.is_float)
-        kernel(device, stream, self.lines * self.parts, *arguments, threads=self.threads)
+        kernel(*to.where, self.lines * self.parts, *arguments, threads=self.threads)
         if memory:
-            top_k.best_part_kernel(self.width)(device, stream, self.lines, *arguments)
+            top_k.best_part_kernel(self.width)(*to.where, self.lines, *arguments)
         return memory
 
-    def choose(
-        self, device: int, stream: int, plans: list[int], a: DeviceArray, values: DeviceArray, indices: DeviceArray
-    ) -> DeviceArray | None:
+    def start_rank(self, to: Launch) -> None:
+        """Let warps each rank a line."""
+        own_count = next(count for count in whole_lines.OWN_COUNTS if count * LANES >= self.size)
+        kernel = whole_lines.rank_kernel(self.width, self.is_float, own_count)
+        kernel(*to.where, -(-self.lines // WARPS), *to.tensors, to.plans[0])
+
+    def start_sort_of_lines(self, to: Launch) -> None:
+        """Let blocks each sort a line."""
+        kernel = whole_lines.sort_kernel(self.width, self.is_float)
+        shared = whole_lines.sort_bytes(self.key_bytes, self.size)
+        kernel(*to.where, self.lines, *to.tensors, to.plans[0], threads=self.threads, shared=shared)
+
+    def start_sort(self, to: Launch) -> DeviceArray:
+        """Sort what can be among the best of each line; return memory that is in use until all is done."""
+        find = partial(self.find_delegates, to)
+        return self.large(*to.where, to.plans, to.a, to.values, to.indices, find)
+
+    def start_choice(self, to: Launch) -> DeviceArray | None:
         """Find delegates, and choose by them; return memory that is in use until all is done."""
         memory = None
         delegates = upper = 0
         if self.pitches:
             counts = [self.lines * pitch for pitch in self.pitches]
-            memory = scratch(a, sum(counts) * self.key_bytes)
+            memory = scratch(to.a, sum(counts) * self.key_bytes)
             delegates = memory.pointer
             upper = delegates + counts[0] * self.key_bytes
-            self.find_delegates(device, stream, plans[0], a, delegates)
+            self.find_delegates(to, delegates)
             if len(counts) == 2:
-                self.find(device, stream, delegates, upper, plans[1], self.key_bytes, False, 1)
+                kernel = top_k.delegate_kernel(self.key_bytes, False)
+                kernel(*to.where, self.blocks[1], delegates, upper, to.plans[1])
         choose.choose_kernel(self.width, self.is_float, self.is_long)(
-            device,
-            stream,
+            *to.where,
             self.lines,
-            a.pointer,
-            values.pointer,
-            indices.pointer,
+            *to.tensors,
             delegates,
             upper,
-            plans[0],
+            to.plans[0],
             threads=self.threads,
-            shared=self.list_bytes() + self.key_bytes * self.maxima,
+            shared=self.list_bytes() + max(self.key_bytes * self.maxima, 4 * self.threads),
         )
         return memory
 
-    def find_delegates(self, device: int, stream: int, plan: int, a: DeviceArray, delegates: int) -> None:
+    def find_delegates(self, to: Launch, delegates: int) -> None:
         """Find the delegates of the elements."""
+        x, plan = to.a.pointer, to.plans[0]
         if self.packed:
-            self.find(device, stream, a.pointer, delegates, plan, self.width, self.is_float, 0)
+            top_k.delegate_kernel(self.width, self.is_float)(*to.where, self.blocks[0], x, delegates, plan)
         else:
-            wide = self.columns and a.pointer % 16 == 0
+            wide = self.columns and x % 16 == 0
             threads = self.lines * self.pitches[0] // (16 // self.width if wide else 1)
-            top_k.strided_delegate_kernel(self.width, self.is_float, wide)(
-                device, stream, -(-threads // BLOCK), a.pointer, delegates, plan
-            )
-
-    def find(
-        self, device: int, stream: int, x: int, delegates: int, plan: int, width: int, is_float: bool, level: int
-    ) -> None:
-        """Find the delegates of packed lines."""
-        top_k.delegate_kernel(width, is_float)(device, stream, self.blocks[level], x, delegates, plan)
+            kernel = top_k.strided_delegate_kernel(self.width, self.is_float, wide)
+            kernel(*to.where, -(-threads // BLOCK), x, delegates, plan)
 
     def shares(self, level: int, width: int) -> tuple[int, int]:
         """Return into how many parts a line is cut for its delegates, and how many rounds a warp needs for one."""

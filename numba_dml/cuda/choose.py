@@ -18,9 +18,9 @@ import numpy as np
 from . import SIMULATED, cuda, helper, kernel
 from ._keys import key_access, key_type
 from ._launch import LANES, Kernel
+from ._lists import sorter, spreader
 from ._memory import (
     ARRAY_TYPES,
-    PARTNER_VALUE,
     bits_between,
     digit_above,
     load_quad,
@@ -41,6 +41,7 @@ from .top_k import (
     LEVELS,
     MAXIMA,
     MOST_THREADS,
+    MOVES,
     OUT_STRIDE,
     PITCH,
     ROOM,
@@ -61,7 +62,8 @@ AT_ONCE = 4
 #: Lists are ranked, each element by a thread that looks at all others, if their length squared is up to so many times
 #: the threads: 128 elements take a sort 28 steps and barriers.
 RANKED = 16 if SIMULATED else 128
-#: Lists that are longer than that, and than they need be, are shortened before they are sorted.
+#: Lists that are longer than that, and than they need be, are shortened before they are sorted; and then digit by
+#: digit, if there are threads enough.
 SORTED = 12 if SIMULATED else 512
 
 #: What a block chooses from, in shared memory.
@@ -97,10 +99,13 @@ def choose_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
     key_bytes = key(0).itemsize
     lowest, highest = int(np.iinfo(key).min), int(np.iinfo(key).max)
     load_pair, _ = unit_access(16)
-    partner_key = PARTNER_VALUE[8 * key_bytes]
+    spread = spreader(key_bytes)
     place = np.int64 if is_long else np.int32  # of positions: 64 bits take twice the steps
     key_array, place_array = ARRAY_TYPES[key], ARRAY_TYPES[place]
     end = np.iinfo(place).max
+    _, sort_lists = sorter(key_bytes, place(0).itemsize)
+    count_array = ARRAY_TYPES[np.int32]
+    counts_in_lists = (2 * place(0).itemsize + key_bytes) // 4
     keys_in_places = 2 * place(0).itemsize // key_bytes  # keys that would fit where a position and a group are
     of_quad = 16 // width
     quad_bits, key_quad_bits = of_quad.bit_length() - 1, (16 // key_bytes).bit_length() - 1
@@ -172,25 +177,6 @@ def choose_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
         before = max(place(0), place(-first))
         until = min(place(place(1) << bits), max(place(0), place(size - first)))
         return np.uint32(found & np.uint32(np.uint32(1 << until) - np.uint32(1 << before)))
-
-    @helper
-    def spread(low, high, ends):
-        """Return the lowest and the highest of the keys that the threads have."""
-        thread = np.int32(cuda.threadIdx.x)
-        lanes = LANES >> 1
-        while lanes > 0:
-            low = min(low, partner_key(low, lanes))
-            high = max(high, partner_key(high, lanes))
-            lanes >>= 1
-        if thread % LANES == 0:
-            ends[2 * (thread // LANES)] = low
-            ends[2 * (thread // LANES) + 1] = high
-        cuda.syncthreads()
-        warp = np.int32(0)
-        while warp < np.int32(cuda.blockDim.x // LANES):
-            low, high = min(low, key(ends[2 * warp])), max(high, key(ends[2 * warp + 1]))
-            warp = np.int32(warp + 1)
-        return low, high
 
     @helper
     def survey(where, plan, maxima, ends):
@@ -473,8 +459,8 @@ def choose_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
             bits = fine
 
     @helper
-    def sort_lists(keys, positions, count):
-        """Sort lists, best first and equal ones by position (bitonic); they have room for a power of two."""
+    def sort_short(keys, positions, count):
+        """Sort short lists, best first and equal ones by position (bitonic); they have room for a power of two."""
         thread, threads = np.int32(cuda.threadIdx.x), np.int32(cuda.blockDim.x)
         room = np.int32(1)
         while room < count:
@@ -508,6 +494,14 @@ def choose_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
                 step = np.int32(step >> 1)
             span = np.int32(span << 1)
             cuda.syncthreads()
+
+    @helper
+    def sort(keys, positions, counts, sums, count, low, high, most, can_move):
+        """Sort the lists, whose keys lie between two, and no position is higher than the most."""
+        if can_move and count > SORTED:
+            sort_lists(keys, positions, counts, sums, np.int32(count), low, high, place(most))
+        else:
+            sort_short(keys, positions, np.int32(count))
 
     @helper
     def rank_of(keys, positions, count, its_key, position):
@@ -544,6 +538,8 @@ def choose_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
         positions, groups = places[:room], places[room : 2 * room]
         keys = cuda.shared.array(0, key_array)[keys_in_places * room :]
         maxima = keys[room:]
+        counts = cuda.shared.array(0, count_array)[counts_in_lists * room :]
+        can_move = number(plan, MOVES) != 0
         thread = np.int64(cuda.threadIdx.x)
         k = number(plan, K)
         line = np.int64(cuda.blockIdx.x)
@@ -595,7 +591,13 @@ def choose_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
                 if level < levels:  # the first of the groups may matter, so they must be in their order
                     for j in range(thread, listed, cuda.blockDim.x):
                         keys[j] = 0
-                    sort_lists(keys, groups, np.int32(listed))
+                        positions[j] = groups[j]
+                    cuda.syncthreads()
+                    last = size >> number(plan, GROUP_BITS + level)
+                    sort(keys, positions, counts, sums, listed, key(0), key(0), last, can_move)
+                    for j in range(thread, listed, cuda.blockDim.x):
+                        groups[j] = positions[j]
+                    cuda.syncthreads()
                 beyond = np.int64(0)
                 ties = True
                 if low < highest:
@@ -626,7 +628,11 @@ def choose_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
         index_size = number(plan, INDEX_SIZE)
         ranked = count * count <= RANKED * cuda.blockDim.x
         if not ranked:
-            sort_lists(keys, positions, np.int32(count))
+            low, high = key(highest), key(lowest)
+            for j in range(thread, count, cuda.blockDim.x):
+                low, high = min(low, keys[j]), max(high, keys[j])
+            low, high = spread(low, high, ends)
+            sort(keys, positions, counts, sums, count, low, high, number(plan, SIZE), can_move)
         most = np.int32(count if ranked else k)
         i = np.int32(thread)
         while i < most:
