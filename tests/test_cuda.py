@@ -779,3 +779,26 @@ def test_the_first_of_many_bad_indices():
     dml.gather(np.arange(5.0), i, bounds="deferred")
     with pytest.raises(IndexError, match=error):
         dml.check()
+
+
+@pytest.mark.usefixtures("room")
+def test_the_command_line_knows_the_target(capsys, monkeypatch):
+    from numba_dml.__main__ import main
+    from numba_dml._cli import warmup
+
+    kernels = {
+        ("top-k", "--shape", "40000x10", "-k", "2"): "short lines",
+        ("top-k", "--shape", "2,130", "-k", "5"): "0 levels of delegates",
+        ("top-k", "--shape", "5,300000", "-k", "1"): "best",
+        ("gather", "--shape", "100x64", "--indices-shape", "10"): "gather 128-bit cuda",
+        ("scatter-nd", "--shape", "1000x64", "--indices-shape", "900,1"): "scatter 128-bit cuda",
+    }
+    for arguments, kernel in kernels.items():
+        assert main(["explain", *arguments, "--target", "cuda"]) == 0
+        out = capsys.readouterr().out
+        assert kernel in out
+        assert "why" in out
+        assert "threads  " not in out
+    monkeypatch.setattr(warmup, "CASES", {"top_k": [warmup.Case((3, 9), k=2)], "gather": [warmup.Case((9,), (3,))]})
+    assert main(["warmup", "--target", "cuda", "--dtypes", "float32"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:3]] == ["top_k", "gather"]

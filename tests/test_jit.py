@@ -64,6 +64,43 @@ def top_k_smallest(a, k, axis):
     return dml.top_k(a, k, axis=axis, mode="smallest", nan="largest", index_dtype=np.uint32)
 
 
+LINES = {
+    "random": lambda rng, n: rng.standard_normal(n) * 50,
+    "equal": lambda rng, n: np.full(n, 3.0),
+    "few": lambda rng, n: rng.integers(0, 3, n),
+    "ascending": lambda rng, n: np.arange(n) % 251,
+    "descending": lambda rng, n: -np.arange(n) % 251,
+    "special": lambda rng, n: rng.choice([np.nan, -np.nan, 0.0, -0.0, np.inf, -np.inf, 1e-42], n),
+    "lowest": lambda rng, n: np.where(rng.random(n) < 0.1, rng.random(n), -np.inf),
+}
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i1", "u2", "i8"])
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_top_k_of_short_lines(rng, dtype):
+    """Lines that come alone, packed or not, around the sizes and k that have a way of their own."""
+
+    @numba.njit
+    def jitted(a, k):
+        return dml.top_k(a, k), dml.top_k(a, k, mode="smallest", nan="first"), dml.top_k(a, k, nan="largest")
+
+    def functions(a, k):
+        return dml.top_k(a, k), dml.top_k(a, k, mode="smallest", nan="first"), dml.top_k(a, k, nan="largest")
+
+    for n in (1, 2, 12, 13, 15, 16, 17, 63, 64, 65, 100, 128, 130, 1000, 1024, 1025):
+        for kind, make in LINES.items():
+            a = (
+                make(rng, n).astype(dtype)
+                if dtype[0] == "f"
+                else np.nan_to_num(make(rng, n)).clip(-100, 100).astype(dtype)
+            )
+            for k in {1, 2, 8, 11, 12, 13} & set(range(n + 1)):
+                for x in (a, np.repeat(a, 2)[::2]) if kind == "random" else (a,):
+                    for found, expected in zip(jitted(x, k), functions(x, k), strict=True):
+                        assert same(found.values, expected.values), (n, kind, k)
+                        assert same(found.indices, expected.indices), (n, kind, k)
+
+
 @numba.njit
 def top_k_nan(a, k):
     return dml.top_k(a, k, nan="largest", sorted=False)

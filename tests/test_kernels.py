@@ -419,3 +419,34 @@ def test_sixteen_bit_floats_convert_as_numpy_does(dtype):
     nan = np.isnan(values)
     assert np.isnan(found[nan].astype(np.float32)).all()
     np.testing.assert_array_equal(found[~nan].view(np.uint16), expected[~nan].view(np.uint16))
+
+
+@njit
+def groups_of(row):
+    found, plain = row.copy(), row.copy()
+    _keys.sort_groups(found)
+    _keys.sort_groups_plain(plain)
+    return found[:16], plain[:16]
+
+
+@njit
+def ranks_of(keys, count):
+    found, plain = np.zeros((2, 16), np.int32)
+    _keys.rank_keys(keys, count, found)
+    _keys.rank_keys_plain(keys, count, plain)
+    return found[:count], plain[:count]
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8"])
+@pytest.mark.parametrize("highest", [2, 100])
+def test_groups_and_ranks_equal_their_plain_twins(dtype, highest):
+    rng = np.random.default_rng(highest)
+    for count in range(17):
+        row = rng.integers(-highest, highest, 64).astype(dtype)
+        row[::7] = np.iinfo(dtype).min
+        found, plain = groups_of(row)
+        np.testing.assert_array_equal(found, plain)
+        np.testing.assert_array_equal(found, np.sort(row.reshape(4, 16).max(0))[::-1])
+        found, plain = ranks_of(row[:16].copy(), count)
+        np.testing.assert_array_equal(found, plain)
+        np.testing.assert_array_equal(np.sort(found), np.arange(count))

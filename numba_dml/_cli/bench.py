@@ -24,7 +24,9 @@ from ..__main__ import has
 from . import _terminal, info
 
 OURS = "numba_dml"
-LIBRARIES = (OURS, "numpy", "torch")
+LIBRARIES = (OURS, "numpy", "torch", "jax", "onnxruntime")
+#: What a library is of no use without, here.
+NEEDED = {"onnxruntime": "onnx"}
 #: Seconds of measuring per case, library and turn, after two calls to warm up.
 BUDGET = 0.4
 
@@ -111,9 +113,69 @@ def _torch(d: dict[str, Any]) -> list[Callable[[], Any]]:
     ]
 
 
+def _jax(d: dict[str, Any]) -> list[Callable[[], Any]]:
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_enable_x64", True)
+    t: dict[str, Any] = {name: jnp.asarray(array) for name, array in d.items()}
+
+    def put(a: Any, places: Any) -> Any:
+        return jnp.put_along_axis(a, places, a, 1, inplace=False)
+
+    def add(a: Any, pairs: Any, updates: Any) -> Any:
+        return a.at[tuple(pairs.T)].add(updates)
+
+    def call(function: Callable[..., Any], *names: str) -> Callable[[], Any]:
+        compiled = jax.jit(function)
+        return lambda: jax.block_until_ready(compiled(*(t[name] for name in names)))
+
+    return [
+        call(lambda a: jax.lax.top_k(a, 10), "lines"),
+        call(lambda a: jax.lax.top_k(a, 100), "vector"),
+        call(lambda a, i: jnp.take(a, i, 0), "table", "rows"),
+        call(lambda a, i: jnp.take_along_axis(a, i, 0), "square", "places"),
+        call(lambda a, i: a[tuple(i.T)], "square", "pairs"),
+        call(put, "square", "places"),
+        call(add, "square", "pairs", "updates"),
+    ]
+
+
+def _onnxruntime(d: dict[str, Any]) -> list[Callable[[], Any]]:
+    import onnxruntime
+    from onnx import TensorProto, helper
+
+    types = {"f": TensorProto.FLOAT, "i": TensorProto.INT64}
+    d = {**d, "k10": np.array([10]), "k100": np.array([100])}
+
+    def call(operator: str, *names: str, results: int = 1, **attributes: Any) -> Callable[[], Any]:
+        inputs = [helper.make_tensor_value_info(n, types[d[n].dtype.kind], d[n].shape) for n in dict.fromkeys(names)]
+        outputs = [
+            helper.make_tensor_value_info(f"out{i}", types["fi"[i]], [None] * d[names[0]].ndim if results > 1 else None)
+            for i in range(results)
+        ]
+        node = helper.make_node(operator, names, [one.name for one in outputs], **attributes)
+        graph = helper.make_graph([node], operator, inputs, outputs)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+        session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        feed = {name: d[name] for name in names}
+        return lambda: session.run(None, feed)
+
+    return [
+        call("TopK", "lines", "k10", results=2),
+        call("TopK", "vector", "k100", results=2),
+        call("Gather", "table", "rows"),
+        call("GatherElements", "square", "places", axis=0),
+        call("GatherND", "square", "pairs"),
+        call("ScatterElements", "square", "places", "square", axis=1),
+        call("ScatterND", "square", "pairs", "updates", reduction="add"),
+    ]
+
+
 def measure(library: str) -> list[float]:
     """Return the median seconds of a call of every case."""
-    calls = {OURS: _numba_dml, "numpy": _numpy, "torch": _torch}[library](_arrays())
+    peers = {OURS: _numba_dml, "numpy": _numpy, "torch": _torch, "jax": _jax, "onnxruntime": _onnxruntime}
+    calls = peers[library](_arrays())
     found = []
     for call in calls:
         times: list[float] = []
@@ -152,7 +214,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.plot is not None:
         _terminal.check_picture(args.plot)
-    libraries = [name for name in LIBRARIES if has(name)]
+    libraries = [name for name in LIBRARIES if has(name) and has(NEEDED.get(name, name))]
     turns = libraries + libraries[::-1]
     times: dict[str, list[float]] = {}
     with _terminal.progress("measuring", len(turns), args.json) as shown:
@@ -175,7 +237,7 @@ def run(args: argparse.Namespace) -> int:
         _terminal.print_table(["case", *libraries, "best other / ours"], rows, [*libraries, "best other / ours"])
         print(f"\n{info.processor()}, {info.cores()} cores; {', '.join(f'{n} {v}' for n, v in versions.items())}.")
         print("Median times of a call that allocates its result; float32, 64-bit indices. PyTorch's top-k promises")
-        print("nothing about ties, and NumPy's picks any of them.")
+        print("nothing about ties, and NumPy's picks any of them; JAX drops or clamps bad indices, others raise.")
     if args.plot is not None:
         save_picture(args.plot, libraries, times)
         if not args.json:

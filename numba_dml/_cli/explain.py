@@ -22,6 +22,25 @@ _TOP_K = {
     "sorted": "k is large: what is above a limit from a sample is collected and sorted",
     "nothing": "there is nothing to select",
 }
+#: The same for a GPU, by what its name has after the width and the kind.
+_CUDA_TOP_K = {
+    "short lines": "lines are short, many, and k is small: a thread has each",
+    "best": "k is 1: blocks look for the best element of each line, several of them if it is long",
+    "ranks": "lines are short: a warp ranks the elements of each",
+    "sort of lines": "much of each line is wanted: a block sorts it whole",
+    "0 levels of delegates": "a block reads each line once, and lists what reaches a bar that k of its parts reach",
+    "levels of delegates": "lines are long: groups send their best keys ahead, and the best groups are read again",
+    "sort": "k is large: what can be among the best is sorted digit by digit",
+}
+_CUDA_WAYS = {
+    "LineGather": "lines are read into shared memory, and gathered from there",
+    "LineScatter": "the last update of each place is found in shared memory, then lines are written in their order",
+    "OwnColumnGather": "columns are short and many: a thread has each",
+    "OwnColumnScatter": "columns are short and many: a thread has each, and goes through its updates in their order",
+    "ColumnGather": "columns are transposed in strips, and gathered from as lines",
+    "ColumnScatter": "columns are transposed in strips, and scattered to as lines",
+    "BinnedScatter": "many single elements of a large array: they are sorted by where they go first",
+}
 
 
 class Layout(NamedTuple):
@@ -95,15 +114,23 @@ def explained(args: argparse.Namespace) -> dict[str, Any]:
 
     function: str = args.function
     inputs = layouts(args)
-    call = runs.planned(function, inputs, runs.parameters(args, function), getattr(args, "k", 0))
+    on_gpu = args.target == "cuda"
+    call = runs.planned(
+        function, inputs, runs.parameters(args, function), getattr(args, "k", 0), target="cuda" if on_gpu else "cpu"
+    )
     parallel = call.kernel.endswith("parallel")
     threads = cpu.thread_count() if parallel else 1
-    outputs = [Layout(call.shape, call.dtype)]
-    if function == "top_k":
-        outputs.append(Layout(call.shape, call.index_dtype))
+    if on_gpu:
+        outputs = [Layout(one.shape, one.dtype) for one in (call.outputs if function == "top_k" else [call.output])]
+    else:
+        outputs = [Layout(call.shape, call.dtype)]
+        if function == "top_k":
+            outputs.append(Layout(call.shape, call.index_dtype))
     edge = _terminal.size(cpu.PARALLEL_WORK)
-    why = [_way(function, call)]
-    if parallel:
+    why = [_cuda_way(function, call) if on_gpu else _way(function, call)]
+    if on_gpu:
+        pass
+    elif parallel:
         why.append(f"the work is {edge} or more: threads share it")
     elif call.work < cpu.PARALLEL_WORK:
         why.append(f"the work is less than {edge}: waking a second thread would take longer")
@@ -114,7 +141,7 @@ def explained(args: argparse.Namespace) -> dict[str, Any]:
         "inputs": [{"shape": one.shape, "dtype": str(one.dtype)} for one in inputs],
         "outputs": [{"shape": one.shape, "dtype": str(one.dtype)} for one in outputs],
         "kernel": call.kernel,
-        "threads": threads,
+        **({} if on_gpu else {"threads": threads}),
         "work_bytes": int(call.work),
         "result_bytes": sum(one.nbytes for one in outputs),
         "scratch_bytes": int(getattr(call, "scratch_bytes", 0)),
@@ -135,14 +162,26 @@ def _way(function: str, call: Any) -> str:
     return "the input is copied, then updated in the order of the updates"
 
 
+def _cuda_way(function: str, call: Any) -> str:
+    if function == "top_k":
+        return next(text for name, text in _CUDA_TOP_K.items() if call.kernel.endswith(f"{name} cuda"))
+    if call.way:
+        return _CUDA_WAYS[type(call.way).__name__]
+    if function.startswith("gather"):
+        return f"threads move units of up to {min(call.steps, 16)} bytes, and check each index"
+    if call.reduces:
+        return "updates are sorted by where they go, and combined in their order"
+    if call.merge_bytes:
+        return "places are claimed by their last update; then the result is written in its order"
+    return "the input is copied; then each update that is the last of its place is written"
+
+
 def run(args: argparse.Namespace) -> int:
     """Print what the call would do."""
-    if args.target == "cuda":
-        raise ValueError("--target: found 'cuda', expected 'cpu': CUDA kernels are chosen when they are launched")
     with runs.defaults(args):
         try:
             found = explained(args)
-        except (TypeError, IndexError) as error:
+        except (TypeError, IndexError, RuntimeError) as error:
             raise ValueError(str(error)) from error
     if args.json:
         print(json.dumps(found, indent=2))
@@ -155,7 +194,7 @@ def run(args: argparse.Namespace) -> int:
         [
             ("call", f"{found['function']}: {shapes[0]} -> {shapes[1]}"),
             ("kernel", found["kernel"]),
-            ("threads", str(found["threads"])),
+            *([("threads", str(found["threads"]))] if "threads" in found else []),
             (
                 "bytes",
                 f"{_terminal.size(found['work_bytes'])} touched, results of "

@@ -110,7 +110,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add_operator(operators.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}."), name)
 
 
-def planned(function: str, inputs: Sequence[Any], arguments: dict[str, Any], k: int = 0, compiles: bool = False) -> Any:
+def planned(
+    function: str,
+    inputs: Sequence[Any],
+    arguments: dict[str, Any],
+    k: int = 0,
+    compiles: bool = False,
+    target: str = "cpu",
+) -> Any:
     """Return the call for arrays of which only shapes, dtypes and orders are known; it compiles when it is launched."""
     from .. import cpu
 
@@ -122,7 +129,7 @@ def planned(function: str, inputs: Sequence[Any], arguments: dict[str, Any], k: 
     build = import_module(f"numba_dml.ops.{function}")._build  # the package has the function by that name
     token = cpu.later.set(not compiles)
     try:
-        call = build(*layouts, *(given[name] for name in order if name in given), "cpu")
+        call = build(*layouts, *(given[name] for name in order if name in given), target)
     finally:
         cpu.later.reset(token)
     while hasattr(call, "call"):  # around it are copies of what a kernel cannot read as it is

@@ -6,6 +6,8 @@ import argparse
 from time import perf_counter
 from typing import Any, NamedTuple
 
+import numpy as np
+
 import numba_dml as dml
 
 from . import _terminal, cache
@@ -62,7 +64,7 @@ def _parameters(function: str, given: dict[str, Any]) -> dict[str, Any]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.description = "Compile kernels for the CPU ahead of their first call; what is in the cache is only loaded."
+    parser.description = "Compile kernels ahead of their first call; what is in the cache is only loaded."
     names = [function.replace("_", "-") for function in CASES]
     parser.add_argument("operators", nargs="*", metavar="OP", help=f"of {', '.join(names)}; all when absent")
     parser.add_argument(
@@ -73,6 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DTYPE",
         help=f"of the data (default: {' '.join(DTYPES)})",
     )
+    parser.add_argument("--target", choices=["cpu", "cuda"], default="cpu", help="(default: %(default)s)")
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
 
 
@@ -88,26 +91,42 @@ def _compile(function: str, kind: Any, case: Case) -> None:
         raise ValueError(str(error)) from error
 
 
+def _call(function: str, kind: Any, case: Case) -> None:
+    """Run a call on a GPU, whose kernels are chosen when they are launched."""
+    arrays = [np.zeros(case.shape, kind)]
+    if case.indices:
+        arrays.append(np.zeros(case.indices, np.int64))
+    if case.updates:
+        arrays.append(np.zeros(case.updates, kind))
+    if function == "top_k":
+        arrays.append(np.int64(case.k))  # type: ignore[arg-type]
+    try:
+        getattr(dml, function)(*arrays, **case.parameters, target="cuda")
+    except (TypeError, RuntimeError) as error:
+        raise ValueError(str(error)) from error
+
+
 def run(args: argparse.Namespace) -> int:
     """Compile what the arguments ask for."""
     functions = [name.replace("-", "_") for name in args.operators] or list(CASES)
     for name, function in zip(args.operators, functions, strict=False):
         if function not in CASES:
             raise ValueError(f"warmup: found {name!r}, expected of {', '.join(n.replace('_', '-') for n in CASES)}")
+    prepare = _call if args.target == "cuda" else _compile
     rows: list[list[str]] = []
     dml.cache_clear()  # what was planned for later may not be compiled
     total = len(args.dtypes) * sum(len(CASES[function]) for function in functions)
     with dml.config(quiet=True), _terminal.progress("compiling", total, args.quiet) as shown:
         for function in functions:
-            before, start = cache.kernels("cpu"), perf_counter()
+            before, start = cache.kernels(args.target), perf_counter()
             for kind in args.dtypes:
                 for case in CASES[function]:
                     shown.advance(0, f"{function} {kind}")
-                    _compile(function, kind, case)
+                    prepare(function, kind, case)
                     shown.advance(1)
-            new = len(cache.kernels("cpu") - before)
+            new = len(cache.kernels(args.target) - before)
             rows.append([function, str(new), _terminal.duration(perf_counter() - start)])
     if not args.quiet:
         _terminal.print_table(["operator", "new kernels", "time"], rows, ["new kernels", "time"])
-        print(cache.sentence(cache.state("cpu")))
+        print(cache.sentence(cache.state(args.target)))
     return 0

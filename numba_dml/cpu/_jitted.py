@@ -32,9 +32,11 @@ from . import _entries as entries
 from ._entries import set_word
 from ._memory import ANY, SIGNED, UNSIGNED, ArrayRef
 from ._move_calls import _arithmetic_type
+from ._short_lines import ALONE_K
+from ._top_k_calls import ALONE_SIZE
 from .gather import gather_kernel
 from .scatter import scatter_kernel
-from .top_k import COLUMNS, KERNELS
+from .top_k import ALONE, ALONE_WORDS, COLUMNS, HEADER, KERNELS
 
 _WORD = ir.IntType(64)
 #: What code in a disk cache was compiled for: with another package, requests would not mean the same.
@@ -64,7 +66,7 @@ def _addresses(entry: str, *arguments: Any) -> _Addresses:
         itemsize, floats, lines = arguments
         x = ArrayRef(SIGNED[itemsize], floats)
         for method, kernel in enumerate(KERNELS):
-            needed = method != COLUMNS or lines  # a single line has no columns
+            needed = method != (ALONE if lines else COLUMNS)  # a single line has no columns
             code.append(_kernel_address(kernel, (x, x, ANY, ANY)) if needed else 0)
     elif arguments[0] == "gather":
         data = ArrayRef(UNSIGNED[arguments[1]])
@@ -150,6 +152,17 @@ def _sizes(typingctx: Any, request: Any, at: Any, ndim: Any) -> Any:
         return context.make_tuple(builder, shape, sizes)
 
     return shape(request, types.int64, ndim), codegen
+
+
+@intrinsic(prefer_literal=True)
+def _uniform(typingctx: Any, size: Any, ndim: Any) -> Any:
+    """``_uniform(size, ndim)``: a tuple of equal sizes; `ndim` is a constant."""
+    shape = types.UniTuple(types.intp, ndim.literal_value)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return context.make_tuple(builder, shape, [args[0]] * shape.count)
+
+    return shape(types.intp, ndim), codegen
 
 
 @intrinsic
@@ -270,14 +283,28 @@ def top_k(a: Any, k: Any, axis: Any, mode: Any, sorted: Any, nan: Any, index_dty
     index_size, index_max = indices_dtype.itemsize, min(int(np.iinfo(indices_dtype).max), 2**63 - 1)
     ndim = a.ndim
     at = entries.TOP_K_ARRAYS + 2 + 2 * ndim
-    stage, to_values, to_indices, run = entries.STAGE, entries.VALUES, entries.INDICES, entries.RUN
+    stage, to_values, to_indices = entries.STAGE, entries.VALUES, entries.INDICES
+    check, run, attempt = entries.CHECK, entries.RUN, entries.TRY
     dtype = a.dtype
+    # A short line is selected from at once, without a look at anything else.
+    most, longest = (ALONE_K, min(ALONE_SIZE, index_max + 1)) if ndim == 1 else (0, 0)
+    spare = ndim + (HEADER + ALONE_WORDS if ndim == 1 else 0)
 
     if _is_absent(out):
 
         def implementation(a, k, axis=-1, mode="largest", sorted=True, nan="last", index_dtype=None, out=None):
             numbers = (0, at, 0, axis, itemsize, k, index_size, flip, infinity, nan_key, index_max, 0, 0)
-            request = _pack(numbers, (a,), ndim)
+            request = _pack(numbers, (a,), spare)
+            if 0 < k <= min(most, a.size) and a.size <= longest and -1 <= axis <= 0:
+                few = _uniform(k, ndim)
+                values = np.empty(few, dtype)
+                indices = np.empty(few, index_type)
+                set_word(request, stage, attempt)
+                set_word(request, to_values, _data(values))
+                set_word(request, to_indices, _data(indices))
+                if enter(request, (a, values, indices)) == 0:
+                    return TopK(values, indices)
+                set_word(request, stage, check)
             enter(request, (a,))
             shape = _sizes(request, at, ndim)
             values = np.empty(shape, dtype)
@@ -301,11 +328,17 @@ def top_k(a: Any, k: Any, axis: Any, mode: Any, sorted: Any, nan: Any, index_dty
     def implementation_out(a, k, axis=-1, mode="largest", sorted=True, nan="last", index_dtype=None, out=None):
         values, indices = out
         numbers = (0, at, out_at, axis, itemsize, k, index_size, flip, infinity, nan_key, index_max, 0, 0)
-        request = _pack(numbers, (a, values, indices), ndim)
-        enter(request, (a,))
-        set_word(request, stage, run)
+        request = _pack(numbers, (a, values, indices), spare)
         set_word(request, to_values, _data(values))
         set_word(request, to_indices, _data(indices))
+        if direct and 0 < k <= min(most, a.size) and a.size <= longest and -1 <= axis <= 0:
+            if values.size == k and indices.size == k:
+                set_word(request, stage, attempt)
+                if enter(request, (a, values, indices)) == 0:
+                    return TopK(values, indices)
+                set_word(request, stage, check)
+        enter(request, (a,))
+        set_word(request, stage, run)
         if not direct or enter(request, (a, values, indices)) != 0:
             new_values = np.empty(values.shape, dtype)
             new_indices = np.empty(values.shape, index_type)

@@ -653,6 +653,103 @@ def rank_plain(keys, at, count, key, earlier):
     return rank
 
 
+#: Lanes of what is sorted or ranked at once.
+GROUPS = 16
+
+
+@intrinsic
+def sort_groups(typingctx, best):
+    """``sort_groups(best)``: sort the maxima of each 16th of 64 keys into the first 16, the highest first (bitonic)."""
+
+    def codegen(context, builder, signature, args):
+        array_type, array = signature.args[0], args[0]
+        word = ir.IntType(64)
+        number = ir.VectorType(ir.IntType(32), GROUPS)
+        first, *others = [
+            _load_lanes(context, builder, array_type, array, word(at), GROUPS) for at in range(0, LANES, GROUPS)
+        ]
+        for other in others:
+            first = builder.select(builder.icmp_signed(">", first, other), first, other)
+        span = 2
+        while span <= GROUPS:
+            step = span // 2
+            while step:
+                partners = ir.Constant(number, [i ^ step for i in range(GROUPS)])
+                other = builder.shuffle_vector(first, first, partners)
+                above = builder.icmp_signed(">", first, other)
+                high, low = builder.select(above, first, other), builder.select(above, other, first)
+                picks = [i if (i & step == 0) == (i & span == 0) else GROUPS + i for i in range(GROUPS)]
+                first = builder.shuffle_vector(high, low, ir.Constant(number, picks))
+                step //= 2
+            span *= 2
+        data = context.make_array(array_type)(context, builder, array).data
+        builder.store(first, builder.bitcast(data, first.type.as_pointer())).align = 1
+        return context.get_dummy_value()
+
+    return types.void(best), codegen
+
+
+@helper
+def sort_groups_plain(best):
+    """Do what `sort_groups` does, in plain Numba."""
+    for g in range(GROUPS):
+        for at in range(g + GROUPS, LANES, GROUPS):
+            best[g] = max(best[g], best[at])
+    for g in range(1, GROUPS):
+        key, at = best[g], g
+        while at > 0 and best[at - 1] < key:
+            best[at] = best[at - 1]
+            at -= 1
+        best[at] = key
+
+
+@intrinsic
+def rank_keys(typingctx, keys, count, ranks):
+    """``rank_keys(keys, count, ranks)``: tell how many of the first `count` keys, of 16, come before each of them.
+
+    Of equal keys the earlier one comes first. All 16 are read, and 16 ranks of 32 bits written.
+    """
+
+    def codegen(context, builder, signature, args):
+        keys, count, ranks = args
+        word, small = ir.IntType(64), ir.IntType(32)
+        data = context.make_array(signature.args[0])(context, builder, keys).data
+        own = _load_lanes(context, builder, signature.args[0], keys, word(0), GROUPS)
+        places = ir.VectorType(small, GROUPS)
+        lanes = ir.Constant(places, list(range(GROUPS)))
+        before = builder.block
+        head, body = (builder.append_basic_block(name) for name in ("key", "rank"))
+        builder.branch(head)
+        builder.position_at_end(head)
+        j, total = builder.phi(word), builder.phi(places)
+        j.add_incoming(word(0), before)
+        total.add_incoming(ir.Constant(places, None), before)
+        after = builder.append_basic_block("ranked")
+        builder.cbranch(builder.icmp_signed("<", j, count), body, after)
+        builder.position_at_end(body)
+        other = splat(builder, builder.load(builder.gep(data, [j])), GROUPS)
+        later = builder.icmp_signed(">", lanes, splat(builder, builder.trunc(j, small), GROUPS))
+        comes = builder.select(later, builder.icmp_signed(">=", other, own), builder.icmp_signed(">", other, own))
+        total.add_incoming(builder.add(total, builder.zext(comes, places)), body)
+        j.add_incoming(builder.add(j, word(1)), body)
+        builder.branch(head)
+        builder.position_at_end(after)
+        to = context.make_array(signature.args[2])(context, builder, ranks).data
+        builder.store(total, builder.bitcast(to, places.as_pointer())).align = 1
+        return context.get_dummy_value()
+
+    return types.void(keys, types.int64, ranks), codegen
+
+
+@helper
+def rank_keys_plain(keys, count, ranks):
+    """Do what `rank_keys` does, in plain Numba."""
+    for i in range(count):
+        ranks[i] = 0
+        for j in range(count):
+            ranks[i] += keys[j] > keys[i] or (keys[j] == keys[i] and j < i)
+
+
 @intrinsic
 def lowest_bit(typingctx, mask):
     """``lowest_bit(mask)``: the position of the lowest set bit; the mask must not be 0."""

@@ -12,20 +12,28 @@ from numba import carray
 
 from . import helper
 from ._keys import (
+    GROUPS,
     LANES,
     beats,
+    beats_keys,
     bit_count,
     find_keys,
     insert_block,
     key_of,
     lowest_bit,
     lowest_key,
+    raise_lanes,
+    rank_keys,
     rank_of_16,
+    sort_groups,
 )
 from ._memory import CACHE_LINE, itemsize, line_pointer, prefetch_to_l2
+from ._sorting import compact, sort_by_rank
 
 #: The largest k of the network: the ranks of its results are found by comparing 16 keys at once.
 NETWORK_K = 16
+#: The largest k for which a line is selected from by the maxima of 16 groups (see `select_alone`).
+ALONE_K = 12
 
 
 @helper
@@ -124,3 +132,61 @@ def network_lines(
         for i in range(k):
             earlier = (np.uint64(1) << np.uint64(i)) - np.uint64(1)
             positions[line, rank_of_16(keys, 0, keys[i], earlier)] = found[i]
+
+
+@helper
+def select_alone(
+    row,  # IN   (size,) intW, elements
+    size,
+    k,  # IN   up to `ALONE_K`
+    rule,
+    best,  # OUT  (64,) keys, scratch
+    rest,  # OUT  (64,) keys, scratch
+    keys,  # OUT  (128,) keys, scratch
+    found,  # OUT  (128,) int64, scratch
+    ranks,  # OUT  (16,) int32, scratch
+    positions,  # OUT  (k,) int64, the result, best first
+):
+    """Select from a line by a key that k groups of its elements reach; tell whether there is one.
+
+    There is none if all elements of a group have the lowest key.
+    """
+    whole = size // LANES * LANES
+    for i in range(LANES):
+        best[i] = lowest_key(best)
+    for at in range(0, whole, LANES):
+        raise_lanes(row, at, best, 0, rule)
+    if whole < size:
+        for i in range(LANES):
+            rest[i] = lowest_key(rest)
+        for i in range(size - whole):
+            rest[i] = key_of(row[whole + i], rule)
+            best[i] = max(best[i], rest[i])
+    sort_groups(best)
+    bound, top = best[k - 1], best[0]
+    if bound == lowest_key(best):
+        return False
+    equal = bound == top  # of many elements with the best key the first ones are wanted
+    below = row.dtype.type(bound - 1)
+    count = 0
+    at = 0
+    while at < size and not (equal and count >= k):
+        mask = beats(row, at, below, rule) if at < whole else beats_keys(rest, 0, below, (rest.dtype.type(0),))
+        while mask != np.uint64(0):
+            i = lowest_bit(mask)
+            mask &= mask - np.uint64(1)
+            keys[count] = key_of(row[at + i], rule)
+            found[count] = at + i
+            count += 1
+        at += LANES
+        if count > LANES and not equal:
+            count, below = compact(keys, found, count, k)
+    count = min(count, k) if equal else count
+    if count <= GROUPS:
+        rank_keys(keys, count, ranks)
+        for i in range(count):
+            if ranks[i] < k:
+                positions[ranks[i]] = found[i]
+    else:
+        sort_by_rank(keys, found, count, k, positions)
+    return True

@@ -17,12 +17,15 @@ from ..ops.top_k import TopK
 from . import launcher, top_k
 from ._keys import LANES
 from ._memory import ANY, CACHE_LINE, SIGNED, ArrayRef
-from ._short_lines import NETWORK_K
+from ._short_lines import ALONE_K, NETWORK_K
 
 #: Up to this many elements, and the network's k, lines go through the network. One thread, k 8: 1.2 ns per f4 in lines
 #: of 128 and 0.6 in lines of 1024, against 15 and 1.8 as rows; 2.6 per f8 in lines of 1024 against 3.0, with k 16 4.1
 #: against 3.4.
 SHORT_SIZE = 1024
+#: And up to this many for a k that lines are selected from one by one with: at 3000, k 8, this and a survey (see
+#: `feed`) take f4 0.93 and 1.05 µs, i4 0.84 and 1.12, f8 2.0 and 1.8, with ties f4 0.48 and 0.94.
+ALONE_SIZE = 3072
 #: Columns are kept as sorted lists of so many bytes, single ones counted as two. On one thread 8M elements take 15 ms
 #: in columns for f4 and k 32, staged 36 (k 64: 38 and 39), for f8 and k 16 18 and 27 (k 32: 40 and 31), for f2 and k 64
 #: 33 and 41.
@@ -89,7 +92,7 @@ def choose(n: int, stride: int, k: int, itemsize: int, count: int, across: int, 
         group = max(1, min(across, CACHE_LINE // itemsize))
     elif k == 1 and n >= LANES and (count >= 16 or n < 2 * PIECE_SIZE):
         return Choice(top_k.BEST, k, 0, 0, 1, 0, 0)
-    elif n <= SHORT_SIZE and k <= NETWORK_K:
+    elif n <= (ALONE_SIZE if k <= ALONE_K else SHORT_SIZE) and k <= NETWORK_K:
         return Choice(top_k.SHORT, k, 0, 0, 1, 0, 0)
     if count < 16 and n >= 2 * PIECE_SIZE and PIECES_PART * k <= n:
         pieces = min(-(-16 // count), n // max(PIECE_SIZE, 8 * k))

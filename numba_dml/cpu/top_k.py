@@ -22,6 +22,7 @@ from ._digits import DIGIT_COUNTS, LOW_HALF, SORT_DIGITS, collect_words, last_ke
 from ._drivers import ASK
 from ._indices import overlaps
 from ._keys import (
+    GROUPS,
     LANES,
     beats,
     beats_each,
@@ -43,7 +44,7 @@ from ._keys import (
     skip_lanes,
 )
 from ._memory import CACHE_LINE, address, itemsize, line_pointer, load, prefetch, seen_as, store
-from ._short_lines import NETWORK_K, network_lines, reaching
+from ._short_lines import ALONE_K, NETWORK_K, network_lines, reaching, select_alone
 from ._sorting import SURPLUS, bisect, compact, count_above, pad, sort_best, sort_by_rank
 from .gather import OVERLAP
 
@@ -71,7 +72,7 @@ from .gather import OVERLAP
     HEADER,
 ) = (*range(8), *range(10, 22))
 DIM_FIELDS = 3  # size, input stride, output stride
-SHORT, ROWS, COLUMNS, BEST, IN_PIECES, SORTED = range(6)
+SHORT, ROWS, COLUMNS, BEST, IN_PIECES, SORTED, ALONE = range(7)
 
 #: Elements per staged block: with 64 bytes of neighbouring lines, 512 KiB, half of a common L2.
 STAGE = 8192
@@ -91,6 +92,10 @@ SURVEYED_BLOCKS = 32
 #: Up to so many elements, a short line without neighbours is sorted by insertion. A line of 128 f4 alone, k 8, takes
 #: 0.8 µs by bisection and 1.4 by insertion, with 0.4 that every call takes; shorter ones have not been measured.
 INSERTED = 32
+#: Longer lines, and lines of so many bytes, are selected from one by one, for a small k. One thread, k 10, in ns a
+#: line, with it and without: 1000 f8 754 and 1364, 2000 f8 1217 and 2361, 2000 f4 865 and 1223 (all equal 419 and
+#: 1720), but 512 f4 k 8 321 and 259, 1000 i4 629 and 506.
+ALONE_LONGER, ALONE_BYTES = 1024, 4096
 #: Elements that are looked at for one, the nearest ones, and all over the line. Two threads, (64, 50257) k 50: f4 0.35
 #: ms, i8 0.9 with the nearest 16384; with as many from all over 0.67 and 1.9.
 LOOK_AHEAD = 16384
@@ -103,8 +108,11 @@ LOOK_PARTS = 64
 PARTS_AHEAD = 4
 #: 2**64 times the golden ratio's fraction: its multiples fill an interval evenly.
 GOLDEN = 0x9E3779B97F4A7C15
-#: The status of a kernel if a bound was too high: the plan shall be run without a sample.
-TOO_FEW = 1
+#: The status of a kernel if a bound was too high: the plan shall be run without a sample; or if a line is not one that
+#: it can do.
+TOO_FEW, REFUSED = 1, 2
+#: Words of scratch memory for a line alone.
+ALONE_WORDS = 6 * LANES + 2 * NETWORK_K
 
 #: Long columns are scanned twice: COLUMN_SAMPLES rows per result tell what need not be inserted, if there are
 #: COLUMN_SAMPLED times as many. (4096, 4096) f4, k 8, on one thread: 25 ms without it if the columns ascend, 12 if not;
@@ -449,11 +457,18 @@ def short_lines(x, values, indices, plan, begin, end):
     best = network_list(x, k)
     together = best.shape[1]
     masks = np.empty(-(-n // LANES), np.uint64)
-    stage = key_buffer(x, masks.size * LANES + LANES + max(k, NETWORK_K))  # few allocations: each takes 0.05 us
     whole = masks.size * LANES
-    stage, ranked, keys = stage[:whole], stage[whole : whole + LANES], stage[whole + LANES :]
-    found = np.empty(LANES + together * k, np.int64)
-    found, positions = found[:LANES], found[LANES:].reshape(together, k)
+    stage = key_buffer(x, whole + 4 * LANES + max(k, NETWORK_K))  # few allocations: each takes 0.05 us
+    rest, ranked, keys = (
+        stage[whole : whole + LANES],
+        stage[whole + LANES : whole + 4 * LANES],
+        stage[whole + 4 * LANES :],
+    )
+    stage, bests, ranked = stage[:whole], ranked[:LANES], ranked[LANES:]
+    found = np.empty(2 * LANES + together * k, np.int64)
+    found, positions = found[: 2 * LANES], found[2 * LANES :].reshape(together, k)
+    ranks = np.empty(GROUPS, np.int32)
+    alone = k <= ALONE_K and (n > ALONE_LONGER or n * itemsize(x) >= ALONE_BYTES)
     rule = rule_from(x, plan, RULE)
     inner = HEADER + DIM_FIELDS * (plan[DIMS] - 1)
     neighbours = plan[inner] if plan[DIMS] else 1
@@ -466,6 +481,10 @@ def short_lines(x, values, indices, plan, begin, end):
         if plan[METHOD] == BEST:
             row = carray(line_pointer(x, source), (n,))
             positions[0, 0] = find_best(row, n, rule)
+        elif alone and select_alone(
+            carray(line_pointer(x, source), (n,)), n, k, rule, bests, rest, ranked, found, ranks, positions[0]
+        ):
+            pass
         elif n >= together and line + together <= end and line % neighbours + together <= neighbours:
             lines = together
             network_lines(x, source, step, n, plan[HIGH], k, rule, best, keys, found, stage, masks, positions)
@@ -876,5 +895,29 @@ def pieces_kernel(phase, task, tasks, x, values, indices, scratch, plan):
     return piece_task(x, values, indices, plan, phase, task, scratch)
 
 
+@kernel
+def alone_kernel(phase, task, tasks, x, values, indices, scratch, plan):
+    """Select from the only line, whose elements are neighbours, in memory of the caller; there is one task."""
+    if clashes(x, values, indices, plan):
+        return np.int64(REFUSED)
+    size, k = plan[SIZE], plan[K]
+    at = address(scratch) - address(x)
+    step = LANES * itemsize(x)
+    best = carray(line_pointer(x, at), (LANES,))
+    rest = carray(line_pointer(x, at + step), (LANES,))
+    keys = carray(line_pointer(x, at + 2 * step), (2 * LANES,))
+    words = seen_as(x, np.int64)
+    found = carray(line_pointer(words, at + 4 * step), (2 * LANES,))
+    positions = carray(line_pointer(words, at + 4 * step + 16 * LANES), (NETWORK_K,))
+    ranks = carray(line_pointer(seen_as(x, np.int32), at + 4 * step + 16 * LANES + 8 * NETWORK_K), (GROUPS,))
+    row = carray(line_pointer(x, 0), (size,))
+    if not select_alone(row, size, k, rule_from(x, plan, RULE), best, rest, keys, found, ranks, positions):
+        return np.int64(REFUSED)
+    for j in range(k):
+        store(values, j * itemsize(x), row[positions[j]])
+        write_index(indices, plan[INDEX_SIZE], j, positions[j])
+    return np.int64(0)
+
+
 #: A kernel for each way to the elements, by method: one for all of them took 12 s to compile, these take 0.8 to 5.
-KERNELS = (short_kernel, rows_kernel, columns_kernel, short_kernel, pieces_kernel, sorted_kernel)
+KERNELS = (short_kernel, rows_kernel, columns_kernel, short_kernel, pieces_kernel, sorted_kernel, alone_kernel)
