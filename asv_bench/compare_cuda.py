@@ -1,15 +1,16 @@
 """Measure the CUDA target beside PyTorch, CuPy and JAX, and print the tables of docs/performance.md.
 
-``python asv_bench/compare_cuda.py [OPERATOR ...] [--neighbours] [--cases SUBSTRING ...] [--peers NAME ...] [--small]
-[--json FILE]``, or ``--table FILE ...`` to print what earlier runs stored. Cases, data and clocks are those of
-`benchmarks.cuda`, which asv runs too. All libraries share the device, so they are measured in one process, one after
-the other for each case.
+``python asv_bench/compare_cuda.py [OPERATOR ...] [--neighbours] [--random N [--seed N]] [--cases SUBSTRING ...]
+[--peers NAME ...] [--small] [--json FILE]``, or ``--table FILE ...`` to print what earlier runs stored. Cases, data and
+clocks are those of `benchmarks.cuda`, which asv runs too. All libraries share the device, so they are measured in one
+process, one after the other for each case.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
 from collections.abc import Callable
 from datetime import date
@@ -32,6 +33,45 @@ HOW = (
 #: What was measured of one case: per library the `device` time and that by the `host`'s clock in ms, why others are
 #: `unable`, and the bytes that a call moves (`traffic`). Plain data, as JSON has it.
 Record = dict[str, Any]
+
+
+def random_case(operator: str, rng: random.Random) -> tuple[str, Any]:
+    """Return a case of 256 thousand to 64 million elements in any shape, and its name."""
+
+    def between(low: int, high: int) -> int:
+        """Return a number whose logarithm is spread evenly."""
+        return round(low * (max(high, low) / low) ** rng.random())
+
+    total = between(1 << 18, 1 << 26)
+    size = between(4, total)
+    other = total // size
+    axis = rng.choice([0, 1])
+    shape = (size, other) if axis == 0 else (other, size)
+    dtype, index_dtype = rng.choice(["f4", "f4", *cuda.DTYPES]), rng.choice(["i8", "i8", "i4"])
+    if operator == "top_k":
+        k = min(size, rng.choice([1, 2, 5, 10, 16, 50, 100, 500, 1000, 2000, 4000, 10_000, size // 2, size]))
+        kinds = ["random", "random", "random", *(kind for kind in cuda.HARD if dtype[0] == "f" or "nan" not in kind)]
+        case: Any = cuda.TopKCase(shape, max(k, 1), dtype, rng.choice(kinds), axis)
+    elif operator == "gather":
+        width = min(rng.choice([1, 2, 4, 7, 16, 64, 100, 256, 1024]), total)
+        rows = total // width
+        case = cuda.GatherCase((rows, width), between(1000, rows), dtype, index_dtype)
+    elif operator.endswith("_nd"):
+        coordinates = rng.choice([1, 2])
+        count = between(1000, total // 4)
+        if operator == "gather_nd":
+            case = cuda.GatherNDCase(shape, count if coordinates == 2 else min(count, shape[0]), coordinates, dtype)
+        else:
+            unique = rng.random() < 0.3
+            most = total if coordinates == 2 else shape[0]
+            case = cuda.ScatterNDCase(shape, min(count, most), coordinates, dtype, index_dtype, unique=unique)
+    elif operator == "gather_elements":
+        case = cuda.GatherElementsCase(shape, axis, dtype)
+    else:
+        case = cuda.ScatterElementsCase(shape, axis, dtype, unique=rng.random() < 0.3)
+    defaults = {"order": "C", "index_order": "C", "mode": "largest", "nan": "last", "reduction": "none"}
+    fields = {name: value for name, value in vars(case).items() if defaults.get(name) != value}
+    return ", ".join(f"{name} {value}" for name, value in fields.items()), case
 
 
 def measure(operator: str, name: str, case: Any, peers: list[str]) -> Record:
@@ -92,12 +132,18 @@ def row(record: Record, limit: float) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def tables(header: str, limit: float, records: list[Record], host: dict[str, dict[str, float]]) -> str:
+def tables(
+    header: str, limit: float, records: list[Record], host: dict[str, dict[str, float]], behind_only: bool = False
+) -> str:
     """Return everything that is printed, as markdown."""
     lines = [header, "", f"A copy moves {limit:.0f} GB/s, reads and writes together. {HOW}"]
     titles = ["case", "numba_dml", *cuda.LIBRARIES[1:], "best peer over ours", "GB/s", "of a copy"]
     for operator in dict.fromkeys(record["operator"] for record in records):
         rows = [record for record in records if record["operator"] == operator]
+        if behind_only:
+            found = [best[1] for record in rows if (best := best_peer(record))]
+            lines += ["", f"{operator}: geometric mean of {len(found)} cases {geometric_mean(found):.2f}x; behind:"]
+            rows = [record for record in rows if (best := best_peer(record)) and best[1] < 1]
         lines += ["", f"### {operator}", "", f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
         lines += [row(record, limit) for record in rows]
     ratios = [best[1] for record in records if (best := best_peer(record))]
@@ -122,6 +168,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     header = f"{date.today()}, {torch.cuda.get_device_name()}; {versions}."
     stored: dict[str, Any] = {"header": header, "limit": cuda.copy_rate(), "records": [], "host": {}}
     groups = cuda.NEIGHBOURS if args.neighbours else cuda.CASES
+    if args.random:
+        rng = random.Random(args.seed)
+        groups = {name: dict(random_case(name, rng) for _ in range(args.random)) for name in args.operators}
     for operator in args.operators:
         for name, case in groups[operator].items():
             if args.cases and not any(part in f"{operator} {name}" for part in args.cases):
@@ -133,7 +182,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
                 cuda.library("cupy").get_default_memory_pool().free_all_blocks()
             if args.json:
                 args.json.write_text(json.dumps(stored, indent=1) + "\n")
-        if not args.cases:
+        if not args.cases and not args.random:
             calls = cuda.short_calls(operator)
             stored["host"][operator] = {name: microseconds(call) for name, call in calls.items()}
     if args.json:
@@ -146,6 +195,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("operators", nargs="*", metavar="OPERATOR", help=f"of {', '.join(cuda.CASES)}; all when absent")
     parser.add_argument("--neighbours", action="store_true", help="the cases near to those of the tables instead")
+    parser.add_argument("--random", type=int, default=0, metavar="N", help="N random cases of each operator instead")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random cases")
     parser.add_argument("--cases", nargs="+", metavar="SUBSTRING", help="only cases with one of these in their names")
     parser.add_argument("--peers", nargs="*", default=cuda.LIBRARIES[1:], choices=cuda.LIBRARIES[1:])
     parser.add_argument("--small", action="store_true", help="a sixteenth of the sizes: does everything run?")
@@ -168,7 +219,7 @@ def main() -> None:
         except NotImplementedError as error:
             parser.exit(1, f"{error}\n")
         cuda.dml.check()
-    print(tables(**stored))
+    print(tables(**stored, behind_only=bool(args.random)))
 
 
 if __name__ == "__main__":

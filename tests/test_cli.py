@@ -240,9 +240,10 @@ def test_interrupt_leaves_nothing_behind(monkeypatch, capsys):
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 def test_interrupted_from_outside():
     code = """
-        import sys, time
+        import signal, sys, time
         from numba_dml import __main__ as m
         import numba_dml._cli.info as info
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell may have it ignore
         info.collect = lambda: (print("started", flush=True), time.sleep(60))
         sys.exit(m.main(["info"]))
     """
@@ -332,6 +333,23 @@ def test_cache_clear_takes_ours_alone(monkeypatch, capsys, tmp_path):
     call("cache", "clear")
     assert capsys.readouterr().out == "removed 1 kernels, 15 bytes\n"
     assert os.listdir(tmp_path / "kernels") == ["mine.txt"]
+
+
+@pytest.mark.parametrize("library", bench.LIBRARIES)
+def test_bench_measures_the_same_of_all(library, monkeypatch):
+    if not cli.has(library) or not cli.has(bench.NEEDED.get(library, library)):
+        pytest.skip(f"{library} is not installed")
+    arrays = bench._arrays(100)
+    arrays["places"][:] = np.argsort(RNG.random(arrays["places"].shape), 1)  # each place once: no order of updates
+    results = zip(bench.CALLS[bench.OURS](arrays), bench.CALLS[library](arrays), bench.CASES, strict=True)
+    for ours, theirs, case in results:
+        found, expected = theirs(), ours()
+        if case.startswith("top_k") or library == "onnxruntime":  # of a pair, or a list of one, the first
+            found, expected = found[0], expected[0] if case.startswith("top_k") else expected
+        np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-5, atol=1e-6, err_msg=case)
+    monkeypatch.setattr(bench, "_arrays", lambda: arrays)
+    monkeypatch.setattr(bench, "BUDGET", 0)
+    assert min(bench.measure(library)) > 0
 
 
 def test_bench_prints_and_draws(monkeypatch, capsys, tmp_path):

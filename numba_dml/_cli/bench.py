@@ -31,18 +31,19 @@ NEEDED = {"onnxruntime": "onnx"}
 BUDGET = 0.4
 
 
-def _arrays() -> dict[str, Any]:
-    """Return what all calls work on."""
+def _arrays(part: int = 1) -> dict[str, Any]:
+    """Return what all calls work on, or the like with one in `part` of each size."""
     rng = np.random.default_rng(7)
+    lines, vector, rows, side, pairs = (n // part for n in (2000, 10_000_000, 200_000, 2048, 500_000))
     return {
-        "lines": rng.standard_normal((2000, 5000), np.float32),
-        "vector": rng.standard_normal(10_000_000, np.float32),
-        "table": rng.standard_normal((200_000, 64), np.float32),
-        "rows": rng.integers(0, 200_000, 200_000),
-        "square": rng.standard_normal((2048, 2048), np.float32),
-        "places": rng.integers(0, 2048, (2048, 2048)),
-        "pairs": np.stack([rng.integers(0, 2048, 500_000), rng.integers(0, 2048, 500_000)], -1),
-        "updates": rng.standard_normal(500_000).astype(np.float32),
+        "lines": rng.standard_normal((lines, 5000), np.float32),
+        "vector": rng.standard_normal(vector, np.float32),
+        "table": rng.standard_normal((rows, 64), np.float32),
+        "rows": rng.integers(0, rows, rows),
+        "square": rng.standard_normal((side, side), np.float32),
+        "places": rng.integers(0, side, (side, side)),
+        "pairs": rng.integers(0, side, (pairs, 2)),
+        "updates": rng.standard_normal(pairs).astype(np.float32),
     }
 
 
@@ -172,10 +173,13 @@ def _onnxruntime(d: dict[str, Any]) -> list[Callable[[], Any]]:
     ]
 
 
+#: Return the calls of a library.
+CALLS = {OURS: _numba_dml, "numpy": _numpy, "torch": _torch, "jax": _jax, "onnxruntime": _onnxruntime}
+
+
 def measure(library: str) -> list[float]:
     """Return the median seconds of a call of every case."""
-    peers = {OURS: _numba_dml, "numpy": _numpy, "torch": _torch, "jax": _jax, "onnxruntime": _onnxruntime}
-    calls = peers[library](_arrays())
+    calls = CALLS[library](_arrays())
     found = []
     for call in calls:
         times: list[float] = []

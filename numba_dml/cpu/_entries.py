@@ -27,6 +27,8 @@ SIGNATURE = (WORDS, WORDS)
 # The first numbers of every request.
 STAGE, SHAPE_AT, OUT_AT, AXIS, ITEMSIZE = range(5)
 CHECK, RUN, TRY = range(3)
+#: Which of the kernels of a top-k is behind those of the methods.
+ALONE = len(top_k.KERNELS)
 # Those of a top-k.
 K, INDEX_SIZE, FLIP, INFINITY, NAN_KEY, INDEX_MAX, VALUES, INDICES, TOP_K_ARRAYS = range(5, 14)
 # Those of the others.
@@ -276,7 +278,7 @@ def try_alone(kernels, request):
     plan[top_k.INDEX_BYTES] = k * word(request, INDEX_SIZE)
     x, values, indices = word(request, TOP_K_ARRAYS), word(request, VALUES), word(request, INDICES)
     scratch = reference(address(request) + at + 8 * top_k.HEADER)
-    code = word(kernels, top_k.ALONE)
+    code = word(kernels, ALONE)
     return call_kernel(code, 0, 0, 1, reference(x), reference(values), reference(indices), scratch, plan)
 
 

@@ -36,7 +36,7 @@ from ._short_lines import ALONE_K
 from ._top_k_calls import ALONE_SIZE
 from .gather import gather_kernel
 from .scatter import scatter_kernel
-from .top_k import ALONE, ALONE_WORDS, COLUMNS, HEADER, KERNELS
+from .top_k import ALONE_WORDS, COLUMNS, HEADER, KERNELS, alone_kernel
 
 _WORD = ir.IntType(64)
 #: What code in a disk cache was compiled for: with another package, requests would not mean the same.
@@ -65,8 +65,8 @@ def _addresses(entry: str, *arguments: Any) -> _Addresses:
     if entry == "top_k_entry":
         itemsize, floats, lines = arguments
         x = ArrayRef(SIGNED[itemsize], floats)
-        for method, kernel in enumerate(KERNELS):
-            needed = method != (ALONE if lines else COLUMNS)  # a single line has no columns
+        for method, kernel in enumerate((*KERNELS, alone_kernel)):
+            needed = method != (entries.ALONE if lines else COLUMNS)  # a single line has no columns
             code.append(_kernel_address(kernel, (x, x, ANY, ANY)) if needed else 0)
     elif arguments[0] == "gather":
         data = ArrayRef(UNSIGNED[arguments[1]])

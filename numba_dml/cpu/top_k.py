@@ -72,7 +72,7 @@ from .gather import OVERLAP
     HEADER,
 ) = (*range(8), *range(10, 22))
 DIM_FIELDS = 3  # size, input stride, output stride
-SHORT, ROWS, COLUMNS, BEST, IN_PIECES, SORTED, ALONE = range(7)
+SHORT, ROWS, COLUMNS, BEST, IN_PIECES, SORTED = range(6)
 
 #: Elements per staged block: with 64 bytes of neighbouring lines, 512 KiB, half of a common L2.
 STAGE = 8192
@@ -920,4 +920,4 @@ def alone_kernel(phase, task, tasks, x, values, indices, scratch, plan):
 
 
 #: A kernel for each way to the elements, by method: one for all of them took 12 s to compile, these take 0.8 to 5.
-KERNELS = (short_kernel, rows_kernel, columns_kernel, short_kernel, pieces_kernel, sorted_kernel, alone_kernel)
+KERNELS = (short_kernel, rows_kernel, columns_kernel, short_kernel, pieces_kernel, sorted_kernel)
