@@ -128,6 +128,30 @@ def test_the_best_of_parts(lines, dtype, kind, room, scale):
             assert all(map(reference.same, found, reference.top_k(a, 1, mode=mode, nan=nan)))
 
 
+def test_no_lines(room):
+    for k in (0, 1, 3):
+        values, indices = dml.top_k(np.empty((0, 100_000), "f4"), k)
+        assert values.shape == indices.shape == (0, k)
+
+
+@pytest.mark.parametrize("kind", ["few", "equal", "clusters"])
+@pytest.mark.parametrize("dtype", ["f4", "u1", "i8"])
+def test_long_lists_with_ties(kind, dtype, room):
+    """Ties fill lists up to their room, beyond what the threads of a block sort by digits."""
+    rng = np.random.default_rng(2)
+    lines, n, ks = (3, 300, (7, 10)) if room.SIMULATED else (1000, 20_000, (300, 1000, 2000))
+    a = {
+        "few": lambda: rng.integers(0, 10, (lines, n)),
+        "equal": lambda: np.where(rng.random((lines, n)) < 0.002, 9, 3),
+        "clusters": lambda: np.where(np.arange(n) // 40 % 9 == 3, 9, rng.integers(0, 5, (lines, n))),
+    }[kind]().astype(dtype)
+    for k in ks:
+        order = np.argsort(-a.astype(np.int64), axis=-1, kind="stable")[:, :k]
+        values, indices = dml.top_k(a, k)
+        assert np.array_equal(indices, order)
+        assert np.array_equal(values, np.take_along_axis(a, order, -1))
+
+
 def test_lines_too_long_to_survey_are_sorted(room, monkeypatch):
     from numba_dml.cuda import _top_k_calls
 
@@ -610,6 +634,12 @@ def test_elements_of_columns(number, column_way):
     agree(dml.scatter_elements, reference.scatter_elements, a, i, u, axis=-2, sizes=[size])
     make = lambda *tensors: dml.ScatterElementsDesc(*tensors, axis=a.ndim - 2)  # noqa: E731
     in_place(column_way, make, reference.scatter_elements, a, i, u, axis=-2)
+    from numba_dml.cuda._calls import build
+
+    tensors = [dml.TensorDesc(x.dtype, x.shape) for x in (a, i, u)]
+    gather = dml.GatherElementsDesc(*tensors, axis=a.ndim - 2)
+    call = build(gather, tuple((x.strides, x.dtype) for x in (a, i)), (u.shape,), None)
+    assert type(call.way).__name__ == column_way.replace("Scatter", "Gather")
     # The indices may cover a part of the columns: the others are copied all the same.
     i, u = i[..., : columns - 2].copy(), u[..., : columns - 2].copy()
     expected = reference.scatter_elements(a, i, u, axis=-2)

@@ -15,6 +15,7 @@ from numba_dml import _jit
 from numba_dml.cpu import _jitted
 
 from .reference import same
+from .reference import top_k as reference_top_k
 from .strategies import fill, lay_out
 
 pytestmark = pytest.mark.cpu
@@ -84,10 +85,11 @@ def test_top_k_of_short_lines(rng, dtype):
     def jitted(a, k):
         return dml.top_k(a, k), dml.top_k(a, k, mode="smallest", nan="first"), dml.top_k(a, k, nan="largest")
 
-    def functions(a, k):
-        return dml.top_k(a, k), dml.top_k(a, k, mode="smallest", nan="first"), dml.top_k(a, k, nan="largest")
+    def expected_of(a, k):
+        rules = ({}, {"mode": "smallest", "nan": "first"}, {"nan": "largest"})
+        return [reference_top_k(a, k, **rule) for rule in rules]
 
-    for n in (1, 2, 12, 13, 15, 16, 17, 63, 64, 65, 100, 128, 130, 1000, 1024, 1025):
+    for n in (1, 2, 12, 13, 15, 16, 17, 63, 64, 65, 100, 128, 130, 1000, 1024, 1025, 2000, 3072, 3073):
         for kind, make in LINES.items():
             a = (
                 make(rng, n).astype(dtype)
@@ -96,9 +98,8 @@ def test_top_k_of_short_lines(rng, dtype):
             )
             for k in {1, 2, 8, 11, 12, 13} & set(range(n + 1)):
                 for x in (a, np.repeat(a, 2)[::2]) if kind == "random" else (a,):
-                    for found, expected in zip(jitted(x, k), functions(x, k), strict=True):
-                        assert same(found.values, expected.values), (n, kind, k)
-                        assert same(found.indices, expected.indices), (n, kind, k)
+                    for found, expected in zip(jitted(x, k), expected_of(x, k), strict=True):
+                        assert all(map(same, found, expected)), (n, kind, k)
 
 
 @numba.njit
@@ -154,6 +155,27 @@ def test_top_k_of_a_line(rng, n):
 @numba.njit
 def top_k_out(a, k, values, indices):
     return dml.top_k(a, k, out=(values, indices))
+
+
+def test_top_k_of_a_line_out(rng):
+    """Outputs beside the line, over it, of another size, and strided."""
+    a = fill(rng, (40,), np.dtype("f4"))
+    expected = dml.top_k(a, 4)
+    holder = np.zeros(8, "f4"), np.zeros(8, np.intp)
+    for values, indices in (
+        (np.zeros(4, "f4"), np.zeros(4, np.intp)),
+        (holder[0][::2], holder[1][::2]),
+        (a[:4], np.zeros(4, np.intp)),
+        (a[36:], np.zeros(4, np.intp)),
+    ):
+        line = a.copy() if not np.shares_memory(a, values) else a
+        before = line.copy()
+        top_k_out(line, 4, values, indices)
+        assert same(values, expected.values)
+        assert same(indices, expected.indices)
+        a[:] = before
+    with pytest.raises(ValueError, match=r"top_k: out\[0\]: found shape \(3,\), expected \(4,\)"):
+        top_k_out(a, 4, np.zeros(3, "f4"), np.zeros(4, np.intp))
 
 
 def test_top_k_out(rng):

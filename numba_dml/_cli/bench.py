@@ -241,7 +241,7 @@ def run(args: argparse.Namespace) -> int:
         _terminal.print_table(["case", *libraries, "best other / ours"], rows, [*libraries, "best other / ours"])
         print(f"\n{info.processor()}, {info.cores()} cores; {', '.join(f'{n} {v}' for n, v in versions.items())}.")
         print("Median times of a call that allocates its result; float32, 64-bit indices. PyTorch's top-k promises")
-        print("nothing about ties, and NumPy's picks any of them; JAX drops or clamps bad indices, others raise.")
+        print("nothing about ties, and NumPy's picks any of them; JAX fills, drops or clamps where indices are bad.")
     if args.plot is not None:
         save_picture(args.plot, libraries, times)
         if not args.json:

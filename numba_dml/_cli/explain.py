@@ -24,6 +24,7 @@ _TOP_K = {
 }
 #: The same for a GPU, by what its name has after the width and the kind.
 _CUDA_TOP_K = {
+    "nothing": _TOP_K["nothing"],
     "short lines": "lines are short, many, and k is small: a thread has each",
     "best": "k is 1: blocks look for the best element of each line, several of them if it is long",
     "ranks": "lines are short: a warp ranks the elements of each",
@@ -144,7 +145,7 @@ def explained(args: argparse.Namespace) -> dict[str, Any]:
         **({} if on_gpu else {"threads": threads}),
         "work_bytes": int(call.work),
         "result_bytes": sum(one.nbytes for one in outputs),
-        "scratch_bytes": int(getattr(call, "scratch_bytes", 0)),
+        **({} if on_gpu else {"scratch_bytes": int(getattr(call, "scratch_bytes", 0))}),
         "why": why,
     }
 
@@ -189,7 +190,7 @@ def run(args: argparse.Namespace) -> int:
     shapes = [
         ", ".join(f"{tuple(one['shape'])} {one['dtype']}" for one in found[name]) for name in ("inputs", "outputs")
     ]
-    scratch = found["scratch_bytes"]
+    scratch = found.get("scratch_bytes", 0)
     _terminal.print_facts(
         [
             ("call", f"{found['function']}: {shapes[0]} -> {shapes[1]}"),

@@ -3,6 +3,9 @@
 The network does the same steps whatever the data are, so no distribution is slower than another. Its keys carry no
 positions: the k-th best key, and how many of the k best tie with it, say which elements belong to the result. In lines
 of up to 64 elements each of the best keys is looked for.
+
+Longer ones, and those that come alone, are selected from one by one: the maxima of 16 groups of a line tell a key that
+k elements reach, and few others do (see `select_alone`).
 """
 
 from __future__ import annotations

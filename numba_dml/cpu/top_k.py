@@ -5,7 +5,8 @@ buffer, which is compacted to the k best when it is full. The strict comparison 
 the tie rule (lower index first) for free. There are six ways to a line's elements:
 
 - `best`: k is 1: a running maximum, and the place where it came from;
-- `short`: few elements and a small k: a network for several lines at once (see `_short_lines`), or a sorted list;
+- `short`: few elements and a small k: a network for several lines at once, groups of one line (see `_short_lines`),
+  or a sorted list; jitted code hands over a single line without a plan of its own (`alone_kernel`);
 - `rows`: lines are contiguous, or are staged in blocks; long ones are surveyed first (see `survey`);
 - `pieces`: as rows, for few long lines: they are cut into pieces, which start from one bound and are merged at the end;
 - `sorted`: a large k (see `_digits`);

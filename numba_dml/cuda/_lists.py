@@ -20,7 +20,7 @@ from ._sorting import add_up_threads
 #: Bits of a digit.
 DIGIT = LANES.bit_length() - 1
 #: Elements of a list that a thread has, at most.
-ITEMS = 16 if SIMULATED else 8
+ITEMS = 4 if SIMULATED else 8
 #: Runs of equal keys up to this length are put in order by a thread.
 SHORT_RUN = 2 if SIMULATED else 16
 lanes_with_digit = lanes_with(DIGIT + 1)
@@ -58,7 +58,8 @@ def sorter(key_bytes: int, place_bytes: int):
     """Return ``sort_keys`` and ``sort_lists`` for keys and places of so many bytes.
 
     Keys go from the highest to the lowest. The first sort leaves equal ones in the order in which they are, the second
-    puts their places in order, which are not negative and not above a number.
+    puts their places in order, which are not negative and not above a number. The caller sees to it that a list has no
+    more than `ITEMS` elements for each thread.
     """
     key_digit, place_digit = DIGIT_ABOVE[8 * key_bytes], DIGIT_ABOVE[8 * place_bytes]
     key_type, place_type = (np.int32 if count == 4 else np.int64 for count in (key_bytes, place_bytes))

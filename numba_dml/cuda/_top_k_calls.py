@@ -40,8 +40,8 @@ LEAST_SIZE = 16 if SIMULATED else 1024
 MAXIMA_BYTES, FEW_MAXIMA_BYTES, LONG_LINE_BYTES = (64, 128, 1600) if SIMULATED else (1 << 15, 1 << 16, 208 << 10)
 #: A warp has several rounds, up to the most, if there are others enough: twice what 132 multiprocessors hold.
 BUSY_WARPS, MOST_ROUNDS = (2, 2) if SIMULATED else (2 * 64 * 132, 8)
-#: Threads of a block of `choose_kernel`: more, if each would look at so many units, and while all are fewer than what
-#: 132 multiprocessors hold, at 64 registers.
+#: Threads of a block that has a line: more, if each would look at so many units (elements of a line that is sorted),
+#: and while all are fewer than what 132 multiprocessors hold, at 64 registers.
 LEAST_THREADS, LOOKS, BUSY_THREADS = (BLOCK, 8, 1) if SIMULATED else (64, 8, 132 * 1024)
 #: From so many elements on, positions in a line need 64 bits.
 LONG_LINE = 1 << 31
@@ -50,9 +50,10 @@ MANY_LINES = 3 if SIMULATED else 132
 #: Bytes of a line from which on several blocks look for its one best element, how many blocks there are then at most,
 #: and how many units of 16 bytes a thread reads together.
 LEAST_PARTED, PART_BLOCKS, UNITS = (64, 5, 4) if SIMULATED else (1 << 18, 6 * 132, 4)
-#: Lines that a block can sort are sorted whole if the k best are one of so many elements or more, divided by the bytes
-#: of one: of 10000 lines of 1000 of 4 bytes the 250 best take 0.34 ms when they are chosen first, and 0.31 so; of 8000
-#: lines of 4096 single bytes the 256 best 0.69 and 0.44. Lines from some size on have fewer blocks at a time.
+#: Lines that a block can sort are sorted whole if k times the first of these is at least their bytes; if they have more
+#: elements than the third, so that a multiprocessor has fewer of them at a time, k times the second. Of 10000 lines of
+#: 1000 of 4 bytes the 250 best take 0.34 ms when they are chosen first, and 0.31 so; of 8000 lines of 4096 single bytes
+#: the 256 best 0.69 and 0.44.
 MOST_LEFT, LONG_MOST_LEFT, LONG_SORT = 16, 8, 4096
 #: What blocks have of a multiprocessor's shared memory, and threads that it should have.
 ALL_SHARED, BUSY = (1 << 20, 1) if SIMULATED else (224 << 10, 1024)
@@ -156,6 +157,8 @@ class TopKCall:
 
     def find_method(self) -> tuple[str, Callable[[Launch], DeviceArray | None]]:
         """Choose the kernels, and work out the numbers that they need."""
+        if self.idle:
+            return "nothing", lambda to: None
         if self.k <= THREAD_LISTS[-1] and self.size <= MOST_SHORT and self.lines >= SHORT_LINES * self.size:
             self.room = short_lines.row_bytes(self.width, self.most, self.segment)
             return "short lines", self.start_short
@@ -212,19 +215,19 @@ class TopKCall:
         if units > AT_ONCE * most:
             return False
         self.widen(units + self.k * sum(sizes) // least)
-        # Blocks with so much memory that a multiprocessor has few of them have more threads, and so have those with
-        # long lists.
-        needed = self.list_bytes() + self.key_bytes * units // AT_ONCE
-        longest = self.k + (self.k >> 2) + LANES if self.k > SORTED // 2 else 0
-        while self.threads < MOST_THREADS and (
-            self.threads * (ALL_SHARED // needed) < BUSY or ITEMS * self.threads < longest
-        ):
-            self.threads *= 2
-        self.moves = ITEMS * self.threads >= longest > 0
         # A chunk is small enough that there are four for each element that is wanted, if so many fit.
         self.chunk = AT_ONCE
         while self.chunk > 1 and units < 4 * self.chunk * self.k and 2 * units < most * self.chunk:
             self.chunk >>= 1
+        # Blocks with so much memory that a multiprocessor has few of them have more threads, and so have those with
+        # long lists.
+        needed = self.list_bytes() + self.key_bytes * units // self.chunk
+        listed = self.k + (self.k >> 2) + LANES if self.k > SORTED // 2 else 0
+        while self.threads < MOST_THREADS and (
+            self.threads * (ALL_SHARED // needed) < BUSY or ITEMS * self.threads < listed
+        ):
+            self.threads *= 2
+        self.moves = ITEMS * self.threads >= listed > 0
         rows, rest = divmod(units, self.chunk * self.threads)
         self.chunks = rows * self.threads + min(rest, self.threads)
         turns = -(-(units + 1) // (AT_ONCE * self.threads))

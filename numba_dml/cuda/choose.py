@@ -18,7 +18,7 @@ import numpy as np
 from . import SIMULATED, cuda, helper, kernel
 from ._keys import key_access, key_type
 from ._launch import LANES, Kernel
-from ._lists import sorter, spreader
+from ._lists import ITEMS, sorter, spreader
 from ._memory import (
     ARRAY_TYPES,
     bits_between,
@@ -63,7 +63,7 @@ AT_ONCE = 4
 #: the threads: 128 elements take a sort 28 steps and barriers.
 RANKED = 16 if SIMULATED else 128
 #: Lists that are longer than that, and than they need be, are shortened before they are sorted; and then digit by
-#: digit, if there are threads enough.
+#: digit, if they are up to `ITEMS` for each thread.
 SORTED = 12 if SIMULATED else 512
 
 #: What a block chooses from, in shared memory.
@@ -497,8 +497,11 @@ def choose_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
 
     @helper
     def sort(keys, positions, counts, sums, count, low, high, most, can_move):
-        """Sort the lists, whose keys lie between two, and no position is higher than the most."""
-        if can_move and count > SORTED:
+        """Sort the lists, whose keys lie between two, and no position is higher than the most.
+
+        Ties can fill a list up to its room, more than the threads have items for; but that is a power of two.
+        """
+        if can_move and SORTED < count <= ITEMS * np.int64(cuda.blockDim.x):
             sort_lists(keys, positions, counts, sums, np.int32(count), low, high, place(most))
         else:
             sort_short(keys, positions, np.int32(count))
@@ -593,7 +596,8 @@ def choose_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
                         keys[j] = 0
                         positions[j] = groups[j]
                     cuda.syncthreads()
-                    last = size >> number(plan, GROUP_BITS + level)
+                    # Groups are counted from 16 bytes that begin before the line, and to the end of the pitch.
+                    last = number(plan, PITCH + level)
                     sort(keys, positions, counts, sums, listed, key(0), key(0), last, can_move)
                     for j in range(thread, listed, cuda.blockDim.x):
                         groups[j] = positions[j]

@@ -3,7 +3,7 @@
 They follow the rules of `numba_dml.top_k` and `numba_dml.gather_nd`: the best come first, equal elements by their
 indices, and NaN comes last, whether the largest or the smallest are wanted; negative indices count from the end. An
 element with a negative index is none: it comes last. Values can be of any type that Numba compares, and shuffles in the
-case of `warp_top_k`.
+case of `warp_top_k`. Blocks must have one dimension.
 
 In Numba's simulator (``NUMBA_ENABLE_CUDASIM=1``) a warp has `LANES` = 2 lanes, and a block that calls `warp_top_k` 4
 threads.
@@ -102,7 +102,7 @@ def warp_top_k(value, index, largest=True):  # type: ignore[no-untyped-def]
         step = span >> 1
         while step > 0:
             other, its_index = _partner(value, step), _partner(index, step)
-            wants_first = (lane & step == 0) == (lane & span == 0 or span == LANES)
+            wants_first = (lane & step == 0) == (lane & span == 0)
             if comes_first(value, index, other, its_index, largest) != wants_first:
                 value, index = other, its_index
             step >>= 1
@@ -169,6 +169,8 @@ def checked_offset(index, shape):  # type: ignore[no-untyped-def]
     for d in range(len(index)):
         i, n = np.int64(index[d]), np.int64(shape[d])
         if i < 0:
+            if index[d] > 0:  # an unsigned number that int64 does not hold
+                return np.int64(-1)
             i += n
         if i < 0 or i >= n:
             return np.int64(-1)
