@@ -30,10 +30,10 @@ def _load() -> Any:
             warnings.simplefilter("ignore", DeprecationWarning)  # numba-cuda's own, with NumPy 2.5
             from numba import cuda
 
+            if getattr(cuda, "implementation", None) != "NVIDIA":  # Numba's own, which is older
+                raise RuntimeError(f"target 'cuda': the package numba-cuda is missing: {_INSTALL}")
             if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") in ("", "0"):
                 import numba.cuda.np.arrayobj  # noqa: F401
-        if getattr(cuda, "implementation", None) != "NVIDIA":
-            raise RuntimeError(f"target 'cuda': the package numba-cuda is missing: {_INSTALL}")
         return cuda
     except ImportError as error:
         raise RuntimeError(f"target 'cuda': numba-cuda cannot be loaded ({error}): {_INSTALL}") from error
