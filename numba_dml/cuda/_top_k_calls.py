@@ -274,7 +274,7 @@ class TopKCall:
         staging = BESIDE if beside else WIDE if quads else NARROW
         numbers = [size, stride, low.output_stride, low.k, low.index_itemsize, *rule, self.lines, self.room, levels]
         numbers += [*bits, *pitches, *reciprocal(parts), rounds, self.segment, staging]
-        numbers += [max(self.chunk.bit_length() - 1, 0), self.chunks, int(self.moves), len(lines)]
+        numbers += [max(self.chunk.bit_length() - 1, 0), self.chunks, len(lines)]
         for count, step, out_step in lines:
             numbers += [*reciprocal(max(count, 1)), step, out_step]
         return np.array(numbers, np.int64)
@@ -373,7 +373,7 @@ class TopKCall:
             if len(counts) == 2:
                 kernel = top_k.delegate_kernel(self.key_bytes, False)
                 kernel(*to.where, self.blocks[1], delegates, upper, to.plans[1])
-        choose.choose_kernel(self.width, self.is_float, self.is_long)(
+        choose.choose_kernel(self.width, self.is_float, self.is_long, self.moves)(
             *to.where,
             self.lines,
             *to.tensors,

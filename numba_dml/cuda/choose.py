@@ -41,7 +41,6 @@ from .top_k import (
     LEVELS,
     MAXIMA,
     MOST_THREADS,
-    MOVES,
     OUT_STRIDE,
     PITCH,
     ROOM,
@@ -83,8 +82,12 @@ SORTED = 12 if SIMULATED else 512
 
 
 @cache
-def choose_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
-    """Return the kernel; `is_long`: a line has 2**31 elements or more."""
+def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Kernel:
+    """Return the kernel.
+
+    `is_long`: a line has 2**31 elements or more. `moves`: it can sort long lists digit by digit; without that its code
+    is shorter, which counts where it runs once, from cold instruction caches.
+    """
     access = key_access(width, is_float, FLIP)
     key_at, best_of_quad, best_of_quads, load_words, put_keys = (
         access.key_at,
@@ -496,12 +499,12 @@ def choose_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
             cuda.syncthreads()
 
     @helper
-    def sort(keys, positions, counts, sums, count, low, high, most, can_move):
+    def sort(keys, positions, counts, sums, count, low, high, most):
         """Sort the lists, whose keys lie between two, and no position is higher than the most.
 
         Ties can fill a list up to its room, more than the threads have items for; but that is a power of two.
         """
-        if can_move and SORTED < count <= ITEMS * np.int64(cuda.blockDim.x):
+        if moves and SORTED < count <= ITEMS * np.int64(cuda.blockDim.x):
             sort_lists(keys, positions, counts, sums, np.int32(count), low, high, place(most))
         else:
             sort_short(keys, positions, np.int32(count))
@@ -542,7 +545,6 @@ def choose_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
         keys = cuda.shared.array(0, key_array)[keys_in_places * room :]
         maxima = keys[room:]
         counts = cuda.shared.array(0, count_array)[counts_in_lists * room :]
-        can_move = number(plan, MOVES) != 0
         thread = np.int64(cuda.threadIdx.x)
         k = number(plan, K)
         line = np.int64(cuda.blockIdx.x)
@@ -598,7 +600,7 @@ def choose_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
                     cuda.syncthreads()
                     # Groups are counted from 16 bytes that begin before the line, and to the end of the pitch.
                     last = number(plan, PITCH + level)
-                    sort(keys, positions, counts, sums, listed, key(0), key(0), last, can_move)
+                    sort(keys, positions, counts, sums, listed, key(0), key(0), last)
                     for j in range(thread, listed, cuda.blockDim.x):
                         groups[j] = positions[j]
                     cuda.syncthreads()
@@ -636,7 +638,7 @@ def choose_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
             for j in range(thread, count, cuda.blockDim.x):
                 low, high = min(low, keys[j]), max(high, keys[j])
             low, high = spread(low, high, ends)
-            sort(keys, positions, counts, sums, count, low, high, number(plan, SIZE), can_move)
+            sort(keys, positions, counts, sums, count, low, high, number(plan, SIZE))
         most = np.int32(count if ranked else k)
         i = np.int32(thread)
         while i < most:
