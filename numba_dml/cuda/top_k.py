@@ -58,8 +58,6 @@ MOST_ROOM = 64 if SIMULATED else 8192
 LEAST_ROOM = 8 if SIMULATED else 256
 #: The largest k of these kernels.
 MOST_K = MOST_ROOM // 2
-#: Candidates that a thread looks at together.
-AT_ONCE = 4
 #: What fills lists up: it comes last.
 END, LOWEST = (1 << 63) - 1, -1 << 63
 
