@@ -98,6 +98,30 @@ def test_lines_in_order(part, axis, kind, room):
             assert all(map(reference.same, found, reference.top_k(a, k, axis=axis, mode=mode, nan=nan)))
 
 
+@pytest.mark.parametrize("dtype", ["i4", "u4", "f4", "i8", "u8", "f8"])
+def test_long_keys_in_order(dtype, room):
+    """Lines are sorted by the upper bits of keys first: none, some or many elements agree in these."""
+    from numba_dml.cuda import whole_lines
+
+    rng = np.random.default_rng(0)
+    n, bits = whole_lines.MOST_SORTED, 8 * int(dtype[1])
+    far = np.linspace(-(2 ** (bits - 2)), 2 ** (bits - 2), n // 2).astype(f"i{dtype[1]}")
+    few, below = far[:: n // 4], 2 ** (bits - whole_lines.FIRST_BITS[bits // 8])
+    lines = [
+        rng.permutation(np.concatenate([far, far + rng.integers(0, 9, n // 2)])),  # pairs
+        rng.choice(few, n),  # many, all equal
+        rng.choice(few, n) + rng.integers(0, 9, n),  # many, out of order
+        rng.choice(few, n) + rng.integers(0, below, n),
+        rng.choice(few, n) + rng.integers(0, 16 * below, n),
+        rng.integers(0, 2 * below, n),
+        rng.integers(0, 9, n),
+    ]
+    a = np.stack(lines).astype(far.dtype).view(dtype)  # as floats: any magnitude, no NaN
+    for mode in ("largest", "smallest"):
+        found = dml.top_k(a, n - 1, mode=mode)
+        assert all(map(reference.same, found, reference.top_k(a, n - 1, mode=mode)))
+
+
 @pytest.mark.parametrize("kind", DISTRIBUTIONS)
 @pytest.mark.parametrize(("n", "k"), [(1, 1), (8, 2), (12, 7), (12, 12)])
 @pytest.mark.parametrize("axis", [0, 1])

@@ -11,6 +11,9 @@ import numba_dml as dml
 from . import reference
 from .conftest import TARGETS
 
+# Numba's warnings of what is slow: few blocks, and arrays in host memory.
+pytestmark = pytest.mark.filterwarnings("ignore:.*(Grid size|Host array)")
+
 if "cuda" in TARGETS:
     from numba_dml.cuda import cuda  # a kernel finds it among the names of its module, also in the simulator
 

@@ -1,9 +1,9 @@
 """Stable sorts of lists in shared memory, by a block: a radix sort from the lowest digit on.
 
-A list is a key and a place for each element. In a pass a warp has neighbouring elements, a few of each lane's, in
-registers; it counts their digits, all counts are added up, digit by digit and then warp by warp, and each lane finds
-where its elements go by votes with the others. A digit has as many values as a warp has lanes, so that there is a count
-for each thread. 2048 keys that differ in 24 bits take 5 such passes; a bitonic sort takes 66 steps with a barrier each.
+A list is a key and a place for each element. In a pass a thread has neighbouring elements in registers and counts their
+digits by itself, two counts in a word; the counts of all threads are added up, digit by digit and then thread by
+thread, and tell where each element goes. 4096 keys of 32 bits take 8 such passes; a bitonic sort takes 78 steps with a
+barrier each, and digits of 5 bits that the lanes of a warp compare by votes took twice as long.
 """
 
 from __future__ import annotations
@@ -14,16 +14,44 @@ import numpy as np
 
 from . import SIMULATED, cuda, helper
 from ._launch import LANES
-from ._memory import DIGIT_ABOVE, PARTNER_VALUE, bits_between, count_bits, lanes_with, sync_lanes
-from ._sorting import add_up_threads
+from ._memory import (
+    DIGIT_ABOVE,
+    LANE_VALUE,
+    PARTNER_VALUE,
+    SHARED_LOAD,
+    SHARED_STORE_IF,
+    bits_between,
+    half_word,
+    load_word,
+    shared_address,
+    store_word,
+    sum_of_lanes,
+)
 
-#: Bits of a digit.
-DIGIT = LANES.bit_length() - 1
-#: Elements of a list that a thread has, at most.
-ITEMS = 4 if SIMULATED else 8
+#: Bits of a digit, and the words in which a thread counts its elements by digits: the digits of the lower half of a
+#: word's bits come before those of the upper half.
+DIGIT = 4
+WORDS = (1 << DIGIT) // 2
+COLUMN = WORDS + 1  # see `count_bytes`
+HALF = 16
+#: Elements of a list that a thread has, at most. It has an odd number of them, so that those of neighbouring threads
+#: lie in different banks of shared memory.
+ITEMS = 9
+#: How many of them it looks at without asking whether they are there, and how often.
+TOGETHER = 3
+TURNS = ITEMS // TOGETHER
 #: Runs of equal keys up to this length are put in order by a thread.
 SHORT_RUN = 2 if SIMULATED else 16
-lanes_with_digit = lanes_with(DIGIT + 1)
+lane_value = LANE_VALUE[32]
+
+
+def count_bytes(threads: int) -> int:
+    """Return the bytes of the counts of a sort by so many threads.
+
+    The words of a thread are a column, in one bank of shared memory. They are added up row by row, by threads with as
+    many neighbours each; with one row more, which counts nothing, this is an odd number, so that banks differ.
+    """
+    return 4 * COLUMN * threads
 
 
 @cache
@@ -54,89 +82,15 @@ def spreader(key_bytes: int):
 
 
 @cache
-def sorter(key_bytes: int, place_bytes: int):
-    """Return ``sort_keys`` and ``sort_lists`` for keys and places of so many bytes.
+def run_sorter(comes_first):
+    """Return ``order_runs(keys, places, count, known)``, by a function of two places and what is known of them.
 
-    Keys go from the highest to the lowest. The first sort leaves equal ones in the order in which they are, the second
-    puts their places in order, which are not negative and not above a number. The caller sees to it that a list has no
-    more than `ITEMS` elements for each thread.
+    Runs are neighbours with equal keys. The places of those up to `SHORT_RUN` long are put in order; whether there are
+    longer ones is what it returns.
     """
-    key_digit, place_digit = DIGIT_ABOVE[8 * key_bytes], DIGIT_ABOVE[8 * place_bytes]
-    key_type, place_type = (np.int32 if count == 4 else np.int64 for count in (key_bytes, place_bytes))
 
     @helper
-    def digit_of(key, place, high, shift, by_place):
-        if by_place:
-            return np.int32(place_digit(place, 0, shift) & (LANES - 1))
-        return np.int32(key_digit(high, key, shift) & (LANES - 1))
-
-    @helper
-    def move(keys, places, counts, sums, count, high, shift, by_place):
-        """Move a list by a digit of its keys or places."""
-        own_keys = cuda.local.array(ITEMS, key_type)
-        own_places = cuda.local.array(ITEMS, place_type)
-        ranks = cuda.local.array(ITEMS, np.int32)
-        thread, threads = np.int32(cuda.threadIdx.x), np.int32(cuda.blockDim.x)
-        warps = np.int32(threads // LANES)
-        warp, lane = np.int32(thread // LANES), np.int32(thread % LANES)
-        rows = np.int32((count + threads - 1) // threads)
-        first = np.int32(warp * rows * LANES + lane)
-        below = (np.int64(1) << lane) - 1
-        counts[np.uint32(thread)] = 0
-        for row in range(ITEMS):
-            if row < rows:
-                i = np.uint32(min(np.int32(first + row * LANES), np.int32(count - 1)))
-                own_keys[row] = keys[i]
-                own_places[row] = places[i]
-        cuda.syncthreads()
-        for row in range(ITEMS):
-            if row < rows:
-                inside = np.int32(first + row * LANES) < count
-                digit = digit_of(own_keys[row], own_places[row], high, shift, by_place)
-                same = lanes_with_digit(digit if inside else np.int32(LANES))
-                at = np.uint32(digit * warps + warp)
-                before = counts[at]
-                sync_lanes()
-                if inside and same & below == 0:
-                    counts[at] = np.int32(before + count_bits(same))
-                sync_lanes()
-                ranks[row] = np.int32(before + count_bits(same & below))
-        cuda.syncthreads()
-        own = counts[np.uint32(thread)]
-        until = np.int32(add_up_threads(sums, own))
-        counts[np.uint32(thread)] = np.int32(until - own)
-        cuda.syncthreads()
-        for row in range(ITEMS):
-            if row < rows and np.int32(first + row * LANES) < count:
-                digit = digit_of(own_keys[row], own_places[row], high, shift, by_place)
-                to = np.uint32(counts[np.uint32(digit * warps + warp)] + ranks[row])
-                keys[to] = own_keys[row]
-                places[to] = own_places[row]
-        cuda.syncthreads()
-
-    @helper
-    def sort_by(keys, places, counts, sums, count, low, high, by_place):
-        bits = bits_between(np.int64(low), np.int64(high))
-        shift = np.int64(0)
-        while shift < bits:
-            move(keys, places, counts, sums, count, high, shift, by_place)
-            shift += DIGIT
-
-    @helper
-    def sort_keys(
-        keys,  # IN OUT
-        places,  # IN OUT
-        counts,  # IN OUT  (threads,) int32
-        sums,  # IN OUT  (threads,) int32
-        count,  # IN      up to `ITEMS` for each thread
-        low,  # IN      the lowest key
-        high,  # IN      the highest key
-    ):
-        sort_by(keys, places, counts, sums, count, low, high, False)
-
-    @helper
-    def order_runs(keys, places, count):
-        """Put the places of equal keys in order; tell whether there are too many of them."""
+    def order_runs(keys, places, count, known):
         many = 0
         i = np.int32(cuda.threadIdx.x)
         while i < count:
@@ -152,7 +106,7 @@ def sorter(key_bytes: int, place_bytes: int):
                     while j < until:
                         place = places[np.uint32(j)]
                         to = j
-                        while to > i and places[np.uint32(to - 1)] > place:
+                        while to > i and comes_first(place, places[np.uint32(to - 1)], known):
                             places[np.uint32(to)] = places[np.uint32(to - 1)]
                             to = np.int32(to - 1)
                         places[np.uint32(to)] = place
@@ -160,24 +114,151 @@ def sorter(key_bytes: int, place_bytes: int):
             i = np.int32(i + cuda.blockDim.x)
         return cuda.syncthreads_or(many)
 
+    return order_runs
+
+
+def _list_access(size: int):
+    """Return the load and the store of elements of a list, of 4 or 8 bytes, or of none."""
+    if size == 0:
+        return helper(lambda address: np.int32(0)), helper(lambda address, value, number, limit: None)
+    return SHARED_LOAD[64] if size == 8 else load_word, SHARED_STORE_IF[8 * size]
+
+
+@cache
+def sorter(key_bytes: int, place_bytes: int):
+    """Return ``sort_keys`` and ``sort_lists`` for keys and places of so many bytes.
+
+    Keys go from the highest to the lowest. The first sort leaves those in the order in which they are that agree in the
+    bits that it looks at; without bytes for places, there are none. The second puts the places of equal keys in order,
+    which are not negative and not above a number. The caller sees to it that a list has no more than `ITEMS` elements
+    for each thread.
+    """
+    key_digit, place_digit = DIGIT_ABOVE[8 * key_bytes], DIGIT_ABOVE[64 if place_bytes == 8 else 32]
+    key_type, place_type = np.int64 if key_bytes == 8 else np.int32, np.int64 if place_bytes == 8 else np.int32
+    load_key, store_key = _list_access(key_bytes)
+    load_place, store_place = _list_access(place_bytes)
+
+    @helper
+    def digit_of(key, place, high, shift, by_place):
+        if by_place:
+            return np.int32(place_digit(place, 0, shift) & (2 * WORDS - 1))
+        return np.int32(key_digit(high, key, shift) & (2 * WORDS - 1))
+
+    @helper
+    def add_up(counts, sums):
+        """Turn the counts of all threads into how many elements come before those that they count."""
+        own_counts = cuda.local.array(COLUMN, np.int32)
+        thread = np.int32(cuda.threadIdx.x)
+        lane, warp = np.int32(thread % LANES), np.int32(thread // LANES)
+        begin = counts + 4 * np.int64(np.int32(thread * COLUMN))
+        own = np.int32(0)
+        for word in range(COLUMN):
+            own_counts[word] = load_word(begin + 4 * word)
+            own = np.int32(own + own_counts[word])
+        until = sum_of_lanes(own)
+        if lane == LANES - 1:
+            sums[np.uint32(warp)] = until
+        cuda.syncthreads()
+        of_warps = sum_of_lanes(sums[np.uint32(lane)] if lane < cuda.blockDim.x // LANES else np.int32(0))
+        of_others = lane_value(of_warps, max(warp - 1, 0))
+        before = np.int32((of_others if warp > 0 else np.int32(0)) + until)
+        of_lower = np.int32(lane_value(of_warps, LANES - 1) & ((1 << HALF) - 1))
+        before = np.int32(before - own + np.int32(of_lower << HALF))
+        for word in range(COLUMN):
+            store_word(begin + 4 * word, before)
+            before = np.int32(before + own_counts[word])
+
+    @helper
+    def move(keys, places, counts, sums, count, rows, high, shift, by_place):
+        """Move a list by a digit of its keys or places."""
+        own_keys = cuda.local.array(ITEMS, key_type)
+        own_places = cuda.local.array(ITEMS, place_type)
+        found = cuda.local.array(ITEMS, np.int32)  # of each element the digit, and its rank among this thread's
+        thread, threads = np.int32(cuda.threadIdx.x), np.int32(cuda.blockDim.x)
+        first, last = np.int32(thread * rows), np.int32(count - 1)
+        there = min(rows, np.int32(count - first))
+        column, pitch = counts + 4 * np.int64(thread), 4 * np.int64(threads)
+        for word in range(COLUMN):
+            store_word(column + word * pitch, 0)
+        for turn in range(TURNS):
+            if turn * TOGETHER < rows:
+                for i in range(TOGETHER):
+                    row = turn * TOGETHER + i
+                    at = np.int64(min(np.int32(first + row), last))
+                    own_keys[row] = load_key(keys + at * key_bytes)
+                    own_places[row] = load_place(places + at * place_bytes)
+        for turn in range(TURNS):
+            if turn * TOGETHER < rows:
+                for i in range(TOGETHER):
+                    row = turn * TOGETHER + i
+                    digit = digit_of(own_keys[row], own_places[row], high, shift, by_place)
+                    upper = np.int32(np.int32(digit << 1) & HALF)
+                    at = column + np.int64(digit & (WORDS - 1)) * pitch
+                    before = load_word(at)
+                    one = (np.int32(1) << HALF) if upper != 0 else np.int32(1)
+                    store_word(at, np.int32(before + np.int32(one if row < there else 0)))
+                    found[row] = np.int32(np.int32(half_word(before, upper) << DIGIT) | digit)
+        cuda.syncthreads()
+        add_up(counts, sums)
+        cuda.syncthreads()
+        for turn in range(TURNS):
+            if turn * TOGETHER < rows:
+                for i in range(TOGETHER):
+                    row = turn * TOGETHER + i
+                    upper = np.int32(np.int32(found[row] << 1) & HALF)
+                    before = load_word(column + np.int64(found[row] & (WORDS - 1)) * pitch)
+                    found[row] = np.int32(half_word(before, upper) + np.int32(found[row] >> DIGIT))
+                for i in range(TOGETHER):
+                    row = turn * TOGETHER + i
+                    to = np.int64(found[row])
+                    store_key(keys + to * key_bytes, own_keys[row], row, there)
+                    store_place(places + to * place_bytes, own_places[row], row, there)
+        cuda.syncthreads()
+
+    @helper
+    def sort_by(keys, places, counts, sums, count, high, shift, bits, by_place):
+        at_keys, at_places = np.int64(shared_address(keys)), np.int64(shared_address(places))
+        at_counts = np.int64(shared_address(counts))
+        threads = np.int32(cuda.blockDim.x)
+        rows = np.int32(np.int32((count + threads - 1) // threads) | 1)
+        while shift < bits:
+            move(at_keys, at_places, at_counts, sums, count, rows, high, shift, by_place)
+            shift += DIGIT
+
+    @helper
+    def sort_keys(
+        keys,  # IN OUT
+        places,  # IN OUT
+        counts,  # IN OUT  `count_bytes` of int32
+        sums,  # IN OUT  (warps,) int32
+        count,  # IN      up to `ITEMS` for each thread
+        high,  # IN      the highest key
+        shift,  # IN      the first bit of what keys are less than that which counts
+        bits,  # IN      the first one behind it that does not
+    ):
+        sort_by(keys, places, counts, sums, count, high, shift, bits, False)
+
+    order_runs = run_sorter(helper(lambda place, other, known: place < other))
+
     @helper
     def sort_lists(
         keys,  # IN OUT
         places,  # IN OUT
-        counts,  # IN OUT  (threads,) int32
-        sums,  # IN OUT  (threads,) int32
+        counts,  # IN OUT  `count_bytes` of int32
+        sums,  # IN OUT  (warps,) int32
         count,  # IN      up to `ITEMS` for each thread
         low,  # IN      the lowest key
         high,  # IN      the highest key
         most,  # IN      no place is higher
     ):
+        bits = bits_between(np.int64(low), np.int64(high))
         turn = 0
         while turn < 2:
             if turn > 0:
-                sort_by(keys, places, counts, sums, count, np.int64(0), most, True)
-            sort_by(keys, places, counts, sums, count, low, high, False)
+                sort_by(keys, places, counts, sums, count, high, np.int64(0), bits_between(np.int64(0), most), True)
+            sort_by(keys, places, counts, sums, count, high, np.int64(0), bits, False)
             turn += 1
-            if turn < 2 and not order_runs(keys, places, count):
+            if turn < 2 and not order_runs(keys, places, count, 0):
                 turn = 2
 
     return sort_keys, sort_lists

@@ -79,11 +79,17 @@ def ptx(asm, results, arguments, twin, *, pure=False, bits=64, of=64, together=F
         def step(typingctx, a, b):
             return result(a, b), codegen
 
-    else:
+    elif arguments == 3:
 
         @intrinsic
         def step(typingctx, a, b, c):
             return result(a, b, c), codegen
+
+    else:
+
+        @intrinsic
+        def step(typingctx, a, b, c, d):
+            return result(a, b, c, d), codegen
 
     return step
 
@@ -196,6 +202,25 @@ def _shuffle(mode, twin, bits):
 PARTNER_VALUE = {bits: _shuffle("bfly", _partner_twin, bits) for bits in (32, 64)}
 #: By bits: ``lane_value(value, lane)``, what a lane has.
 LANE_VALUE = {bits: _shuffle("idx", _lane_twin, bits) for bits in (32, 64)}
+
+
+def _sum_twin(value):
+    lane, values = _meet(value)
+    return sum(values[: lane + 1])
+
+
+#: ``sum_of_lanes(value)``: the sum of the 32-bit numbers of this lane and of those before it. All lanes take part.
+sum_of_lanes = ptx(
+    "{ .reg .pred p; .reg .u32 t, s; mov.u32 s, $1; "
+    + "".join(f"shfl.sync.up.b32 t|p, s, {1 << i}, 0, -1; @p add.u32 s, s, t; " for i in range(LANES.bit_length() - 1))
+    + "mov.u32 $0, s; }",
+    1,
+    1,
+    _sum_twin,
+    bits=32,
+    of=32,
+    together=True,
+)
 
 
 def _sync_lanes_twin():
@@ -330,6 +355,16 @@ DIGIT_ABOVE = {
     64: digit_above,
 }
 
+#: ``negative_word(number)``: the lower 32 bits of what a number is below 0.
+negative_word = ptx(
+    "{ .reg .u32 t; cvt.u32.u64 t, $1; neg.s32 $0, t; }",
+    1,
+    1,
+    lambda number: (-number + (1 << 31) & 0xFFFFFFFF) - (1 << 31),
+    pure=True,
+    bits=32,
+)
+
 
 def _reversed_twin(bits):
     def twin(key, low):
@@ -429,6 +464,36 @@ def _shared_store(bits):
 
 #: By bits: ``store(address, value)``, one number to shared memory.
 SHARED_STORE = {bits: _shared_store(bits) for bits in (8, 16, 32, 64)}
+#: What `SHARED_LOAD` and `SHARED_STORE` are for 32 bits, for what is a thread's own, with numbers of 32 bits.
+load_word = ptx("ld.shared.s32 $0, [$1];", 1, 1, load_twin(ctypes.c_int32), bits=32, of=32)
+store_word = ptx("st.shared.s32 [$0], $1;", 0, 2, lambda at, value: SHARED_STORE[32](at, value), of=32)
+#: ``half_word(word, shift)``: the 16 bits of a word from one on.
+half_word = ptx(
+    "{ .reg .u32 t; shr.u32 t, $1, $2; and.b32 $0, t, 0xFFFF; }",
+    1,
+    2,
+    lambda word, shift: word >> shift & 0xFFFF,
+    pure=True,
+    bits=32,
+    of=32,
+)
+
+
+def _store_if(bits):
+    kind = getattr(ctypes, f"c_int{bits}")
+
+    def twin(address, value, number, limit):
+        if number < limit:
+            pointer_at(kind, address)[0] = value
+
+    if bits == 32:
+        return ptx("{ .reg .pred p; setp.lt.s32 p, $2, $3; @p st.shared.s32 [$0], $1; }", 0, 4, twin, of=32)
+    asm = "{ .reg .pred p; .reg .u32 a; cvt.u32.u64 a, $0; setp.lt.s64 p, $2, $3; @p st.shared.s64 [a], $1; }"
+    return ptx(asm, 0, 4, twin)
+
+
+#: By bits: ``store(address, value, number, limit)``, one number to shared memory if another one is below a limit.
+SHARED_STORE_IF = {bits: _store_if(bits) for bits in (32, 64)}
 #: ``load_short(address)``: an unsigned number of 16 bits from shared memory, as an int32.
 load_short = ptx("ld.shared.u16 $0, [$1];", 1, 1, load_twin(ctypes.c_uint16), bits=32, of=32)
 

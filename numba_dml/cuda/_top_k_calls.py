@@ -20,7 +20,7 @@ from ._arrays import Output, join, part, scratch
 from ._keys import key_type
 from ._large_k_calls import LargeK
 from ._launch import BLOCK, LANES, DeviceMemory, is_current, on_device
-from ._lists import ITEMS
+from ._lists import ITEMS, count_bytes
 from ._plan import reciprocal
 from .choose import AT_ONCE, SORTED
 from .short_lines import BESIDE, NARROW, SHORT_BLOCK, THREAD_LISTS, WIDE
@@ -50,11 +50,13 @@ MANY_LINES = 3 if SIMULATED else 132
 #: Bytes of a line from which on several blocks look for its one best element, how many blocks there are then at most,
 #: and how many units of 16 bytes a thread reads together.
 LEAST_PARTED, PART_BLOCKS, UNITS = (64, 5, 4) if SIMULATED else (1 << 18, 6 * 132, 4)
-#: Lines that a block can sort are sorted whole if k times the first of these is at least their bytes; if they have more
-#: elements than the third, so that a multiprocessor has fewer of them at a time, k times the second. Of 10000 lines of
-#: 1000 of 4 bytes the 250 best take 0.34 ms when they are chosen first, and 0.31 so; of 8000 lines of 4096 single bytes
-#: the 256 best 0.69 and 0.44.
-MOST_LEFT, LONG_MOST_LEFT, LONG_SORT = 16, 8, 4096
+#: By bytes of an element: the best of a line are chosen if so many times k are less than the line. Of 2000 lines of
+#: 16,000, single bytes, the 2000 best take 1.37 ms when they are chosen, and 0.32 when the lines are sorted; of lines
+#: of 4096 of 4 bytes, the 512 best 0.58 and 0.84, the 1024 best 1.3 and 0.85.
+LEAST_LEFT = {1: 26, 2: 14, 4: 6, 8: 9}
+#: If there are few lines, more of a longer one is sorted, by many blocks: of one of 1M of 4 bytes, the 500 best take
+#: 0.055 ms when they are chosen and 0.065, the 1000 best 0.077 and 0.057; the 200 best of single bytes 0.12 and 0.044.
+FEW_LINES, LEAST_SORTED = 16, {1: 150, 2: 500, 4: 800, 8: 800}
 #: What blocks have of a multiprocessor's shared memory, and threads that it should have.
 ALL_SHARED, BUSY = (1 << 20, 1) if SIMULATED else (224 << 10, 1024)
 #: Lines up to this size, and so many times as many as elements in one, have a thread each.
@@ -167,15 +169,14 @@ class TopKCall:
             return "best", self.start_best
         if self.size <= whole_lines.MOST_RANKED:
             return "ranks", self.start_rank
-        most_left = (MOST_LEFT if self.size <= LONG_SORT else LONG_MOST_LEFT) // self.width
-        if self.size <= whole_lines.MOST_SORTED and self.k * most_left >= self.size:
-            while self.threads < min(self.size, MOST_THREADS) and (
-                ITEMS * self.threads < self.size or 2 * self.threads * self.lines <= BUSY_THREADS
-            ):
+        most = LEAST_SORTED[self.width] if self.lines <= FEW_LINES else MOST_K
+        if LEAST_LEFT[self.width] * self.k < self.size and self.k <= most and self.prepare_choice():
+            return f"{len(self.pitches)} levels of delegates", self.start_choice
+        if self.size <= whole_lines.MOST_SORTED:
+            self.threads = max(-(-self.size // (ITEMS * LANES)) * LANES, LEAST_THREADS)
+            while 2 * self.threads <= min(self.size, MOST_THREADS) and 2 * self.threads * self.lines <= BUSY_THREADS:
                 self.threads *= 2
             return "sort of lines", self.start_sort_of_lines
-        if self.k <= MOST_K and self.prepare_choice():
-            return f"{len(self.pitches)} levels of delegates", self.start_choice
         group = _large_k_calls.group_size(self.lines, self.size, self.k, self.width, self.packed)
         self.divide((group,) if group else ())
         kind = (self.width, self.is_float)
@@ -199,7 +200,7 @@ class TopKCall:
     def prepare_choice(self) -> bool:
         """Work out how blocks choose: levels of delegates, chunks, lists and threads; tell whether they can."""
         least = 16 // self.width
-        wanted = max(self.k + (self.k >> 1), min(max(least, AT_ONCE) * self.k, MOST_ROOM // 2))
+        wanted = max(self.k + (self.k >> 1), min(max(least, AT_ONCE) * self.k, MOST_ROOM))
         self.room = LEAST_ROOM
         while self.room < wanted:
             self.room *= 2
@@ -352,7 +353,7 @@ class TopKCall:
     def start_sort_of_lines(self, to: Launch) -> None:
         """Let blocks each sort a line."""
         kernel = whole_lines.sort_kernel(self.width, self.is_float)
-        shared = whole_lines.sort_bytes(self.key_bytes, self.size)
+        shared = whole_lines.sort_bytes(self.width, self.size, self.threads)
         kernel(*to.where, self.lines, *to.tensors, to.plans[0], threads=self.threads, shared=shared)
 
     def start_sort(self, to: Launch) -> DeviceArray:
@@ -381,7 +382,8 @@ class TopKCall:
             upper,
             to.plans[0],
             threads=self.threads,
-            shared=self.list_bytes() + max(self.key_bytes * self.maxima, 4 * self.threads),
+            shared=self.list_bytes()
+            + max(self.key_bytes * self.maxima, count_bytes(self.threads) if self.moves else 0),
         )
         return memory
 

@@ -54,7 +54,7 @@ ENDS = 2 * MOST_THREADS // LANES
 #: What a warp reads at once of a line: so many times 16 bytes per lane.
 QUADS = 4
 #: What the lists of a block hold, at most and at least: keys, positions, and groups to look into, of 24 bytes in all.
-MOST_ROOM = 64 if SIMULATED else 8192
+MOST_ROOM = 64 if SIMULATED else 4096
 LEAST_ROOM = 8 if SIMULATED else 256
 #: The largest k of these kernels.
 MOST_K = MOST_ROOM // 2
