@@ -557,7 +557,7 @@ class ColumnScatter(_Strips):
 
 
 class BinnedScatter:
-    """Scatter to an output larger than L2, sorted by its parts."""
+    """Scatter to an output larger than L2, sorted by its parts; not to lines one after the other that L2 holds."""
 
     covers = True
 
@@ -569,13 +569,15 @@ class BinnedScatter:
     def find(cls, call: ScatterCall) -> BinnedScatter | None:
         """Return the way for a layout, if it is one for it."""
         way = cls(call)
+        found = find_lines(call)
+        near = found.size if found else call.places  # what is written to at a time
         if (
             not call.reduces
             and call.run == call.slice_bytes == call.lowering.itemsize
             and call.run in (1, 2, 4, 8)
             and call.claims == (call.run, 0)
             and call.places * call.run == call.out_bytes
-            and call.places * max(call.run, call.claim_bytes) >= LEAST_BINNED_BYTES
+            and near * max(call.run, call.claim_bytes) >= LEAST_BINNED_BYTES
             and call.points * PLACES_PER_POINT >= call.places
             and call.points <= min(MOST_POINTS, (1 << 31) - 1)
             and way.bins <= MOST_BINS

@@ -40,7 +40,7 @@ MOST_SHORT_CLAIMS = (1 << 31) - 1
 #: take 0.23 ms then, and 0.39 when all are.
 FEW_POINTS = 16
 #: Outputs of smaller slices are copied, by whole words, and written over.
-LEAST_MERGED = 4
+LEAST_MERGED = 1
 
 
 def _name(way: object) -> str:
