@@ -1,6 +1,7 @@
 """How Sphinx makes the site: ``sphinx-build -W docs docs/_build``. Notebooks are run as they are read."""
 
 import shutil
+import sys
 from pathlib import Path
 
 import numba_dml
@@ -9,6 +10,11 @@ HERE = Path(__file__).parent
 # Sphinx reads below this directory only.
 shutil.rmtree(HERE / "notebooks", ignore_errors=True)
 shutil.copytree(HERE.parent / "notebooks", HERE / "notebooks", ignore=shutil.ignore_patterns(".*"))
+
+sys.path.insert(0, str(HERE))
+import plots  # noqa: E402
+
+plots.draw(HERE / "performance.md", HERE / "pictures")
 
 project = "numba_dml"
 author = copyright = "the developers of numba_dml"
