@@ -56,6 +56,26 @@ def check(function, oracle, *inputs, **parameters):
         np.testing.assert_array_equal(target, a)
 
 
+@pytest.mark.parametrize("dtype", ["i4", "i8", "u4"])
+@pytest.mark.parametrize("length", [2, 3, 4])
+def test_tuples(length, dtype):
+    """Blocks of tuples that are all 0 or more are read at once, others one coordinate after the other."""
+    rng = np.random.default_rng(length)
+    a = rng.random((7, 9, 5, 6), np.float32)
+    for count in (1, 15, 170, 171, 256, 257, 700):
+        tuples = np.stack([rng.integers(0, n, count) for n in a.shape[:length]], -1).astype(dtype)
+        updates = rng.random((count, *a.shape[length:]), np.float32)
+        check(dml.gather_nd, reference.gather_nd, a, tuples)
+        check(dml.gather_nd, reference.gather_nd, a.transpose(3, 1, 2, 0)[:, ::-1], tuples % 5)  # steps below 0
+        check(dml.scatter_nd, reference.scatter_nd, a, tuples, updates)
+        if dtype[0] == "i":  # one block has some below 0
+            tuples[count // 2 :][:2] -= a.shape[:length]
+            check(dml.gather_nd, reference.gather_nd, a, tuples)
+    wide = np.stack([rng.integers(0, n, (11, 300)) for n in a.shape[1 : 1 + min(length, 3)]], -1).astype(dtype)
+    b = rng.random((11, *a.shape[1:]), np.float32)
+    check(dml.gather_nd, reference.gather_nd, b, wide, batch_dims=1)
+
+
 @pytest.mark.usefixtures("small_regions")
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dtype", ["u1", "c16"])

@@ -139,6 +139,54 @@ def add_column(
 
 
 @helper
+def pair_offsets(ref, at, count, sizes, strides, start, step, offsets):
+    """Set the offsets of neighbouring tuples of two coordinates; tell whether all are 0 or more and in range."""
+    (of_u, of_v), (by_u, by_v) = sizes, strides
+    outside = np.int64(0)
+    for i in range(count):
+        u = np.int64(load(ref, at + 2 * i * itemsize(ref)))
+        v = np.int64(load(ref, at + (2 * i + 1) * itemsize(ref)))
+        outside |= u | (of_u - 1 - u) | v | (of_v - 1 - v)
+        offsets[i] = start + i * step + (u & MAX_UINT32) * by_u + (v & MAX_UINT32) * by_v
+    return outside >= 0
+
+
+@helper
+def triple_offsets(ref, at, count, sizes, strides, start, step, offsets):
+    """Do what `pair_offsets` does with tuples of three."""
+    (of_u, of_v, of_w), (by_u, by_v, by_w) = sizes, strides
+    outside = np.int64(0)
+    for i in range(count):
+        u = np.int64(load(ref, at + 3 * i * itemsize(ref)))
+        v = np.int64(load(ref, at + (3 * i + 1) * itemsize(ref)))
+        w = np.int64(load(ref, at + (3 * i + 2) * itemsize(ref)))
+        outside |= u | (of_u - 1 - u) | v | (of_v - 1 - v) | w | (of_w - 1 - w)
+        offset = (u & MAX_UINT32) * by_u + (v & MAX_UINT32) * by_v + (w & MAX_UINT32) * by_w
+        offsets[i] = start + i * step + offset
+    return outside >= 0
+
+
+@helper
+def tuple_offsets(ref, start, count, plan, first, step, offsets):
+    """Set the offsets of tuples of two or three coordinates, if all are 0 or more and in range; tell whether.
+
+    All coordinates of a tuple at once are read as vectors, turned around in registers.
+    """
+    field, at = coords_at(plan), start * itemsize(ref)
+    for c in range(plan[COORDS]):
+        n, stride = plan[field + COORD_FIELDS * c], plan[field + COORD_FIELDS * c + 1]
+        if n > MAX_UINT32 or not 0 <= stride <= MAX_UINT32:
+            return False
+    sizes = plan[field], plan[field + COORD_FIELDS]
+    strides = plan[field + 1] & MAX_UINT32, plan[field + COORD_FIELDS + 1] & MAX_UINT32
+    if plan[COORDS] == 2:
+        return pair_offsets(ref, at, count, sizes, strides, first * step, step, offsets)
+    field += 2 * COORD_FIELDS
+    three, by_three = (*sizes, plan[field]), (*strides, plan[field + 1] & MAX_UINT32)
+    return triple_offsets(ref, at, count, three, by_three, first * step, step, offsets)
+
+
+@helper
 def all_inside(ref, at, count, n):
     """Tell whether neighbouring indices, integers of the reference's type, are 0 or more and below `n`."""
     outside = np.int64(0)
@@ -186,6 +234,11 @@ def block_offsets(
     """Turn tuples of indices into offsets. Return whether any index was out of range (it counts as 0 then)."""
     coords = plan[COORDS]
     kind = plan[KIND]
+    if 1 < coords < 4 and not repeat:
+        if kind == INT64 and tuple_offsets(seen_as(index, np.int64), start, count, plan, first, step, offsets):
+            return False
+        if kind == INT32 and tuple_offsets(seen_as(index, np.int32), start, count, plan, first, step, offsets):
+            return False
     tuples = 1 if repeat else count
     bad = np.int64(0)
     for i in range(tuples):
