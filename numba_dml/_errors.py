@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 
@@ -34,4 +35,7 @@ class DescriptorError(ValueError):
 
     def for_function(self, name: str, arguments: dict[str, str]) -> DescriptorError:
         """Return the same error in the words of the function that built the descriptor."""
-        return DescriptorError(name, arguments.get(self.field, self.field), self.found, self.expected, self.rule)
+        expected = self.expected
+        if isinstance(expected, str):  # it may name other fields
+            expected = re.sub(r"\w+", lambda word: arguments.get(word[0], word[0]), expected)
+        return DescriptorError(name, arguments.get(self.field, self.field), self.found, expected, self.rule)

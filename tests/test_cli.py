@@ -74,14 +74,15 @@ def same(file, *expected):
         ((30, 40, 50), 1, "F", "f4"),
     ],
 )
+@pytest.mark.parametrize("nan", ["last", "largest", "first"])
 @pytest.mark.parametrize("mode", ["largest", "smallest"])
-def test_top_k_in_parts(shape, axis, order, dtype, mode, small_parts):
+def test_top_k_in_parts(shape, axis, order, dtype, mode, nan, small_parts):
     a = np.asarray(RNG.integers(-9, 9, shape).astype(dtype), order=order)
     a[RNG.random(shape) < 0.2] = np.nan
     np.save("a.npy", a)
     for k in (0, 1, 30):
-        call("top-k", "a.npy", "-k", k, "--axis", axis, "--mode", mode, "-o", "best.npz", "-q")
-        same("best.npz", *dml.top_k(a, k, axis=axis, mode=mode))
+        call("top-k", "a.npy", "-k", k, "--axis", axis, "--mode", mode, "--nan", nan, "-o", "best.npz", "-q")
+        same("best.npz", *dml.top_k(a, k, axis=axis, mode=mode, nan=nan))
     assert sorted(os.listdir()) == ["a.npy", "best.npz"]
 
 
@@ -127,6 +128,44 @@ def test_moves_in_parts(shape, axis, order, dtype, small_parts):
     np.save("u.npy", picked[::-1])
     call("scatter-nd", "a.npz", "i.npy", "u.npy", "-o", "o.npy", "-q")
     same("o.npy", dml.scatter_nd(a, i, picked[::-1]))
+
+
+@pytest.mark.parametrize("function", ["gather_elements", "scatter_elements", "gather_nd", "scatter_nd"])
+def test_few_points_of_long_lines_take_small_parts(function, monkeypatch):
+    """What a part reads counts, not its points alone: each line is needed whole."""
+    a = RNG.random((2000, 700), np.float32)
+    indices = RNG.integers(0, 700, (2000, 3))
+    arguments = {"axis": -1} if function.endswith("elements") else {"batch_dims": 1}
+    given = indices if function.endswith("elements") else indices[..., None]
+    arrays = [a, given, *([RNG.random((2000, 3), np.float32)] if function.startswith("scatter") else [])]
+    names = [f"{i}.npy" for i in range(len(arrays))]
+    for name, array in zip(names, arrays, strict=True):
+        np.save(name, array)
+    reached, data = [], run._Cuts.data
+
+    def noted(cuts, part):
+        found = data(cuts, part)
+        reached.append(np.empty(a.shape, "b")[found].size * a.itemsize)
+        return found
+
+    monkeypatch.setattr(run._Cuts, "data", noted)
+    ((option, value),) = arguments.items()
+    option = f"--{option.replace('_', '-')}={value}"
+    call(function.replace("_", "-"), *names, option, "--part-mb", 1, "-o", "o.npy", "-q")
+    assert max(reached) <= 1 << 20 < sum(reached)
+    np.testing.assert_array_equal(np.load("o.npy"), getattr(dml, function)(*arrays, **arguments))
+
+
+def test_a_result_that_cannot_be_written_is_named(monkeypatch, capsys):
+    np.save("a.npy", np.arange(9))
+
+    def refuse(path, mode="r", open_file=_files.Path.open):
+        if "w" in mode:
+            raise PermissionError(13, "Permission denied", str(path))
+        return open_file(path, mode)
+
+    monkeypatch.setattr(_files.Path, "open", refuse)
+    assert refusal(capsys, "top-k", "a.npy", "-k", "1", "-o", "o.npz").endswith(": o.npz: Permission denied\n")
 
 
 def test_a_bad_index_is_named_by_its_place_among_all(small_parts, capsys):
@@ -182,7 +221,7 @@ def test_an_old_result_stays_when_a_run_fails(capsys):
         (["top-k", "a.npy", "-k", "1", "-o", "o.npy"], "expected a name that ends in .npz: there are several arrays"),
         (["top-k", "a.npy", "-k", "1", "-o", "o.csv"], "-o: found o.csv, expected a name that ends in .npy or .npz"),
         (["top-k", "a.npy", "-k", "1", "-o", "no/o.npz"], "expected a file in a directory that exists"),
-        (["top-k", "a.npy", "-k", "1", "--threads", "0", "-o", "o.npz"], "found '0', expected 1 or more"),
+        (["top-k", "a.npy", "-k", "1", "--threads", "0", "-o", "o.npz"], "expected a whole number, 1 or more"),
         (["top-k", "none.npy", "-k", "1", "-o", "o.npz"], "none.npy: No such file or directory"),
         (["top-k", "text.npy", "-k", "1", "-o", "o.npz"], "expected an array as numpy.save writes it"),
         (["top-k", "text.npz", "-k", "1", "-o", "o.npz"], "File is not a zip file, expected an .npz file"),
@@ -204,7 +243,7 @@ def test_an_old_result_stays_when_a_run_fails(capsys):
         (["explain", "top-k", "--shape", "3,a", "-k", "1"], "found '3,a', expected sizes like 1000,64"),
         (["explain", "top-k", "--shape", "3", "-k", "1", "--dtype", "floaty"], "found 'floaty', expected a dtype"),
         (["explain", "top-k", "--shape", "3", "-k", "4"], "k: found 4, expected 0 to 3"),
-        (["warmup", "sort"], "warmup: found 'sort', expected of top-k, gather"),
+        (["warmup", "sort"], "warmup: found 'sort', expected one of top-k, gather"),
         (["warmup", "top-k", "--dtypes", "complex64"], "found dtype complex64"),
         (["bench", "--plot", "no/bench.png"], "expected a file in a directory that exists"),
         (["cache", "burn"], "invalid choice: 'burn'"),

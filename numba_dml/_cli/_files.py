@@ -118,6 +118,11 @@ class Member(NamedTuple):
     order: str
     offset: int
 
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of the elements."""
+        return product(self.shape) * self.dtype.itemsize
+
 
 class Results:
     """The arrays of a result, in temporary files beside the one that they become when all went well."""
@@ -149,7 +154,11 @@ class Results:
             "fortran_order": order == "F",
             "shape": shape,
         }
-        with path.open("wb") as stream:
+        try:
+            stream = path.open("wb")
+        except OSError as error:  # of the file that was asked for, not of one that nobody knows
+            raise OSError(error.errno, error.strerror, str(self.path)) from None
+        with stream:
             np.lib.format.write_array_header_2_0(stream, header)
             offset = stream.tell()
             end = offset + product(shape) * dtype.itemsize

@@ -22,6 +22,7 @@ from .._config import BOUNDS
 from .._dispatch import TARGETS
 from .._operator import REDUCTIONS
 from .._tensor import product
+from ..ops.top_k import NAN_RULES
 from . import _files, _terminal
 from ._files import Array, Results, Shape, Source
 
@@ -42,7 +43,7 @@ _ALL = slice(None)
 def positive(text: str) -> int:
     """Return a number of at least 1, for argparse."""
     if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected 1 or more")
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number, 1 or more")
     return int(text)
 
 
@@ -57,7 +58,7 @@ def add_parameters(parser: argparse.ArgumentParser, function: str) -> None:
         parser.add_argument("--axis", type=int, default=default, help="the axis (default: %(default)s)")
     if function == "top_k":
         parser.add_argument("--mode", choices=["largest", "smallest"], default="largest", help="which end of the order")
-        parser.add_argument("--nan", choices=["last", "largest"], default="last", help="where NaN stands")
+        parser.add_argument("--nan", choices=NAN_RULES, default="last", help="where NaN stands")
         parser.add_argument("--index-dtype", metavar="DTYPE", help="of the positions (default: int64)")
         return
     bounds = [word for word in BOUNDS if word != "clamp" or function.startswith("gather")]
@@ -156,11 +157,13 @@ def run(args: argparse.Namespace) -> int:
                 _top_k(inputs[0], args.k, arguments, results, args)
             else:
                 _move(function, inputs, arguments, results, args)
+            read = sum(source.nbytes for source in inputs)
+            if function.startswith("gather"):  # of its input it reads what it returns
+                read += results.members["output"].nbytes - inputs[0].nbytes
     except (TypeError, IndexError, RuntimeError) as error:  # of an array or a target: the user's, not ours
         raise ValueError(str(error)) from error
     if not args.quiet:
         made = ", ".join(f"{n} {m.shape} {m.dtype}" for n, m in results.members.items())
-        read = sum(source.nbytes for source in inputs)
         seconds = perf_counter() - start
         print(f"{args.output}: {made}; {_terminal.size(read)} in {_terminal.duration(seconds)}")
     return 0
@@ -225,7 +228,7 @@ def _move(
         axis, rank = cut.axis, len(indices.shape)
         shape = (*shape[:axis], product(indices.shape), *shape[axis + rank :])
     itemsize, memory = source.dtype.itemsize, args.part_mb * MEGABYTE
-    most = max(1, memory // (4 * (itemsize + indices.dtype.itemsize)))
+    most = max(1, memory // (4 * (itemsize * cut.reached(shape) + indices.dtype.itemsize)))
     if cut.scattered(shape, most) and source.nbytes > SCATTERED:
         most = min(most, SCATTERED // AROUND * max(1, cut.together))
     function_of = getattr(dml, function)
@@ -264,6 +267,14 @@ class _Cuts:
     def scattered(self, shape: Shape, most: int) -> bool:
         """Tell whether a part of the points may need elements from all over the data."""
         return product(shape[self.axes.start :]) > most or self.axes.start == 0
+
+    def reached(self, shape: Shape) -> int:
+        """Return how many elements of the data a point may reach, if each part reaches others, else 1."""
+        if not self.axes.start:
+            return 1
+        points = len(self.index_shape) - 1 - self.batch if self.nd else 1
+        count = product(shape[self.axes.start : self.axes.start + points])
+        return max(product(self.source.shape[axis] for axis in self.axes) // max(count, 1), 1)
 
     def indices(self, part: tuple[slice, ...]) -> Any:
         """Return where the indices of the points stand."""

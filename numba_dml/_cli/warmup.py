@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
     functions = [name.replace("-", "_") for name in args.operators] or list(CASES)
     for name, function in zip(args.operators, functions, strict=False):
         if function not in CASES:
-            raise ValueError(f"warmup: found {name!r}, expected of {', '.join(n.replace('_', '-') for n in CASES)}")
+            raise ValueError(f"warmup: found {name!r}, expected one of {', '.join(n.replace('_', '-') for n in CASES)}")
     prepare = _call if args.target == "cuda" else _compile
     rows: list[list[str]] = []
     dml.cache_clear()  # what was planned for later may not be compiled
