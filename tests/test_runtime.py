@@ -74,6 +74,27 @@ def test_import_compiles_nothing_and_is_quick():
     assert float(run(lazy)) < 0.5
 
 
+@pytest.mark.parametrize(("given", "found"), [(None, cpu.SPINS), ("77", "77")])
+def test_waiting_threads_sleep_soon_unless_told_otherwise(given, found):
+    """GNU OpenMP says what it has read from the environment, which then is as it was."""
+    said = run(
+        f"""
+        import os
+        os.dup2(1, 2)
+        os.environ.pop("GOMP_SPINCOUNT", None)
+        os.environ.pop("OMP_WAIT_POLICY", None)
+        if {given!r}:
+            os.environ["GOMP_SPINCOUNT"] = {given!r}
+        os.environ["OMP_DISPLAY_ENV"] = "VERBOSE"
+        import numba, numpy as np, numba_dml as dml
+        dml.gather(np.zeros(100_000), np.zeros(100_000, np.int64))
+        assert os.environ.get("GOMP_SPINCOUNT") == {given!r}
+        print(numba.threading_layer())
+        """
+    )
+    assert f"GOMP_SPINCOUNT = '{found}'" in said or "OPENMP" not in said  # another OpenMP, or another layer
+
+
 def test_a_second_process_loads_every_kernel_and_the_right_driver(tmp_path):
     first = run(
         ALL_KERNELS + "\n    print(sum(sum(d.stats.cache_misses.values()) for d in jitted))",

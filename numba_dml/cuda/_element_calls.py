@@ -60,8 +60,8 @@ LEAST_COLUMNS = 2 if SIMULATED else 32
 #: Scratch memory for the strips that are transposed. A gather from 16384² elements of 4 bytes takes
 #: 3.47 ms with 64 MiB, 2.92 with 256, 2.72 with 1024, 2.68 at once.
 STRIP_BYTES = 256 if SIMULATED else 512 << 20
-#: Updates are sorted into bins when the output, or what claims it, is larger than L2, and when there are many: one
-#: per so many places.
+#: Updates are sorted into bins when the output (or the line, if they go to one line after the other), or what claims
+#: it, is larger than L2, and when there are many: one per so many places.
 LEAST_BINNED_BYTES = 64 if SIMULATED else 96 << 20
 PLACES_PER_POINT = 16
 #: A block sorts into so many coarse bins.

@@ -233,8 +233,8 @@ def sorter(key_bytes: int, place_bytes: int):
         sums,  # IN OUT  (warps,) int32
         count,  # IN      up to `ITEMS` for each thread
         high,  # IN      the highest key
-        shift,  # IN      the first bit of what keys are less than that which counts
-        bits,  # IN      the first one behind it that does not
+        shift,  # IN      of the difference between a key and the highest one, the bits from this ...
+        bits,  # IN      ... to below this are looked at
     ):
         sort_by(keys, places, counts, sums, count, high, shift, bits, False)
 

@@ -464,7 +464,7 @@ def _shared_store(bits):
 
 #: By bits: ``store(address, value)``, one number to shared memory.
 SHARED_STORE = {bits: _shared_store(bits) for bits in (8, 16, 32, 64)}
-#: What `SHARED_LOAD` and `SHARED_STORE` are for 32 bits, for what is a thread's own, with numbers of 32 bits.
+#: What `SHARED_LOAD` and `SHARED_STORE` are for 32 bits, with addresses of 32 bits, which take half the steps.
 load_word = ptx("ld.shared.s32 $0, [$1];", 1, 1, load_twin(ctypes.c_int32), bits=32, of=32)
 store_word = ptx("st.shared.s32 [$0], $1;", 0, 2, lambda at, value: SHARED_STORE[32](at, value), of=32)
 #: ``half_word(word, shift)``: the 16 bits of a word from one on.

@@ -17,6 +17,7 @@ from .._tensor import extent, product
 from ..ops.top_k import TopK
 from . import SIMULATED, _large_k_calls, choose, short_lines, top_k, whole_lines
 from ._arrays import Output, join, part, scratch
+from ._groups import shared_bytes
 from ._keys import key_type
 from ._large_k_calls import LargeK
 from ._launch import BLOCK, LANES, DeviceMemory, is_current, on_device
@@ -35,16 +36,17 @@ from .top_k import (
 
 #: Lines beside each other up to this size are not worth delegates: a block that has one reads it by single elements.
 LEAST_SIZE = 16 if SIMULATED else 1024
-#: How many times 16 bytes, or delegates, a group has at most; and groups of lines whose elements are no neighbours, at
-#: least, since each has a thread of its own: the largest of (42574, 6) along axis 0 takes 0.07 ms with fewer.
-WIDEST, GROUPS = 4 * LANES, 1 if SIMULATED else 1 << 17
+#: How many times 16 bytes, or delegates, a group has at most. Where elements are no neighbours a thread reads a group
+#: by itself, so that there are threads enough if it has only one for `SERIAL` elements of all lines, or
+#: `LEAST_SERIAL`: the largest of (42574, 6) along axis 0 took 0.07 ms in groups of 128, 0.02 in groups of 8.
+WIDEST, SERIAL, LEAST_SERIAL = 4 * LANES, 1 if SIMULATED else 1 << 17, 4
 #: Bytes of the maxima that a block can keep: of some lines; if they are fewer than multiprocessors; and, with its
 #: lists, of lines so long that positions in them take 64 bits.
 MAXIMA_BYTES, FEW_MAXIMA_BYTES, LONG_LINE_BYTES = (64, 128, 1600) if SIMULATED else (1 << 15, 1 << 16, 208 << 10)
 #: A warp has several rounds, up to the most, if there are others enough: twice what 132 multiprocessors hold.
 BUSY_WARPS, MOST_ROUNDS = (2, 2) if SIMULATED else (2 * 64 * 132, 8)
-#: Threads of a block that has a line: more, if each would look at so many units (elements of a line that is sorted),
-#: and while all are fewer than what 132 multiprocessors hold, at 64 registers.
+#: Threads of a block that has a line: more, if each would look at so many units, and while all are fewer than what 132
+#: multiprocessors hold, at 64 registers.
 LEAST_THREADS, LOOKS, BUSY_THREADS = (BLOCK, 8, 1) if SIMULATED else (64, 8, 132 * 1024)
 #: From so many elements on, positions in a line need 64 bits.
 LONG_LINE = 1 << 31
@@ -56,10 +58,14 @@ LEAST_PARTED, PART_BLOCKS, UNITS = (64, 5, 4) if SIMULATED else (1 << 18, 6 * 13
 #: By bytes of an element: the best of a line are chosen if so many times k are less than the line. Of 2000 lines of
 #: 16,000, single bytes, the 2000 best take 1.37 ms when they are chosen, and 0.32 when the lines are sorted; of lines
 #: of 4096 of 4 bytes, the 512 best 0.58 and 0.84, the 1024 best 1.3 and 0.85.
-LEAST_LEFT = {1: 26, 2: 14, 4: 6, 8: 9}
-#: If there are few lines, more of a longer one is sorted, by many blocks: of one of 1M of 4 bytes, the 500 best take
-#: 0.055 ms when they are chosen and 0.065, the 1000 best 0.077 and 0.057; the 200 best of single bytes 0.12 and 0.044.
-FEW_LINES, LEAST_SORTED = 16, {1: 150, 2: 500, 4: 800, 8: 800}
+LEAST_LEFT = dict.fromkeys((1, 2, 4, 8), 2) if SIMULATED else {1: 26, 2: 14, 4: 6, 8: 9}
+#: Of few lines at most so many are chosen, by bytes of an element; more are sorted, by many blocks where one cannot. Of
+#: a line of 1M of 4 bytes, the 500 best take 0.055 ms when they are chosen and 0.065, the 1000 best 0.077 and 0.057;
+#: the 200 best of single bytes 0.12 and 0.044.
+FEW_LINES, MOST_CHOSEN = 0 if SIMULATED else 16, {1: 150, 2: 500, 4: 800, 8: 800}
+#: Inputs of so many bytes are chosen from if that is possible: a sort by many blocks takes up to three times as many
+#: for itself.
+LARGE_INPUT = 1 << 31
 #: What blocks have of a multiprocessor's shared memory, and threads that it should have.
 ALL_SHARED, BUSY = (1 << 20, 1) if SIMULATED else (224 << 10, 1024)
 #: Lines up to this size, and so many times as many as elements in one, have a thread each.
@@ -146,7 +152,7 @@ class TopKCall:
         #: The blocks that find the delegates of each level.
         self.blocks: list[int] = []
         self.is_long = self.size >= LONG_LINE
-        self.threads = LEAST_THREADS
+        self.threads = self.sorting_threads = LEAST_THREADS
         self.most = next((count for count in THREAD_LISTS if count >= self.k), 0)  # of a short line
         self.segment = short_lines.segment_of(self.width, self.most, self.size)
         self.room = self.chunk = self.chunks = self.maxima = 0
@@ -171,19 +177,29 @@ class TopKCall:
             return "best", self.start_best
         if self.size <= whole_lines.MOST_RANKED:
             return "ranks", self.start_rank
-        most = LEAST_SORTED[self.width] if self.lines <= FEW_LINES else MOST_K
-        if LEAST_LEFT[self.width] * self.k < self.size and self.k <= most and self.prepare_choice():
+        sorts = self.prepare_sort_of_lines()
+        most = MOST_CHOSEN[self.width] if self.lines <= FEW_LINES else MOST_K
+        little = LEAST_LEFT[self.width] * self.k < self.size or (not sorts and self.work >= LARGE_INPUT)
+        if little and self.k <= most and self.prepare_choice():
             return f"{len(self.pitches)} levels of delegates", self.start_choice
-        if self.size <= whole_lines.MOST_SORTED:
-            self.threads = max(-(-self.size // (ITEMS * LANES)) * LANES, LEAST_THREADS)
-            while 2 * self.threads <= min(self.size, MOST_THREADS) and 2 * self.threads * self.lines <= BUSY_THREADS:
-                self.threads *= 2
+        if sorts:
             return "sort of lines", self.start_sort_of_lines
         group = _large_k_calls.group_size(self.lines, self.size, self.k, self.width, self.packed)
         self.divide((group,) if group else ())
         kind = (self.width, self.is_float)
         self.large = LargeK(self.lines, self.size, self.k, *kind, group or 0, *(self.pitches or (0,)))
         return "sort", self.start_sort
+
+    def prepare_sort_of_lines(self) -> bool:
+        """Work out how many threads sort a line; tell whether a block can."""
+        self.sorting_threads = max(-(-self.size // (ITEMS * LANES)) * LANES, LEAST_THREADS)
+        while (
+            2 * self.sorting_threads <= min(self.size, MOST_THREADS)
+            and 2 * self.sorting_threads * self.lines <= BUSY_THREADS
+        ):
+            self.sorting_threads *= 2
+        needed = whole_lines.sort_bytes(self.width, self.size, self.sorting_threads) + whole_lines.STATIC_BYTES
+        return self.size <= whole_lines.MOST_SORTED and needed <= shared_bytes()
 
     def prepare_best(self) -> None:
         """Work out how many blocks look for the best element of a line: several, if the line is long."""
@@ -212,7 +228,7 @@ class TopKCall:
         most = memory // self.key_bytes  # maxima
         units = -(-self.size // least) if self.packed else self.size
         longest = AT_ONCE * most if self.packed else LEAST_SIZE
-        widest = WIDEST if self.packed else max(min(WIDEST, self.lines * self.size // GROUPS), AT_ONCE)
+        widest = WIDEST if self.packed else max(min(WIDEST, self.lines * self.size // SERIAL), LEAST_SERIAL)
         sizes: tuple[int, ...] = ()
         if units >= longest:
             sizes = group_sizes(self.size, self.k, least, self.key_bytes, AT_ONCE * most, widest)
@@ -358,8 +374,9 @@ class TopKCall:
     def start_sort_of_lines(self, to: Launch) -> None:
         """Let blocks each sort a line."""
         kernel = whole_lines.sort_kernel(self.width, self.is_float)
-        shared = whole_lines.sort_bytes(self.width, self.size, self.threads)
-        kernel(*to.where, self.lines, *to.tensors, to.plans[0], threads=self.threads, shared=shared)
+        threads = self.sorting_threads
+        shared = whole_lines.sort_bytes(self.width, self.size, threads)
+        kernel(*to.where, self.lines, *to.tensors, to.plans[0], threads=threads, shared=shared)
 
     def start_sort(self, to: Launch) -> DeviceArray:
         """Sort what can be among the best of each line; return memory that is in use until all is done."""

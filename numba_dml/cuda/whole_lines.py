@@ -40,8 +40,12 @@ MOST_SORTED = ITEMS * MOST_THREADS
 MOST_JOINED = 2
 PLACE = 16
 MOST_PLACE = (1 << PLACE) - 1
-#: By bytes of a key: how many bits are sorted by at first. Of 4096 normal floats some 100 pairs agree in these.
+#: By bytes of a key: how many bits are sorted by at first. Of 4096 normal float32 some 30 pairs agree in these.
 FIRST_BITS = {4: 24, 8: 32}
+
+
+#: Shared memory of a block that sorts, beside what `sort_bytes` tells.
+STATIC_BYTES = 4 * LANES + 8 * ENDS
 
 
 def sort_bytes(width: int, size: int, threads: int) -> int:
