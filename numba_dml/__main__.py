@@ -11,6 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
+from ._version import __version__
+
 #: Packages that only some commands need, and the extra that brings them.
 EXTRAS = {"matplotlib": "demo", "rich": "demo", "sklearn": "demo"}
 INTERRUPTED = 130
@@ -66,6 +68,7 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     """
     prog = "numba-dml" if Path(sys.argv[0]).stem == "numba-dml" else "python -m numba_dml"
     parser = _Parser(prog=prog, description="DirectML's gather, scatter and top-k, compiled by Numba.")
+    parser.add_argument("--version", action="version", version=f"numba_dml {__version__}")
     commands: Any = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, text in OPERATORS.items():
         command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")

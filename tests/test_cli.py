@@ -452,3 +452,10 @@ def test_every_command_has_help(capsys):
             main([name, "--help"] if name else ["--help"])
         assert stopped.value.code == 0
         assert "usage:" in capsys.readouterr().out
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["--version"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out == f"numba_dml {dml.__version__}\n"
