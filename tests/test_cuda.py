@@ -177,6 +177,43 @@ def test_long_lists_with_ties(kind, dtype, room):
         assert np.array_equal(values, np.take_along_axis(a, order, -1))
 
 
+@pytest.mark.parametrize(
+    ("settings", "n", "k", "method"),
+    [
+        ({}, 300, 3, "delegates"),
+        ({"FEW_LINES": 99, "MOST_CHOSEN": dict.fromkeys((1, 2, 4, 8), 2)}, 300, 3, "sort"),
+        ({"LEAST_LEFT": dict.fromkeys((1, 2, 4, 8), 10**6)}, 300, 20, "sort"),
+        ({"LEAST_LEFT": dict.fromkeys((1, 2, 4, 8), 10**6), "LARGE_INPUT": 1}, 300, 20, "delegates"),
+        ({}, 20, 12, "sort of lines"),
+        ({"shared_bytes": lambda: 0}, 20, 12, "sort"),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["u1", "f4", "i8"])
+def test_what_is_chosen_or_sorted(settings, n, k, method, dtype, room, scale, monkeypatch):
+    """Few lines, large inputs, and devices with less shared memory."""
+    from numba_dml.cuda import _top_k_calls
+
+    dml.cache_clear()
+    n, k = n * scale, k * scale
+    monkeypatch.setattr(_top_k_calls, "FEW_LINES", 0)
+    for name, value in settings.items():
+        monkeypatch.setattr(_top_k_calls, name, value)
+    methods = []
+    find = _top_k_calls.TopKCall.find_method
+
+    def noted(call):
+        method_and_start = find(call)
+        methods.append(method_and_start[0])
+        return method_and_start
+
+    monkeypatch.setattr(_top_k_calls.TopKCall, "find_method", noted)
+    a = np.random.default_rng(n).integers(0, 9, (3, n)).astype(dtype)
+    found = dml.top_k(a, k)
+    assert all(map(reference.same, found, reference.top_k(a, k)))
+    assert method == methods[0] or (method == "delegates" and method in methods[0])
+    dml.cache_clear()
+
+
 def test_lines_too_long_to_survey_are_sorted(room, monkeypatch):
     from numba_dml.cuda import _top_k_calls
 

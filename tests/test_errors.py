@@ -76,7 +76,7 @@ MESSAGES = [
         "feature_level: found 5, expected a FeatureLevel: FL_1_0",
     ),
     # shapes
-    (lambda: dml.gather_elements(A, [0]), ValueError, "gather_elements: indices: found 1 dimensions, expected 2"),
+    (lambda: dml.gather_elements(A, [0]), ValueError, "indices: found 1 dimensions, expected 2, as a has"),
     (lambda: dml.gather_elements(A, np.zeros((5, 2), int)), ValueError, "indices: found size 5 in dimension 0.*most 4"),
     (lambda: dml.scatter_elements(A, I2, np.zeros((2, 3))), ValueError, r"updates: found sizes \(2, 3\).*\(2, 2\)"),
     (lambda: dml.gather_nd(A, np.zeros((2, 3), int)), ValueError, "indices: found 3 coordinates per tuple.*1 to 2"),

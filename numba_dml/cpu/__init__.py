@@ -169,14 +169,15 @@ if hasattr(os, "register_at_fork"):
 
 def _start_threads() -> None:
     """Start Numba's threads, unless they run; GNU OpenMP reads the environment when it is loaded, and only then."""
-    if {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
-        numba.get_num_threads()
-        return
-    os.environ["GOMP_SPINCOUNT"] = SPINS
-    try:
-        numba.get_num_threads()
-    finally:
-        del os.environ["GOMP_SPINCOUNT"]
+    with _threads.lock:  # or one thread would take for the user's what another one has set
+        told = {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys()
+        if not told:
+            os.environ["GOMP_SPINCOUNT"] = SPINS
+        try:
+            numba.get_num_threads()
+        finally:
+            if not told:
+                del os.environ["GOMP_SPINCOUNT"]
 
 
 def thread_count() -> int:

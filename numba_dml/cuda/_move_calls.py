@@ -283,7 +283,7 @@ class ScatterCall(_MoveCall):
         points are unique, claims come on top: set, raised, and read once for each place.
         """
         covered = self.claims == (self.slice_bytes, 0) and self.places * self.slice_bytes == self.out_bytes
-        if self.reduces or self.outer or not covered or self.slice_bytes == 0:
+        if self.reduces or self.outer or not covered:
             return False
         looked_up = 32 * self.points
         if self.lowering.unique:

@@ -152,7 +152,7 @@ class TopKCall:
         #: The blocks that find the delegates of each level.
         self.blocks: list[int] = []
         self.is_long = self.size >= LONG_LINE
-        self.threads = self.sorting_threads = LEAST_THREADS
+        self.threads = LEAST_THREADS
         self.most = next((count for count in THREAD_LISTS if count >= self.k), 0)  # of a short line
         self.segment = short_lines.segment_of(self.width, self.most, self.size)
         self.room = self.chunk = self.chunks = self.maxima = 0
@@ -177,12 +177,13 @@ class TopKCall:
             return "best", self.start_best
         if self.size <= whole_lines.MOST_RANKED:
             return "ranks", self.start_rank
-        sorts = self.prepare_sort_of_lines()
+        sorting = self.sorting_threads()
         most = MOST_CHOSEN[self.width] if self.lines <= FEW_LINES else MOST_K
-        little = LEAST_LEFT[self.width] * self.k < self.size or (not sorts and self.work >= LARGE_INPUT)
+        little = LEAST_LEFT[self.width] * self.k < self.size or (not sorting and self.work >= LARGE_INPUT)
         if little and self.k <= most and self.prepare_choice():
             return f"{len(self.pitches)} levels of delegates", self.start_choice
-        if sorts:
+        if sorting:
+            self.threads = sorting
             return "sort of lines", self.start_sort_of_lines
         group = _large_k_calls.group_size(self.lines, self.size, self.k, self.width, self.packed)
         self.divide((group,) if group else ())
@@ -190,16 +191,13 @@ class TopKCall:
         self.large = LargeK(self.lines, self.size, self.k, *kind, group or 0, *(self.pitches or (0,)))
         return "sort", self.start_sort
 
-    def prepare_sort_of_lines(self) -> bool:
-        """Work out how many threads sort a line; tell whether a block can."""
-        self.sorting_threads = max(-(-self.size // (ITEMS * LANES)) * LANES, LEAST_THREADS)
-        while (
-            2 * self.sorting_threads <= min(self.size, MOST_THREADS)
-            and 2 * self.sorting_threads * self.lines <= BUSY_THREADS
-        ):
-            self.sorting_threads *= 2
-        needed = whole_lines.sort_bytes(self.width, self.size, self.sorting_threads) + whole_lines.STATIC_BYTES
-        return self.size <= whole_lines.MOST_SORTED and needed <= shared_bytes()
+    def sorting_threads(self) -> int:
+        """Return how many threads sort a line whole, 0 if no block can."""
+        threads = max(-(-self.size // (ITEMS * LANES)) * LANES, LEAST_THREADS)
+        while 2 * threads <= min(self.size, MOST_THREADS) and 2 * threads * self.lines <= BUSY_THREADS:
+            threads *= 2
+        needed = whole_lines.sort_bytes(self.width, self.size, threads) + whole_lines.STATIC_BYTES
+        return threads if self.size <= whole_lines.MOST_SORTED and needed <= shared_bytes() else 0
 
     def prepare_best(self) -> None:
         """Work out how many blocks look for the best element of a line: several, if the line is long."""
@@ -374,9 +372,8 @@ class TopKCall:
     def start_sort_of_lines(self, to: Launch) -> None:
         """Let blocks each sort a line."""
         kernel = whole_lines.sort_kernel(self.width, self.is_float)
-        threads = self.sorting_threads
-        shared = whole_lines.sort_bytes(self.width, self.size, threads)
-        kernel(*to.where, self.lines, *to.tensors, to.plans[0], threads=threads, shared=shared)
+        shared = whole_lines.sort_bytes(self.width, self.size, self.threads)
+        kernel(*to.where, self.lines, *to.tensors, to.plans[0], threads=self.threads, shared=shared)
 
     def start_sort(self, to: Launch) -> DeviceArray:
         """Sort what can be among the best of each line; return memory that is in use until all is done."""
