@@ -159,6 +159,44 @@ def test_no_lines(room):
         assert values.shape == indices.shape == (0, k)
 
 
+WARP_LINES = {
+    **DISTRIBUTIONS,
+    "steep": lambda rng, n: np.linspace(0, 40, n) ** 3 * rng.choice([-1, 1], n),
+    "ends": lambda rng, n: np.where(np.abs(np.arange(n) - n / 2) > n / 2 - 5, 9.0, rng.integers(0, 3, n)),
+    "lowest": lambda rng, n: np.where(rng.random(n) < 5 / n, rng.integers(0, 9, n), -np.inf),
+    "one chunk": lambda rng, n: np.where(np.arange(n) // 64 == n // 100, 5.0 + np.arange(n) % 7, rng.random(n)),
+}
+
+
+@pytest.mark.parametrize("kind", WARP_LINES)
+@pytest.mark.parametrize("dtype", ["u1", "f2", "bfloat16", "f4", "f8"])
+def test_a_warp_for_each_line(dtype, kind, room, monkeypatch):
+    """Every variant of the kernel, for aligned lines and others, and elements that are too many to list."""
+    from numba_dml.cuda import _top_k_calls, warp_lines
+
+    dml.cache_clear()
+    rng = np.random.default_rng(len(kind))
+    dtype = BFLOAT16 if dtype == "bfloat16" else np.dtype(dtype)
+    methods = []
+    find = _top_k_calls.TopKCall.find_method
+    monkeypatch.setattr(_top_k_calls.TopKCall, "find_method", lambda call: methods.append(find(call)) or methods[-1])
+    few, (middle, most) = warp_lines.FEW, warp_lines.LISTED
+    sizes = [(few, 8), (middle, 16), (most, 32)] + ([] if room.SIMULATED else [(2, 16), (few, 64), (most, 128)])
+    for k, units in sizes:  # for each lane
+        n = (units * warp_lines.LANES * 16 - 40) // dtype.itemsize
+        a = np.stack([WARP_LINES[kind](rng, n + 3) for _ in range(_top_k_calls.WARP_LINES + 1)])
+        if dtype.kind in "iu":
+            a = np.nan_to_num(np.abs(a), nan=3.0, posinf=0.0) % 120
+        a = a.astype(dtype)[:, 1:-2]
+        for mode, nan in (("largest", "last"), ("smallest", "last"), ("largest", "first")):
+            found = dml.top_k(a, k, mode=mode, nan=nan)
+            expected = dml.top_k(a, k, mode=mode, nan=nan, target="cpu")
+            assert all(map(reference.same, found, expected))
+            a = np.ascontiguousarray(a)
+    assert {method for method, _ in methods} == {"lines by warps"}
+    dml.cache_clear()
+
+
 @pytest.mark.parametrize("kind", ["few", "equal", "clusters"])
 @pytest.mark.parametrize("dtype", ["f4", "u1", "i8"])
 def test_long_lists_with_ties(kind, dtype, room):

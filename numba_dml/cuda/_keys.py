@@ -60,6 +60,15 @@ def key_type(width: int) -> type[np.signedinteger]:
     return np.int32 if width <= 4 else np.int64
 
 
+class Words(NamedTuple):
+    """How the device's own maximum finds the best of words of elements, if it follows the rule (`follows_rule`)."""
+
+    mask_of: object  #: ``mask_of(plan)``: what turns words into such that the larger are the better
+    best: object  #: ``best(words, mask)``: a word that has the best of four
+    better: object  #: ``better(a, b)``: a word that has the best of two of these
+    key_of: object  #: ``key_of(word, mask, plan)``: the best key of such a word
+
+
 class Keys(NamedTuple):
     """How kernels get the keys of the elements of a width and kind."""
 
@@ -70,6 +79,20 @@ class Keys(NamedTuple):
     put_bests: object  #: ``put_bests(keys, address, step, count, plan)``: list the best of each element of 16 bytes
     load_quad: object  #: 16 aligned bytes, as words
     put_keys: object  #: ``put_keys(keys, words, plan)``: list the keys of these
+    words: Words | None
+
+
+@cache
+def device_maximum(width: int, is_float: bool) -> tuple[bool, bool]:
+    """Tell whether the devices compare such elements as pairs of half floats, and whether in words at all."""
+    in_halves = (width == 1 or (width == 2 and is_float)) and least_capability() >= HALVES_CAPABILITY
+    return in_halves, in_halves or (width == 4 and is_float)
+
+
+def follows_rule(width: int, is_float: bool, rule: tuple[int, int, int]) -> bool:
+    """Tell whether the devices' own maximum follows a rule of keys, as `comparable` does on the device."""
+    _, at_once = device_maximum(width, is_float)
+    return at_once and (width == 1 or (rule[2] < 0 and (width == 4 or rule[1] == _HALF_INFINITY)))
 
 
 @cache
@@ -80,8 +103,7 @@ def key_access(width: int, is_float: bool, flip_field: int) -> Keys:
     largest = (1 << (8 * width - 1)) - 1
     key = key_type(width)
     of_word = 4 // width
-    in_halves = (width == 1 or (width == 2 and is_float)) and least_capability() >= HALVES_CAPABILITY
-    at_once = in_halves or (width == 4 and is_float)
+    in_halves, at_once = device_maximum(width, is_float)
     better = best_halves if in_halves else best_single
     # What is turned over, of the bits that a word's elements have: the order of bytes is an unsigned one.
     turned = {1: 0x01010101 * 0xFF, 2: 0x80008000 - (1 << 32), 4: -1 << 31}.get(width, 0)
@@ -239,4 +261,5 @@ def key_access(width: int, is_float: bool, flip_field: int) -> Keys:
                 for j in range(of_quad):
                     keys[j] = max(keys[j], some[j])
 
-    return Keys(key_at, best_of_quad, best_of_quads, best_of_four, put_bests, load_words, put_keys)
+    words = Words(mask_of, best_by_device, better, key_of_best) if at_once else None
+    return Keys(key_at, best_of_quad, best_of_quads, best_of_four, put_bests, load_words, put_keys, words)

@@ -63,18 +63,21 @@ def shared_store_all(bits, count):
     return store
 
 
-def note_reaching(bits, count):
-    """Return ``note(place, keys, bar, first)``: which of `count` keys reach a bar, as bytes in shared memory.
+def note_reaching(bits, count, of_note=8):
+    """Return ``note(place, keys, bar, first)``: which of `count` keys reach a bar, as notes of 8 or 16 bits.
 
-    The number of a key is `first` and up. It returns the place after the last byte. No lane waits for another one.
+    The number of a key is `first` and up, the place is in shared memory. It returns the place after the last note. No
+    lane waits for another one.
     """
+    step = of_note // 8
     if SIMULATED:
+        kind = ctypes.c_uint8 if of_note == 8 else ctypes.c_uint16
 
         def note(place, keys, bar, first):
             for i in range(count):
                 if keys[i] >= bar:
-                    pointer_at(ctypes.c_uint8, place)[0] = first + i
-                    place += 1
+                    pointer_at(kind, place)[0] = int(first) + i
+                    place += step
             return place
 
         return note
@@ -84,7 +87,7 @@ def note_reaching(bits, count):
     for i in range(count):
         asm += (
             f"add.u32 n, ${count + 3}, {i}; setp.ge.s{bits} p, ${1 + i}, ${count + 1}; "
-            "@p st.shared.u8 [a], n; @p add.u32 a, a, 1; "
+            f"@p st.shared.u{of_note} [a], n; @p add.u32 a, a, {step}; "
         )
     asm += "cvt.u64.u32 $0, a; }"
     constraints = ",".join(["=l"] + [letter] * (count + 1) + ["l", "r", "~{memory}"])

@@ -130,10 +130,10 @@ def key_steps(width: int, infinity: int):
 
     @helper
     def of_wide_float(bits, plan):
+        flip, limit, of_nan = number(plan, FLIP), number(plan, FLIP + 1), number(plan, FLIP + 2)  # no load in a branch
         magnitude = np.int64(bits & (sign - 1))
-        if magnitude > number(plan, FLIP + 1):
-            return np.int64(number(plan, FLIP + 2))
-        return np.int64((-magnitude if bits < 0 else magnitude) ^ number(plan, FLIP))
+        its_key = np.int64((-magnitude if bits < 0 else magnitude) ^ flip)
+        return of_nan if magnitude > limit else its_key
 
     @helper
     def of_integers(word, plan):
