@@ -578,11 +578,13 @@ def warp_kernel(width: int, infinity: int, by_words: bool, units: int, chunks: i
         sync_lanes()
         end = np.int32(begin + count)
         if count <= LANES:
-            few = sort_few(get_few(keys, places, np.int32(begin + lane), end), lane)
-            put_few(few, keys, places, np.int32(begin + lane))
+            few = get_few(keys, places, np.int32(begin + lane), end)
+            sync_lanes()
+            put_few(sort_few(few, lane), keys, places, np.int32(begin + lane))
         else:
-            all_ = sort_all(get_all(keys, places, np.int32(begin + lane), end), lane)
-            put_all(all_, keys, places, np.int32(begin + lane * listed))
+            all_ = get_all(keys, places, np.int32(begin + lane), end)
+            sync_lanes()
+            put_all(sort_all(all_, lane), keys, places, np.int32(begin + lane * listed))
         sync_lanes()
         step, index_size = number(plan, OUT_STRIDE), number(plan, INDEX_SIZE)
         i = lane
