@@ -422,11 +422,9 @@ def test_sixteen_bit_floats_convert_as_numpy_does(dtype):
 
 
 @njit
-def groups_of(row):
-    found, plain = row.copy(), row.copy()
-    _keys.sort_groups(found)
-    _keys.sort_groups_plain(plain)
-    return found[:16], plain[:16]
+def bounds_of(row, whole, start, low, high, k, rule):
+    found = _keys.group_bound(row, whole, start, low, high, k, rule)
+    return found, _keys.group_bound_plain(row, whole, start, low, high, k, rule)
 
 
 @njit
@@ -439,14 +437,21 @@ def ranks_of(keys, count):
 
 @pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8"])
 @pytest.mark.parametrize("highest", [2, 100])
-def test_groups_and_ranks_equal_their_plain_twins(dtype, highest):
+def test_group_bounds_and_ranks_equal_their_plain_twins(dtype, highest):
     rng = np.random.default_rng(highest)
     for count in range(17):
-        row = rng.integers(-highest, highest, 64).astype(dtype)
+        row = rng.integers(-highest, highest, 300).astype(dtype)
         row[::7] = np.iinfo(dtype).min
-        found, plain = groups_of(row)
-        np.testing.assert_array_equal(found, plain)
-        np.testing.assert_array_equal(found, np.sort(row.reshape(4, 16).max(0))[::-1])
+        rule = (np.dtype(dtype).type(-1),)  # the smallest are wanted
+        for whole, start, low, high in ((0, 0, 0, 64), (0, 0, 0, 5), (128, 100, 28, 64), (192, 190, 2, 64)):
+            k = max(count, 1)
+            found, plain = bounds_of(row, whole, start, low, high, k, rule)
+            assert found == plain
+            counted = np.full(16 * 17, np.iinfo(dtype).max, dtype)
+            counted[:whole] = row[:whole]
+            counted[whole + low : whole + high] = row[start + low : start + high]
+            best = np.sort(counted.reshape(17, 16).min(0))
+            assert plain == (~best[k - 1], ~best[0])
         found, plain = ranks_of(row[:16].copy(), count)
         np.testing.assert_array_equal(found, plain)
         np.testing.assert_array_equal(np.sort(found), np.arange(count))

@@ -64,6 +64,7 @@ REGIONS = {
     "alone, a tail": ((9, 2001), -1, 7),
     "alone, just short enough": ((9, 3072), -1, 12),
     "alone, by its bytes": ((9, 520), -1, 3),
+    "alone, by its bytes, another k": ((9, 790), -1, 9),
     "rows, n just too large for alone": ((9, 3073), -1, 12),
     "rows, k just too large for alone": ((9, 2000), -1, 13),
     "rows, k just too large for short": ((9, 1024), -1, 17),

@@ -10,13 +10,13 @@ function of the same name raises.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, types
+from numba import types
 from numba.core.extending import intrinsic, register_jitable
 
 from . import _indices as ix
 from . import _move_calls, _top_k_calls, helper, kernel, scatter, top_k
-from ._drivers import call_kernel, run_serial
-from ._memory import ANY, CACHE_LINE, ArrayRef, address, line_pointer, load, seen_as
+from ._drivers import run_serial
+from ._memory import ANY, CACHE_LINE, ArrayRef, load, seen_as
 from ._top_k_calls import choose
 from .gather import OVERLAP
 
@@ -26,9 +26,7 @@ SIGNATURE = (WORDS, WORDS)
 
 # The first numbers of every request.
 STAGE, SHAPE_AT, OUT_AT, AXIS, ITEMSIZE = range(5)
-CHECK, RUN, TRY = range(3)
-#: Which of the kernels of a top-k is behind those of the methods.
-ALONE = len(top_k.KERNELS)
+CHECK, RUN = range(2)
 # Those of a top-k.
 K, INDEX_SIZE, FLIP, INFINITY, NAN_KEY, INDEX_MAX, VALUES, INDICES, TOP_K_ARRAYS = range(5, 14)
 # Those of the others.
@@ -258,35 +256,9 @@ def run_top_k(kernels, request):
     return status
 
 
-@helper
-def try_alone(kernels, request):
-    """Select from a short line without a plan of its own; return 0, or another number if that cannot be."""
-    n, k, itemsize = size_of(request, TOP_K_ARRAYS, 0), word(request, K), word(request, ITEMSIZE)
-    if stride_of(request, TOP_K_ARRAYS, 0) != itemsize:
-        return np.int64(top_k.REFUSED)
-    at = 8 * (word(request, SHAPE_AT) + 1)
-    plan = carray(line_pointer(request, at), (top_k.HEADER,))
-    plan[top_k.SIZE] = n
-    plan[top_k.K] = k
-    plan[top_k.INDEX_SIZE] = word(request, INDEX_SIZE)
-    plan[top_k.RULE] = word(request, FLIP)
-    plan[top_k.RULE + 1] = word(request, INFINITY)
-    plan[top_k.RULE + 2] = word(request, NAN_KEY)
-    plan[top_k.LOW] = 0
-    plan[top_k.HIGH] = n * itemsize
-    plan[top_k.VALUE_BYTES] = k * itemsize
-    plan[top_k.INDEX_BYTES] = k * word(request, INDEX_SIZE)
-    x, values, indices = word(request, TOP_K_ARRAYS), word(request, VALUES), word(request, INDICES)
-    scratch = reference(address(request) + at + 8 * top_k.HEADER)
-    code = word(kernels, ALONE)
-    return call_kernel(code, 0, 0, 1, reference(x), reference(values), reference(indices), scratch, plan)
-
-
 @kernel
 def top_k_entry(kernels, request):
-    """Check, run or try a top-k; `kernels` are by method."""
-    if word(request, STAGE) == TRY:
-        return try_alone(kernels, request)
+    """Check or run a top-k; `kernels` are by method."""
     if word(request, STAGE) == CHECK:
         check_top_k(request)
         return np.int64(0)

@@ -36,7 +36,7 @@ from ._short_lines import ALONE_K
 from ._top_k_calls import ALONE_SIZE
 from .gather import gather_kernel
 from .scatter import scatter_kernel
-from .top_k import ALONE_WORDS, COLUMNS, HEADER, KERNELS, alone_kernel
+from .top_k import ALONE_WORDS, COLUMNS, KERNELS, alone_kernel
 
 _WORD = ir.IntType(64)
 #: What code in a disk cache was compiled for: with another package, requests would not mean the same.
@@ -61,12 +61,15 @@ def _reload(stamp: Any, *arguments: Any) -> _Addresses:
 @cache
 def _addresses(entry: str, *arguments: Any) -> _Addresses:
     """Return the addresses for an entry, whose kernels are compiled or loaded now if they have not been before."""
-    code = [_address(getattr(entries, entry), entries.SIGNATURE)]
-    if entry == "top_k_entry":
+    code = [] if entry == "alone" else [_address(getattr(entries, entry), entries.SIGNATURE)]
+    if entry == "alone":
+        x = ArrayRef(SIGNED[arguments[0]], arguments[1])
+        code.append(_address(alone_kernel, (x, x, ANY, ANY)))
+    elif entry == "top_k_entry":
         itemsize, floats, lines = arguments
         x = ArrayRef(SIGNED[itemsize], floats)
-        for method, kernel in enumerate((*KERNELS, alone_kernel)):
-            needed = method != (entries.ALONE if lines else COLUMNS)  # a single line has no columns
+        for method, kernel in enumerate(KERNELS):
+            needed = lines or method != COLUMNS  # a single line has no columns
             code.append(_kernel_address(kernel, (x, x, ANY, ANY)) if needed else 0)
     elif arguments[0] == "gather":
         data = ArrayRef(UNSIGNED[arguments[1]])
@@ -90,6 +93,22 @@ def _address(function: Any, signature: tuple[Any, ...]) -> int:
     return address
 
 
+def _emit_call(context: Any, builder: Any, constant: _Addresses, signature: Any, arguments: Any) -> Any:
+    """Emit the call of the first of the addresses; `arguments` tells them, with the others at hand."""
+    environment = context.get_env_manager(builder)
+    holder = environment.read_const(environment.add_const(constant))
+    # Neither this nor reading a constant needs the interpreter's lock: both only follow pointers.
+    kind = ir.FunctionType(_WORD.as_pointer(), [holder.type])
+    words = builder.call(cgutils.get_or_insert_function(builder.module, kind, "PyBytes_AsString"), [holder])
+    pointer = context.call_conv.get_function_type(types.int64, signature).as_pointer()
+    function = builder.inttoptr(builder.load(words), pointer)
+    others = builder.ptrtoint(builder.gep(words, [_WORD(1)]), _WORD)
+    status, result = context.call_conv.call_function(builder, function, types.int64, signature, arguments(others))
+    with builder.if_then(status.is_error, likely=False):
+        context.call_conv.return_status_propagate(builder, status)
+    return result
+
+
 def _caller(*arguments: Any) -> Any:
     """Return ``enter(request, arrays)``, which calls an entry while `arrays` are alive."""
     constant = _addresses(*arguments)
@@ -97,25 +116,34 @@ def _caller(*arguments: Any) -> Any:
     @intrinsic
     def enter(typingctx: Any, request: Any, arrays: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            environment = context.get_env_manager(builder)
-            holder = environment.read_const(environment.add_const(constant))
-            # Neither this nor reading a constant needs the interpreter's lock: both only follow pointers.
-            kind = ir.FunctionType(_WORD.as_pointer(), [holder.type])
-            get = cgutils.get_or_insert_function(builder.module, kind, "PyBytes_AsString")
-            words = builder.call(get, [holder])
-            kernels = builder.ptrtoint(builder.gep(words, [_WORD(1)]), _WORD)
-            pointer = context.call_conv.get_function_type(types.int64, entries.SIGNATURE).as_pointer()
-            function = builder.inttoptr(builder.load(words), pointer)
-            status, result = context.call_conv.call_function(
-                builder, function, types.int64, entries.SIGNATURE, [kernels, args[0]]
-            )
-            with builder.if_then(status.is_error, likely=False):
-                context.call_conv.return_status_propagate(builder, status)
-            return result
+            return _emit_call(context, builder, constant, entries.SIGNATURE, lambda kernels: [kernels, args[0]])
 
         return types.int64(request, arrays), codegen
 
     return enter
+
+
+def _alone_caller(itemsize: int, is_float: bool) -> Any:
+    """Return ``select(a, values, indices, numbers)``, which calls `alone_kernel`; 0: it has done it."""
+    constant = _addresses("alone", itemsize, is_float)
+    x = ArrayRef(SIGNED[itemsize], is_float)
+
+    @intrinsic
+    def select(typingctx: Any, a: Any, values: Any, indices: Any, numbers: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            memory = cgutils.alloca_once(builder, _WORD, size=ALONE_WORDS)
+            for at, number in enumerate(cgutils.unpack_tuple(builder, args[3])):
+                kind = signature.args[3][at]
+                number = context.cast(builder, number, types.unliteral(kind), types.int64)
+                builder.store(number, builder.gep(memory, [_WORD(at)]))
+            arrays = zip(signature.args[:3], args[:3], strict=True)
+            pointers = [context.make_array(kind)(context, builder, value).data for kind, value in arrays]
+            references = [builder.ptrtoint(pointer, _WORD) for pointer in (*pointers, memory)]
+            return _emit_call(context, builder, constant, (x, x, ANY, ANY), lambda _: references)
+
+        return types.int64(a, values, indices, numbers), codegen
+
+    return select
 
 
 @intrinsic(prefer_literal=True)
@@ -152,17 +180,6 @@ def _sizes(typingctx: Any, request: Any, at: Any, ndim: Any) -> Any:
         return context.make_tuple(builder, shape, sizes)
 
     return shape(request, types.int64, ndim), codegen
-
-
-@intrinsic(prefer_literal=True)
-def _uniform(typingctx: Any, size: Any, ndim: Any) -> Any:
-    """``_uniform(size, ndim)``: a tuple of equal sizes; `ndim` is a constant."""
-    shape = types.UniTuple(types.intp, ndim.literal_value)
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return context.make_tuple(builder, shape, [args[0]] * shape.count)
-
-    return shape(types.intp, ndim), codegen
 
 
 @intrinsic
@@ -284,27 +301,27 @@ def top_k(a: Any, k: Any, axis: Any, mode: Any, sorted: Any, nan: Any, index_dty
     ndim = a.ndim
     at = entries.TOP_K_ARRAYS + 2 + 2 * ndim
     stage, to_values, to_indices = entries.STAGE, entries.VALUES, entries.INDICES
-    check, run, attempt = entries.CHECK, entries.RUN, entries.TRY
+    check, run = entries.CHECK, entries.RUN
     dtype = a.dtype
     # A short line is selected from at once, without a look at anything else.
     most, longest = (ALONE_K, min(ALONE_SIZE, index_max + 1)) if ndim == 1 else (0, 0)
-    spare = ndim + (HEADER + ALONE_WORDS if ndim == 1 else 0)
+    select = _alone_caller(itemsize, isinstance(a.dtype, types.Float)) if ndim == 1 else None
+
+    def is_alone(a, k, axis):
+        return 0 < k <= min(most, a.size) and a.size <= longest and -1 <= axis <= 0 and a.strides[0] == itemsize
+
+    is_alone = numba.njit(is_alone)
 
     if _is_absent(out):
 
         def implementation(a, k, axis=-1, mode="largest", sorted=True, nan="last", index_dtype=None, out=None):
-            numbers = (0, at, 0, axis, itemsize, k, index_size, flip, infinity, nan_key, index_max, 0, 0)
-            request = _pack(numbers, (a,), spare)
-            if 0 < k <= min(most, a.size) and a.size <= longest and -1 <= axis <= 0:
-                few = _uniform(k, ndim)
-                values = np.empty(few, dtype)
-                indices = np.empty(few, index_type)
-                set_word(request, stage, attempt)
-                set_word(request, to_values, _data(values))
-                set_word(request, to_indices, _data(indices))
-                if enter(request, (a, values, indices)) == 0:
+            if ndim == 1 and is_alone(a, k, axis):
+                values = np.empty(k, dtype)
+                indices = np.empty(k, index_type)
+                if select(a, values, indices, (a.size, k, index_size, flip, infinity, nan_key)) == 0:
                     return TopK(values, indices)
-                set_word(request, stage, check)
+            numbers = (check, at, 0, axis, itemsize, k, index_size, flip, infinity, nan_key, index_max, 0, 0)
+            request = _pack(numbers, (a,), ndim)
             enter(request, (a,))
             shape = _sizes(request, at, ndim)
             values = np.empty(shape, dtype)
@@ -327,16 +344,13 @@ def top_k(a: Any, k: Any, axis: Any, mode: Any, sorted: Any, nan: Any, index_dty
 
     def implementation_out(a, k, axis=-1, mode="largest", sorted=True, nan="last", index_dtype=None, out=None):
         values, indices = out
-        numbers = (0, at, out_at, axis, itemsize, k, index_size, flip, infinity, nan_key, index_max, 0, 0)
-        request = _pack(numbers, (a, values, indices), spare)
+        if ndim == 1 and direct and is_alone(a, k, axis) and values.size == k and indices.size == k:
+            if select(a, values, indices, (a.size, k, index_size, flip, infinity, nan_key)) == 0:
+                return TopK(values, indices)
+        numbers = (check, at, out_at, axis, itemsize, k, index_size, flip, infinity, nan_key, index_max, 0, 0)
+        request = _pack(numbers, (a, values, indices), ndim)
         set_word(request, to_values, _data(values))
         set_word(request, to_indices, _data(indices))
-        if direct and 0 < k <= min(most, a.size) and a.size <= longest and -1 <= axis <= 0:
-            if values.size == k and indices.size == k:
-                set_word(request, stage, attempt)
-                if enter(request, (a, values, indices)) == 0:
-                    return TopK(values, indices)
-                set_word(request, stage, check)
         enter(request, (a,))
         set_word(request, stage, run)
         if not direct or enter(request, (a, values, indices)) != 0:

@@ -658,49 +658,79 @@ GROUPS = 16
 
 
 @intrinsic
-def sort_groups(typingctx, best):
-    """``sort_groups(best)``: sort the maxima of each 16th of 64 keys into the first 16, the highest first (bitonic)."""
+def group_bound(typingctx, row, whole, start, low, high, k, rule):
+    """``group_bound(row, whole, start, low, high, k, rule)``: the k-th and the best of the best keys of 16 groups.
+
+    The elements up to `whole`, a multiple of 64, and those from ``start + low`` up to ``start + high`` belong to the
+    groups in turn. 64 elements from `start` on are read; k is up to 16.
+    """
 
     def codegen(context, builder, signature, args):
-        array_type, array = signature.args[0], args[0]
-        word = ir.IntType(64)
-        number = ir.VectorType(ir.IntType(32), GROUPS)
-        first, *others = [
-            _load_lanes(context, builder, array_type, array, word(at), GROUPS) for at in range(0, LANES, GROUPS)
-        ]
-        for other in others:
-            first = builder.select(builder.icmp_signed(">", first, other), first, other)
+        row, whole, start, low, high, k, rule = args
+        array_type = signature.args[0]
+        word, number = ir.IntType(64), ir.VectorType(ir.IntType(32), GROUPS)
+        vector = ir.VectorType(ir.IntType(array_type.dtype.bitwidth), GROUPS)
+        lowest = _splat_constant(vector, -(1 << (vector.element.width - 1)))
+        values = [splat(builder, value, GROUPS) for value in _rule_values(builder, signature.args[6], rule)]
+
+        def higher(a, b):
+            return builder.select(builder.icmp_signed(">", a, b), a, b)
+
+        def keys_from(at):
+            starts = (builder.add(at, word(i)) for i in range(0, LANES, GROUPS))
+            return [
+                _emit_key(builder, _load_lanes(context, builder, array_type, row, i, GROUPS), values) for i in starts
+            ]
+
+        before = builder.block
+        head, body, after = (builder.append_basic_block(name) for name in ("blocks", "block", "last"))
+        builder.branch(head)
+        builder.position_at_end(head)
+        at, best = builder.phi(word), builder.phi(vector)
+        at.add_incoming(word(0), before)
+        best.add_incoming(lowest, before)
+        builder.cbranch(builder.icmp_signed("<", at, whole), body, after)
+        builder.position_at_end(body)
+        a, b, c, d = keys_from(at)
+        best.add_incoming(higher(best, higher(higher(a, b), higher(c, d))), body)
+        at.add_incoming(builder.add(at, word(LANES)), body)
+        builder.branch(head)
+        builder.position_at_end(after)
+        low, high = (splat(builder, builder.trunc(end, number.element), GROUPS) for end in (low, high))
+        for i, keys in enumerate(keys_from(start)):
+            lanes = ir.Constant(number, list(range(GROUPS * i, GROUPS * (i + 1))))
+            inside = builder.and_(builder.icmp_signed(">=", lanes, low), builder.icmp_signed("<", lanes, high))
+            best = higher(best, builder.select(inside, keys, lowest))
         span = 2
-        while span <= GROUPS:
+        while span <= GROUPS:  # bitonic
             step = span // 2
             while step:
                 partners = ir.Constant(number, [i ^ step for i in range(GROUPS)])
-                other = builder.shuffle_vector(first, first, partners)
-                above = builder.icmp_signed(">", first, other)
-                high, low = builder.select(above, first, other), builder.select(above, other, first)
+                other = builder.shuffle_vector(best, best, partners)
+                above = builder.icmp_signed(">", best, other)
+                first, second = builder.select(above, best, other), builder.select(above, other, best)
                 picks = [i if (i & step == 0) == (i & span == 0) else GROUPS + i for i in range(GROUPS)]
-                first = builder.shuffle_vector(high, low, ir.Constant(number, picks))
+                best = builder.shuffle_vector(first, second, ir.Constant(number, picks))
                 step //= 2
             span *= 2
-        data = context.make_array(array_type)(context, builder, array).data
-        builder.store(first, builder.bitcast(data, first.type.as_pointer())).align = 1
-        return context.get_dummy_value()
+        bound = builder.extract_element(best, builder.sub(k, word(1)))
+        return context.make_tuple(builder, signature.return_type, [bound, builder.extract_element(best, word(0))])
 
-    return types.void(best), codegen
+    pair = types.UniTuple(row.dtype, 2)
+    return pair(row, types.int64, types.int64, types.int64, types.int64, types.int64, rule), codegen
 
 
 @helper
-def sort_groups_plain(best):
-    """Do what `sort_groups` does, in plain Numba."""
-    for g in range(GROUPS):
-        for at in range(g + GROUPS, LANES, GROUPS):
-            best[g] = max(best[g], best[at])
-    for g in range(1, GROUPS):
-        key, at = best[g], g
-        while at > 0 and best[at - 1] < key:
-            best[at] = best[at - 1]
-            at -= 1
-        best[at] = key
+def group_bound_plain(row, whole, start, low, high, k, rule):
+    """Do what `group_bound` does, in plain Numba."""
+    best = np.empty(GROUPS, row.dtype)
+    best[:] = lowest_key(best)
+    for at in range(whole):
+        best[at % GROUPS] = max(best[at % GROUPS], key_of(row[at], rule))
+    for at in range(low, high):
+        best[at % GROUPS] = max(best[at % GROUPS], key_of(row[start + at], rule))
+    best.sort()
+    return best[GROUPS - k], best[GROUPS - 1]
 
 
 @intrinsic

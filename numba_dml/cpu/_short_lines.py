@@ -18,17 +18,15 @@ from ._keys import (
     GROUPS,
     LANES,
     beats,
-    beats_keys,
     bit_count,
     find_keys,
+    group_bound,
     insert_block,
     key_of,
     lowest_bit,
     lowest_key,
-    raise_lanes,
     rank_keys,
     rank_of_16,
-    sort_groups,
 )
 from ._memory import CACHE_LINE, itemsize, line_pointer, prefetch_to_l2
 from ._sorting import compact, sort_by_rank
@@ -143,43 +141,40 @@ def select_alone(
     size,
     k,  # IN   up to `ALONE_K`
     rule,
-    best,  # OUT  (64,) keys, scratch
-    rest,  # OUT  (64,) keys, scratch
+    rest,  # OUT  (64,) intW, scratch
     keys,  # OUT  (128,) keys, scratch
     found,  # OUT  (128,) int64, scratch
     ranks,  # OUT  (16,) int32, scratch
-    positions,  # OUT  (k,) int64, the result, best first
+    positions,  # OUT  (16,) int64, the first k are the result, best first
 ):
     """Select from a line by a key that k groups of its elements reach; tell whether there is one.
 
     There is none if all elements of a group have the lowest key.
     """
-    whole = size // LANES * LANES
-    for i in range(LANES):
-        best[i] = lowest_key(best)
-    for at in range(0, whole, LANES):
-        raise_lanes(row, at, best, 0, rule)
-    if whole < size:
-        for i in range(LANES):
-            rest[i] = lowest_key(rest)
-        for i in range(size - whole):
-            rest[i] = key_of(row[whole + i], rule)
-            best[i] = max(best[i], rest[i])
-    sort_groups(best)
-    bound, top = best[k - 1], best[0]
-    if bound == lowest_key(best):
+    whole = (size - 1) // LANES * LANES
+    start, low, high = size - LANES, LANES - (size - whole), LANES  # the last block lies on the one before it in part
+    if size < LANES:
+        for i in range(size):
+            rest[i] = row[i]
+        row, start, low, high = rest, 0, 0, size
+    bound, top = group_bound(row, whole, start, low, high, k, rule)
+    if bound == lowest_key(keys):
         return False
+    last = (~np.uint64(0) >> np.uint64(LANES - high)) & (~np.uint64(0) << np.uint64(low))
     equal = bound == top  # of many elements with the best key the first ones are wanted
     below = row.dtype.type(bound - 1)
     count = 0
     at = 0
     while at < size and not (equal and count >= k):
-        mask = beats(row, at, below, rule) if at < whole else beats_keys(rest, 0, below, (rest.dtype.type(0),))
+        block = at if at < whole else start
+        mask = beats(row, block, below, rule)
+        if at == whole:
+            mask &= last
         while mask != np.uint64(0):
-            i = lowest_bit(mask)
+            i = block + lowest_bit(mask)
             mask &= mask - np.uint64(1)
-            keys[count] = key_of(row[at + i], rule)
-            found[count] = at + i
+            keys[count] = key_of(row[i], rule)
+            found[count] = i
             count += 1
         at += LANES
         if count > LANES and not equal:
@@ -188,8 +183,7 @@ def select_alone(
     if count <= GROUPS:
         rank_keys(keys, count, ranks)
         for i in range(count):
-            if ranks[i] < k:
-                positions[ranks[i]] = found[i]
+            positions[ranks[i]] = found[i]
     else:
         sort_by_rank(keys, found, count, k, positions)
     return True

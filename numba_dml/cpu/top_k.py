@@ -6,7 +6,7 @@ the tie rule (lower index first) for free. There are six ways to a line's elemen
 
 - `best`: k is 1: a running maximum, and the place where it came from;
 - `short`: few elements and a small k: a network for several lines at once, groups of one line (see `_short_lines`),
-  or a sorted list; jitted code hands over a single line without a plan of its own (`alone_kernel`);
+  or a sorted list; jitted code hands over a single line without a plan (`alone_kernel`);
 - `rows`: lines are contiguous, or are staged in blocks; long ones are surveyed first (see `survey`);
 - `pieces`: as rows, for few long lines: they are cut into pieces, which start from one bound and are merged at the end;
 - `sorted`: a large k (see `_digits`);
@@ -93,10 +93,10 @@ SURVEYED_BLOCKS = 32
 #: Up to so many elements, a short line without neighbours is sorted by insertion. A line of 128 f4 alone, k 8, takes
 #: 0.8 µs by bisection and 1.4 by insertion, with 0.4 that every call takes; shorter ones have not been measured.
 INSERTED = 32
-#: Longer lines, and lines of so many bytes, are selected from one by one, for a small k. One thread, k 10, in ns a
-#: line, with it and without: 1000 f8 754 and 1364, 2000 f8 1217 and 2361, 2000 f4 865 and 1223 (all equal 419 and
-#: 1720), but 512 f4 k 8 321 and 259, 1000 i4 629 and 506.
-ALONE_LONGER, ALONE_BYTES = 1024, 4096
+#: Longer lines, and lines of so many bytes, for k up to 8 or more, are selected from one by one. One thread, in ns a
+#: line, with it and without: f8 384 k 4 194 and 261, k 8 259 and 479, but 256 k 4 221 and 197; f4 768 k 4 279 and 284,
+#: 1000 k 8 260 and 467, but 512 k 8 300 and 250, 768 k 12 647 and 449; i4 1000 k 8 280 and 417.
+ALONE_LONGER, ALONE_BYTES, ALONE_BYTES_MORE, ALONE_FEW = 1024, 3072, 4096, 8
 #: Elements that are looked at for one, the nearest ones, and all over the line. Two threads, (64, 50257) k 50: f4 0.35
 #: ms, i8 0.9 with the nearest 16384; with as many from all over 0.67 and 1.9.
 LOOK_AHEAD = 16384
@@ -112,8 +112,10 @@ GOLDEN = 0x9E3779B97F4A7C15
 #: The status of a kernel if a bound was too high: the plan shall be run without a sample; or if a line is not one that
 #: it can do.
 TOO_FEW, REFUSED = 1, 2
-#: Words of scratch memory for a line alone.
-ALONE_WORDS = 6 * LANES + 2 * NETWORK_K
+#: What the kernel for a line alone has in its memory first: the size, k, the bytes of an index, and the rule; and how
+#: many words that is, with room to work.
+ALONE_NUMBERS = 6
+ALONE_WORDS = ALONE_NUMBERS + 5 * LANES + 2 * GROUPS
 
 #: Long columns are scanned twice: COLUMN_SAMPLES rows per result tell what need not be inserted, if there are
 #: COLUMN_SAMPLED times as many. (4096, 4096) f4, k 8, on one thread: 25 ms without it if the columns ascend, 12 if not;
@@ -459,17 +461,19 @@ def short_lines(x, values, indices, plan, begin, end):
     together = best.shape[1]
     masks = np.empty(-(-n // LANES), np.uint64)
     whole = masks.size * LANES
-    stage = key_buffer(x, whole + 4 * LANES + max(k, NETWORK_K))  # few allocations: each takes 0.05 us
+    stage = key_buffer(x, whole + 3 * LANES + max(k, NETWORK_K))  # few allocations: each takes 0.05 us
     rest, ranked, keys = (
         stage[whole : whole + LANES],
-        stage[whole + LANES : whole + 4 * LANES],
-        stage[whole + 4 * LANES :],
+        stage[whole + LANES : whole + 3 * LANES],
+        stage[whole + 3 * LANES :],
     )
-    stage, bests, ranked = stage[:whole], ranked[:LANES], ranked[LANES:]
-    found = np.empty(2 * LANES + together * k, np.int64)
-    found, positions = found[: 2 * LANES], found[2 * LANES :].reshape(together, k)
+    stage = stage[:whole]
+    found = np.empty(2 * LANES + max(together * k, GROUPS), np.int64)
+    found, first = found[: 2 * LANES], found[2 * LANES :]
+    positions = first[: together * k].reshape(together, k)  # of the first line there can be more
     ranks = np.empty(GROUPS, np.int32)
-    alone = k <= ALONE_K and (n > ALONE_LONGER or n * itemsize(x) >= ALONE_BYTES)
+    least = ALONE_BYTES if k <= ALONE_FEW else ALONE_BYTES_MORE
+    alone = k <= ALONE_K and (n > ALONE_LONGER or n * itemsize(x) >= least)
     rule = rule_from(x, plan, RULE)
     inner = HEADER + DIM_FIELDS * (plan[DIMS] - 1)
     neighbours = plan[inner] if plan[DIMS] else 1
@@ -483,7 +487,7 @@ def short_lines(x, values, indices, plan, begin, end):
             row = carray(line_pointer(x, source), (n,))
             positions[0, 0] = find_best(row, n, rule)
         elif alone and select_alone(
-            carray(line_pointer(x, source), (n,)), n, k, rule, bests, rest, ranked, found, ranks, positions[0]
+            carray(line_pointer(x, source), (n,)), n, k, rule, rest, ranked, found, ranks, first
         ):
             pass
         elif n >= together and line + together <= end and line % neighbours + together <= neighbours:
@@ -897,26 +901,31 @@ def pieces_kernel(phase, task, tasks, x, values, indices, scratch, plan):
 
 
 @kernel
-def alone_kernel(phase, task, tasks, x, values, indices, scratch, plan):
-    """Select from the only line, whose elements are neighbours, in memory of the caller; there is one task."""
-    if clashes(x, values, indices, plan):
-        return np.int64(REFUSED)
-    size, k = plan[SIZE], plan[K]
-    at = address(scratch) - address(x)
-    step = LANES * itemsize(x)
-    best = carray(line_pointer(x, at), (LANES,))
-    rest = carray(line_pointer(x, at + step), (LANES,))
-    keys = carray(line_pointer(x, at + 2 * step), (2 * LANES,))
+def alone_kernel(x, values, indices, memory):
+    """Select from one line, whose elements are neighbours, without a plan; `memory` is the caller's, `ALONE_WORDS`."""
     words = seen_as(x, np.int64)
-    found = carray(line_pointer(words, at + 4 * step), (2 * LANES,))
-    positions = carray(line_pointer(words, at + 4 * step + 16 * LANES), (NETWORK_K,))
-    ranks = carray(line_pointer(seen_as(x, np.int32), at + 4 * step + 16 * LANES + 8 * NETWORK_K), (GROUPS,))
+    at = address(memory) - address(x)
+    numbers = carray(line_pointer(words, at), (ALONE_NUMBERS,))
+    size, k, index_size = numbers[0], numbers[1], numbers[2]
+    begin, end = address(x), address(x) + size * itemsize(x)
+    v, i = address(values), address(indices)
+    after_v, after_i = v + k * itemsize(x), i + k * index_size
+    if overlaps(begin, end, v, after_v) or overlaps(begin, end, i, after_i) or overlaps(v, after_v, i, after_i):
+        return np.int64(REFUSED)
+    at += 8 * ALONE_NUMBERS
+    found = carray(line_pointer(words, at), (2 * LANES,))
+    positions = carray(line_pointer(words, at + 16 * LANES), (GROUPS,))
+    at += 16 * LANES + 8 * GROUPS
+    ranks = carray(line_pointer(seen_as(x, np.int32), at), (GROUPS,))
+    at += 4 * GROUPS
+    rest = carray(line_pointer(x, at), (LANES,))
+    keys = carray(line_pointer(x, at + LANES * itemsize(x)), (2 * LANES,))
     row = carray(line_pointer(x, 0), (size,))
-    if not select_alone(row, size, k, rule_from(x, plan, RULE), best, rest, keys, found, ranks, positions):
+    if not select_alone(row, size, k, rule_from(x, numbers, 3), rest, keys, found, ranks, positions):
         return np.int64(REFUSED)
     for j in range(k):
         store(values, j * itemsize(x), row[positions[j]])
-        write_index(indices, plan[INDEX_SIZE], j, positions[j])
+        write_index(indices, index_size, j, positions[j])
     return np.int64(0)
 
 
