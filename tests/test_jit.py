@@ -89,7 +89,7 @@ def test_top_k_of_short_lines(rng, dtype):
         rules = ({}, {"mode": "smallest", "nan": "first"}, {"nan": "largest"})
         return [reference_top_k(a, k, **rule) for rule in rules]
 
-    for n in (1, 2, 12, 13, 15, 16, 17, 63, 64, 65, 100, 127, 128, 130, 1000, 1024, 1025, 2000, 3072, 3073):
+    for n in (1, 2, 12, 13, 15, 16, 17, 63, 64, 65, 100, 127, 128, 130, 1000, 1024, 1025, 2000, 3072, 3073, 5001):
         for kind, make in LINES.items():
             a = (
                 make(rng, n).astype(dtype)
