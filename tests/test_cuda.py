@@ -171,7 +171,7 @@ WARP_LINES = {
 @pytest.mark.parametrize("kind", WARP_LINES)
 @pytest.mark.parametrize("dtype", ["u1", "f2", "bfloat16", "f4", "f8"])
 def test_a_warp_for_each_line(dtype, kind, room, monkeypatch):
-    """Every variant of the kernel, for aligned lines and others, and elements that are too many to list."""
+    """Lines that begin anywhere, of the sizes of several variants, and elements that are too many to list."""
     from numba_dml.cuda import _top_k_calls, warp_lines
 
     dml.cache_clear()
@@ -183,18 +183,40 @@ def test_a_warp_for_each_line(dtype, kind, room, monkeypatch):
     few, (middle, most) = warp_lines.FEW, warp_lines.LISTED
     sizes = [(few, 8), (middle, 16), (most, 32)] + ([] if room.SIMULATED else [(2, 16), (few, 64), (most, 128)])
     for k, units in sizes:  # for each lane
-        n = (units * warp_lines.LANES * 16 - 40) // dtype.itemsize
-        a = np.stack([WARP_LINES[kind](rng, n + 3) for _ in range(_top_k_calls.WARP_LINES + 1)])
+        n = (units * warp_lines.LANES * 16 - 40) // dtype.itemsize | 1  # so lines begin at any element of 16 bytes
+        a = np.stack([WARP_LINES[kind](rng, n) for _ in range(_top_k_calls.WARP_LINES + 1)])
         if dtype.kind in "iu":
             a = np.nan_to_num(np.abs(a), nan=3.0, posinf=0.0) % 120
-        a = a.astype(dtype)[:, 1:-2]
+        a = a.astype(dtype)
         for mode, nan in (("largest", "last"), ("smallest", "last"), ("largest", "first")):
             found = dml.top_k(a, k, mode=mode, nan=nan)
             expected = dml.top_k(a, k, mode=mode, nan=nan, target="cpu")
             assert all(map(reference.same, found, expected))
-            a = np.ascontiguousarray(a)
     assert {method for method, _ in methods} == {"lines by warps"}
     dml.cache_clear()
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+def test_listed_elements_hold_every_place(width, room):
+    """Of lines as long as a warp takes, and no key is so low or high that it would touch the place below it."""
+    if not room.SIMULATED:
+        pytest.skip("calls a step of the kernel from Python")
+    from numba_dml.cuda import warp_lines
+
+    word, put, get, nothing, place_of, chosen, _ = warp_lines.entry_access(width)
+    keys, places = np.zeros(1, word), np.zeros(1, np.int32)
+    most = warp_lines.most_places(width)
+    assert warp_lines.sizes_for(most + 1, 2, width) is None
+    previous = nothing()
+    for key in (-(1 << (8 * width - 1)), -1, 0, (1 << (8 * width - 1)) - 1):
+        for place in (min(most, 1 << 30) - 1, 1, 0):
+            put(keys, places, 0, key, place)
+            entry = get(keys, places, 0)
+            assert place_of(entry) == place
+            if width > 2 or place < most - 1:  # 2 bytes have no lines of so many elements
+                assert chosen(entry, previous, True) == entry
+                assert chosen(entry, previous, False) == previous
+                previous = entry
 
 
 @pytest.mark.parametrize("kind", ["few", "equal", "clusters"])
@@ -919,6 +941,7 @@ def test_the_command_line_knows_the_target(capsys, monkeypatch):
     kernels = {
         ("top-k", "--shape", "40000x10", "-k", "2"): "short lines",
         ("top-k", "--shape", "2,130", "-k", "5"): "0 levels of delegates",
+        ("top-k", "--shape", "10,200", "-k", "5"): "lines by warps",
         ("top-k", "--shape", "5,300000", "-k", "1"): "best",
         ("gather", "--shape", "100x64", "--indices-shape", "10"): "gather 128-bit cuda",
         ("scatter-nd", "--shape", "1000x64", "--indices-shape", "900,1"): "scatter 128-bit cuda",

@@ -33,7 +33,8 @@ CASES: dict[str, list[Case]] = {
     "top_k": [
         Case((64, 100), k=1),
         Case((64, 100), k=5),
-        Case((64, 5000), k=8),
+        Case((64, 40_000), k=8),
+        Case((5000, 4096), k=50),
         Case((5000, 64), k=8, parameters={"axis": 0}),
         Case((1, 1 << 20), k=10),
         Case((20, 5000), k=500),

@@ -165,6 +165,8 @@ class TopKCall:
         self.room = self.chunk = self.chunks = self.maxima = 0
         #: Whether there are threads enough to sort lists digit by digit.
         self.moves = False
+        #: What the kernel for a line by a warp is compiled for, if there is one.
+        self.warps: tuple[int, int, int] | None = None
         #: Blocks of a line, if k = 1, and units of 16 bytes for each.
         self.parts = self.share = 1
         #: The kernels that do it, and how to start them.
@@ -176,8 +178,8 @@ class TopKCall:
         """Choose the kernels, and work out the numbers that they need."""
         if self.idle:
             return "nothing", lambda to: None
-        warps = self.packed and self.k > 1 and self.lines >= WARP_LINES
-        self.warps = warp_lines.sizes_for(self.size, self.k, self.width) if warps else None
+        if self.packed and self.k > 1 and self.lines >= WARP_LINES and self.size > whole_lines.MOST_RANKED:
+            self.warps = warp_lines.sizes_for(self.size, self.k, self.width)
         most = MOST_BEFORE_WARPS[self.width] if self.warps else MOST_SHORT
         if self.k <= THREAD_LISTS[-1] and self.size <= most and self.lines >= SHORT_LINES * self.size:
             self.room = short_lines.row_bytes(self.width, self.most, self.segment)

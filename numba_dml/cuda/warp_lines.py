@@ -24,7 +24,6 @@ from ._memory import (
     bits_between,
     digit_above,
     load_quad,
-    load_short,
     raise_key,
     shared_address,
     sum_of_lanes,
@@ -55,14 +54,21 @@ PLACES = {np.int32: (16, 0xFFFF), np.int64: (32, 0x7FFFFFFF)}
 
 def sizes_for(size: int, k: int, width: int) -> tuple[int, int, int] | None:
     """Return the units of a chunk, the chunks of a lane, and its listed elements, if lines and k suit the kernel."""
-    most_units = size * width // 16
+    if k > MOST_K or size > most_places(width):
+        return None
+    whole = size * width // 16
     for chunks in (FEW_CHUNKS, CHUNKS) if k <= FEW else (CHUNKS,):
         for units in UNITS:
-            if k <= MOST_K and most_units <= units * chunks * LANES:
+            if whole <= units * chunks * LANES:
                 listed = next(count for most, count in LISTED.items() if k <= most)
                 # An end of a line may lie in a unit in part. With twice as many chunks as needed, the bar is near.
-                return (units, chunks, listed) if most_units - 1 >= 2 * k * units else None
+                return (units, chunks, listed) if whole - 1 >= 2 * k * units else None
     return None
+
+
+def most_places(width: int) -> int:
+    """Return how many elements a line has at most, so that a listed one has room for its place."""
+    return PLACES[np.int32 if width <= 2 else np.int64][1] + 1
 
 
 def tuple_of(parts):
@@ -343,26 +349,6 @@ def counter(chunks: int):
 
 
 @cache
-def highest_of(count: int):
-    """Return ``highest(keys)``: the highest of a tuple of so many."""
-    last = count - 1
-    if last == 0:
-
-        @helper
-        def only(keys):
-            return keys[0]
-
-        return only
-    of_others = highest_of(last)
-
-    @helper
-    def highest(keys):
-        return max(of_others(keys), keys[last])
-
-    return highest
-
-
-@cache
 def lane_lists(width: int, count: int):
     """Return how a lane gets so many listed elements, each from another part of a list, and how it puts them back."""
     _, _, get, nothing, *_ = entry_access(width)
@@ -404,9 +390,9 @@ def warp_kernel(width: int, infinity: int, by_words: bool, units: int, chunks: i
     load, store = unit_access(width)
     key = key_type(width)
     key_bits = 8 * key(0).itemsize
-    lowest, highest = int(np.iinfo(key).min), int(np.iinfo(key).max)
+    lowest = int(np.iinfo(key).min)
     leading_keys = (key(lowest),) * LEADING
-    best_of_all, partner_key, lane_value = highest_of(chunks), PARTNER_VALUE[key_bits], LANE_VALUE[32]
+    partner_key, lane_value = PARTNER_VALUE[key_bits], LANE_VALUE[32]
     note = note_reaching(key_bits, chunks, 16)
     of_unit = 16 // width
     unit_bits, chunk_bits = units.bit_length() - 1, chunks.bit_length() - 1
@@ -425,32 +411,41 @@ def warp_kernel(width: int, infinity: int, by_words: bool, units: int, chunks: i
         return low, high
 
     @helper
-    def highest_of_line(maxima, source, plan, lane, head, tail, last):
-        high = best_of_all(maxima)
+    def next_trial(low, high, bits):
+        """Return the next key between two to be tried, `low` if none is left, and how many bits are below that step."""
+        trial = low
+        while bits > 0 and trial == low:
+            bits -= 1
+            if digit_above(np.int64(high), np.int64(low), bits) != 0:
+                trial = key(raise_key(np.int64(low), 1, bits))
+        return trial, bits
+
+    @helper
+    def find_bar(maxima, k):
+        """Return a key that at least k elements reach, k chunks and few more if data allow; and the lane's best key.
+
+        If every lane has j chunks that reach a key, they are j times the lanes, or more; if none has j, they are fewer.
+        """
+        leading = keep_best(leading_keys, maxima)
+        own = pick(leading, (k - 1) // LANES)
+        low, high = spread(own, own)
+        bits = bits_between(np.int64(low), np.int64(high))
+        found = np.int32(LANES * chunks)
+        while bits > 0 and found > k + (k >> 3):
+            trial, bits = next_trial(low, high, bits)
+            reached = lane_value(sum_of_lanes(reached_by(maxima, trial)), LANES - 1)
+            if trial != low and reached >= k:
+                low, found = trial, reached
+        return low, leading[0]
+
+    @helper
+    def highest_of_line(high, source, plan, lane, head, tail, last):
+        """Return the highest key of a line, of which a lane knows that of its units."""
         for i in range(lane, head, LANES):
             high = max(high, key_at(source + min(i, last) * width, plan))
         for i in range(tail + lane, last + 1, LANES):
             high = max(high, key_at(source + min(i, last) * width, plan))
         return spread(high, high)[1]
-
-    @helper
-    def find_bar(maxima, k):
-        """Return a key that k chunks reach, and few more.
-
-        If every lane has j chunks that reach a key, they are j times the lanes, or more; if none has j, they are fewer.
-        """
-        own = pick(keep_best(leading_keys, maxima), (k - 1) // LANES)
-        low, high = spread(own, own)
-        bits = bits_between(np.int64(low), np.int64(high))
-        found = np.int32(LANES * chunks)
-        while bits > 0 and found > k + (k >> 3):
-            bits -= 1
-            if digit_above(np.int64(high), np.int64(low), bits) != 0:
-                middle = key(raise_key(np.int64(low), 1, bits))
-                reached = lane_value(sum_of_lanes(reached_by(maxima, middle)), LANES - 1)
-                if reached >= k:
-                    low, found = middle, reached
-        return low
 
     @helper
     def reaching(some, bar, ties):
@@ -509,33 +504,29 @@ def warp_kernel(width: int, infinity: int, by_words: bool, units: int, chunks: i
         tail = np.int32(head + whole * of_unit)
         aligned = source + np.int64(head) * width
         begin = np.int32(warp * room)
-        noted = np.int64(shared_address(ids)) + 2 * notes * np.int64(warp)
+        first_note = np.int32(warp * notes)
         maxima = survey(aligned, lane, whole, plan)
-        bar = max(find_bar(maxima, k), key(lowest + 1))  # the lowest key can be that of a chunk without a unit
-        own = reached_by(maxima, bar)
+        low, best = find_bar(maxima, k)
+        trial = max(low, key(lowest + 1))  # the lowest key can be that of a chunk without a unit
+        own = reached_by(maxima, trial)
         until = sum_of_lanes(own)
         hits = np.int32(lane_value(until, LANES - 1) << unit_bits)
-        note(noted + 2 * np.int64(until - own), maxima, bar, np.int64(lane) << chunk_bits)
-        sync_lanes()
+        at = np.int64(shared_address(ids)) + 2 * np.int64(first_note + until - own)
+        note(at, maxima, trial, np.int64(lane) << chunk_bits)
 
-        # What reaches the bar is listed. If there is no room for it, the bar rises; and where a key stays that too many
-        # elements have, what lies beyond it is listed, and then the first ones that have it.
-        low = trial = bar
-        tie = high = key(lowest)
-        bits = np.int64(-1)
+        # What reaches the bar is listed. If there is no room for it, the bar rises, to the next key first: often it is
+        # equal elements that are too many. Once k elements reach a key, and fewer the next one, these are listed, and
+        # then the first ones that have the key.
+        high, bits = low, np.int64(-1)
         count, most, limit = np.int32(0), np.int32(room), hits
-        ties = beyond = stuck = False
+        ties = False
         if hits > 2 * units * k:
-            if highest_of_line(maxima, source, plan, lane, head, tail, last) == bar:
-                stuck, limit = True, np.int32(0)
+            ties = highest_of_line(best, source, plan, lane, head, tail, last) == low
         while True:
-            if stuck:
-                tie, beyond, stuck = low, True, False
-                if low < highest:
-                    trial = key(low + 1)
-                else:
-                    ties, trial, count, most, limit = True, low, np.int32(0), k, whole
-            if not ties:
+            sync_lanes()
+            if ties:
+                trial, most, limit = low, k, whole
+            else:
                 count = np.int32(0)
             count = append_ends(keys, places, begin, count, most, some, source, plan, trial, ties, 0, head, lane, last)
             turn = np.int32(0)
@@ -545,7 +536,7 @@ def warp_kernel(width: int, infinity: int, by_words: bool, units: int, chunks: i
                 unit = item
                 if not ties:
                     item = min(item, np.int32(limit - 1))
-                    chunk = np.int32(load_short(noted + 2 * np.int64(item >> unit_bits)))
+                    chunk = np.int32(ids[first_note + (item >> unit_bits)])
                     unit = np.int32(np.int32(chunk & (chunks - 1)) << unit_bits) + np.int32(item & (units - 1))
                     unit = np.int32(np.int32(chunk >> chunk_bits) + LANES * unit)
                 inside = inside and unit < whole
@@ -559,20 +550,21 @@ def warp_kernel(width: int, infinity: int, by_words: bool, units: int, chunks: i
             )
             if ties or k <= count <= room:
                 break
-            if beyond or (count < k and trial == bar):
-                ties, trial, most, limit = True, tie, k, whole
+            if count < k and np.int64(trial) == np.int64(low) + 1:
+                ties = True
             else:
-                if bits < 0:
-                    high = highest_of_line(maxima, source, plan, lane, head, tail, last)
-                    bits = bits_between(np.int64(low), np.int64(high))
                 if count >= k:
                     low = trial
-                trial = low
-                while bits > 0 and trial == low:
-                    bits -= 1
-                    if digit_above(np.int64(high), np.int64(low), bits) != 0:
-                        trial = key(raise_key(np.int64(low), 1, bits))
-                stuck = trial == low
+                if bits < 0:
+                    high = highest_of_line(best, source, plan, lane, head, tail, last)
+                    bits = bits_between(np.int64(low), np.int64(high))
+                    trial = low
+                else:
+                    trial, bits = next_trial(low, high, bits)
+                if trial == low and low < high:
+                    trial = key(low + 1)
+                elif trial == low:
+                    ties, count = True, np.int32(0)
         count = min(count, most)
 
         sync_lanes()
