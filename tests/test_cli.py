@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import numba
 import numpy as np
 import pytest
 
@@ -245,6 +246,7 @@ def test_an_old_result_stays_when_a_run_fails(capsys):
         (["explain", "top-k", "--shape", "3", "-k", "4"], "k: found 4, expected 0 to 3"),
         (["warmup", "sort"], "warmup: found 'sort', expected one of top-k, gather"),
         (["warmup", "top-k", "--dtypes", "complex64"], "found dtype complex64"),
+        (["warmup", "top-k", "--jitted", "--target", "cuda"], "--jitted: found target 'cuda', expected 'cpu'"),
         (["bench", "--plot", "no/bench.png"], "expected a file in a directory that exists"),
         (["cache", "burn"], "invalid choice: 'burn'"),
     ],
@@ -358,6 +360,25 @@ def test_warmup_is_idempotent_and_covers_every_way(capsys, monkeypatch):
     call("warmup", "gather-elements", "--dtypes", "float32")
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split()[:2] == ["gather_elements", "0"]
+
+
+def test_warmup_compiles_what_jitted_code_runs(capsys):
+    from numba_dml.cpu import _jitted
+
+    call("warmup", "top-k", "gather", "scatter-nd", "--dtypes", "float32", "float16", "--jitted")
+
+    @numba.njit
+    def jitted(a, i):
+        return (
+            dml.top_k(a, 2),
+            dml.top_k(a.reshape(2, 2), 1),
+            dml.gather(a, i),
+            dml.scatter_nd(a, i.reshape(2, 1), a[:2]),
+        )
+
+    before = _jitted._addresses.cache_info().misses
+    jitted(np.arange(4, dtype=np.float32), np.array([3, 0]))
+    assert _jitted._addresses.cache_info().misses == before
 
 
 def test_cache_clear_takes_ours_alone(monkeypatch, capsys, tmp_path):

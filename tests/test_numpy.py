@@ -513,3 +513,7 @@ def test_errors_of_arrays_on_a_device_stay(monkeypatch):
     monkeypatch.setattr(nnp.ops, "gather", fail)
     with pytest.raises(IndexError, match="the device's own"):
         nnp.take(OnDevice(3), indices=OnDevice(2))
+
+
+def test_only_the_functions_are_listed():
+    assert dir(nnp) == sorted(nnp.__all__)

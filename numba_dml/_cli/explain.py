@@ -14,7 +14,7 @@ from . import run as runs
 
 #: Why a top-k goes which way, by the second word of its kernel's name.
 _TOP_K = {
-    "short": "lines are short and k is small: a sorting network goes through many lines at once",
+    "short": "lines are short and k is small: a sorting network takes many at once, longer ones are looked at in turn",
     "best": "k is 1: one pass finds the best of every line",
     "columns": "lines lie side by side: sorted lists of neighbouring lines are kept together",
     "rows": "each line is read once; what beats the k-th best so far is kept in a buffer",

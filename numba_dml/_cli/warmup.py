@@ -77,6 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"of the data (default: {' '.join(DTYPES)})",
     )
     parser.add_argument("--target", choices=["cpu", "cuda"], default="cpu", help="(default: %(default)s)")
+    parser.add_argument("--jitted", action="store_true", help="also compile what calls in jitted code run")
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
 
 
@@ -90,6 +91,12 @@ def _compile(function: str, kind: Any, case: Case) -> None:
         runs.planned(function, inputs, _parameters(function, case.parameters), case.k, compiles=True)
     except TypeError as error:
         raise ValueError(str(error)) from error
+
+
+def _compile_jitted(function: str, kind: Any) -> None:
+    from ..cpu import _jitted
+
+    _jitted.compile_ahead(function, np.dtype(kind))
 
 
 def _call(function: str, kind: Any, case: Case) -> None:
@@ -113,6 +120,8 @@ def run(args: argparse.Namespace) -> int:
     for name, function in zip(args.operators, functions, strict=False):
         if function not in CASES:
             raise ValueError(f"warmup: found {name!r}, expected one of {', '.join(n.replace('_', '-') for n in CASES)}")
+    if args.jitted and args.target != "cpu":
+        raise ValueError(f"warmup: --jitted: found target {args.target!r}, expected 'cpu', where jitted code runs")
     prepare = _call if args.target == "cuda" else _compile
     rows: list[list[str]] = []
     dml.cache_clear()  # what was planned for later may not be compiled
@@ -125,6 +134,8 @@ def run(args: argparse.Namespace) -> int:
                     shown.advance(0, f"{function} {kind}")
                     prepare(function, kind, case)
                     shown.advance(1)
+                if args.jitted:
+                    _compile_jitted(function, kind)
             new = len(cache.kernels(args.target) - before)
             rows.append([function, str(new), _terminal.duration(perf_counter() - start)])
     if not args.quiet:

@@ -429,6 +429,25 @@ def scatter_nd(
 _jit = numba.njit(**_INNER_OPTIONS)
 
 
+def _unit(itemsize: int) -> int:
+    """Return the bytes of the words that elements are moved by."""
+    return next(unit for unit in (8, 4, 2, 1) if itemsize % unit == 0)
+
+
+def compile_ahead(function: str, dtype: np.dtype[Any]) -> None:
+    """Compile what calls of a function in jitted code run, without reductions; nothing for a dtype that Numba lacks."""
+    if function == "top_k":
+        is_float = dtype.kind not in "biu"
+        if not is_float or dtype.itemsize >= 4:
+            _addresses("alone", dtype.itemsize, is_float)
+            for lines in (False, True):
+                _addresses("top_k_entry", dtype.itemsize, is_float, lines)
+    elif function.startswith("gather"):
+        _addresses("move_entry", "gather", _unit(dtype.itemsize))
+    else:
+        _addresses("move_entry", "scatter", UNSIGNED[_unit(dtype.itemsize)])
+
+
 def _rank(array: Any) -> int:
     return getattr(array, "ndim", 0)
 
@@ -445,7 +464,7 @@ def _gather(
     code = {"clamp": _indices.CLAMP, "drop": _indices.DROP}.get(
         _constant(function, "bounds", bounds, op.BOUNDS), _indices.RAISE
     )
-    unit = next(unit for unit in (8, 4, 2, 1) if itemsize % unit == 0)
+    unit = _unit(itemsize)
     enter = _caller("move_entry", "gather", unit)
     at = entries.MOVE_ARRAYS + 4 + 2 * (a.ndim + indices.ndim)
     spare = a.ndim + indices.ndim
@@ -521,7 +540,7 @@ def _scatter(
     reduced = _constant(function, "reduction", reduction, op.REDUCTIONS)
     once = _constant(function, "unique", unique, (True, False))
     if reduced == "none":
-        unit = next(unit for unit in (8, 4, 2, 1) if itemsize % unit == 0)
+        unit = _unit(itemsize)
         element, combination = UNSIGNED[unit], _arithmetic.NONE
     else:
         if not isinstance(a.dtype, (types.Boolean, types.Number)):
