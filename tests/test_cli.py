@@ -320,9 +320,9 @@ def test_explain_compiles_and_runs_nothing(monkeypatch, capsys):
 
     monkeypatch.setattr(cpu, "_launch", never)
     dml.cache_clear()
-    call("explain", "top-k", "--shape", "1000,5000", "--dtype", "int16", "-k", 8, "--json")
+    call("explain", "top-k", "--shape", "1000,5000", "--dtype", "int16", "-k", 20, "--json")
     found = json.loads(capsys.readouterr().out)
-    assert found["outputs"] == [{"shape": [1000, 8], "dtype": "int16"}, {"shape": [1000, 8], "dtype": "int64"}]
+    assert found["outputs"] == [{"shape": [1000, 20], "dtype": "int16"}, {"shape": [1000, 20], "dtype": "int64"}]
     assert found["kernel"].startswith("top_k rows 16-bit integer")
     assert found["work_bytes"] == 10_000_000
     call("explain", "top-k", "--shape", "9", "-k", 3)
