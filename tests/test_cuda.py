@@ -197,7 +197,7 @@ def test_a_warp_for_each_line(dtype, kind, room, monkeypatch):
 
 
 @pytest.mark.parametrize("width", [1, 2, 4, 8])
-def test_listed_elements_hold_every_place(width, room):
+def test_listed_elements_hold_every_place(width, room, monkeypatch):
     """Of lines as long as a warp takes, and no key is so low or high that it would touch the place below it."""
     if not room.SIMULATED:
         pytest.skip("calls a step of the kernel from Python")
@@ -206,7 +206,10 @@ def test_listed_elements_hold_every_place(width, room):
     word, put, get, nothing, place_of, chosen, _ = warp_lines.entry_access(width)
     keys, places = np.zeros(1, word), np.zeros(1, np.int32)
     most = warp_lines.most_places(width)
-    assert warp_lines.sizes_for(most + 1, 2, width) is None
+    if width == 1:  # the others' lines end before, by their bytes
+        monkeypatch.setattr(warp_lines, "LANES", 32)
+        assert warp_lines.sizes_for(most, 2, width)
+        assert warp_lines.sizes_for(most + 1, 2, width) is None
     previous = nothing()
     for key in (-(1 << (8 * width - 1)), -1, 0, (1 << (8 * width - 1)) - 1):
         for place in (min(most, 1 << 30) - 1, 1, 0):

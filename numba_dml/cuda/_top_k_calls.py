@@ -165,8 +165,9 @@ class TopKCall:
         self.room = self.chunk = self.chunks = self.maxima = 0
         #: Whether there are threads enough to sort lists digit by digit.
         self.moves = False
-        #: What the kernel for a line by a warp is compiled for, if there is one.
+        #: What the kernel for a line by a warp is compiled for, if there is one: see `warp_lines.sizes_for`.
         self.warps: tuple[int, int, int] | None = None
+        self.by_words = follows_rule(self.width, self.is_float, self.rule)
         #: Blocks of a line, if k = 1, and units of 16 bytes for each.
         self.parts = self.share = 1
         #: The kernels that do it, and how to start them.
@@ -370,8 +371,7 @@ class TopKCall:
     def start_warps(self, to: Launch) -> None:
         """Let warps each choose the best of a line."""
         assert self.warps
-        by_words = follows_rule(self.width, self.is_float, self.rule)
-        kernel = warp_lines.warp_kernel(self.width, self.rule[1], by_words, *self.warps)
+        kernel = warp_lines.warp_kernel(self.width, self.rule[1], self.by_words, *self.warps)
         kernel(*to.where, -(-self.lines // WARPS), *to.tensors, to.plans[0])
 
     def start_best(self, to: Launch) -> DeviceArray | None:
