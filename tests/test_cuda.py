@@ -277,6 +277,23 @@ def test_what_is_chosen_or_sorted(settings, n, k, method, dtype, room, scale, mo
     dml.cache_clear()
 
 
+@pytest.mark.parametrize("kind", DISTRIBUTIONS)
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "i8"])
+def test_lines_that_a_block_reads_in_batches(dtype, kind, room):
+    """Of lines with several batches of units, those at both ends of a line, and a chunk of few units or of one."""
+    from numba_dml.cuda import choose
+
+    rng = np.random.default_rng(len(dtype))
+    threads, ks = (choose.MOST_THREADS, (2, 9)) if room.SIMULATED else (1024, (30, 2000))
+    n = 7 * choose.AT_ONCE * threads * 16 // (2 * np.dtype(dtype).itemsize) + 3
+    a = np.stack([DISTRIBUTIONS[kind](rng, n) for _ in range(2)])
+    a = (a if dtype[0] == "f" else 50 * np.nan_to_num(a, nan=2.0) % 120).astype(dtype)
+    for x, nan in ((np.pad(a, ((0, 0), (0, 13)))[:, :n], "last"), (a, "first")):
+        for k in ks:
+            found = dml.top_k(x, k, nan=nan)
+            assert all(map(reference.same, found, reference.top_k(x, k, nan=nan)))
+
+
 def test_lines_too_long_to_survey_are_sorted(room, monkeypatch):
     from numba_dml.cuda import _top_k_calls
 
@@ -936,15 +953,14 @@ def test_the_first_of_many_bad_indices():
         dml.check()
 
 
-@pytest.mark.usefixtures("room")
-def test_the_command_line_knows_the_target(capsys, monkeypatch):
+def test_the_command_line_knows_the_target(room, capsys, monkeypatch):
     from numba_dml.__main__ import main
     from numba_dml._cli import warmup
 
     kernels = {
         ("top-k", "--shape", "40000x10", "-k", "2"): "short lines",
         ("top-k", "--shape", "2,130", "-k", "5"): "0 levels of delegates",
-        ("top-k", "--shape", "10,200", "-k", "5"): "lines by warps",
+        ("top-k", "--shape", "10,200" if room.SIMULATED else "1000,4000", "-k", "5"): "lines by warps",
         ("top-k", "--shape", "5,300000", "-k", "1"): "best",
         ("gather", "--shape", "100x64", "--indices-shape", "10"): "gather 128-bit cuda",
         ("scatter-nd", "--shape", "1000x64", "--indices-shape", "900,1"): "scatter 128-bit cuda",

@@ -79,6 +79,7 @@ class Keys(NamedTuple):
     put_bests: object  #: ``put_bests(keys, address, step, count, plan)``: list the best of each element of 16 bytes
     load_quad: object  #: 16 aligned bytes, as words
     put_keys: object  #: ``put_keys(keys, words, plan)``: list the keys of these
+    comparable: object  #: ``comparable(plan)``: whether the device's own maximum follows the rule
     words: Words | None
 
 
@@ -262,4 +263,4 @@ def key_access(width: int, is_float: bool, flip_field: int) -> Keys:
                     keys[j] = max(keys[j], some[j])
 
     words = Words(mask_of, best_by_device, better, key_of_best) if at_once else None
-    return Keys(key_at, best_of_quad, best_of_quads, best_of_four, put_bests, load_words, put_keys, words)
+    return Keys(key_at, best_of_quad, best_of_quads, best_of_four, put_bests, load_words, put_keys, comparable, words)

@@ -60,23 +60,25 @@ def spreader(key_bytes: int):
     partner_key, key = PARTNER_VALUE[8 * key_bytes], np.int32 if key_bytes == 4 else np.int64
 
     @helper
-    def spread(low, high, ends):
-        """Return the lowest and the highest of the keys that the threads have."""
-        thread = np.int32(cuda.threadIdx.x)
+    def of_lanes(low, high):
         lanes = LANES >> 1
         while lanes > 0:
             low = min(low, partner_key(low, lanes))
             high = max(high, partner_key(high, lanes))
             lanes >>= 1
+        return low, high
+
+    @helper
+    def spread(low, high, ends):
+        """Return the lowest and the highest of the keys that the threads have."""
+        thread = np.int32(cuda.threadIdx.x)
+        low, high = of_lanes(low, high)
         if thread % LANES == 0:
             ends[2 * (thread // LANES)] = low
             ends[2 * (thread // LANES) + 1] = high
         cuda.syncthreads()
-        warp = np.int32(0)
-        while warp < np.int32(cuda.blockDim.x // LANES):
-            low, high = min(low, key(ends[2 * warp])), max(high, key(ends[2 * warp + 1]))
-            warp = np.int32(warp + 1)
-        return low, high
+        warp = min(np.int32(thread % LANES), np.int32(cuda.blockDim.x // LANES - 1))
+        return of_lanes(key(ends[2 * warp]), key(ends[2 * warp + 1]))
 
     return spread
 

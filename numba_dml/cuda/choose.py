@@ -21,11 +21,12 @@ from ._launch import LANES, Kernel
 from ._lists import ITEMS, sorter, spreader
 from ._memory import (
     ARRAY_TYPES,
+    DIGIT_ABOVE,
     bits_between,
     digit_above,
     load_quad,
-    lowest_bit,
     raise_key,
+    sum_of_lanes,
     sync_lanes,
     unit_access,
 )
@@ -37,7 +38,6 @@ from .top_k import (
     FLIP,
     GROUP_BITS,
     INDEX_SIZE,
-    LEAST_ROOM,
     LEVELS,
     MAXIMA,
     MOST_THREADS,
@@ -52,12 +52,16 @@ from .top_k import (
     write_index,
 )
 
-#: How many digits there are, and bits of one: their counts lie where the list of positions is.
-DIGITS = LEAST_ROOM
-DIGIT = DIGITS.bit_length() - 1
+#: Bits of a digit of the keys, by which a border is found, and how many digits there are.
+DIGIT = 3 if SIMULATED else 8
+DIGITS = 1 << DIGIT
+SUMS = max(MOST_THREADS, DIGITS)
 #: Units that a thread looks at together, so that their loads are on their way together: 16 bytes, or one element of
 #: lines whose elements are no neighbours.
 AT_ONCE = 4
+#: Of groups of up to so many units, as a power of two, all elements are looked at; of others only units with one that
+#: is wanted.
+FEW_UNITS = 2
 #: Lists are ranked, each element by a thread that looks at all others, if their length squared is up to so many times
 #: the threads: 128 elements take a sort 28 steps and barriers.
 RANKED = 16 if SIMULATED else 128
@@ -89,13 +93,8 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
     is shorter, which counts where it runs once, from cold instruction caches.
     """
     access = key_access(width, is_float, FLIP)
-    key_at, best_of_quad, best_of_quads, load_words, put_keys = (
-        access.key_at,
-        access.best_of_quad,
-        access.best_of_quads,
-        access.load_quad,
-        access.put_keys,
-    )
+    key_at, best_of_quad, load_words, put_keys = access.key_at, access.best_of_quad, access.load_quad, access.put_keys
+    comparable, in_words = access.comparable, access.words is not None
     best_inside = end_access(width, is_float)
     load, store = unit_access(width)
     key = key_type(width)
@@ -110,8 +109,77 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
     count_array = ARRAY_TYPES[np.int32]
     counts_in_lists = (2 * place(0).itemsize + key_bytes) // 4
     keys_in_places = 2 * place(0).itemsize // key_bytes  # keys that would fit where a position and a group are
-    of_quad = 16 // width
+    of_quad, of_lane, digit_of = 16 // width, DIGITS // LANES, DIGIT_ABOVE[8 * key_bytes]
+    together = max(1, min(AT_ONCE, 8 // of_quad))  # units whose keys a thread has in registers
+    of_batch = together * of_quad
     quad_bits, key_quad_bits = of_quad.bit_length() - 1, (16 // key_bytes).bit_length() - 1
+
+    mask_of, best_of_words, _, key_of_best = access.words or (None,) * 4
+
+    @helper
+    def load_units(address, ahead):
+        return (
+            load_quad(address),
+            load_quad(address + ahead),
+            load_quad(address + 2 * ahead),
+            load_quad(address + 3 * ahead),
+        )
+
+    @helper
+    def bests_of_words(units, mask, plan):
+        a, b, c, d = units
+        return (
+            key_of_best(best_of_words(a, mask), mask, plan),
+            key_of_best(best_of_words(b, mask), mask, plan),
+            key_of_best(best_of_words(c, mask), mask, plan),
+            key_of_best(best_of_words(d, mask), mask, plan),
+        )
+
+    @helper
+    def bests_of_units(address, ahead, plan):
+        """Return the best key of each of four units; all are loaded before one is looked at."""
+        if in_words and comparable(plan):
+            return bests_of_words(load_units(address, ahead), mask_of(plan), plan)
+        return (
+            best_of_quad(address, plan),
+            best_of_quad(address + ahead, plan),
+            best_of_quad(address + 2 * ahead, plan),
+            best_of_quad(address + 3 * ahead, plan),
+        )
+
+    @helper
+    def bests_of_batches(address, ahead, plan):
+        """Return the best keys of four units and of the four after them, which are loaded before, too."""
+        after = address + AT_ONCE * ahead
+        if in_words and comparable(plan):
+            first, second, mask = load_units(address, ahead), load_units(after, ahead), mask_of(plan)
+            return bests_of_words(first, mask, plan), bests_of_words(second, mask, plan)
+        return bests_of_units(address, ahead, plan), bests_of_units(after, ahead, plan)
+
+    @helper
+    def bests_of_delegates(address, ahead):
+        """Return the best key of each of four units of delegates."""
+        first, second = best_of_keys(address), best_of_keys(address + ahead)
+        return first, second, best_of_keys(address + 2 * ahead), best_of_keys(address + 3 * ahead)
+
+    @helper
+    def put_bests(maxima, at, threads, chunk_bits, bests, low, high):
+        """Store the best keys of the chunks of four units; return the lowest and the highest, of these too."""
+        a, b, c, d = bests
+        if chunk_bits > 0:
+            a, c = max(a, b), max(c, d)
+        if chunk_bits > 1:
+            a = max(a, c)
+        maxima[np.uint32(at)] = a
+        low, high = min(low, a), max(high, a)
+        if chunk_bits == 0:
+            maxima[np.uint32(at + threads)] = b
+            maxima[np.uint32(at + 3 * threads)] = d
+            low, high = min(low, min(b, d)), max(high, max(b, d))
+        if chunk_bits < 2:
+            maxima[np.uint32(at + (2 >> chunk_bits) * threads)] = c
+            low, high = min(low, c), max(high, c)
+        return low, high
 
     # `form` is what every unit needs to know of `where`.
 
@@ -143,8 +211,14 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
     @helper
     def keys_of_unit(source, step, form, plan, unit, some):
         """List the keys of a unit; return the position of the first, which may lie outside the line."""
-        level, bits, shift, size = form
-        i = place(place(unit << bits) - shift)
+        first = place(place(unit << form[1]) - form[2])
+        keys_from(source, step, form, plan, first, some)
+        return first
+
+    @helper
+    def keys_from(source, step, form, plan, i, some):
+        """List the keys of the unit that has such a first position."""
+        level, bits, _, size = form
         inside = np.int64(min(i, place(size - place(place(1) << bits))))
         if level > 0:
             if key_bytes == 8:
@@ -158,7 +232,6 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
         else:
             for j in range(of_quad):
                 some[j] = key_at(source + max(np.int64(0), np.int64(min(place(i + j), place(size - 1)))) * width, plan)
-        return i
 
     @helper
     def unit_of(where, groups, item):
@@ -198,31 +271,23 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
         ahead = 16 * np.int64(threads)
         unit, at = thread, thread
         begin = place(0)
+        batch, step_at = place(AT_ONCE * threads), place((AT_ONCE >> chunk_bits) * threads)
         while begin < total:
-            after = place(begin + AT_ONCE * threads)
-            if bits > 0 and (begin > 0 or shift == 0) and (np.int64(after) << bits) - shift <= size:
-                if level == 0 and chunk == AT_ONCE:
-                    a = best_of_quads(address, ahead, plan)
-                    b = c = d = a
-                elif level == 0:
-                    a, b = best_of_quad(address, plan), best_of_quad(address + ahead, plan)
-                    c, d = best_of_quad(address + 2 * ahead, plan), best_of_quad(address + 3 * ahead, plan)
-                else:
-                    a, b = best_of_keys(address), best_of_keys(address + ahead)
-                    c, d = best_of_keys(address + 2 * ahead), best_of_keys(address + 3 * ahead)
-                if chunk > 1:
-                    a, c = max(a, b), max(c, d)
-                if chunk == AT_ONCE:
-                    a = max(a, c)
-                maxima[np.uint32(at)] = a
-                low, high = min(low, a), max(high, a)
-                if chunk == 1:
-                    maxima[np.uint32(at + threads)] = b
-                    maxima[np.uint32(at + 3 * threads)] = d
-                    low, high = min(low, min(b, d)), max(high, max(b, d))
-                if chunk < AT_ONCE:
-                    maxima[np.uint32(at + (2 >> chunk_bits) * threads)] = c
-                    low, high = min(low, c), max(high, c)
+            # How much of the line there is after this batch, if it is no end of it.
+            left = np.int64(-1)
+            if bits > 0 and (begin > 0 or shift == 0):
+                left = size + shift - (np.int64(begin + batch) << bits)
+            if level == 0 and left >= np.int64(batch) << bits:
+                first, second = bests_of_batches(address, ahead, plan)
+                low, high = put_bests(maxima, at, threads, chunk_bits, first, low, high)
+                at = place(at + step_at)
+                unit = place(unit + batch)
+                begin = place(begin + batch)
+                address += AT_ONCE * ahead
+                low, high = put_bests(maxima, at, threads, chunk_bits, second, low, high)
+            elif left >= 0:
+                bests = bests_of_units(address, ahead, plan) if level == 0 else bests_of_delegates(address, ahead)
+                low, high = put_bests(maxima, at, threads, chunk_bits, bests, low, high)
             else:
                 best = key(lowest)
                 to = at
@@ -236,43 +301,58 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
                         maxima[np.uint32(to)] = best
                         to = place(to + threads)
                         best = key(lowest)
-            at = place(at + (AT_ONCE >> chunk_bits) * threads)
-            unit = place(unit + AT_ONCE * threads)
-            begin = after
+            at = place(at + step_at)
+            unit = place(unit + batch)
+            begin = place(begin + batch)
             address += AT_ONCE * ahead
         low, high = spread(low, high, ends)
         return low, high, np.int32(at - thread)
 
     @helper
-    def count_all(own, most):
-        """Return the sum of the numbers of all threads, up to `most` each, bit by bit: barriers count."""
-        total = np.int32(0)
-        bit = np.int32(0)
-        while most >> bit != 0:
-            total = np.int32(total + (cuda.syncthreads_count(own >> bit & 1) << bit))
-            bit = np.int32(bit + 1)
-        return total
+    def border(counts, wanted, ends):
+        """Find the digit where the best `wanted` elements end; return it, and how many are above it and in it."""
+        thread = np.int32(cuda.threadIdx.x)
+        if thread < LANES:
+            first = np.int32(DIGITS - 1 - thread * of_lane)
+            own = np.int32(0)
+            for j in range(of_lane):
+                own = np.int32(own + counts[np.uint32(first - j)])
+            above = np.int32(sum_of_lanes(own) - own)
+            for j in range(of_lane):
+                inside = counts[np.uint32(first - j)]
+                # The lowest digit is it if elements are missing: they are all there are.
+                if above < wanted and (above + inside >= wanted or first - j == 0):
+                    ends[0], ends[1], ends[2] = first - j, above, inside
+                above = np.int32(above + inside)
+        cuda.syncthreads()
+        found = ends[0], ends[1], ends[2]
+        cuda.syncthreads()
+        return found
 
     @helper
-    def raise_bar(keys, count, low, high, wanted, most, ends):
+    def raise_bar(keys, count, low, high, wanted, most, counts, ends):
         """Return a listed key that at least `wanted` of them reach, and at most `most` if possible; `low`: all do."""
         thread, threads = np.int32(cuda.threadIdx.x), np.int32(cuda.blockDim.x)
-        rounds = np.int32((count + threads - 1) // threads)
         bits = bits_between(np.int64(low), np.int64(high))
-        found = np.int32(count)
-        while bits > 0 and found > most:
-            bits -= 1
-            if digit_above(np.int64(high), np.int64(low), bits) != 0:
-                middle = key(raise_key(np.int64(low), 1, bits))
-                reached = np.int32(0)
-                i = thread
-                while i < count:
-                    if keys[np.uint32(i)] >= middle:
-                        reached = np.int32(reached + 1)
-                    i = np.int32(i + threads)
-                reached = count_all(reached, rounds)
-                if reached >= wanted:
-                    low, found = middle, reached
+        above, inside = np.int64(0), np.int64(count)
+        while bits > 0 and above + inside > most:
+            fine = max(bits - DIGIT, np.int64(0))
+            i = thread
+            while i < DIGITS:
+                counts[np.uint32(i)] = 0
+                i = np.int32(i + threads)
+            cuda.syncthreads()
+            i = thread
+            while i < count:
+                its_key = keys[np.uint32(i)]
+                if its_key >= low and digit_of(its_key, low, bits) == 0:
+                    cuda.atomic.add(counts, np.uint32(digit_of(its_key, low, fine)), 1)
+                i = np.int32(i + threads)
+            cuda.syncthreads()
+            digit, higher, inside = border(counts, wanted - above, ends)
+            low = key(raise_key(np.int64(low), digit, fine))
+            above += higher
+            bits = fine
         # The key may lie far below the next listed one: then elements that are not listed reach it, and need not. With
         # this step 16384 ascending lines of 4096 take 0.24 ms for k = 64, without it 0.46.
         least = high
@@ -298,11 +378,11 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
         return place(sums[1])
 
     @helper
-    def units_with(where, plan, groups, bar, c):
-        """Return, as bits, which of a few units reach a key; all are loaded before one is looked at."""
+    def units_with(where, plan, groups, bar, c, total):
+        """Return, as bits, which of a few units, of so many, reach a key; all are loaded before one is looked at."""
         source, step, form = where[SOURCE], where[STEP], form_of(where)
         level, bits, shift, size = form
-        threads, last = place(cuda.blockDim.x), place(place(where[TOTAL]) - 1)
+        threads, last = place(cuda.blockDim.x), place(total - 1)
         firsts = cuda.local.array(AT_ONCE, place)
         bests = cuda.local.array(AT_ONCE, key)
         least, highest_first = place(0), place(0)
@@ -330,39 +410,80 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
         return hits
 
     @helper
-    def collect(where, plan, groups, bar, room, sums, keys, positions, maxima, chunks, some):
-        """List the elements from a key on, as far as there is room; return how many there are."""
-        thread, threads = place(cuda.threadIdx.x), place(cuda.blockDim.x)
+    def find_in_units(where, plan, groups, bar, c, hits, total, some, firsts):
+        """List the keys of a few units, of so many; return, as bits, which reach a key, of the units that are hits."""
         source, step, form = where[SOURCE], where[STEP], form_of(where)
+        level, bits, shift, size = form
+        threads, last = place(cuda.blockDim.x), place(total - 1)
+        least, highest_first = place(0), place(0)
+        for j in range(together):
+            unit = unit_of(where, groups, min(place(c + j * threads), last))
+            firsts[j] = place(place(unit << bits) - shift)
+            least, highest_first = min(least, firsts[j]), max(highest_first, firsts[j])
+        most = place(size - place(place(1) << bits))
+        if level > 0 or bits == 0 or least < 0 or highest_first > most:
+            for j in range(together):
+                keys_from(source, step, form, plan, firsts[j], some[of_quad * j :])
+        else:  # all are loaded before one is looked at
+            a = load_words(source + np.int64(firsts[0]) * width)
+            if together > 1:
+                b = load_words(source + np.int64(firsts[1 % together]) * width)
+            if together > 2:
+                e = load_words(source + np.int64(firsts[2 % together]) * width)
+                f = load_words(source + np.int64(firsts[3 % together]) * width)
+            put_keys(some, a, plan)
+            if together > 1:
+                put_keys(some[of_quad:], b, plan)
+            if together > 2:
+                put_keys(some[2 * of_quad :], e, plan)
+                put_keys(some[3 * of_quad :], f, plan)
+        found = np.uint32(0)
+        for j in range(together):
+            if hits >> j & 1 != 0:
+                those = elements_from(form, firsts[j], some[of_quad * j :], bar, False)
+                found = np.uint32(found | np.uint32(those << (of_quad * j)))
+        return found
+
+    @helper
+    def collect(where, plan, groups, bar, room, sums, keys, positions, maxima, chunks):
+        """List the elements from a key on, as far as there is room; return how many there are."""
+        some = cuda.local.array(of_batch, key)
+        firsts = cuda.local.array(together, place)
+        thread, threads = place(cuda.threadIdx.x), place(cuda.blockDim.x)
         if thread == 0:
             sums[0] = sums[1] = 0
         cuda.syncthreads()
-        total, surveyed = place(where[TOTAL]), chunks > 0
-        if surveyed:
+        total = place(where[TOTAL])
+        if chunks > 0:
             hit = list_hits(where, groups, bar, room, sums, maxima, chunks)
             if hit > room:
                 cuda.syncthreads()
                 return np.int64(hit)
             total = place(hit << place(where[BITS]))
+        short = place(where[BITS]) <= FEW_UNITS
         c = thread
         while c < total:
-            hits = np.uint32(1)
-            if not surveyed:
-                hits = units_with(where, plan, groups, bar, c)
+            hits = np.uint32(0)
+            if short:
+                for j in range(AT_ONCE):
+                    if c + j * threads < total:
+                        hits = np.uint32(hits | np.uint32(1 << j))
+            else:
+                hits = units_with(where, plan, groups, bar, c, total)
+            part = c
             while hits != 0:
-                unit = unit_of(where, groups, place(c + lowest_bit(hits) * threads))
-                hits = np.uint32(hits & np.uint32(hits - np.uint32(1)))
-                first = keys_of_unit(source, step, form, plan, unit, some)
-                found = elements_from(form, first, some, bar, False)
+                found = find_in_units(where, plan, groups, bar, part, hits, total, some, firsts)
                 if found != 0:
                     slot = np.int32(cuda.atomic.add(sums, 0, cuda.popc(found)))
-                    for j in range(of_quad):
-                        if found & np.uint32(1 << j) != 0:
+                    for n in range(of_batch):
+                        if found & np.uint32(1 << n) != 0:
                             if slot < room:
-                                keys[np.uint32(slot)] = some[j]
-                                positions[np.uint32(slot)] = place(first + j)
+                                keys[np.uint32(slot)] = some[n]
+                                positions[np.uint32(slot)] = place(firsts[n // of_quad] + n % of_quad)
                             slot = np.int32(slot + 1)
-            c = place(c + (threads if surveyed else AT_ONCE * threads))
+                hits = np.uint32(hits >> together)
+                part = place(part + together * threads)
+            c = place(c + AT_ONCE * threads)
         cuda.syncthreads()
         count = np.int64(sums[0])
         cuda.syncthreads()
@@ -371,18 +492,21 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
     @helper
     def keep(keys, positions, count, bar, sums):
         """Keep the listed elements from a key on; return how many there are."""
-        thread, threads = np.int64(cuda.threadIdx.x), np.int64(cuda.blockDim.x)
-        kept = begin = np.int64(0)
+        thread, threads = np.int32(cuda.threadIdx.x), np.int32(cuda.blockDim.x)
+        if thread == 0:
+            sums[0] = 0
+        begin = np.int32(0)
         while begin < count:
-            i = min(begin + thread, count - 1)
+            i = np.uint32(min(np.int32(begin + thread), np.int32(count - 1)))
             its_key, position = keys[i], positions[i]
-            stays = begin + thread < count and its_key >= bar
-            at = kept + add_up_threads(sums, np.int64(1 if stays else 0)) - 1
-            if stays:
+            cuda.syncthreads()  # what others write lies before what is read next
+            if begin + thread < count and its_key >= bar:
+                at = np.uint32(cuda.atomic.add(sums, 0, 1))
                 keys[at], positions[at] = its_key, position
-            kept += sums[threads - 1]
-            begin += threads
-            cuda.syncthreads()
+            begin = np.int32(begin + threads)
+        cuda.syncthreads()
+        kept = np.int64(sums[0])
+        cuda.syncthreads()
         return kept
 
     @helper
@@ -415,17 +539,7 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
         return wanted
 
     @helper
-    def border(counts, wanted):
-        """Find the digit where the best `wanted` elements end; return it, and how many are above it and in it."""
-        above = np.int64(0)
-        digit = np.int64(DIGITS - 1)
-        while digit > 0 and above + counts[digit] < wanted:
-            above += counts[digit]
-            digit -= 1
-        return digit, above, np.int64(counts[digit])
-
-    @helper
-    def narrow(where, plan, groups, low, high, wanted, room, counts, whole, some):
+    def narrow(where, plan, groups, low, high, wanted, room, counts, ends, whole, some):
         """Raise the lowest key until at most as many elements as there is room for reach it, and the best `wanted` do.
 
         Return the key, and whether those equal to it are too many.
@@ -453,8 +567,7 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
                             cuda.atomic.add(counts, digit_above(some[j], low, fine), 1)
                 c = place(c + threads)
             cuda.syncthreads()
-            digit, higher, inside = border(counts, wanted - above)
-            cuda.syncthreads()
+            digit, higher, inside = border(counts, wanted - above, ends)
             low = raise_key(low, digit, fine)
             above += higher
             if fine == 0 or above + inside <= room:
@@ -535,7 +648,7 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
         upper,  # IN   address of the delegates of these
         plan,  # IN   address of the plan
     ):
-        sums = cuda.shared.array(MOST_THREADS, np.int32)
+        sums = cuda.shared.array(SUMS, np.int32)
         ends = cuda.shared.array(ENDS, np.int64)
         where = cuda.shared.array(WHERE, np.int64)
         some = cuda.local.array(of_quad, key)
@@ -583,14 +696,14 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
                 low, high, chunks = survey(where, plan, maxima, ends)
                 cuda.syncthreads()
                 if number(plan, MAXIMA) >= wanted:
-                    low = raise_bar(maxima, chunks, low, high, wanted, wanted + (wanted >> 3), ends)
+                    low = raise_bar(maxima, chunks, low, high, wanted, wanted + (wanted >> 3), sums, ends)
                 else:
                     low = key(lowest)
-            count = collect(where, plan, groups, low, room, sums, keys, positions, maxima, chunks, some)
+            count = collect(where, plan, groups, low, room, sums, keys, positions, maxima, chunks)
             few = wanted + (wanted >> 2) + LANES
-            if count <= room and count > (few if level > 0 else max(SORTED, wanted)):
-                # What is sorted is as short as can be.
-                low = raise_bar(keys, count, low, high, wanted, wanted, ends)
+            if count <= room and count > (few if level > 0 else max(SORTED, few if moves else wanted)):
+                # What is sorted is as short as can be: to a power of two, if not digit by digit.
+                low = raise_bar(keys, count, low, high, wanted, wanted, sums, ends)
                 count = keep(keys, positions, count, low, sums)
             if count > (few if level > 0 else room):
                 if level < levels:  # the first of the groups may matter, so they must be in their order
@@ -608,17 +721,15 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
                 ties = True
                 if low < highest:
                     bar = key(low + 1)
-                    beyond = collect(where, plan, groups, bar, room, sums, keys, positions, maxima, chunks, some)
+                    beyond = collect(where, plan, groups, bar, room, sums, keys, positions, maxima, chunks)
                     if beyond > room:
                         new, ties = narrow(
-                            where, plan, groups, np.int64(bar), np.int64(high), wanted, room, positions, whole, some
+                            where, plan, groups, np.int64(bar), np.int64(high), wanted, room, sums, ends, whole, some
                         )
                         low = key(new)
                         if not ties or low < highest:
                             bar = key(low + 1) if ties else low
-                            beyond = collect(
-                                where, plan, groups, bar, room, sums, keys, positions, maxima, chunks, some
-                            )
+                            beyond = collect(where, plan, groups, bar, room, sums, keys, positions, maxima, chunks)
                         else:
                             beyond = np.int64(0)
                 count = beyond
@@ -639,9 +750,9 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
                 low, high = min(low, keys[j]), max(high, keys[j])
             low, high = spread(low, high, ends)
             sort(keys, positions, counts, sums, count, low, high, number(plan, SIZE))
-        most = np.int32(count if ranked else k)
+        last = np.int32(count if ranked else k)
         i = np.int32(thread)
-        while i < most:
+        while i < last:
             position = np.int64(positions[np.uint32(i)])
             rank = np.int32(i)
             if ranked:

@@ -141,6 +141,11 @@ def delegate_kernel(width: int, is_float: bool) -> Kernel:
         return best
 
     @helper
+    def share(a, b, is_upper, step):
+        """Return the best of one key and its partner's, of the second for lanes in the upper half of so many more."""
+        return max(b if is_upper else a, partner_value(a if is_upper else b, step))
+
+    @helper
     def put(delegates, plan, line, quad, best):
         bits = number(plan, GROUP_BITS)
         first = quad * of_quad
@@ -177,14 +182,24 @@ def delegate_kernel(width: int, is_float: bool) -> Kernel:
                     b = best_of_quad(address + 16 * LANES, plan)
                     c = best_of_quad(address + 32 * LANES, plan)
                     d = best_of_quad(address + 48 * LANES, plan)
-                    if quads > LANES:
-                        a, c = max(a, b), max(c, d)
-                    lanes = min(quads, LANES)
-                    put(delegates, plan, line, quad, best_of_lanes(a, lanes))
-                    put(delegates, plan, line, quad + 2 * LANES, best_of_lanes(c, lanes))
-                    if quads <= LANES:
-                        put(delegates, plan, line, quad + LANES, best_of_lanes(b, lanes))
-                        put(delegates, plan, line, quad + 3 * LANES, best_of_lanes(d, lanes))
+                    if quads >= QUADS and quads <= LANES:
+                        # A group's lanes share the four groups out among them: 6 exchanges for 32 lanes, not 20.
+                        half, quarter = quads >> 1, quads >> 2
+                        upper = lane & half != 0
+                        a, b = share(a, c, upper, half), share(b, d, upper, half)
+                        a = best_of_lanes(share(a, b, lane & quarter != 0, quarter), quarter)
+                        if lane & (quarter - 1) == 0:
+                            own = lane & (quads - 1)
+                            put(delegates, plan, line, quad - own + own // quarter * LANES, a)
+                    else:
+                        if quads > LANES:
+                            a, c = max(a, b), max(c, d)
+                        lanes = min(quads, LANES)
+                        put(delegates, plan, line, quad, best_of_lanes(a, lanes))
+                        put(delegates, plan, line, quad + 2 * LANES, best_of_lanes(c, lanes))
+                        if quads <= LANES:
+                            put(delegates, plan, line, quad + LANES, best_of_lanes(b, lanes))
+                            put(delegates, plan, line, quad + 3 * LANES, best_of_lanes(d, lanes))
             else:  # at an end of the line
                 best = key(lowest)
                 for j in range(0, QUADS * LANES, LANES):
