@@ -31,6 +31,12 @@ def number_at(row, i, rule):
 
 
 @helper
+def key_of_number(row, number):
+    """Return the key that has an unsigned number, as wide as the elements."""
+    return row.dtype.type(np.int64(number) ^ np.int64(~lowest_key(row)))
+
+
+@helper
 def count_from(row, n, threshold, inclusive, rule):
     """Return how many elements of a line are above a key, or reach it."""
     if inclusive and threshold == lowest_key(row):
@@ -89,7 +95,7 @@ def last_key(row, n, k, room, rule, counts):
     if shift == width:
         return lowest_key(row), n
     last = ((prefix + np.uint64(1)) << np.uint64(shift)) - np.uint64(1)
-    return row.dtype.type(np.int64(last) ^ np.int64(~lowest_key(row))), k - above if shift == 0 else n
+    return key_of_number(row, last), k - above if shift == 0 else n
 
 
 @helper

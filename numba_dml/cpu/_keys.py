@@ -76,6 +76,36 @@ def key_of(typingctx, bits, rule):
     return rule.dtype(rule.dtype, rule), codegen
 
 
+def is_ambiguous(key, rule):
+    """Tell whether elements with different bits have a key: zeros, and NaNs (inside kernels only)."""
+    raise NotImplementedError
+
+
+@overload(is_ambiguous)
+def _is_ambiguous(key, rule):
+    if len(rule) == 1:
+        return lambda key, rule: False
+    return lambda key, rule: key == rule[0] or key == rule[2]
+
+
+def bits_of(key, rule):
+    """Return the bits of the element with a key that is not ambiguous (inside kernels only)."""
+    raise NotImplementedError
+
+
+@overload(bits_of)
+def _bits_of(key, rule):
+    if len(rule) == 1:
+        return lambda key, rule: key ^ rule[0]
+    lowest = -(1 << (key.bitwidth - 1))
+
+    def bits(key, rule):
+        signed = key ^ rule[0]
+        return signed if signed >= 0 else lowest - signed
+
+    return bits
+
+
 def _load_lanes(context, builder, array_type, array, at, count=LANES):
     """Emit the load of neighbouring elements of an array, at any alignment."""
     data = context.make_array(array_type)(context, builder, array).data

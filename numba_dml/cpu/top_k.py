@@ -19,7 +19,17 @@ import numpy as np
 from numba import carray
 
 from . import helper, kernel
-from ._digits import DIGIT_COUNTS, LOW_HALF, SORT_DIGITS, collect_words, last_key, sort_line, ties_of
+from ._digits import (
+    DIGIT_COUNTS,
+    HALF,
+    LOW_HALF,
+    SORT_DIGITS,
+    collect_words,
+    key_of_number,
+    last_key,
+    sort_line,
+    ties_of,
+)
 from ._drivers import ASK
 from ._indices import overlaps
 from ._keys import (
@@ -29,8 +39,10 @@ from ._keys import (
     beats_each,
     beats_keys,
     best_lane,
+    bits_of,
     insert_lanes,
     insert_width,
+    is_ambiguous,
     key_buffer,
     key_of,
     lane_limit,
@@ -442,6 +454,24 @@ def write_line(plan, x, source, values, indices, to, positions):
 
 
 @helper
+def write_words(plan, x, source, row, values, indices, to, words, rule):
+    """Write the positions that sorted words of a line have (see `_digits`), and the elements there, bit by bit.
+
+    A key that no other bits have says what the element is. Only others are looked for in the line.
+    """
+    stride = plan[STRIDE]
+    step = plan[OUT_STRIDE]
+    index_size = plan[INDEX_SIZE]
+    size = itemsize(values)
+    for j in range(plan[K]):
+        position = words[j] & LOW_HALF
+        key = key_of_number(row, np.uint64(words[j]) >> np.uint64(HALF))
+        bits = load(x, source + position * stride) if is_ambiguous(key, rule) else row.dtype.type(bits_of(key, rule))
+        store(values, (to + j * step) * size, bits)
+        write_index(indices, index_size, to + j * step, position)
+
+
+@helper
 def finish_line(plan, x, line, values, indices, keys, positions, count, scratch, scratch_positions):
     """Sort the k best of the buffer of a line, and write them."""
     k = plan[K]
@@ -681,8 +711,10 @@ def sorted_lines(x, values, indices, plan, begin, end):
     group = max(plan[GROUP], 1)
     rule = rule_from(x, plan, RULE)
     stage = key_buffer(x, (group, n if staged else 0))
-    words = np.empty(min(n, k + k // 4 + n // 16), np.int64)  # it is cheaper to sort some too many than to search on
-    other = np.empty(words.size, np.int64)
+    # It is cheaper to sort some too many than to search on. Two allocations can go back to the system after each share
+    # of the lines: 10 lines of 1M float32, k 500,000, then took 8408 page faults, and 53 ms instead of 37.
+    room = min(n, k + k // 4 + n // 16)
+    words, other = np.empty((2, -(-room // LANES) * LANES), np.int64)  # both at the beginning of a cache line
     sample = key_buffer(x, plan[SAMPLE])
     counts = np.empty((SORT_DIGITS, DIGIT_COUNTS), np.int64)
     bases = np.empty(group, np.int64)
@@ -703,9 +735,12 @@ def sorted_lines(x, values, indices, plan, begin, end):
                 last, ties = last_key(row, n, k, words.size, rule, counts.reshape(-1))
             count = collect_words(row, n, rule, last, ties, words)
             words, other = sort_line(row, rule, words, other, count, counts)
-            for j in range(k):
-                other[j] = words[j] & LOW_HALF
-            write_line(plan, x, source, values, indices, to, other)
+            if itemsize(x) < 8:
+                write_words(plan, x, source, row, values, indices, to, words, rule)
+            else:
+                for j in range(k):
+                    other[j] = words[j] & LOW_HALF
+                write_line(plan, x, source, values, indices, to, other)
 
 
 @helper
