@@ -83,7 +83,8 @@ MESSAGES = [
     (lambda: dml.gather_nd(A, np.zeros((2, 0), int)), ValueError, "indices: found 0 coordinates per tuple"),
     (lambda: dml.gather_nd(A, 3), ValueError, "gather_nd: indices: found 0 dimensions, expected at least 1"),
     (lambda: dml.gather_nd(A, np.zeros((3, 1), int), batch_dims=1), ValueError, r"batch sizes \(3,\), expected \(4,\)"),
-    (lambda: dml.scatter_nd(A, I2, np.zeros(3)), ValueError, r"updates: found sizes \(3,\), expected sizes \(2,\)"),
+    (lambda: dml.scatter_nd(A, I2, np.zeros(3)), ValueError, r"updates: found shape \(3,\), expected shape \(2,\)"),
+    (lambda: dml.scatter_nd(A, I2, 5.0), ValueError, r"scatter_nd: updates: found shape \(\), expected shape \(2,\)"),
     (lambda: dml.scatter_nd(A, I2, np.zeros((1, 2))), ValueError, r"updates: found .*\(1, 2\), expected .*\(2,\)"),
     *[
         (lambda f=f, args=args: f(np.float64(3), *args), ValueError, "a: found 0 dimensions, expected at least 1")

@@ -117,6 +117,12 @@ class ScatterNDDesc(Descriptor):
         return nd_move(self, strides, *self._effective(), self.batch_dimension_count, self.reduction, self.unique)
 
 
+def _check_updates(found: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    """Check the shape of the updates as the caller knows it: the descriptor has leading 1s more."""
+    if found != expected:
+        raise DescriptorError("scatter_nd", "updates", f"shape {found}", f"shape {expected}")
+
+
 def _build(
     out_layout: tuple[int, ...] | None,
     shape: tuple[int, ...],
@@ -156,10 +162,10 @@ def _build(
             bounds="raise" if bounds is None else bounds,
         )
     except DescriptorError as error:
+        if error.field == "updates_tensor":
+            _check_updates(update_shape, slice_sizes(shape, index_shape, batch_dims))
         reject("scatter_nd", error, ScatterNDDesc)
-    expected = slice_sizes(shape, index_shape, batch_dims)
-    if update_shape != expected:  # leading 1s, which the padding of the descriptor hides
-        raise DescriptorError("scatter_nd", "updates", f"shape {update_shape}", f"shape {expected}")
+    _check_updates(update_shape, slice_sizes(shape, index_shape, batch_dims))
     return compile_operator(descriptor, target=target).call_for(
         (
             padded_layout(strides, dtype, rank),
