@@ -396,13 +396,14 @@ def test_large_k_of_zeros_and_nans(room, monkeypatch, mode, scale):
 @pytest.mark.parametrize(("dtype", "n"), [("i4", 500), ("u1", 1500), ("i8", 200)])
 def test_large_k_by_delegates_up_to_the_highest_keys(room, monkeypatch, dtype, n, scale):
     limits = np.iinfo(dtype)
-    a = np.random.default_rng(2).integers(limits.min, limits.max, (1, n * scale + 1), dtype, endpoint=True)[:, 1:]
+    n *= scale if scale == 1 else 16 * scale
+    a = np.random.default_rng(2).integers(limits.min, limits.max, (1, n + 1), dtype, endpoint=True)[:, 1:]
     large_selection(monkeypatch, a, 34, scale)
 
 
 def test_large_k_of_columns_by_delegates(room, monkeypatch, scale):
-    a = np.random.default_rng(3).integers(0, 50, (280 * scale, 2)).astype("f4")
-    large_selection(monkeypatch, a, 34, scale, axis=0)
+    n = 280 * (scale if scale == 1 else 16 * scale)
+    large_selection(monkeypatch, np.random.default_rng(3).integers(0, 50, (n, 2)).astype("f4"), 34, scale, axis=0)
 
 
 @pytest.mark.parametrize(("dtype", "n"), [("u1", 1200), ("f4", 130)])
@@ -411,6 +412,29 @@ def test_large_k_with_positions_of_64_bits(room, monkeypatch, dtype, n, scale):
 
     monkeypatch.setattr(_large_k_calls, "LONG_LINE", 1)
     large_selection(monkeypatch, np.random.default_rng(4).integers(0, 9, (1, n * scale)).astype(dtype), 34, scale)
+
+
+@pytest.mark.parametrize("lanes", [2, 4, 8, 16, 32, 64, 128])
+@pytest.mark.parametrize("dtype", ["u1", "f2", "i4", "f8"])
+def test_groups_of_every_size(dtype, lanes, room, scale, monkeypatch):
+    """Of as many times 16 bytes: lanes share several groups out, have one, or a group has several of each lane."""
+    from numba_dml.cuda import _top_k_calls
+
+    if room.SIMULATED and lanes > 8:
+        pytest.skip("longer than what a warp of the simulator reads")
+    dml.cache_clear()
+    width = np.dtype(dtype).itemsize
+    for name in ("MAXIMA_BYTES", "FEW_MAXIMA_BYTES"):
+        monkeypatch.setattr(_top_k_calls, name, 32 if room.SIMULATED else 1024)
+    monkeypatch.setattr(_top_k_calls, "group_sizes", lambda *_: (lanes * 16 // width,))
+    methods = []
+    find = _top_k_calls.TopKCall.find_method
+    monkeypatch.setattr(_top_k_calls.TopKCall, "find_method", lambda call: methods.append(find(call)) or methods[-1])
+    a = np.random.default_rng(lanes).integers(0, 120, (2, 960 * scale // width + 5)).astype(dtype)
+    for x in (np.ascontiguousarray(a[:, :-1]), a[:, 1:]):
+        assert all(map(reference.same, dml.top_k(x, 3), reference.top_k(x, 3)))
+    assert {method for method, _ in methods} == {"1 levels of delegates"}
+    dml.cache_clear()
 
 
 @pytest.mark.parametrize("start", [0, 1, 3])

@@ -713,8 +713,9 @@ def sorted_lines(x, values, indices, plan, begin, end):
     stage = key_buffer(x, (group, n if staged else 0))
     # It is cheaper to sort some too many than to search on. Two allocations can go back to the system after each share
     # of the lines: 10 lines of 1M float32, k 500,000, then took 8408 page faults, and 53 ms instead of 37.
+    # Both begin at the same place of a cache line: else 8 bytes take a tenth longer.
     room = min(n, k + k // 4 + n // 16)
-    words, other = np.empty((2, -(-room // LANES) * LANES), np.int64)  # both at the beginning of a cache line
+    words, other = np.empty((2, -(-room // LANES) * LANES), np.int64)
     sample = key_buffer(x, plan[SAMPLE])
     counts = np.empty((SORT_DIGITS, DIGIT_COUNTS), np.int64)
     bases = np.empty(group, np.int64)

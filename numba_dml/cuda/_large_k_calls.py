@@ -26,9 +26,9 @@ MORE, MORE_OF_ALL = 5, 8 if SIMULATED else 1 << 18
 DELEGATES_COST = 0 if SIMULATED else 60_000_000
 #: The most elements of a group, in units of the least: `delegate_kernel` finds no larger ones.
 MOST_GROUP = 4 * LANES
-#: Bytes of a group from which on a warp finds its delegate at the speed of memory, and how much longer others take: of
-#: 100M float32, the 10,000 best take 0.229 ms with groups of 128, 0.218 with groups of 512.
-WIDE_GROUP, NARROW_COST = 16 * 4 * LANES, 1.12
+#: How much longer it takes to find delegates of groups that are smaller than what a warp reads at once: of 100M
+#: float32, the 10,000 best take 0.229 ms with groups of 128, 0.218 with groups of 512.
+NARROW_COST = 1.12
 #: What reads single elements of neighbouring lines fetches so many bytes each.
 SECTOR = 32
 
@@ -44,7 +44,7 @@ def group_size(lines: int, size: int, k: int, width: int, packed: bool) -> int:
         group = 16 // width << bits
         delegates = -(-size // group)
         looked_at = delegates * np.dtype(key_type(width)).itemsize + k * group * width * apart
-        found = size * width * (1 if group * width >= WIDE_GROUP else NARROW_COST)
+        found = size * width * (1 if bits >= MOST_GROUP.bit_length() - 1 else NARROW_COST)
         new = DELEGATES_COST + lines * (found + 2.5 * looked_at)
         if delegates >= 2 * k and new < cost:
             best, cost = group, new

@@ -54,9 +54,9 @@ LONG_LINE = 1 << 31
 MANY_LINES = 3 if SIMULATED else 132
 #: What a kernel more costs, in elements that a block could look at.
 KERNEL_COST = 0 if SIMULATED else 60_000
-#: Groups that are smaller than what a warp reads at once cost a tenth of the time in which all is read: a block could
-#: look at an element more for so many bytes. Of 100M float32, the 100 best take 0.165 ms with groups of 1024, with
-#: delegates of 32 groups of 512 0.136, of 256 0.147.
+#: To find delegates of groups that are smaller than what a warp reads at once takes a tenth longer than to read all:
+#: in the time for so many bytes of all lines a block could look at one element. Of 100M float32, the 100 best take
+#: 0.136 ms with delegates of 32 groups of 512, 0.147 of 256.
 BYTES_PER_LOOK = 5000
 #: Bytes of a line from which on several blocks look for its one best element, how many blocks there are then at most,
 #: and how many units of 16 bytes a thread reads together.
@@ -66,8 +66,9 @@ LEAST_PARTED, PART_BLOCKS, UNITS = (64, 5, 4) if SIMULATED else (1 << 18, 6 * 13
 #: of 4096 of 4 bytes, the 512 best 0.58 and 0.84, the 1024 best 1.3 and 0.85.
 LEAST_LEFT = dict.fromkeys((1, 2, 4, 8), 2) if SIMULATED else {1: 26, 2: 14, 4: 6, 8: 9}
 #: Of few lines at most so many are chosen, by bytes of an element; more are sorted, by many blocks where one cannot. Of
-#: a line of 1M of 4 bytes, the 2000 best take 0.060 ms when they are chosen, and 0.079; of 2 bytes the 300 best 0.034
-#: and 0.044, the 1000 best 0.051 and 0.045; the 300 best of single bytes 0.080 and 0.049.
+#: a line of 1M of 4 bytes, the 2000 best take 0.060 ms when they are chosen, and 0.079 when they are sorted; of 2 bytes
+#: the 300 best 0.034 and 0.044, the 1000 best 0.051 and 0.045; the 300 best of single bytes 0.080 and 0.049. The 2000
+#: best of 8 bytes, which a sort takes 8 passes for, are chosen in 0.074.
 FEW_LINES, MOST_CHOSEN = 0 if SIMULATED else 16, {1: 150, 2: 600, 4: MOST_K, 8: MOST_K}
 #: Inputs of so many bytes are chosen from if that is possible: a sort by many blocks takes up to three times as many
 #: for itself.

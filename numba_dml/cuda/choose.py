@@ -59,8 +59,8 @@ SUMS = max(MOST_THREADS, DIGITS)
 #: Units that a thread looks at together, so that their loads are on their way together: 16 bytes, or one element of
 #: lines whose elements are no neighbours.
 AT_ONCE = 4
-#: Of groups of up to so many units, as a power of two, all elements are looked at; of others only units with one that
-#: is wanted.
+#: Of groups of up to so many units, as a power of two, all elements become keys; of others a unit's best element first,
+#: to tell whether there is any that is wanted.
 FEW_UNITS = 2
 #: Lists are ranked, each element by a thread that looks at all others, if their length squared is up to so many times
 #: the threads: 128 elements take a sort 28 steps and barriers.
@@ -111,7 +111,7 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
     keys_in_places = 2 * place(0).itemsize // key_bytes  # keys that would fit where a position and a group are
     of_quad, of_lane, digit_of = 16 // width, DIGITS // LANES, DIGIT_ABOVE[8 * key_bytes]
     together = max(1, min(AT_ONCE, 8 // of_quad))  # units whose keys a thread has in registers
-    of_batch = together * of_quad
+    of_batch, all_hit = together * of_quad, (1 << together) - 1
     quad_bits, key_quad_bits = of_quad.bit_length() - 1, (16 // key_bytes).bit_length() - 1
 
     mask_of, best_of_words, _, key_of_best = access.words or (None,) * 4
@@ -163,7 +163,7 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
         return first, second, best_of_keys(address + 2 * ahead), best_of_keys(address + 3 * ahead)
 
     @helper
-    def put_bests(maxima, at, threads, chunk_bits, bests, low, high):
+    def put_maxima(maxima, at, threads, chunk_bits, bests, low, high):
         """Store the best keys of the chunks of four units; return the lowest and the highest, of these too."""
         a, b, c, d = bests
         if chunk_bits > 0:
@@ -273,21 +273,21 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
         begin = place(0)
         batch, step_at = place(AT_ONCE * threads), place((AT_ONCE >> chunk_bits) * threads)
         while begin < total:
-            # How much of the line there is after this batch, if it is no end of it.
+            # How much of the line there is after this batch; less than none if it has units in part.
             left = np.int64(-1)
             if bits > 0 and (begin > 0 or shift == 0):
                 left = size + shift - (np.int64(begin + batch) << bits)
             if level == 0 and left >= np.int64(batch) << bits:
                 first, second = bests_of_batches(address, ahead, plan)
-                low, high = put_bests(maxima, at, threads, chunk_bits, first, low, high)
+                low, high = put_maxima(maxima, at, threads, chunk_bits, first, low, high)
                 at = place(at + step_at)
                 unit = place(unit + batch)
                 begin = place(begin + batch)
                 address += AT_ONCE * ahead
-                low, high = put_bests(maxima, at, threads, chunk_bits, second, low, high)
+                low, high = put_maxima(maxima, at, threads, chunk_bits, second, low, high)
             elif left >= 0:
                 bests = bests_of_units(address, ahead, plan) if level == 0 else bests_of_delegates(address, ahead)
-                low, high = put_bests(maxima, at, threads, chunk_bits, bests, low, high)
+                low, high = put_maxima(maxima, at, threads, chunk_bits, bests, low, high)
             else:
                 best = key(lowest)
                 to = at
@@ -320,7 +320,7 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
             above = np.int32(sum_of_lanes(own) - own)
             for j in range(of_lane):
                 inside = counts[np.uint32(first - j)]
-                # The lowest digit is it if elements are missing: they are all there are.
+                # The lowest digit has all that is left.
                 if above < wanted and (above + inside >= wanted or first - j == 0):
                     ends[0], ends[1], ends[2] = first - j, above, inside
                 above = np.int32(above + inside)
@@ -331,7 +331,10 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
 
     @helper
     def raise_bar(keys, count, low, high, wanted, most, counts, ends):
-        """Return a listed key that at least `wanted` of them reach, and at most `most` if possible; `low`: all do."""
+        """Return a listed key that at least `wanted` of them reach, and at most `most` if possible.
+
+        The keys from `low` to `high` are at least as many.
+        """
         thread, threads = np.int32(cuda.threadIdx.x), np.int32(cuda.blockDim.x)
         bits = bits_between(np.int64(low), np.int64(high))
         above, inside = np.int64(0), np.int64(count)
@@ -378,18 +381,29 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
         return place(sums[1])
 
     @helper
-    def units_with(where, plan, groups, bar, c, total):
-        """Return, as bits, which of a few units, of so many, reach a key; all are loaded before one is looked at."""
-        source, step, form = where[SOURCE], where[STEP], form_of(where)
-        level, bits, shift, size = form
+    def place_units(where, groups, c, total, count, firsts):
+        """List the first positions of so many of a thread's units, of `total`; return the least and the most of them.
+
+        Instead of what there is not it is the last one again. The least is 0 if none is below.
+        """
+        form = form_of(where)
         threads, last = place(cuda.blockDim.x), place(total - 1)
+        least, most = place(0), place(0)
+        for j in range(count):
+            unit = unit_of(where, groups, min(place(c + j * threads), last))
+            firsts[j] = place(place(unit << form[1]) - form[2])
+            least, most = min(least, firsts[j]), max(most, firsts[j])
+        return least, most
+
+    @helper
+    def units_with(where, plan, groups, bar, c, total):
+        """Return, as bits, which of four of `total` units reach a key; all are loaded before one is looked at."""
+        source, step = where[SOURCE], where[STEP]
+        level, bits, _, size = form_of(where)
+        threads = place(cuda.blockDim.x)
         firsts = cuda.local.array(AT_ONCE, place)
         bests = cuda.local.array(AT_ONCE, key)
-        least, highest_first = place(0), place(0)
-        for j in range(AT_ONCE):
-            unit = unit_of(where, groups, min(place(c + j * threads), last))
-            firsts[j] = place(place(unit << bits) - shift)
-            least, highest_first = min(least, firsts[j]), max(highest_first, firsts[j])
+        least, highest_first = place_units(where, groups, c, total, AT_ONCE, firsts)
         most = place(size - place(place(1) << bits))
         if level > 0:
             for j in range(AT_ONCE):
@@ -405,21 +419,16 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
                 bests[j] = best_inside(source, plan, np.int64(firsts[j]), np.int64(size))
         hits = np.uint32(0)
         for j in range(AT_ONCE):
-            if bests[j] >= bar and firsts[j] < size and c + j * threads <= last:
+            if bests[j] >= bar and firsts[j] < size and c + j * threads < total:
                 hits = np.uint32(hits | np.uint32(1 << j))
         return hits
 
     @helper
     def find_in_units(where, plan, groups, bar, c, hits, total, some, firsts):
-        """List the keys of a few units, of so many; return, as bits, which reach a key, of the units that are hits."""
+        """List the keys of a few of `total` units; return, as bits, which reach a key, of the units that are hits."""
         source, step, form = where[SOURCE], where[STEP], form_of(where)
-        level, bits, shift, size = form
-        threads, last = place(cuda.blockDim.x), place(total - 1)
-        least, highest_first = place(0), place(0)
-        for j in range(together):
-            unit = unit_of(where, groups, min(place(c + j * threads), last))
-            firsts[j] = place(place(unit << bits) - shift)
-            least, highest_first = min(least, firsts[j]), max(highest_first, firsts[j])
+        level, bits, _, size = form
+        least, highest_first = place_units(where, groups, c, total, together, firsts)
         most = place(size - place(place(1) << bits))
         if level > 0 or bits == 0 or least < 0 or highest_first > most:
             for j in range(together):
@@ -472,7 +481,9 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
                 hits = units_with(where, plan, groups, bar, c, total)
             part = c
             while hits != 0:
-                found = find_in_units(where, plan, groups, bar, part, hits, total, some, firsts)
+                found = np.uint32(0)
+                if hits & all_hit != 0:
+                    found = find_in_units(where, plan, groups, bar, part, hits, total, some, firsts)
                 if found != 0:
                     slot = np.int32(cuda.atomic.add(sums, 0, cuda.popc(found)))
                     for n in range(of_batch):
@@ -701,8 +712,8 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
                     low = key(lowest)
             count = collect(where, plan, groups, low, room, sums, keys, positions, maxima, chunks)
             few = wanted + (wanted >> 2) + LANES
-            if count <= room and count > (few if level > 0 else max(SORTED, few if moves else wanted)):
-                # What is sorted is as short as can be: to a power of two, if not digit by digit.
+            if count <= room and count > (few if level > 0 else max(SORTED, few)):
+                # To look into more groups, or to sort a longer list, would take longer than to shorten it.
                 low = raise_bar(keys, count, low, high, wanted, wanted, sums, ends)
                 count = keep(keys, positions, count, low, sums)
             if count > (few if level > 0 else room):

@@ -131,6 +131,7 @@ def delegate_kernel(width: int, is_float: bool) -> Kernel:
     _, store_key = unit_access(key_bytes)
     partner_value = PARTNER_VALUE[8 * key_bytes]
     of_quad = 16 // width
+    quarter_bits = of_quad.bit_length() - 1 + 2  # of a group's lanes, less than of its elements
 
     @helper
     def best_of_lanes(best, lanes):
@@ -142,7 +143,7 @@ def delegate_kernel(width: int, is_float: bool) -> Kernel:
 
     @helper
     def share(a, b, is_upper, step):
-        """Return the best of one key and its partner's, of the second for lanes in the upper half of so many more."""
+        """Return the best of two lanes' first keys to the lower lane, the best of their second ones to the upper."""
         return max(b if is_upper else a, partner_value(a if is_upper else b, step))
 
     @helper
@@ -190,7 +191,8 @@ def delegate_kernel(width: int, is_float: bool) -> Kernel:
                         a = best_of_lanes(share(a, b, lane & quarter != 0, quarter), quarter)
                         if lane & (quarter - 1) == 0:
                             own = lane & (quads - 1)
-                            put(delegates, plan, line, quad - own + own // quarter * LANES, a)
+                            which = own >> (number(plan, GROUP_BITS) - quarter_bits)
+                            put(delegates, plan, line, quad - own + which * LANES, a)
                     else:
                         if quads > LANES:
                             a, c = max(a, b), max(c, d)
