@@ -52,12 +52,6 @@ LEAST_THREADS, LOOKS, BUSY_THREADS = (BLOCK, 8, 1) if SIMULATED else (64, 8, 132
 LONG_LINE = 1 << 31
 #: With fewer lines there are multiprocessors without any.
 MANY_LINES = 3 if SIMULATED else 132
-#: What a kernel more costs, in elements that a block could look at.
-KERNEL_COST = 0 if SIMULATED else 60_000
-#: To find delegates of groups that are smaller than what a warp reads at once takes a tenth longer than to read all:
-#: in the time for so many bytes of all lines a block could look at one element. Of 100M float32, the 100 best take
-#: 0.136 ms with delegates of 32 groups of 512, 0.147 of 256.
-BYTES_PER_LOOK = 5000
 #: Bytes of a line from which on several blocks look for its one best element, how many blocks there are then at most,
 #: and how many units of 16 bytes a thread reads together.
 LEAST_PARTED, PART_BLOCKS, UNITS = (64, 5, 4) if SIMULATED else (1 << 18, 6 * 132, 4)
@@ -65,11 +59,13 @@ LEAST_PARTED, PART_BLOCKS, UNITS = (64, 5, 4) if SIMULATED else (1 << 18, 6 * 13
 #: 16,000, single bytes, the 2000 best take 1.37 ms when they are chosen, and 0.32 when the lines are sorted; of lines
 #: of 4096 of 4 bytes, the 512 best 0.58 and 0.84, the 1024 best 1.3 and 0.85.
 LEAST_LEFT = dict.fromkeys((1, 2, 4, 8), 2) if SIMULATED else {1: 26, 2: 14, 4: 6, 8: 9}
-#: Of few lines at most so many are chosen, by bytes of an element; more are sorted, by many blocks where one cannot. Of
-#: a line of 1M of 4 bytes, the 2000 best take 0.060 ms when they are chosen, and 0.079 when they are sorted; of 2 bytes
-#: the 300 best 0.034 and 0.044, the 1000 best 0.051 and 0.045; the 300 best of single bytes 0.080 and 0.049. The 2000
-#: best of 8 bytes, which a sort takes 8 passes for, are chosen in 0.074.
-FEW_LINES, MOST_CHOSEN = 0 if SIMULATED else 16, {1: 150, 2: 600, 4: MOST_K, 8: MOST_K}
+#: Of few lines at most so many are chosen, by bytes of an element; more are sorted, by many blocks where one cannot.
+#: Of a line of 1M of 2 bytes, the 300 best take 0.034 ms when they are chosen and 0.044, the 1000 best 0.051 and 0.045;
+#: the 300 best of single bytes 0.080 and 0.049.
+FEW_LINES, MOST_CHOSEN = 0 if SIMULATED else 16, {1: 150, 2: 600, 4: 800, 8: 800}
+#: More are chosen of lines of up to so many bytes, if elements have 4 or more: the 2000 best of 1M float32 take
+#: 0.060 ms when they are chosen and 0.079, of as many int64, which a sort takes 8 passes for, 0.074.
+CHOSEN_BYTES = 1 << 24
 #: Inputs of so many bytes are chosen from if that is possible: a sort by many blocks takes up to three times as many
 #: for itself.
 LARGE_INPUT = 1 << 31
@@ -86,27 +82,22 @@ MOST_BEFORE_WARPS = dict.fromkeys((1, 2, 4, 8), MOST_SHORT) if SIMULATED else {1
 WARP_LINES = 4 if SIMULATED else 640
 
 
-def group_sizes(lines: int, size: int, k: int, least: int, key_bytes: int, most: int, widest: int) -> tuple[int, ...]:
+def group_sizes(size: int, k: int, least: int, key_bytes: int, most: int, widest: int) -> tuple[int, ...]:
     """Return the sizes of groups, level by level, as powers of two, which make a choice cheap.
 
     A block can survey `most` units of 16 bytes. It looks at all uppermost delegates, and at k groups of each level. A
     group has as many elements as `least`, or more; at most `widest` times as many, and one of delegates 128 times as
-    many. If there were fewer than two delegates for each group that is wanted, all groups would be. Delegates of
-    delegates are found by all multiprocessors together, by another kernel.
+    many. If there were fewer than two delegates for each group that is wanted, all groups would be.
     """
     best: tuple[int, ...] = ()
     cost = None
     of_unit = 16 // key_bytes
-    narrow = min(lines, MANY_LINES) * size * 16 // least // BYTES_PER_LOOK
     for first in (least << i for i in range(widest.bit_length())):
         delegates = -(-size // first)
         for second in (1, *(of_unit << i for i in range(WIDEST.bit_length()))):
             upper = -(-delegates // second)
-            new = upper + k * first
-            if second > 1:
-                new += k * second + delegates * min(lines, MANY_LINES) // MANY_LINES + KERNEL_COST
+            new = upper + k * (first + (second if second > 1 else 0)) + (delegates if second > 1 else 0)
             new += size if upper < 2 * k else 0
-            new += narrow if first < QUADS * LANES * least else 0
             if upper <= most * of_unit and (cost is None or new < cost):
                 best, cost = (first, second) if second > 1 else (first,), new
     return best
@@ -205,7 +196,8 @@ class TopKCall:
         if self.size <= whole_lines.MOST_RANKED:
             return "ranks", self.start_rank
         sorting = self.sorting_threads()
-        most = MOST_CHOSEN[self.width] if self.lines <= FEW_LINES else MOST_K
+        many = self.lines > FEW_LINES or (self.width >= 4 and self.size * self.width <= CHOSEN_BYTES)
+        most = MOST_K if many else MOST_CHOSEN[self.width]
         little = LEAST_LEFT[self.width] * self.k < self.size or (not sorting and self.work >= LARGE_INPUT)
         if little and self.k <= most and self.prepare_choice():
             return f"{len(self.pitches)} levels of delegates", self.start_choice
@@ -256,7 +248,7 @@ class TopKCall:
         widest = WIDEST if self.packed else max(min(WIDEST, self.lines * self.size // SERIAL), LEAST_SERIAL)
         sizes: tuple[int, ...] = ()
         if units > longest:
-            sizes = group_sizes(self.lines, self.size, self.k, least, self.key_bytes, AT_ONCE * most, widest)
+            sizes = group_sizes(self.size, self.k, least, self.key_bytes, AT_ONCE * most, widest)
         if sizes:
             units = self.divide(sizes)
         if units > AT_ONCE * most:
