@@ -382,9 +382,9 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
 
     @helper
     def place_units(where, groups, c, total, count, firsts):
-        """List the first positions of so many of a thread's units, of `total`; return the least and the most of them.
+        """List where so many of a thread's units begin, of `total`; return the least of these, or 0, and the most.
 
-        Instead of what there is not it is the last one again. The least is 0 if none is below.
+        Past the end of the units the last one is listed again.
         """
         form = form_of(where)
         threads, last = place(cuda.blockDim.x), place(total - 1)
