@@ -221,6 +221,21 @@ def test_nan_payloads_and_signs_of_zero_survive():
     assert indices.tolist() == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("dtype", ["f2", "i2", "u2", "f4", "i4", "u4", "f8", ml_dtypes.bfloat16])
+def test_all_bits_survive_a_large_k(dtype):
+    """Elements come back from their keys, but for zeros and NaNs, which are looked for."""
+    width = np.dtype(dtype).itemsize
+    bits = np.random.default_rng(3).permutation(1 << 16).astype(f"u{width}")
+    bits = bits << 8 * width - 16 | bits % 3 if width > 2 else bits  # every exponent, zeros, infinities, and payloads
+    x = bits.view(dtype)
+    for k in (30_000, x.size):
+        for mode, nan in (("largest", "last"), ("largest", "first"), ("smallest", "last")):
+            values, indices = dml.top_k(x, k, mode=mode, nan=nan)
+            assert np.array_equal(values.view(bits.dtype), bits[indices])
+            with np.errstate(invalid="ignore"):  # signalling NaNs are cast
+                assert np.array_equal(indices, expected(x, k, -1, mode, nan)[1])
+
+
 @pytest.mark.parametrize("dtype", [">f4", ">i8"])
 def test_foreign_byte_order_in_any_layout(dtype):
     a = np.random.default_rng(5).integers(-99, 99, (40, 30, 6)).astype(dtype)
