@@ -28,6 +28,23 @@ def room(target):
 
 
 @pytest.fixture
+def methods(room, monkeypatch):
+    """The ways that calls of top-k have chosen, as they are built."""
+    from numba_dml.cuda import _top_k_calls
+
+    found = []
+    find = _top_k_calls.TopKCall.find_method
+
+    def noted(call):
+        method, start = find(call)
+        found.append(method)
+        return method, start
+
+    monkeypatch.setattr(_top_k_calls.TopKCall, "find_method", noted)
+    return found
+
+
+@pytest.fixture
 def scale(room):
     """By how much lines are longer on a device than in the simulator, to reach the same region."""
     return 1 if room.SIMULATED else 64
@@ -170,16 +187,13 @@ WARP_LINES = {
 
 @pytest.mark.parametrize("kind", WARP_LINES)
 @pytest.mark.parametrize("dtype", ["u1", "f2", "bfloat16", "f4", "f8"])
-def test_a_warp_for_each_line(dtype, kind, room, monkeypatch):
+def test_a_warp_for_each_line(dtype, kind, room, methods):
     """Lines that begin anywhere, of the sizes of several variants, and elements that are too many to list."""
     from numba_dml.cuda import _top_k_calls, warp_lines
 
     dml.cache_clear()
     rng = np.random.default_rng(len(kind))
     dtype = BFLOAT16 if dtype == "bfloat16" else np.dtype(dtype)
-    methods = []
-    find = _top_k_calls.TopKCall.find_method
-    monkeypatch.setattr(_top_k_calls.TopKCall, "find_method", lambda call: methods.append(find(call)) or methods[-1])
     few, (middle, most) = warp_lines.FEW, warp_lines.LISTED
     sizes = [(few, 8), (middle, 16), (most, 32)] + ([] if room.SIMULATED else [(2, 16), (few, 64), (most, 128)])
     for k, units in sizes:  # for each lane
@@ -192,7 +206,7 @@ def test_a_warp_for_each_line(dtype, kind, room, monkeypatch):
             found = dml.top_k(a, k, mode=mode, nan=nan)
             expected = dml.top_k(a, k, mode=mode, nan=nan, target="cpu")
             assert all(map(reference.same, found, expected))
-    assert {method for method, _ in methods} == {"lines by warps"}
+    assert set(methods) == {"lines by warps"}
     dml.cache_clear()
 
 
@@ -252,7 +266,7 @@ def test_long_lists_with_ties(kind, dtype, room):
     ],
 )
 @pytest.mark.parametrize("dtype", ["u1", "f4", "i8"])
-def test_what_is_chosen_or_sorted(settings, n, k, method, dtype, room, scale, monkeypatch):
+def test_what_is_chosen_or_sorted(settings, n, k, method, dtype, methods, scale, monkeypatch):
     """Few lines, large inputs, and devices with less shared memory."""
     from numba_dml.cuda import _top_k_calls
 
@@ -261,15 +275,6 @@ def test_what_is_chosen_or_sorted(settings, n, k, method, dtype, room, scale, mo
     monkeypatch.setattr(_top_k_calls, "FEW_LINES", 0)
     for name, value in settings.items():
         monkeypatch.setattr(_top_k_calls, name, value)
-    methods = []
-    find = _top_k_calls.TopKCall.find_method
-
-    def noted(call):
-        method_and_start = find(call)
-        methods.append(method_and_start[0])
-        return method_and_start
-
-    monkeypatch.setattr(_top_k_calls.TopKCall, "find_method", noted)
     a = np.random.default_rng(n).integers(0, 9, (3, n)).astype(dtype)
     found = dml.top_k(a, k)
     assert all(map(reference.same, found, reference.top_k(a, k)))
@@ -416,7 +421,7 @@ def test_large_k_with_positions_of_64_bits(room, monkeypatch, dtype, n, scale):
 
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16, 32, 64, 128])
 @pytest.mark.parametrize("dtype", ["u1", "f2", "i4", "f8"])
-def test_groups_of_every_size(dtype, lanes, room, scale, monkeypatch):
+def test_groups_of_every_size(dtype, lanes, room, methods, scale, monkeypatch):
     """Of as many times 16 bytes: lanes share several groups out, have one, or a group has several of each lane."""
     from numba_dml.cuda import _top_k_calls
 
@@ -427,13 +432,10 @@ def test_groups_of_every_size(dtype, lanes, room, scale, monkeypatch):
     for name in ("MAXIMA_BYTES", "FEW_MAXIMA_BYTES"):
         monkeypatch.setattr(_top_k_calls, name, 32 if room.SIMULATED else 2048)
     monkeypatch.setattr(_top_k_calls, "group_sizes", lambda *_: (lanes * 16 // width,))
-    methods = []
-    find = _top_k_calls.TopKCall.find_method
-    monkeypatch.setattr(_top_k_calls.TopKCall, "find_method", lambda call: methods.append(find(call)) or methods[-1])
     a = np.random.default_rng(lanes).integers(0, 120, (2, 960 * scale // width + 5)).astype(dtype)
     for x in (np.ascontiguousarray(a[:, :-1]), a[:, 1:]):
         assert all(map(reference.same, dml.top_k(x, 3), reference.top_k(x, 3)))
-    assert {method for method, _ in methods} == {"1 levels of delegates"}
+    assert set(methods) == {"1 levels of delegates"}
     dml.cache_clear()
 
 

@@ -101,10 +101,7 @@ class ScatterNDDesc(Descriptor):
         updates = slice_sizes(sizes, indices, self.batch_dimension_count)
         expected = (1,) * (rank - len(updates)) + updates
         if self.updates_tensor.sizes != expected:
-            # In the effective sizes: they are what the caller of the function knows.
-            found = self.updates_tensor.sizes[max(rank - len(updates), 0) :]
-            found = found if found != updates else self.updates_tensor.sizes
-            raise self.refuse("updates_tensor", f"sizes {found}", f"sizes {updates}")
+            raise self.refuse("updates_tensor", f"sizes {self.updates_tensor.sizes}", f"sizes {expected}")
 
     def _effective(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         return (
