@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import types
+from functools import partial
 
 import numpy as np
 import pytest
@@ -461,6 +462,25 @@ def test_updates_around_the_size_of_a_block(points, reduction):
     np.testing.assert_array_equal(found, reference.scatter_nd(a, i, u, reduction=reduction))
 
 
+@pytest.mark.parametrize("few_units", [0, 1 << 40])
+@pytest.mark.parametrize("points", [1, 33, 300])
+def test_units_of_a_thread(points, few_units, room, monkeypatch):
+    """A thread moves one or several, whole blocks of them and what is left."""
+    from numba_dml.cuda import _move_calls
+
+    for kind in (_move_calls.GatherCall, _move_calls.ScatterCall):
+        monkeypatch.setattr(kind, "few_units", few_units)
+    dml.cache_clear()
+    rng = np.random.default_rng(points)
+    a = rng.standard_normal((2 * points, 3)).astype("f4")
+    i = rng.integers(-points, points, (points, 1))
+    u = rng.standard_normal((points, 3)).astype("f4")
+    agree(dml.gather_nd, reference.gather_nd, a, i, sizes=[2 * points])
+    agree(dml.scatter_nd, reference.scatter_nd, a, i, u, sizes=[2 * points])
+    i = rng.permutation(2 * points)[:points, None]
+    agree(partial(dml.scatter_nd, unique=True), reference.scatter_nd, a, i, u, sizes=[2 * points])
+
+
 def test_claims_of_many_points(room, monkeypatch):
     from numba_dml.cuda import _move_calls
 
@@ -672,8 +692,8 @@ def small_regions(room, monkeypatch):
     names = ["LEAST_POINTS", "LEAST_BLOCKS", "LEAST_COLUMNS", "LEAST_MATRIX_BYTES", "LEAST_SCATTERED"]
     for name in (*names, "LEAST_BINNED_BYTES", "LEAST_GATHERED_LINE", "LEAST_SCATTERED_LINE"):
         monkeypatch.setattr(_element_calls, name, 2)
-    sizes = {"STRIP_BYTES": 256, "LONG_LINE_BYTES": 100, "TOGETHER_BYTES": 48, "STAGED_BYTES": 160, "PART_BYTES": 224}
-    for name, size in sizes.items():
+    sizes = {"STRIP_BYTES": 256, "LONG_LINE_BYTES": 100, "GATHERED_BYTES": 48, "SCATTERED_BYTES": 96}
+    for name, size in {**sizes, "STAGED_BYTES": 160, "PART_BYTES": 224}.items():
         monkeypatch.setattr(_element_calls, name, size)
     dml.cache_clear()
     yield monkeypatch
@@ -731,17 +751,20 @@ def in_place(name, make, oracle, a, i, u, **parameters):
 
 
 @pytest.mark.usefixtures("room")
-@pytest.mark.parametrize(("rows", "points"), [(100, 3), (50, 40)])
-def test_updates_of_rows(rows, points):
-    """Few points, whose claims alone are set, and many, where the output is merged; with duplicates, and in place."""
+@pytest.mark.parametrize("step", [1, 16])
+@pytest.mark.parametrize(("rows", "points"), [(100, 3), (50, 40), (5000, 256)])
+def test_updates_of_rows(rows, points, step, monkeypatch):
+    """Few points, which have a table, and many, where the output is merged; with duplicates, and in place."""
+    from numba_dml.cuda import _move_calls
     from numba_dml.cuda._calls import build
-    from numba_dml.cuda._move_calls import FEW_POINTS
 
+    monkeypatch.setattr(_move_calls, "LEAST_TABLED", 2)
+    dml.cache_clear()
     rng = np.random.default_rng(points)
     a = rng.standard_normal((rows, 3)).astype("f4")
-    few = rows > FEW_POINTS * points
-    assert few is (points == 3)
-    i = rng.integers(-rows, rows, (points, 1))
+    few = rows > _move_calls.FEW_POINTS * points
+    assert few is (points != 40)
+    i = rng.integers(-(rows // step), rows // step, (points, 1)) * step
     i[-1] = i[0] % rows
     u = rng.standard_normal((points, 3)).astype("f4")
     agree(dml.scatter_nd, reference.scatter_nd, a, i, u, sizes=[rows])
@@ -749,7 +772,9 @@ def test_updates_of_rows(rows, points):
     def make(*tensors):
         descriptor = dml.ScatterNDDesc(*tensors, 2, 2)
         layouts = tuple((x.strides, x.dtype) for x in (a, i, u))
-        assert bool(build(descriptor, layouts, (a.shape,), None).merge_bytes) is not few
+        call = build(descriptor, layouts, (a.shape,), None)
+        assert bool(call.merge_bytes) is not few
+        assert bool(call.entries) is few
         return descriptor
 
     in_place("NoneType", make, reference.scatter_nd, a, i, u)
@@ -858,7 +883,7 @@ def small_lines(room, small_regions):
     from numba_dml.cuda import _element_calls
 
     scale = 1 if room.SIMULATED else 16
-    for name, size in {"TOGETHER_BYTES": 48, "STAGED_BYTES": 208}.items():
+    for name, size in {"SCATTERED_BYTES": 96, "STAGED_BYTES": 208}.items():
         small_regions.setattr(_element_calls, name, size * scale)
     small_regions.setattr(_element_calls, "shared_bytes", lambda: 384 * scale)
     return scale

@@ -26,11 +26,13 @@ LEAST_POINTS, MOST_POINTS = (1, 600) if SIMULATED else (1 << 16, 1 << 60)
 #: fewer than these, most would be idle.
 BLOCKS, LEAST_BLOCKS = (4, 1) if SIMULATED else (1056, 96)
 #: Threads of a block whose lines have so many bytes or more; with fewer it is `BLOCK`. A gather from 16384 lines of
-#: 64 KiB takes 0.98 ms with 512, 1.01 with 256, 1.13 with 1024; from 16384 of 16 KiB 0.25 with 256, 0.34 with 512.
-LONG_LINE_BYTES, LINE_THREADS = (100, BLOCK) if SIMULATED else (24 << 10, 512)
-#: Shorter lines are taken together, up to so many bytes: a gather from 100,000 lines of 4000 bytes takes 0.40 ms, and
-#: 0.58 by the general kernel; a scatter to them 0.67, and 1.08 line by line.
-TOGETHER_BYTES = 48 if SIMULATED else 16 << 10
+#: 64 KiB takes 0.98 ms with 512, 1.01 with 256, 1.13 with 1024; from 16384 of 16 KiB 0.25 with 256, 0.34 with 512. And
+#: of a block that has a multiprocessor for itself: from 16384 lines of 128 KiB 1.47 ms, and 1.73 with 512.
+LONG_LINE_BYTES, LINE_THREADS, LONE_THREADS = (100, BLOCK, BLOCK) if SIMULATED else (24 << 10, 512, 1024)
+#: Shorter lines are taken together, up to so much shared memory: a gather from 100,000 lines of 4000 bytes takes 0.38
+#: ms, and 0.58 by the general kernel; from 9681 of 8340 bytes 0.087, and 0.097 one by one; a scatter to 14,670 lines of
+#: 1163 elements of 8 bytes 0.153 and 0.196. If there are fewer lines, up to half as much, but for so many blocks.
+GATHERED_BYTES, SCATTERED_BYTES = (48, 96) if SIMULATED else (24 << 10, 36 << 10)
 #: With more shared memory than that for claims and updates, a multiprocessor would have one block; then the updates are
 #: left to L1: a scatter to 16384 lines of 64 KiB takes 1.70 ms instead of 1.91.
 STAGED_BYTES = 160 if SIMULATED else 112 << 10
@@ -47,7 +49,8 @@ LEAST_GATHERED_LINE, LEAST_SCATTERED_LINE = (8, 8) if SIMULATED else (8 << 10, 2
 LINE_PER_POINT = 8
 #: A smaller matrix stays in L2, and gathers along its columns need not be transposed: 2048² of 4 bytes take 0.085 ms
 #: transposed and 0.040 as they are, 4096² 0.20 and 0.28. Scatters would need claims of 4 bytes in L2, whatever the
-#: elements: 2048² take 0.11 ms transposed and 0.17 by claims, 4096² 0.27 and 1.57.
+#: elements: 2048² take 0.11 ms transposed and 0.17 by claims, 4096² 0.27 and 1.57. Each part of a column reads all of
+#: its indices: 43 columns of 106,986, in four parts, 0.22 transposed.
 LEAST_MATRIX_BYTES, LEAST_SCATTERED = (64, 8) if SIMULATED else (48 << 20, 4 << 20)
 #: Columns of so many bytes at most have a thread each, if there are so many columns: with more, what they read again is
 #: no longer in the caches. Of 2M columns of 16 elements of 4 bytes a gather takes 0.15 ms so and 0.82 transposed, a
@@ -125,14 +128,24 @@ def _is_single(call: _MoveCall) -> bool:
     )
 
 
-def together(found: Lines, width: int) -> int:
-    """Return how many lines a block takes."""
-    return max(1, min(TOGETHER_BYTES // (max(found.size, found.length) * width), found.lines)) if found.packed else 1
+def together(found: Lines, width: int, most_bytes: int) -> int:
+    """Return how many lines a block takes, whose elements need so many bytes of shared memory each."""
+    if not found.packed:
+        return 1
+    most = most_bytes // (max(found.size, found.length) * width)
+    return max(1, min(most, max(most // 2, found.lines // BLOCKS), found.lines))
 
 
 def line_bytes(elements: int, width: int) -> int:
     """Return how much shared memory a line takes, wherever it begins."""
     return -(-elements * width // 16) * 16 + 16
+
+
+def threads_for(size: int, shared: int) -> int:
+    """Return how many threads a block has whose lines have so many bytes, and which needs so much shared memory."""
+    if size < LONG_LINE_BYTES:
+        return BLOCK
+    return LINE_THREADS if 2 * shared <= shared_bytes() else LONE_THREADS
 
 
 class LineGather:
@@ -141,14 +154,14 @@ class LineGather:
     def __init__(self, call: GatherCall, found: Lines) -> None:
         self.call = call
         self.found = found
-        self.together = together(found, call.run)
+        self.together = together(found, call.run, GATHERED_BYTES)
         self.shares = max(1, min(-(-BLOCKS // found.lines), found.length // found.size)) if self.together == 1 else 1
         self.share = -(-self.together * found.length // self.shares)
         self.shares = -(-self.together * found.length // self.share)
         self.blocks = -(-found.lines // self.together) * self.shares
         size = self.together * found.size
-        self.threads = BLOCK if size * call.run < LONG_LINE_BYTES else LINE_THREADS
         self.shared = line_bytes(size, call.run)
+        self.threads = threads_for(size * call.run, self.shared)
 
     @classmethod
     def find(cls, call: GatherCall) -> LineGather | None:
@@ -182,6 +195,7 @@ class LineGather:
             self.share,
             self.found.lines,
             self.together,
+            lines.row_factor(self.found.length),
             shared=self.shared,
         )
 
@@ -192,7 +206,7 @@ class LineScatter:
     def __init__(self, call: ScatterCall, found: Lines) -> None:
         self.call, self.found = call, found
         width, chained = call.run, call.reduces
-        self.together = together(found, width)
+        self.together = together(found, _updates.CLAIM_BYTES + width, SCATTERED_BYTES)
         self.part, self.parts = self.together * found.size, 1
         updates = self.together * found.length
         claims = line_bytes(self.part, _updates.CLAIM_BYTES)
@@ -207,7 +221,7 @@ class LineScatter:
             self.shared = line_bytes(self.part, _updates.CLAIM_BYTES) + links
         if chained and max(_updates.link_count(updates), self.part + 1) > _updates.MOST_LINKED:
             self.parts = NO_PARTS
-        self.threads = BLOCK if self.part * width < LONG_LINE_BYTES else LINE_THREADS
+        self.threads = threads_for(self.part * width, self.shared)
         self.blocks = -(-found.lines // self.together) * self.parts
         self.covers = found.lines * found.size * width == call.out_bytes
         #: What a kernel is compiled for, but for the type of the indices.
@@ -270,6 +284,7 @@ class LineScatter:
             self.part,
             count,
             self.together,
+            lines.row_factor(self.found.length),
             shared=self.shared,
         )
 
@@ -499,6 +514,7 @@ class ColumnGather(_Strips):
                 way.together * found.length,
                 strip[2] * strip[3],
                 way.together,
+                lines.row_factor(found.length),
                 shared=way.shared,
             )
             self.turn_out(strip, device, stream, results, out.pointer, out_matrix, out_row, found.length)
@@ -517,14 +533,11 @@ class ColumnScatter(_Strips):
     def find(cls, call: ScatterCall) -> ColumnScatter | None:
         """Return the way for a layout, if it is one for it."""
         found = find_columns(call)
-        if (
-            found is None
-            or found.length * LINE_PER_POINT < found.size
-            or (not call.reduces and found.matrices * found.size * found.columns < LEAST_SCATTERED)
-        ):
+        if found is None or found.length * LINE_PER_POINT < found.size:
             return None
         way = cls(call, found)
-        return way if way.lines.parts <= MOST_PARTS else None
+        least = 0 if call.reduces else LEAST_SCATTERED * way.lines.parts
+        return way if found.matrices * found.size * found.columns >= least and way.lines.parts <= MOST_PARTS else None
 
     def __call__(
         self,
@@ -577,7 +590,7 @@ class BinnedScatter:
             and call.run in (1, 2, 4, 8)
             and call.claims == (call.run, 0)
             and call.places * call.run == call.out_bytes
-            and near * max(call.run, call.claim_bytes) >= LEAST_BINNED_BYTES
+            and near * max(call.run, bins.CLAIM_BYTES) >= LEAST_BINNED_BYTES
             and call.points * PLACES_PER_POINT >= call.places
             and call.points <= min(MOST_POINTS, (1 << 31) - 1)
             and way.bins <= MOST_BINS

@@ -12,8 +12,8 @@ from functools import cache
 import numpy as np
 
 from . import SIMULATED, cuda, helper
-from ._launch import shared_memory_of
-from ._memory import LOAD_INDEX, _lock, load_quad, pointer_at, ptx, unit_access
+from ._launch import least_capability, shared_memory_of
+from ._memory import LOAD_INDEX, _lock, load_quad, pointer_at, ptx, shared_address, unit_access
 
 if not SIMULATED:
     from numba.cuda import types
@@ -34,6 +34,8 @@ ask_for = ptx("prefetch.global.L2 [$0];", 0, 1, lambda address: None)
 ASKED_BYTES = 128
 #: Elements of a group.
 GROUP = 4
+#: Bytes that are copied to shared memory at once, and the first devices that do it by themselves.
+QUAD_BYTES, ASYNC_CAPABILITY = 16, (8, 0)
 
 
 @cache
@@ -48,6 +50,36 @@ def shared_type(name: str):
 
 
 @cache
+def part_of_word(bits: int, signed: bool):
+    """Return ``part(word, k)``, one of the numbers of so many bits that are in a word."""
+    mask, top = (1 << bits) - 1, 1 << (bits - 1)
+
+    @helper
+    def part(word, k):
+        value = (word >> (k * bits)) & mask
+        return (value ^ top) - top if signed else value
+
+    return part
+
+
+@cache
+def load_two(name: str):
+    """Return the load of two neighbours, at a multiple of what both take; else see `load_four`."""
+    width = np.dtype(name).itemsize
+    load, _ = unit_access(2 * width)
+    if width == 8:
+        return load
+    part = part_of_word(8 * width, name.startswith("i"))
+
+    @helper
+    def load_pair(address):
+        word, _ = load(address)
+        return part(word, 0), part(word, 1)
+
+    return load_pair
+
+
+@cache
 def load_four(name: str):
     """Return the load of four neighbours of an integer type that no thread writes, as int64 numbers.
 
@@ -56,7 +88,7 @@ def load_four(name: str):
     width = np.dtype(name).itemsize
     signed = name.startswith("i")
     bits = 8 * width
-    mask, top = (1 << bits) - 1, 1 << (bits - 1)
+    mask = (1 << bits) - 1
     load, _ = unit_access(min(4 * width, 16))
 
     @helper
@@ -72,10 +104,7 @@ def load_four(name: str):
             return np.int64(a), np.int64(b), np.int64(c), np.int64(d)
         return np.int64(a) & mask, np.int64(b) & mask, np.int64(c) & mask, np.int64(d) & mask
 
-    @helper
-    def part(word, k):
-        value = (word >> (k * bits)) & mask
-        return (value ^ top) - top if signed else value
+    part = part_of_word(bits, signed)
 
     @helper
     def load_parts(address):
@@ -114,16 +143,29 @@ def store_four(width: int):
 
 
 @cache
-def fill_line(width: int, threads: int):
-    """Return how all threads of a block copy a line of elements of a width to shared memory."""
-    load = LOAD_INDEX[f"int{8 * width}"]
+def copies():
+    """Return ``copy(to, fro)``, of 16 aligned bytes to shared memory, and ``arrive()``, which waits for a thread's own.
 
-    @helper
-    def put(words, place, quad):
-        words[np.uint32(place)] = quad[0]
-        words[np.uint32(place + 1)] = quad[1]
-        words[np.uint32(place + 2)] = quad[2]
-        words[np.uint32(place + 3)] = quad[3]
+    They pass no register, and a thread has any number of them on their way, on devices that know such copies.
+    """
+    at_once = "cp.async.cg.shared.global [a], [$1], 16;"
+    if least_capability() < ASYNC_CAPABILITY:
+        at_once = ".reg .u32 b<4>; ld.global.nc.v4.u32 {b0, b1, b2, b3}, [$1]; st.shared.v4.u32 [a], {b0, b1, b2, b3};"
+    copy = ptx(
+        f"{{ .reg .u32 a; cvt.u32.u64 a, $0; {at_once} }}", 0, 2, lambda to, fro: ctypes.memmove(to, fro, QUAD_BYTES)
+    )
+    wait = "cp.async.wait_all;" if at_once.startswith("cp") else ""
+    return copy, ptx(wait, 0, 0, lambda: None)
+
+
+@cache
+def fill_line(width: int, threads: int):
+    """Return how all threads of a block copy a line of elements of a width to shared memory.
+
+    ``fill`` begins to, ``arrive()`` waits for what a thread has begun; a barrier must follow.
+    """
+    load = LOAD_INDEX[f"int{8 * width}"]
+    copy, arrive = copies()
 
     @helper
     def fill(
@@ -135,28 +177,18 @@ def fill_line(width: int, threads: int):
     ):
         """Return which element is the first one of the line; 16 bytes after it are free."""
         thread = np.int64(cuda.threadIdx.x)
-        shift = start + (source & 15)  # so that both sides are aligned at the same elements
+        shift = start + (source & (QUAD_BYTES - 1))  # so that both sides are aligned at the same elements
         first = shift // width
-        head = min(count, (-source & 15) // width)
-        quads = ((count - head) * width) >> 4
-        for i in range(thread, head, threads):
-            elements[np.uint32(first + i)] = load(source + i * width)
+        head = min(count, (-source & (QUAD_BYTES - 1)) // width)
+        quads = (count - head) // (QUAD_BYTES // width)
         begin = source + head * width
-        to = (shift + head * width) >> 2
-        for q in range(thread, quads, 4 * threads):
-            a = load_quad(begin + 16 * q)
-            b = load_quad(begin + 16 * min(q + threads, quads - 1))
-            c = load_quad(begin + 16 * min(q + 2 * threads, quads - 1))
-            d = load_quad(begin + 16 * min(q + 3 * threads, quads - 1))
-            put(words, to + 4 * q, a)
-            if q + threads < quads:
-                put(words, to + 4 * (q + threads), b)
-            if q + 2 * threads < quads:
-                put(words, to + 4 * (q + 2 * threads), c)
-            if q + 3 * threads < quads:
-                put(words, to + 4 * (q + 3 * threads), d)
-        for i in range(head + quads * (16 // width) + thread, count, threads):
+        to = np.int64(shared_address(words)) + shift + head * width
+        for q in range(thread, quads, threads):
+            copy(to + QUAD_BYTES * q, begin + QUAD_BYTES * q)
+        rest = quads * (QUAD_BYTES // width)
+        for s in range(threads - 1 - thread, count - rest, threads):  # what the last threads have time for
+            i = s if s < head else s + rest
             elements[np.uint32(first + i)] = load(source + i * width)
         return first
 
-    return fill
+    return fill, arrive

@@ -306,6 +306,10 @@ def _exchange_if_twin(address, expected, new):
 
 #: ``load_now(address)``: a word that other threads may write.
 load_now = ptx("ld.volatile.global.u64 $0, [$1];", 1, 1, _load_now_twin)
+#: ``load_two_now(address)``: two words, at a multiple of 16.
+load_two_now = ptx(
+    "ld.volatile.global.v2.u64 {$0, $1}, [$2];", 2, 1, lambda at: (_load_now_twin(at), _load_now_twin(at + 8))
+)
 #: ``store_now(address, value)``: a word that other threads may read.
 store_now = ptx("st.volatile.global.u64 [$0], $1;", 0, 2, _store_now_twin)
 #: ``exchange_if(address, expected, new)``: write a word if it holds what is expected; return what it held.

@@ -16,7 +16,7 @@ from .._enums import TensorDataType
 from .._lowering import Move
 from .._operator import check_out
 from .._tensor import collapse, dtype_of, extent, product
-from . import _sorting, gather, scatter
+from . import SIMULATED, _sorting, gather, scatter
 from ._arrays import Output, Span, join, part, scratch
 from ._bounds import Record, Records, records_of
 from ._element_calls import (
@@ -36,9 +36,10 @@ _launches = count()
 
 #: Up to so many points claim a place by 4 bytes.
 MOST_SHORT_CLAIMS = (1 << 31) - 1
-#: With fewer than one point for so many places only the claims that count are set, by the points: 1M points of 256M
-#: take 0.23 ms then, and 0.39 when all are.
-FEW_POINTS = 16
+#: With fewer than one point for so many places, and from so many places on, there is a table of those that are claimed,
+#: if the numbers of a place and a point fit into its entries. In place, 100k points of 256M take 0.021 ms with it and
+#: 0.26 without, 3M of 20M 0.23 and 0.37, 100k of 10M 0.025 and 0.034, of 4M 0.024 and 0.020.
+FEW_POINTS, LEAST_TABLED, MOST_TABLED = 4, 8 if SIMULATED else 1 << 23, 1 << 63
 
 
 def _name(way: object) -> str:
@@ -87,7 +88,7 @@ class _MoveCall:
         )
         np.array([reach[0], reach[1] + self.run, self.moved, self.out_bytes], np.int64)  # an error if they are larger
         self.plans: dict[tuple[int, int], DeviceMemory] = {}
-        self.bound: dict[tuple[int, int], tuple[Kernel, int, int, int]] = {}
+        self.bound: dict[tuple[int, int], tuple[Kernel, int, int, int, int]] = {}
         self.bounds = low.bounds
         if low.function.startswith("gather") and any(size == 0 for size, _ in low.coordinates):
             self.bounds = "raise"  # there is nothing to clamp to, and nothing that could stand for what is not there
@@ -120,13 +121,14 @@ class _MoveCall:
         """Return the kernel that moves units of a width."""
         raise NotImplementedError
 
-    def bind(self, device: int, width: int) -> tuple[Kernel, int, int, int]:
-        """Return the kernel for units of a width, its plan's address, and how many blocks and units it has."""
+    def bind(self, device: int, width: int) -> tuple[Kernel, int, int, int, int]:
+        """Return the kernel for units of a width, its plan's address, how many blocks and units, and each block's."""
         found = self.bound.get((device, width))
         if found is None:
             units = self.moved // width
             plan = self.plan(device, width).address
-            found = self.bound[device, width] = self.unit_kernel(width), plan, self.blocks(units), units
+            share = gather.share_of(units, self.few_units)
+            found = self.bound[device, width] = self.unit_kernel(width), plan, -(-units // share), units, share
         return found
 
     def has_plan(self, address: int) -> bool:
@@ -136,6 +138,8 @@ class _MoveCall:
     #: The granule and the lowest of the places that a scatter claims, and the bytes of a claim.
     claims = (1, 0)
     claim_bytes = 0
+    #: Up to so many units a thread moves one.
+    few_units: int
 
     def look(
         self,
@@ -146,28 +150,23 @@ class _MoveCall:
         record: int,
         claims: int,
         claim_bytes: int = 0,
-        sets: int = 0,
+        entries: int = 0,
     ) -> None:
-        """Look at all indices, and claim the places that they lead to, by so many bytes each, if there are claims.
-
-        `sets`: 1, the claims are only given first numbers.
-        """
-        scatter.claim_kernel(self.index_name, *self.counts, claim_bytes)(
+        """Look at all indices, and claim the places that they lead to, if there are claims; see `scatter.claiming`."""
+        share = BLOCK if entries else gather.share_of(self.points, self.few_units)
+        scatter.claim_kernel(self.index_name, *self.counts, claim_bytes, entries > 0)(
             device,
             stream,
-            self.blocks(self.points),
+            -(-self.points // share),
             indices.pointer,
             self.plan(device, 1).address,
             record,
             number,
             claims,
+            entries - 1,
             self.points,
-            sets,
+            share,
         )
-
-    def blocks(self, count: int) -> int:
-        """Return how many blocks handle so many units or points."""
-        return -(-count // (BLOCK * gather.UNITS))
 
     def begin(self, device: int) -> tuple[Records, Record, int]:
         """Return the records of a device, the one for a launch, and the launch's number."""
@@ -194,6 +193,8 @@ class _MoveCall:
 
 class GatherCall(_MoveCall):
     """A gather of one layout."""
+
+    few_units = gather.FEW_UNITS
 
     def __init__(
         self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], spans: Sequence[Span] = ()
@@ -243,8 +244,9 @@ class GatherCall(_MoveCall):
         if self.way and width == self.run:
             memory = self.way(a, indices, out, stream, record.address, number)
         elif self.moved:
-            kernel, plan, blocks, units = self.bind(device, width)
-            kernel(device, stream, blocks, a.pointer, indices.pointer, out.pointer, plan, record.address, number, units)
+            kernel, plan, blocks, *sizes = self.bind(device, width)
+            pointers = a.pointer, indices.pointer, out.pointer
+            kernel(device, stream, blocks, *pointers, plan, record.address, number, *sizes)
         else:
             self.look(device, stream, indices, number, record.address, 0)
         part(device, stream, others)
@@ -255,6 +257,8 @@ class GatherCall(_MoveCall):
 class ScatterCall(_MoveCall):
     """A scatter of one layout, to an output that is packed."""
 
+    few_units = scatter.FEW_UNITS
+
     def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], spans: Sequence[Span]) -> None:
         super().__init__(lowering, dtype, shape, spans)
         low, high = extent(*zip(*self.starts, strict=True))
@@ -263,8 +267,17 @@ class ScatterCall(_MoveCall):
         #: How many places there are, from the first to the last.
         self.places = (high - low) // granule + 1
         claim_bytes = 4 if self.points <= MOST_SHORT_CLAIMS else 8
+        #: The entries of a table of claims, 0: every place has a claim.
+        self.entries = 0
         if not lowering.unique and not self.reduces:
             self.claim_bytes = claim_bytes
+            entries = max(1 << (2 * self.points - 1).bit_length(), scatter.ENTRIES)
+            if (
+                self.places >= LEAST_TABLED
+                and FEW_POINTS * self.points < self.places
+                and self.places * entries <= MOST_TABLED
+            ):
+                self.claim_bytes, self.entries = scatter.ENTRY_BYTES, entries
         #: The bytes of a claim when the output is made of what is there and the updates, 0: a copy is written over.
         self.merge_bytes = claim_bytes if self.is_merged() else 0
         self.work += 2 * self.out_bytes
@@ -362,7 +375,7 @@ class ScatterCall(_MoveCall):
         del memory  # only now
 
     def unit_kernel(self, width: int) -> Kernel:
-        return scatter.scatter_kernel(width, self.index_name, *self.counts, self.claim_bytes)
+        return scatter.scatter_kernel(width, self.index_name, *self.counts, self.claim_bytes, self.entries > 0)
 
     def look_first(
         self, indices: DeviceArray, out: DeviceArray, stream: int, record: int, number: int, all_or_none: int
@@ -375,18 +388,7 @@ class ScatterCall(_MoveCall):
             return None, 0, number
         memory = scratch(out, scatter.FLAG_BYTES)
         set_bytes(memory.pointer, 0xFF, scatter.FLAG_BYTES, stream)
-        scatter.claim_kernel(self.index_name, *self.counts, 0)(
-            out.device,
-            stream,
-            self.blocks(self.points),
-            indices.pointer,
-            self.plan(out.device, self.run).address,
-            record,
-            number,
-            memory.pointer,
-            self.points,
-            0,
-        )
+        self.look(out.device, stream, indices, number, record, memory.pointer)
         return memory, memory.pointer, -1
 
     def write(
@@ -405,23 +407,20 @@ class ScatterCall(_MoveCall):
         merges = old != out.pointer
         aligned = self.steps | updates.pointer | out.pointer | old
         width = min(aligned & -aligned, 16)
-        claim_bytes = self.merge_bytes if merges else self.claim_bytes
+        claim_bytes, entries = (self.merge_bytes, 0) if merges else (self.claim_bytes, self.entries)
         memory = None
         if claim_bytes or all_or_none or not self.moved:  # look at the indices first
-            size = scatter.FLAG_BYTES + claim_bytes * self.places
+            size = scatter.FLAG_BYTES + claim_bytes * (entries or self.places)
             memory = scratch(out, size)
-            few = not merges and FEW_POINTS * self.points < self.places
-            set_bytes(memory.pointer, 0xFF, scatter.FLAG_BYTES if few else size, stream)
-            if few and claim_bytes:
-                self.look(device, stream, indices, number, record, memory.pointer, claim_bytes, 1)
-            self.look(device, stream, indices, number, record, memory.pointer, claim_bytes)
+            set_bytes(memory.pointer, 0xFF, size, stream)
+            self.look(device, stream, indices, number, record, memory.pointer, claim_bytes, entries)
         if merges and memory:
             plan, units = self.plan(device, width).address, self.out_bytes // width
-            scatter.merge_kernel(width, claim_bytes)(
-                device, stream, self.blocks(units), out.pointer, old, updates.pointer, plan, memory.pointer, units
-            )
+            share = gather.share_of(units, self.few_units)
+            pointers = out.pointer, old, updates.pointer, plan, memory.pointer
+            scatter.merge_kernel(width, claim_bytes)(device, stream, -(-units // share), *pointers, units, share)
         elif self.moved:
-            kernel, plan, blocks, units = self.bind(device, width)
+            kernel, plan, blocks, *sizes = self.bind(device, width)
             kernel(
                 device,
                 stream,
@@ -433,8 +432,9 @@ class ScatterCall(_MoveCall):
                 record,
                 -1 if memory else number,
                 memory.pointer if memory else 0,
+                entries - 1,
                 all_or_none,
-                units,
+                *sizes,
             )
         return memory
 

@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 
 from . import cuda, helper, kernel
-from ._groups import ASKED_BYTES, GROUP, ask_for, fill_line, load_four, shared_type, store_four
+from ._groups import ASKED_BYTES, GROUP, ask_for, fill_line, load_four, load_two, shared_type, store_four
 from ._launch import Kernel
 from ._memory import LOAD_INDEX, load_now, shared_address, unit_access
 from ._plan import BOUNDS, CLAMP, DROP, HEADER, LOOP_FIELDS, LOOPS, number, quotient
@@ -64,24 +64,29 @@ def start_of_line(plan, line):
     return offset, at
 
 
+def row_factor(length: int) -> int:
+    """Return by what `row_finder` multiplies to divide by the points of a line; together they are below 2**32."""
+    return (1 << 32) // length + 1
+
+
 @cache
 def row_finder(several: bool):
     """Return how to find where the line of a point starts among those of a block, of which each has `size` elements."""
 
     @helper
-    def start_of_row(plan, point, size):
+    def start_of_row(factor, point, size):
         if not several:
             return np.int64(0)
-        return quotient(point, plan, HEADER + LOOP_FIELDS * (number(plan, LOOPS) - 1)) * size
+        return ((point * factor) >> 32) * size
 
     return start_of_row
 
 
 @cache
-def grouped(width: int, other_width: int):
+def grouped(width: int, other_width: int, group: int = GROUP):
     """Return how many elements stand before the first group that can be moved at once, on both sides of a move."""
-    align = min(16, GROUP * width) - 1
-    other_align = min(16, GROUP * other_width) - 1
+    align = min(16, group * width) - 1
+    other_align = min(16, group * other_width) - 1
 
     @helper
     def head_of(address, other, count):
@@ -98,10 +103,16 @@ def gather_lines_kernel(width: int, index_type: str, several: bool, threads: int
     """Return the kernel that gathers elements of a width, blocks of so many threads each from a line or several."""
     signed = index_type.startswith("i")
     index_bytes = np.dtype(index_type).itemsize
-    load_index, load_indices = LOAD_INDEX[index_type], load_four(index_type)
+    load_index, load_pair, load_indices = LOAD_INDEX[index_type], load_two(index_type), load_four(index_type)
     _, store = unit_access(width)
+    _, store_pair = unit_access(16)
     store_elements = store_four(width)
-    resolve, fill, head_of = resolver(signed), fill_line(width, threads), grouped(width, index_bytes)
+    # A thread handles four elements at a time. Those of 8 bytes are two pairs, so that the threads of a warp store 16
+    # bytes side by side: from 73,670 lines of 782 a gather takes 0.375 ms, and 0.414 if all four are neighbours.
+    pairs = width == 8
+    group, step = (2, 2 * threads) if pairs else (GROUP, threads)
+    resolve, head_of = resolver(signed), grouped(width, index_bytes, group)
+    fill, arrive = fill_line(width, threads)
     place_of_point, *_ = places(index_type, -1, 1, 0)
     start_of_row = row_finder(several)
     word, element = shared_type("int32"), shared_type(f"int{8 * width}")
@@ -113,18 +124,35 @@ def gather_lines_kernel(width: int, index_type: str, several: bool, threads: int
         return np.int64(elements[np.uint32(first + max(i, 0))]) & mask if i >= 0 else np.int64(0)
 
     @helper
-    def take_four(elements, first, size, bounds, indices, to, plan, point):
+    def places_of(g, groups):
+        """Return where the first two elements are, and the other two."""
+        i = group * g
+        return i, group * min(g + threads, groups - 1) if pairs else i + 2
+
+    @helper
+    def load_some(begin, g, groups):
+        i, j = places_of(g, groups)
+        if not pairs:
+            return load_indices(begin + i * index_bytes)
+        a, b = load_pair(begin + i * index_bytes)
+        c, d = load_pair(begin + j * index_bytes)
+        return a, b, c, d
+
+    @helper
+    def take_some(elements, first, size, bounds, indices, to, factor, i, j):
         a = resolve(indices[0], size, bounds)
         b = resolve(indices[1], size, bounds)
         c = resolve(indices[2], size, bounds)
         d = resolve(indices[3], size, bounds)
-        store_elements(
-            to,
-            take(elements, first + start_of_row(plan, point, size), a),
-            take(elements, first + start_of_row(plan, point + 1, size), b),
-            take(elements, first + start_of_row(plan, point + 2, size), c),
-            take(elements, first + start_of_row(plan, point + 3, size), d),
-        )
+        from_a = take(elements, first + start_of_row(factor, i, size), a)
+        from_b = take(elements, first + start_of_row(factor, i + 1, size), b)
+        from_c = take(elements, first + start_of_row(factor, j, size), c)
+        from_d = take(elements, first + start_of_row(factor, j + 1, size), d)
+        if pairs:
+            store_pair(to + i * width, from_a, from_b)
+            store_pair(to + j * width, from_c, from_d)
+        else:
+            store_elements(to + i * width, from_a, from_b, from_c, from_d)
         return (a | b | c | d) < 0
 
     def gather_lines(
@@ -138,12 +166,16 @@ def gather_lines_kernel(width: int, index_type: str, several: bool, threads: int
         share,  # IN   how many points a block handles
         count_of_lines,  # IN   how many lines there are
         together,  # IN   how many lines a block has; if several, they and their indices have no gaps
+        factor,  # IN   see `row_factor`
     ):
         words = cuda.shared.array(0, word)
         elements = cuda.shared.array(0, element)
         thread = np.int64(cuda.threadIdx.x)
-        line = np.int64(cuda.blockIdx.x) // shares
-        begin = (np.int64(cuda.blockIdx.x) - line * shares) * share
+        line = np.int64(cuda.blockIdx.x)
+        begin = np.int64(0)
+        if shares > 1:  # a division takes a GPU 100 steps
+            line //= shares
+            begin = (np.int64(cuda.blockIdx.x) - line * shares) * share
         line *= together
         rows = min(together, count_of_lines - line)
         loops = number(plan, LOOPS)
@@ -156,26 +188,25 @@ def gather_lines_kernel(width: int, index_type: str, several: bool, threads: int
         point = line * length + begin
         source = index + (at + begin) * index_bytes
         to = packed + point * width
+        head = head_of(to, source, count)
+        groups = (count - head) // group
+        begin_of_groups = source + head * index_bytes
+        indices = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+        if thread < groups:  # the first ones come with the line, others while those before are used
+            indices = load_some(begin_of_groups, thread, groups)
+        arrive()
         cuda.syncthreads()
         bad = False
-        head = head_of(to, source, count)
-        groups = (count - head) // GROUP
-        for i in range(thread, head, threads):
+        for g in range(thread, groups, step):
+            some = indices
+            if g + step < groups:
+                indices = load_some(begin_of_groups, g + step, groups)
+            i, j = places_of(g, groups)
+            bad |= take_some(elements, first, size, bounds, some, to, factor, head + i, head + j)
+        for s in range(threads - 1 - thread, count - group * groups, threads):  # what the last threads have time for
+            i = s if s < head else s + group * groups
             a = resolve(load_index(source + i * index_bytes), size, bounds)
-            store(to + i * width, take(elements, first + start_of_row(plan, i, size), a), 0)
-            bad |= a < 0
-        for g in range(thread, groups, 2 * threads):
-            h = g + threads
-            i = head + GROUP * g
-            j = head + GROUP * min(h, groups - 1)
-            some = load_indices(source + i * index_bytes)
-            more = load_indices(source + j * index_bytes)
-            bad |= take_four(elements, first, size, bounds, some, to + i * width, plan, i)
-            if h < groups:
-                bad |= take_four(elements, first, size, bounds, more, to + j * width, plan, j)
-        for i in range(head + GROUP * groups + thread, count, threads):
-            a = resolve(load_index(source + i * index_bytes), size, bounds)
-            store(to + i * width, take(elements, first + start_of_row(plan, i, size), a), 0)
+            store(to + i * width, take(elements, first + start_of_row(factor, i, size), a), 0)
             bad |= a < 0
         if bad and bounds != DROP:  # seldom: find them again
             for i in range(count):
@@ -183,7 +214,7 @@ def gather_lines_kernel(width: int, index_type: str, several: bool, threads: int
                     place_of_point(plan, index, record, launch, point + i)
                     break
 
-    return Kernel(kernel(registers=registers_of(threads))(gather_lines), 10, waits=True, shares=True, threads=threads)
+    return Kernel(kernel(registers=registers_of(threads))(gather_lines), 11, waits=True, shares=True, threads=threads)
 
 
 @cache
@@ -200,18 +231,22 @@ def scatter_lines_kernel(
     index_bytes = np.dtype(index_type).itemsize
     load_index, load_indices = LOAD_INDEX[index_type], load_four(index_type)
     load, store = unit_access(width)
-    load_elements, store_elements = load_four(f"uint{8 * width}"), store_four(width)
-    resolve, fill, head_of = resolver(signed), fill_line(width, threads), grouped(width, width)
+    _, store_pair = unit_access(16)
+    load_pair, load_elements, store_elements = load_two("int64"), load_four(f"uint{8 * width}"), store_four(width)
+    pairs = width == 8  # see `gather_lines_kernel`
+    group = 2 if pairs else GROUP
+    resolve, head_of = resolver(signed), grouped(width, width, group)
+    fill, arrive = fill_line(width, threads)
     index_head = grouped(index_bytes, index_bytes)
     place_of_point, *_ = places(index_type, -1, 1, 0)
     start_of_row = row_finder(several)
     word, claim_word, element = shared_type("int32"), shared_type("int32"), shared_type(f"int{8 * width}")
 
     @helper
-    def claim(claims, links, value, size, bounds, low, high, part, plan, point, count):
+    def claim(claims, links, value, size, bounds, low, high, part, factor, point, count):
         """Note the place of an index, if it is one of this block's; tell whether the index is bad."""
         i = resolve(value, size, bounds)
-        place = i + start_of_row(plan, point, size)
+        place = i + start_of_row(factor, point, size)
         if chained:
             inside = i >= 0 and low <= place and place < high
             note(claims, links, place - low if inside else part, count - point)
@@ -225,6 +260,17 @@ def scatter_lines_kernel(
         if moves or a > 0:
             old, _ = load(source + j * width)
             store(target + j * width, meet(old, links, elements, at, a) if a > 0 else old, 0)
+
+    @helper
+    def put_two(elements, at, claims, links, j, old, moves, target):
+        a = np.int64(claims[np.uint32(j)])
+        b = np.int64(claims[np.uint32(j + 1)])
+        if moves or (a | b) > 0:
+            store_pair(
+                target + j * width,
+                meet(old[0], links, elements, at, a) if a > 0 else old[0],
+                meet(old[1], links, elements, at, b) if b > 0 else old[1],
+            )
 
     @helper
     def put_four(elements, at, claims, links, j, old, moves, target):
@@ -241,6 +287,8 @@ def scatter_lines_kernel(
                 meet(old[3], links, elements, at, d) if d > 0 else old[3],
             )
 
+    load_some, put_some = (load_pair, put_two) if pairs else (load_elements, put_four)
+
     def scatter_lines(
         data,  # OUT     address of the output's first element
         old,  # IN      the same of what is there before, maybe the output itself
@@ -254,6 +302,7 @@ def scatter_lines_kernel(
         part,  # IN      how many elements a block handles
         count_of_lines,  # IN      how many lines there are
         together,  # IN      how many lines a block has; if several, they and their indices have no gaps
+        factor,  # IN      see `row_factor`
     ):
         if flag != 0 and load_now(flag) == 0:
             return
@@ -261,13 +310,16 @@ def scatter_lines_kernel(
         claims = cuda.shared.array(0, claim_word)
         elements = cuda.shared.array(0, element)
         thread = np.int64(cuda.threadIdx.x)
-        line = np.int64(cuda.blockIdx.x) // parts
+        line = np.int64(cuda.blockIdx.x)
+        low = np.int64(0)
+        if parts > 1:
+            line //= parts
+            low = (np.int64(cuda.blockIdx.x) - line * parts) * part
         loops = number(plan, LOOPS)
         length = number(plan, HEADER + LOOP_FIELDS * (loops - 1))
         size = number(plan, HEADER + LOOP_FIELDS * loops)
         bounds = number(plan, BOUNDS)
         moves = old != data
-        low = (np.int64(cuda.blockIdx.x) - line * parts) * part
         line *= together
         rows = min(together, count_of_lines - line)
         length_of_all = rows * length
@@ -298,13 +350,14 @@ def scatter_lines_kernel(
         if staged:
             first = fill(words, elements, end, updates, length_of_all)
         at = origin(elements, first, updates, length_of_all)
+        arrive()
         cuda.syncthreads()
         bad = False
         head = index_head(indices, indices, length_of_all)
         groups = (length_of_all - head) // GROUP
         for i in range(thread, head, threads):
             value = load_index(indices + i * index_bytes)
-            bad |= claim(claims, links, value, size, bounds, low, high, part, plan, i, length_of_all)
+            bad |= claim(claims, links, value, size, bounds, low, high, part, factor, i, length_of_all)
         for g in range(thread, groups, 2 * threads):
             h = g + threads
             i = head + GROUP * g
@@ -312,13 +365,13 @@ def scatter_lines_kernel(
             some = load_indices(indices + i * index_bytes)
             more = load_indices(indices + j * index_bytes)
             for k in range(GROUP):
-                bad |= claim(claims, links, some[k], size, bounds, low, high, part, plan, i + k, length_of_all)
+                bad |= claim(claims, links, some[k], size, bounds, low, high, part, factor, i + k, length_of_all)
             if h < groups:
                 for k in range(GROUP):
-                    bad |= claim(claims, links, more[k], size, bounds, low, high, part, plan, j + k, length_of_all)
+                    bad |= claim(claims, links, more[k], size, bounds, low, high, part, factor, j + k, length_of_all)
         for i in range(head + GROUP * groups + thread, length_of_all, threads):
             value = load_index(indices + i * index_bytes)
-            bad |= claim(claims, links, value, size, bounds, low, high, part, plan, i, length_of_all)
+            bad |= claim(claims, links, value, size, bounds, low, high, part, factor, i, length_of_all)
         cuda.syncthreads()
         if chained:
             join(claims, links, count_links(length_of_all))
@@ -327,19 +380,19 @@ def scatter_lines_kernel(
         source = old + offset
         target = data + offset
         head = head_of(target, source, count)
-        groups = (count - head) // GROUP
+        groups = (count - head) // group
         for j in range(thread, head, threads):
             put(elements, at, claims, links, j, source, moves, target)
         for g in range(thread, groups, 2 * threads):
             h = g + threads
-            i = head + GROUP * g
-            j = head + GROUP * min(h, groups - 1)
-            some = load_elements(source + i * width)
-            more = load_elements(source + j * width)
-            put_four(elements, at, claims, links, i, some, moves, target)
+            i = head + group * g
+            j = head + group * min(h, groups - 1)
+            some = load_some(source + i * width)
+            more = load_some(source + j * width)
+            put_some(elements, at, claims, links, i, some, moves, target)
             if h < groups:
-                put_four(elements, at, claims, links, j, more, moves, target)
-        for j in range(head + GROUP * groups + thread, count, threads):
+                put_some(elements, at, claims, links, j, more, moves, target)
+        for j in range(head + group * groups + thread, count, threads):
             put(elements, at, claims, links, j, source, moves, target)
         if bad and launch >= 0 and bounds != DROP:
             for i in range(length_of_all):
@@ -347,4 +400,4 @@ def scatter_lines_kernel(
                     place_of_point(plan, index, record, launch, line * length + i)
                     break
 
-    return Kernel(kernel(registers=registers_of(threads))(scatter_lines), 12, waits=True, shares=True, threads=threads)
+    return Kernel(kernel(registers=registers_of(threads))(scatter_lines), 13, waits=True, shares=True, threads=threads)

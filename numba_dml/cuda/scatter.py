@@ -15,13 +15,19 @@ from . import SIMULATED, cuda, helper, kernel
 from ._arithmetic import combiner
 from ._groups import fetch_and_add, shared_type
 from ._launch import BLOCK, LANES, Kernel
-from ._memory import claim_access, load_i64, load_now, store_now, unit_access
+from ._memory import claim_access, exchange_if, load_i64, load_now, load_two_now, store_now, unit_access
 from ._plan import GRANULE, LOWEST, SLICE, number, quotient
 from ._sorting import PAIR_BYTES
-from .gather import NOWHERE, UNITS, places
+from .gather import NOWHERE, places
 
-#: Before the claims: a word that says that an index is bad.
-FLAG_BYTES = 8
+#: Up to so many units or points a thread has one, see `gather.FEW_UNITS`; where they go is met at random, so that it is
+#: more of them: 1M units of 16 bytes, of which half are replaced, take 19 µs and 21, 4M 47 and 46.
+FEW_UNITS = 12 if SIMULATED else 1 << 20
+#: Before the claims: a word that says that an index is bad, and what aligns an entry.
+FLAG_BYTES = 16
+#: Bytes of an entry of the table that few points have instead of a claim for each place, and what it holds at first;
+#: how many are looked at at once.
+ENTRY_BYTES, EMPTY, ENTRIES = 8, -1, 4
 
 #: A place with more updates than that is folded by a block, not by a thread: 10M updates of 3 places take 32 ms to add
 #: up float32, 7.6 int32, where a thread for each takes 1.5 s.
@@ -41,28 +47,99 @@ def number_of_place(plan, place):
     return quotient(place - number(plan, LOWEST), plan, GRANULE)
 
 
-@cache
-def claim_kernel(index_type: str, loops: int, coords: int, outer: int, claim_bytes: int) -> Kernel:
-    """Return the kernel that looks at all indices, and claims the places that they lead to.
+@helper
+def spread(number):
+    """Return 32 bits that any two neighbours, or multiples, have in no order: where a table has its entry."""
+    word = (number ^ (number >> 32)) & 0xFFFFFFFF
+    word = ((word ^ (word >> 16)) * 0x45D9F3B) & 0xFFFFFFFF
+    word = ((word ^ (word >> 16)) * 0x45D9F3B) & 0xFFFFFFFF
+    return word ^ (word >> 16)
 
-    A claim has 4 or 8 bytes, for the number of a point; 0: there are none.
+
+@cache
+def claiming(claim_bytes: int, tabled: bool):
+    """Return ``claim(claims, last, place, point)``, and ``holds``, which tells later whether the claim has stayed.
+
+    A place is a number. Each has a claim of 4 or 8 bytes, for the number of a point; 0: there are none. Or there is a
+    table of ``last + 1`` entries, a power of two, of which half stay empty or more. A place has the first one, from
+    where `spread` leads, that was empty when it came; it holds both numbers, ``place * (last + 1) + point``.
     """
-    place_of_point, *_ = places(index_type, loops, coords, outer)
-    raise_claim, _ = claim_access(claim_bytes or 4)
-    _, store_claim = unit_access(claim_bytes or 4)
+    raise_claim, load_claim = claim_access(claim_bytes or 4)
+    load_two, _ = unit_access(2 * ENTRY_BYTES)
 
     @helper
-    def claim(plan, index, record, claims, point, points, sets):
-        if point < points:
+    def claim(claims, last, place, point):
+        if claim_bytes > 0:
+            raise_claim(claims + FLAG_BYTES + claim_bytes * place, point)
+
+    @helper
+    def holds(claims, last, place, point):
+        if claim_bytes == 0:
+            return True
+        return load_claim(claims + FLAG_BYTES + claim_bytes * place) == point
+
+    @helper
+    def take(entry, found, last, word):
+        """Claim an entry that held something a while ago; tell whether it is that of the place."""
+        if found == EMPTY:
+            found = exchange_if(entry, EMPTY, word)
+            if found == EMPTY:
+                return True
+        if found ^ word > last:
+            return False
+        if found < word:
+            raise_claim(entry, word)
+        return True
+
+    @helper
+    def enter(claims, last, place, point):
+        word = place * (last + 1) + point
+        at = spread(place) & last & -ENTRIES
+        waiting = True
+        while waiting:
+            entry = claims + FLAG_BYTES + ENTRY_BYTES * at
+            a, b = load_two_now(entry)
+            c, d = load_two_now(entry + 2 * ENTRY_BYTES)
+            waiting = not (
+                take(entry, a, last, word)
+                or take(entry + ENTRY_BYTES, b, last, word)
+                or take(entry + 2 * ENTRY_BYTES, c, last, word)
+                or take(entry + 3 * ENTRY_BYTES, d, last, word)
+            )
+            at = (at + ENTRIES) & last
+
+    @helper
+    def has_entry(claims, last, place, point):
+        word = place * (last + 1) + point
+        at = spread(place) & last & -ENTRIES
+        while True:
+            entry = claims + FLAG_BYTES + ENTRY_BYTES * at
+            a, b = load_two(entry)
+            c, d = load_two(entry + 2 * ENTRY_BYTES)
+            if a == word or b == word or c == word or d == word:
+                return True
+            if min(a ^ word, b ^ word, c ^ word, d ^ word) <= last:  # another point has it
+                return False
+            at = (at + ENTRIES) & last
+
+    return (enter, has_entry) if tabled else (claim, holds)
+
+
+@cache
+def claim_kernel(index_type: str, loops: int, coords: int, outer: int, claim_bytes: int, tabled: bool) -> Kernel:
+    """Return the kernel that looks at all indices, and claims the places that they lead to; see `claiming`."""
+    place_of_point, *_ = places(index_type, loops, coords, outer)
+    claim, _ = claiming(claim_bytes, tabled)
+
+    @helper
+    def look(plan, index, record, claims, last, point, end):
+        """Tell whether the index of a point is bad; claim the place of a good one."""
+        if point < end:
             place = place_of_point(plan, index, record, -1, point)
             if place == NOWHERE:
                 return True
             if claim_bytes > 0:
-                its_claim = claims + FLAG_BYTES + claim_bytes * number_of_place(plan, place)
-                if sets != 0:
-                    store_claim(its_claim, point, 0)
-                else:
-                    raise_claim(its_claim, point)
+                claim(claims, last, number_of_place(plan, place), point)
         return False
 
     @kernel
@@ -72,40 +149,45 @@ def claim_kernel(index_type: str, loops: int, coords: int, outer: int, claim_byt
         record,  # OUT     where a bad index is recorded
         launch,  # IN      the number of this launch
         claims,  # IN OUT  address of the flag, whose bits are set, and of the claims; 0: there are none
+        last,  # IN      the last entry of a table
         points,  # IN      how many points there are
-        sets,  # IN      1: the claims hold anything; give each that is raised next a number of one of its points
+        share,  # IN      how many points a block handles
     ):
-        a = np.int64(cuda.blockIdx.x) * (BLOCK * UNITS) + np.int64(cuda.threadIdx.x)
-        bad = claim(plan, index, record, claims, a, points, sets)
-        bad |= claim(plan, index, record, claims, a + BLOCK, points, sets)
-        bad |= claim(plan, index, record, claims, a + 2 * BLOCK, points, sets)
-        bad |= claim(plan, index, record, claims, a + 3 * BLOCK, points, sets)
+        begin = np.int64(cuda.blockIdx.x) * share
+        a = begin + np.int64(cuda.threadIdx.x)
+        end = min(begin + share, points)
+        bad = look(plan, index, record, claims, last, a, end)
+        bad |= look(plan, index, record, claims, last, a + BLOCK, end)
+        bad |= look(plan, index, record, claims, last, a + 2 * BLOCK, end)
+        bad |= look(plan, index, record, claims, last, a + 3 * BLOCK, end)
         if bad:
             if claims != 0:
                 store_now(claims, 0)
-            for point in range(a, min(points, a + 3 * BLOCK + 1), BLOCK):
+            for point in range(a, end, BLOCK):
                 place_of_point(plan, index, record, launch, point)
 
-    return Kernel(claim_places, 7)
+    return Kernel(claim_places, 8)
 
 
 @cache
-def scatter_kernel(width: int, index_type: str, loops: int, coords: int, outer: int, claim_bytes: int) -> Kernel:
-    """Return the kernel that writes units of `width` bytes to where their points' indices lead."""
+def scatter_kernel(
+    width: int, index_type: str, loops: int, coords: int, outer: int, claim_bytes: int, tabled: bool
+) -> Kernel:
+    """Return the kernel that writes units of `width` bytes to where their points' indices lead; see `claiming`."""
     load, store = unit_access(width)
-    _, load_claim = claim_access(claim_bytes or 4)
+    _, holds = claiming(claim_bytes, tabled)
     place_of_point, place_in_slice, _ = places(index_type, loops, coords, outer)
 
     @helper
-    def place_of(plan, index, record, launch, claims, unit, units):
-        if unit >= units:
+    def place_of(plan, index, record, claims, last, unit, end):
+        if unit >= end:
             return np.int64(NOWHERE)
         point = quotient(unit, plan, SLICE)
-        place = place_of_point(plan, index, record, launch, point)
+        place = place_of_point(plan, index, record, -1, point)
         if place == NOWHERE:
             return place
         if claim_bytes > 0:
-            if load_claim(claims + FLAG_BYTES + claim_bytes * number_of_place(plan, place)) != point:
+            if not holds(claims, last, number_of_place(plan, place), point):
                 return np.int64(NOWHERE)
         return place + place_in_slice(plan, unit - point * number(plan, SLICE), width)
 
@@ -120,7 +202,7 @@ def scatter_kernel(width: int, index_type: str, loops: int, coords: int, outer: 
         if place != NOWHERE:
             store(data + place, value[0], value[1])
 
-    @kernel
+    @kernel(registers=40)  # of which it finds use for 48
     def scatter_units(
         data,  # OUT  address of the output's first element
         index,  # IN   address of the packed indices
@@ -129,17 +211,21 @@ def scatter_kernel(width: int, index_type: str, loops: int, coords: int, outer: 
         record,  # OUT  where a bad index is recorded
         launch,  # IN   the number of this launch, -1: the indices have been looked at
         claims,  # IN   address of the flag and of the claims
+        last,  # IN   the last entry of a table
         all_or_none,  # IN   1: write nothing if an index is bad
         units,  # IN   how many units the updates have
+        share,  # IN   how many of them a block moves
     ):
         if all_or_none != 0 and load_now(claims) == 0:
             return
-        a = np.int64(cuda.blockIdx.x) * (BLOCK * UNITS) + np.int64(cuda.threadIdx.x)
+        begin = np.int64(cuda.blockIdx.x) * share
+        a = begin + np.int64(cuda.threadIdx.x)
         b, c, d = a + BLOCK, a + 2 * BLOCK, a + 3 * BLOCK
-        to_a = place_of(plan, index, record, -1, claims, a, units)
-        to_b = place_of(plan, index, record, -1, claims, b, units)
-        to_c = place_of(plan, index, record, -1, claims, c, units)
-        to_d = place_of(plan, index, record, -1, claims, d, units)
+        end = min(begin + share, units)
+        to_a = place_of(plan, index, record, claims, last, a, end)
+        to_b = place_of(plan, index, record, claims, last, b, end)
+        to_c = place_of(plan, index, record, claims, last, c, end)
+        to_d = place_of(plan, index, record, claims, last, d, end)
         value_a = load_at(packed, a, to_a)
         value_b = load_at(packed, b, to_b)
         value_c = load_at(packed, c, to_c)
@@ -148,11 +234,12 @@ def scatter_kernel(width: int, index_type: str, loops: int, coords: int, outer: 
         put(data, to_b, value_b)
         put(data, to_c, value_c)
         put(data, to_d, value_d)
-        if launch >= 0 and (to_a == NOWHERE or to_b == NOWHERE or to_c == NOWHERE or to_d == NOWHERE):
-            for unit in range(a, min(units, d + 1), BLOCK):
+        bad = to_a == NOWHERE or to_b == NOWHERE or to_c == NOWHERE or to_d == NOWHERE
+        if launch >= 0 and bad and (to_a == NOWHERE or b < end):
+            for unit in range(a, end, BLOCK):
                 place_of_point(plan, index, record, launch, quotient(unit, plan, SLICE))
 
-    return Kernel(scatter_units, 9)
+    return Kernel(scatter_units, 11)
 
 
 @cache
@@ -180,9 +267,16 @@ def merge_kernel(width: int, claim_bytes: int) -> Kernel:
         plan,  # IN   address of the plan
         claims,  # IN   address of the flag and of the claims, of which each slice of the output has one
         units,  # IN   how many units the output has
+        share,  # IN   how many of them a block writes
     ):
-        a = np.int64(cuda.blockIdx.x) * (BLOCK * UNITS) + np.int64(cuda.threadIdx.x)
-        last = units - 1
+        begin = np.int64(cuda.blockIdx.x) * share
+        a = begin + np.int64(cuda.threadIdx.x)
+        last = min(begin + share, units) - 1
+        if share == BLOCK:
+            if a <= last:
+                value = load(source_of(old, packed, plan, claims, a))
+                store(data + a * width, value[0], value[1])
+            return
         b, c, d = min(a + BLOCK, last), min(a + 2 * BLOCK, last), min(a + 3 * BLOCK, last)
         if a <= last:  # the last unit may be written more than once
             from_a = source_of(old, packed, plan, claims, a)
@@ -195,7 +289,7 @@ def merge_kernel(width: int, claim_bytes: int) -> Kernel:
             store(data + c * width, value_c[0], value_c[1])
             store(data + d * width, value_d[0], value_d[1])
 
-    return Kernel(merge_units, 6)
+    return Kernel(merge_units, 7)
 
 
 @cache
