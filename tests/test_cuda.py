@@ -171,6 +171,26 @@ def test_the_best_of_parts(lines, dtype, kind, room, scale):
             assert all(map(reference.same, found, reference.top_k(a, 1, mode=mode, nan=nan)))
 
 
+@pytest.mark.parametrize("kind", DISTRIBUTIONS)
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i8", "u1"])
+@pytest.mark.parametrize(("shape", "parts"), [((2, 3), 1), ((17, 33), 1), ((3, 40, 2), 1), ((300, 3), 7)])
+def test_the_best_of_columns(shape, parts, dtype, kind, methods, scale, monkeypatch):
+    """One thread or several for a column, with the lowest elements and NaNs too; the first of equal ones."""
+    from numba_dml.cuda import _launch, _top_k_calls
+
+    monkeypatch.setattr(_top_k_calls, "BESIDE_THREADS", parts * shape[-1] * scale)
+    dml.cache_clear()
+    shape = (*shape[:-1], shape[-1] * scale)
+    a = DISTRIBUTIONS[kind](np.random.default_rng(len(shape)), int(np.prod(shape))).reshape(shape)
+    a = (a if dtype[0] == "f" else 10 * np.nan_to_num(a, nan=3.0)).astype(dtype)
+    for mode, nan in (("largest", "last"), ("smallest", "first")):
+        found = dml.top_k(a, 1, axis=-2, mode=mode, nan=nan)
+        assert all(map(reference.same, found, reference.top_k(a, 1, axis=-2, mode=mode, nan=nan)))
+    beside = np.prod(shape) // shape[-2] >= _launch.LANES
+    assert (methods[0] == "best of lines beside each other") == beside
+    dml.cache_clear()
+
+
 def test_no_lines(room):
     for k in (0, 1, 3):
         values, indices = dml.top_k(np.empty((0, 100_000), "f4"), k)

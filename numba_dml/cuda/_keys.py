@@ -72,6 +72,7 @@ class Words(NamedTuple):
 class Keys(NamedTuple):
     """How kernels get the keys of the elements of a width and kind."""
 
+    key_of: object  #: ``key_of(bits, plan)``
     key_at: object  #: ``key_at(address, plan)``
     best_of_quad: object  #: ``best_of_quad(address, plan)``: the best key of 16 aligned bytes
     best_of_quads: object  #: ``best_of_quads(address, step, plan)``: of four times as many, at equal steps
@@ -263,4 +264,6 @@ def key_access(width: int, is_float: bool, flip_field: int) -> Keys:
                     keys[j] = max(keys[j], some[j])
 
     words = Words(mask_of, best_by_device, better, key_of_best) if at_once else None
-    return Keys(key_at, best_of_quad, best_of_quads, best_of_four, put_bests, load_words, put_keys, comparable, words)
+    return Keys(
+        key_of, key_at, best_of_quad, best_of_quads, best_of_four, put_bests, load_words, put_keys, comparable, words
+    )

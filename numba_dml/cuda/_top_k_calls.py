@@ -20,7 +20,7 @@ from ._arrays import Output, join, part, scratch
 from ._groups import shared_bytes
 from ._keys import follows_rule, key_type
 from ._large_k_calls import LargeK
-from ._launch import BLOCK, LANES, DeviceMemory, is_current, on_device
+from ._launch import BLOCK, LANES, DeviceMemory, Kernel, is_current, on_device
 from ._lists import ITEMS, count_bytes
 from ._plan import reciprocal
 from .choose import AT_ONCE, SORTED
@@ -55,17 +55,25 @@ MANY_LINES = 3 if SIMULATED else 132
 #: Bytes of a line from which on several blocks look for its one best element, how many blocks there are then at most,
 #: and how many units of 16 bytes a thread reads together.
 LEAST_PARTED, PART_BLOCKS, UNITS = (64, 5, 4) if SIMULATED else (1 << 18, 6 * 132, 4)
+#: Up to so many parts a warp looks through.
+FEW_PARTS = 1 if SIMULATED else 64
+#: Lines whose elements are no neighbours have a thread each that looks for the one best element, or are cut into parts
+#: of so many elements at least, until there are so many threads: 16384 float32 of 16384 columns take 0.32 ms, 0.39 by
+#: delegates; 35 of 759,552 0.043, 0.057 as short lines. With fewer lines neighbouring threads would have parts of one.
+LEAST_BESIDE, LEAST_ROWS, BESIDE_THREADS = (LANES, 3, 24) if SIMULATED else (LANES, 32, 132 * 1024)
 #: By bytes of an element: the best of a line are chosen if so many times k are less than the line. Of 2000 lines of
 #: 16,000, single bytes, the 2000 best take 1.37 ms when they are chosen, and 0.32 when the lines are sorted; of lines
 #: of 4096 of 4 bytes, the 512 best 0.58 and 0.84, the 1024 best 1.3 and 0.85.
 LEAST_LEFT = dict.fromkeys((1, 2, 4, 8), 2) if SIMULATED else {1: 26, 2: 14, 4: 6, 8: 9}
 #: Of few lines at most so many are chosen, by bytes of an element; more are sorted, by many blocks where one cannot.
 #: Of a line of 1M of 2 bytes, the 300 best take 0.034 ms when they are chosen and 0.044, the 1000 best 0.051 and 0.045;
-#: the 300 best of single bytes 0.080 and 0.049.
+#: the 300 best of single bytes 0.080 and 0.049; of 16M float32 the 800 best 0.113 and 0.109.
 FEW_LINES, MOST_CHOSEN = 0 if SIMULATED else 16, {1: 150, 2: 600, 4: 800, 8: 800}
-#: More are chosen of lines of up to so many bytes, if elements have 4 or more: the 2000 best of 1M float32 take
-#: 0.060 ms when they are chosen and 0.079, of as many int64, which a sort takes 8 passes for, 0.074.
+#: Of lines of 4-byte elements up to so many bytes, more are chosen: the 2000 best of 1M take 0.062 ms when they are
+#: chosen and 0.068, of 4M 0.097 and 0.089, of four lines of 1M 0.069 and 0.091; of as many int64 0.127 and 0.118.
 CHOSEN_BYTES = 1 << 24
+#: Of longer lines than that fewer are: of 100M float32 the 300 best take 0.187 ms and 0.184, the 800 best 0.36 and 0.19.
+LONG_BYTES, MOST_OF_LONG = 1 << 28, 300
 #: Inputs of so many bytes are chosen from if that is possible: a sort by many blocks takes up to three times as many
 #: for itself.
 LARGE_INPUT = 1 << 31
@@ -182,6 +190,11 @@ class TopKCall:
         """Choose the kernels, and work out the numbers that they need."""
         if self.idle:
             return "nothing", lambda to: None
+        if self.k == 1 and not self.packed and self.lines >= LEAST_BESIDE:
+            parts = max(min(BESIDE_THREADS // self.lines, self.size // LEAST_ROWS), 1)
+            self.share = -(-self.size // parts)
+            self.parts = -(-self.size // self.share)
+            return "best of lines beside each other", self.start_best_beside
         if self.packed and self.k > 1 and self.lines >= WARP_LINES and self.size > whole_lines.MOST_RANKED:
             self.warps = warp_lines.sizes_for(self.size, self.k, self.width)
         most = MOST_BEFORE_WARPS[self.width] if self.warps else MOST_SHORT
@@ -196,10 +209,8 @@ class TopKCall:
         if self.size <= whole_lines.MOST_RANKED:
             return "ranks", self.start_rank
         sorting = self.sorting_threads()
-        many = self.lines > FEW_LINES or (self.width >= 4 and self.size * self.width <= CHOSEN_BYTES)
-        most = MOST_K if many else MOST_CHOSEN[self.width]
         little = LEAST_LEFT[self.width] * self.k < self.size or (not sorting and self.work >= LARGE_INPUT)
-        if little and self.k <= most and self.prepare_choice():
+        if little and self.k <= self.most_chosen() and self.prepare_choice():
             return f"{len(self.pitches)} levels of delegates", self.start_choice
         if sorting:
             self.threads = sorting
@@ -209,6 +220,13 @@ class TopKCall:
         kind = (self.width, self.is_float)
         self.large = LargeK(self.lines, self.size, self.k, *kind, group or 0, *(self.pitches or (0,)))
         return "sort", self.start_sort
+
+    def most_chosen(self) -> int:
+        """Return how many elements of a line are chosen at most, instead of sorted."""
+        size = self.size * self.width
+        if self.lines > FEW_LINES or (self.width == 4 and size <= CHOSEN_BYTES):
+            return MOST_K
+        return min(MOST_CHOSEN[self.width], MOST_OF_LONG) if size > LONG_BYTES else MOST_CHOSEN[self.width]
 
     def sorting_threads(self) -> int:
         """Return how many threads sort a line whole, 0 if no block can."""
@@ -379,13 +397,23 @@ class TopKCall:
         kernel(*to.where, -(-self.lines // WARPS), *to.tensors, to.plans[0])
 
     def start_best(self, to: Launch) -> DeviceArray | None:
-        """Find the best element of each line, or of its parts and then of these; return memory that is in use."""
+        """Let blocks find the best element of each line, or of its parts and then of these."""
+        kernel = top_k.best_kernel(self.width, self.is_float)
+        return self.find_best(to, kernel, self.lines * self.parts, self.threads)
+
+    def start_best_beside(self, to: Launch) -> DeviceArray | None:
+        """Let threads do that."""
+        kernel = top_k.best_beside_kernel(self.width, self.is_float)
+        return self.find_best(to, kernel, -(-self.lines * self.parts // BLOCK), BLOCK)
+
+    def find_best(self, to: Launch, kernel: Kernel, blocks: int, threads: int) -> DeviceArray | None:
+        """Run the kernel, and the one for the best elements of parts; return memory that is in use."""
         memory = scratch(to.a, 16 * self.lines * self.parts) if self.parts > 1 else None
         arguments = (*to.tensors, to.plans[0], memory.pointer if memory else 0)
-        kernel = top_k.best_kernel(self.width, self.is_float)
-        kernel(*to.where, self.lines * self.parts, *arguments, threads=self.threads)
+        kernel(*to.where, blocks, *arguments, threads=threads)
         if memory:
-            top_k.best_part_kernel(self.width)(*to.where, self.lines, *arguments)
+            threads = BLOCK if self.parts > FEW_PARTS else LANES
+            top_k.best_part_kernel(self.width)(*to.where, self.lines, *arguments, threads=threads)
         return memory
 
     def start_rank(self, to: Launch) -> None:

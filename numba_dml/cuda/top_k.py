@@ -17,10 +17,7 @@ import numpy as np
 from . import SIMULATED, cuda, helper, kernel
 from ._keys import key_access, key_type
 from ._launch import BLOCK, LANES, Kernel
-from ._memory import (
-    PARTNER_VALUE,
-    unit_access,
-)
+from ._memory import LOAD_INDEX, PARTNER_VALUE, unit_access
 from ._plan import number, quotient
 
 # The numbers of a plan.
@@ -53,6 +50,8 @@ MOST_THREADS = BLOCK if SIMULATED else 1024
 ENDS = 2 * MOST_THREADS // LANES
 #: What a warp reads at once of a line: so many times 16 bytes per lane.
 QUADS = 4
+#: What a thread reads at once of a line whose elements are no neighbours.
+BESIDE_AT_ONCE = 2 if SIMULATED else 8
 #: What the lists of a block hold, at most and at least: keys, positions, and groups to look into, of 24 bytes in all.
 MOST_ROOM = 64 if SIMULATED else 4096
 LEAST_ROOM = 8 if SIMULATED else 256
@@ -100,7 +99,7 @@ def write_index(indices, size, at, position):
 @cache
 def end_access(width: int, is_float: bool):
     """Return how to find the best key of 16 bytes that lie in a line only in part, or not at all."""
-    key_at, *_ = key_access(width, is_float, FLIP)
+    key_at = key_access(width, is_float, FLIP).key_at
     key = key_type(width)
     lowest = np.iinfo(key).min
     of_quad = 16 // width
@@ -308,6 +307,65 @@ def best_kernel(width: int, is_float: bool) -> Kernel:
 
 
 @cache
+def best_beside_kernel(width: int, is_float: bool) -> Kernel:
+    """Return the kernel that finds the best element of any other lines, a thread for each part of one.
+
+    Neighbouring threads have lines that may lie beside each other.
+    """
+    key_of = key_access(width, is_float, FLIP).key_of
+    load, store = LOAD_INDEX[f"int{8 * width}"], unit_access(width)[1]
+    key = key_type(width)
+    lowest = np.iinfo(key).min
+
+    @kernel
+    def find_best_beside(
+        x,  # IN   address of the first element
+        values,  # OUT  address of the values
+        indices,  # OUT  address of the indices
+        plan,  # IN   address of the plan
+        found,  # OUT  address of the best key and its position of each part, if lines have several
+    ):
+        some = cuda.local.array(BESIDE_AT_ONCE, key)
+        item = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
+        lines, parts = number(plan, LINES), number(plan, PARTS)
+        if item >= lines * parts:
+            return
+        part = np.int64(0)
+        if parts > 1:
+            part = item // lines
+        line = item - part * lines
+        from_x, to = line_bases(plan, line)
+        stride = number(plan, STRIDE)
+        begin = part * number(plan, ROUNDS)
+        end = min(begin + number(plan, ROUNDS), number(plan, SIZE))
+        best, place = key(lowest), begin
+        address = x + from_x + begin * stride
+        i = begin
+        while i + BESIDE_AT_ONCE <= end:
+            for j in range(BESIDE_AT_ONCE):
+                some[j] = load(address + j * stride)
+            for j in range(BESIDE_AT_ONCE):
+                one = key_of(some[j], plan)
+                if one > best:
+                    best, place = one, i + j
+            address += BESIDE_AT_ONCE * stride
+            i += BESIDE_AT_ONCE
+        while i < end:
+            one = key_of(key(load(address)), plan)
+            if one > best:
+                best, place = one, i
+            address += stride
+            i += 1
+        if found != 0:
+            store_pair(found + 16 * (line * parts + part), np.int64(best), place)
+        else:
+            store(values + to * width, load(x + from_x + place * stride), 0)
+            write_index(indices, number(plan, INDEX_SIZE), to, place)
+
+    return Kernel(find_best_beside, 5)
+
+
+@cache
 def best_part_kernel(width: int) -> Kernel:
     """Return the kernel that finds the best element of lines by the best ones of their parts, a block for each line."""
     load, store = unit_access(width)
@@ -334,7 +392,7 @@ def best_part_kernel(width: int) -> Kernel:
         high, i = best_of_block(keys, places, high, i)
         if cuda.threadIdx.x == 0:
             from_x, to = line_bases(plan, line)
-            value = load(x + from_x + i * width)
+            value = load(x + from_x + i * number(plan, STRIDE))
             store(values + to * width, value[0], value[1])
             write_index(indices, number(plan, INDEX_SIZE), to, i)
 
