@@ -72,7 +72,8 @@ FEW_LINES, MOST_CHOSEN = 0 if SIMULATED else 16, {1: 150, 2: 600, 4: 800, 8: 800
 #: Of lines of 4-byte elements up to so many bytes, more are chosen: the 2000 best of 1M take 0.062 ms when they are
 #: chosen and 0.068, of 4M 0.097 and 0.089, of four lines of 1M 0.069 and 0.091; of as many int64 0.127 and 0.118.
 CHOSEN_BYTES = 1 << 24
-#: Of longer lines than that fewer are: of 100M float32 the 300 best take 0.187 ms and 0.184, the 800 best 0.36 and 0.19.
+#: Of lines of more bytes than that fewer are: of 100M float32 the 300 best take 0.187 ms and 0.184, the 800 best 0.36
+#: and 0.19.
 LONG_BYTES, MOST_OF_LONG = 1 << 28, 300
 #: Inputs of so many bytes are chosen from if that is possible: a sort by many blocks takes up to three times as many
 #: for itself.
