@@ -588,6 +588,49 @@ def test_tensors_on_streams_in_graphs_and_strided(torch):
     assert torch.equal(values, x.T.gather(1, indices))
 
 
+def test_calls_run_where_their_arrays_are(torch):
+    """Not on the device that is current: the same operators, on one device and on the other."""
+    if torch.cuda.device_count() < 2:
+        pytest.skip("needs two devices")
+    rng = np.random.default_rng(0)
+    a, i = rng.standard_normal((2000, 5)).astype("f4"), rng.integers(-2000, 2000, (300, 1))
+    u, columns = rng.standard_normal((300, 5)).astype("f4"), rng.integers(0, 2000, (100, 5))
+    bad = i.copy()
+    bad[7] = 5000
+    tensors = [dml.TensorDesc(x.dtype, x.shape) for x in (a, columns, a[:100])]
+    held = dml.compile_operator(dml.GatherElementsDesc(*tensors, axis=0), target="cuda")
+    for device in ("cuda:1", "cuda:0", "cuda:1"):
+        x, j, new, lines = (torch.as_tensor(array, device=device) for array in (a, i, u, columns))
+        results = {
+            "gather_nd": (dml.gather_nd(x, j), reference.gather_nd(a, i)),
+            "held": (held(x, lines, out=x.new_empty(100, 5)), reference.gather_elements(a, columns, axis=0)),
+            "add": (dml.scatter_nd(x, j, new, reduction="add"), reference.scatter_nd(a, i, u, reduction="add")),
+            "in place": (dml.scatter_nd(x, j, new, out=x.clone()), reference.scatter_nd(a, i, u)),
+            "top_k": (dml.top_k(x, 40, axis=0).indices, reference.top_k(a, 40, axis=0)[1]),
+            "a long line": (dml.top_k(x.reshape(-1), 700).values, reference.top_k(a.reshape(-1), 700)[0]),
+        }
+        for name, (found, expected) in results.items():
+            assert found.device == x.device, name
+            assert reference.same(found.cpu().numpy(), expected), name
+        stream = torch.cuda.Stream(device)
+        stream.wait_stream(torch.cuda.current_stream(x.device))
+        found = dml.gather_nd(x, j, stream=stream)
+        stream.synchronize()
+        assert reference.same(found.cpu().numpy(), reference.gather_nd(a, i))
+        wrong = torch.as_tensor(bad, device=device)
+        error = r"indices\[7, 0\] = 5000 is out of range"
+        with pytest.raises(IndexError, match=error):
+            dml.gather_nd(x, wrong)
+        dml.scatter_nd(x, wrong, new, bounds="deferred")
+        with pytest.raises(IndexError, match=error):
+            dml.check()
+    assert torch.cuda.current_device() == 0
+    with pytest.raises(ValueError, match=r"gather_nd: indices: found an array on device 0, .*device 1"):
+        dml.gather_nd(x, j.to("cuda:0"))
+    with pytest.raises(ValueError, match=r"gather_nd: out: found an array on device 0, expected device 1"):
+        dml.gather_nd(x, j, out=torch.empty(300, 5, device="cuda:0"))
+
+
 def test_a_capture_is_refused_before_it_breaks(torch):
     x, out = torch.arange(12.0, device="cuda").reshape(4, 3), torch.empty(2, 3, device="cuda")
     i, u = torch.tensor([[1], [3]], device="cuda"), torch.ones(2, 3, device="cuda")
