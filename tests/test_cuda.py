@@ -176,18 +176,19 @@ def test_the_best_of_parts(lines, dtype, kind, room, scale):
 @pytest.mark.parametrize(("shape", "parts"), [((2, 3), 1), ((17, 33), 1), ((3, 40, 2), 1), ((300, 3), 7)])
 def test_the_best_of_columns(shape, parts, dtype, kind, methods, scale, monkeypatch):
     """One thread or several for a column, with the lowest elements and NaNs too; the first of equal ones."""
-    from numba_dml.cuda import _launch, _top_k_calls
+    from numba_dml.cuda import _top_k_calls
 
-    monkeypatch.setattr(_top_k_calls, "BESIDE_THREADS", parts * shape[-1] * scale)
+    monkeypatch.setattr(_top_k_calls, "OWN_THREADS", parts * shape[-1] * scale)
     dml.cache_clear()
     shape = (*shape[:-1], shape[-1] * scale)
     a = DISTRIBUTIONS[kind](np.random.default_rng(len(shape)), int(np.prod(shape))).reshape(shape)
-    a = (a if dtype[0] == "f" else 10 * np.nan_to_num(a, nan=3.0)).astype(dtype)
+    a = (a if dtype[0] == "f" else np.abs(10 * np.nan_to_num(a, nan=3.0)) % 100).astype(dtype)
+    limits = np.finfo(dtype) if dtype[0] == "f" else np.iinfo(dtype)
+    a[..., 0], a[..., -1] = limits.min, limits.max
     for mode, nan in (("largest", "last"), ("smallest", "first")):
         found = dml.top_k(a, 1, axis=-2, mode=mode, nan=nan)
         assert all(map(reference.same, found, reference.top_k(a, 1, axis=-2, mode=mode, nan=nan)))
-    beside = np.prod(shape) // shape[-2] >= _launch.LANES
-    assert (methods[0] == "best of lines beside each other") == beside
+    assert methods[0] == "best of lines by threads"
     dml.cache_clear()
 
 
@@ -491,14 +492,47 @@ def test_units_of_a_thread(points, few_units, room, monkeypatch):
     for kind in (_move_calls.GatherCall, _move_calls.ScatterCall):
         monkeypatch.setattr(kind, "few_units", few_units)
     dml.cache_clear()
+    points *= 1 if room.SIMULATED else 8  # several blocks of 1024
     rng = np.random.default_rng(points)
     a = rng.standard_normal((2 * points, 3)).astype("f4")
     i = rng.integers(-points, points, (points, 1))
     u = rng.standard_normal((points, 3)).astype("f4")
     agree(dml.gather_nd, reference.gather_nd, a, i, sizes=[2 * points])
     agree(dml.scatter_nd, reference.scatter_nd, a, i, u, sizes=[2 * points])
+    in_place("NoneType", lambda *tensors: dml.ScatterNDDesc(*tensors, 2, 2), reference.scatter_nd, a, i, u)
     i = rng.permutation(2 * points)[:points, None]
     agree(partial(dml.scatter_nd, unique=True), reference.scatter_nd, a, i, u, sizes=[2 * points])
+    dml.cache_clear()
+
+
+@pytest.mark.parametrize("most", [1 << 63, 1])
+@pytest.mark.parametrize("kind", ["the last entries", "few places", "many"])
+def test_a_table_of_places(kind, most, room, monkeypatch):
+    """Places that come to the last entries of the table at once, updates that race for one, and a table half full."""
+    from numba_dml.cuda import _move_calls, scatter
+
+    monkeypatch.setattr(_move_calls, "LEAST_TABLED", 2)
+    monkeypatch.setattr(_move_calls, "MOST_TABLED", most)
+    dml.cache_clear()
+    scale = 1 if room.SIMULATED else 256
+    rng = np.random.default_rng(3)
+    if kind == "the last entries":
+        spread = getattr(scatter.spread, "py_func", scatter.spread)
+        i = np.array([place for place in range(3000) if spread(place) & 31 >= 28][:16])
+        assert len(i) == 16
+    else:
+        i = rng.integers(0, 3 if kind == "few places" else 3000 * scale, 128 * scale)
+    a, u = np.zeros(3000 * scale, "i4"), np.arange(1, len(i) + 1, dtype="i4")
+    expected = a.copy()
+    expected[i] = u  # the last one stays
+    tensors = [dml.TensorDesc(x.dtype, x.shape) for x in (a[:, None], i[:, None], u[:, None], a[:, None])]
+    layouts = tuple((x.strides, x.dtype) for x in (a[:, None], i[:, None], u[:, None]))
+    from numba_dml.cuda._calls import build
+
+    call = build(dml.ScatterNDDesc(*tensors, 2, 2), layouts, (a.shape,), None)
+    assert bool(call.entries) is (most > 1)
+    assert dml.scatter_nd(a, i[:, None], u).tolist() == expected.tolist()
+    dml.cache_clear()
 
 
 def test_claims_of_many_points(room, monkeypatch):
@@ -841,6 +875,7 @@ def test_updates_of_rows(rows, points, step, monkeypatch):
         return descriptor
 
     in_place("NoneType", make, reference.scatter_nd, a, i, u)
+    dml.cache_clear()
 
 
 LINES = [((3, 41), 30), ((2, 3, 5), 7), ((2, 90), 60), ((4, 4), 33), ((1, 130), 50)]
@@ -865,6 +900,28 @@ def test_elements_of_lines(number):
         assert reference.same(dml.gather_elements(a, i, axis=-1), reference.gather_elements(a, i, axis=-1))
     make = lambda *tensors: dml.ScatterElementsDesc(*tensors, axis=a.ndim - 1)  # noqa: E731
     in_place("LineScatter", make, reference.scatter_elements, a, i, u, axis=-1)
+
+
+@pytest.mark.usefixtures("small_regions")
+@pytest.mark.parametrize("dtype", ["f8", "i4", "u1"])
+@pytest.mark.parametrize("size", [33, 5000, 20_001])
+def test_elements_of_long_lines(size, dtype, room):
+    """A thread has several groups of a line, or pairs; a block has a multiprocessor for itself."""
+    size = min(size, 64) if room.SIMULATED else size
+    rng = np.random.default_rng(size)
+    i = rng.integers(-size, size, (3, size + 1))[:, 1:]  # which begin anywhere
+    a, u = (rng.integers(0, 99, (3, size)).astype(dtype) for _ in range(2))
+    for x, j in ((a, i), (a, i[:, : size // 2].astype("i4"))):
+        found = dml.gather_elements(x, j, axis=1)
+        np.testing.assert_array_equal(found, np.take_along_axis(x, j.astype("i8"), 1))
+        expected = x.copy()
+        for line in range(3):
+            expected[line, j[line]] = u[line, : j.shape[1]]
+        np.testing.assert_array_equal(dml.scatter_elements(x, j, u[:, : j.shape[1]], axis=1), expected)
+    bad = i.copy()
+    bad[1, size - 2] = size
+    with pytest.raises(IndexError, match=rf"indices\[1, {size - 2}\] = {size} is out of range"):
+        dml.gather_elements(a, bad, axis=1)
 
 
 @pytest.fixture(params=["ColumnScatter", "OwnColumnScatter"])

@@ -50,7 +50,7 @@ LINE_PER_POINT = 8
 #: A smaller matrix stays in L2, and gathers along its columns need not be transposed: 2048² of 4 bytes take 0.085 ms
 #: transposed and 0.040 as they are, 4096² 0.20 and 0.28. Scatters would need claims of 4 bytes in L2, whatever the
 #: elements: 2048² take 0.11 ms transposed and 0.17 by claims, 4096² 0.27 and 1.57. Each part of a column reads all of
-#: its indices: 43 columns of 106,986, in four parts, 0.22 transposed.
+#: its indices, so for parts there must be as many times more: 43 columns of 106,986, in four, take 0.22 and 0.10.
 LEAST_MATRIX_BYTES, LEAST_SCATTERED = (64, 8) if SIMULATED else (48 << 20, 4 << 20)
 #: Columns of so many bytes at most have a thread each, if there are so many columns: with more, what they read again is
 #: no longer in the caches. Of 2M columns of 16 elements of 4 bytes a gather takes 0.15 ms so and 0.82 transposed, a
@@ -129,11 +129,11 @@ def _is_single(call: _MoveCall) -> bool:
 
 
 def together(found: Lines, width: int, most_bytes: int) -> int:
-    """Return how many lines a block takes, whose elements need so many bytes of shared memory each."""
+    """Return how many lines a block takes, whose elements need so many bytes of shared memory each, without links."""
     if not found.packed:
         return 1
     most = most_bytes // (max(found.size, found.length) * width)
-    return max(1, min(most, max(most // 2, found.lines // BLOCKS), found.lines))
+    return max(1, min(most, max(-(-most // 2), found.lines // BLOCKS), found.lines))
 
 
 def line_bytes(elements: int, width: int) -> int:
@@ -590,7 +590,7 @@ class BinnedScatter:
             and call.run in (1, 2, 4, 8)
             and call.claims == (call.run, 0)
             and call.places * call.run == call.out_bytes
-            and near * max(call.run, bins.CLAIM_BYTES) >= LEAST_BINNED_BYTES
+            and near * max(call.run, 0 if call.lowering.unique else bins.CLAIM_BYTES) >= LEAST_BINNED_BYTES
             and call.points * PLACES_PER_POINT >= call.places
             and call.points <= min(MOST_POINTS, (1 << 31) - 1)
             and way.bins <= MOST_BINS

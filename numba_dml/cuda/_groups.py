@@ -162,7 +162,8 @@ def copies():
 def fill_line(width: int, threads: int):
     """Return how all threads of a block copy a line of elements of a width to shared memory.
 
-    ``fill`` begins to, ``arrive()`` waits for what a thread has begun; a barrier must follow.
+    ``fill`` begins to, ``arrive()`` waits for what a thread has begun; a barrier must follow. Dynamic shared memory
+    must start at a multiple of 16 bytes, as it does in kernels that have no other.
     """
     load = LOAD_INDEX[f"int{8 * width}"]
     copy, arrive = copies()

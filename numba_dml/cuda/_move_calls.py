@@ -37,8 +37,8 @@ _launches = count()
 #: Up to so many points claim a place by 4 bytes.
 MOST_SHORT_CLAIMS = (1 << 31) - 1
 #: With fewer than one point for so many places, and from so many places on, there is a table of those that are claimed,
-#: if the numbers of a place and a point fit into its entries. In place, 100k points of 256M take 0.021 ms with it and
-#: 0.26 without, 3M of 20M 0.23 and 0.37, 100k of 10M 0.025 and 0.034, of 4M 0.024 and 0.020.
+#: if it is smaller, and the numbers of a place and a point fit into its entries. In place, 100k points of 256M take
+#: 0.021 ms with it and 0.26 without, 3M of 20M 0.23 and 0.37, 100k of 10M 0.025 and 0.034, of 4M 0.024 and 0.020.
 FEW_POINTS, LEAST_TABLED, MOST_TABLED = 4, 8 if SIMULATED else 1 << 23, 1 << 63
 
 
@@ -127,8 +127,8 @@ class _MoveCall:
         if found is None:
             units = self.moved // width
             plan = self.plan(device, width).address
-            share = gather.share_of(units, self.few_units)
-            found = self.bound[device, width] = self.unit_kernel(width), plan, -(-units // share), units, share
+            blocks, share = gather.divide(units, self.few_units)
+            found = self.bound[device, width] = self.unit_kernel(width), plan, blocks, units, share
         return found
 
     def has_plan(self, address: int) -> bool:
@@ -153,11 +153,12 @@ class _MoveCall:
         entries: int = 0,
     ) -> None:
         """Look at all indices, and claim the places that they lead to, if there are claims; see `scatter.claiming`."""
-        share = BLOCK if entries else gather.share_of(self.points, self.few_units)
+        # To find an entry takes several steps, of which a thread has one point's on their way.
+        blocks, share = gather.divide(self.points, self.points if entries else self.few_units)
         scatter.claim_kernel(self.index_name, *self.counts, claim_bytes, entries > 0)(
             device,
             stream,
-            -(-self.points // share),
+            blocks,
             indices.pointer,
             self.plan(device, 1).address,
             record,
@@ -275,6 +276,7 @@ class ScatterCall(_MoveCall):
             if (
                 self.places >= LEAST_TABLED
                 and FEW_POINTS * self.points < self.places
+                and entries * scatter.ENTRY_BYTES <= self.places * claim_bytes
                 and self.places * entries <= MOST_TABLED
             ):
                 self.claim_bytes, self.entries = scatter.ENTRY_BYTES, entries
@@ -416,9 +418,9 @@ class ScatterCall(_MoveCall):
             self.look(device, stream, indices, number, record, memory.pointer, claim_bytes, entries)
         if merges and memory:
             plan, units = self.plan(device, width).address, self.out_bytes // width
-            share = gather.share_of(units, self.few_units)
+            blocks, share = gather.divide(units, self.few_units)
             pointers = out.pointer, old, updates.pointer, plan, memory.pointer
-            scatter.merge_kernel(width, claim_bytes)(device, stream, -(-units // share), *pointers, units, share)
+            scatter.merge_kernel(width, claim_bytes)(device, stream, blocks, *pointers, units, share)
         elif self.moved:
             kernel, plan, blocks, *sizes = self.bind(device, width)
             kernel(

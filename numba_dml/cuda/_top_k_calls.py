@@ -57,10 +57,10 @@ MANY_LINES = 3 if SIMULATED else 132
 LEAST_PARTED, PART_BLOCKS, UNITS = (64, 5, 4) if SIMULATED else (1 << 18, 6 * 132, 4)
 #: Up to so many parts a warp looks through.
 FEW_PARTS = 1 if SIMULATED else 64
-#: Lines whose elements are no neighbours have a thread each that looks for the one best element, or are cut into parts
+#: From so many lines on whose elements are no neighbours, a thread looks for the one best element of each, or of a part
 #: of so many elements at least, until there are so many threads: 16384 float32 of 16384 columns take 0.32 ms, 0.39 by
 #: delegates; 35 of 759,552 0.043, 0.057 as short lines. With fewer lines neighbouring threads would have parts of one.
-LEAST_BESIDE, LEAST_ROWS, BESIDE_THREADS = (LANES, 3, 24) if SIMULATED else (LANES, 32, 132 * 1024)
+LEAST_OWN_LINES, LEAST_ROWS, OWN_THREADS = (LANES, 3, 24) if SIMULATED else (LANES, 32, 132 * 1024)
 #: By bytes of an element: the best of a line are chosen if so many times k are less than the line. Of 2000 lines of
 #: 16,000, single bytes, the 2000 best take 1.37 ms when they are chosen, and 0.32 when the lines are sorted; of lines
 #: of 4096 of 4 bytes, the 512 best 0.58 and 0.84, the 1024 best 1.3 and 0.85.
@@ -156,6 +156,8 @@ class TopKCall:
         self.key_bytes = np.dtype(key_type(self.width)).itemsize
         self.rule = rule_numbers(low.data_type, low.largest, low.nan_first)
         self.packed = low.stride == self.width and all(step % self.width == 0 for _, step, _ in low.lines)
+        #: Lines lie beside each other.
+        self.beside = not self.packed and bool(low.lines) and abs(low.lines[-1][1]) == self.width
         #: 16 aligned bytes have elements of neighbouring lines, if the first ones are aligned.
         self.columns = (
             bool(low.lines)
@@ -180,7 +182,7 @@ class TopKCall:
         #: What the kernel for a line by a warp is compiled for, if there is one: see `warp_lines.sizes_for`.
         self.warps: tuple[int, int, int] | None = None
         self.by_words = follows_rule(self.width, self.is_float, self.rule)
-        #: Blocks of a line, if k = 1, and units of 16 bytes for each.
+        #: Blocks of a line, if k = 1, and units of 16 bytes for each; or threads, and elements.
         self.parts = self.share = 1
         #: The kernels that do it, and how to start them.
         self.method, self.start = self.find_method()
@@ -191,15 +193,16 @@ class TopKCall:
         """Choose the kernels, and work out the numbers that they need."""
         if self.idle:
             return "nothing", lambda to: None
-        if self.k == 1 and not self.packed and self.lines >= LEAST_BESIDE:
-            parts = max(min(BESIDE_THREADS // self.lines, self.size // LEAST_ROWS), 1)
-            self.share = -(-self.size // parts)
-            self.parts = -(-self.size // self.share)
-            return "best of lines beside each other", self.start_best_beside
         if self.packed and self.k > 1 and self.lines >= WARP_LINES and self.size > whole_lines.MOST_RANKED:
             self.warps = warp_lines.sizes_for(self.size, self.k, self.width)
         most = MOST_BEFORE_WARPS[self.width] if self.warps else MOST_SHORT
-        if self.k <= THREAD_LISTS[-1] and self.size <= most and self.lines >= SHORT_LINES * self.size:
+        short = self.k <= THREAD_LISTS[-1] and self.size <= most and self.lines >= SHORT_LINES * self.size
+        if self.k == 1 and not self.packed and self.lines >= LEAST_OWN_LINES and (self.beside or not short):
+            parts = max(min(OWN_THREADS // self.lines, self.size // LEAST_ROWS), 1)
+            self.share = -(-self.size // parts)
+            self.parts = -(-self.size // self.share)
+            return "best of lines by threads", self.start_best_by_threads
+        if short:
             self.room = short_lines.row_bytes(self.width, self.most, self.segment)
             return "short lines", self.start_short
         if self.k == 1 and self.packed:
@@ -327,9 +330,8 @@ class TopKCall:
             lines = ((self.lines, size * stride, 0),)
         bits, pitches = [*self.group_bits[level:], 0, 0][:2], [*self.pitches[level:], 0, 0][:2]
         parts, rounds = self.shares(level, width) if level < len(self.pitches) else (self.parts, self.share)
-        beside = not self.packed and bool(lines) and abs(lines[-1][1]) == width
         quads = self.packed and all(step % 16 == 0 for _, step, _ in lines) and size * width % 16 == 0
-        staging = BESIDE if beside else WIDE if quads else NARROW
+        staging = BESIDE if self.beside else WIDE if quads else NARROW
         numbers = [size, stride, low.output_stride, low.k, low.index_itemsize, *rule, self.lines, self.room, levels]
         numbers += [*bits, *pitches, *reciprocal(parts), rounds, self.segment, staging]
         numbers += [max(self.chunk.bit_length() - 1, 0), self.chunks, len(lines)]
@@ -402,9 +404,9 @@ class TopKCall:
         kernel = top_k.best_kernel(self.width, self.is_float)
         return self.find_best(to, kernel, self.lines * self.parts, self.threads)
 
-    def start_best_beside(self, to: Launch) -> DeviceArray | None:
+    def start_best_by_threads(self, to: Launch) -> DeviceArray | None:
         """Let threads do that."""
-        kernel = top_k.best_beside_kernel(self.width, self.is_float)
+        kernel = top_k.best_by_threads_kernel(self.width, self.is_float)
         return self.find_best(to, kernel, -(-self.lines * self.parts // BLOCK), BLOCK)
 
     def find_best(self, to: Launch, kernel: Kernel, blocks: int, threads: int) -> DeviceArray | None:

@@ -65,7 +65,10 @@ def start_of_line(plan, line):
 
 
 def row_factor(length: int) -> int:
-    """Return by what `row_finder` multiplies to divide by the points of a line; together they are below 2**32."""
+    """Return by what `row_finder` multiplies to divide a point's number by the points of a line.
+
+    Both multiplied are below 2**32 where a block has several lines.
+    """
     return (1 << 32) // length + 1
 
 
@@ -124,14 +127,14 @@ def gather_lines_kernel(width: int, index_type: str, several: bool, threads: int
         return np.int64(elements[np.uint32(first + max(i, 0))]) & mask if i >= 0 else np.int64(0)
 
     @helper
-    def places_of(g, groups):
+    def starts_of(g, groups):
         """Return where the first two elements are, and the other two."""
         i = group * g
         return i, group * min(g + threads, groups - 1) if pairs else i + 2
 
     @helper
     def load_some(begin, g, groups):
-        i, j = places_of(g, groups)
+        i, j = starts_of(g, groups)
         if not pairs:
             return load_indices(begin + i * index_bytes)
         a, b = load_pair(begin + i * index_bytes)
@@ -201,7 +204,7 @@ def gather_lines_kernel(width: int, index_type: str, several: bool, threads: int
             some = indices
             if g + step < groups:
                 indices = load_some(begin_of_groups, g + step, groups)
-            i, j = places_of(g, groups)
+            i, j = starts_of(g, groups)
             bad |= take_some(elements, first, size, bounds, some, to, factor, head + i, head + j)
         for s in range(threads - 1 - thread, count - group * groups, threads):  # what the last threads have time for
             i = s if s < head else s + group * groups

@@ -48,9 +48,9 @@ def number_of_place(plan, place):
 
 
 @helper
-def spread(number):
+def spread(place):
     """Return 32 bits that any two neighbours, or multiples, have in no order: where a table has its entry."""
-    word = (number ^ (number >> 32)) & 0xFFFFFFFF
+    word = (place ^ (place >> 32)) & 0xFFFFFFFF
     word = ((word ^ (word >> 16)) * 0x45D9F3B) & 0xFFFFFFFF
     word = ((word ^ (word >> 16)) * 0x45D9F3B) & 0xFFFFFFFF
     return word ^ (word >> 16)
@@ -58,69 +58,69 @@ def spread(number):
 
 @cache
 def claiming(claim_bytes: int, tabled: bool):
-    """Return ``claim(claims, last, place, point)``, and ``holds``, which tells later whether the claim has stayed.
+    """Return ``claim(claims, last_entry, place, point)``, and ``holds``, which tells later whether the claim stayed.
 
     A place is a number. Each has a claim of 4 or 8 bytes, for the number of a point; 0: there are none. Or there is a
-    table of ``last + 1`` entries, a power of two, of which half stay empty or more. A place has the first one, from
-    where `spread` leads, that was empty when it came; it holds both numbers, ``place * (last + 1) + point``.
+    table of ``last_entry + 1`` entries, a power of two, of which half stay empty or more. A place has the first one,
+    from where `spread` leads, that was empty when it came; it holds both numbers, in one that counts the places.
     """
     raise_claim, load_claim = claim_access(claim_bytes or 4)
     load_two, _ = unit_access(2 * ENTRY_BYTES)
 
     @helper
-    def claim(claims, last, place, point):
+    def claim(claims, last_entry, place, point):
         if claim_bytes > 0:
             raise_claim(claims + FLAG_BYTES + claim_bytes * place, point)
 
     @helper
-    def holds(claims, last, place, point):
+    def holds(claims, last_entry, place, point):
         if claim_bytes == 0:
             return True
         return load_claim(claims + FLAG_BYTES + claim_bytes * place) == point
 
     @helper
-    def take(entry, found, last, word):
+    def take(entry, found, last_entry, word):
         """Claim an entry that held something a while ago; tell whether it is that of the place."""
         if found == EMPTY:
             found = exchange_if(entry, EMPTY, word)
             if found == EMPTY:
                 return True
-        if found ^ word > last:
+        if found ^ word > last_entry:
             return False
         if found < word:
             raise_claim(entry, word)
         return True
 
     @helper
-    def enter(claims, last, place, point):
-        word = place * (last + 1) + point
-        at = spread(place) & last & -ENTRIES
+    def enter(claims, last_entry, place, point):
+        word = place * (last_entry + 1) + point
+        at = spread(place) & last_entry & -ENTRIES
         waiting = True
         while waiting:
             entry = claims + FLAG_BYTES + ENTRY_BYTES * at
             a, b = load_two_now(entry)
             c, d = load_two_now(entry + 2 * ENTRY_BYTES)
             waiting = not (
-                take(entry, a, last, word)
-                or take(entry + ENTRY_BYTES, b, last, word)
-                or take(entry + 2 * ENTRY_BYTES, c, last, word)
-                or take(entry + 3 * ENTRY_BYTES, d, last, word)
+                take(entry, a, last_entry, word)
+                or take(entry + ENTRY_BYTES, b, last_entry, word)
+                or take(entry + 2 * ENTRY_BYTES, c, last_entry, word)
+                or take(entry + 3 * ENTRY_BYTES, d, last_entry, word)
             )
-            at = (at + ENTRIES) & last
+            at = (at + ENTRIES) & last_entry
 
     @helper
-    def has_entry(claims, last, place, point):
-        word = place * (last + 1) + point
-        at = spread(place) & last & -ENTRIES
+    def has_entry(claims, last_entry, place, point):
+        word = place * (last_entry + 1) + point
+        at = spread(place) & last_entry & -ENTRIES
         while True:
             entry = claims + FLAG_BYTES + ENTRY_BYTES * at
             a, b = load_two(entry)
             c, d = load_two(entry + 2 * ENTRY_BYTES)
             if a == word or b == word or c == word or d == word:
                 return True
-            if min(a ^ word, b ^ word, c ^ word, d ^ word) <= last:  # another point has it
+            if min(a ^ word, b ^ word, c ^ word, d ^ word) <= last_entry:  # another point has it
                 return False
-            at = (at + ENTRIES) & last
+            at = (at + ENTRIES) & last_entry
 
     return (enter, has_entry) if tabled else (claim, holds)
 
@@ -132,14 +132,13 @@ def claim_kernel(index_type: str, loops: int, coords: int, outer: int, claim_byt
     claim, _ = claiming(claim_bytes, tabled)
 
     @helper
-    def look(plan, index, record, claims, last, point, end):
+    def look(plan, index, record, claims, last_entry, point, end):
         """Tell whether the index of a point is bad; claim the place of a good one."""
         if point < end:
             place = place_of_point(plan, index, record, -1, point)
             if place == NOWHERE:
                 return True
-            if claim_bytes > 0:
-                claim(claims, last, number_of_place(plan, place), point)
+            claim(claims, last_entry, number_of_place(plan, place), point)
         return False
 
     @kernel
@@ -149,17 +148,17 @@ def claim_kernel(index_type: str, loops: int, coords: int, outer: int, claim_byt
         record,  # OUT     where a bad index is recorded
         launch,  # IN      the number of this launch
         claims,  # IN OUT  address of the flag, whose bits are set, and of the claims; 0: there are none
-        last,  # IN      the last entry of a table
+        last_entry,  # IN      the last entry of a table
         points,  # IN      how many points there are
         share,  # IN      how many points a block handles
     ):
         begin = np.int64(cuda.blockIdx.x) * share
         a = begin + np.int64(cuda.threadIdx.x)
         end = min(begin + share, points)
-        bad = look(plan, index, record, claims, last, a, end)
-        bad |= look(plan, index, record, claims, last, a + BLOCK, end)
-        bad |= look(plan, index, record, claims, last, a + 2 * BLOCK, end)
-        bad |= look(plan, index, record, claims, last, a + 3 * BLOCK, end)
+        bad = look(plan, index, record, claims, last_entry, a, end)
+        bad |= look(plan, index, record, claims, last_entry, a + BLOCK, end)
+        bad |= look(plan, index, record, claims, last_entry, a + 2 * BLOCK, end)
+        bad |= look(plan, index, record, claims, last_entry, a + 3 * BLOCK, end)
         if bad:
             if claims != 0:
                 store_now(claims, 0)
@@ -179,16 +178,15 @@ def scatter_kernel(
     place_of_point, place_in_slice, _ = places(index_type, loops, coords, outer)
 
     @helper
-    def place_of(plan, index, record, claims, last, unit, end):
+    def place_of(plan, index, record, claims, last_entry, unit, end):
         if unit >= end:
             return np.int64(NOWHERE)
         point = quotient(unit, plan, SLICE)
         place = place_of_point(plan, index, record, -1, point)
         if place == NOWHERE:
             return place
-        if claim_bytes > 0:
-            if not holds(claims, last, number_of_place(plan, place), point):
-                return np.int64(NOWHERE)
+        if not holds(claims, last_entry, number_of_place(plan, place), point):
+            return np.int64(NOWHERE)
         return place + place_in_slice(plan, unit - point * number(plan, SLICE), width)
 
     @helper
@@ -202,7 +200,7 @@ def scatter_kernel(
         if place != NOWHERE:
             store(data + place, value[0], value[1])
 
-    @kernel(registers=40)  # of which it finds use for 48
+    @kernel(registers=40)  # it would take 48
     def scatter_units(
         data,  # OUT  address of the output's first element
         index,  # IN   address of the packed indices
@@ -211,7 +209,7 @@ def scatter_kernel(
         record,  # OUT  where a bad index is recorded
         launch,  # IN   the number of this launch, -1: the indices have been looked at
         claims,  # IN   address of the flag and of the claims
-        last,  # IN   the last entry of a table
+        last_entry,  # IN   the last entry of a table
         all_or_none,  # IN   1: write nothing if an index is bad
         units,  # IN   how many units the updates have
         share,  # IN   how many of them a block moves
@@ -222,10 +220,10 @@ def scatter_kernel(
         a = begin + np.int64(cuda.threadIdx.x)
         b, c, d = a + BLOCK, a + 2 * BLOCK, a + 3 * BLOCK
         end = min(begin + share, units)
-        to_a = place_of(plan, index, record, claims, last, a, end)
-        to_b = place_of(plan, index, record, claims, last, b, end)
-        to_c = place_of(plan, index, record, claims, last, c, end)
-        to_d = place_of(plan, index, record, claims, last, d, end)
+        to_a = place_of(plan, index, record, claims, last_entry, a, end)
+        to_b = place_of(plan, index, record, claims, last_entry, b, end)
+        to_c = place_of(plan, index, record, claims, last_entry, c, end)
+        to_d = place_of(plan, index, record, claims, last_entry, d, end)
         value_a = load_at(packed, a, to_a)
         value_b = load_at(packed, b, to_b)
         value_c = load_at(packed, c, to_c)

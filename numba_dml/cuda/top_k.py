@@ -33,8 +33,8 @@ from ._plan import number, quotient
     LEVELS,  # of delegates: 0, 1 or 2
     GROUP_BITS,  # the size of a group, as a power of two: of elements, of delegates
     PITCH,  # delegates per line, a multiple of a group: of elements, of delegates
-    PARTS,  # of a line, a divisor: each is what a warp reads, or a block, if k = 1
-    ROUNDS,  # of a warp; if k = 1: units of 16 bytes that a block reads
+    PARTS,  # of a line, a divisor: each is what a warp reads; if k = 1, a block or a thread
+    ROUNDS,  # of a warp; if k = 1: units of 16 bytes that a block reads, or elements of a thread
     SEGMENT,  # of a short line, in elements
     STAGING,  # how segments come into shared memory
     CHUNK,  # units of a chunk, as a power of two: 1, 2 or 4
@@ -51,7 +51,7 @@ ENDS = 2 * MOST_THREADS // LANES
 #: What a warp reads at once of a line: so many times 16 bytes per lane.
 QUADS = 4
 #: What a thread reads at once of a line whose elements are no neighbours.
-BESIDE_AT_ONCE = 2 if SIMULATED else 8
+ROWS_AT_ONCE = 2 if SIMULATED else 8
 #: What the lists of a block hold, at most and at least: keys, positions, and groups to look into, of 24 bytes in all.
 MOST_ROOM = 64 if SIMULATED else 4096
 LEAST_ROOM = 8 if SIMULATED else 256
@@ -307,7 +307,7 @@ def best_kernel(width: int, is_float: bool) -> Kernel:
 
 
 @cache
-def best_beside_kernel(width: int, is_float: bool) -> Kernel:
+def best_by_threads_kernel(width: int, is_float: bool) -> Kernel:
     """Return the kernel that finds the best element of any other lines, a thread for each part of one.
 
     Neighbouring threads have lines that may lie beside each other.
@@ -318,14 +318,14 @@ def best_beside_kernel(width: int, is_float: bool) -> Kernel:
     lowest = np.iinfo(key).min
 
     @kernel
-    def find_best_beside(
+    def find_best_by_threads(
         x,  # IN   address of the first element
         values,  # OUT  address of the values
         indices,  # OUT  address of the indices
         plan,  # IN   address of the plan
         found,  # OUT  address of the best key and its position of each part, if lines have several
     ):
-        some = cuda.local.array(BESIDE_AT_ONCE, key)
+        some = cuda.local.array(ROWS_AT_ONCE, key)
         item = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
         lines, parts = number(plan, LINES), number(plan, PARTS)
         if item >= lines * parts:
@@ -341,15 +341,15 @@ def best_beside_kernel(width: int, is_float: bool) -> Kernel:
         best, place = key(lowest), begin
         address = x + from_x + begin * stride
         i = begin
-        while i + BESIDE_AT_ONCE <= end:
-            for j in range(BESIDE_AT_ONCE):
+        while i + ROWS_AT_ONCE <= end:
+            for j in range(ROWS_AT_ONCE):
                 some[j] = load(address + j * stride)
-            for j in range(BESIDE_AT_ONCE):
+            for j in range(ROWS_AT_ONCE):
                 one = key_of(some[j], plan)
                 if one > best:
                     best, place = one, i + j
-            address += BESIDE_AT_ONCE * stride
-            i += BESIDE_AT_ONCE
+            address += ROWS_AT_ONCE * stride
+            i += ROWS_AT_ONCE
         while i < end:
             one = key_of(key(load(address)), plan)
             if one > best:
@@ -362,7 +362,7 @@ def best_beside_kernel(width: int, is_float: bool) -> Kernel:
             store(values + to * width, load(x + from_x + place * stride), 0)
             write_index(indices, number(plan, INDEX_SIZE), to, place)
 
-    return Kernel(find_best_beside, 5)
+    return Kernel(find_best_by_threads, 5)
 
 
 @cache
