@@ -425,6 +425,18 @@ def test_bench_prints_and_draws(monkeypatch, capsys, tmp_path):
     assert len(json.loads(capsys.readouterr().out)["seconds"]) == len(bench.CASES)
 
 
+@pytest.mark.parametrize(("busy", "said"), [(1.2, False), (2.0, True)])
+def test_bench_tells_of_a_busy_machine(busy, said, monkeypatch, capsys):
+    """By the two turns of each library."""
+    monkeypatch.setattr(bench, "LIBRARIES", ("numba_dml", "numpy"))
+    turns = iter([1.0, 1.0, busy, busy])
+    monkeypatch.setattr(bench, "_apart", lambda name: [next(turns)] * len(bench.CASES))
+    call("bench", "--json")
+    out, err = capsys.readouterr()
+    assert ("times of the two turns differ by 2.0x" in err) is said
+    assert all(case["numpy"] == 1.0 for case in json.loads(out)["seconds"])
+
+
 def test_libraries_agree_in_the_benchmark(monkeypatch):
     arrays = {name: a[:300] for name, a in bench._arrays().items()}
     arrays |= {"rows": arrays["rows"] % 300, "places": arrays["places"] % 300, "pairs": arrays["pairs"] % 300}

@@ -27,6 +27,8 @@ OURS = "numba_dml"
 LIBRARIES = (OURS, "numpy", "torch", "jax", "onnxruntime")
 #: What a library is of no use without, here.
 NEEDED = {"onnxruntime": "onnx"}
+#: If the times of both turns differ by more in the median, other work has been in the way.
+STEADY = 1.3
 #: Seconds of measuring per case, library and turn, after two calls to warm up.
 BUDGET = 0.4
 
@@ -220,13 +222,20 @@ def run(args: argparse.Namespace) -> int:
         _terminal.check_picture(args.plot)
     libraries = [name for name in LIBRARIES if has(name) and has(NEEDED.get(name, name))]
     turns = libraries + libraries[::-1]
-    times: dict[str, list[float]] = {}
+    found: dict[str, list[list[float]]] = {name: [] for name in libraries}
     with _terminal.progress("measuring", len(turns), args.json) as shown:
         for library in turns:
             shown.advance(0, library)
-            found = _apart(library)
-            times[library] = list(map(min, found, times.get(library, found)))
+            found[library].append(_apart(library))
             shown.advance(1)
+    times = {name: list(map(min, *both)) for name, both in found.items()}
+    differing = median(max(pair) / min(pair) for both in found.values() for pair in zip(*both, strict=True))
+    if differing > STEADY:
+        print(
+            f"bench: this machine had other work to do: times of the two turns differ by {differing:.1f}x in the "
+            "median, so the ratios may be wrong",
+            file=sys.stderr,
+        )
     versions = {name: info.installed(name) for name in libraries}
     if args.json:
         cases = [{"case": case, **{name: times[name][i] for name in libraries}} for i, case in enumerate(CASES)]
