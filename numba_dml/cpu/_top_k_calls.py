@@ -6,6 +6,7 @@ from functools import partial
 from math import sqrt
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 
 from .._lowering import Select
@@ -38,8 +39,12 @@ COLUMN_TILE = 512
 BUFFER = 128
 #: What the buffers of lines that are staged together may take, in bytes and per thread.
 GROUP_BYTES = 1 << 24
-#: The shortest piece that a long line is cut into: a piece pays for its own warm-up of the threshold.
+#: The shortest piece that a long line is cut into: a piece pays for its own warm-up of the threshold. So there are few:
+#: two for each thread, and more only until all threads have as many, or eight. Two threads, 16 pieces of a line and 4,
+#: in µs: (1, 1M) f4 k 10 43 and 35, k 100 66 and 39; (1, 4M) k 50 146 and 128; 4 pieces and one of (4, 1M) k 100 201
+#: and 170, 6 and 2 of (3, 1M) k 10 103 and 93.
 PIECE_SIZE = 1 << 16
+THREADS = numba.config.NUMBA_NUM_THREADS
 #: A line whose pieces would keep more than this part of it gets one bound for all of them from a sample. One thread,
 #: f4, with and without: (1, 1M) k 10 (15 pieces) 0.124 and 0.084 ms, k 100 0.133 and 0.124; (10, 1M) k 100 (2 pieces)
 #: 1.6 and 1.1; (1, 10M) k 100 1.3 and 1.1, k 1000 1.4 and 1.8, k 10,000 1.9 and 15. Single bytes always do: often all
@@ -100,8 +105,11 @@ def choose(n: int, stride: int, k: int, itemsize: int, count: int, across: int, 
         return Choice(top_k.BEST, k, 0, 0, 1, 0, 0)
     elif n <= (alone_size(itemsize) if k <= ALONE_K else SHORT_SIZE) and k <= NETWORK_K:
         return Choice(top_k.SHORT, k, 0, 0, 1, 0, 0)
-    if count < 16 and n >= 2 * PIECE_SIZE and PIECES_PART * k <= n:
-        pieces = min(-(-16 // count), n // max(PIECE_SIZE, 8 * k))
+    if count < max(16, 2 * THREADS) and n >= 2 * PIECE_SIZE and PIECES_PART * k <= n:
+        pieces = 1
+        while count * pieces < 2 * THREADS or (count * pieces % THREADS > 0 and count * pieces < 8 * THREADS):
+            pieces += 1
+        pieces = min(pieces, n // max(PIECE_SIZE, 8 * k))
         sampled = itemsize == 1 or SAMPLED_PART * pieces * k > n
         sample = min(SAMPLE, 2 * int(sqrt(n)) + k // 4) if sampled else 0
         sample, rank = _rank(sample, k, n, SAMPLE_DEVIATIONS)
