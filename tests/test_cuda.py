@@ -281,6 +281,7 @@ def test_long_lists_with_ties(kind, dtype, room):
     [
         ({}, 300, 3, "delegates"),
         ({"FEW_LINES": 99, "MOST_CHOSEN": dict.fromkeys((1, 2, 4, 8), 2), "CHOSEN_BYTES": 0}, 300, 3, "sort"),
+        ({"FEW_LINES": 99, "CHOSEN_BYTES": 0, "LONG_BYTES": 99, "MOST_OF_LONG": 2}, 300, 3, "sort"),
         ({"LEAST_LEFT": dict.fromkeys((1, 2, 4, 8), 10**6)}, 300, 20, "sort"),
         ({"LEAST_LEFT": dict.fromkeys((1, 2, 4, 8), 10**6), "LARGE_INPUT": 1}, 300, 20, "delegates"),
         ({}, 20, 12, "sort of lines"),

@@ -236,6 +236,26 @@ def test_all_bits_survive_a_large_k(dtype):
                 assert np.array_equal(indices, expected(x, k, -1, mode, nan)[1])
 
 
+@pytest.mark.parametrize("threads", [1, 3, 8])
+@pytest.mark.parametrize("dtype", ["f4", "i8", "u1"])
+@pytest.mark.parametrize("lines", [1, 5])
+def test_however_many_pieces_a_line_has(lines, dtype, threads, target, monkeypatch):
+    """As there would be for so many threads: the first of equal elements, in whichever piece."""
+    if target != "cpu":
+        pytest.skip("about pieces of lines")
+    from numba_dml.cpu import _top_k_calls
+
+    monkeypatch.setattr(_top_k_calls, "THREADS", threads)
+    dml.cache_clear()
+    x = np.random.default_rng(threads).integers(0, 120, (lines, 9 * 65536 + 5)).astype(dtype)
+    for k in (3, 700):
+        values, indices = dml.top_k(x, k)
+        best = np.argsort(-x.astype("i8"), -1, kind="stable")[:, :k]
+        assert np.array_equal(indices, best)
+        assert np.array_equal(values, np.take_along_axis(x, best, -1))
+    dml.cache_clear()
+
+
 @pytest.mark.parametrize("dtype", [">f4", ">i8"])
 def test_foreign_byte_order_in_any_layout(dtype):
     a = np.random.default_rng(5).integers(-99, 99, (40, 30, 6)).astype(dtype)

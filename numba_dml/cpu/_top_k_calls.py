@@ -44,6 +44,7 @@ GROUP_BYTES = 1 << 24
 #: in µs: (1, 1M) f4 k 10 43 and 35, k 100 66 and 39; (1, 4M) k 50 146 and 128; 4 pieces and one of (4, 1M) k 100 201
 #: and 170, 6 and 2 of (3, 1M) k 10 103 and 93.
 PIECE_SIZE = 1 << 16
+#: How many threads there can be.
 THREADS = numba.config.NUMBA_NUM_THREADS
 #: A line whose pieces would keep more than this part of it gets one bound for all of them from a sample. One thread,
 #: f4, with and without: (1, 1M) k 10 (15 pieces) 0.124 and 0.084 ms, k 100 0.133 and 0.124; (10, 1M) k 100 (2 pieces)

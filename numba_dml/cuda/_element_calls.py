@@ -590,7 +590,7 @@ class BinnedScatter:
             and call.run in (1, 2, 4, 8)
             and call.claims == (call.run, 0)
             and call.places * call.run == call.out_bytes
-            and near * max(call.run, 0 if call.lowering.unique else bins.CLAIM_BYTES) >= LEAST_BINNED_BYTES
+            and near * max(call.run, call.claim_bytes) >= LEAST_BINNED_BYTES
             and call.points * PLACES_PER_POINT >= call.places
             and call.points <= min(MOST_POINTS, (1 << 31) - 1)
             and way.bins <= MOST_BINS

@@ -135,7 +135,7 @@ class _MoveCall:
         """Tell whether one of the plans has an address."""
         return any(plan.address == address for plan in tuple(self.plans.values()))  # another thread may add one
 
-    #: The granule and the lowest of the places that a scatter claims, and the bytes of a claim.
+    #: The granule and the lowest of the places that a scatter claims, and the bytes of a claim if there is no table.
     claims = (1, 0)
     claim_bytes = 0
     #: Up to so many units a thread moves one.
@@ -279,7 +279,7 @@ class ScatterCall(_MoveCall):
                 and entries * scatter.ENTRY_BYTES <= self.places * claim_bytes
                 and self.places * entries <= MOST_TABLED
             ):
-                self.claim_bytes, self.entries = scatter.ENTRY_BYTES, entries
+                self.entries = entries
         #: The bytes of a claim when the output is made of what is there and the updates, 0: a copy is written over.
         self.merge_bytes = claim_bytes if self.is_merged() else 0
         self.work += 2 * self.out_bytes
@@ -410,9 +410,10 @@ class ScatterCall(_MoveCall):
         aligned = self.steps | updates.pointer | out.pointer | old
         width = min(aligned & -aligned, 16)
         claim_bytes, entries = (self.merge_bytes, 0) if merges else (self.claim_bytes, self.entries)
+        claims = entries * scatter.ENTRY_BYTES if entries else claim_bytes * self.places
         memory = None
         if claim_bytes or all_or_none or not self.moved:  # look at the indices first
-            size = scatter.FLAG_BYTES + claim_bytes * (entries or self.places)
+            size = scatter.FLAG_BYTES + claims
             memory = scratch(out, size)
             set_bytes(memory.pointer, 0xFF, size, stream)
             self.look(device, stream, indices, number, record, memory.pointer, claim_bytes, entries)

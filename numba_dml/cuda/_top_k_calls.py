@@ -230,7 +230,8 @@ class TopKCall:
         size = self.size * self.width
         if self.lines > FEW_LINES or (self.width == 4 and size <= CHOSEN_BYTES):
             return MOST_K
-        return min(MOST_CHOSEN[self.width], MOST_OF_LONG) if size > LONG_BYTES else MOST_CHOSEN[self.width]
+        most = MOST_CHOSEN[self.width]
+        return min(most, MOST_OF_LONG) if size > LONG_BYTES else most
 
     def sorting_threads(self) -> int:
         """Return how many threads sort a line whole, 0 if no block can."""

@@ -19,9 +19,7 @@ from ._sorting import add_up_threads
 from .gather import NOWHERE, places
 from .scatter import number_of_place
 
-#: Bytes of a claim.
-CLAIM_BYTES = 4
-#: Places of a bin, as a power of two: their claims take 128 KiB. So many bins make a coarse one. 64M
+#: Places of a bin, as a power of two: their claims, of 4 bytes, take 128 KiB. So many bins make a coarse one. 64M
 #: updates of 256M places take 2.8 ms (4.2 if tiles are not brought into order in shared memory first).
 BIN_BITS, FINE_BITS = (4, 2) if SIMULATED else (15, 6)
 BIN = 1 << BIN_BITS

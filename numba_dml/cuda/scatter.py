@@ -64,7 +64,7 @@ def claiming(claim_bytes: int, tabled: bool):
     table of ``last_entry + 1`` entries, a power of two, of which half stay empty or more. A place has the first one,
     from where `spread` leads, that was empty when it came; it holds both numbers, in one that counts the places.
     """
-    raise_claim, load_claim = claim_access(claim_bytes or 4)
+    raise_claim, load_claim = claim_access(ENTRY_BYTES if tabled else claim_bytes or 4)
     load_two, _ = unit_access(2 * ENTRY_BYTES)
 
     @helper
@@ -233,7 +233,7 @@ def scatter_kernel(
         put(data, to_c, value_c)
         put(data, to_d, value_d)
         bad = to_a == NOWHERE or to_b == NOWHERE or to_c == NOWHERE or to_d == NOWHERE
-        if launch >= 0 and bad and (to_a == NOWHERE or b < end):
+        if launch >= 0 and bad and (to_a == NOWHERE or b < end):  # a thread with one unit has no others
             for unit in range(a, end, BLOCK):
                 place_of_point(plan, index, record, launch, quotient(unit, plan, SLICE))
 
