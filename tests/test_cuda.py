@@ -488,8 +488,9 @@ def test_updates_around_the_size_of_a_block(points, reduction):
 @pytest.mark.parametrize("points", [1, 33, 300])
 def test_units_of_a_thread(points, few_units, room, monkeypatch):
     """A thread moves one or several, whole blocks of them and what is left."""
-    from numba_dml.cuda import _move_calls
+    from numba_dml.cuda import _element_calls, _move_calls
 
+    monkeypatch.setattr(_element_calls, "MOST_OWNED", 0)
     for kind in (_move_calls.GatherCall, _move_calls.ScatterCall):
         monkeypatch.setattr(kind, "few_units", few_units)
     dml.cache_clear()
@@ -510,8 +511,9 @@ def test_units_of_a_thread(points, few_units, room, monkeypatch):
 @pytest.mark.parametrize("kind", ["the last entries", "few places", "many"])
 def test_a_table_of_places(kind, most, room, monkeypatch):
     """Places that come to the last entries of the table at once, updates that race for one, and a table half full."""
-    from numba_dml.cuda import _move_calls, scatter
+    from numba_dml.cuda import _element_calls, _move_calls, scatter
 
+    monkeypatch.setattr(_element_calls, "MOST_OWNED", 0)
     monkeypatch.setattr(_move_calls, "LEAST_TABLED", 2)
     monkeypatch.setattr(_move_calls, "MOST_TABLED", most)
     dml.cache_clear()
@@ -853,9 +855,10 @@ def in_place(name, make, oracle, a, i, u, **parameters):
 @pytest.mark.parametrize(("rows", "points"), [(100, 3), (50, 40), (5000, 256)])
 def test_updates_of_rows(rows, points, step, monkeypatch):
     """Few points, which have a table, and many, where the output is merged; with duplicates, and in place."""
-    from numba_dml.cuda import _move_calls
+    from numba_dml.cuda import _element_calls, _move_calls
     from numba_dml.cuda._calls import build
 
+    monkeypatch.setattr(_element_calls, "MOST_OWNED", 0)
     monkeypatch.setattr(_move_calls, "LEAST_TABLED", 2)
     dml.cache_clear()
     rng = np.random.default_rng(points)
@@ -877,6 +880,93 @@ def test_updates_of_rows(rows, points, step, monkeypatch):
 
     in_place("NoneType", make, reference.scatter_nd, a, i, u)
     dml.cache_clear()
+
+
+@pytest.mark.usefixtures("room")
+@pytest.mark.parametrize("points", [1, 5, 12])
+@pytest.mark.parametrize(
+    ("shape", "coordinates", "dtype", "index_dtype"),
+    [
+        ((7, 1), 1, "u1", "i1"),
+        ((101, 1), 1, "f8", "u1"),
+        ((33, 3), 1, "u1", "i8"),
+        ((9, 5), 2, "i2", "i2"),
+        ((4, 2, 40), 2, "f4", "i4"),
+    ],
+)
+def test_few_updates(shape, coordinates, dtype, index_dtype, points, room, monkeypatch):
+    """Each block has places of its own: one place or many, the last block has fewer; with duplicates, and in place."""
+    from numba_dml.cuda import _element_calls
+
+    monkeypatch.setattr(_element_calls, "MOST_POINTS", 0)  # or single elements would go by lines or bins
+    dml.cache_clear()
+    scale = 1 if room.SIMULATED or index_dtype[1] == "1" else 170
+    rng = np.random.default_rng(points)
+    a = rng.integers(0, 99, (shape[0] * scale, *shape[1:])).astype(dtype)
+    sizes = a.shape[:coordinates]
+    i = rng.integers(0, sizes, (points * scale, coordinates)).astype(index_dtype)
+    if index_dtype[0] == "i":
+        i[::3] -= np.array(sizes, index_dtype)
+    i[-1] = i[0]
+    u = rng.integers(100, 200, (len(i), *a.shape[coordinates:])).astype(dtype)
+    agree(dml.scatter_nd, reference.scatter_nd, a, i, u, sizes=sizes)
+    if a.ndim == 2 > coordinates:
+        in_place("OwnPlaceScatter", lambda *x: dml.ScatterNDDesc(*x, 2, 2), reference.scatter_nd, a, i, u)
+    i = rng.permutation(len(a))[: len(i), None].astype(index_dtype)
+    u = rng.integers(100, 200, (len(i), *a.shape[1:])).astype(dtype)
+    agree(partial(dml.scatter_nd, unique=True), reference.scatter_nd, a, i, u, sizes=a.shape[:1])
+    dml.cache_clear()
+
+
+@pytest.mark.parametrize("offset", [0, 1])
+@pytest.mark.parametrize("dtype", ["u1", "f2", "i4", "f8"])
+@pytest.mark.parametrize(("size", "points"), [(2, 2), (3, 1), (37, 5), (64, 64), (100, 3), (131, 300)])
+def test_elements_that_are_merged(size, points, dtype, offset, room, monkeypatch):
+    """Four at a time if they are small and aligned, and what is left over; few or all of them are replaced."""
+    from numba_dml.cuda import _element_calls, _move_calls
+    from numba_dml.cuda._arrays import OWN
+    from numba_dml.cuda._calls import build
+
+    monkeypatch.setattr(_element_calls, "MOST_POINTS", 0)
+    monkeypatch.setattr(_element_calls, "MOST_OWNED", 0)
+    monkeypatch.setattr(_move_calls, "MANY_MERGED", 1 << 40)
+    rng = np.random.default_rng(size)
+    size, points = (n if room.SIMULATED else 100 * n for n in (size, points))
+    a = rng.integers(0, 99, size, "i4").astype(dtype)[:, None]
+    i = rng.integers(0, len(a), (points, 1))
+    u = rng.integers(100, 199, (points, 1)).astype(dtype)
+    tensors = [dml.TensorDesc(x.dtype, x.shape) for x in (a, i, u, a)]
+    call = build(dml.ScatterNDDesc(*tensors, 2, 2), tuple((x.strides, x.dtype) for x in (a, i, u)), (a.shape,), None)
+    assert call.merge_bytes == 4 or dtype == "f8"
+    indices, updates = OWN.to_device(i, 0), OWN.to_device(u, 0)
+    old = OWN.to_device(np.concatenate([a[:offset], a]), 0)
+    out = OWN.to_device(np.full((offset + len(a) + 1, 1), 7, dtype), 0)
+    out.pointer += offset * a.itemsize
+    call.write(old.pointer + offset * a.itemsize, indices, updates, out, 0, 0, -1, 0)
+    result = OWN.to_host(out)
+    assert reference.same(result[offset : offset + len(a)], reference.scatter_nd(a, i, u))
+    assert (result[:offset] == 7).all()
+    assert result[-1] == 7
+
+
+@pytest.mark.parametrize("size", [0, 1, 15, 16, 31, 200, 1000])
+@pytest.mark.parametrize("offset", [0, 1])
+@pytest.mark.parametrize("quads", [0, 1, 9, 40])
+def test_copies_and_sets(size, offset, quads, room):
+    """What stands before a scatter, and what it must not touch; aligned or not, and more than a kernel copies."""
+    from numba_dml.cuda import _fill
+    from numba_dml.cuda._arrays import OWN
+
+    size *= 1 if room.SIMULATED else 1000
+    data = np.arange(2 * size + 64).astype("u1")
+    source, target = OWN.to_device(data, 0), OWN.to_device(np.zeros_like(data), 0)
+    memory = OWN.to_device(np.full(16 * quads + 16, 7, "u1"), 0)
+    to, fro = target.pointer + 16, source.pointer + 32 + offset
+    _fill.copy_and_set(0, 0, to, fro, size, memory.pointer, 16 * quads, -1)
+    expected = np.zeros_like(data)
+    expected[16 : 16 + size] = data[32 + offset : 32 + offset + size]
+    np.testing.assert_array_equal(OWN.to_host(target), expected)
+    np.testing.assert_array_equal(OWN.to_host(memory), [255] * 16 * quads + [7] * 16)
 
 
 LINES = [((3, 41), 30), ((2, 3, 5), 7), ((2, 90), 60), ((4, 4), 33), ((1, 130), 50)]

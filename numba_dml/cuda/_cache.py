@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
+from ._launch import can_come_early, least_capability
 
 
 def describe(value: Any) -> str:
@@ -87,7 +88,8 @@ def _cache_type() -> Any:
             )
 
         def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-            return sig, codegen.magic_tuple(), numba_cuda.__version__, self.text
+            devices = least_capability(), can_come_early()  # which the steps of kernels depend on
+            return sig, codegen.magic_tuple(), numba_cuda.__version__, devices, self.text
 
         def load_overload(self, sig: Any, target_context: Any) -> Any:
             try:

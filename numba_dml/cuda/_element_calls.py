@@ -1,18 +1,21 @@
-"""Ways to move single elements that are faster than one by one: which layouts they are for, and how they run.
+"""Ways that are faster than the general kernels: which layouts they are for, and how they run.
 
-A way is for a whole call; `None` stands for the general kernels. All ways need elements of 1, 2, 4 or 8 aligned bytes.
+A way is for a whole call; `None` stands for the general kernels. All but one move single elements, of 1, 2, 4 or 8
+aligned bytes.
 """
 
 from __future__ import annotations
 
+from math import gcd
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._device import DeviceArray
 from .._tensor import product
-from . import SIMULATED, _sorting, _updates, bins, columns, lines, own_columns
+from . import SIMULATED, _sorting, _updates, bins, columns, lines, own_columns, own_places, scatter
 from ._arrays import scratch
-from ._groups import shared_bytes
-from ._launch import BLOCK, DeviceMemory, set_bytes
+from ._fill import set_words
+from ._groups import QUAD_BYTES, shared_bytes
+from ._launch import BLOCK, DeviceMemory
 from ._plan import DROP, make_plan
 
 if TYPE_CHECKING:
@@ -64,9 +67,20 @@ LEAST_COLUMNS = 2 if SIMULATED else 32
 #: 3.47 ms with 64 MiB, 2.92 with 256, 2.72 with 1024, 2.68 at once.
 STRIP_BYTES = 256 if SIMULATED else 512 << 20
 #: Updates are sorted into bins when the output (or the line, if they go to one line after the other), or what claims
-#: it, is larger than L2, and when there are many: one per so many places.
-LEAST_BINNED_BYTES = 64 if SIMULATED else 96 << 20
+#: it, is larger than L2, and when there are many: one per so many places. In µs, beside what is merged: 1.7M of 16M
+#: elements of 4 bytes 129 and 135, 5.6M 274 and 297, of 10M of 1 byte 173 and 114.
+LEAST_BINNED_BYTES, LEAST_BINNED_CLAIMS = (64, 64) if SIMULATED else (96 << 20, 64 << 20)
 PLACES_PER_POINT = 16
+#: Up to so many points are looked at by every block, of which each multiprocessor has one; they copy up to so many
+#: bytes, each so many or more. In µs, beside three launches: 2000 points of 16K elements of 4 bytes take 8.0 and 6.7,
+#: of 1M 8.4 and 10.0, of 4M 15 and 21; 4000 points 13 and 7, 13 and 10, 19 and 20. The host has one launch to make.
+MOST_OWNED, OWN_BLOCKS = (12, 3) if SIMULATED else (1 << 11, 132)
+MOST_OWN_BYTES, LEAST_SHARE = (1000, 24) if SIMULATED else (32 << 20, 1 << 10)
+#: A place belongs to one block, and is not to take it longer than the others: 1746 updates of as many places take 20 µs
+#: if these have 6.7 KB, and 16 otherwise; 1026 of 1.3 KB 8.9 and 10.
+MOST_OWN_SLICE = 200 if SIMULATED else 2 << 10
+#: Numbers of places that fit into an entry, beside a point's.
+MOST_NUMBERED = 1 << 48
 #: A block sorts into so many coarse bins.
 MOST_BINS = bins.SLOTS << bins.FINE_BITS
 
@@ -200,7 +214,18 @@ class LineGather:
         )
 
 
-class LineScatter:
+class _ScatterWay:
+    """What the ways to scatter share; `covers`: what the updates leave is copied on the way."""
+
+    call: ScatterCall
+    covers: bool
+
+    def suits(self, in_place: bool, addresses: int) -> bool:
+        """Tell whether the way is one for a call in place or not, by the alignment of its addresses."""
+        return addresses % self.call.run == 0
+
+
+class LineScatter(_ScatterWay):
     """Scatter to lines whose claims and chains fit into shared memory, or those of their parts."""
 
     def __init__(self, call: ScatterCall, found: Lines) -> None:
@@ -326,7 +351,7 @@ class OwnColumnGather(_OwnColumns):
         )
 
 
-class OwnColumnScatter(_OwnColumns):
+class OwnColumnScatter(_OwnColumns, _ScatterWay):
     """Scatter to short columns."""
 
     def __init__(self, call: ScatterCall, found: Columns) -> None:
@@ -521,7 +546,7 @@ class ColumnGather(_Strips):
         return memory
 
 
-class ColumnScatter(_Strips):
+class ColumnScatter(_Strips, _ScatterWay):
     """Scatter to columns, transposed."""
 
     def __init__(self, call: ScatterCall, found: Columns) -> None:
@@ -569,7 +594,7 @@ class ColumnScatter(_Strips):
         return memory, flag_memory
 
 
-class BinnedScatter:
+class BinnedScatter(_ScatterWay):
     """Scatter to an output larger than L2, sorted by its parts; not to lines one after the other that L2 holds."""
 
     covers = True
@@ -590,7 +615,7 @@ class BinnedScatter:
             and call.run in (1, 2, 4, 8)
             and call.claims == (call.run, 0)
             and call.places * call.run == call.out_bytes
-            and near * max(call.run, call.claim_bytes) >= LEAST_BINNED_BYTES
+            and (near * call.run >= LEAST_BINNED_BYTES or near * call.claim_bytes >= LEAST_BINNED_CLAIMS)
             and call.points * PLACES_PER_POINT >= call.places
             and call.points <= min(MOST_POINTS, (1 << 31) - 1)
             and way.bins <= MOST_BINS
@@ -614,15 +639,17 @@ class BinnedScatter:
         call, device, count = self.call, out.device, self.bins
         loops, coords, _ = call.counts
         coarse = -(-count >> bins.FINE_BITS)
-        words = 1 + (count + 1) + coarse
-        head = (8 * words + 15) & -16
+        words = (count + 1) + coarse
+        zeros = (8 * words + 15) & -16
+        head = scatter.FLAG_BYTES + zeros
         size = bins.ENTRY_BYTES * call.points
         memory = scratch(out, head + 2 * size)
-        flag, starts, sizes = (memory.pointer + 8 * word for word in (0, 1, 1 + count + 1))
+        flag, starts = memory.pointer, memory.pointer + scatter.FLAG_BYTES
+        sizes = starts + 8 * (count + 1)
         entries, target = memory.pointer + head, memory.pointer + head + size
         plan = call.plan(device, call.run).address
-        set_bytes(flag, 0xFF, 8, stream)
-        set_bytes(starts, 0, 8 * (words - 1), stream)
+        set_words(device, stream, flag, scatter.FLAG_BYTES, -1)
+        set_words(device, stream, starts, zeros, 0)
         share = -(-call.points // (bins.COUNTERS * bins.TILE)) * bins.TILE
         bins.count_kernel(call.index_name, loops, coords)(
             device,
@@ -670,3 +697,69 @@ class BinnedScatter:
             shared=4 * bins.BIN,
         )
         return memory
+
+
+class OwnPlaceScatter(_ScatterWay):
+    """Scatter few points: each block has places of its own."""
+
+    def __init__(self, call: ScatterCall) -> None:
+        self.call = call
+        self.covers = (
+            not call.outer
+            and call.claims == (call.slice_bytes, 0)
+            and call.places * call.slice_bytes == call.out_bytes <= MOST_OWN_BYTES
+        )
+        step = QUAD_BYTES // gcd(QUAD_BYTES, call.slice_bytes)  # so that all blocks copy by 16 bytes
+        share = max(-(-call.places // OWN_BLOCKS), -(-LEAST_SHARE // call.slice_bytes))
+        #: How many places a block has that copies.
+        self.share = -(-share // step) * step
+        self.entries = 1 << (2 * call.points - 1).bit_length()
+        self.shared = self.entries * scatter.ENTRY_BYTES + call.points * own_places.LISTED_BYTES
+
+    @classmethod
+    def find(cls, call: ScatterCall) -> OwnPlaceScatter | None:
+        """Return the way for a layout, if it is one for it."""
+        if call.reduces or not 0 < call.slice_bytes <= MOST_OWN_SLICE or not 0 < call.points <= MOST_OWNED:
+            return None
+        if call.places >= MOST_NUMBERED:
+            return None
+        way = cls(call)
+        return way if way.shared + QUAD_BYTES <= shared_bytes() else None
+
+    def suits(self, in_place: bool, addresses: int) -> bool:
+        """Tell whether there is something to copy, or to claim."""
+        return not self.call.lowering.unique or (self.covers and not in_place)
+
+    def __call__(
+        self,
+        old: int,
+        indices: DeviceArray,
+        updates: DeviceArray,
+        out: DeviceArray,
+        stream: int,
+        record: int,
+        number: int,
+        all_or_none: int,
+    ) -> None:
+        """Write the updates over what is at the address `old`."""
+        call, device = self.call, out.device
+        width = call.unit_width(old | updates.pointer | out.pointer)
+        blocks = -(-call.places // self.share) if old != out.pointer else OWN_BLOCKS
+        own_places.own_places_kernel(width, call.index_name, *call.counts)(
+            device,
+            stream,
+            blocks,
+            out.pointer,
+            old,
+            indices.pointer,
+            updates.pointer,
+            call.plan(device, width).address,
+            record,
+            number,
+            all_or_none,
+            call.points,
+            self.entries,
+            call.out_bytes // width,
+            self.share,
+            shared=self.shared,
+        )

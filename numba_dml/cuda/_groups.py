@@ -143,6 +143,32 @@ def store_four(width: int):
 
 
 @cache
+def mover(width: int, threads: int):
+    """Return ``move(to, fro, count)``: the first threads of a block copy units of a width, by 16 bytes if they can."""
+    load, store = unit_access(width)
+    load_wide, store_wide = unit_access(QUAD_BYTES)
+    units = QUAD_BYTES // width
+
+    @helper
+    def move(to, fro, count):
+        thread = np.int64(cuda.threadIdx.x)
+        wide = count // units if (to | fro) % QUAD_BYTES == 0 else np.int64(0)
+        for a in range(thread, wide, 4 * threads):  # the last ones may be copied more than once
+            b, c, d = min(a + threads, wide - 1), min(a + 2 * threads, wide - 1), min(a + 3 * threads, wide - 1)
+            value_a, value_b = load_wide(fro + QUAD_BYTES * a), load_wide(fro + QUAD_BYTES * b)
+            value_c, value_d = load_wide(fro + QUAD_BYTES * c), load_wide(fro + QUAD_BYTES * d)
+            store_wide(to + QUAD_BYTES * a, value_a[0], value_a[1])
+            store_wide(to + QUAD_BYTES * b, value_b[0], value_b[1])
+            store_wide(to + QUAD_BYTES * c, value_c[0], value_c[1])
+            store_wide(to + QUAD_BYTES * d, value_d[0], value_d[1])
+        for i in range(wide * units + thread, count, threads):
+            value = load(fro + i * width)
+            store(to + i * width, value[0], value[1])
+
+    return move
+
+
+@cache
 def copies():
     """Return ``copy(to, fro)``, of 16 aligned bytes to shared memory, and ``arrive()``, which waits for a thread's own.
 

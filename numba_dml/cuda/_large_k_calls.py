@@ -10,8 +10,9 @@ import numpy as np
 from .._device import DeviceArray
 from . import SIMULATED, large_k
 from ._arrays import scratch
+from ._fill import set_words
 from ._keys import key_type
-from ._launch import LANES, set_bytes
+from ._launch import LANES
 from ._sorting import Sort
 
 #: From so many elements on, positions in a line have 64 bits: below, those of the last group have 32 as well.
@@ -129,7 +130,7 @@ class LargeK:
         sorting, zeros, border, counts, pairs, _, table, tallies, delegates, groups = (
             memory.pointer + offset for offset in offsets[:-1]
         )
-        set_bytes(sorting, 0, offsets[4], stream)
+        set_words(device, stream, sorting, offsets[4], 0)
         level = Level(a.pointer, self.width, self.is_float, plans[0], border, 0, zeros, 0, self.parts, pairs, sort.room)
         if self.pitch:
             find(delegates)

@@ -12,7 +12,7 @@ import threading
 import numpy as np
 
 from . import SIMULATED
-from ._launch import LANES, WARP_BARRIERS
+from ._launch import LANES, WARP_BARRIERS, can_come_early
 
 if not SIMULATED:
     from llvmlite import ir
@@ -92,6 +92,10 @@ def ptx(asm, results, arguments, twin, *, pure=False, bits=64, of=64, together=F
             return result(a, b, c, d), codegen
 
     return step
+
+
+#: ``await_inputs()``, the first step of every kernel: until all is done that was launched before.
+await_inputs = ptx("griddepcontrol.wait;" if can_come_early() else "", 0, 0, lambda: None)
 
 
 def pointer_at(kind, address):

@@ -15,12 +15,14 @@ from functools import cache
 import numpy as np
 
 from . import SIMULATED, cuda, helper, kernel
+from ._fill import set_words
 from ._groups import fetch_and_add
-from ._launch import BLOCK, LANES, Kernel, set_bytes
+from ._launch import BLOCK, LANES, Kernel
 from ._memory import (
     DIGIT_ABOVE,
     LANE_VALUE,
     add_now,
+    await_inputs,
     count_bits,
     lanes_with,
     load_i64,
@@ -169,6 +171,7 @@ def count_digits(
     arrived,  # IN OUT  address of how many blocks are done
     blocks,
 ):
+    await_inputs()
     counts = cuda.shared.array(ALL_DIGITS, np.int32)
     sums = cuda.shared.array(SUMS, np.int64)
     thread = np.int64(cuda.threadIdx.x)
@@ -214,6 +217,7 @@ def add_up_rows(
     count,
     rows,
 ):
+    await_inputs()
     sums = cuda.shared.array(BLOCK, np.int64)
     thread = np.int64(cuda.threadIdx.x)
     short = count <= SHORT_ROW
@@ -306,6 +310,7 @@ def move_kernel(is_long: bool, write) -> Kernel:
         plan,
         border,
     ):
+        await_inputs()
         counts = cuda.shared.array(COUNTS, np.int32)  # of each warp; then where its pairs go in the tile
         bases = cuda.shared.array(DIGITS, np.int64)  # where a digit begins in the target, less where in the tile
         sums = cuda.shared.array(BLOCK, np.int64)
@@ -485,7 +490,7 @@ class Sort:
 
     def sort(self, device: int, stream: int, memory: int, pairs: int) -> int:
         """Sort all pairs of the one segment; return where they are then."""
-        set_bytes(memory, 0, self.bytes, stream)
+        set_words(device, stream, memory, self.bytes, 0)
         blocks = min(COUNTERS, self.tiles)
         heads, starts, arrived = self.heads(memory), self.starts(memory), memory + 8 * MOST_PASSES
         _COUNT(device, stream, blocks, pairs, self.room, self.passes, heads, starts, arrived, blocks)

@@ -14,7 +14,7 @@ import numpy as np
 from . import SIMULATED, cuda, helper, kernel
 from ._groups import ASKED_BYTES, ask_for, fetch_and_add, shared_type
 from ._launch import BLOCK, Kernel
-from ._memory import load_i64, load_now, store_now, unit_access
+from ._memory import await_inputs, load_i64, load_now, store_now, unit_access
 from ._sorting import add_up_threads
 from .gather import NOWHERE, places
 from .scatter import number_of_place
@@ -58,6 +58,7 @@ def count_kernel(index_type: str, loops: int, coords: int) -> Kernel:
         counts,  # IN OUT  address of (bins,) int64: the points of a bin
         share,  # IN      points of a block
     ):
+        await_inputs()
         found = cuda.shared.array(0, number_type)
         thread = np.int64(cuda.threadIdx.x)
         for b in range(thread, bins, BLOCK):
@@ -119,6 +120,7 @@ def coarse_kernel(width: int, index_type: str, loops: int, coords: int) -> Kerne
         sizes,  # IN OUT  address of (count,) int64: how many entries a coarse bin has so far
         entries,  # OUT     address of (points,) entries
     ):
+        await_inputs()
         counts = cuda.shared.array(SLOTS, number_type)
         sums = cuda.shared.array(BLOCK, number_type)
         bases = cuda.shared.array(SLOTS, number_type)
@@ -174,6 +176,7 @@ def fine_kernel() -> Kernel:
         starts,  # IN OUT  address of (bins,) int64: where the next entry of a bin goes
         target,  # OUT     address of as many entries
     ):
+        await_inputs()
         begin = np.int64(cuda.blockIdx.x) * TILE
         end = min(begin + TILE, load_i64(total))
         if begin >= end:
@@ -259,6 +262,7 @@ def apply_kernel(width: int, unique: bool) -> Kernel:
         entries,  # IN   address of the entries
         packed,  # IN   address of the packed updates
     ):
+        await_inputs()
         if all_or_none != 0 and load_now(flag) == 0:
             return
         claims = cuda.shared.array(0, claim_type)

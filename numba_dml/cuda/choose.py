@@ -22,6 +22,7 @@ from ._lists import ITEMS, sorter, spreader
 from ._memory import (
     ARRAY_TYPES,
     DIGIT_ABOVE,
+    await_inputs,
     bits_between,
     digit_above,
     load_quad,
@@ -659,6 +660,7 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
         upper,  # IN   address of the delegates of these
         plan,  # IN   address of the plan
     ):
+        await_inputs()
         sums = cuda.shared.array(SUMS, np.int32)
         ends = cuda.shared.array(ENDS, np.int64)
         where = cuda.shared.array(WHERE, np.int64)

@@ -14,7 +14,7 @@ from . import SIMULATED, cuda, helper, kernel
 from ._bounds import record_bad
 from ._groups import shared_type
 from ._launch import BLOCK, Kernel
-from ._memory import LOAD_INDEX, unit_access
+from ._memory import LOAD_INDEX, await_inputs, unit_access
 from ._plan import BOUNDS, DROP, HEADER, LOOP_FIELDS, LOOPS, number
 from .lines import resolver
 
@@ -58,6 +58,7 @@ def turn_kernel(width: int) -> Kernel:
         rows,
         columns,
     ):
+        await_inputs()
         tile = cuda.shared.array(CELLS, element)
         matrix, row, column = tile_of(rows, columns)
         x = np.int64(cuda.threadIdx.x) % SIDE
@@ -101,6 +102,7 @@ def turn_indices_kernel(index_type: str, position_bytes: int) -> Kernel:
         record,  # OUT  where a bad index is recorded
         launch,  # IN   the number of this launch, -1: the indices have been looked at
     ):
+        await_inputs()
         tile = cuda.shared.array(CELLS, number_type)
         matrix, row, column = tile_of(rows, columns)
         size = number(plan, HEADER + LOOP_FIELDS * number(plan, LOOPS))

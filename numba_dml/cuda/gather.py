@@ -16,7 +16,7 @@ import numpy as np
 from . import SIMULATED, cuda, helper, kernel
 from ._bounds import record_bad
 from ._launch import BLOCK, Kernel
-from ._memory import LOAD_INDEX, unit_access
+from ._memory import LOAD_INDEX, await_inputs, unit_access
 from ._plan import (
     BOUNDS,
     CLAMP,
@@ -170,6 +170,7 @@ def gather_kernel(width: int, index_type: str, loops: int, coords: int, outer: i
         units,  # IN   how many units the output has
         share,  # IN   how many of them a block moves
     ):
+        await_inputs()
         begin = np.int64(cuda.blockIdx.x) * share
         a = begin + np.int64(cuda.threadIdx.x)
         last = min(begin + share, units) - 1

@@ -26,6 +26,7 @@ from ._memory import (
     LOAD_INDEX,
     REVERSED_KEY,
     add_now,
+    await_inputs,
     bits_between,
     count_bits,
     load_four_words,
@@ -242,6 +243,7 @@ def count_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
         most,  # IN      elements that may be listed
         first,  # IN      1: the range is that of all keys
     ):
+        await_inputs()
         own = cuda.shared.array(COUNTERS, np.int32)
         sums = cuda.shared.array(BLOCK, np.int64)
         keys = cuda.local.array(items, key)
@@ -395,6 +397,7 @@ def list_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
         starts,  # IN OUT  address of (lines, passes, SORT_DIGITS) int64, zeros
         everything,  # IN      1: all elements are listed, there is no border
     ):
+        await_inputs()
         sums = cuda.shared.array(SUMS, np.int64)
         counts = cuda.shared.array(all_counts, np.int32)
         digits = cuda.shared.array(all_digits, np.int32)

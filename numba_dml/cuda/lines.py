@@ -15,7 +15,7 @@ import numpy as np
 from . import cuda, helper, kernel
 from ._groups import ASKED_BYTES, GROUP, ask_for, fill_line, load_four, load_two, shared_type, store_four
 from ._launch import Kernel
-from ._memory import LOAD_INDEX, load_now, shared_address, unit_access
+from ._memory import LOAD_INDEX, await_inputs, load_now, shared_address, unit_access
 from ._plan import BOUNDS, CLAMP, DROP, HEADER, LOOP_FIELDS, LOOPS, number, quotient
 from ._updates import CLAIM_BYTES, LINK_BYTES, combining, count_links, replacing
 from .gather import places
@@ -171,6 +171,7 @@ def gather_lines_kernel(width: int, index_type: str, several: bool, threads: int
         together,  # IN   how many lines a block has; if several, they and their indices have no gaps
         factor,  # IN   see `row_factor`
     ):
+        await_inputs()
         words = cuda.shared.array(0, word)
         elements = cuda.shared.array(0, element)
         thread = np.int64(cuda.threadIdx.x)
@@ -307,6 +308,7 @@ def scatter_lines_kernel(
         together,  # IN      how many lines a block has; if several, they and their indices have no gaps
         factor,  # IN      see `row_factor`
     ):
+        await_inputs()
         if flag != 0 and load_now(flag) == 0:
             return
         words = cuda.shared.array(0, word)

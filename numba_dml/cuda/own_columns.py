@@ -14,7 +14,7 @@ from . import cuda, helper, kernel
 from ._arithmetic import combiner
 from ._bounds import record_bad
 from ._launch import BLOCK, Kernel
-from ._memory import LOAD_INDEX, OWN_LOAD, load_now, unit_access
+from ._memory import LOAD_INDEX, OWN_LOAD, await_inputs, load_now, unit_access
 from ._plan import BOUNDS, DROP, HEADER, LOOP_FIELDS, LOOPS, number
 from .lines import resolver
 
@@ -72,6 +72,7 @@ def gather_columns_kernel(width: int, index_type: str) -> Kernel:
         count,  # IN   of all matrices
         length,  # IN   points of a column
     ):
+        await_inputs()
         positions = cuda.local.array(AT_ONCE, np.int64)
         values = cuda.local.array(AT_ONCE, np.int64)
         item = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
@@ -134,6 +135,7 @@ def scatter_columns_kernel(width: int, index_type: str, data_type=None, reductio
         count,  # IN   of all matrices
         length,  # IN   points of a column
     ):
+        await_inputs()
         positions = cuda.local.array(AT_ONCE, np.int64)
         values = cuda.local.array(AT_ONCE, np.int64)
         item = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)

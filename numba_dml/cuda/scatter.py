@@ -13,9 +13,9 @@ import numpy as np
 from .._enums import TensorDataType as D
 from . import SIMULATED, cuda, helper, kernel
 from ._arithmetic import combiner
-from ._groups import fetch_and_add, shared_type
+from ._groups import GROUP, fetch_and_add, load_four, shared_type, store_four
 from ._launch import BLOCK, LANES, Kernel
-from ._memory import claim_access, exchange_if, load_i64, load_now, load_two_now, store_now, unit_access
+from ._memory import await_inputs, claim_access, exchange_if, load_i64, load_now, load_two_now, store_now, unit_access
 from ._plan import GRANULE, LOWEST, SLICE, number, quotient
 from ._sorting import PAIR_BYTES
 from .gather import NOWHERE, places
@@ -152,6 +152,7 @@ def claim_kernel(index_type: str, loops: int, coords: int, outer: int, claim_byt
         points,  # IN      how many points there are
         share,  # IN      how many points a block handles
     ):
+        await_inputs()
         begin = np.int64(cuda.blockIdx.x) * share
         a = begin + np.int64(cuda.threadIdx.x)
         end = min(begin + share, points)
@@ -214,6 +215,7 @@ def scatter_kernel(
         units,  # IN   how many units the updates have
         share,  # IN   how many of them a block moves
     ):
+        await_inputs()
         if all_or_none != 0 and load_now(claims) == 0:
             return
         begin = np.int64(cuda.blockIdx.x) * share
@@ -267,6 +269,7 @@ def merge_kernel(width: int, claim_bytes: int) -> Kernel:
         units,  # IN   how many units the output has
         share,  # IN   how many of them a block writes
     ):
+        await_inputs()
         begin = np.int64(cuda.blockIdx.x) * share
         a = begin + np.int64(cuda.threadIdx.x)
         last = min(begin + share, units) - 1
@@ -291,6 +294,58 @@ def merge_kernel(width: int, claim_bytes: int) -> Kernel:
 
 
 @cache
+def merge_elements_kernel(width: int) -> Kernel:
+    """Return the same for elements of 1 to 4 bytes, and claims of 4: four neighbours are written at once."""
+    load, store = unit_access(width)
+    _, load_claim = claim_access(4)
+    load_claims, load_elements, store_elements = load_four("int32"), load_four(f"uint{8 * width}"), store_four(width)
+
+    @helper
+    def choose(packed, claim, old):
+        if claim < 0:
+            return old
+        value, _ = load(packed + claim * width)
+        return value
+
+    @helper
+    def merge_four(target, packed, claims, old):
+        store_elements(
+            target,
+            choose(packed, claims[0], old[0]),
+            choose(packed, claims[1], old[1]),
+            choose(packed, claims[2], old[2]),
+            choose(packed, claims[3], old[3]),
+        )
+
+    @kernel
+    def merge_elements(
+        data,  # OUT  address of the output's first element, a multiple of what four take, or of 16
+        old,  # IN   the same of what is there otherwise
+        packed,  # IN   address of the packed updates
+        claims,  # IN   address of the flag and of the claims, of which each element of the output has one
+        count,  # IN   how many elements the output has
+    ):
+        await_inputs()
+        thread = np.int64(cuda.threadIdx.x)
+        first_claim = claims + FLAG_BYTES
+        groups = count // GROUP
+        a = np.int64(cuda.blockIdx.x) * 2 * BLOCK + thread
+        b = min(a + BLOCK, groups - 1)
+        if a < groups:
+            claims_a = load_claims(first_claim + 4 * GROUP * a)
+            claims_b = load_claims(first_claim + 4 * GROUP * b)
+            old_a, old_b = load_elements(old + GROUP * width * a), load_elements(old + GROUP * width * b)
+            merge_four(data + GROUP * width * a, packed, claims_a, old_a)
+            merge_four(data + GROUP * width * b, packed, claims_b, old_b)
+        i = GROUP * groups + a
+        if i < count:  # the first threads have what is left over
+            value, _ = load(old + i * width)
+            store(data + i * width, choose(packed, load_claim(first_claim + 4 * i), value), 0)
+
+    return Kernel(merge_elements, 5)
+
+
+@cache
 def pair_kernel(index_type: str, loops: int, coords: int, outer: int) -> Kernel:
     """Return the kernel that makes a pair of every point: the number of its place, and its own number."""
     place_of_point, *_ = places(index_type, loops, coords, outer)
@@ -306,6 +361,7 @@ def pair_kernel(index_type: str, loops: int, coords: int, outer: int) -> Kernel:
         nowhere,  # IN   the key of points that are dropped, behind all others
         pairs,  # OUT  address of (points,) pairs
     ):
+        await_inputs()
         point = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
         if point < points:
             place = place_of_point(plan, index, record, launch, point)
@@ -362,9 +418,10 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
         pairs,  # IN      address of (points,) sorted pairs
         points,
         nowhere,  # IN      the key of points that are dropped
-        long_count,  # IN OUT  address of the number of places with many updates
+        long_count,  # IN OUT  address of the number of places with many updates, less one
         longs,  # OUT     address of the first pairs of these places
     ):
+        await_inputs()
         if all_or_none != 0 and load_now(flag) == 0:
             return
         elements = number(plan, SLICE)
@@ -378,7 +435,7 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
         j = item - i * elements
         if i + LONG < points and load_i64(pairs + PAIR_BYTES * (i + LONG)) == key:
             if j == 0:
-                store_now(longs + 8 * fetch_and_add(long_count, np.int64(1)), i)
+                store_now(longs + 8 * (fetch_and_add(long_count, np.int64(1)) + 1), i)
             return
         place = data + number(plan, LOWEST) + key * number(plan, GRANULE) + place_in_slice(plan, j, width)
         first, second = load_element(place)
@@ -450,15 +507,16 @@ def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, i
         plan,  # IN      address of the plan, for units of one element
         pairs,  # IN      address of (points,) sorted pairs
         points,
-        long_count,  # IN      address of the number of places
+        long_count,  # IN      address of the number of places, less one
         longs,  # IN      address of their first pairs
         blocks,  # IN      how many blocks there are
     ):
+        await_inputs()
         loaded = cuda.shared.array(buffer, word)
         thread = np.int64(cuda.threadIdx.x)
         elements = number(plan, SLICE)
         chunks = (elements + FOLDERS - 1) // FOLDERS
-        for item in range(np.int64(cuda.blockIdx.x), load_i64(long_count) * chunks, blocks):
+        for item in range(np.int64(cuda.blockIdx.x), (load_i64(long_count) + 1) * chunks, blocks):
             place_number = item // chunks
             j = (item - place_number * chunks) * FOLDERS
             wide = min(elements - j, FOLDERS)
@@ -529,16 +587,17 @@ def _fold_in_any_order_kernel(data_type, reduction: str, width: int, counts: tup
         plan,  # IN      address of the plan, for units of one element
         pairs,  # IN      address of (points,) sorted pairs
         points,
-        long_count,  # IN      address of the number of places
+        long_count,  # IN      address of the number of places, less one
         longs,  # IN      address of their first pairs
         blocks,  # IN      how many blocks there are
     ):
+        await_inputs()
         values = cuda.shared.array(threads, word)
         rows = cuda.shared.array(threads, word)
         thread = np.int64(cuda.threadIdx.x)
         elements = number(plan, SLICE)
         chunks = (elements + FOLDERS - 1) // FOLDERS
-        for item in range(np.int64(cuda.blockIdx.x), load_i64(long_count) * chunks, blocks):
+        for item in range(np.int64(cuda.blockIdx.x), (load_i64(long_count) + 1) * chunks, blocks):
             place_number = item // chunks
             j = (item - place_number * chunks) * FOLDERS
             wide = min(elements - j, FOLDERS)

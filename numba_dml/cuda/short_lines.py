@@ -20,6 +20,7 @@ from ._memory import (
     LOAD_INDEX,
     SHARED_LOAD,
     SHARED_STORE,
+    await_inputs,
     load_quad,
     shared_address,
     sync_lanes,
@@ -371,6 +372,7 @@ def short_kernel(width: int, infinity: int, most: int) -> Kernel:
         indices,  # OUT  address of the indices
         plan,  # IN   address of the plan
     ):
+        await_inputs()
         thread = np.int64(cuda.threadIdx.x)
         lane = thread % LANES
         line = np.int64(cuda.blockIdx.x) * cuda.blockDim.x + thread

@@ -17,7 +17,7 @@ import numpy as np
 from . import SIMULATED, cuda, helper, kernel
 from ._keys import key_access, key_type
 from ._launch import BLOCK, LANES, Kernel
-from ._memory import LOAD_INDEX, PARTNER_VALUE, unit_access
+from ._memory import LOAD_INDEX, PARTNER_VALUE, await_inputs, unit_access
 from ._plan import number, quotient
 
 # The numbers of a plan.
@@ -159,6 +159,7 @@ def delegate_kernel(width: int, is_float: bool) -> Kernel:
         delegates,  # OUT  address of (lines, pitch) keys
         plan,  # IN   address of the plan
     ):
+        await_inputs()
         lane = np.int64(cuda.threadIdx.x % LANES)
         warp = np.int64(cuda.blockIdx.x) * WARPS + cuda.threadIdx.x // LANES
         line = quotient(warp, plan, PARTS)
@@ -259,6 +260,7 @@ def best_kernel(width: int, is_float: bool) -> Kernel:
         plan,  # IN   address of the plan
         found,  # OUT  address of the best key and its position of each part, if lines have several
     ):
+        await_inputs()
         keys = cuda.shared.array(ENDS, np.int64)
         quads = cuda.shared.array(ENDS, np.int64)
         thread, threads = np.int64(cuda.threadIdx.x), np.int64(cuda.blockDim.x)
@@ -325,6 +327,7 @@ def best_by_threads_kernel(width: int, is_float: bool) -> Kernel:
         plan,  # IN   address of the plan
         found,  # OUT  address of the best key and its position of each part, if lines have several
     ):
+        await_inputs()
         some = cuda.local.array(ROWS_AT_ONCE, key)
         item = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
         lines, parts = number(plan, LINES), number(plan, PARTS)
@@ -378,6 +381,7 @@ def best_part_kernel(width: int) -> Kernel:
         plan,  # IN   address of the plan
         found,  # IN   address of the best key and its position of each part
     ):
+        await_inputs()
         keys = cuda.shared.array(ENDS, np.int64)
         places = cuda.shared.array(ENDS, np.int64)
         line = np.int64(cuda.blockIdx.x)
@@ -432,6 +436,7 @@ def strided_delegate_kernel(width: int, is_float: bool, wide: bool) -> Kernel:
         delegates,  # OUT  address of (lines, pitch) keys
         plan,  # IN   address of the plan
     ):
+        await_inputs()
         bests = cuda.local.array(together, key)
         item = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
         of_lines = number(plan, LINES) // together

@@ -21,6 +21,7 @@ from ._memory import (
     LANE_VALUE,
     LOAD_INDEX,
     PARTNER_VALUE,
+    await_inputs,
     bits_between,
     digit_above,
     load_quad,
@@ -487,6 +488,7 @@ def warp_kernel(width: int, infinity: int, by_words: bool, units: int, chunks: i
         indices,  # OUT  address of the indices
         plan,  # IN   address of the plan
     ):
+        await_inputs()
         keys = cuda.shared.array(rooms, word)
         places = cuda.shared.array(place_rooms, np.int32)
         ids = cuda.shared.array(all_notes, np.int16)

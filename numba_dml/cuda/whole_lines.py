@@ -14,7 +14,7 @@ from . import cuda, helper, kernel
 from ._keys import key_access, key_type
 from ._launch import LANES, Kernel
 from ._lists import ITEMS, count_bytes, run_sorter, sorter, spreader
-from ._memory import ARRAY_TYPES, DIGIT_ABOVE, bits_between, negative_word, sync_lanes, unit_access
+from ._memory import ARRAY_TYPES, DIGIT_ABOVE, await_inputs, bits_between, negative_word, sync_lanes, unit_access
 from ._plan import number
 from .top_k import (
     ENDS,
@@ -69,6 +69,7 @@ def rank_kernel(width: int, is_float: bool, own_count: int) -> Kernel:
         indices,  # OUT  address of the indices
         plan,  # IN   address of the plan
     ):
+        await_inputs()
         keys = cuda.shared.array(keys_of_block, key)
         own = cuda.local.array(own_count, key)
         ranks = cuda.local.array(own_count, np.int32)
@@ -202,6 +203,7 @@ def sort_kernel(width: int, is_float: bool) -> Kernel:
         indices,  # OUT  address of the indices
         plan,  # IN   address of the plan
     ):
+        await_inputs()
         sums = cuda.shared.array(LANES, np.int32)
         ends = cuda.shared.array(ENDS, np.int64)
         size, stride = np.int32(number(plan, SIZE)), number(plan, STRIDE)
