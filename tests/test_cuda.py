@@ -9,6 +9,7 @@ import subprocess
 import sys
 import types
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -918,6 +919,65 @@ def test_few_updates(shape, coordinates, dtype, index_dtype, points, room, monke
     dml.cache_clear()
 
 
+@pytest.mark.parametrize("most_bytes", [0, 1 << 20])
+@pytest.mark.parametrize(("old_offset", "out_offset"), [(0, 0), (1, 0), (0, 3), (None, 0), (None, 1)])
+@pytest.mark.parametrize("unique", [False, True])
+def test_few_updates_anywhere(old_offset, out_offset, most_bytes, unique, room, monkeypatch):
+    """From and to any bytes, in place too (None); what is copied by the blocks, and what is copied before."""
+    from numba_dml.cuda import _element_calls
+    from numba_dml.cuda._arrays import OWN
+    from numba_dml.cuda._calls import build
+
+    monkeypatch.setattr(_element_calls, "MOST_OWN_BYTES", most_bytes)
+    rng = np.random.default_rng(4)
+    rows, points = (50, 12) if room.SIMULATED else (20_000, 2000)
+    a = rng.integers(0, 99, (rows, 3)).astype("u1")
+    i = (rng.permutation(rows) if unique else rng.integers(-rows, rows, rows))[:points, None]
+    u = rng.integers(100, 199, (points, 3)).astype("u1")
+    tensors = [dml.TensorDesc(x.dtype, x.shape) for x in (a, i, u, a)]
+    descriptor = dml.ScatterNDDesc(*tensors, 2, 2, unique=unique, bounds="drop")
+    call = build(descriptor, tuple((x.strides, x.dtype) for x in (a, i, u)), (a.shape,), None)
+    assert type(call.way).__name__ == "OwnPlaceScatter"
+    in_place = old_offset is None
+    padded = np.full(a.size + 32, 7, "u1")
+    start = 16 + out_offset
+    if in_place:
+        padded[start : start + a.size] = a.ravel()
+    out, indices, updates = (OWN.to_device(x, 0) for x in (padded, i, u))
+    old = OWN.to_device(np.concatenate([padded[: old_offset or 0], a.ravel()]), 0)
+    out.pointer += start
+    pointer = out.pointer if in_place else old.pointer + old_offset
+    call.launch(out, pointer, indices, updates, out, 0, (), in_place)
+    padded[start : start + a.size] = reference.scatter_nd(a, i, u).ravel()
+    np.testing.assert_array_equal(OWN.to_host(out), padded)
+
+
+def test_kernels_wait_first():
+    """A kernel is launched before what it reads is there, so `await_inputs` comes before all else."""
+    import ast
+
+    import numba_dml
+
+    found = 0
+    for path in (Path(numba_dml.__file__).parent / "cuda").rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        jitted = {  # kernel(...)(function)
+            node.args[0].id
+            for node in calls
+            if isinstance(node.func, ast.Call) and ast.unparse(node.func.func) == "kernel" and node.args
+        }
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            decorators = [ast.unparse(decorator).partition("(")[0] for decorator in node.decorator_list]
+            if "kernel" in decorators or node.name in jitted:
+                body = node.body[1:] if ast.get_docstring(node) else node.body
+                assert ast.unparse(body[0]) == "await_inputs()", f"{path.name}: {node.name}"
+                found += 1
+    assert found > 30
+
+
 @pytest.mark.parametrize("offset", [0, 1])
 @pytest.mark.parametrize("dtype", ["u1", "f2", "i4", "f8"])
 @pytest.mark.parametrize(("size", "points"), [(2, 2), (3, 1), (37, 5), (64, 64), (100, 3), (131, 300)])
@@ -929,7 +989,8 @@ def test_elements_that_are_merged(size, points, dtype, offset, room, monkeypatch
 
     monkeypatch.setattr(_element_calls, "MOST_POINTS", 0)
     monkeypatch.setattr(_element_calls, "MOST_OWNED", 0)
-    monkeypatch.setattr(_move_calls, "MANY_MERGED", 1 << 40)
+    for name in ("MANY_MERGED", "LEAST_MERGED"):
+        monkeypatch.setattr(_move_calls, name, 1 << 40)
     rng = np.random.default_rng(size)
     size, points = (n if room.SIMULATED else 100 * n for n in (size, points))
     a = rng.integers(0, 99, size, "i4").astype(dtype)[:, None]

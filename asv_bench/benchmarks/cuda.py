@@ -385,12 +385,18 @@ NEIGHBOURS: dict[str, dict[str, Any]] = {
         "(1023, 32003) k=50 f4": TopKCase((1023, 32_003), 50),
         "(999983, 127) k=8 f4": TopKCase((999_983, 127), 8),
         "(256, 512, 1024) k=8 f4, axis 1": TopKCase((256, 512, 1024), 8, axis=1),
+        **{f"(10000, 1000) k=500 {t}": TopKCase((10 * K, K), 500, t) for t in ("f4", "u1")},
+        **{f"(64000, 1000) k=50 {t}": TopKCase((64 * K, K), 50, t) for t in ("f4", "f2")},
+        **{f"(8000, 4096) k=2048 {t}": TopKCase((8 * K, 4096), 2048, t) for t in ("f2", "i8")},
+        **{f"(35, 759552) k=1 {t}, axis 0": TopKCase((35, 759_552), 1, t, axis=0) for t in ("f4", "u1")},
+        "(1, 100M) k=800 f4": TopKCase((1, 100 * M), 800),
     },
     "gather": {
         **{f"10M of 10M rows of 16 {t}": GatherCase((10 * M, 16), 10 * M, t) for t in DTYPES},
         "10M of 10M rows of 17 f4": GatherCase((10 * M, 17), 10 * M),
         "10M of 10M rows of 64 f4, i4 indices": GatherCase((10 * M, 64), 10 * M, index_dtype="i4"),
         "(16384, 16384) f4, axis 1": GatherCase((16384, 16384), 16384, axis=1),
+        "20k of 64M i8": GatherCase((64 * M, 1), 20 * K, "i8"),
     },
     "gather_elements": {
         **{
@@ -400,6 +406,8 @@ NEIGHBOURS: dict[str, dict[str, Any]] = {
         },
         "(64, 1024, 1024) f4, axis 1": GatherElementsCase((64, 1024, 1024), 1),
         "(2048, 2048) f4, axis 0": GatherElementsCase((2048, 2048), 0),
+        "(4, 4M) f4, axis 0": GatherElementsCase((4, 4 * M), 0),
+        "(14670, 1163) f8, axis 1": GatherElementsCase((14_670, 1163), 1, "f8"),
     },
     "gather_nd": {
         "50M of (512, 512, 512) f4, 3-tuples": GatherNDCase((512, 512, 512), 50 * M, 3),
@@ -414,6 +422,8 @@ NEIGHBOURS: dict[str, dict[str, Any]] = {
         },
         "(2048, 2048) f4, axis 0": ScatterElementsCase((2048, 2048), 0),
         "(4096, 4096) f4, axis 1, add": ScatterElementsCase((4096, 4096), 1, reduction="add"),
+        "(4, 4M) f4, axis 0": ScatterElementsCase((4, 4 * M), 0),
+        "(11, 660399) i4, axis 1": ScatterElementsCase((11, 660_399), 1, "i4"),
     },
     "scatter_nd": {
         **{f"10M of 100M {t}, 1-tuples": ScatterNDCase((100 * M,), 10 * M, 1, t) for t in DTYPES},
@@ -424,6 +434,10 @@ NEIGHBOURS: dict[str, dict[str, Any]] = {
             for t in ("f4", "i8")
         },
         "1M of 1M rows of 64 f4, 1-tuples, add": ScatterNDCase((M, 64), M, 1, reduction="add"),
+        **{f"{n} of 1M f4, 1-tuples": ScatterNDCase((M,), n, 1) for n in (50, K, 20 * K, 300 * K)},
+        **{f"100k of 16M {t}, 1-tuples": ScatterNDCase((16 * M,), 100 * K, 1, t) for t in ("u1", "f4")},
+        "1000 of 32k rows of 256 f4, 1-tuples": ScatterNDCase((32 * K, 256), K, 1),
+        "4 of 4 rows of 7M f4, 1-tuples": ScatterNDCase((4, 7 * M), 4, 1),
     },
 }
 

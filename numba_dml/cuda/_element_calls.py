@@ -74,13 +74,13 @@ PLACES_PER_POINT = 16
 #: Up to so many points are looked at by every block, of which each multiprocessor has one; they copy up to so many
 #: bytes, each so many or more. In µs, beside three launches: 2000 points of 16K elements of 4 bytes take 8.0 and 6.7,
 #: of 1M 8.4 and 10.0, of 4M 15 and 21; 4000 points 13 and 7, 13 and 10, 19 and 20. The host has one launch to make.
-MOST_OWNED, OWN_BLOCKS = (12, 3) if SIMULATED else (1 << 11, 132)
+MOST_OWNED, OWN_BLOCKS = (12, 3) if SIMULATED else (1 << own_places.POINT_BITS, 132)
 MOST_OWN_BYTES, LEAST_SHARE = (1000, 24) if SIMULATED else (32 << 20, 1 << 10)
 #: A place belongs to one block, and is not to take it longer than the others: 1746 updates of as many places take 20 µs
-#: if these have 6.7 KB, and 16 otherwise; 1026 of 1.3 KB 8.9 and 10.
-MOST_OWN_SLICE = 200 if SIMULATED else 2 << 10
+#: if these have 424 units of 16 bytes, and 16 otherwise; 1026 of 163 of 8 bytes 8.9 and 10.
+MOST_OWN_UNITS = 40 if SIMULATED else 192
 #: Numbers of places that fit into an entry, beside a point's.
-MOST_NUMBERED = 1 << 48
+MOST_NUMBERED = 1 << (62 - own_places.POINT_BITS)
 #: A block sorts into so many coarse bins.
 MOST_BINS = bins.SLOTS << bins.FINE_BITS
 
@@ -215,14 +215,18 @@ class LineGather:
 
 
 class _ScatterWay:
-    """What the ways to scatter share; `covers`: what the updates leave is copied on the way."""
+    """What the ways to scatter share; `covers`: they can copy what the updates leave, since they come by all of it."""
 
     call: ScatterCall
     covers: bool
 
-    def suits(self, in_place: bool, addresses: int) -> bool:
-        """Tell whether the way is one for a call in place or not, by the alignment of its addresses."""
-        return addresses % self.call.run == 0
+    def suits(self, old: int, updates: int, out: int) -> bool:
+        """Tell whether the way is one for arrays at these addresses."""
+        return (updates | out) % self.call.run == 0
+
+    def copies(self, old: int, out: int) -> bool:
+        """Tell whether it copies what the updates leave, from such an address to another."""
+        return self.covers and old % self.call.run == 0
 
 
 class LineScatter(_ScatterWay):
@@ -719,16 +723,20 @@ class OwnPlaceScatter(_ScatterWay):
     @classmethod
     def find(cls, call: ScatterCall) -> OwnPlaceScatter | None:
         """Return the way for a layout, if it is one for it."""
-        if call.reduces or not 0 < call.slice_bytes <= MOST_OWN_SLICE or not 0 < call.points <= MOST_OWNED:
-            return None
-        if call.places >= MOST_NUMBERED:
+        if call.reduces or not 0 < call.points <= MOST_OWNED or not call.moved or call.places >= MOST_NUMBERED:
             return None
         way = cls(call)
-        return way if way.shared + QUAD_BYTES <= shared_bytes() else None
+        return way if way.shared + QUAD_BYTES <= shared_bytes() and way.few_units(call.steps) else None
 
-    def suits(self, in_place: bool, addresses: int) -> bool:
-        """Tell whether there is something to copy, or to claim."""
-        return not self.call.lowering.unique or (self.covers and not in_place)
+    def few_units(self, addresses: int) -> bool:
+        """Tell whether a slice has few units, by the alignment of some addresses."""
+        return self.call.slice_bytes // self.call.unit_width(addresses) <= MOST_OWN_UNITS
+
+    def suits(self, old: int, updates: int, out: int) -> bool:
+        return self.few_units(old | updates | out) and (not self.call.lowering.unique or self.copies(old, out))
+
+    def copies(self, old: int, out: int) -> bool:
+        return self.covers and old != out and (old | out) % QUAD_BYTES == 0
 
     def __call__(
         self,
@@ -744,7 +752,7 @@ class OwnPlaceScatter(_ScatterWay):
         """Write the updates over what is at the address `old`."""
         call, device = self.call, out.device
         width = call.unit_width(old | updates.pointer | out.pointer)
-        blocks = -(-call.places // self.share) if old != out.pointer else OWN_BLOCKS
+        blocks = -(-call.places // self.share) if old != out.pointer else min(OWN_BLOCKS, call.points)
         own_places.own_places_kernel(width, call.index_name, *call.counts)(
             device,
             stream,

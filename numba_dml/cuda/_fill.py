@@ -1,4 +1,4 @@
-"""What stands before a scatter: a copy of what is there, and scratch memory whose bits are all alike, in one launch.
+"""What other kernels find: a copy of what was there, and scratch memory whose words are alike, both by one launch.
 
 The driver's own copies and sets take 2 µs each, however small they are, and no kernel can come to the device before
 they are done (see `_launch.can_come_early`); both together in a kernel take 1.2 µs.
@@ -16,7 +16,7 @@ from ._launch import BLOCK, Kernel, copy_bytes
 from ._memory import await_inputs, unit_access
 from .gather import divide
 
-#: Up to so many units of 16 bytes a thread has one: 0.5 MB take 1.4 µs.
+#: Up to so many units of 16 bytes a thread has one.
 FEW_QUADS = 8 if SIMULATED else 1 << 16
 #: More bytes than that the driver copies: 256 MiB take 0.129 ms, and 0.133 so.
 MOST_COPIED = 400 if SIMULATED else 128 << 20
@@ -56,7 +56,7 @@ def copy_and_set(
     device: int, stream: int, to: int, fro: int, size: int, memory: int, memory_size: int, word: int
 ) -> None:
     """Copy so many bytes, and set memory, whose size is a multiple of 16, to words, in the order of a stream."""
-    if size > MOST_COPIED or (to | fro) % QUAD_BYTES:
+    if size > MOST_COPIED or (size and (to | fro) % QUAD_BYTES):
         copy_bytes(to, fro, size, stream)
         size = 0
     quads = memory_size // QUAD_BYTES

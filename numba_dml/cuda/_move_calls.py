@@ -44,8 +44,9 @@ MOST_SHORT_CLAIMS = (1 << 31) - 1
 #: 0.021 ms with it and 0.26 without, 3M of 20M 0.23 and 0.37, 100k of 10M 0.025 and 0.034, of 4M 0.024 and 0.020.
 FEW_POINTS, LEAST_TABLED, MOST_TABLED = 4, 8 if SIMULATED else 1 << 23, 1 << 63
 #: With one point for so many places, or more, an output is merged rather than copied, and its table looked up: 670k of
-#: 16M elements of 4 bytes take 97 and 115 µs, of 1 byte 72 and 74, 336k 84 and 80, 59 and 44.
-MANY_MERGED = 32
+#: 16M elements of 4 bytes take 97 and 115 µs, of 1 byte 72 and 74, 336k 84 and 80, 59 and 44. And so without a table:
+#: 42k of 4M elements of 4 bytes take 21.3 and 21.9 µs, of 1 byte 14.8 and 14.5.
+MANY_MERGED, LEAST_MERGED = 32, 128
 #: Elements of up to so many bytes are merged four at a time: 1.7M of 16M of 1 byte take 108 µs, one by one 128; 70k of
 #: 2M of 8 bytes 21 and 19.5.
 MOST_MERGED_AT_ONCE = 4
@@ -310,7 +311,7 @@ class ScatterCall(_MoveCall):
 
         Then the slices that are replaced are not copied, and no claim is looked up at random, of 32 bytes each. If the
         points are unique, claims come on top: set, raised, and read once for each place. Small elements are merged
-        four at a time, which takes no longer than a copy: 42k of 4M, of 4 bytes, 21.3 µs and 21.9, 420k 27 and 39.
+        four at a time, which takes little longer than a copy: see `MANY_MERGED`.
         """
         covered = self.claims == (self.slice_bytes, 0) and self.places * self.slice_bytes == self.out_bytes
         if self.reduces or self.outer or not covered:
@@ -319,7 +320,7 @@ class ScatterCall(_MoveCall):
         if self.lowering.unique:
             return 2 * self.moved - looked_up > 8 * self.places
         if self.slice_bytes <= MOST_MERGED_AT_ONCE:
-            return not self.entries or MANY_MERGED * self.points >= self.places
+            return (MANY_MERGED if self.entries else LEAST_MERGED) * self.points >= self.places
         return 2 * self.moved + looked_up > 4 * self.places
 
     def __call__(self, a: DeviceArray, indices: DeviceArray, updates: DeviceArray, out: Any) -> Any:
@@ -387,9 +388,9 @@ class ScatterCall(_MoveCall):
         records, record, number = self.begin(a.device)
         all_or_none = int(in_place and self.checked)
         write = self.fold if self.reduces else self.write
-        if self.way and self.way.suits(in_place, updates.pointer | out.pointer):
+        if self.way and self.way.suits(old, updates.pointer, out.pointer):
             write = self.way
-            if not self.way.covers or not self.way.suits(in_place, old):
+            if not self.way.copies(old, out.pointer):
                 self.fill(old, out, stream)
                 old = out.pointer
         memory = write(old, indices, updates, out, stream, record.address, number, all_or_none)

@@ -295,7 +295,7 @@ def merge_kernel(width: int, claim_bytes: int) -> Kernel:
 
 @cache
 def merge_elements_kernel(width: int) -> Kernel:
-    """Return the same for elements of 1 to 4 bytes, and claims of 4: four neighbours are written at once."""
+    """Return the same for elements of 1, 2 or 4 bytes, and claims of 4: four neighbours are written at once."""
     load, store = unit_access(width)
     _, load_claim = claim_access(4)
     load_claims, load_elements, store_elements = load_four("int32"), load_four(f"uint{8 * width}"), store_four(width)
