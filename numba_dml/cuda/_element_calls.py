@@ -726,14 +726,14 @@ class OwnPlaceScatter(_ScatterWay):
         if call.reduces or not 0 < call.points <= MOST_OWNED or not call.moved or call.places >= MOST_NUMBERED:
             return None
         way = cls(call)
-        return way if way.shared + QUAD_BYTES <= shared_bytes() and way.few_units(call.steps) else None
+        return way if way.shared + QUAD_BYTES <= shared_bytes() and way.has_few_units(call.steps) else None
 
-    def few_units(self, addresses: int) -> bool:
+    def has_few_units(self, addresses: int) -> bool:
         """Tell whether a slice has few units, by the alignment of some addresses."""
         return self.call.slice_bytes // self.call.unit_width(addresses) <= MOST_OWN_UNITS
 
     def suits(self, old: int, updates: int, out: int) -> bool:
-        return self.few_units(old | updates | out) and (not self.call.lowering.unique or self.copies(old, out))
+        return self.has_few_units(old | updates | out) and (not self.call.lowering.unique or self.copies(old, out))
 
     def copies(self, old: int, out: int) -> bool:
         return self.covers and old != out and (old | out) % QUAD_BYTES == 0
