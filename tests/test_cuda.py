@@ -937,7 +937,7 @@ def test_few_updates_anywhere(old_offset, out_offset, most_bytes, unique, room, 
     tensors = [dml.TensorDesc(x.dtype, x.shape) for x in (a, i, u, a)]
     descriptor = dml.ScatterNDDesc(*tensors, 2, 2, unique=unique, bounds="drop")
     call = build(descriptor, tuple((x.strides, x.dtype) for x in (a, i, u)), (a.shape,), None)
-    assert type(call.way).__name__ == "OwnPlaceScatter"
+    assert (call.way is None) is (unique and not most_bytes)  # such are written at once, with nothing to look for
     in_place = old_offset is None
     padded = np.full(a.size + 32, 7, "u1")
     start = 16 + out_offset
@@ -950,6 +950,34 @@ def test_few_updates_anywhere(old_offset, out_offset, most_bytes, unique, room, 
     call.launch(out, pointer, indices, updates, out, 0, (), in_place)
     padded[start : start + a.size] = reference.scatter_nd(a, i, u).ravel()
     np.testing.assert_array_equal(OWN.to_host(out), padded)
+
+
+@pytest.mark.parametrize("offset", [0, 1])
+def test_few_updates_of_wide_slices(offset, room, monkeypatch):
+    """A slice of many units, for its size or since it is not aligned, is not left to one block."""
+    from numba_dml.cuda import _element_calls
+    from numba_dml.cuda._arrays import OWN
+    from numba_dml.cuda._calls import build
+
+    monkeypatch.setattr(_element_calls, "MOST_OWN_UNITS", 2)
+    rng = np.random.default_rng(6)
+    rows = 50 if room.SIMULATED else 5000
+    for width, way in ((3, "NoneType"), (4, "OwnPlaceScatter"), (12, "NoneType")):
+        a = rng.integers(0, 99, (rows, width)).astype("u1")
+        i = rng.integers(-rows, rows, (12, 1))
+        u = rng.integers(100, 199, (12, width)).astype("u1")
+        tensors = [dml.TensorDesc(x.dtype, x.shape) for x in (a, i, u, a)]
+        layouts = tuple((x.strides, x.dtype) for x in (a, i, u))
+        call = build(dml.ScatterNDDesc(*tensors, 2, 2, bounds="drop"), layouts, (a.shape,), None)
+        assert type(call.way).__name__ == way
+        padded = np.full(a.size + 32, 7, "u1")
+        out, old, indices, updates = (OWN.to_device(x, 0) for x in (padded, a, i, u))
+        out.pointer += 16 + offset
+        if call.way:
+            assert call.way.suits(old.pointer, updates.pointer, out.pointer) is (offset == 0)
+        call.launch(out, old.pointer, indices, updates, out, 0, (), False)
+        padded[16 + offset : 16 + offset + a.size] = reference.scatter_nd(a, i, u).ravel()
+        np.testing.assert_array_equal(OWN.to_host(out), padded)
 
 
 def test_kernels_wait_first():
@@ -989,7 +1017,7 @@ def test_elements_that_are_merged(size, points, dtype, offset, room, monkeypatch
 
     monkeypatch.setattr(_element_calls, "MOST_POINTS", 0)
     monkeypatch.setattr(_element_calls, "MOST_OWNED", 0)
-    for name in ("MANY_MERGED", "LEAST_MERGED"):
+    for name in ("PLACES_PER_MERGED", "PLACES_PER_MERGED_ALONE"):
         monkeypatch.setattr(_move_calls, name, 1 << 40)
     rng = np.random.default_rng(size)
     size, points = (n if room.SIMULATED else 100 * n for n in (size, points))
@@ -1014,7 +1042,7 @@ def test_elements_that_are_merged(size, points, dtype, offset, room, monkeypatch
 @pytest.mark.parametrize("offset", [0, 1])
 @pytest.mark.parametrize("quads", [0, 1, 9, 40])
 def test_copies_and_sets(size, offset, quads, room):
-    """What stands before a scatter, and what it must not touch; aligned or not, and more than a kernel copies."""
+    """What is copied and set at once, and nothing else; aligned or not, and more than a kernel copies."""
     from numba_dml.cuda import _fill
     from numba_dml.cuda._arrays import OWN
 

@@ -41,7 +41,7 @@ _CUDA_WAYS = {
     "OwnColumnScatter": "columns are short and many: a thread has each, and goes through its updates in their order",
     "ColumnGather": "columns are transposed in strips, and gathered from as lines",
     "ColumnScatter": "columns are transposed in strips, and scattered to as lines",
-    "OwnPlaceScatter": "points are few: each block looks at all of them, and writes, and copies, what is its own",
+    "OwnPlaceScatter": "points are few: each block looks at all of them, and copies and writes its own part",
     "BinnedScatter": "many single elements of a large array: they are sorted by where they go first",
 }
 

@@ -726,6 +726,8 @@ class OwnPlaceScatter(_ScatterWay):
         if call.reduces or not 0 < call.points <= MOST_OWNED or not call.moved or call.places >= MOST_NUMBERED:
             return None
         way = cls(call)
+        if call.lowering.unique and not way.covers:
+            return None
         return way if way.shared + QUAD_BYTES <= shared_bytes() and way.has_few_units(call.steps) else None
 
     def has_few_units(self, addresses: int) -> bool:

@@ -45,11 +45,11 @@ MOST_SHORT_CLAIMS = (1 << 31) - 1
 FEW_POINTS, LEAST_TABLED, MOST_TABLED = 4, 8 if SIMULATED else 1 << 23, 1 << 63
 #: With one point for so many places, or more, an output is merged rather than copied, and its table looked up: 670k of
 #: 16M elements of 4 bytes take 97 and 115 µs, of 1 byte 72 and 74, 336k 84 and 80, 59 and 44. And so without a table:
-#: 42k of 4M elements of 4 bytes take 21.3 and 21.9 µs, of 1 byte 14.8 and 14.5.
-MANY_MERGED, LEAST_MERGED = 32, 128
-#: Elements of up to so many bytes are merged four at a time: 1.7M of 16M of 1 byte take 108 µs, one by one 128; 70k of
-#: 2M of 8 bytes 21 and 19.5.
-MOST_MERGED_AT_ONCE = 4
+#: 42k of 4M elements of 4 bytes take 21.3 and 21.9 µs, of 1 byte 14.8 and 14.5; with fewer it was not measured.
+PLACES_PER_MERGED, PLACES_PER_MERGED_ALONE = 32, 128
+#: Elements of so many bytes are merged four at a time: 1.7M of 16M of 1 byte take 108 µs, one by one 128; 70k of 2M of
+#: 8 bytes 21 and 19.5.
+MERGED_AT_ONCE = (1, 2, 4)
 
 
 def _name(way: object) -> str:
@@ -311,7 +311,7 @@ class ScatterCall(_MoveCall):
 
         Then the slices that are replaced are not copied, and no claim is looked up at random, of 32 bytes each. If the
         points are unique, claims come on top: set, raised, and read once for each place. Small elements are merged
-        four at a time, which takes little longer than a copy: see `MANY_MERGED`.
+        four at a time, which takes little longer than a copy: see `PLACES_PER_MERGED`.
         """
         covered = self.claims == (self.slice_bytes, 0) and self.places * self.slice_bytes == self.out_bytes
         if self.reduces or self.outer or not covered:
@@ -319,8 +319,9 @@ class ScatterCall(_MoveCall):
         looked_up = 32 * self.points
         if self.lowering.unique:
             return 2 * self.moved - looked_up > 8 * self.places
-        if self.slice_bytes <= MOST_MERGED_AT_ONCE:
-            return (MANY_MERGED if self.entries else LEAST_MERGED) * self.points >= self.places
+        if self.slice_bytes in MERGED_AT_ONCE:
+            most = PLACES_PER_MERGED if self.entries else PLACES_PER_MERGED_ALONE
+            return most * self.points >= self.places
         return 2 * self.moved + looked_up > 4 * self.places
 
     def __call__(self, a: DeviceArray, indices: DeviceArray, updates: DeviceArray, out: Any) -> Any:
@@ -466,7 +467,8 @@ class ScatterCall(_MoveCall):
         device, units = out.device, self.out_bytes // width
         quad = min(GROUP * width, QUAD_BYTES)
         if (
-            width == self.slice_bytes <= MOST_MERGED_AT_ONCE
+            width == self.slice_bytes
+            and width in MERGED_AT_ONCE
             and self.merge_bytes == 4
             and (out.pointer | old) % quad == 0
         ):
