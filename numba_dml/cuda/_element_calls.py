@@ -617,8 +617,7 @@ class BinnedScatter(_ScatterWay):
             not call.reduces
             and call.run == call.slice_bytes == call.lowering.itemsize
             and call.run in (1, 2, 4, 8)
-            and call.claims == (call.run, 0)
-            and call.places * call.run == call.out_bytes
+            and call.covered
             and (near * call.run >= LEAST_BINNED_BYTES or near * call.claim_bytes >= LEAST_BINNED_CLAIMS)
             and call.points * PLACES_PER_POINT >= call.places
             and call.points <= min(MOST_POINTS, (1 << 31) - 1)
@@ -708,11 +707,7 @@ class OwnPlaceScatter(_ScatterWay):
 
     def __init__(self, call: ScatterCall) -> None:
         self.call = call
-        self.covers = (
-            not call.outer
-            and call.claims == (call.slice_bytes, 0)
-            and call.places * call.slice_bytes == call.out_bytes <= MOST_OWN_BYTES
-        )
+        self.covers = call.covered and call.out_bytes <= MOST_OWN_BYTES
         step = QUAD_BYTES // gcd(QUAD_BYTES, call.slice_bytes)  # so that all blocks copy by 16 bytes
         share = max(-(-call.places // OWN_BLOCKS), -(-LEAST_SHARE // call.slice_bytes))
         #: How many places a block has that copies.

@@ -281,6 +281,10 @@ class ScatterCall(_MoveCall):
         self.claims = (granule, low)
         #: How many places there are, from the first to the last.
         self.places = (high - low) // granule + 1
+        #: The slices at all places are the whole output, one after the other.
+        self.covered = (
+            not self.outer and self.claims == (self.slice_bytes, 0) and self.places * self.slice_bytes == self.out_bytes
+        )
         claim_bytes = 4 if self.points <= MOST_SHORT_CLAIMS else 8
         #: The entries of a table of claims, 0: every place has a claim.
         self.entries = 0
@@ -313,8 +317,7 @@ class ScatterCall(_MoveCall):
         points are unique, claims come on top: set, raised, and read once for each place. Small elements are merged
         four at a time, which takes little longer than a copy: see `PLACES_PER_MERGED`.
         """
-        covered = self.claims == (self.slice_bytes, 0) and self.places * self.slice_bytes == self.out_bytes
-        if self.reduces or self.outer or not covered:
+        if self.reduces or not self.covered:
             return False
         looked_up = 32 * self.points
         if self.lowering.unique:
