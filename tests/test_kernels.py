@@ -25,13 +25,11 @@ def rule_of(dtype, largest, nan_first=False):
 
 @njit
 def masks(row, rule, thresholds):
-    found = np.zeros((5, thresholds.size), np.uint64)
+    found = np.zeros((3, thresholds.size), np.uint64)
     for i in range(thresholds.size):
         found[0, i] = _keys.beats(row, i, thresholds[i], rule)  # integers, or floats where the threshold is normal
-        found[4, i] = _keys.beats_keys(row, i, thresholds[i], rule)
-        found[1, i] = _keys.beats_plain(row, i, thresholds[i], rule)
-        found[2, i] = _keys.beats_each(row, i, thresholds, 0, rule)
-        found[3, i] = _keys.beats_each_plain(row, i, thresholds, 0, rule)
+        found[1, i] = _keys.beats_keys(row, i, thresholds[i], rule)
+        found[2, i] = _keys.beats_plain(row, i, thresholds[i], rule)
     return found
 
 
@@ -78,10 +76,9 @@ def test_masks_equal_their_plain_twins(dtype, largest, nan_first):
     rule = rule_of(dtype, largest, nan_first)
     thresholds = keys(row[rng.permutation(64)], rule)
     found = masks(row, rule, thresholds)
-    np.testing.assert_array_equal(found[0], found[1])
-    np.testing.assert_array_equal(found[4], found[1])
-    np.testing.assert_array_equal(found[2], found[3])
-    assert np.unique(found).size > 60
+    np.testing.assert_array_equal(found[0], found[2])
+    np.testing.assert_array_equal(found[1], found[2])
+    assert np.unique(found).size > 50
 
 
 @njit
@@ -191,30 +188,64 @@ def test_keys_are_found_where_their_plain_twin_finds_them(dtype):
                     np.testing.assert_array_equal(one, order[:k])
 
 
-@njit
-def inserted(row, rule, best, where, at, levels, k):
-    one, other = (best.copy(), where.copy()), (best.copy(), where.copy())
-    for i in range(5):
-        position = 10 * i
-        _keys.insert_lanes(row, at + i, one[0], one[1], 2, 40, min(levels + i, k), k, position, rule)
-        _keys.insert_lanes_plain(row, at + i, other[0], other[1], 2, 40, min(levels + i, k), k, position, rule)
-    return one, other
+def column_steps(ref, limits, numbers, step):
+    """Do all that columns need, in both ways, over some rows."""
+    rule = rule_from(ref, numbers, 0)
+    k = numbers[3]
+    width = _keys.insert_width(limits)
+    masks = np.zeros((6, 64), np.uint64)
+    best, where = np.zeros((2, k * 72), limits.dtype), np.zeros((2, k * 72), _keys.place_buffer(ref, 1).dtype)
+    last = np.zeros((2, 72), limits.dtype)
+    for at in range(64):  # at any alignment
+        offset = at * itemsize(ref)
+        masks[0, at] = _keys.row_beats(ref, offset, step, limits, at, rule)
+        masks[1, at] = _keys.columns_above_plain(ref, offset, 1, step, limits, at, rule)
+        masks[2, at] = _keys.any_row_beats(ref, offset, step, limits, at, rule)
+        masks[3, at] = _keys.columns_above_plain(ref, offset, _keys.ROWS_AT_ONCE, step, limits, at, rule)
+        masks[4, at] = _keys.rows_that_beat(ref, offset, step, limits, at, rule)
+        masks[5, at] = _keys.rows_that_beat_plain(ref, offset, step, limits, at, rule)
+    best[:] = _keys.lowest_key(best)
+    for group in range(3):
+        offset = (group * _keys.ROWS_AT_ONCE * step) + 3 * itemsize(ref)
+        _keys.raise_lists(ref, offset, step, best[0], width * k, k, rule)
+        _keys.raise_lists_plain(ref, offset, step, best[1], width * k, k, rule)
+    bounds = best.copy()
+    for row in range(2 * k + 1):
+        for lane in (0, width):
+            offset, levels, position = row * step + (lane + 5) * itemsize(ref), min(row, k), 10 * row
+            _keys.insert_lanes(ref, offset, best[0], where[0], last[0], lane, levels, k, position, rule)
+            _keys.insert_lanes_plain(ref, offset, best[1], where[1], last[1], lane, levels, k, position, rule)
+    return masks, bounds, best, where, last
 
 
-@pytest.mark.parametrize("dtype", [np.dtype(t) for t in ("i1", "u2", "i4", "f2", "f4", "f8")], ids=str)
-def test_inserted_lanes_equal_their_plain_twin(dtype):
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS], ids=str)
+def test_steps_of_columns_equal_their_plain_twins(dtype):
     rng = np.random.default_rng(7)
     signed = np.dtype(f"i{dtype.itemsize}")
+    ref = ArrayRef(getattr(types, signed.name), dtype.kind == "f")
+    entry = njit(column_steps).compile((ref, getattr(types, signed.name)[::1], types.int64[::1], types.int64))
+    width = 32 // dtype.itemsize
     for k in (1, 3, 8):
-        row = np.frombuffer(rng.bytes(64 * dtype.itemsize), signed)
-        before = np.sort(np.frombuffer(rng.bytes(40 * k * dtype.itemsize), signed).reshape(k, 40), 0)[::-1].reshape(-1)
-        where = np.arange(40 * k, dtype=np.int64 if dtype.itemsize == 8 else np.int32)
-        for levels in (0, k // 2, k):
-            one, other = inserted(row, rule_of(dtype, True), before, where, 3, levels, k)
-            for found, expected, old in zip(one, other, (before, where), strict=True):
-                np.testing.assert_array_equal(found, expected)
-                assert (found != old).any()
-                np.testing.assert_array_equal(found.reshape(k, 40)[:, :2], old.reshape(k, 40)[:, :2])
+        for largest, nan_first in ((True, False), (False, True)):
+            rows = np.frombuffer(rng.bytes(24 * 150 * dtype.itemsize), dtype).reshape(24, 150).copy()
+            if dtype.kind == "f":
+                rows[:, ::7] = np.nan
+                rows[::3, ::5] = 0
+                rows[1::3, ::5] = -0.0
+            rule = rule_of(dtype, largest, nan_first)
+            of_rows = keys(rows.view(signed).reshape(-1), rule).reshape(rows.shape)
+            limits = np.sort(of_rows, 0)[rng.integers(15, 24, 128), np.arange(128)]  # few elements beat them
+            numbers = np.array([*rule, 0, 0][:3] + [k], np.int64)
+            masks, bounds, best, where, last = entry(rows, limits.astype(signed), numbers, rows.strides[0])
+            for one, other in (masks[:2], masks[2:4], masks[4:], bounds, best, where, last):
+                np.testing.assert_array_equal(one, other)
+                assert one.any()
+            best, where = (x[0, : k * 2 * width].reshape(2, k, width) for x in (best, where))
+            of_lists = of_rows[: 2 * k + 1, 5 : 5 + 2 * width].reshape(-1, 2, width).swapaxes(0, 1)
+            order = np.argsort(~of_lists, 1, kind="stable")[:, :k]
+            np.testing.assert_array_equal(where, 10 * order)
+            np.testing.assert_array_equal(best, np.take_along_axis(of_lists, order, 1))
+            np.testing.assert_array_equal(last[0, : 2 * width].reshape(2, width), best[:, -1])
 
 
 @njit

@@ -96,9 +96,15 @@ REGIONS = {
     "columns, two tiles": ((50, 1200), 0, 32),
     "columns, middle axis": ((3, 40, 70), 1, 4),
     "columns, all": ((32, 64), 0, 32),
-    "columns, long enough for a sample": ((128, 70), 0, 2),
-    "columns, too short for a sample": ((127, 70), 0, 2),
+    "columns, long enough for a sample": ((96, 70), 0, 2),
+    "columns, too short for a sample": ((95, 70), 0, 2),
     "columns, a sample, middle axis": ((2, 300, 80), 1, 3),
+    "columns, rows together": ((135, 1030), 0, 3),
+    "columns, rows together without a sample": ((135, 1030), 0, 4),
+    "columns, rows together, less than a mask": ((135, 37), 0, 3),
+    "columns, the same without a sample": ((135, 37), 0, 4),
+    "columns, rows together, one mask": ((135, 64), 0, 3),
+    "columns, two tiles of a mask, one of both": ((135, 66), 0, 3),
     "staged, k just too large for columns of 8 bytes": ((130, 200), 0, 17),
     "staged, k just too large for columns of 4 bytes": ((130, 200), 0, 33),
     "staged, k just too large for columns": ((130, 200), 0, 65),
@@ -126,6 +132,30 @@ def test_region(region, kind):
         want = expected(x, k, axis, "largest", "last")[1]
         np.testing.assert_array_equal(np.sort(unsorted.indices, axis), np.sort(want, axis))
         assert unsorted.values.tobytes() == np.take_along_axis(x, unsorted.indices, axis).tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f2"])
+def test_columns_of_narrow_elements_with_rows_together(dtype):
+    x = np.random.default_rng(6).integers(0, 255, (100, 4500)).astype(dtype)
+    for mode in ("largest", "smallest"):
+        found = dml.top_k(x, 3, axis=0, mode=mode)
+        np.testing.assert_array_equal(found.indices, expected(x, 3, 0, mode, "last")[1])
+
+
+@pytest.mark.parametrize("threads", [1, 3, 8])
+@pytest.mark.parametrize(("shape", "k"), [((100, 1000), 3), ((50, 130), 9), ((4, 130, 200), 4), ((97, 17), 2)])
+def test_however_many_tiles_columns_have(shape, k, threads, target, monkeypatch):
+    """As there would be for so many threads."""
+    if target != "cpu":
+        pytest.skip("about tiles of columns")
+    from numba_dml.cpu import _top_k_calls
+
+    monkeypatch.setattr(_top_k_calls, "THREADS", threads)
+    dml.cache_clear()
+    x = np.random.default_rng(threads).integers(0, 50, shape).astype("f4")
+    found = dml.top_k(x, k, axis=-2)
+    np.testing.assert_array_equal(found.indices, expected(x, k, -2, "largest", "last")[1])
+    dml.cache_clear()
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])

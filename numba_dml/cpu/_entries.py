@@ -62,8 +62,9 @@ def word(request, at):
 
 
 # The thresholds and the choice of a method have one home, which Python calls as well.
-for function in (_top_k_calls._rank, _top_k_calls._group, _top_k_calls.alone_size, choose, _move_calls._tile):
+for function in (_top_k_calls._rank, _top_k_calls._group, _top_k_calls._column_tile, _top_k_calls.alone_size, choose):
     register_jitable(function)
+register_jitable(_move_calls._tile)
 
 
 @helper

@@ -12,7 +12,7 @@ are in this file. The scalar key and the vector one come from the same emitter.
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 from llvmlite import ir
@@ -24,6 +24,8 @@ from ._memory import CACHE_LINE, emit_prefetch, itemsize, load, splat
 
 #: How many elements one mask covers.
 LANES = 64
+#: How many rows of columns are looked at together.
+ROWS_AT_ONCE = 8
 #: How many single bytes are looked at together where few beat a threshold.
 WIDE = 256
 _SIGNED = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
@@ -335,36 +337,12 @@ def _lane_limit(threshold, rule):
     return limit
 
 
-@intrinsic
-def beats_each(typingctx, row, at, thresholds, first, rule):
-    """``beats_each(row, at, thresholds, first, rule)``: as `beats`, with a threshold for every element."""
-
-    def codegen(context, builder, signature, args):
-        lanes = _load_lanes(context, builder, signature.args[0], args[0], args[1])
-        limits = _load_lanes(context, builder, signature.args[2], args[2], args[3])
-        values = [splat(builder, value, LANES) for value in _rule_values(builder, signature.args[4], args[4])]
-        above = builder.icmp_signed(">", _emit_key(builder, lanes, values), limits)
-        return _as_mask(builder, above)
-
-    return types.uint64(row, types.int64, thresholds, types.int64, rule), codegen
-
-
 @helper
 def beats_plain(row, at, threshold, rule):
     """Return what `beats` returns, in plain Numba."""
     mask = np.uint64(0)
     for i in range(LANES):
         if key_of(row[at + i], rule) > threshold:
-            mask |= np.uint64(1) << np.uint64(i)
-    return mask
-
-
-@helper
-def beats_each_plain(row, at, thresholds, first, rule):
-    """Return what `beats_each` returns, in plain Numba."""
-    mask = np.uint64(0)
-    for i in range(LANES):
-        if key_of(row[at + i], rule) > thresholds[first + i]:
             mask |= np.uint64(1) << np.uint64(i)
     return mask
 
@@ -574,29 +552,206 @@ def _insert_width(best):
     return lambda best: lanes
 
 
-@intrinsic
-def insert_lanes(typingctx, row, at, best, where, first, step, levels, k, position, rule):
-    """``insert_lanes(row, at, best, where, first, step, levels, k, position, rule)``: put an element into each list.
+def _emit_larger(builder, a, b):
+    return builder.select(builder.icmp_signed(">", a, b), a, b)
 
-    A list is ``best[first + lane + step * j]`` for j < k, with positions in `where`; `levels` places are taken. The
-    elements are ``row[at + lane]``, and all have the same position. Without a branch: on ties the earlier one stays.
+
+def _byte_pointer(builder, ref, offset):
+    return builder.gep(builder.inttoptr(ref, ir.IntType(8).as_pointer()), [offset])
+
+
+def _emit_rows(builder, pointer, count, step, vector, parts, rule):
+    """Emit the keys of parts of a row, side by side, for each of `count` rows that are `step` bytes apart.
+
+    A row's parts come together: where rows are short, the memory is then read from one end to the other. 100,000 rows
+    of 64 float64 take 1.7 ms, 6.5 part by part.
     """
-    lanes = 256 // row.dtype.bitwidth
+    values = [splat(builder, value, vector.count) for value in rule]
+    for row in range(count):
+        if row:
+            pointer = builder.gep(pointer, [step])
+        keys = []
+        for part in range(parts):
+            part_pointer = builder.gep(pointer, [step.type(part * vector.count * vector.element.width // 8)])
+            bits = builder.load(builder.bitcast(part_pointer, vector.as_pointer()), typ=vector)
+            bits.align = 1
+            keys.append(_emit_key(builder, bits, values))
+        yield keys
+
+
+def _emit_best_of_rows(builder, rows):
+    return reduce(lambda best, keys: list(map(partial(_emit_larger, builder), keys, best)), rows)
+
+
+def _vector_of(dtype, bits):
+    return ir.VectorType(ir.IntType(dtype.bitwidth), bits // dtype.bitwidth)
+
+
+def _place_of(context, builder, array_type, array, at, vector):
+    """Emit the pointer to a vector in an array."""
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
+
+
+def _columns_above(count):
+    @intrinsic
+    def columns_above(typingctx, ref, offset, step, limits, first, rule):
+        def codegen(context, builder, signature, args):
+            ref, offset, step, limits, first, rule = args
+            array_type = signature.args[3]
+            vector = _vector_of(array_type.dtype, 8 * CACHE_LINE)
+            values = _rule_values(builder, signature.args[5], rule)
+            pointer = _byte_pointer(builder, ref, offset)
+            rows = _emit_rows(builder, pointer, count, step, vector, LANES // vector.count, values)
+            word = ir.IntType(LANES)
+            found = word(0)
+            for part, best in enumerate(_emit_best_of_rows(builder, rows)):
+                lane = first.type(part * vector.count)
+                least = _load_lanes(context, builder, array_type, limits, builder.add(first, lane), vector.count)
+                mask = _as_mask(builder, builder.icmp_signed(">", best, least))
+                if vector.count < LANES:
+                    mask = builder.shl(builder.zext(mask, word), word(part * vector.count))
+                found = builder.or_(found, mask)
+            return found
+
+        return types.uint64(ref, types.int64, types.int64, limits, types.int64, rule), codegen
+
+    return columns_above
+
+
+#: ``row_beats(ref, offset, step, limits, first, rule)``: bit i: the key of column i, of 64 from a byte offset on, is
+#: above its limit, ``limits[first + i]``; ``any_row_beats``: in any of `ROWS_AT_ONCE` rows, `step` bytes apart.
+row_beats, any_row_beats = _columns_above(1), _columns_above(ROWS_AT_ONCE)
+
+
+@helper
+def columns_above_plain(ref, offset, count, step, limits, first, rule):
+    """Return what `row_beats` and `any_row_beats` return for one row or several, in plain Numba."""
+    mask = np.uint64(0)
+    for i in range(LANES):
+        for row in range(count):
+            if key_of(load(ref, offset + row * step + i * itemsize(ref)), rule) > limits[first + i]:
+                mask |= np.uint64(1) << np.uint64(i)
+    return mask
+
+
+@intrinsic
+def rows_that_beat(typingctx, ref, offset, step, limits, first, rule):
+    """``rows_that_beat(ref, offset, step, limits, first, rule)``: which rows have a key above its column's limit.
+
+    Bit i is the one of row i; of `insert_width` columns, see `any_row_beats`.
+    """
 
     def codegen(context, builder, signature, args):
-        row, at, best, where, first, step, levels, k, position, rule = args
+        ref, offset, step, limits, first, rule = args
+        array_type = signature.args[3]
+        vector = _vector_of(array_type.dtype, 256)
+        values = _rule_values(builder, signature.args[5], rule)
+        least = _load_lanes(context, builder, array_type, limits, first, vector.count)
+        word, number = ir.IntType(64), ir.IntType(vector.count)
+        found = word(0)
+        rows = _emit_rows(builder, _byte_pointer(builder, ref, offset), ROWS_AT_ONCE, step, vector, 1, values)
+        for row, (keys,) in enumerate(rows):
+            above = builder.bitcast(builder.icmp_signed(">", keys, least), number)
+            bit = builder.zext(builder.icmp_unsigned("!=", above, number(0)), word)
+            found = builder.or_(found, builder.shl(bit, word(row)))
+        return found
+
+    return types.uint64(ref, types.int64, types.int64, limits, types.int64, rule), codegen
+
+
+@helper
+def rows_that_beat_plain(ref, offset, step, limits, first, rule):
+    """Return what `rows_that_beat` returns, in plain Numba."""
+    mask = np.uint64(0)
+    for row in range(ROWS_AT_ONCE):
+        for i in range(insert_width(limits)):
+            if key_of(load(ref, offset + row * step + i * itemsize(ref)), rule) > limits[first + i]:
+                mask |= np.uint64(1) << np.uint64(row)
+    return mask
+
+
+@intrinsic
+def raise_lists(typingctx, ref, offset, step, best, first, k, rule):
+    """``raise_lists(ref, offset, step, best, first, k, rule)``: insert the best key of some rows into sorted lists.
+
+    Rows and columns are those of `rows_that_beat`, lists those of `insert_lanes`; all k places of them are taken.
+    """
+
+    def codegen(context, builder, signature, args):
+        ref, offset, step, best, first, k, rule = args
+        array_type = signature.args[3]
+        vector = _vector_of(array_type.dtype, 256)
+        values = _rule_values(builder, signature.args[6], rule)
+        rows = _emit_rows(builder, _byte_pointer(builder, ref, offset), ROWS_AT_ONCE, step, vector, 1, values)
+        (key,) = _emit_best_of_rows(builder, rows)
         word = ir.IntType(64)
+        before = builder.block
+        head, body, after = (builder.append_basic_block(name) for name in ("level", "raise", "raised"))
+        builder.branch(head)
+        builder.position_at_end(head)
+        level, carried = builder.phi(word), builder.phi(key.type)
+        level.add_incoming(word(0), before)
+        carried.add_incoming(key, before)
+        builder.cbranch(builder.icmp_signed("<", level, k), body, after)
+        builder.position_at_end(body)
+        at = builder.add(first, builder.mul(level, word(vector.count)))
+        place = _place_of(context, builder, array_type, best, at, key.type)
+        held = builder.load(place, typ=key.type)
+        held.align = 1
+        larger = builder.icmp_signed(">", carried, held)
+        builder.store(builder.select(larger, carried, held), place).align = 1
+        level.add_incoming(builder.add(level, word(1)), body)
+        carried.add_incoming(builder.select(larger, held, carried), body)
+        builder.branch(head)
+        builder.position_at_end(after)
+        return context.get_dummy_value()
+
+    word = types.int64
+    return types.void(ref, word, word, best, word, word, rule), codegen
+
+
+@helper
+def raise_lists_plain(ref, offset, step, best, first, k, rule):
+    """Do what `raise_lists` does, in plain Numba."""
+    width = insert_width(best)
+    for lane in range(width):
+        key = lowest_key(best)
+        for row in range(ROWS_AT_ONCE):
+            key = max(key, best.dtype.type(key_of(load(ref, offset + row * step + lane * itemsize(ref)), rule)))
+        for level in range(k):
+            held = best[first + lane + level * width]
+            best[first + lane + level * width] = max(key, held)
+            key = min(key, held)
+
+
+@intrinsic
+def insert_lanes(typingctx, ref, offset, best, where, limits, lane, levels, k, position, rule):
+    """``insert_lanes(ref, offset, best, where, limits, lane, levels, k, position, rule)``: put elements into lists.
+
+    There are `insert_width` elements from a byte offset on, and as many sorted lists from number `lane` on: place j of
+    list i is ``best[lane * k + j * insert_width + i]``, for j < k, with its position in `where`, and what is in the
+    last place also ``limits[lane + i]``; `levels` places are taken. All elements have the same position. Without a
+    branch: on ties the earlier one stays.
+    """
+    lanes = 256 // best.dtype.bitwidth
+
+    def codegen(context, builder, signature, args):
+        ref, offset, best, where, limits, lane, levels, k, position, rule = args
+        word = ir.IntType(64)
+        vector = _vector_of(signature.args[2].dtype, 256)
         values = [splat(builder, value, lanes) for value in _rule_values(builder, signature.args[9], rule)]
-        key = _emit_key(builder, _load_lanes(context, builder, signature.args[0], row, at, lanes), values)
+        first = builder.mul(lane, k)
+        bits = builder.load(builder.bitcast(_byte_pointer(builder, ref, offset), vector.as_pointer()), typ=vector)
+        bits.align = 1
+        key = _emit_key(builder, bits, values)
         number = ir.IntType(signature.args[3].dtype.bitwidth)
         place = splat(builder, position if number.width == 64 else builder.trunc(position, number), lanes)
 
         def pointers(level):
-            index = builder.add(first, builder.mul(level, step))
-            for i, array in ((2, best), (3, where)):
-                data = context.make_array(signature.args[i])(context, builder, array).data
-                vector = (key if i == 2 else place).type
-                yield builder.bitcast(builder.gep(data, [index]), vector.as_pointer())
+            at = builder.add(first, builder.mul(level, word(lanes)))
+            for i, array, content in ((2, best, key), (3, where, place)):
+                yield _place_of(context, builder, signature.args[i], array, at, content.type)
 
         before = builder.block
         head, body = (builder.append_basic_block(name) for name in ("level", "insert"))
@@ -627,26 +782,33 @@ def insert_lanes(typingctx, row, at, best, where, first, step, levels, k, positi
             at_key, at_place = pointers(levels)
             builder.store(carried, at_key).align = 1
             builder.store(carried_place, at_place).align = 1
+        at_key, _ = pointers(builder.sub(k, word(1)))
+        last = builder.load(at_key, typ=key.type)
+        last.align = 1
+        builder.store(last, _place_of(context, builder, signature.args[4], limits, lane, key.type)).align = 1
         return context.get_dummy_value()
 
     word = types.int64
-    return types.void(row, word, best, where, word, word, word, word, word, rule), codegen
+    return types.void(ref, word, best, where, limits, word, word, word, word, rule), codegen
 
 
 @helper
-def insert_lanes_plain(row, at, best, where, first, step, levels, k, position, rule):
+def insert_lanes_plain(ref, offset, best, where, limits, lane, levels, k, position, rule):
     """Do what `insert_lanes` does, in plain Numba."""
-    for lane in range(insert_width(best)):
-        key = best.dtype.type(key_of(row[at + lane], rule))
+    width = insert_width(best)
+    for i in range(width):
+        key = best.dtype.type(key_of(load(ref, offset + i * itemsize(ref)), rule))
+        at = lane * k + i
         level = 0
-        while level < levels and best[first + lane + step * level] >= key:
+        while level < levels and best[at + width * level] >= key:
             level += 1
         for j in range(min(levels, k - 1), level, -1):
-            best[first + lane + step * j] = best[first + lane + step * (j - 1)]
-            where[first + lane + step * j] = where[first + lane + step * (j - 1)]
+            best[at + width * j] = best[at + width * (j - 1)]
+            where[at + width * j] = where[at + width * (j - 1)]
         if level < k:
-            best[first + lane + step * level] = key
-            where[first + lane + step * level] = position
+            best[at + width * level] = key
+            where[at + width * level] = position
+        limits[lane + i] = best[at + width * (k - 1)]
 
 
 def _rank_mask(lanes):

@@ -32,8 +32,12 @@ ALONE_SIZE, ALONE_MOST_BYTES = 3072, 20_000
 #: in columns for f4 and k 32, staged 36 (k 64: 38 and 39), for f8 and k 16 18 and 27 (k 32: 40 and 31), for f2 and k 64
 #: 33 and 41.
 COLUMN_LIST = 128
-#: Lines per tile of columns: 512 thresholds and the first places of their lists stay in L1.
-COLUMN_TILE = 512
+#: Bytes of a row of a tile of columns, at most: then its limits stay in L1, and rows are so long that the hardware
+#: finds them. Two threads, (4096, 4096) f4 k 8 with rows of 2 KB, 4 KB and 8 KB, in ms: 5.6, 4.8, 3.6.
+COLUMN_ROW = 8192
+#: And bytes of the keys in its lists, if most rows have something to insert: they stay in L1 too. With 4, 16 and 32 KB,
+#: (64, 1000, 200) f4 k 32 takes 22, 17 and 18 ms.
+CROWDED_LISTS = 1 << 14
 #: Elements that a buffer holds at least, for rows. One thread, 1000 rows of 5000 f4, k 8, random and all equal, in ms:
 #: 2.2 and 6.0 with 512, 2.0 and 4.4 with 256, 2.0 and 3.0 with 128; k 64 (256 elements then) 5.0 and 4.8, with 512 6.4.
 BUFFER = 128
@@ -99,7 +103,8 @@ def choose(n: int, stride: int, k: int, itemsize: int, count: int, across: int, 
     group = 0
     if n > 1 and stride != itemsize:
         if step == itemsize and k * max(itemsize, 2) <= COLUMN_LIST and n < 1 << 31 and across >= LANES // 4:
-            tile = min(COLUMN_TILE, max(LANES, across // 16 // LANES * LANES))
+            row = COLUMN_ROW if n > top_k.CROWDED * k else min(CROWDED_LISTS // k, COLUMN_ROW)
+            tile = _column_tile(across, count, max(row // itemsize, LANES))
             return Choice(top_k.COLUMNS, buffer, 0, tile, 1, 0, 0)
         group = max(1, min(across, CACHE_LINE // itemsize))
     elif k == 1 and n >= LANES and (count >= 16 or n < 2 * PIECE_SIZE):
@@ -120,6 +125,14 @@ def choose(n: int, stride: int, k: int, itemsize: int, count: int, across: int, 
         sample, rank = _rank(sample, k, n, SORTED_DEVIATIONS)
         return Choice(top_k.SORTED, buffer, _group(group, n * itemsize), 0, 1, sample, rank)
     return Choice(top_k.ROWS, buffer, _group(group, buffer * (itemsize + 8)), 0, 1, 0, 0)
+
+
+def _column_tile(across: int, count: int, most: int) -> int:
+    """Return how many neighbouring lines are a tile: `most`, or less, so that all threads have as many tiles."""
+    tiles = -(-across // most)
+    while count // across * tiles % THREADS > 0 and across > tiles * LANES:
+        tiles += 1
+    return -(-across // (tiles * LANES)) * LANES
 
 
 def _group(group: int, line_bytes: int) -> int:
