@@ -75,6 +75,7 @@ class Keys(NamedTuple):
     key_of: object  #: ``key_of(bits, plan)``
     key_at: object  #: ``key_at(address, plan)``
     best_of_quad: object  #: ``best_of_quad(address, plan)``: the best key of 16 aligned bytes
+    bests_of_quads: object  #: ``bests_of_quads(a, b, c, d, plan)``: of 16 bytes at each of four addresses
     best_of_quads: object  #: ``best_of_quads(address, step, plan)``: of four times as many, at equal steps
     best_of_four: object  #: ``best_of_four(a, b, c, d, plan)``: of elements at four addresses
     put_bests: object  #: ``put_bests(keys, address, step, count, plan)``: list the best of each element of 16 bytes
@@ -198,6 +199,23 @@ def key_access(width: int, is_float: bool, flip_field: int) -> Keys:
             return key_of_best(best_by_device(words, mask), mask, plan)
         return best_of_words(words, plan)
 
+    # All are loaded before one is looked at: a question between two loads lets the second wait for the first.
+
+    @helper
+    def bests_of_quads(a, b, c, d, plan):
+        if width == 8:
+            (a, a2), (b, b2), (c, c2), (d, d2) = load_pair(a), load_pair(b), load_pair(c), load_pair(d)
+            first, second = max(key_of(a, plan), key_of(a2, plan)), max(key_of(b, plan), key_of(b2, plan))
+            return first, second, max(key_of(c, plan), key_of(c2, plan)), max(key_of(d, plan), key_of(d2, plan))
+        a, b, c, d = load_quad(a), load_quad(b), load_quad(c), load_quad(d)
+        if at_once and comparable(plan):
+            mask = mask_of(plan)
+            first = key_of_best(best_by_device(a, mask), mask, plan)
+            second = key_of_best(best_by_device(b, mask), mask, plan)
+            third = key_of_best(best_by_device(c, mask), mask, plan)
+            return first, second, third, key_of_best(best_by_device(d, mask), mask, plan)
+        return best_of_words(a, plan), best_of_words(b, plan), best_of_words(c, plan), best_of_words(d, plan)
+
     @helper
     def best_of_quads(address, step, plan):
         if at_once and comparable(plan):
@@ -265,5 +283,15 @@ def key_access(width: int, is_float: bool, flip_field: int) -> Keys:
 
     words = Words(mask_of, best_by_device, better, key_of_best) if at_once else None
     return Keys(
-        key_of, key_at, best_of_quad, best_of_quads, best_of_four, put_bests, load_words, put_keys, comparable, words
+        key_of=key_of,
+        key_at=key_at,
+        best_of_quad=best_of_quad,
+        bests_of_quads=bests_of_quads,
+        best_of_quads=best_of_quads,
+        best_of_four=best_of_four,
+        put_bests=put_bests,
+        load_quad=load_words,
+        put_keys=put_keys,
+        comparable=comparable,
+        words=words,
     )

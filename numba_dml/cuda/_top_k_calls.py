@@ -55,6 +55,10 @@ MANY_LINES = 3 if SIMULATED else 132
 #: Bytes of a line from which on several blocks look for its one best element, how many blocks there are then at most,
 #: and how many units of 16 bytes a thread reads together.
 LEAST_PARTED, PART_BLOCKS, UNITS = (64, 5, 4) if SIMULATED else (1 << 18, 6 * 132, 4)
+#: Of others a block has up to so many threads, if each then reads together so many times; and more, if there are few
+#: lines. With 32, 64, 128 and 256 threads (16384, 4096) takes, in µs, f4 68, 69, 66 and 76, u1 26, 33, 45 and 67;
+#: (1024, 32000) f4 52, 39, 37 and 41.
+MOST_ALONE, ROUNDS_ALONE = (BLOCK, 1) if SIMULATED else (128, 2)
 #: Up to so many parts a warp looks through.
 FEW_PARTS = 1 if SIMULATED else 64
 #: From so many lines on whose elements are no neighbours, a thread looks for the one best element of each, or of a part
@@ -82,6 +86,10 @@ LARGE_INPUT = 1 << 31
 ALL_SHARED, BUSY = (1 << 20, 1) if SIMULATED else (224 << 10, 1024)
 #: Lines up to this size, and so many times as many as elements in one, have a thread each.
 MOST_SHORT, SHORT_LINES = (12, 1) if SIMULATED else (1024, 16)
+#: If only the best is wanted, up to so many bytes, or elements if not all lines are a multiple of 16 bytes, and so many
+#: times as many: otherwise blocks find it. With threads and with blocks, in µs: (100000, 1000) f4 152 and 138, f2 76
+#: and 117, u1 260 and 122; (200000, 500) f4 154 and 198; (20000, 1000) 79 and 34, (5000, 300) 26 and 10.
+MOST_SHORT_BYTES, MOST_UNALIGNED, SHORT_LINES_BEST = (48, 10, 2) if SIMULATED else (3072, 512, 80)
 #: Lines that could have a warp each have a thread up to this size, by bytes of an element: with k = 16, 32M float32 in
 #: lines of 768 take 0.095 ms by threads and 0.076 by warps, in lines of 512 0.092 and 0.108; float16 in lines of 1024
 #: 0.070 and 0.061, with k = 4 0.040 and 0.060; float64 in lines of 768, k = 4, 0.158 and 0.129.
@@ -156,6 +164,8 @@ class TopKCall:
         self.key_bytes = np.dtype(key_type(self.width)).itemsize
         self.rule = rule_numbers(low.data_type, low.largest, low.nan_first)
         self.packed = low.stride == self.width and all(step % self.width == 0 for _, step, _ in low.lines)
+        #: All of every line is 16 bytes at a multiple of that, if the first ones are.
+        self.quads = self.packed and low.size * self.width % 16 == 0 and not any(step % 16 for _, step, _ in low.lines)
         #: Lines lie beside each other.
         self.beside = not self.packed and bool(low.lines) and abs(low.lines[-1][1]) == self.width
         #: 16 aligned bytes have elements of neighbouring lines, if the first ones are aligned.
@@ -195,8 +205,10 @@ class TopKCall:
             return "nothing", lambda to: None
         if self.packed and self.k > 1 and self.lines >= WARP_LINES and self.size > whole_lines.MOST_RANKED:
             self.warps = warp_lines.sizes_for(self.size, self.k, self.width)
-        most = MOST_BEFORE_WARPS[self.width] if self.warps else MOST_SHORT
-        short = self.k <= THREAD_LISTS[-1] and self.size <= most and self.lines >= SHORT_LINES * self.size
+        most, lines = MOST_BEFORE_WARPS[self.width] if self.warps else MOST_SHORT, SHORT_LINES
+        if self.k == 1 and self.packed:
+            most, lines = min(most, MOST_SHORT_BYTES // self.width if self.quads else MOST_UNALIGNED), SHORT_LINES_BEST
+        short = self.k <= THREAD_LISTS[-1] and self.size <= most and self.lines >= lines * self.size
         if self.k == 1 and not self.packed and self.lines >= LEAST_OWN_LINES and (self.beside or not short):
             parts = max(min(OWN_THREADS // self.lines, self.size // LEAST_ROWS), 1)
             self.share = -(-self.size // parts)
@@ -250,6 +262,9 @@ class TopKCall:
         if parts > 1:
             self.threads = BLOCK
         else:
+            self.threads = LANES
+            while self.threads < MOST_ALONE and 2 * ROUNDS_ALONE * UNITS * self.threads <= units:
+                self.threads *= 2
             self.widen(units, UNITS)
         at_once = UNITS * self.threads
         self.share = -(-units // (parts * at_once)) * at_once
@@ -331,8 +346,7 @@ class TopKCall:
             lines = ((self.lines, size * stride, 0),)
         bits, pitches = [*self.group_bits[level:], 0, 0][:2], [*self.pitches[level:], 0, 0][:2]
         parts, rounds = self.shares(level, width) if level < len(self.pitches) else (self.parts, self.share)
-        quads = self.packed and all(step % 16 == 0 for _, step, _ in lines) and size * width % 16 == 0
-        staging = BESIDE if self.beside else WIDE if quads else NARROW
+        staging = BESIDE if self.beside else WIDE if self.quads else NARROW
         numbers = [size, stride, low.output_stride, low.k, low.index_itemsize, *rule, self.lines, self.room, levels]
         numbers += [*bits, *pitches, *reciprocal(parts), rounds, self.segment, staging]
         numbers += [max(self.chunk.bit_length() - 1, 0), self.chunks, len(lines)]

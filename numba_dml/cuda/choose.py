@@ -94,7 +94,8 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
     is shorter, which counts where it runs once, from cold instruction caches.
     """
     access = key_access(width, is_float, FLIP)
-    key_at, best_of_quad, load_words, put_keys = access.key_at, access.best_of_quad, access.load_quad, access.put_keys
+    key_at, best_of_quad, bests_of_quads = access.key_at, access.best_of_quad, access.bests_of_quads
+    load_words, put_keys = access.load_quad, access.put_keys
     comparable, in_words = access.comparable, access.words is not None
     best_inside = end_access(width, is_float)
     load, store = unit_access(width)
@@ -138,15 +139,8 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
 
     @helper
     def bests_of_units(address, ahead, plan):
-        """Return the best key of each of four units; all are loaded before one is looked at."""
-        if in_words and comparable(plan):
-            return bests_of_words(load_units(address, ahead), mask_of(plan), plan)
-        return (
-            best_of_quad(address, plan),
-            best_of_quad(address + ahead, plan),
-            best_of_quad(address + 2 * ahead, plan),
-            best_of_quad(address + 3 * ahead, plan),
-        )
+        """Return the best key of each of four units."""
+        return bests_of_quads(address, address + ahead, address + 2 * ahead, address + 3 * ahead, plan)
 
     @helper
     def bests_of_batches(address, ahead, plan):
@@ -413,8 +407,9 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
             for j in range(AT_ONCE):
                 bests[j] = key_at(source + np.int64(min(firsts[j], most)) * step, plan)
         elif least == 0 and highest_first <= most:
-            for j in range(AT_ONCE):
-                bests[j] = best_of_quad(source + np.int64(firsts[j]) * width, plan)
+            first, second = source + np.int64(firsts[0]) * width, source + np.int64(firsts[1]) * width
+            third, fourth = source + np.int64(firsts[2]) * width, source + np.int64(firsts[3]) * width
+            bests[0], bests[1], bests[2], bests[3] = bests_of_quads(first, second, third, fourth, plan)
         else:
             for j in range(AT_ONCE):
                 bests[j] = best_inside(source, plan, np.int64(firsts[j]), np.int64(size))

@@ -123,7 +123,7 @@ def delegate_kernel(width: int, is_float: bool) -> Kernel:
     may have fewer elements.
     """
     access = key_access(width, is_float, FLIP)
-    best_of_quad, best_of_quads = access.best_of_quad, access.best_of_quads
+    bests_of_quads, best_of_quads = access.bests_of_quads, access.best_of_quads
     best_inside = end_access(width, is_float)
     lowest = np.iinfo(key_type(width)).min
     key, key_bytes = key_type(width), key_type(width)(0).itemsize
@@ -179,10 +179,8 @@ def delegate_kernel(width: int, is_float: bool) -> Kernel:
                 if quads == QUADS * LANES:
                     put(delegates, plan, line, quad, best_of_lanes(best_of_quads(address, 16 * LANES, plan), LANES))
                 else:
-                    a = best_of_quad(address, plan)
-                    b = best_of_quad(address + 16 * LANES, plan)
-                    c = best_of_quad(address + 32 * LANES, plan)
-                    d = best_of_quad(address + 48 * LANES, plan)
+                    second, third = address + 16 * LANES, address + 32 * LANES
+                    a, b, c, d = bests_of_quads(address, second, third, address + 48 * LANES, plan)
                     if quads >= QUADS and quads <= LANES:
                         # A group's lanes share the four groups out among them: 6 exchanges for 32 lanes, not 20.
                         half, quarter = quads >> 1, quads >> 2
@@ -221,23 +219,31 @@ load_pair, store_pair = unit_access(16)
 
 
 @helper
-def best_of_block(keys, places, high, place):
-    """Return the best key of all threads, and the least place of those that have it, to thread 0."""
-    thread = np.int64(cuda.threadIdx.x)
+def best_of_warp(high, place):
+    """Return the best key of a warp's threads, and the least place of those that have it, to its first one."""
     lanes = LANES >> 1
     while lanes > 0:
         other, its_place = partner_word(high, lanes), partner_word(place, lanes)
         if other > high or (other == high and its_place < place):
             high, place = other, its_place
         lanes >>= 1
+    return high, place
+
+
+@helper
+def best_of_block(keys, places, high, place):
+    """Return the best key of all threads, and the least place of those that have it, to thread 0."""
+    thread = np.int64(cuda.threadIdx.x)
+    high, place = best_of_warp(high, place)
     if thread % LANES == 0:
         keys[thread // LANES] = high
         places[thread // LANES] = place
     cuda.syncthreads()
-    if thread == 0:
-        for warp in range(1, np.int64(cuda.blockDim.x) // LANES):
-            if keys[warp] > high or (keys[warp] == high and places[warp] < place):
-                high, place = keys[warp], places[warp]
+    if thread < LANES:
+        high, place = np.int64(LOWEST), np.int64(END)
+        if thread < np.int64(cuda.blockDim.x) // LANES:
+            high, place = keys[thread], places[thread]
+        high, place = best_of_warp(high, place)
     return high, place
 
 
@@ -245,7 +251,7 @@ def best_of_block(keys, places, high, place):
 def best_kernel(width: int, is_float: bool) -> Kernel:
     """Return the kernel that finds the best element of lines whose elements are neighbours, a block for each part."""
     access = key_access(width, is_float, FLIP)
-    key_at, best_of_quad = access.key_at, access.best_of_quad
+    key_at, best_of_quad, bests_of_quads = access.key_at, access.best_of_quad, access.bests_of_quads
     best_inside = end_access(width, is_float)
     load, store = unit_access(width)
     lowest = int(np.iinfo(key_type(width)).min)
@@ -278,8 +284,8 @@ def best_kernel(width: int, is_float: bool) -> Kernel:
             first = q * of_quad - shift
             address = source + first * width
             if first >= 0 and first + (3 * threads + 1) * of_quad <= size:
-                a, b = best_of_quad(address, plan), best_of_quad(address + 16 * threads, plan)
-                c, d = best_of_quad(address + 32 * threads, plan), best_of_quad(address + 48 * threads, plan)
+                second, third = address + 16 * threads, address + 32 * threads
+                a, b, c, d = bests_of_quads(address, second, third, address + 48 * threads, plan)
                 four = max(max(a, b), max(c, d))
                 if four > best or quad == END:
                     best = four
