@@ -10,7 +10,7 @@ the tie rule (lower index first) for free. There are six ways to a line's elemen
 - `rows`: lines are contiguous, or are staged in blocks; long ones are surveyed first (see `survey`);
 - `pieces`: as rows, for few long lines: they are cut into pieces, which start from one bound and are merged at the end;
 - `sorted`: a large k (see `_digits`);
-- `columns`: neighbouring lines are contiguous: tiles of up to 512 lines go down the axis together, never transposed.
+- `columns`: neighbouring lines are contiguous: tiles of them go down the axis together, never transposed.
 """
 
 from __future__ import annotations
