@@ -142,6 +142,19 @@ def test_columns_of_narrow_elements_with_rows_together(dtype):
         np.testing.assert_array_equal(found.indices, expected(x, 3, 0, mode, "last")[1])
 
 
+@pytest.mark.parametrize("dtype", ["u1", "f4", "i8"])
+@pytest.mark.parametrize("across", [20, 64, 70, 200, 600])
+@pytest.mark.parametrize("which", [0, 11, -1], ids=["first", "a middle one", "last"])
+def test_a_column_that_has_hardly_anything_but_the_lowest(dtype, across, which):
+    """A bound below that would be above all."""
+    x = np.random.default_rng(across).integers(1, 99, (200, across)).astype(dtype)
+    x[:, which] = np.nan if dtype == "f4" else np.iinfo(dtype).min
+    x[[5, 150], which] = 7
+    for k in (1, 3):
+        found = dml.top_k(x, k, axis=0)
+        np.testing.assert_array_equal(found.indices, expected(x, k, 0, "largest", "last")[1])
+
+
 @pytest.mark.parametrize("threads", [1, 3, 8])
 @pytest.mark.parametrize(("shape", "k"), [((100, 1000), 3), ((50, 130), 9), ((4, 130, 200), 4), ((97, 17), 2)])
 def test_however_many_tiles_columns_have(shape, k, threads, target, monkeypatch):

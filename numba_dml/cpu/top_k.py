@@ -789,9 +789,9 @@ def bound_columns(x, source, stride, n, k, lanes, staged, best, limits, rule):
                 raise_lists(x, at + lane * itemsize(x), step, best, (first + lane) * k, k, rule)
     for lane in range(limits.size):
         limits[lane] = best[place_in_lists(lane, k, together) + (k - 1) * together]
-    for lane in range(max(lanes, limits.size - LANES)):
+    for lane in range(lanes if lanes < LANES else limits.size):
         if limits[lane] == lowest:
-            return False
+            return False  # no limit is below
     for lane in range(limits.size):
         limits[lane] -= 1
         for j in range(k):
