@@ -135,7 +135,8 @@ ALONE_WORDS = ALONE_NUMBERS + 5 * LANES + 2 * GROUPS
 
 #: Rows of columns are looked at in groups of eight. Of long columns one group in so many, and at most so many for each
 #: result, are looked at first: they tell what need not be inserted. (4096, 4096) f4, k 8: 3.4 ms, and 3.5 without it,
-#: but 12 if the columns ascend; 100,000 rows of 64 with every fourth group, 0.52 ns an element, without 0.26.
+#: but 12 if the columns ascend. One thread, 100,000 rows of 64 float64, k 8: 1.7 ms, with every fourth group, however
+#: many, 3.3.
 COLUMN_SAMPLED = 4
 COLUMN_SAMPLES = 16
 #: Rows that lie so many bytes apart are looked at together, and so are those without anything between them; of others,
@@ -143,7 +144,7 @@ COLUMN_SAMPLES = 16
 #: GB/s. They are looked at one by one, and rows so far ahead are asked for.
 LONG_ROW = 4096
 ROWS_AHEAD = 4
-#: So have groups of columns that have no more than so many elements for each result: nearly all have one to insert.
+#: So are those of columns with at most so many elements for each result: nearly all groups have one to insert.
 CROWDED = 32
 
 
@@ -752,10 +753,26 @@ def sorted_lines(x, values, indices, plan, begin, end):
                 write_line(plan, x, source, values, indices, to, other)
 
 
+# The columns of a tile are looked at in masks, and have a list for each bit. If they are no multiple of a mask, the
+# last one begins earlier: the first of its lists are not used, since the mask before has those columns.
+
+
 @helper
-def place_in_lists(lane, k, together):
-    """Return where the list of a column starts, among those of `together` columns each."""
-    return lane // together * together * k + lane % together
+def first_of_mask(first, lanes):
+    """Return the first column of the mask whose lists start with number `first`."""
+    return max(min(first, lanes - LANES), 0)
+
+
+@helper
+def list_of(lane, lanes, width):
+    """Return the number of a column's list."""
+    return lane if lane < width - LANES or lanes < LANES else width - lanes + lane
+
+
+@helper
+def place_of_list(number, k, together):
+    """Return where a list starts, among those of `together` columns each."""
+    return number // together * together * k + number % together
 
 
 @helper
@@ -784,18 +801,18 @@ def bound_columns(x, source, stride, n, k, lanes, staged, best, limits, rule):
     for group in range(groups):
         rows, step = column_rows(x, source + group * n // groups * stride, stride, ROWS_AT_ONCE, lanes, staged)
         for first in range(0, limits.size, LANES):
-            at = rows + max(min(first, lanes - LANES), 0) * itemsize(x)
+            at = rows + first_of_mask(first, lanes) * itemsize(x)
             for lane in range(0, LANES, together):
                 raise_lists(x, at + lane * itemsize(x), step, best, (first + lane) * k, k, rule)
-    for lane in range(limits.size):
-        limits[lane] = best[place_in_lists(lane, k, together) + (k - 1) * together]
-    for lane in range(lanes if lanes < LANES else limits.size):
-        if limits[lane] == lowest:
+    for i in range(limits.size):
+        limits[i] = best[place_of_list(i, k, together) + (k - 1) * together]
+    for lane in range(lanes):
+        if limits[list_of(lane, lanes, limits.size)] == lowest:
             return False  # no limit is below
-    for lane in range(limits.size):
-        limits[lane] -= 1
+    for i in range(limits.size):
+        limits[i] -= 1
         for j in range(k):
-            best[place_in_lists(lane, k, together) + j * together] = limits[lane]
+            best[place_of_list(i, k, together) + j * together] = limits[i]
     return True
 
 
@@ -817,7 +834,6 @@ def column_tile(x, values, indices, plan, task):
     lanes = min(plan[TILE], across - lane0)
     source, to = line_bases(plan, task // tiles * across + lane0)
     rule = rule_from(x, plan, RULE)
-    # There are lists for whole masks. The last mask begins earlier, and leaves out the lines that have lists already.
     own = ~np.uint64(0) >> np.uint64(max(LANES - lanes, 0))
     width = -(-lanes // LANES) * LANES
     best = key_buffer(x, k * width)
@@ -835,14 +851,14 @@ def column_tile(x, values, indices, plan, task):
         count = ROWS_AT_ONCE if many and levels == k and i + ROWS_AT_ONCE <= n else 1
         rows, step = column_rows(x, source + i * stride, stride, count, lanes, staged)
         for first in range(0, width, LANES):
-            begin = max(min(first, lanes - LANES), 0)
+            begin = first_of_mask(first, lanes)
             at = rows + begin * size
             mask = ~np.uint64(0)
             if count > 1:
                 mask = any_row_beats(x, at, step, limits, first, rule)
             else:
                 for byte in range(0, LANES * size if i + ROWS_AHEAD < n else 0, CACHE_LINE):
-                    prefetch(x, at + ROWS_AHEAD * step + byte)
+                    prefetch(x, source + (i + ROWS_AHEAD) * stride + begin * size + byte)
                 if levels == k:
                     mask = row_beats(x, at, step, limits, first, rule)
             mask &= own << np.uint64(first - begin)
@@ -861,8 +877,8 @@ def column_tile(x, values, indices, plan, task):
     lane_step = plan[HEADER + DIM_FIELDS * (plan[DIMS] - 1) + 2]
     for j in range(k):
         for lane in range(lanes):
-            column = lane if lane < width - LANES or lanes < LANES else width - lanes + lane
-            position = np.int64(where[place_in_lists(column, k, together) + j * together])
+            number = list_of(lane, lanes, width)
+            position = np.int64(where[place_of_list(number, k, together) + j * together])
             at = to + lane * lane_step + j * plan[OUT_STRIDE]
             write_index(indices, plan[INDEX_SIZE], at, position)
             store(values, at * size, load(x, source + lane * size + position * stride))
