@@ -12,7 +12,7 @@ from numba import types
 from numba.core.extending import intrinsic
 
 from . import helper
-from ._memory import address, itemsize, load, seen_as, splat
+from ._memory import address, emit_byte_pointer, itemsize, load, seen_as, splat
 
 #: Points are handled in blocks: offsets first (vectorised), then the moves. 512 offsets stay in L1 beside the data.
 BLOCK = 512
@@ -203,7 +203,7 @@ def group_inside(typingctx, ref, at, n):
     def codegen(context, builder, signature, args):
         ref, at, n = args
         lanes = ir.VectorType(ir.IntType(signature.args[0].dtype.bitwidth), GROUP)
-        pointer = builder.gep(builder.inttoptr(ref, ir.IntType(8).as_pointer()), [at])
+        pointer = emit_byte_pointer(builder, ref, at)
         numbers = builder.load(builder.bitcast(pointer, lanes.as_pointer()), typ=lanes)
         numbers.align = 1
         last = builder.sub(n, n.type(1))

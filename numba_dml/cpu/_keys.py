@@ -20,7 +20,7 @@ from numba import types
 from numba.core.extending import intrinsic, overload
 
 from . import helper
-from ._memory import CACHE_LINE, emit_prefetch, itemsize, load, splat
+from ._memory import CACHE_LINE, emit_byte_pointer, emit_prefetch, itemsize, load, splat
 
 #: How many elements one mask covers.
 LANES = 64
@@ -31,6 +31,8 @@ WIDE = 256
 _SIGNED = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 #: The bits of the least normal float.
 _NORMAL = {32: 1 << 23, 64: 1 << 52}
+#: The bits of the keys of neighbouring columns that are inserted into their lists together.
+_LIST_BITS = 256
 
 
 def _emit_key(builder, bits, rule):
@@ -108,14 +110,68 @@ def _bits_of(key, rule):
     return bits
 
 
-def _load_lanes(context, builder, array_type, array, at, count=LANES):
-    """Emit the load of neighbouring elements of an array, at any alignment."""
+def _vector_of(dtype, bits):
+    return ir.VectorType(ir.IntType(dtype.bitwidth), bits // dtype.bitwidth)
+
+
+def _place_of(context, builder, array_type, array, at, vector):
+    """Emit the pointer to a vector in an array."""
     data = context.make_array(array_type)(context, builder, array).data
-    vector = ir.VectorType(ir.IntType(array_type.dtype.bitwidth), count)
-    pointer = builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
+    return builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
+
+
+def _load_vector(builder, pointer, vector):
+    """Emit the load of a vector, at any alignment."""
     lanes = builder.load(pointer, typ=vector)
     lanes.align = 1
     return lanes
+
+
+def _load_lanes(context, builder, array_type, array, at, count=LANES):
+    """Emit the load of neighbouring elements of an array."""
+    vector = _vector_of(array_type.dtype, count * array_type.dtype.bitwidth)
+    return _load_vector(builder, _place_of(context, builder, array_type, array, at, vector), vector)
+
+
+def _emit_larger(builder, a, b):
+    return builder.select(builder.icmp_signed(">", a, b), a, b)
+
+
+def _emit_rows(builder, pointer, count, step, vector, parts, rule):
+    """Emit the keys of parts of a row, side by side, for each of `count` rows that are `step` bytes apart.
+
+    A row's parts come together: where rows are short, the memory is then read from one end to the other. 100,000 rows
+    of 64 float64 take 1.7 ms, 6.5 part by part.
+    """
+    values = [splat(builder, value, vector.count) for value in rule]
+    for row in range(count):
+        if row:
+            pointer = builder.gep(pointer, [step])
+        keys = []
+        for part in range(parts):
+            at = builder.gep(pointer, [step.type(part * vector.count * vector.element.width // 8)])
+            bits = _load_vector(builder, builder.bitcast(at, vector.as_pointer()), vector)
+            keys.append(_emit_key(builder, bits, values))
+        yield keys
+
+
+def _emit_levels(builder, count, carried, body):
+    """Emit a loop over so many places of lists; ``body(level, *carried)`` emits one, and returns what it carries on."""
+    word = ir.IntType(64)
+    before = builder.block
+    head, inside, after = (builder.append_basic_block(name) for name in ("level", "insert", "inserted"))
+    builder.branch(head)
+    builder.position_at_end(head)
+    phis = [builder.phi(value.type) for value in (word(0), *carried)]
+    for phi, value in zip(phis, (word(0), *carried), strict=True):
+        phi.add_incoming(value, before)
+    builder.cbranch(builder.icmp_signed("<", phis[0], count), inside, after)
+    builder.position_at_end(inside)
+    for phi, value in zip(phis, (builder.add(phis[0], word(1)), *body(*phis)), strict=True):
+        phi.add_incoming(value, inside)
+    builder.branch(head)
+    builder.position_at_end(after)
+    return phis[1:]
 
 
 @intrinsic
@@ -357,10 +413,8 @@ def raise_lanes(typingctx, row, at, best, first, rule):
         keys = _emit_key(builder, lanes, values)
         before = _load_lanes(context, builder, signature.args[2], args[2], args[3])
         # If LLVM saw that it is the same place, it would store by masks: 64-bit keys took four times as long.
-        data = context.make_array(signature.args[2])(context, builder, args[2]).data
-        place = builder.bitcast(builder.gep(data, [_opaque(builder, args[3])]), before.type.as_pointer())
-        best = builder.select(builder.icmp_signed(">", keys, before), keys, before)
-        builder.store(best, place).align = 1
+        place = _place_of(context, builder, signature.args[2], args[2], _opaque(builder, args[3]), before.type)
+        builder.store(_emit_larger(builder, keys, before), place).align = 1
         return context.get_dummy_value()
 
     return types.void(row, types.int64, best, types.int64, rule), codegen
@@ -425,15 +479,9 @@ def insert_block(typingctx, ref, offset, line_step, skip, best, k, rule):
         word = ir.IntType(64)
         bits = ir.VectorType(ir.IntType(width), lines)
         vector = ir.VectorType(ir.IntType(lane), lines)
-        pointer = builder.gep(builder.inttoptr(ref, ir.IntType(8).as_pointer()), [offset])
-        values = [splat(builder, value, lines) for value in _rule_values(builder, signature.args[6], rule)]
-        rows = []
-        for _ in range(lines):
-            row = builder.load(builder.bitcast(pointer, bits.as_pointer()), typ=bits)
-            row.align = 1
-            key = _emit_key(builder, row, values)
-            rows.append(builder.sext(key, vector) if lane > width else key)
-            pointer = builder.gep(pointer, [line_step])
+        pointer, values = emit_byte_pointer(builder, ref, offset), _rule_values(builder, signature.args[6], rule)
+        rows = [key for (key,) in _emit_rows(builder, pointer, lines, line_step, bits, 1, values)]
+        rows = [builder.sext(key, vector) if lane > width else key for key in rows]
         half = lines // 2
         number = ir.VectorType(ir.IntType(32), lines)
         low = [i for pair in range(half) for i in (pair, lines + pair)]
@@ -548,49 +596,12 @@ def insert_width(best):
 
 @overload(insert_width)
 def _insert_width(best):
-    lanes = 256 // best.dtype.bitwidth
+    lanes = _LIST_BITS // best.dtype.bitwidth
     return lambda best: lanes
-
-
-def _emit_larger(builder, a, b):
-    return builder.select(builder.icmp_signed(">", a, b), a, b)
-
-
-def _byte_pointer(builder, ref, offset):
-    return builder.gep(builder.inttoptr(ref, ir.IntType(8).as_pointer()), [offset])
-
-
-def _emit_rows(builder, pointer, count, step, vector, parts, rule):
-    """Emit the keys of parts of a row, side by side, for each of `count` rows that are `step` bytes apart.
-
-    A row's parts come together: where rows are short, the memory is then read from one end to the other. 100,000 rows
-    of 64 float64 take 1.7 ms, 6.5 part by part.
-    """
-    values = [splat(builder, value, vector.count) for value in rule]
-    for row in range(count):
-        if row:
-            pointer = builder.gep(pointer, [step])
-        keys = []
-        for part in range(parts):
-            part_pointer = builder.gep(pointer, [step.type(part * vector.count * vector.element.width // 8)])
-            bits = builder.load(builder.bitcast(part_pointer, vector.as_pointer()), typ=vector)
-            bits.align = 1
-            keys.append(_emit_key(builder, bits, values))
-        yield keys
 
 
 def _emit_best_of_rows(builder, rows):
     return reduce(lambda best, keys: list(map(partial(_emit_larger, builder), keys, best)), rows)
-
-
-def _vector_of(dtype, bits):
-    return ir.VectorType(ir.IntType(dtype.bitwidth), bits // dtype.bitwidth)
-
-
-def _place_of(context, builder, array_type, array, at, vector):
-    """Emit the pointer to a vector in an array."""
-    data = context.make_array(array_type)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
 
 
 def _columns_above(count):
@@ -601,7 +612,7 @@ def _columns_above(count):
             array_type = signature.args[3]
             vector = _vector_of(array_type.dtype, 8 * CACHE_LINE)
             values = _rule_values(builder, signature.args[5], rule)
-            pointer = _byte_pointer(builder, ref, offset)
+            pointer = emit_byte_pointer(builder, ref, offset)
             rows = _emit_rows(builder, pointer, count, step, vector, LANES // vector.count, values)
             word = ir.IntType(LANES)
             found = word(0)
@@ -645,12 +656,12 @@ def rows_that_beat(typingctx, ref, offset, step, limits, first, rule):
     def codegen(context, builder, signature, args):
         ref, offset, step, limits, first, rule = args
         array_type = signature.args[3]
-        vector = _vector_of(array_type.dtype, 256)
+        vector = _vector_of(array_type.dtype, _LIST_BITS)
         values = _rule_values(builder, signature.args[5], rule)
         least = _load_lanes(context, builder, array_type, limits, first, vector.count)
         word, number = ir.IntType(64), ir.IntType(vector.count)
         found = word(0)
-        rows = _emit_rows(builder, _byte_pointer(builder, ref, offset), ROWS_AT_ONCE, step, vector, 1, values)
+        rows = _emit_rows(builder, emit_byte_pointer(builder, ref, offset), ROWS_AT_ONCE, step, vector, 1, values)
         for row, (keys,) in enumerate(rows):
             above = builder.bitcast(builder.icmp_signed(">", keys, least), number)
             bit = builder.zext(builder.icmp_unsigned("!=", above, number(0)), word)
@@ -681,30 +692,20 @@ def raise_lists(typingctx, ref, offset, step, best, first, k, rule):
     def codegen(context, builder, signature, args):
         ref, offset, step, best, first, k, rule = args
         array_type = signature.args[3]
-        vector = _vector_of(array_type.dtype, 256)
+        vector = _vector_of(array_type.dtype, _LIST_BITS)
         values = _rule_values(builder, signature.args[6], rule)
-        rows = _emit_rows(builder, _byte_pointer(builder, ref, offset), ROWS_AT_ONCE, step, vector, 1, values)
+        rows = _emit_rows(builder, emit_byte_pointer(builder, ref, offset), ROWS_AT_ONCE, step, vector, 1, values)
         (key,) = _emit_best_of_rows(builder, rows)
-        word = ir.IntType(64)
-        before = builder.block
-        head, body, after = (builder.append_basic_block(name) for name in ("level", "raise", "raised"))
-        builder.branch(head)
-        builder.position_at_end(head)
-        level, carried = builder.phi(word), builder.phi(key.type)
-        level.add_incoming(word(0), before)
-        carried.add_incoming(key, before)
-        builder.cbranch(builder.icmp_signed("<", level, k), body, after)
-        builder.position_at_end(body)
-        at = builder.add(first, builder.mul(level, word(vector.count)))
-        place = _place_of(context, builder, array_type, best, at, key.type)
-        held = builder.load(place, typ=key.type)
-        held.align = 1
-        larger = builder.icmp_signed(">", carried, held)
-        builder.store(builder.select(larger, carried, held), place).align = 1
-        level.add_incoming(builder.add(level, word(1)), body)
-        carried.add_incoming(builder.select(larger, held, carried), body)
-        builder.branch(head)
-        builder.position_at_end(after)
+
+        def raise_place(level, carried):
+            at = builder.add(first, builder.mul(level, level.type(vector.count)))
+            place = _place_of(context, builder, array_type, best, at, vector)
+            held = _load_vector(builder, place, vector)
+            larger = builder.icmp_signed(">", carried, held)
+            builder.store(builder.select(larger, carried, held), place).align = 1
+            return (builder.select(larger, held, carried),)
+
+        _emit_levels(builder, k, (key,), raise_place)
         return context.get_dummy_value()
 
     word = types.int64
@@ -734,57 +735,42 @@ def insert_lanes(typingctx, ref, offset, best, where, limits, lane, levels, k, p
     last place also ``limits[lane + i]``; `levels` places are taken. All elements have the same position. Without a
     branch: on ties the earlier one stays.
     """
-    lanes = 256 // best.dtype.bitwidth
 
     def codegen(context, builder, signature, args):
         ref, offset, best, where, limits, lane, levels, k, position, rule = args
-        word = ir.IntType(64)
-        vector = _vector_of(signature.args[2].dtype, 256)
-        values = [splat(builder, value, lanes) for value in _rule_values(builder, signature.args[9], rule)]
-        first = builder.mul(lane, k)
-        bits = builder.load(builder.bitcast(_byte_pointer(builder, ref, offset), vector.as_pointer()), typ=vector)
-        bits.align = 1
-        key = _emit_key(builder, bits, values)
+        vector = _vector_of(signature.args[2].dtype, _LIST_BITS)
+        values = _rule_values(builder, signature.args[9], rule)
+        ((key,),) = _emit_rows(builder, emit_byte_pointer(builder, ref, offset), 1, offset, vector, 1, values)
         number = ir.IntType(signature.args[3].dtype.bitwidth)
-        place = splat(builder, position if number.width == 64 else builder.trunc(position, number), lanes)
+        position = position if number.width == 64 else builder.trunc(position, number)
+        place = splat(builder, position, vector.count)
+        first = builder.mul(lane, k)
 
         def pointers(level):
-            at = builder.add(first, builder.mul(level, word(lanes)))
+            at = builder.add(first, builder.mul(level, level.type(vector.count)))
             for i, array, content in ((2, best, key), (3, where, place)):
                 yield _place_of(context, builder, signature.args[i], array, at, content.type)
 
-        before = builder.block
-        head, body = (builder.append_basic_block(name) for name in ("level", "insert"))
-        builder.branch(head)
-        builder.position_at_end(head)
-        level, carried, carried_place = (builder.phi(typ) for typ in (word, key.type, place.type))
-        for phi, value in ((level, ir.Constant(word, 0)), (carried, key), (carried_place, place)):
-            phi.add_incoming(value, before)
-        after = builder.append_basic_block("inserted")
-        builder.cbranch(builder.icmp_signed("<", level, levels), body, after)
-        builder.position_at_end(body)
-        at_key, at_place = pointers(level)
-        held, held_place = builder.load(at_key, typ=key.type), builder.load(at_place, typ=place.type)
-        held.align = held_place.align = 1
-        # Where the element goes, and at all places behind: there what it displaces moves on by one. Positions are
-        # exchanged by their difference: LLVM would turn a choice into a masked store, which is slow (19 ms, not 10).
-        moved = builder.icmp_signed(">", key, held)
-        change = builder.select(moved, builder.xor(carried_place, held_place), ir.Constant(place.type, None))
-        larger = builder.icmp_signed(">", carried, held)
-        builder.store(builder.select(larger, carried, held), at_key).align = 1
-        builder.store(builder.xor(held_place, change), at_place).align = 1
-        level.add_incoming(builder.add(level, ir.Constant(word, 1)), body)
-        carried.add_incoming(builder.select(larger, held, carried), body)
-        carried_place.add_incoming(builder.xor(carried_place, change), body)
-        builder.branch(head)
-        builder.position_at_end(after)
+        def insert(level, carried, carried_place):
+            at_key, at_place = pointers(level)
+            held, held_place = _load_vector(builder, at_key, key.type), _load_vector(builder, at_place, place.type)
+            # Where the element goes, and at all places behind: there what it displaces moves on by one. Positions are
+            # exchanged by their difference: LLVM would turn a choice into a masked store, which is slow (19 ms, not
+            # 10).
+            moved = builder.icmp_signed(">", key, held)
+            change = builder.select(moved, builder.xor(carried_place, held_place), ir.Constant(place.type, None))
+            larger = builder.icmp_signed(">", carried, held)
+            builder.store(builder.select(larger, carried, held), at_key).align = 1
+            builder.store(builder.xor(held_place, change), at_place).align = 1
+            return builder.select(larger, held, carried), builder.xor(carried_place, change)
+
+        carried, carried_place = _emit_levels(builder, levels, (key, place), insert)
         with builder.if_then(builder.icmp_signed("<", levels, k)):  # a free place
             at_key, at_place = pointers(levels)
             builder.store(carried, at_key).align = 1
             builder.store(carried_place, at_place).align = 1
-        at_key, _ = pointers(builder.sub(k, word(1)))
-        last = builder.load(at_key, typ=key.type)
-        last.align = 1
+        at_key, _ = pointers(builder.sub(k, k.type(1)))
+        last = _load_vector(builder, at_key, key.type)
         builder.store(last, _place_of(context, builder, signature.args[4], limits, lane, key.type)).align = 1
         return context.get_dummy_value()
 

@@ -69,15 +69,19 @@ def _unbox(typ, array, c):
     return NativeValue(address, is_error=failed, cleanup=cleanup)
 
 
-def _pointer(context, builder, ref, offset, element):
-    """Emit the typed pointer `offset` bytes behind an address.
+def emit_byte_pointer(builder, ref, offset):
+    """Emit the pointer `offset` bytes behind an address.
 
     The offset is added to the pointer, not to the number: only then does LLVM see how it moves through a loop, and
     vectorises (single bytes gathered along the last axis: 11.4 ms instead of 13.6).
     """
+    return builder.gep(builder.inttoptr(ref, _BYTE_POINTER), [offset])
+
+
+def _pointer(context, builder, ref, offset, element):
+    """Emit the typed pointer `offset` bytes behind an address."""
     pointee = context.get_data_type(element)
-    first = builder.inttoptr(ref, _BYTE_POINTER)
-    return pointee, builder.bitcast(builder.gep(first, [offset]), pointee.as_pointer())
+    return pointee, builder.bitcast(emit_byte_pointer(builder, ref, offset), pointee.as_pointer())
 
 
 @intrinsic
