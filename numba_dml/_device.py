@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ._dlpack import Borrowed
+from ._dlpack import Borrowed, Exchange
 from ._enums import TensorDataType
 from ._tensor import dtype_of, packed_strides
 
@@ -80,6 +80,8 @@ class Library:
 
     #: Arrays of the library cannot be written.
     read_only = False
+    #: What C code can ask about the arrays.
+    exchange: Exchange | None = None
 
     def holds(self, array: Any) -> bool:
         """Tell whether an array of the library is on a CUDA device."""
@@ -130,6 +132,7 @@ class _Torch(Library):
         names = [member.name.lower() for member in TensorDataType if hasattr(torch, member.name.lower())]
         self.from_torch = {getattr(torch, name): name for name in (*names, "bool", "complex64", "complex128")}
         self.own_dtypes: dict[np.dtype[Any], Any] = {}
+        self.exchange = Exchange.of(torch.Tensor)
         self.layout = lru_cache(maxsize=4096)(self.read_layout)
         # Behind `torch.cuda.caching_allocator_alloc`, without its 3 µs in Python; not there without CUDA.
         self.allocate: Any = getattr(torch._C, "_cuda_cudaCachingAllocator_raw_alloc", None)

@@ -7,7 +7,7 @@ elements than the array's. And the structs are few.
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ _KINDS = {0: "int", 1: "uint", 2: "float", 5: "complex"}
 _BFLOAT, _BOOL = 4, 6
 
 
-class _Tensor(ctypes.Structure):
+class Tensor(ctypes.Structure):
     """``DLTensor``."""
 
     _fields_ = [
@@ -48,7 +48,7 @@ _Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 class _Managed(ctypes.Structure):
     """``DLManagedTensor``."""
 
-    _fields_ = [("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _Deleter)]
+    _fields_ = [("tensor", Tensor), ("context", ctypes.c_void_p), ("deleter", _Deleter)]
 
 
 class _ManagedVersioned(ctypes.Structure):
@@ -60,7 +60,22 @@ class _ManagedVersioned(ctypes.Structure):
         ("context", ctypes.c_void_p),
         ("deleter", _Deleter),
         ("flags", ctypes.c_uint64),
-        ("tensor", _Tensor),
+        ("tensor", Tensor),
+    ]
+
+
+class _Api(ctypes.Structure):
+    """``DLPackExchangeAPI``: a library's functions, by their addresses."""
+
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("before", ctypes.c_void_p),  # the functions of the major version before
+        ("allocate", ctypes.c_void_p),
+        ("lend", ctypes.c_void_p),
+        ("take", ctypes.c_void_p),
+        ("describe", ctypes.c_void_p),  # null if the library has none
+        ("current_stream", ctypes.c_void_p),
     ]
 
 
@@ -79,6 +94,35 @@ def _function(name: str, result: Any, *arguments: Any) -> Any:
 _name = _function("PyCapsule_GetName", ctypes.c_char_p, ctypes.py_object)
 _pointer = _function("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
 _rename = _function("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
+
+
+class Exchange(NamedTuple):
+    """What a library lets C code ask about its arrays, by addresses of functions.
+
+    Attributes
+    ----------
+    kind : type
+        The arrays' type.
+    describe : int
+        ``int (PyObject *array, DLTensor *out)``: 0, or an exception is set; its sizes and strides live in the array.
+    current_stream : int
+        ``int (int device_type, int device, void **out)``.
+    """
+
+    kind: type
+    describe: int
+    current_stream: int
+
+    @classmethod
+    def of(cls, kind: type) -> Exchange | None:
+        """Return what a type of arrays has, if it has anything."""
+        capsule, name = getattr(kind, "__dlpack_c_exchange_api__", None), b"dlpack_exchange_api"
+        if type(capsule).__name__ != "PyCapsule" or _name(capsule) != name:
+            return None
+        api = _Api.from_address(_pointer(capsule, name))
+        while api.major > _VERSION[0] and api.before:
+            api = _Api.from_address(api.before)
+        return cls(kind, api.describe, api.current_stream) if api.major == _VERSION[0] and api.describe else None
 
 
 class Borrowed:

@@ -272,7 +272,17 @@ class CompiledOperator:
         The bytes that one call reads and writes.
     """
 
-    __slots__ = ("_build", "_inputs", "_output_shapes", "descriptor", "feature_level", "kernel", "target", "work")
+    __slots__ = (
+        "_build",
+        "_inputs",
+        "_last",
+        "_output_shapes",
+        "descriptor",
+        "feature_level",
+        "kernel",
+        "target",
+        "work",
+    )
 
     def __init__(self, descriptor: Descriptor, target: str, feature_level: FeatureLevel | None) -> None:
         self.descriptor = descriptor
@@ -283,6 +293,8 @@ class CompiledOperator:
             (descriptor.arguments[name], tensors[name].sizes, tensors[name].dtype) for name in descriptor.input_fields
         )
         self._output_shapes = tuple(tensors[name].sizes for name in descriptor.output_fields)
+        #: The last call for arrays on a device: the next one may be the same (see `cuda._repeat`).
+        self._last: Any = None
         self._build = partial(self._checked_call)  # part of the cache key: a partial hashes faster than a bound method
         packed = self.call_for(
             tuple((packed_strides(shape, dtype.itemsize), dtype) for _, shape, dtype in self._inputs),
@@ -335,10 +347,16 @@ class GatherOperator(CompiledOperator):
     def __call__(self, a: Any, indices: Any, *, out: Any = None, stream: Any = None) -> Any:
         """Return (or write to `out`) the gathered elements."""
         if a.__class__ is not ndarray or indices.__class__ is not ndarray or self.target != "cpu" or stream is not None:
+            if stream is None and self._last is not None:
+                result = self._last.repeat(a, indices, out=out)
+                if result is not None:
+                    return result
             a, indices, _ = operands(self.descriptor.function, self.target, stream, a, indices)
         call = cached_call(
             self._build, None, a.shape, a.strides, a.dtype, indices.shape, indices.strides, indices.dtype
         )
+        if self.target != "cpu":
+            self._last = call
         return call(a, indices, out)
 
 
@@ -356,6 +374,10 @@ class ScatterOperator(CompiledOperator):
             or self.target != "cpu"
             or stream is not None
         ):
+            if stream is None and self._last is not None:
+                result = self._last.repeat(a, indices, updates, out=out)
+                if result is not None:
+                    return result
             a, indices, updates, _ = operands(self.descriptor.function, self.target, stream, a, indices, updates)
         call = cached_call(
             self._build,
@@ -370,6 +392,8 @@ class ScatterOperator(CompiledOperator):
             updates.strides,
             updates.dtype,
         )
+        if self.target != "cpu":
+            self._last = call
         return call(a, indices, updates, out)
 
 
@@ -381,8 +405,15 @@ class TopKOperator(CompiledOperator):
     def __call__(self, a: Any, *, out: Any = None, stream: Any = None) -> Any:
         """Return (or write to the pair `out`) the selected values and their indices."""
         if a.__class__ is not ndarray or self.target != "cpu" or stream is not None:
+            if stream is None and self._last is not None:
+                result = self._last.repeat(a, out=out)
+                if result is not None:
+                    return result
             a, _ = operands(self.descriptor.function, self.target, stream, a)
-        return cached_call(self._build, None, a.shape, a.strides, a.dtype)(a, out)
+        call = cached_call(self._build, None, a.shape, a.strides, a.dtype)
+        if self.target != "cpu":
+            self._last = call
+        return call(a, out)
 
 
 _OPERATORS: dict[str, type[CompiledOperator]] = {
@@ -396,6 +427,42 @@ _OPERATORS: dict[str, type[CompiledOperator]] = {
 def cached_call(build: Callable[..., Any], *key: Any) -> Any:
     """Return ``build(*key)``, from the one process-wide cache when the key is known."""
     return build(*key)
+
+
+#: The last call for arrays on a device of what a function was asked for: the next one may be the same.
+_last_calls: dict[tuple[Any, ...], Any] = {}
+
+
+def call_elsewhere(
+    function: str,
+    build: Callable[..., Any],
+    target: str | None,
+    stream: Any,
+    inputs: tuple[Any, ...],
+    out: Any,
+    *parameters: Any,
+) -> Any:
+    """Make a function's call for arrays that are not all NumPy's, or where it names a target."""
+    asked = None
+    library = library_of_type(inputs[0].__class__)
+    if library is not None and library.exchange is not None and stream is None and target != "cpu":
+        # That is not all that a call depends on, but it knows by itself whether it can be repeated.
+        asked = (function, inputs[0].dtype, *(getattr(value, "shape", None) for value in inputs), *parameters)
+        last = _last_calls.get(asked)
+        if last is not None:
+            result = last.repeat(*inputs, out=out)
+            if result is not None:
+                return result
+    *arrays, target = operands(function, target, stream, *inputs)
+    layout = [field for array in arrays for field in (array.shape, array.strides, array.dtype)]
+    if len(inputs) > 2:
+        layout.insert(0, out_strides(function, out, target))
+    call = cached_call(build, *layout, *parameters, target)
+    if asked is not None:
+        if len(_last_calls) >= MAX_CALLS:
+            _last_calls.clear()
+        _last_calls[asked] = call
+    return call(*arrays, out)
 
 
 @lru_cache(maxsize=MAX_CALLS)
@@ -488,6 +555,7 @@ def cache_clear() -> None:
     """Forget every cached call and operator, and reset the statistics. Compiled kernels stay."""
     cached_call.cache_clear()
     _compile.cache_clear()
+    _last_calls.clear()
 
 
 def operands(function: str, target: str | None, stream: Any, *inputs: Any) -> tuple[Any, ...]:

@@ -138,6 +138,10 @@ def run(args: argparse.Namespace) -> int:
                     _compile_jitted(function, kind)
             new = len(cache.kernels(args.target) - before)
             rows.append([function, str(new), _terminal.duration(perf_counter() - start)])
+    if args.target == "cuda":
+        from ..cuda._entry import entry
+
+        entry()
     if not args.quiet:
         _terminal.print_table(["operator", "new kernels", "time"], rows, ["new kernels", "time"])
         print(cache.sentence(cache.state(args.target)))

@@ -70,6 +70,11 @@ def parallel(function: Callable[..., Any]) -> Any:
     return _with_disk_cache(numba.njit(parallel=True, **_OPTIONS)(function))
 
 
+def locking(function: Callable[..., Any]) -> Any:
+    """Jit a function that keeps the interpreter's lock, since it deals with Python's objects."""
+    return _with_disk_cache(numba.njit(error_model="numpy", boundscheck=False)(function))
+
+
 def _source_stamp() -> tuple[float, int]:
     """Return a stamp over all kernel sources: Numba looks at a driver's own file only, and would miss its helpers."""
     stats = [path.stat() for path in sorted(Path(__file__).parent.glob("*.py"))]

@@ -12,7 +12,7 @@ from .._device import DEFAULT_STREAM, DeviceArray, Library, library_of_type
 from .._dlpack import Borrowed
 from .._tensor import elements_overlap, extent, is_packed, packed_strides, product
 from . import SIMULATED, cuda
-from ._launch import on_device, wait_for
+from ._launch import on_device, recorder, wait_for
 
 
 class _Own(Library):
@@ -109,7 +109,9 @@ class Span(NamedTuple):
 
 def scratch(a: DeviceArray, size: int) -> DeviceArray:
     """Return memory from the pool of an array's library, to be held until all that uses it is launched."""
-    return a.library.memory(size, a.device)
+    memory = a.library.memory(size, a.device)
+    recorder.note(memory)
+    return memory
 
 
 def join(stream: int, *arrays: DeviceArray) -> Collection[int | None]:

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import ndarray
@@ -49,6 +49,11 @@ def _checked(result: Any) -> Any:
     return values[0] if values else None
 
 
+def driver_address(name: str) -> int:
+    """Return the address of a function of the driver."""
+    return int(_checked(driver.cuGetProcAddress(name.encode(), 12000, 0)))
+
+
 def _function(name: str, count: int) -> Any:
     """Return a function of the driver that takes so many numbers (addresses too) and returns its status.
 
@@ -56,8 +61,7 @@ def _function(name: str, count: int) -> Any:
     """
     if SIMULATED:
         return None
-    address = _checked(driver.cuGetProcAddress(name.encode(), 12000, 0))
-    return ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * count)(int(address))
+    return ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * count)(driver_address(name))
 
 
 _launch_kernel = _function("cuLaunchKernelEx", 4)
@@ -66,7 +70,7 @@ _copy_bytes = _function("cuMemcpyDtoDAsync", 4)
 _set_bytes = _function("cuMemsetD8Async", 4)
 
 
-def _check(status: int) -> None:
+def check(status: int) -> None:
     """Raise what a function of the driver reports."""
     if status:
         _checked((driver.CUresult(status),))
@@ -155,6 +159,41 @@ def _allow_shared_memory(handle: Any, device: int) -> None:
 
 #: A CUlaunchConfig: three sizes of the grid and of a block, the shared memory, the stream, and attributes.
 _CONFIG = struct.Struct("7I4xqqI4x")
+#: Its words of 8 bytes, and the one that is the stream.
+CONFIG_WORDS, CONFIG_STREAM = _CONFIG.size // 8, 4
+
+
+class Step(NamedTuple):
+    """A launch that was recorded."""
+
+    kernel: Kernel
+    blocks: int
+    threads: int
+    shared: int
+    args: tuple[int, ...]
+
+    def config(self) -> list[int]:
+        """Return the words of the launch's CUlaunchConfig, for stream 0."""
+        sizes = self.blocks, 1, 1, self.threads, 1, 1, self.shared
+        packed = _CONFIG.pack(*sizes, 0, ctypes.addressof(_ATTRIBUTES), _ATTRIBUTE_COUNT)
+        return list(struct.unpack(f"{CONFIG_WORDS}q", packed))
+
+
+class _Recorder(threading.local):
+    """What a thread has the driver do, while somebody wants to know: see `_repeat`."""
+
+    #: Launches, memory from a library's pool, and None for anything else.
+    steps: list[Any] | None = None
+    #: The address of the record for bad indices, and the number of the launch.
+    given = 0, 0
+
+    def note(self, step: Any) -> None:
+        """Record a step, if they are recorded."""
+        if self.steps is not None:
+            self.steps.append(step)
+
+
+recorder = _Recorder()
 
 
 class _Launch:
@@ -197,6 +236,10 @@ class Kernel:
         self.handles: dict[int, int] = {}
         self.free: deque[_Launch] = deque()  # an append and a pop are atomic
 
+    def handle(self, device: int) -> int:
+        """Return the handle of the kernel on a device."""
+        return self.handles.get(device) or self.compile(device)
+
     def compile(self, device: int) -> int:
         """Return the handle of the kernel on a device, from memory, from disk or newly compiled."""
         with _compile_lock, cuda.gpus[device]:
@@ -217,6 +260,8 @@ class Kernel:
         """
         if blocks == 0:
             return
+        if recorder.steps is not None:
+            recorder.note(Step(self, blocks, threads or self.threads, shared, args))
         if SIMULATED:
             with _simulator_lock:
                 if self.waits:
@@ -230,13 +275,12 @@ class Kernel:
             launch = _Launch(self.count)
         key = device, stream, blocks, threads, shared
         if key != launch.key:
-            handle = self.handles.get(device) or self.compile(device)
-            launch.set(key, handle, (blocks, 1, 1, threads or self.threads, 1, 1, shared, stream))
+            launch.set(key, self.handle(device), (blocks, 1, 1, threads or self.threads, 1, 1, shared, stream))
         launch.words[:] = args
         status = _launch_kernel(launch.config, launch.handle, launch.pointers, None)
         self.free.append(launch)
         if status:
-            _check(status)
+            check(status)
 
 
 _simulator_lock = threading.Lock()
@@ -340,25 +384,27 @@ class HostWords:
 def synchronize(stream: int | None) -> None:
     """Wait for a stream of the current device, or for all of them."""
     if stream is not None and not SIMULATED:
-        _check(_synchronize(stream))
+        check(_synchronize(stream))
     elif not SIMULATED:
         _checked(driver.cuCtxSynchronize())
 
 
 def copy_bytes(to: int, fro: int, count: int, stream: int) -> None:
     """Copy bytes on a device, in the order of a stream."""
+    recorder.note(None)
     if SIMULATED:
         ctypes.memmove(to, fro, count)
     else:
-        _check(_copy_bytes(to, fro, count, stream))
+        check(_copy_bytes(to, fro, count, stream))
 
 
 def set_bytes(to: int, value: int, count: int, stream: int) -> None:
     """Set bytes on a device, in the order of a stream."""
+    recorder.note(None)
     if SIMULATED:
         ctypes.memset(to, value, count)
     else:
-        _check(_set_bytes(to, value, count, stream))
+        check(_set_bytes(to, value, count, stream))
 
 
 def wait_for(device: int, stream: int | None, other: int | None) -> None:

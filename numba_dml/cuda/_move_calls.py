@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import count
 from math import gcd
 from typing import Any
@@ -17,7 +17,7 @@ from .._lowering import Move
 from .._operator import check_out
 from .._tensor import collapse, dtype_of, extent, product
 from . import SIMULATED, _sorting, gather, scatter
-from ._arrays import Output, Span, join, part, scratch
+from ._arrays import OWN, Output, Span, join, part, scratch
 from ._bounds import Record, Records, records_of
 from ._element_calls import (
     BinnedScatter,
@@ -31,11 +31,13 @@ from ._element_calls import (
 )
 from ._fill import copy_and_set
 from ._groups import GROUP, QUAD_BYTES
-from ._launch import BLOCK, DeviceMemory, Kernel, is_current, on_device, refuse_capture
+from ._launch import BLOCK, DeviceMemory, Kernel, is_current, on_device, recorder, refuse_capture
 from ._plan import CLAMP, DROP, RAISE, make_plan
+from ._repeat import Repeatable
 
 _BOUNDS = {"clamp": CLAMP, "drop": DROP}
-_launches = count()
+#: The numbers of launches, which no other argument of a kernel equals.
+_launches = count(1 << 60)
 
 #: Up to so many points claim a place by 4 bytes.
 MOST_SHORT_CLAIMS = (1 << 31) - 1
@@ -57,7 +59,7 @@ def _name(way: object) -> str:
     return f", {type(way).__name__}" if way else ""
 
 
-class _MoveCall:
+class _MoveCall(Repeatable):
     """What gather and scatter calls share: the numbers, the plans, and the error for a bad index.
 
     `spans` say where the inputs lie; a copy, which nobody calls with an output, has none.
@@ -103,7 +105,7 @@ class _MoveCall:
         if low.function.startswith("gather") and any(size == 0 for size, _ in low.coordinates):
             self.bounds = "raise"  # there is nothing to clamp to, and nothing that could stand for what is not there
         self.deferred = self.bounds == "deferred"
-        self.checked = self.bounds == "raise"
+        self.checked = self.waits = self.bounds == "raise"
         self.work = 2 * self.moved + self.index_bytes
 
     def lies_in(self, out: DeviceArray, array: DeviceArray, span: Span) -> bool:
@@ -187,18 +189,36 @@ class _MoveCall:
     def begin(self, device: int) -> tuple[Records, Record, int]:
         """Return the records of a device, the one for a launch, and the launch's number."""
         records = records_of(device)
-        return records, records.deferred if self.deferred else records.take(), next(_launches)
+        record, number = records.deferred if self.deferred else records.take(), next(_launches)
+        if recorder.steps is not None:
+            recorder.given = record.address, number
+        return records, record, number
 
-    def finish(self, records: Records, record: Record, stream: int, a: DeviceArray, indices: DeviceArray) -> None:
-        """Raise for a bad index, or remember to do it later."""
+    def repeat(self, *arrays: Any, out: Any) -> Any:
+        """Make the call again with arrays of a library; return None if they are not like the recorded ones."""
+        again = self.again
+        if again is None:
+            return None
+        records, record, number = self.begin(again.device)
+        result = again.new(self.output) if out is None else out
+        stream = again((*arrays, result), record.address, number)
+        if stream is not None:
+            self.finish(records, record, stream, len(again.shapes[0]), again.shapes[1])
+            return result
+        if not self.deferred:
+            records.free.append(record)
+        return None
+
+    def finish(self, records: Records, record: Record, stream: int, ndim: int, index_shape: tuple[int, ...]) -> None:
+        """Raise for a bad index, or remember to do it later; the caller's input and indices are of a rank and shape."""
         if self.deferred:
-            records.calls[self] = len(a.shape), indices.shape
+            records.calls[self] = ndim, index_shape
             return
         found = records.read(record, stream) if self.checked else None
         records.free.append(record)
         if found:
             position, value, _ = found
-            raise self.error(len(a.shape), indices.shape, position, value)
+            raise self.error(ndim, index_shape, position, value)
 
     def error(self, ndim: int, index_shape: tuple[int, ...], position: int, value: int) -> IndexError:
         """Return the error for a bad index that was recorded."""
@@ -223,7 +243,7 @@ class GatherCall(_MoveCall):
         if not is_current(a.device):
             with on_device(a.device):
                 return self(a, indices, out)
-        if out.__class__ is ndarray:  # and so are the inputs; they were copied
+        if out.__class__ is ndarray and a.library is OWN:  # the inputs are copies
             check_out(self.function, "out", out, self.output.shape, self.dtype)
             out[...] = self(a, indices, None)
             return out
@@ -240,9 +260,8 @@ class GatherCall(_MoveCall):
                 return out
         if self.points:
             others = join(stream, a, indices, target)
-            if not self.spans[1].packed:
-                indices = packed(indices, stream)
-            self.launch(a, indices, target, stream, others)
+            launch = partial(self.launch, a, indices, target, stream, others)
+            self.launch_recorded((a, indices), (target,), launch)
         return out if out is not None else a.library.finish(target, stream)
 
     def unit_kernel(self, width: int) -> Kernel:
@@ -252,7 +271,9 @@ class GatherCall(_MoveCall):
         self, a: DeviceArray, indices: DeviceArray, out: DeviceArray, stream: int, others: Collection[int | None] = ()
     ) -> None:
         """Run the kernel, let the other streams wait, and raise for a bad index."""
-        device = a.device
+        device, index_shape = a.device, indices.shape
+        if self.spans and not self.spans[1].packed:
+            indices = packed(indices, stream)
         width = self.unit_width(a.pointer | out.pointer)
         records, record, number = self.begin(device)
         memory: Any = None
@@ -265,7 +286,7 @@ class GatherCall(_MoveCall):
         else:
             self.look(device, stream, indices, number, record.address, 0)
         part(device, stream, others)
-        self.finish(records, record, stream, a, indices)
+        self.finish(records, record, stream, len(a.shape), index_shape)
         del memory  # only now
 
 
@@ -331,7 +352,7 @@ class ScatterCall(_MoveCall):
         if not is_current(a.device):
             with on_device(a.device):
                 return self(a, indices, updates, out)
-        if out.__class__ is ndarray:  # and so are the inputs; they were copied
+        if out.__class__ is ndarray and a.library is OWN:  # the inputs are copies
             check_out(self.function, "out", out, self.output.shape, self.dtype)
             out[...] = self(a, indices, updates, None)
             return out
@@ -354,21 +375,8 @@ class ScatterCall(_MoveCall):
                 a.library.assign(out, self(a, indices, updates, None))
                 return out
         others = join(stream, a, indices, updates, target)
-        if not self.spans[2].packed:
-            updates = packed(updates, stream)
-        old = target.pointer
-        if not in_place and self.out_bytes:
-            if self.spans[0].packed:
-                old = a.pointer  # what the updates leave is copied on the way
-            else:
-                copy(a, target, stream)
-        if self.points:
-            if not self.spans[1].packed:
-                indices = packed(indices, stream)
-            self.launch(a, old, indices, updates, target, stream, others, in_place)
-        else:
-            self.fill(old, target, stream)
-            part(a.device, stream, others)
+        launch = partial(self.launch, a, indices, updates, target, stream, others, in_place)
+        self.launch_recorded((a, indices, updates), (target,), launch)
         return out if out is not None else a.library.finish(target, stream)
 
     def fill(self, old: int, out: DeviceArray, stream: int, memory: int = 0, size: int = 0) -> None:
@@ -380,7 +388,6 @@ class ScatterCall(_MoveCall):
     def launch(
         self,
         a: DeviceArray,
-        old: int,
         indices: DeviceArray,
         updates: DeviceArray,
         out: DeviceArray,
@@ -388,7 +395,22 @@ class ScatterCall(_MoveCall):
         others: Collection[int | None],
         in_place: bool,
     ) -> None:
-        """Run the kernels, let the other streams wait, and raise for a bad index; `old` is what is there before."""
+        """Run the kernels, let the other streams wait, and raise for a bad index."""
+        index_shape = indices.shape
+        if not self.spans[2].packed:
+            updates = packed(updates, stream)
+        old = out.pointer  # what is there before
+        if not in_place and self.out_bytes:
+            if self.spans[0].packed:
+                old = a.pointer  # what the updates leave is copied on the way
+            else:
+                copy(a, out, stream)
+        if not self.points:
+            self.fill(old, out, stream)
+            part(a.device, stream, others)
+            return
+        if not self.spans[1].packed:
+            indices = packed(indices, stream)
         records, record, number = self.begin(a.device)
         all_or_none = int(in_place and self.checked)
         write = self.fold if self.reduces else self.write
@@ -399,7 +421,7 @@ class ScatterCall(_MoveCall):
                 old = out.pointer
         memory = write(old, indices, updates, out, stream, record.address, number, all_or_none)
         part(a.device, stream, others)
-        self.finish(records, record, stream, a, indices)
+        self.finish(records, record, stream, len(a.shape), index_shape)
         del memory  # only now
 
     def unit_kernel(self, width: int) -> Kernel:
@@ -565,5 +587,6 @@ def copy(array: DeviceArray, to: DeviceArray, stream: int) -> None:
 def packed(array: DeviceArray, stream: int) -> DeviceArray:
     """Return a packed copy of a strided array."""
     new = array.library.new(array.shape, array.dtype, array.device)
+    recorder.note(None)
     copy(array, new, stream)
     return new

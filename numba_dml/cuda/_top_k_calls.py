@@ -16,13 +16,14 @@ from .._order import is_float, rule_numbers
 from .._tensor import extent, product
 from ..ops.top_k import TopK
 from . import SIMULATED, _large_k_calls, choose, short_lines, top_k, warp_lines, whole_lines
-from ._arrays import Output, join, part, scratch
+from ._arrays import OWN, Output, join, part, scratch
 from ._groups import shared_bytes
 from ._keys import follows_rule, key_type
 from ._large_k_calls import LargeK
 from ._launch import BLOCK, LANES, DeviceMemory, Kernel, is_current, on_device
 from ._lists import ITEMS, count_bytes
 from ._plan import reciprocal
+from ._repeat import Repeatable
 from .choose import AT_ONCE, SORTED
 from .short_lines import BESIDE, NARROW, SHORT_BLOCK, THREAD_LISTS, WIDE
 from .top_k import (
@@ -141,7 +142,7 @@ class Launch(NamedTuple):
         return self.a.pointer, self.values.pointer, self.indices.pointer
 
 
-class TopKCall:
+class TopKCall(Repeatable):
     """A top-k of one layout."""
 
     function = "top_k"
@@ -364,7 +365,7 @@ class TopKCall:
         else:
             if not isinstance(out, (tuple, list)) or len(out) != 2:
                 raise TypeError(f"top_k: out: found {type(out).__name__}, expected a pair (values, indices)")
-            if out[0].__class__ is ndarray:  # and so is the input; it was copied
+            if out[0].__class__ is ndarray and a.library is OWN:  # the input is a copy
                 for output, array in zip(self.outputs, out, strict=True):
                     check_out(output.function, output.name, array, output.shape, output.dtype)
                 return self.through_copies(a, TopK(*out))
@@ -373,10 +374,18 @@ class TopKCall:
             if not (packed and both) or self.clash(a, values.pointer, indices.pointer):
                 return self.through_copies(a, TopK(*out))
         if not self.idle:
-            self.launch(a, values, indices)
+            self.launch_recorded((a,), (values, indices), partial(self.launch, a, values, indices))
         if out is not None:
             return TopK(*out)
         return TopK(a.library.finish(values, a.stream), a.library.finish(indices, a.stream))
+
+    def repeat(self, a: Any, *, out: Any) -> TopK | None:
+        """Make the call again with arrays of a library; return None if they are not like the recorded ones."""
+        again = self.again
+        if again is None or (out is not None and (not isinstance(out, (tuple, list)) or len(out) != 2)):
+            return None
+        result = TopK(*out) if out is not None else TopK(*map(again.new, self.outputs))
+        return None if again((a, *result)) is None else result
 
     def clash(self, a: DeviceArray, values: int, indices: int) -> bool:
         """Tell whether a packed output lies in the input or in the other output."""

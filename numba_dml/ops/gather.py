@@ -15,7 +15,7 @@ from .. import _operator as op
 from .._enums import FeatureLevel, OperatorType
 from .._errors import DescriptorError
 from .._lowering import Move, move
-from .._operator import Descriptor, Level, cached_call, compile_operator, operands
+from .._operator import Descriptor, Level, cached_call, call_elsewhere, compile_operator
 from .._tensor import TensorDesc, packed_strides
 from ._function import check_data, check_indices, check_parameters, normalize_axis, padded, padded_layout, reject
 
@@ -202,9 +202,9 @@ def gather(
     """
     if _config.used:
         target, bounds = _config.defaults(target, bounds)
-    if a.__class__ is not ndarray or indices.__class__ is not ndarray or target is not None or stream is not None:
-        a, indices, target = operands("gather", target, stream, a, indices)
     try:
+        if a.__class__ is not ndarray or indices.__class__ is not ndarray or target is not None or stream is not None:
+            return call_elsewhere("gather", _build, target, stream, (a, indices), out, index(axis), bounds)  # type: ignore[no-any-return]
         call = cached_call(
             _build,
             a.shape,

@@ -15,7 +15,7 @@ from .. import _operator as op
 from .._enums import FeatureLevel, OperatorType
 from .._errors import DescriptorError
 from .._lowering import Move, move
-from .._operator import Descriptor, Level, cached_call, compile_operator, operands, out_strides
+from .._operator import Descriptor, Level, cached_call, call_elsewhere, compile_operator, out_strides
 from .._tensor import TensorDesc
 from ._function import (
     check_data,
@@ -259,15 +259,26 @@ def scatter_elements(
     """
     if _config.used:
         target, bounds = _config.defaults(target, bounds, clamps=False)
-    if (
-        a.__class__ is not ndarray
-        or indices.__class__ is not ndarray
-        or updates.__class__ is not ndarray
-        or target is not None
-        or stream is not None
-    ):
-        a, indices, updates, target = operands("scatter_elements", target, stream, a, indices, updates)
     try:
+        if (
+            a.__class__ is not ndarray
+            or indices.__class__ is not ndarray
+            or updates.__class__ is not ndarray
+            or target is not None
+            or stream is not None
+        ):
+            return call_elsewhere(  # type: ignore[no-any-return]
+                "scatter_elements",
+                _build,
+                target,
+                stream,
+                (a, indices, updates),
+                out,
+                index(axis),
+                reduction,
+                bool(unique),
+                bounds,
+            )
         call = cached_call(
             _build,
             out.strides if out.__class__ is ndarray else out_strides("scatter_elements", out, target),

@@ -15,7 +15,7 @@ from .. import _operator as op
 from .._enums import AxisDirection, FeatureLevel, OperatorType, TensorDataType
 from .._errors import DescriptorError
 from .._lowering import Select
-from .._operator import Descriptor, Level, cached_call, compile_operator, operands
+from .._operator import Descriptor, Level, cached_call, call_elsewhere, compile_operator
 from .._order import nan_is_first
 from .._tensor import TensorDesc, collapse, data_type_name, element_size, normalize_data_type, packed_strides
 from ._function import check_not_scalar, check_parameters, normalize_axis, reject
@@ -322,9 +322,11 @@ def top_k(
     """
     if _config.used:
         target, _ = _config.defaults(target, None)
-    if a.__class__ is not ndarray or target is not None or stream is not None:
-        a, target = operands("top_k", target, stream, a)
     try:
+        if a.__class__ is not ndarray or target is not None or stream is not None:
+            return call_elsewhere(  # type: ignore[no-any-return]
+                "top_k", _build, target, stream, (a,), out, index(k), index(axis), mode, bool(sorted), nan, index_dtype
+            )
         call = cached_call(
             _build, a.shape, a.strides, a.dtype, index(k), index(axis), mode, bool(sorted), nan, index_dtype, target
         )

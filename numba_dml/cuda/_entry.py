@@ -1,0 +1,284 @@
+"""The machine code that makes a call again, if its arrays are like the recorded ones: see `_repeat`.
+
+What it knows is a row of words. Python's objects, and the functions of a library and of the driver, are addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from itertools import combinations
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.extending import NativeValue, intrinsic, models, register_model, unbox
+
+from ..cpu import compiled, helper, locking
+from ..cpu._memory import ArrayRef, load, store
+from ._launch import CONFIG_STREAM, CONFIG_WORDS
+
+#: The most arrays of a call, and arguments of a kernel.
+MOST_ARRAYS, MOST_ARGUMENTS = 4, 32
+PAIRS = list(combinations(range(MOST_ARRAYS), 2))
+
+# What is recorded, in words: functions and objects by their addresses, then for each array, for each pair of arrays,
+# then sizes and strides, array by array, and the launches.
+(
+    ARRAYS,  # how many
+    KIND,  # the type of the arrays
+    DESCRIBE,  # the library's function that describes an array
+    CURRENT_STREAM,  # and the one for its stream
+    DEVICE_OF_THREAD,  # the driver's functions
+    IS_CAPTURING,  # 0: may be captured
+    LAUNCH,
+    REQUIRES_GRAD,  # the name of an attribute
+    IS_NEG,  # the name of a method
+    FALSE,
+    LAUNCHES,  # how many
+    HEADER,
+) = range(12)
+(
+    DEVICE,  # type and number, as in a DLTensor
+    TYPE,  # rank and data type, as there
+    ALIGNMENT,  # of the address, see below
+    LOW,  # the first byte, from the address
+    HIGH,  # and the one after the last
+    IS_REAL,  # a tensor may be one that requires grad, or is negated when it is read
+    ARRAY_FIELDS,
+) = range(7)
+ANY, SAME, APART = range(3)
+PAIRS_AT = HEADER + MOST_ARRAYS * ARRAY_FIELDS
+LAYOUTS_AT = PAIRS_AT + len(PAIRS)
+#: What an argument is: a number, or (from here on) an address of an array; of scratch memory; of a record; a launch's.
+NUMBER, ARRAY = 0, 1
+SCRATCH, RECORD, LAUNCH_NUMBER = range(ARRAY + MOST_ARRAYS, ARRAY + MOST_ARRAYS + 3)
+#: The fields of a DLTensor, in bytes, and its size.
+_DATA, _DEVICE, _TYPE, _SIZES, _STRIDES, _OFFSET, _TENSOR = range(0, 56, 8)
+#: Nothing asks for more than that of an address.
+ALIGNED = 16
+#: Nothing was launched; a status of the driver is below.
+DIFFERENT = -1
+
+WORDS = ArrayRef(types.int64)
+
+
+class _Object(types.Type):
+    """The address of a Python object."""
+
+
+OBJECT = _Object("Object")
+
+
+@register_model(_Object)
+class _ObjectModel(models.PrimitiveModel):
+    def __init__(self, manager, typ):
+        super().__init__(manager, typ, ir.IntType(64))
+
+
+@unbox(_Object)
+def _unbox(typ, value, c):
+    return NativeValue(c.builder.ptrtoint(value, ir.IntType(64)))
+
+
+def _object(context, builder, number):
+    return builder.inttoptr(number, context.get_python_api(builder).pyobj)
+
+
+@intrinsic
+def address_of(typingctx, value):
+    """``address_of(value)``: the address of an object."""
+    return types.int64(value), lambda context, builder, signature, args: args[0]
+
+
+@intrinsic
+def type_of(typingctx, value):
+    """``type_of(value)``: the address of the type of the object at an address."""
+
+    def codegen(context, builder, signature, args):
+        found = context.get_python_api(builder).get_type(_object(context, builder, args[0]))
+        return builder.ptrtoint(found, ir.IntType(64))
+
+    return types.int64(value), codegen
+
+
+@intrinsic
+def has(typingctx, value, name, wanted, is_method):
+    """``has(value, name, wanted, is_method)``: is this what an attribute is, or what a method returns?"""
+
+    def codegen(context, builder, signature, args):
+        api = context.get_python_api(builder)
+        value, name = (_object(context, builder, number) for number in args[:2])
+        call = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(api.pyobj, [api.pyobj, api.pyobj], var_arg=True),
+            "PyObject_CallMethodObjArgs",
+        )
+        result = cgutils.alloca_once_value(builder, cgutils.get_null_value(api.pyobj))
+        with builder.if_else(args[3]) as (method, attribute):
+            with method:
+                builder.store(builder.call(call, [value, name, cgutils.get_null_value(api.pyobj)]), result)
+            with attribute:
+                builder.store(api.object_getattr(value, name), result)
+        found = builder.load(result)
+        with builder.if_else(cgutils.is_null(builder, found)) as (failed, there):
+            with failed:
+                api.err_clear()
+            with there:
+                api.decref(found)
+        return builder.icmp_unsigned("==", builder.ptrtoint(found, ir.IntType(64)), args[2])
+
+    return types.boolean(value, name, wanted, is_method), codegen
+
+
+@intrinsic
+def forget_error(typingctx):
+    """``forget_error()``: no exception is set."""
+
+    def codegen(context, builder, signature, args):
+        context.get_python_api(builder).err_clear()
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
+@intrinsic
+def words_at(typingctx, number):
+    """``words_at(number)``: the words at an address."""
+    return WORDS(types.int64), lambda context, builder, signature, args: args[0]
+
+
+def _stack(count):
+    @intrinsic
+    def stack(typingctx):
+        def codegen(context, builder, signature, args):
+            word = ir.IntType(64)
+            return builder.ptrtoint(cgutils.alloca_once(builder, word, size=count), word)
+
+        return types.int64(), codegen
+
+    return stack
+
+
+#: Each returns the address of words that are there until the function returns.
+a_word, tensors, config_words, argument_words = map(
+    _stack, (1, MOST_ARRAYS * _TENSOR // 8, CONFIG_WORDS, MOST_ARGUMENTS)
+)
+
+
+@intrinsic
+def invoke(typingctx, function, args):
+    """``invoke(function, args)``: what a function at an address returns, which takes words and returns an int."""
+
+    def codegen(context, builder, signature, values):
+        function, packed = values
+        word = ir.IntType(64)
+        pointer = ir.FunctionType(ir.IntType(32), [word] * len(signature.args[1])).as_pointer()
+        result = builder.call(builder.inttoptr(function, pointer), cgutils.unpack_tuple(builder, packed))
+        return builder.sext(result, word)
+
+    return types.int64(function, args), codegen
+
+
+@helper
+def _launch_all(known, at, found, scratch, record, number, stream):
+    """Launch the kernels that are recorded from a place on; see `repeat`."""
+    config, values, pointers = config_words(), argument_words(), argument_words()
+    for i in range(MOST_ARGUMENTS):
+        store(words_at(pointers), 8 * i, values + 8 * i)
+    for _ in range(load(known, 8 * LAUNCHES)):
+        handle, count = load(known, at), load(known, at + 8)
+        at += 16
+        for i in range(CONFIG_WORDS):
+            store(words_at(config), 8 * i, load(known, at + 8 * i))
+        store(words_at(config), 8 * CONFIG_STREAM, stream)
+        at += 8 * CONFIG_WORDS
+        for i in range(count):
+            what, value = load(known, at), load(known, at + 8)
+            at += 16
+            if what == SCRATCH:
+                value += scratch
+            elif what == RECORD:
+                value = record
+            elif what == LAUNCH_NUMBER:
+                value = number
+            elif what != NUMBER:
+                value = load(words_at(found + _TENSOR * (what - ARRAY)), _DATA)
+            store(words_at(values), 8 * i, value)
+        status = invoke(load(known, 8 * LAUNCH), (config, handle, pointers, 0))
+        if status != 0:
+            return DIFFERENT - status
+    return stream
+
+
+@locking
+def repeat(memo, a, b, c, d, scratch, record, number):
+    """Launch what is recorded, for other arrays; return the stream, `DIFFERENT`, or this less the driver's status."""
+    known = words_at(memo)
+    found = tensors()
+    layout = 8 * LAYOUTS_AT
+    arrays = load(known, 8 * ARRAYS)
+    for i in range(arrays):
+        value = address_of(a if i == 0 else b if i == 1 else c if i == 2 else d)
+        if type_of(value) != load(known, 8 * KIND):
+            return DIFFERENT
+        if invoke(load(known, 8 * DESCRIBE), (value, found + _TENSOR * i)) != 0:
+            forget_error()
+            return DIFFERENT
+        tensor = words_at(found + _TENSOR * i)
+        fields = 8 * (HEADER + ARRAY_FIELDS * i)
+        if (
+            load(tensor, _DEVICE) != load(known, fields + 8 * DEVICE)
+            or load(tensor, _TYPE) != load(known, fields + 8 * TYPE)
+            or load(tensor, _DATA) & (ALIGNED - 1) != load(known, fields + 8 * ALIGNMENT)
+            or load(tensor, _OFFSET) != 0
+        ):
+            return DIFFERENT
+        dims = load(tensor, _TYPE) & 0xFFFFFFFF
+        sizes, strides = words_at(load(tensor, _SIZES)), words_at(load(tensor, _STRIDES))
+        for at in range(0, 8 * dims, 8):
+            if load(sizes, at) != load(known, layout + at) or load(strides, at) != load(known, layout + 8 * dims + at):
+                return DIFFERENT
+        layout += 16 * dims
+        if load(known, fields + 8 * IS_REAL) != 0:
+            no = load(known, 8 * FALSE)
+            if not (
+                has(value, load(known, 8 * REQUIRES_GRAD), no, False) and has(value, load(known, 8 * IS_NEG), no, True)
+            ):
+                return DIFFERENT
+    pair = 8 * PAIRS_AT
+    for i in range(MOST_ARRAYS):
+        for j in range(i + 1, MOST_ARRAYS):
+            relation = load(known, pair)
+            pair += 8
+            if relation == ANY:
+                continue
+            one, other = load(words_at(found + _TENSOR * i), _DATA), load(words_at(found + _TENSOR * j), _DATA)
+            of_one, of_other = 8 * (HEADER + ARRAY_FIELDS * i), 8 * (HEADER + ARRAY_FIELDS * j)
+            if relation == SAME:
+                if one != other:
+                    return DIFFERENT
+            elif one + load(known, of_one + 8 * LOW) < other + load(known, of_other + 8 * HIGH) and other + load(
+                known, of_other + 8 * LOW
+            ) < one + load(known, of_one + 8 * HIGH):
+                return DIFFERENT
+    answer = a_word()
+    device = load(known, 8 * (HEADER + DEVICE))
+    store(words_at(answer), 0, 0)
+    if invoke(load(known, 8 * DEVICE_OF_THREAD), (answer,)) != 0 or load(words_at(answer), 0) != device >> 32:
+        return DIFFERENT
+    if invoke(load(known, 8 * CURRENT_STREAM), (device & 0xFFFFFFFF, device >> 32, answer)) != 0:
+        forget_error()
+        return DIFFERENT
+    stream = load(words_at(answer), 0)
+    if load(known, 8 * IS_CAPTURING) != 0:
+        store(words_at(answer), 0, 0)
+        if invoke(load(known, 8 * IS_CAPTURING), (stream, answer)) != 0 or load(words_at(answer), 0) != 0:
+            return DIFFERENT
+    return _launch_all(known, layout, found, scratch, record, number, stream)
+
+
+@cache
+def entry() -> Callable[..., int]:
+    """Return `repeat`, compiled."""
+    return compiled(repeat, (types.int64, *(OBJECT,) * MOST_ARRAYS, *(types.int64,) * 3))

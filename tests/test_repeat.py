@@ -1,0 +1,440 @@
+"""Calls for arrays on a device that are made again, and what must not pass for the same call.
+
+On a device with PyTorch's tensors; in the simulator with a library and a driver that are made up here, so that the
+machine code that asks the one and calls the other runs everywhere.
+"""
+
+import ctypes
+from itertools import count
+
+import numpy as np
+import pytest
+
+import numba_dml as dml
+
+from . import reference
+
+
+@pytest.fixture(autouse=True)
+def room(target):
+    if target != "cuda":
+        pytest.skip("about the target cuda")
+    from numba_dml import cuda
+
+    return cuda
+
+
+class Tensor:
+    """An array of the made-up library."""
+
+    def __init__(self, array):
+        self.array = array
+        self.requires_grad = False
+        self.negated = False
+        self.fails = False
+        self.place = 0
+
+    shape = property(lambda self: self.array.shape)
+    dtype = property(lambda self: self.array.dtype)
+
+    def is_neg(self):
+        return self.negated
+
+    def __getitem__(self, key):
+        return Tensor(self.array[key])
+
+
+class Subtensor(Tensor):
+    pass
+
+
+class MadeUp:
+    """The library's functions, and the driver's, as addresses."""
+
+    CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
+
+    def __init__(self):
+        self.current = self.captures = 0
+        self.kernels = {}
+        self.keep = []
+
+    def function(self, of, *takes):
+        callback = ctypes.CFUNCTYPE(ctypes.c_int, *takes)(of)
+        self.keep.append(callback)
+        return ctypes.cast(callback, ctypes.c_void_p).value
+
+    def describe(self, tensor, out):
+        from numba_dml._dlpack import Tensor as Described
+
+        if tensor.fails:
+            return -1
+        array = tensor.array
+        words = ctypes.c_int64 * max(array.ndim, 1)
+        tensor.sizes = words(*array.shape)
+        tensor.strides = words(*(step // array.itemsize for step in array.strides))
+        described = Described.from_address(out)
+        described.data, described.byte_offset = array.ctypes.data, 0
+        described.device_type, described.device = 2, tensor.place
+        described.ndim, described.lanes = array.ndim, 1
+        described.code, described.bits = self.CODES[array.dtype.kind], 8 * array.itemsize
+        described.shape = ctypes.cast(tensor.sizes, ctypes.POINTER(ctypes.c_int64))
+        described.strides = ctypes.cast(tensor.strides, ctypes.POINTER(ctypes.c_int64))
+        return 0
+
+    def current_stream(self, kind, device, out):
+        out[0] = None
+        return 0
+
+    def device_of_thread(self, out):
+        out[0] = self.current
+        return 0
+
+    def is_capturing(self, stream, out):
+        out[0] = self.captures
+        return 0
+
+    def launch(self, config, handle, arguments, nothing):
+        from numba_dml.cuda import _launch
+
+        kernel = self.kernels[handle]
+        blocks, _, _, threads, _, _, shared, stream, *_ = _launch._CONFIG.unpack(
+            ctypes.string_at(config, 8 * _launch.CONFIG_WORDS)
+        )
+        assert not stream
+        pointers = (ctypes.c_void_p * kernel.count).from_address(arguments)
+        words = [ctypes.c_int64.from_address(pointer).value for pointer in pointers]
+        kernel(0, 0, blocks, *words, threads=threads, shared=shared)
+        return 0
+
+
+@pytest.fixture
+def made_up(room, monkeypatch):
+    """Let the package know the made-up library, and the driver."""
+    from numba_dml import _device, _operator
+    from numba_dml._dlpack import Exchange
+    from numba_dml.cuda import _arrays, _launch, _repeat
+
+    fake, handles = MadeUp(), count(1)
+    pointer, number = ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)
+
+    class Library(_device.Library):
+        exchange = Exchange(
+            Tensor,
+            fake.function(fake.describe, ctypes.py_object, pointer),
+            fake.function(fake.current_stream, ctypes.c_int, ctypes.c_int, ctypes.POINTER(pointer)),
+        )
+
+        def view(self, tensor):
+            if tensor.requires_grad:
+                raise TypeError("found a tensor that requires grad, expected one without")
+            array = -tensor.array if tensor.negated else tensor.array
+            owner = Tensor(array) if tensor.negated else tensor
+            data = array.ctypes.data
+            return _device.DeviceArray(owner, self, data, array.shape, array.strides, array.dtype, tensor.place, 0)
+
+        def new(self, shape, dtype, device):
+            return self.view(Tensor(np.empty(shape, dtype)))
+
+        def assign(self, tensor, packed):
+            tensor.array[...] = packed.array
+
+    addresses = {
+        "cuCtxGetDevice": fake.function(fake.device_of_thread, number),
+        "cuStreamIsCapturing": fake.function(fake.is_capturing, pointer, number),
+        "cuLaunchKernelEx": fake.function(fake.launch, pointer, pointer, pointer, pointer),
+    }
+    monkeypatch.setattr(_repeat, "driver_address", addresses.__getitem__)
+
+    def compile_(kernel, device):
+        kernel.handles[device] = handle = next(handles)
+        fake.kernels[handle] = kernel
+        return handle
+
+    monkeypatch.setattr(_launch.Kernel, "compile", compile_)
+    monkeypatch.setattr(_launch.Kernel, "handle", compile_)
+    library, known = Library(), _device.library_of_type
+    for module in (_device, _operator, _arrays):
+        monkeypatch.setattr(
+            module, "library_of_type", lambda kind: library if issubclass(kind, Tensor) else known(kind)
+        )
+    dml.cache_clear()
+    yield fake
+    dml.cache_clear()  # calls know the functions by their addresses
+
+
+@pytest.fixture
+def tensor(room, request):
+    """Return how to make a tensor of an array."""
+    if room.SIMULATED:
+        request.getfixturevalue("made_up")
+        return lambda array: Tensor(array.copy())
+    torch = pytest.importorskip("torch")
+    dml.cache_clear()
+    return lambda array: torch.as_tensor(array, device="cuda")
+
+
+@pytest.fixture
+def repeats(room, monkeypatch):
+    """What calls that were made again came to: a stream, or None."""
+    from numba_dml.cuda import _repeat
+
+    monkeypatch.setattr(_repeat, "FIRST_RECORDED", 2)
+    found = []
+    again = _repeat.Repeat.__call__
+
+    def noted(self, *arguments):
+        found.append(again(self, *arguments))
+        return found[-1]
+
+    monkeypatch.setattr(_repeat.Repeat, "__call__", noted)
+    return found
+
+
+def host(tensor):
+    return tensor.array if isinstance(tensor, Tensor) else tensor.cpu().numpy()
+
+
+def problem(name, rng):
+    """Return the arguments of a function, for arrays that are new each time, and what it has to return."""
+    a = rng.standard_normal((30, 4)).astype("f4")
+    if name == "top_k":
+        return (a,), (3,), {}, reference.top_k
+    i = rng.integers(-30, 30, (5, 1))
+    if name.endswith("_elements"):
+        i = rng.permuted(np.tile(np.arange(30), (4, 1)), axis=1).T[:5].copy()
+    u = rng.standard_normal((5, 4)).astype("f4")
+    inputs = (a, i, u) if name.startswith("scatter") else (a, i)
+    return inputs, (), {"axis": 0} if name.endswith("_elements") else {}, getattr(reference, name)
+
+
+def check(found, expected):
+    if isinstance(expected, tuple):
+        for one, other in zip(found, expected, strict=True):
+            assert reference.same(host(one).astype(other.dtype), other)
+    else:
+        assert reference.same(host(found), expected)
+
+
+CASES = {
+    "gather": {},
+    "gather_elements": {},
+    "gather_nd": {"bounds": "raise"},
+    "scatter_elements": {"bounds": "deferred"},
+    "scatter_nd": {},
+    "top_k": {},
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("has_out", [False, True])
+def test_calls_are_made_again(tensor, repeats, name, has_out):
+    rng = np.random.default_rng(0)
+    for turn in range(7):
+        inputs, more, parameters, expect = problem(name, rng)
+        expected = expect(*inputs, *more, **parameters)
+        kwargs = {**parameters, **CASES[name]}
+        if has_out:
+            out = tuple(tensor(np.zeros_like(x)) for x in (expected if name == "top_k" else (expected,)))
+            kwargs["out"] = out if name == "top_k" else out[0]
+        found = getattr(dml, name)(*map(tensor, inputs), *more, **kwargs)
+        check(found, expected)
+        if has_out and name != "top_k":
+            assert found is kwargs["out"]
+        assert len(repeats) == max(turn - 1, 0)
+    assert None not in repeats
+    dml.check()
+
+
+@pytest.mark.parametrize("changes", [{}, {"reduction": "add"}, {"unique": True}, {"bounds": "drop"}])
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("points", [5, 15])
+def test_scatters_are_made_again(tensor, repeats, monkeypatch, changes, in_place, points):
+    """In place too, in one launch, and in several with scratch memory."""
+    from numba_dml.cuda import _element_calls
+
+    monkeypatch.setattr(_element_calls, "MOST_OWNED", 12)
+    rng = np.random.default_rng(1)
+    for _turn in range(5):
+        a, u = rng.integers(0, 99, (20, 2)), rng.integers(0, 99, (points, 2))
+        i = rng.permutation(20)[:points].reshape(-1, 1)
+        kwargs = {key: value for key, value in changes.items() if key != "unique"}
+        expected = reference.scatter_nd(a, i, u, **kwargs)
+        x = tensor(a)
+        found = dml.scatter_nd(x, tensor(i), tensor(u), out=x if in_place else None, **changes)
+        check(found, expected)
+    assert repeats == [repeats[0]] * 3
+    assert repeats[0] is not None
+
+
+def test_a_held_operator_is_called_again(tensor, repeats):
+    rng = np.random.default_rng(2)
+    x, k = dml.TensorDesc("float32", (6, 40)), dml.TensorDesc("float32", (6, 5))
+    operator = dml.compile_operator(dml.TopKDesc(x, k, dml.TensorDesc("uint32", (6, 5)), axis=1, k=5), target="cuda")
+    for _turn in range(5):
+        a = rng.standard_normal((6, 40)).astype("f4")
+        values, indices = operator(tensor(a))
+        expected = reference.top_k(a, 5)
+        assert reference.same(host(values), expected[0])
+        np.testing.assert_array_equal(host(indices), expected[1])
+    assert len(repeats) == 3
+    assert None not in repeats
+
+
+@pytest.fixture
+def known(tensor, repeats):
+    """Return a call that was made before, as often as it takes, and what it should return."""
+    rng = np.random.default_rng(3)
+    a, i = rng.standard_normal((9, 8)).astype("f4"), np.array([2, 0, 4])
+    x, j = tensor(a), tensor(i)
+    for _turn in range(4):
+        dml.gather(x, j)
+    assert len(repeats) == 2
+    assert None not in repeats
+    repeats.clear()
+    return a, i, x, j
+
+
+def test_other_layouts_are_other_calls(tensor, known, repeats):
+    """The same sizes and data type; what is not like the recorded arrays must not pass for them."""
+    a, i, x, j = known
+    wide = np.stack([a, a + 1], axis=-1)
+    for y in (
+        tensor(wide)[..., 0],
+        tensor(np.concatenate([a[:, :1], a], axis=1))[:, 1:],
+        tensor(a.astype("i4")),
+        tensor(a[:5]),
+        tensor(a.reshape(9, 2, 4)),
+    ):
+        check(dml.gather(y, j[:2]), reference.gather(host(y), i[:2]))
+        check(dml.gather(y, j[::2]), reference.gather(host(y), i[::2]))
+        check(dml.gather(x, j), reference.gather(a, i))
+    assert repeats.count(None) < len(repeats)
+
+
+def test_another_alignment_is_another_call(tensor, known, repeats):
+    """It is recorded by and by; after three that were not like the recorded one nobody asks any more until then."""
+    a, i, x, j = known
+    y = tensor(np.concatenate([a[0, :1], a.reshape(-1)]))[1:]
+    y = Tensor(y.array.reshape(a.shape)) if isinstance(y, Tensor) else y.reshape(a.shape)
+    for array in (y, y, y, x, x, x, x, x):
+        check(dml.gather(array, j), reference.gather(a, i))
+    assert [found is not None for found in repeats] == [False, False, True, False, False, False, True]
+
+
+def test_outputs_that_overlap_are_copied(tensor, known, repeats):
+    a, i, x, j = known
+    out = tensor(np.zeros((3, 8), "f4"))
+    check(dml.gather(x, j, out=out), reference.gather(a, i))
+    found = dml.gather(x, j, out=x[1:4])
+    check(found, reference.gather(a, i))
+    assert repeats[0] is not None
+    assert repeats[1:] == [None]
+
+
+def test_errors_are_the_same(tensor, known, repeats):
+    _, i, x, _ = known
+    error = r"gather: indices\[1\] = 9 is out of range for axis 0 of size 9"
+    for _turn in range(2):
+        with pytest.raises(IndexError, match=error):
+            dml.gather(x, tensor(np.array([1, 9, 2])))
+    assert None not in repeats
+    with pytest.raises(TypeError, match="gather: out: found dtype"):
+        dml.gather(x, tensor(i), out=tensor(np.zeros((3, 8))))
+    with pytest.raises(ValueError, match="gather: out: found shape"):
+        dml.gather(x, tensor(i), out=tensor(np.zeros((3, 4), "f4")))
+    with pytest.raises(TypeError, match="gather: out: found ndarray"):
+        dml.gather(x, tensor(i), out=np.zeros((3, 8), "f4"))
+    assert repeats[2:] == [None] * 3
+
+
+def test_tensors_that_are_more_than_their_memory(tensor, known, repeats):
+    a, i, x, j = known
+    x.requires_grad = True
+    with pytest.raises(TypeError, match="gather: a: found a tensor that requires grad"):
+        dml.gather(x, j)
+    x.requires_grad = False
+    if isinstance(x, Tensor):
+        x.negated = True
+        check(dml.gather(x, j), -reference.gather(a, i))
+    else:
+        import torch
+
+        y = torch.complex(torch.zeros_like(x), -x).conj().imag
+        y = torch.as_strided(y, x.shape, x.stride()) if y.stride() == x.stride() else y
+        assert y.is_neg()
+        check(dml.gather(y, j), reference.gather(a, i))
+    assert repeats == [None, None]
+
+
+def test_deferred_errors_name_the_call(tensor, repeats):
+    x, good, bad = (tensor(array) for array in (np.arange(12.0), np.array([3, 1]), np.array([4, 12])))
+    for _turn in range(3):
+        dml.gather(x, good, bounds="deferred")
+    dml.check()
+    check(dml.gather(x, bad, bounds="deferred"), np.array([4.0, 0.0]))
+    assert len(repeats) == 2
+    assert None not in repeats
+    with pytest.raises(IndexError, match=r"gather: indices\[1\] = 12 is out of range for axis 0 of size 12"):
+        dml.check()
+
+
+def test_what_the_device_is_asked(request, room):
+    """Another device, a capture, and a library that fails: nothing is launched, and the call goes its way."""
+    if not room.SIMULATED:
+        pytest.skip("about the made-up library")
+    made_up, known, repeats = map(request.getfixturevalue, ("made_up", "known", "repeats"))
+    a, i, x, j = known
+    made_up.current = 1
+    check(dml.gather(x, j), reference.gather(a, i))
+    made_up.current, made_up.captures = 0, 1
+    check(dml.gather(x, j), reference.gather(a, i))
+    made_up.captures = 0
+    assert repeats == [None] * 2
+    check(dml.gather(x, j), reference.gather(a, i))
+    assert repeats[2] is not None
+    x.fails = True
+    check(dml.gather(x, j), reference.gather(a, i))
+    x.fails = False
+    y = Subtensor(a)
+    check(dml.gather(y, j), reference.gather(a, i))
+    assert repeats[3:] == [None] * 2
+
+
+def test_streams_and_graphs(tensor, known, repeats, room):
+    if room.SIMULATED:
+        pytest.skip("needs a device")
+    import torch
+
+    a, i, x, j = known
+    out = torch.zeros(3, 8, device="cuda")
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        check(dml.gather(x, j, out=out), reference.gather(a, i))
+        for _turn in range(3):
+            dml.gather(x, j, out=out, bounds="deferred")
+    assert set(repeats) == {0, stream.cuda_stream} - {0}
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        dml.gather(x, j, out=out, bounds="deferred")
+        with pytest.raises(RuntimeError, match="on a stream that is captured in a CUDA graph"):
+            dml.gather(x, j, out=out)
+    out.zero_()
+    graph.replay()
+    check(out, reference.gather(a, i))
+    y = torch.func.vmap(lambda row: row * 2)(x)
+    check(dml.gather(y, j), 2 * reference.gather(a, i))
+    dml.check()
+
+
+def test_the_memory_of_calls_is_bounded(tensor, monkeypatch):
+    from numba_dml import _operator
+
+    monkeypatch.setattr(_operator, "MAX_CALLS", 3)
+    x = tensor(np.arange(12.0))
+    for length in range(1, 8):
+        dml.gather(x, tensor(np.zeros(length, np.int64)))
+        assert len(_operator._last_calls) <= 3
+    dml.cache_clear()
+    assert not _operator._last_calls
