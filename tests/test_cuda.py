@@ -946,8 +946,8 @@ def test_few_updates_anywhere(old_offset, out_offset, most_bytes, unique, room, 
     out, indices, updates = (OWN.to_device(x, 0) for x in (padded, i, u))
     old = OWN.to_device(np.concatenate([padded[: old_offset or 0], a.ravel()]), 0)
     out.pointer += start
-    pointer = out.pointer if in_place else old.pointer + old_offset
-    call.launch(out, pointer, indices, updates, out, 0, (), in_place)
+    old.pointer += old_offset or 0
+    call.launch(out if in_place else old, indices, updates, out, 0, (), in_place)
     padded[start : start + a.size] = reference.scatter_nd(a, i, u).ravel()
     np.testing.assert_array_equal(OWN.to_host(out), padded)
 
@@ -975,7 +975,7 @@ def test_few_updates_of_wide_slices(offset, room, monkeypatch):
         out.pointer += 16 + offset
         if call.way:
             assert call.way.suits(old.pointer, updates.pointer, out.pointer) is (offset == 0)
-        call.launch(out, old.pointer, indices, updates, out, 0, (), False)
+        call.launch(old, indices, updates, out, 0, (), False)
         padded[16 + offset : 16 + offset + a.size] = reference.scatter_nd(a, i, u).ravel()
         np.testing.assert_array_equal(OWN.to_host(out), padded)
 
@@ -1152,6 +1152,9 @@ REDUCTIONS = [
     ("add", "bfloat16"),
     ("add", "?"),
     ("min", "i2"),
+    ("add", "u4"),
+    ("add", "i8"),
+    ("min", "i4"),
 ]
 DUPLICATES = {
     "none": lambda rng, n, points: rng.permutation(n)[:points],
@@ -1183,7 +1186,7 @@ def small_lines(room, small_regions):
     from numba_dml.cuda import _element_calls
 
     scale = 1 if room.SIMULATED else 16
-    for name, size in {"SCATTERED_BYTES": 96, "STAGED_BYTES": 208}.items():
+    for name, size in {"SCATTERED_BYTES": 96, "STAGED_BYTES": 208, "GATHERED_BYTES": 48}.items():
         small_regions.setattr(_element_calls, name, size * scale)
     small_regions.setattr(_element_calls, "shared_bytes", lambda: 384 * scale)
     return scale
@@ -1203,7 +1206,10 @@ def test_reductions_of_lines(reduction, dtype, kind, small_lines):
     a, u = to_reduce(rng, reduction, dtype, (rows, n)), to_reduce(rng, reduction, dtype, i.shape)
     agree(dml.scatter_elements, reference.scatter_elements, a, i, u, axis=-1, sizes=[n], reduction=reduction)
     make = lambda *tensors: dml.ScatterElementsDesc(*tensors, axis=1, reduction=reduction)  # noqa: E731
-    in_place("LineScatter", make, reference.scatter_elements, a, i, u, axis=-1, reduction=reduction)
+    way = "LineScatter"
+    if dtype in ("i4", "u4", "i8", "u8") and reduction != "mul":  # else the memory combines them
+        way = "LineCombine" if (n + 2) * a.itemsize < 384 * small_lines else "NoneType"
+    in_place(way, make, reference.scatter_elements, a, i, u, axis=-1, reduction=reduction)
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
@@ -1291,6 +1297,26 @@ def test_many_updates_of_few_places(dtype, reduction, elements):
     for x in found, expected:
         x[x != x] = 7  # which NaN comes out of a sum is the processor's choice
     assert reference.same(found, expected)
+
+
+@pytest.mark.parametrize("dtype", ["i4", "u4", "i8", "u8"])
+@pytest.mark.parametrize("reduction", ["add", "min", "max"])
+@pytest.mark.parametrize("elements", [2, 5])
+def test_integers_are_combined_by_the_memory(dtype, reduction, elements):
+    """In any order: the bits are those of any. Nothing is written in place if an index is bad, and they may be."""
+    rng = np.random.default_rng(elements)
+    limits = np.iinfo(dtype)
+    a, u = (rng.integers(limits.min, limits.max, (n, elements), dtype, endpoint=True) for n in (20, 90))
+    i = np.where(rng.random((90, 1)) < 0.5, -3, rng.integers(-20, 20, (90, 1)))
+    expected = reference.scatter_nd(a, i, u, reduction=reduction)
+    assert reference.same(dml.scatter_nd(a, i, u, reduction=reduction), expected)
+    make = lambda *tensors: dml.ScatterNDDesc(*tensors, 2, 2, reduction=reduction)  # noqa: E731
+    in_place("NoneType", make, reference.scatter_nd, a, i, u, reduction=reduction)
+    i[70] = 20
+    with pytest.raises(IndexError, match=r"indices\[70, 0\] = 20 is out of range for axis 0 of size 20"):
+        dml.scatter_nd(a, i, u, reduction=reduction)
+    dropped = dml.scatter_nd(a, i, u, reduction=reduction, bounds="drop")
+    assert reference.same(dropped, reference.scatter_nd(a, i, u, reduction=reduction, bounds="drop"))
 
 
 def test_the_first_of_many_bad_indices():

@@ -36,6 +36,7 @@ _CUDA_TOP_K = {
 }
 _CUDA_WAYS = {
     "LineGather": "lines are read into shared memory, and gathered from there",
+    "LineCombine": "lines are read into shared memory, and integers combined there in any order: the bits are the same",
     "LineScatter": "the last update of each place is found in shared memory, then lines are written in their order",
     "OwnColumnGather": "columns are short and many: a thread has each",
     "OwnColumnScatter": "columns are short and many: a thread has each, and goes through its updates in their order",
@@ -172,6 +173,8 @@ def _cuda_way(function: str, call: Any) -> str:
         return _CUDA_WAYS[type(call.way).__name__]
     if function.startswith("gather"):
         return f"threads move units of up to {min(call.steps, 16)} bytes, and check each index"
+    if call.reduces and call.combined:
+        return "the memory combines integers with what is there, in any order: the bits are the same"
     if call.reduces:
         return "updates are sorted by where they go, and combined in their order"
     if call.merge_bytes:

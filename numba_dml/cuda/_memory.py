@@ -7,6 +7,7 @@ Addresses and numbers are int64 throughout: a uint64 among them would turn sums 
 from __future__ import annotations
 
 import ctypes
+import operator
 import threading
 
 import numpy as np
@@ -320,29 +321,45 @@ store_now = ptx("st.volatile.global.u64 [$0], $1;", 0, 2, _store_now_twin)
 exchange_if = ptx("atom.global.cas.b64 $0, [$1], $2, $3;", 1, 3, _exchange_if_twin)
 
 
-def _add_now_twin(address, value):
-    with _lock:
-        pointer_at(ctypes.c_int64, address)[0] += value
+def combine_now(operation, name, space="global"):
+    """Return how to combine (add, min, max) an integer of 4 or 8 bytes with a number, as other threads do.
+
+    It is in device memory, or in the shared memory of a block.
+    """
+    word, step = getattr(ctypes, f"c_{name}"), {"add": operator.add, "min": min, "max": max}[operation]
+
+    def twin(address, value):
+        with _lock:
+            words = pointer_at(word, address)
+            words[0] = step(words[0], word(value).value)
+
+    bits = 8 * ctypes.sizeof(word)
+    if (operation, space, bits) == ("add", "shared", 64):  # as one it would be a loop, until no other thread came by
+        return ptx(
+            "{ .reg .u32 a, low, high, old; .reg .pred p; cvt.u32.u64 a, $0; mov.b64 {low, high}, $1; "
+            "atom.shared.add.u32 old, [a], low; add.cc.u32 low, low, old; addc.u32 high, high, 0; "
+            "setp.ne.u32 p, high, 0; @p red.shared.add.u32 [a+4], high; }",
+            0,
+            2,
+            twin,
+        )
+    kind = f"{'u' if operation == 'add' or name.startswith('u') else 's'}{bits}"
+    at, value, before = "$0", "$1", ""
+    if space == "shared":
+        at, before = "a", ".reg .u32 a; cvt.u32.u64 a, $0;"
+    if bits == 32:
+        value, before = "t", f"{before} .reg .b32 t; cvt.u32.u64 t, $1;"
+    return ptx(f"{{ {before} red.{space}.{operation}.{kind} [{at}], {value}; }}", 0, 2, twin)
 
 
 #: ``add_now(address, value)``: add to a word that other threads add to.
-add_now = ptx("red.global.add.u64 [$0], $1;", 0, 2, _add_now_twin)
+add_now = combine_now("add", "int64")
 
 
 def claim_access(width):
     """Return how to raise a word of 4 or 8 bytes to a number, and how to load one that an earlier kernel wrote."""
-    word = ctypes.c_int32 if width == 4 else ctypes.c_int64
-
-    def raise_twin(address, number):
-        with _lock:
-            words = pointer_at(word, address)
-            words[0] = max(words[0], number)
-
-    raised = "{ .reg .s32 t; cvt.s32.s64 t, $1; red.global.max.s32 [$0], t; }"
-    return (
-        ptx(raised if width == 4 else "red.global.max.s64 [$0], $1;", 0, 2, raise_twin),
-        LOAD_INDEX[f"int{8 * width}"],
-    )
+    name = f"int{8 * width}"
+    return combine_now("max", name), LOAD_INDEX[name]
 
 
 def _short_digit_twin(key, low, shift):

@@ -24,10 +24,10 @@ from ._element_calls import (
     ColumnGather,
     ColumnScatter,
     LineGather,
-    LineScatter,
     OwnColumnGather,
     OwnColumnScatter,
     OwnPlaceScatter,
+    by_lines,
 )
 from ._fill import copy_and_set
 from ._groups import GROUP, QUAD_BYTES
@@ -321,9 +321,14 @@ class ScatterCall(_MoveCall):
                 self.entries = entries
         #: The bytes of a claim when the output is made of what is there and the updates, 0: a copy is written over.
         self.merge_bytes = claim_bytes if self.is_merged() else 0
+        reductions, data_types = scatter.COMBINED
+        #: How the memory combines updates with what is there: an operation, and the type.
+        self.combined: tuple[str, str] | None = None
+        if lowering.reduction in reductions and lowering.data_type in data_types:
+            self.combined = lowering.reduction, lowering.data_type.name.lower()
         self.work += 2 * self.out_bytes
         self.way = (
-            LineScatter.find(self)
+            by_lines(self).find(self)
             or OwnColumnScatter.find(self)
             or ColumnScatter.find(self)
             or BinnedScatter.find(self)
@@ -413,7 +418,8 @@ class ScatterCall(_MoveCall):
             indices = packed(indices, stream)
         records, record, number = self.begin(a.device)
         all_or_none = int(in_place and self.checked)
-        write = self.fold if self.reduces else self.write
+        aligned = self.unit_width(old | updates.pointer | out.pointer) >= self.dtype.itemsize
+        write = self.fold if self.reduces and not (self.combined and aligned) else self.write
         if self.way and self.way.suits(old, updates.pointer, out.pointer):
             write = self.way
             if not self.way.copies(old, out.pointer):
@@ -425,7 +431,8 @@ class ScatterCall(_MoveCall):
         del memory  # only now
 
     def unit_kernel(self, width: int) -> Kernel:
-        return scatter.scatter_kernel(width, self.index_name, *self.counts, self.claim_bytes, self.entries > 0)
+        claims = self.claim_bytes, self.entries > 0
+        return scatter.scatter_kernel(width, self.index_name, *self.counts, *claims, self.combined)
 
     def look_first(
         self, indices: DeviceArray, out: DeviceArray, stream: int, record: int, number: int, all_or_none: int
@@ -455,7 +462,7 @@ class ScatterCall(_MoveCall):
         """Write the updates over what is there, or beside what is old; return memory in use until all is done."""
         device = out.device
         merges = self.merge_bytes > 0 and old != out.pointer
-        width = self.unit_width(old | updates.pointer | out.pointer)
+        width = self.dtype.itemsize if self.combined else self.unit_width(old | updates.pointer | out.pointer)
         claim_bytes, entries = (self.merge_bytes, 0) if merges else (self.claim_bytes, self.entries)
         claims = entries * scatter.ENTRY_BYTES if entries else claim_bytes * self.places
         memory = None

@@ -3,7 +3,7 @@
 All memory is read and written in its order, 16 bytes at a time; only shared memory is met at random. A block gathers
 from one line, or from several short ones that follow each other. Or it scatters to such lines, or to a part of one: in
 a table of claims it notes which updates each place has, and then goes through its elements, and takes for each what its
-updates make of it, or what was there.
+updates make of it, or what was there. Integers that can be combined in any order are so where they are.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from . import cuda, helper, kernel
 from ._groups import ASKED_BYTES, GROUP, ask_for, fill_line, load_four, load_two, shared_type, store_four
 from ._launch import Kernel
-from ._memory import LOAD_INDEX, await_inputs, load_now, shared_address, unit_access
+from ._memory import LOAD_INDEX, await_inputs, combine_now, load_now, shared_address, unit_access
 from ._plan import BOUNDS, CLAMP, DROP, HEADER, LOOP_FIELDS, LOOPS, number, quotient
 from ._updates import CLAIM_BYTES, LINK_BYTES, combining, count_links, replacing
 from .gather import places
@@ -406,3 +406,118 @@ def scatter_lines_kernel(
                     break
 
     return Kernel(kernel(registers=registers_of(threads))(scatter_lines), 13, waits=True, shares=True, threads=threads)
+
+
+@cache
+def combine_lines_kernel(width: int, index_type: str, several: bool, threads: int, combined: tuple[str, str]) -> Kernel:
+    """Return the kernel that combines integers with those of lines, blocks of so many threads each a line or several.
+
+    Lines are in shared memory as they are, see `_memory.combine_now`.
+    """
+    combine = combine_now(*combined, "shared")
+    signed = index_type.startswith("i")
+    index_bytes = np.dtype(index_type).itemsize
+    load_index, load_indices = LOAD_INDEX[index_type], load_four(index_type)
+    load_update, load_updates = LOAD_INDEX[f"int{8 * width}"], load_four(f"int{8 * width}")
+    _, store = unit_access(width)
+    _, store_pair = unit_access(16)
+    store_elements = store_four(width)
+    pairs = width == 8  # see `gather_lines_kernel`
+    group = 2 if pairs else GROUP
+    resolve, index_head, head_of = resolver(signed), grouped(index_bytes, width), grouped(width, width, group)
+    fill, arrive = fill_line(width, threads)
+    place_of_point, *_ = places(index_type, -1, 1, 0)
+    start_of_row = row_finder(several)
+    word, element = shared_type("int32"), shared_type(f"int{8 * width}")
+    mask = (1 << (8 * width)) - 1 if width < 8 else -1
+
+    @helper
+    def meet(line, value, update, size, bounds, factor, point):
+        """Combine an update with its element; tell whether the index is bad."""
+        i = resolve(value, size, bounds)
+        if i >= 0:
+            combine(line + (i + start_of_row(factor, point, size)) * width, update)
+        return i < 0
+
+    @helper
+    def take(elements, i):
+        return np.int64(elements[np.uint32(i)]) & mask
+
+    @helper
+    def put_some(elements, i, to):
+        if pairs:
+            store_pair(to, take(elements, i), take(elements, i + 1))
+        else:
+            store_elements(to, take(elements, i), take(elements, i + 1), take(elements, i + 2), take(elements, i + 3))
+
+    def combine_lines(
+        data,  # OUT     address of the output's first element
+        old,  # IN      the same of what is there before, maybe the output itself
+        index,  # IN      address of the packed indices
+        packed,  # IN      address of the packed updates
+        plan,  # IN      address of the plan
+        record,  # OUT     where a bad index is recorded
+        launch,  # IN      the number of this launch, -1: the indices have been looked at
+        flag,  # IN      address of a word that is 0 if an index is bad; 0: write in any case
+        count_of_lines,  # IN      how many lines there are
+        together,  # IN      how many lines a block has; if several, they and their indices have no gaps
+        factor,  # IN      see `row_factor`
+    ):
+        await_inputs()
+        if flag != 0 and load_now(flag) == 0:
+            return
+        words = cuda.shared.array(0, word)
+        elements = cuda.shared.array(0, element)
+        thread = np.int64(cuda.threadIdx.x)
+        line = np.int64(cuda.blockIdx.x) * together
+        rows = min(together, count_of_lines - line)
+        loops = number(plan, LOOPS)
+        length = number(plan, HEADER + LOOP_FIELDS * (loops - 1))
+        size = number(plan, HEADER + LOOP_FIELDS * loops)
+        bounds = number(plan, BOUNDS)
+        offset, at = start_of_line(plan, line)
+        length_of_all = rows * length
+        updates = packed + line * length * width
+        indices = index + at * index_bytes
+        for i in range(ASKED_BYTES * thread, length_of_all * index_bytes, ASKED_BYTES * threads):
+            ask_for(indices + i)
+        for i in range(ASKED_BYTES * thread, length_of_all * width, ASKED_BYTES * threads):
+            ask_for(updates + i)
+        first = fill(words, elements, 0, old + offset, rows * size)
+        begin = np.int64(shared_address(words)) + first * width
+        arrive()
+        cuda.syncthreads()
+        bad = False
+        head = index_head(indices, updates, length_of_all)
+        groups = (length_of_all - head) // GROUP
+        for i in range(thread, head, threads):
+            value, update = load_index(indices + i * index_bytes), load_update(updates + i * width)
+            bad |= meet(begin, value, update, size, bounds, factor, i)
+        for g in range(thread, groups, threads):
+            i = head + GROUP * g
+            some = load_indices(indices + i * index_bytes)
+            news = load_updates(updates + i * width)
+            for k in range(GROUP):
+                bad |= meet(begin, some[k], news[k], size, bounds, factor, i + k)
+        for i in range(head + GROUP * groups + thread, length_of_all, threads):
+            value, update = load_index(indices + i * index_bytes), load_update(updates + i * width)
+            bad |= meet(begin, value, update, size, bounds, factor, i)
+        cuda.syncthreads()
+        count = rows * size
+        target = data + offset
+        head = head_of(target, target, count)
+        groups = (count - head) // group
+        for j in range(thread, head, threads):
+            store(target + j * width, take(elements, first + j), 0)
+        for g in range(thread, groups, threads):
+            j = head + group * g
+            put_some(elements, first + j, target + j * width)
+        for j in range(head + group * groups + thread, count, threads):
+            store(target + j * width, take(elements, first + j), 0)
+        if bad and launch >= 0 and bounds != DROP:
+            for i in range(length_of_all):
+                if resolve(load_index(indices + i * index_bytes), size, bounds) < 0:
+                    place_of_point(plan, index, record, launch, line * length + i)
+                    break
+
+    return Kernel(kernel(registers=registers_of(threads))(combine_lines), 11, waits=True, shares=True, threads=threads)

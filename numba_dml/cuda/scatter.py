@@ -15,7 +15,17 @@ from . import SIMULATED, cuda, helper, kernel
 from ._arithmetic import combiner
 from ._groups import GROUP, fetch_and_add, load_four, shared_type, store_four
 from ._launch import BLOCK, LANES, Kernel
-from ._memory import await_inputs, claim_access, exchange_if, load_i64, load_now, load_two_now, store_now, unit_access
+from ._memory import (
+    await_inputs,
+    claim_access,
+    combine_now,
+    exchange_if,
+    load_i64,
+    load_now,
+    load_two_now,
+    store_now,
+    unit_access,
+)
 from ._plan import GRANULE, LOWEST, SLICE, number, quotient
 from ._sorting import PAIR_BYTES
 from .gather import NOWHERE, places
@@ -29,6 +39,9 @@ FLAG_BYTES = 16
 #: how many are looked at at once.
 ENTRY_BYTES, EMPTY, ENTRIES = 8, -1, 4
 
+#: Reductions of integers of 4 and 8 bytes leave the same bits in any order: the memory combines them. 10M sums into
+#: 100M int32 take 0.78 ms, 1.28 if updates are sorted first; into three places 3.1 and 7.1.
+COMBINED = ("add", "min", "max"), (D.INT32, D.UINT32, D.INT64, D.UINT64)
 #: A place with more updates than that is folded by a block, not by a thread: 10M updates of 3 places take 32 ms to add
 #: up float32, 7.6 int32, where a thread for each takes 1.5 s.
 LONG = 5 if SIMULATED else 256
@@ -171,10 +184,27 @@ def claim_kernel(index_type: str, loops: int, coords: int, outer: int, claim_byt
 
 @cache
 def scatter_kernel(
-    width: int, index_type: str, loops: int, coords: int, outer: int, claim_bytes: int, tabled: bool
+    width: int,
+    index_type: str,
+    loops: int,
+    coords: int,
+    outer: int,
+    claim_bytes: int,
+    tabled: bool,
+    combined: tuple[str, str] | None,
 ) -> Kernel:
-    """Return the kernel that writes units of `width` bytes to where their points' indices lead; see `claiming`."""
+    """Return the kernel that writes units of `width` bytes to where their points' indices lead; see `claiming`.
+
+    Or that combines them, by an operation for a type, with what is there: see `_memory.combine_now`.
+    """
     load, store = unit_access(width)
+    if combined:
+        combine = combine_now(*combined)
+
+        @helper
+        def store(address, first, second):
+            combine(address, first)
+
     _, holds = claiming(claim_bytes, tabled)
     place_of_point, place_in_slice, _ = places(index_type, loops, coords, outer)
 
