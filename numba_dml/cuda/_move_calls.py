@@ -532,20 +532,25 @@ class ScatterCall(_MoveCall):
         device, points = out.device, self.points
         width = self.dtype.itemsize
         plan = self.plan(device, width).address
-        sort = _sorting.Sort(1, points, True, self.places.bit_length())
+        is_long = max(points, self.places) > scatter.MOST_SHORT
+        sort = _sorting.Sort(1, points, is_long, self.places.bit_length())
         most = points // (scatter.LONG + 1) + 1
         head = 8 * (2 + most + most % 2)
-        memory = scratch(out, head + sort.bytes + 2 * sort.pairs_bytes)
+        few = points <= scatter.MOST_RANKED
+        memory = scratch(out, head + (0 if few else sort.bytes + sort.pairs_bytes) + sort.pairs_bytes)
         flag, long_count, longs, sorting = (memory.pointer + offset for offset in (0, 8, 16, head))
-        pairs = sorting + sort.bytes
+        pairs = sorting + (0 if few else sort.bytes)
         self.fill(old, out, stream, flag, scatter.FLAG_BYTES)
+        make, at_once = (scatter.rank_kernel, _sorting.WARPS) if few else (scatter.pair_kernel, BLOCK)
         nowhere = self.places
-        scatter.pair_kernel(self.index_name, *self.counts)(
-            device, stream, -(-points // BLOCK), indices.pointer, plan, record, number, flag, points, nowhere, pairs
+        make(self.index_name, *self.counts, is_long)(
+            device, stream, -(-points // at_once), indices.pointer, plan, record, number, flag, points, nowhere, pairs
         )
-        pairs = sort.sort(device, stream, sorting, pairs)
+        if not few:
+            pairs = sort.sort(device, stream, sorting, pairs)
         blocks = -(-points * (self.slice_bytes // width) // BLOCK)
-        scatter.fold_kernel(self.lowering.data_type, self.lowering.reduction, width, self.counts)(
+        kind = self.lowering.data_type, self.lowering.reduction, width, self.counts, is_long
+        scatter.fold_kernel(*kind)(
             device,
             stream,
             blocks,
@@ -562,7 +567,7 @@ class ScatterCall(_MoveCall):
         )
         if points > scatter.LONG:
             blocks = min(scatter.LONG_BLOCKS, most * -(-self.slice_bytes // (width * scatter.FOLDERS)))
-            scatter.fold_many_kernel(self.lowering.data_type, self.lowering.reduction, width, self.counts)(
+            scatter.fold_many_kernel(*kind)(
                 device, stream, blocks, out.pointer, updates.pointer, plan, pairs, points, long_count, longs, blocks
             )
         return memory

@@ -21,6 +21,7 @@ from ._launch import BLOCK, LANES, Kernel
 from ._memory import (
     DIGIT_ABOVE,
     LANE_VALUE,
+    LOAD_INDEX,
     add_now,
     await_inputs,
     count_bits,
@@ -118,6 +119,23 @@ def pair_access(is_long: bool):
     return np.int32, PAIR_BYTES // 2, load_two_words, store_two_words, digit_of
 
 
+@cache
+def pair_fields(is_long: bool):
+    """Return how to load the key, and the position, of a pair that no thread writes."""
+    load = LOAD_INDEX["int64" if is_long else "uint32"]
+    width = (PAIR_BYTES if is_long else PAIR_BYTES // 2) // 2
+
+    @helper
+    def load_key(pairs, i):
+        return load(pairs + 2 * width * i)
+
+    @helper
+    def load_position(pairs, i):
+        return load(pairs + 2 * width * i + width)
+
+    return load_key, load_position
+
+
 @helper
 def plan_passes(head, starts, size, passes, skips, sums):
     """Turn a segment's counts of digits into the sums of those before, and say which passes move its pairs.
@@ -161,33 +179,6 @@ def plan_passes(head, starts, size, passes, skips, sums):
         store_now(head + 8 * SIZE, size)
 
 
-@kernel
-def count_digits(
-    pairs,  # IN      address of (size,) pairs of 16 bytes
-    size,
-    passes,
-    head,  # OUT     address of the segment's words
-    starts,  # IN OUT  address of (passes, DIGITS) int64, zeros: then what comes before a digit
-    arrived,  # IN OUT  address of how many blocks are done
-    blocks,
-):
-    await_inputs()
-    counts = cuda.shared.array(ALL_DIGITS, np.int32)
-    sums = cuda.shared.array(SUMS, np.int64)
-    thread = np.int64(cuda.threadIdx.x)
-    for i in range(thread, passes * DIGITS, BLOCK):
-        counts[i] = 0
-    cuda.syncthreads()
-    for i in range(np.int64(cuda.blockIdx.x) * BLOCK + thread, size, blocks * BLOCK):
-        key = load_i64(pairs + PAIR_BYTES * i)
-        for turn in range(passes):
-            cuda.atomic.add(counts, turn * DIGITS + (key >> (DIGIT * turn) & (DIGITS - 1)), 1)
-    cuda.syncthreads()
-    add_counts(counts, starts, passes * DIGITS)
-    if arrive(arrived, sums, blocks):
-        plan_passes(head, starts, size, passes, 0, sums)
-
-
 @helper
 def add_counts(counts, to, number):
     """Add a block's counts in shared memory to words that all blocks add to."""
@@ -208,6 +199,40 @@ def arrive(arrived, sums, blocks):
     last = sums[0] % blocks == blocks - 1
     cuda.syncthreads()
     return last
+
+
+@cache
+def count_kernel(is_long: bool) -> Kernel:
+    """Return the kernel that counts the digits of all keys."""
+    load_key, _ = pair_fields(is_long)
+
+    @kernel
+    def count_digits(
+        pairs,  # IN      address of (size,) pairs
+        size,
+        passes,
+        head,  # OUT     address of the segment's words
+        starts,  # IN OUT  address of (passes, DIGITS) int64, zeros: then what comes before a digit
+        arrived,  # IN OUT  address of how many blocks are done
+        blocks,
+    ):
+        await_inputs()
+        counts = cuda.shared.array(ALL_DIGITS, np.int32)
+        sums = cuda.shared.array(SUMS, np.int64)
+        thread = np.int64(cuda.threadIdx.x)
+        for i in range(thread, passes * DIGITS, BLOCK):
+            counts[i] = 0
+        cuda.syncthreads()
+        for i in range(np.int64(cuda.blockIdx.x) * BLOCK + thread, size, blocks * BLOCK):
+            key = load_key(pairs, i)
+            for turn in range(passes):
+                cuda.atomic.add(counts, turn * DIGITS + (key >> (DIGIT * turn) & (DIGITS - 1)), 1)
+        cuda.syncthreads()
+        add_counts(counts, starts, passes * DIGITS)
+        if arrive(arrived, sums, blocks):
+            plan_passes(head, starts, size, passes, 0, sums)
+
+    return Kernel(count_digits, 7, waits=True)
 
 
 @kernel
@@ -410,7 +435,6 @@ def move_kernel(is_long: bool, write) -> Kernel:
     return Kernel(move_pairs, 16, waits=True)
 
 
-_COUNT = Kernel(count_digits, 7, waits=True)
 _ADD_UP = Kernel(add_up_rows, 4, waits=True)
 
 
@@ -493,6 +517,8 @@ class Sort:
         set_words(device, stream, memory, self.bytes, 0)
         blocks = min(COUNTERS, self.tiles)
         heads, starts, arrived = self.heads(memory), self.starts(memory), memory + 8 * MOST_PASSES
-        _COUNT(device, stream, blocks, pairs, self.room, self.passes, heads, starts, arrived, blocks)
+        count_kernel(self.is_long)(
+            device, stream, blocks, pairs, self.room, self.passes, heads, starts, arrived, blocks
+        )
         self.move(device, stream, memory, pairs)
         return pairs + self.pairs_bytes * (self.passes % 2)

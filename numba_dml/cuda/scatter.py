@@ -24,10 +24,11 @@ from ._memory import (
     load_now,
     load_two_now,
     store_now,
+    sum_of_lanes,
     unit_access,
 )
 from ._plan import GRANULE, LOWEST, SLICE, number, quotient
-from ._sorting import PAIR_BYTES
+from ._sorting import WARPS, pair_access, pair_fields
 from .gather import NOWHERE, places
 
 #: Up to so many units or points a thread has one, see `gather.FEW_UNITS`; where they go is met at random, so that it is
@@ -42,6 +43,10 @@ ENTRY_BYTES, EMPTY, ENTRIES = 8, -1, 4
 #: Reductions of integers of 4 and 8 bytes leave the same bits in any order: the memory combines them. 10M sums into
 #: 100M int32 take 0.78 ms, 1.28 if updates are sorted first; into three places 3.1 and 7.1.
 COMBINED = ("add", "min", "max"), (D.INT32, D.UINT32, D.INT64, D.UINT64)
+#: Up to so many points and places a pair of them takes 8 bytes, otherwise 16.
+MOST_SHORT = 50 if SIMULATED else (1 << 32) - 1
+#: Up to so many points each is compared with all others, instead of a sort.
+MOST_RANKED = 30 if SIMULATED else 2048
 #: A place with more updates than that is folded by a block, not by a thread: 10M updates of 3 places take 32 ms to add
 #: up float32, 7.6 int32, where a thread for each takes 1.5 s.
 LONG = 5 if SIMULATED else 256
@@ -376,8 +381,9 @@ def merge_elements_kernel(width: int) -> Kernel:
 
 
 @cache
-def pair_kernel(index_type: str, loops: int, coords: int, outer: int) -> Kernel:
+def pair_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: bool) -> Kernel:
     """Return the kernel that makes a pair of every point: the number of its place, and its own number."""
+    _, pair_bytes, _, store_pair, _ = pair_access(is_long)
     place_of_point, *_ = places(index_type, loops, coords, outer)
 
     @kernel
@@ -400,10 +406,66 @@ def pair_kernel(index_type: str, loops: int, coords: int, outer: int) -> Kernel:
                 store_now(flag, 0)
             else:
                 key = number_of_place(plan, place)
-            store_now(pairs + PAIR_BYTES * point, key)
-            store_now(pairs + PAIR_BYTES * point + 8, point)
+            store_pair(pairs + pair_bytes * point, key, point)
 
     return Kernel(make_pairs, 8)
+
+
+@cache
+def rank_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: bool) -> Kernel:
+    """Return the kernel that makes the pairs of few points in the order of their places; see `pair_kernel`.
+
+    Every block looks at all points, and its warps count how many pairs come before one.
+    """
+    _, pair_bytes, _, store_pair, _ = pair_access(is_long)
+    place_of_point, *_ = places(index_type, loops, coords, outer)
+    most = MOST_RANKED
+
+    @helper
+    def key_of(plan, index, nowhere, point):
+        place = place_of_point(plan, index, np.int64(0), -1, point)
+        return nowhere if place == NOWHERE else number_of_place(plan, place)
+
+    @kernel
+    def rank_pairs(
+        index,  # IN   address of the packed indices
+        plan,  # IN   address of the plan
+        record,  # OUT  where a bad index is recorded
+        launch,  # IN   the number of this launch
+        flag,  # OUT  address of a word that becomes 0 if an index is bad
+        points,  # IN   how many points there are
+        nowhere,  # IN   the key of points that are dropped, behind all others
+        pairs,  # OUT  address of (points,) pairs
+    ):
+        await_inputs()
+        keys = cuda.shared.array(most, np.int64)
+        thread = np.int64(cuda.threadIdx.x)
+        last = points - 1
+        bad = False
+        for a in range(thread, points, 4 * BLOCK):  # the last key may be written more than once
+            b, c, d = min(a + BLOCK, last), min(a + 2 * BLOCK, last), min(a + 3 * BLOCK, last)
+            key_a, key_b = key_of(plan, index, nowhere, a), key_of(plan, index, nowhere, b)
+            key_c, key_d = key_of(plan, index, nowhere, c), key_of(plan, index, nowhere, d)
+            keys[a], keys[b], keys[c], keys[d] = key_a, key_b, key_c, key_d
+            bad |= key_a == nowhere or key_b == nowhere or key_c == nowhere or key_d == nowhere
+        if bad and cuda.blockIdx.x == 0:
+            store_now(flag, 0)
+            for point in range(thread, points, BLOCK):
+                place_of_point(plan, index, record, launch, point)
+        cuda.syncthreads()
+        lane = thread % LANES
+        point = np.int64(cuda.blockIdx.x) * WARPS + thread // LANES
+        if point < points:  # all lanes of a warp, or none
+            own = keys[point]
+            before = np.int32(0)
+            for other in range(lane, points, LANES):
+                if keys[other] < own or (keys[other] == own and other < point):
+                    before += np.int32(1)
+            before = sum_of_lanes(before)
+            if lane == LANES - 1:
+                store_pair(pairs + pair_bytes * np.int64(before), own, point)
+
+    return Kernel(rank_pairs, 8, waits=True)
 
 
 @cache
@@ -429,12 +491,13 @@ def element_access(width: int):
 
 
 @cache
-def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, int]) -> Kernel:
+def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, int], is_long: bool) -> Kernel:
     """Return the kernel that combines all updates of a place with what is there, in their order.
 
     Places with many updates it puts on a list, for `fold_many_kernel`.
     """
     load_element, store_element = element_access(width)
+    load_key, load_point = pair_fields(is_long)
     combine = combiner(data_type, reduction)
     _, place_in_slice, _ = places("int64", *counts)
 
@@ -459,18 +522,18 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
         i = quotient(item, plan, SLICE)
         if i >= points:
             return
-        key = load_i64(pairs + PAIR_BYTES * i)
-        if key == nowhere or (i > 0 and load_i64(pairs + PAIR_BYTES * (i - 1)) == key):
+        key = load_key(pairs, i)
+        if key == nowhere or (i > 0 and load_key(pairs, i - 1) == key):
             return  # the first point of a place does it for all
         j = item - i * elements
-        if i + LONG < points and load_i64(pairs + PAIR_BYTES * (i + LONG)) == key:
+        if i + LONG < points and load_key(pairs, i + LONG) == key:
             if j == 0:
                 store_now(longs + 8 * (fetch_and_add(long_count, np.int64(1)) + 1), i)
             return
         place = data + number(plan, LOWEST) + key * number(plan, GRANULE) + place_in_slice(plan, j, width)
         first, second = load_element(place)
-        while i < points and load_i64(pairs + PAIR_BYTES * i) == key:
-            point = load_i64(pairs + PAIR_BYTES * i + 8)
+        while i < points and load_key(pairs, i) == key:
+            point = load_point(pairs, i)
             new, new_second = load_element(packed + (point * elements + j) * width)
             first, second = combine(first, second, new, new_second)
             i += 1
@@ -479,27 +542,34 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
     return Kernel(fold_updates, 10)
 
 
-@helper
-def end_of_place(pairs, points, i):
-    """Return where the pairs of a place end, of which the one at `i` and at `i + LONG` are two."""
-    key = load_i64(pairs + PAIR_BYTES * i)
-    step = np.int64(LONG)
-    low = i
-    while low + step < points and load_i64(pairs + PAIR_BYTES * (low + step)) == key:
-        low += step
-        step *= 2
-    high = min(low + step, points)  # another place's, or the end
-    while high - low > 1:
-        middle = (low + high) >> 1
-        if load_i64(pairs + PAIR_BYTES * middle) == key:
-            low = middle
-        else:
-            high = middle
-    return high
+@cache
+def place_finder(is_long: bool):
+    """Return how to find where a place's pairs end."""
+    load_key, _ = pair_fields(is_long)
+
+    @helper
+    def end_of_place(pairs, points, i):
+        """Return where the pairs of a place end, of which the one at `i` and at `i + LONG` are two."""
+        key = load_key(pairs, i)
+        step = np.int64(LONG)
+        low = i
+        while low + step < points and load_key(pairs, low + step) == key:
+            low += step
+            step *= 2
+        high = min(low + step, points)  # another place's, or the end
+        while high - low > 1:
+            middle = (low + high) >> 1
+            if load_key(pairs, middle) == key:
+                low = middle
+            else:
+                high = middle
+        return high
+
+    return end_of_place
 
 
 @cache
-def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, int]) -> Kernel:
+def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, int], is_long: bool) -> Kernel:
     """Return the kernel that folds the updates of places that have many, a block those of one.
 
     Sums and products of floats are combined in their order by one warp, while the others bring the next updates to
@@ -507,8 +577,10 @@ def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, i
     either sign, the earlier one stays.
     """
     if reduction in ("min", "max") or data_type not in _ROUNDED:
-        return _fold_in_any_order_kernel(data_type, reduction, width, counts)
+        return _fold_in_any_order_kernel(data_type, reduction, width, counts, is_long)
     load_element, store_element = element_access(width)
+    load_key, load_point = pair_fields(is_long)
+    end_of_place = place_finder(is_long)
     combine = combiner(data_type, reduction)
     _, place_in_slice, _ = places("int64", *counts)
     words = 2 if width == 16 else 1
@@ -520,7 +592,7 @@ def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, i
         """Load `wide` elements from `j` on of the updates of `rows` pairs."""
         for k in range(np.int64(cuda.threadIdx.x) - FOLDERS, rows * wide, BLOCK - FOLDERS):
             row = k // wide
-            point = load_i64(pairs + PAIR_BYTES * (i + row) + 8)
+            point = load_point(pairs, i + row)
             first, second = load_element(packed + (point * elements + j + k - row * wide) * width)
             loaded[np.uint32(begin + words * k)] = first
             if words == 2:
@@ -552,7 +624,7 @@ def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, i
             wide = min(elements - j, FOLDERS)
             i = load_i64(longs + 8 * place_number)
             end = end_of_place(pairs, points, i)
-            place = data + number(plan, LOWEST) + load_i64(pairs + PAIR_BYTES * i) * number(plan, GRANULE)
+            place = data + number(plan, LOWEST) + load_key(pairs, i) * number(plan, GRANULE)
             first, second = np.int64(0), np.int64(0)
             folds = thread < wide
             if folds:
@@ -593,9 +665,13 @@ def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, i
 
 
 @cache
-def _fold_in_any_order_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, int]) -> Kernel:
+def _fold_in_any_order_kernel(
+    data_type, reduction: str, width: int, counts: tuple[int, int, int], is_long: bool
+) -> Kernel:
     """Return the kernel for integers, and for min and max."""
     load_element, store_element = element_access(width)
+    load_key, load_point = pair_fields(is_long)
+    end_of_place = place_finder(is_long)
     combine = combiner(data_type, reduction)
     _, place_in_slice, _ = places("int64", *counts)
     word = shared_type("int64")
@@ -639,10 +715,10 @@ def _fold_in_any_order_kernel(data_type, reduction: str, width: int, counts: tup
             value, row = np.int64(0), np.int64(-1)
             if lane < lanes and i + lane < end:
                 for k in range(i + lane, end, 4 * lanes):
-                    a = load_i64(pairs + PAIR_BYTES * k + 8)
-                    b = load_i64(pairs + PAIR_BYTES * min(k + lanes, end - 1) + 8)
-                    c = load_i64(pairs + PAIR_BYTES * min(k + 2 * lanes, end - 1) + 8)
-                    d = load_i64(pairs + PAIR_BYTES * min(k + 3 * lanes, end - 1) + 8)
+                    a = load_point(pairs, k)
+                    b = load_point(pairs, min(k + lanes, end - 1))
+                    c = load_point(pairs, min(k + 2 * lanes, end - 1))
+                    d = load_point(pairs, min(k + 3 * lanes, end - 1))
                     new_a, _ = load_element(packed + (a * elements + j) * width)
                     new_b, _ = load_element(packed + (b * elements + j) * width)
                     new_c, _ = load_element(packed + (c * elements + j) * width)
@@ -661,7 +737,7 @@ def _fold_in_any_order_kernel(data_type, reduction: str, width: int, counts: tup
             rows[np.uint32(thread)] = row
             cuda.syncthreads()
             if lane == 0:
-                place = data + number(plan, LOWEST) + load_i64(pairs + PAIR_BYTES * i) * number(plan, GRANULE)
+                place = data + number(plan, LOWEST) + load_key(pairs, i) * number(plan, GRANULE)
                 place += place_in_slice(plan, j, width)
                 value, _ = load_element(place)
                 row = np.int64(-1)
