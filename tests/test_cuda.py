@@ -1319,6 +1319,34 @@ def test_integers_are_combined_by_the_memory(dtype, reduction, elements):
     assert reference.same(dropped, reference.scatter_nd(a, i, u, reduction=reduction, bounds="drop"))
 
 
+@pytest.mark.parametrize("reduction", ["none", "add", "min", "max"])
+@pytest.mark.parametrize("dtype", ["i4", "u4", "i8", "u8"])
+@pytest.mark.parametrize("elements", [2, 3])
+def test_many_updates_of_a_small_output(reduction, dtype, elements, room):
+    """Blocks combine them with an output of their own, or claim places of their own."""
+    points = 90 if room.SIMULATED else 50_000
+    rng = np.random.default_rng(elements)
+    limits = np.iinfo(dtype)
+    a, u = (rng.integers(limits.min, limits.max, (n, elements), dtype, endpoint=True) for n in (4, points))
+    if reduction == "max":  # what changes nothing
+        u[::2] = limits.min
+    i = rng.integers(-4, 4, (points, 1)).astype({2: "i4", 3: "i1"}[elements])
+    expected = a.copy()
+    if reduction == "none":
+        last = {int(place): point for point, place in enumerate(i[:, 0] % 4)}
+        for place, point in last.items():
+            expected[place] = u[point]
+    else:
+        {"add": np.add, "min": np.minimum, "max": np.maximum}[reduction].at(expected, i[:, 0] % 4, u)
+    assert reference.same(dml.scatter_nd(a, i, u, reduction=reduction), expected)
+    make = lambda *tensors: dml.ScatterNDDesc(*tensors, 2, 2, reduction=reduction)  # noqa: E731
+    way = "NoneType" if reduction == "none" else "FewPlaceCombine"
+    in_place(way, make, lambda *arrays, **parameters: expected, a, i, u)
+    i[points // 3] = 5
+    with pytest.raises(IndexError, match=rf"indices\[{points // 3}, 0\] = 5 is out of range for axis 0 of size 4"):
+        dml.scatter_nd(a, i, u, reduction=reduction)
+
+
 def test_the_first_of_many_bad_indices():
     i = np.full(300, 9)
     i[:17] = 1

@@ -42,6 +42,7 @@ _CUDA_WAYS = {
     "OwnColumnScatter": "columns are short and many: a thread has each, and goes through its updates in their order",
     "ColumnGather": "columns are transposed in strips, and gathered from as lines",
     "ColumnScatter": "columns are transposed in strips, and scattered to as lines",
+    "FewPlaceCombine": "the output is small: each block combines integers with one of its own first, in any order",
     "OwnPlaceScatter": "points are few: each block looks at all of them, and copies and writes its own part",
     "BinnedScatter": "many single elements of a large array: they are sorted by where they go first",
 }

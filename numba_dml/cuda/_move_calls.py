@@ -23,10 +23,12 @@ from ._element_calls import (
     BinnedScatter,
     ColumnGather,
     ColumnScatter,
+    FewPlaceCombine,
     LineGather,
     OwnColumnGather,
     OwnColumnScatter,
     OwnPlaceScatter,
+    blocks_with_own,
     by_lines,
 )
 from ._fill import copy_and_set
@@ -155,6 +157,8 @@ class _MoveCall(Repeatable):
     #: The granule and the lowest of the places that a scatter claims, and the bytes of a claim if there is no table.
     claims = (1, 0)
     claim_bytes = 0
+    #: The places of a scatter, and the blocks that have all claims of their own, if they do.
+    places = blocks_with_claims = 0
     #: Up to so many units a thread moves one.
     few_units: int
 
@@ -170,6 +174,22 @@ class _MoveCall(Repeatable):
         entries: int = 0,
     ) -> None:
         """Look at all indices, and claim the places that they lead to, if there are claims; see `scatter.claiming`."""
+        if claim_bytes == 4 and not entries and self.blocks_with_claims:
+            scatter.claim_few_kernel(self.index_name, *self.counts)(
+                device,
+                stream,
+                self.blocks_with_claims,
+                indices.pointer,
+                self.plan(device, 1).address,
+                record,
+                number,
+                claims,
+                self.places,
+                self.points,
+                -(-self.points // self.blocks_with_claims),
+                shared=-(-claim_bytes * self.places // QUAD_BYTES) * QUAD_BYTES,
+            )
+            return
         # To find an entry takes several steps, of which a thread has one point's on their way.
         blocks, share = gather.divide(self.points, self.points if entries else self.few_units)
         scatter.claim_kernel(self.index_name, *self.counts, claim_bytes, entries > 0)(
@@ -311,6 +331,7 @@ class ScatterCall(_MoveCall):
         self.entries = 0
         if not lowering.unique and not self.reduces:
             self.claim_bytes = claim_bytes
+            self.blocks_with_claims = blocks_with_own(self.points, self.places, claim_bytes)
             entries = max(1 << (2 * self.points - 1).bit_length(), scatter.ENTRIES)
             if (
                 self.places >= LEAST_TABLED
@@ -328,7 +349,8 @@ class ScatterCall(_MoveCall):
             self.combined = lowering.reduction, lowering.data_type.name.lower()
         self.work += 2 * self.out_bytes
         self.way = (
-            by_lines(self).find(self)
+            FewPlaceCombine.find(self)
+            or by_lines(self).find(self)
             or OwnColumnScatter.find(self)
             or ColumnScatter.find(self)
             or BinnedScatter.find(self)
