@@ -122,7 +122,8 @@ class Exchange(NamedTuple):
         api = _Api.from_address(_pointer(capsule, name))
         while api.major > _VERSION[0] and api.before:
             api = _Api.from_address(api.before)
-        return cls(kind, api.describe, api.current_stream) if api.major == _VERSION[0] and api.describe else None
+        known = api.major == _VERSION[0] and api.describe and api.current_stream
+        return cls(kind, api.describe, api.current_stream) if known else None
 
 
 class Borrowed:

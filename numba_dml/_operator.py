@@ -2,7 +2,8 @@
 
 A *descriptor* says what is computed on which sizes and types, and is the only validator. A *lowering* says the same in
 plain numbers for one memory layout. An *operator* is a descriptor compiled for a *target*; it finds (or builds) the
-*call* for the layout of the arrays it is given. Every call that was ever built waits in one bounded cache.
+*call* for the layout of the arrays it is given. Every call that was ever built waits in one bounded cache; beside it,
+as bounded, are the last ones for arrays on a device, by what they were asked for.
 """
 
 from __future__ import annotations
@@ -443,24 +444,27 @@ def call_elsewhere(
     *parameters: Any,
 ) -> Any:
     """Make a function's call for arrays that are not all NumPy's, or where it names a target."""
-    asked = None
+    asked = last = None
     library = library_of_type(inputs[0].__class__)
-    if library is not None and library.exchange is not None and stream is None and target != "cpu":
+    if library is not None and library.exchange is not None and stream is None and target in (None, "cuda"):
         # That is not all that a call depends on, but it knows by itself whether it can be repeated.
         asked = (function, inputs[0].dtype, *(getattr(value, "shape", None) for value in inputs), *parameters)
-        last = _last_calls.get(asked)
-        if last is not None:
-            result = last.repeat(*inputs, out=out)
-            if result is not None:
-                return result
+        try:
+            last = _last_calls.get(asked)
+        except TypeError:  # whoever checks the arguments says which one is no number
+            asked = None
+    if last is not None:
+        result = last.repeat(*inputs, out=out)
+        if result is not None:
+            return result
     *arrays, target = operands(function, target, stream, *inputs)
     layout = [field for array in arrays for field in (array.shape, array.strides, array.dtype)]
     if len(inputs) > 2:
         layout.insert(0, out_strides(function, out, target))
     call = cached_call(build, *layout, *parameters, target)
-    if asked is not None:
+    if asked is not None and target == "cuda":
         if len(_last_calls) >= MAX_CALLS:
-            _last_calls.clear()
+            _last_calls.pop(next(iter(_last_calls)), None)
         _last_calls[asked] = call
     return call(*arrays, out)
 
@@ -537,6 +541,7 @@ def cache_info() -> CacheInfo:
     -------
     CacheInfo
         ``hits`` counts the calls whose shapes, dtypes, layout and parameters were known; nothing is validated then.
+        Those for PyTorch's tensors on a device that are made again, without a look here, are not counted.
 
     Examples
     --------

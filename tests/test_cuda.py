@@ -1319,6 +1319,34 @@ def test_integers_are_combined_by_the_memory(dtype, reduction, elements):
     assert reference.same(dropped, reference.scatter_nd(a, i, u, reduction=reduction, bounds="drop"))
 
 
+@pytest.mark.parametrize("length", [40, 41, 42, 43])
+@pytest.mark.parametrize(("dtype", "index_type"), [("i4", "i8"), ("u8", "i4"), ("i8", "u1"), ("u4", "i2")])
+def test_lines_of_integers_of_any_length(length, dtype, index_type, room):
+    """Indices and updates are aligned together, if not at the first ones."""
+    rng = np.random.default_rng(length)
+    rows, size = (3, 20) if room.SIMULATED else (300, 500)
+    length *= 1 if room.SIMULATED else 25
+    a, u = (rng.integers(0, 1 << 30, (rows, n)).astype(dtype) for n in (size, length))
+    i = rng.integers(0, min(size, 255), (rows, length)).astype(index_type)
+    found = dml.scatter_elements(a, i, u, axis=1, reduction="add")
+    expected = a.copy()
+    np.add.at(expected, (np.arange(rows)[:, None], i), u)
+    assert reference.same(found, expected)
+
+
+@pytest.mark.parametrize("shape", [(1,), (1, 3)])
+def test_all_updates_into_one_place(shape, room):
+    points = 90 if room.SIMULATED else 50_000
+    u = np.arange(points * shape[-1], dtype="i8").reshape(points, *shape[1:])
+    i = np.zeros((points, 1), "i4")
+    found = dml.scatter_nd(np.ones(shape, "i8"), i, u, reduction="add")
+    np.testing.assert_array_equal(found, 1 + u.sum(0, keepdims=True))
+    np.testing.assert_array_equal(dml.scatter_nd(np.ones(shape, "i8"), i, u), u[-1:])
+    i[::3] = 1
+    found = dml.scatter_nd(np.ones(shape, "i8"), i, u, reduction="max", bounds="drop")
+    np.testing.assert_array_equal(found, np.maximum(u[i[:, 0] == 0].max(0, keepdims=True), 1))
+
+
 @pytest.mark.parametrize("reduction", ["none", "add", "min", "max"])
 @pytest.mark.parametrize("dtype", ["i4", "u4", "i8", "u8"])
 @pytest.mark.parametrize("elements", [2, 3])

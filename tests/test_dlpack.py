@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import numba_dml as dml
-from numba_dml._dlpack import Borrowed, _Deleter, _Managed, _ManagedVersioned, _Tensor
+from numba_dml._dlpack import Borrowed, Tensor, _Deleter, _Managed, _ManagedVersioned
 
 from . import reference
 
@@ -24,7 +24,7 @@ class Lender:
         self.shape = (ctypes.c_int64 * array.ndim)(*array.shape)
         self.strides = strides and (ctypes.c_int64 * array.ndim)(*strides)
         bits = 8 * array.itemsize if bits is None else bits
-        tensor = _Tensor(array.ctypes.data, 2, 0, array.ndim, code, bits, lanes, self.shape, self.strides, offset)
+        tensor = Tensor(array.ctypes.data, 2, 0, array.ndim, code, bits, lanes, self.shape, self.strides, offset)
         self.deleter = _Deleter(self.take_back)
         self.name = b"dltensor" if flags is None else b"dltensor_versioned"
         if flags is None:

@@ -94,11 +94,11 @@ class MadeUp:
         return 0
 
     def launch(self, config, handle, arguments, nothing):
-        from numba_dml.cuda import _launch
+        from numba_dml.cuda import _entry, _launch
 
         kernel = self.kernels[handle]
         blocks, _, _, threads, _, _, shared, stream, *_ = _launch._CONFIG.unpack(
-            ctypes.string_at(config, 8 * _launch.CONFIG_WORDS)
+            ctypes.string_at(config, 8 * _entry.CONFIG_WORDS)
         )
         assert not stream
         pointers = (ctypes.c_void_p * kernel.count).from_address(arguments)
@@ -153,6 +153,7 @@ def made_up(room, monkeypatch):
     monkeypatch.setattr(_launch.Kernel, "compile", compile_)
     monkeypatch.setattr(_launch.Kernel, "handle", compile_)
     library, known = Library(), _device.library_of_type
+    fake.library = library
     for module in (_device, _operator, _arrays):
         monkeypatch.setattr(
             module, "library_of_type", lambda kind: library if issubclass(kind, Tensor) else known(kind)
@@ -426,6 +427,55 @@ def test_streams_and_graphs(tensor, known, repeats, room):
     y = torch.func.vmap(lambda row: row * 2)(x)
     check(dml.gather(y, j), 2 * reference.gather(a, i))
     dml.check()
+
+
+def test_a_strided_input_is_copied_each_time(tensor, repeats):
+    """By another call, whose plan may be gone."""
+    rng = np.random.default_rng(5)
+    for _turn in range(5):
+        wide, i, u = rng.standard_normal((20, 6)), rng.permutation(20)[:5].reshape(-1, 1), rng.standard_normal((5, 3))
+        found = dml.scatter_nd(tensor(wide)[:, ::2], tensor(i), tensor(u))
+        check(found, reference.scatter_nd(wide[:, ::2], i, u))
+    assert not repeats
+
+
+def test_memory_comes_after_the_comparison(request, room, monkeypatch):
+    """Another device may be the current one, whose memory is not asked for in vain."""
+    if not room.SIMULATED:
+        pytest.skip("about the made-up library")
+    from numba_dml.cuda import _element_calls
+
+    made_up, repeats = map(request.getfixturevalue, ("made_up", "repeats"))
+    monkeypatch.setattr(_element_calls, "MOST_OWNED", 0)
+    arrays = [Tensor(x) for x in (np.arange(60.0).reshape(20, 3), np.array([[3], [8]]), np.ones((2, 3)))]
+    for _turn in range(4):
+        dml.scatter_nd(*arrays)
+    asked = []
+    monkeypatch.setattr(made_up.library, "memory", lambda size, device: asked.append(size))
+    made_up.current = 1
+    with pytest.raises(AttributeError):  # the way without a record has no memory now
+        dml.scatter_nd(*arrays)
+    assert repeats[-1] is None
+    assert len(asked) == 1
+
+
+def test_tensors_of_the_cpu_and_bad_targets(tensor, known, repeats):
+    """They are not calls for a device, although the library is the same."""
+    torch = pytest.importorskip("torch")
+    x, i = torch.arange(12.0).reshape(3, 4), torch.tensor([0, 2])
+    for _turn in range(3):
+        assert dml.gather(x, i, target=None).tolist() == x[[0, 2]].tolist()
+        assert dml.top_k(x, 1, target=None).indices.tolist() == [[3]] * 3
+    a, j = known[2:]
+    for target in ("gpu", 3):
+        with pytest.raises(ValueError, match="target: found"):
+            dml.gather(a, j, target=target)
+
+
+def test_a_launch_is_as_large_as_the_driver_has_it():
+    from numba_dml.cuda import _entry, _launch
+
+    assert _launch._CONFIG.size == 8 * _entry.CONFIG_WORDS
 
 
 def test_the_memory_of_calls_is_bounded(tensor, monkeypatch):

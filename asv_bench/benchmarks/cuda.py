@@ -421,7 +421,11 @@ NEIGHBOURS: dict[str, dict[str, Any]] = {
             for d in (1, 0)
         },
         "(2048, 2048) f4, axis 0": ScatterElementsCase((2048, 2048), 0),
-        "(4096, 4096) f4, axis 1, add": ScatterElementsCase((4096, 4096), 1, reduction="add"),
+        **{
+            f"(4096, 4096) {t}, axis {d}, add": ScatterElementsCase((4096, 4096), d, t, reduction="add")
+            for t in ("f4", "i4")
+            for d in (1, 0)
+        },
         "(4, 4M) f4, axis 0": ScatterElementsCase((4, 4 * M), 0),
         "(11, 660399) i4, axis 1": ScatterElementsCase((11, 660_399), 1, "i4"),
     },
@@ -431,8 +435,10 @@ NEIGHBOURS: dict[str, dict[str, Any]] = {
         "10M of (10000, 10000) f4, 2-tuples": ScatterNDCase((10 * K, 10 * K), 10 * M, 2),
         **{
             f"10M of 100M {t}, 1-tuples, add": ScatterNDCase((100 * M,), 10 * M, 1, t, reduction="add")
-            for t in ("f4", "i8")
+            for t in ("f4", "i4", "i8")
         },
+        "10M of 256 i4, 1-tuples, add": ScatterNDCase((256,), 10 * M, 1, "i4", reduction="add"),
+        "1000 of 1M f4, 1-tuples, add": ScatterNDCase((M,), K, 1, reduction="add"),
         "1M of 1M rows of 64 f4, 1-tuples, add": ScatterNDCase((M, 64), M, 1, reduction="add"),
         **{f"{n} of 1M f4, 1-tuples": ScatterNDCase((M,), n, 1) for n in (50, K, 20 * K, 300 * K)},
         **{f"100k of 16M {t}, 1-tuples": ScatterNDCase((16 * M,), 100 * K, 1, t) for t in ("u1", "f4")},

@@ -175,7 +175,7 @@ def _cuda_way(function: str, call: Any) -> str:
     if function.startswith("gather"):
         return f"threads move units of up to {min(call.steps, 16)} bytes, and check each index"
     if call.reduces and call.combined:
-        return "the memory combines integers with what is there, in any order: the bits are the same"
+        return "as a rule the memory combines integers with what is there, in any order: the bits are the same"
     if call.reduces:
         return "updates are sorted by where they go, and combined in their order"
     if call.merge_bytes:

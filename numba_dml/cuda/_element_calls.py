@@ -60,8 +60,6 @@ LEAST_MATRIX_BYTES, LEAST_SCATTERED = (64, 8) if SIMULATED else (48 << 20, 4 << 
 #: scatter 0.31 and 1.07; of 1M columns of 64 elements 0.70 and 0.76, and 1.9 and 1.0. Where the matrix stays in L2,
 #: more can be combined: in 32768 columns of 200 elements 0.165 ms so and 0.228 transposed.
 MOST_GATHERED, MOST_SCATTERED, MOST_COMBINED, LEAST_OWN = (24, 24, 24, 24) if SIMULATED else (256, 128, 1024, 1 << 15)
-#: And there the memory combines integers along columns, without transposing: 2048² int32 take 0.062 ms so and 0.073
-#: transposed, 4096² 0.64 and 0.24, 20000 by 300 0.087 and 0.109, int64 0.204 and 0.176.
 L2_BYTES = 256 if SIMULATED else 32 << 20
 #: Fewer columns are not worth a tile.
 LEAST_COLUMNS = 2 if SIMULATED else 32
@@ -83,11 +81,11 @@ MOST_OWN_BYTES, LEAST_SHARE = (1000, 24) if SIMULATED else (32 << 20, 1 << 10)
 MOST_OWN_UNITS = 40 if SIMULATED else 192
 #: Numbers of places that fit into an entry, beside a point's.
 MOST_NUMBERED = 1 << (62 - own_places.POINT_BITS)
-#: An output of up to so many bytes, or its claims, is in the shared memory of so many blocks, each of which has so many
-#: times as many updates as elements. In ms, beside what all blocks do in device memory: 100k sums into 1000 int32 0.008
-#: and 0.014, 3M into 24,000 0.067 and 0.061, 10M 0.105 and 0.195; 1M rows of 64 into 50 0.47 and 0.31, into one of them
-#: 0.47 and 4.7.
-OWN_BYTES, LEAST_WITH_OWN, MOST_WITH_OWN, UPDATES_PER_OWN = (100, 1, 3, 2) if SIMULATED else (96 << 10, 20, 2 * 132, 4)
+#: An output of up to so many bytes, or its claims, is in the shared memory of each block. Of these there are so many:
+#: each has a multiprocessor for itself, and so many times as many updates as elements. In ms, and without that: 100k
+#: sums into 1000 int32 take 0.008 and 0.014, 10M into 24,000 0.105 and 0.195, but 3M 0.067 and 0.061; 1M rows of 64
+#: into 50 take 0.47 and 0.31, all into one of them 0.47 and 4.7.
+OWN_BYTES, LEAST_WITH_OWN, MOST_WITH_OWN, UPDATES_PER_OWN = (100, 1, 3, 2) if SIMULATED else (96 << 10, 20, 132, 4)
 #: A block sorts into so many coarse bins.
 MOST_BINS = bins.SLOTS << bins.FINE_BITS
 
@@ -622,6 +620,8 @@ class ColumnScatter(_Strips, _ScatterWay):
         found = find_columns(call)
         if found is None or found.length * LINE_PER_POINT < found.size:
             return None
+        # In L2 the memory combines integers, without transposing: 2048² int32 take 0.062 ms so and 0.073 transposed,
+        # 20000 by 300 0.087 and 0.109; beyond it 4096² 0.64 and 0.24, 20000 by 300 of int64 0.204 and 0.176.
         if call.combined and call.out_bytes <= L2_BYTES:
             return None
         way = cls(call, found)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from itertools import combinations
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -16,7 +17,6 @@ from numba.core.extending import NativeValue, intrinsic, models, register_model,
 
 from ..cpu import compiled, helper, locking
 from ..cpu._memory import ArrayRef, load, store
-from ._launch import CONFIG_STREAM, CONFIG_WORDS
 
 #: The most arrays of a call, and arguments of a kernel.
 MOST_ARRAYS, MOST_ARGUMENTS = 4, 32
@@ -32,12 +32,13 @@ PAIRS = list(combinations(range(MOST_ARRAYS), 2))
     DEVICE_OF_THREAD,  # the driver's functions
     IS_CAPTURING,  # 0: may be captured
     LAUNCH,
+    NEEDS_SCRATCH,  # 0: the launches need no scratch memory
     REQUIRES_GRAD,  # the name of an attribute
     IS_NEG,  # the name of a method
     FALSE,
     LAUNCHES,  # how many
     HEADER,
-) = range(12)
+) = range(13)
 (
     DEVICE,  # type and number, as in a DLTensor
     TYPE,  # rank and data type, as there
@@ -50,11 +51,14 @@ PAIRS = list(combinations(range(MOST_ARRAYS), 2))
 ANY, SAME, APART = range(3)
 PAIRS_AT = HEADER + MOST_ARRAYS * ARRAY_FIELDS
 LAYOUTS_AT = PAIRS_AT + len(PAIRS)
-#: What an argument is: a number, or (from here on) an address of an array; of scratch memory; of a record; a launch's.
+#: What an argument is: a number, or (from here on) an address in an array; in scratch memory; of a record; a launch's.
 NUMBER, ARRAY = 0, 1
 SCRATCH, RECORD, LAUNCH_NUMBER = range(ARRAY + MOST_ARRAYS, ARRAY + MOST_ARRAYS + 3)
 #: The fields of a DLTensor, in bytes, and its size.
-_DATA, _DEVICE, _TYPE, _SIZES, _STRIDES, _OFFSET, _TENSOR = range(0, 56, 8)
+_DATA, _DEVICE, _TYPE, _SIZES, _STRIDES, _OFFSET = range(0, 48, 8)
+_TENSOR = 48
+#: Words of a CUlaunchConfig, and the one that is the stream. Numba's disk cache does not look at `_launch`.
+CONFIG_WORDS, CONFIG_STREAM = 7, 4
 #: Nothing asks for more than that of an address.
 ALIGNED = 16
 #: Nothing was launched; a status of the driver is below.
@@ -143,6 +147,28 @@ def forget_error(typingctx):
 
 
 @intrinsic
+def let_others_run(typingctx):
+    """``let_others_run()``: other threads of Python may run; return what `run_again` needs."""
+
+    def codegen(context, builder, signature, args):
+        return builder.ptrtoint(context.get_python_api(builder).save_thread(), ir.IntType(64))
+
+    return types.int64(), codegen
+
+
+@intrinsic
+def run_again(typingctx, thread):
+    """``run_again(thread)``: wait until no other thread of Python runs."""
+
+    def codegen(context, builder, signature, args):
+        api = context.get_python_api(builder)
+        api.restore_thread(builder.inttoptr(args[0], api.voidptr))
+        return context.get_dummy_value()
+
+    return types.void(thread), codegen
+
+
+@intrinsic
 def words_at(typingctx, number):
     """``words_at(number)``: the words at an address."""
     return WORDS(types.int64), lambda context, builder, signature, args: args[0]
@@ -181,8 +207,8 @@ def invoke(typingctx, function, args):
 
 
 @helper
-def _launch_all(known, at, found, scratch, record, number, stream):
-    """Launch the kernels that are recorded from a place on; see `repeat`."""
+def launch_all(known, at, found, scratch, record, number, stream):
+    """Launch the kernels that are recorded from a byte on; return the driver's status."""
     config, values, pointers = config_words(), argument_words(), argument_words()
     for i in range(MOST_ARGUMENTS):
         store(words_at(pointers), 8 * i, values + 8 * i)
@@ -203,17 +229,20 @@ def _launch_all(known, at, found, scratch, record, number, stream):
             elif what == LAUNCH_NUMBER:
                 value = number
             elif what != NUMBER:
-                value = load(words_at(found + _TENSOR * (what - ARRAY)), _DATA)
+                value += load(words_at(found + _TENSOR * (what - ARRAY)), _DATA)
             store(words_at(values), 8 * i, value)
         status = invoke(load(known, 8 * LAUNCH), (config, handle, pointers, 0))
         if status != 0:
-            return DIFFERENT - status
-    return stream
+            return status
+    return np.int64(0)
 
 
 @locking
 def repeat(memo, a, b, c, d, scratch, record, number):
-    """Launch what is recorded, for other arrays; return the stream, `DIFFERENT`, or this less the driver's status."""
+    """Launch what is recorded, for other arrays; return the stream, `DIFFERENT`, or this less the driver's status.
+
+    If that needs scratch memory, and there is none yet, only compare.
+    """
     known = words_at(memo)
     found = tensors()
     layout = 8 * LAYOUTS_AT
@@ -232,6 +261,7 @@ def repeat(memo, a, b, c, d, scratch, record, number):
             or load(tensor, _TYPE) != load(known, fields + 8 * TYPE)
             or load(tensor, _DATA) & (ALIGNED - 1) != load(known, fields + 8 * ALIGNMENT)
             or load(tensor, _OFFSET) != 0
+            or load(tensor, _STRIDES) == 0
         ):
             return DIFFERENT
         dims = load(tensor, _TYPE) & 0xFFFFFFFF
@@ -275,7 +305,12 @@ def repeat(memo, a, b, c, d, scratch, record, number):
         store(words_at(answer), 0, 0)
         if invoke(load(known, 8 * IS_CAPTURING), (stream, answer)) != 0 or load(words_at(answer), 0) != 0:
             return DIFFERENT
-    return _launch_all(known, layout, found, scratch, record, number, stream)
+    if load(known, 8 * NEEDS_SCRATCH) != 0 and scratch == 0:
+        return stream
+    thread = let_others_run()  # a launch waits if too many are on their way
+    status = launch_all(known, layout, found, scratch, record, number, stream)
+    run_again(thread)
+    return stream if status == 0 else DIFFERENT - status
 
 
 @cache

@@ -159,8 +159,6 @@ def _allow_shared_memory(handle: Any, device: int) -> None:
 
 #: A CUlaunchConfig: three sizes of the grid and of a block, the shared memory, the stream, and attributes.
 _CONFIG = struct.Struct("7I4xqqI4x")
-#: Its words of 8 bytes, and the one that is the stream.
-CONFIG_WORDS, CONFIG_STREAM = _CONFIG.size // 8, 4
 
 
 class Step(NamedTuple):
@@ -176,7 +174,7 @@ class Step(NamedTuple):
         """Return the words of the launch's CUlaunchConfig, for stream 0."""
         sizes = self.blocks, 1, 1, self.threads, 1, 1, self.shared
         packed = _CONFIG.pack(*sizes, 0, ctypes.addressof(_ATTRIBUTES), _ATTRIBUTE_COUNT)
-        return list(struct.unpack(f"{CONFIG_WORDS}q", packed))
+        return list(struct.unpack(f"{_CONFIG.size // 8}q", packed))
 
 
 class _Recorder(threading.local):
@@ -185,7 +183,7 @@ class _Recorder(threading.local):
     #: Launches, memory from a library's pool, and None for anything else.
     steps: list[Any] | None = None
     #: The address of the record for bad indices, and the number of the launch.
-    given = 0, 0
+    given: tuple[int, int] | None = None
 
     def note(self, step: Any) -> None:
         """Record a step, if they are recorded."""

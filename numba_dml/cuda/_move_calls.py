@@ -217,7 +217,7 @@ class _MoveCall(Repeatable):
     def repeat(self, *arrays: Any, out: Any) -> Any:
         """Make the call again with arrays of a library; return None if they are not like the recorded ones."""
         again = self.again
-        if again is None:
+        if again is None or (self.checked and not records_of(again.device).free):  # a new record cannot be captured
             return None
         records, record, number = self.begin(again.device)
         result = again.new(self.output) if out is None else out
@@ -318,7 +318,7 @@ class ScatterCall(_MoveCall):
     def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], spans: Sequence[Span]) -> None:
         super().__init__(lowering, dtype, shape, spans)
         low, high = extent(*zip(*self.starts, strict=True))
-        granule = gcd(*(step for size, step in self.starts if size > 1)) or 1
+        granule = gcd(*(step for size, step in self.starts if size > 1)) or max(self.slice_bytes, 1)
         self.claims = (granule, low)
         #: How many places there are, from the first to the last.
         self.places = (high - low) // granule + 1
@@ -349,8 +349,8 @@ class ScatterCall(_MoveCall):
             self.combined = lowering.reduction, lowering.data_type.name.lower()
         self.work += 2 * self.out_bytes
         self.way = (
-            FewPlaceCombine.find(self)
-            or by_lines(self).find(self)
+            by_lines(self).find(self)
+            or FewPlaceCombine.find(self)
             or OwnColumnScatter.find(self)
             or ColumnScatter.find(self)
             or BinnedScatter.find(self)
@@ -440,7 +440,7 @@ class ScatterCall(_MoveCall):
             indices = packed(indices, stream)
         records, record, number = self.begin(a.device)
         all_or_none = int(in_place and self.checked)
-        aligned = self.unit_width(old | updates.pointer | out.pointer) >= self.dtype.itemsize
+        aligned = self.unit_width(updates.pointer | out.pointer) >= self.dtype.itemsize
         write = self.fold if self.reduces and not (self.combined and aligned) else self.write
         if self.way and self.way.suits(old, updates.pointer, out.pointer):
             write = self.way
@@ -614,13 +614,13 @@ def _copy(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
 
 
 def copy(array: DeviceArray, to: DeviceArray, stream: int) -> None:
-    """Copy a strided array to a packed one."""
+    """Copy a strided array to a packed one; its plan lives in a cache, so it is not for those who record launches."""
+    recorder.note(None)
     _copy(array.shape, array.strides, array.dtype).launch(array, array, to, stream)
 
 
 def packed(array: DeviceArray, stream: int) -> DeviceArray:
     """Return a packed copy of a strided array."""
     new = array.library.new(array.shape, array.dtype, array.device)
-    recorder.note(None)
     copy(array, new, stream)
     return new

@@ -85,15 +85,16 @@ class Repeat:
 
     def __call__(self, arrays: tuple[Any, ...], record: int = 0, number: int = 0) -> int | None:
         """Launch it for other arrays; return the stream, or None if these are not like the recorded ones."""
-        memory = self.library.memory(self.scratch_size, self.device) if self.scratch_size else None
-        scratch = memory.pointer if memory else 0
-        status = self.entry(self.address, *arrays, *self.missing, scratch, record, number)
+        status = self.entry(self.address, *arrays, *self.missing, 0, record, number)
+        if status >= 0 and self.scratch_size:  # nothing is different
+            memory = self.library.memory(self.scratch_size, self.device)
+            status = self.entry(self.address, *arrays, *self.missing, memory.pointer, record, number)
         if status >= 0:
             self.misses = 0
             return status
         check(DIFFERENT - status)
         self.misses += 1
-        if self.misses == MOST_MISSES:
+        if self.misses >= MOST_MISSES and self.call.again is self:
             self.call.again = None
         return None
 
@@ -117,7 +118,8 @@ class Repeatable:
         stream, library = inputs[0].stream, inputs[0].library
         exchange, arrays = library.exchange, (*inputs, *outputs)
         if (
-            self.launches < FIRST_RECORDED
+            recorder.steps is not None
+            or self.launches < FIRST_RECORDED
             or self.launches & (self.launches - 1)
             or exchange is None
             or not all(array.library is library and array.home == stream for array in arrays)
@@ -125,7 +127,7 @@ class Repeatable:
             launch()
             return
         steps: list[Any] = []
-        recorder.steps = steps
+        recorder.steps, recorder.given = steps, None
         try:
             launch()
         finally:
@@ -161,6 +163,7 @@ def _recorded(
         driver_address("cuCtxGetDevice"),
         driver_address("cuStreamIsCapturing") if waits else 0,
         driver_address("cuLaunchKernelEx"),
+        bool(memories),
         id(_REQUIRES_GRAD),
         id(_IS_NEG),
         id(False),
@@ -210,16 +213,16 @@ def _described(exchange: Exchange, owner: Any) -> Tensor | None:
 def _argument(
     value: int, arrays: tuple[DeviceArray, ...], spans: list[tuple[int, int]], memories: list[DeviceArray]
 ) -> tuple[int, int] | None:
-    """Return what an argument of a kernel is, and a number, or None if it is something within an array."""
+    """Return what an argument of a kernel is, and a number, or None if nobody knows of which array it is an address."""
     for i, array in enumerate(arrays):
-        if value == array.pointer:
+        if value is array.pointer:  # not a number that happens to be the same
             return ARRAY + i, 0
-    address, number = recorder.given
-    if value == address:
-        return RECORD, 0
-    if value == number:
-        return LAUNCH_NUMBER, 0
-    for memory in memories:
-        if 0 <= value - memory.pointer < memory.shape[0]:
-            return SCRATCH, value - memory.pointer
-    return None if any(low <= value < high for low, high in spans) else (NUMBER, value)
+    if recorder.given and value in recorder.given:
+        return (RECORD, LAUNCH_NUMBER)[recorder.given.index(value)], 0
+    found = {memory.pointer: SCRATCH for memory in memories if 0 <= value - memory.pointer <= memory.shape[0]}
+    for i, (low, high) in enumerate(spans):
+        if low <= value <= high:
+            found[arrays[i].pointer] = ARRAY + i
+    if len(found) > 1:
+        return None
+    return next(((what, value - pointer) for pointer, what in found.items()), (NUMBER, value))

@@ -93,10 +93,10 @@ def grouped(width: int, other_width: int, group: int = GROUP):
 
     @helper
     def head_of(address, other, count):
-        head = (-address & align) // width
-        if (address + head * width) & align != 0 or (other + head * other_width) & other_align != 0:
-            return count  # they never meet
-        return min(head, count)
+        head = np.int64(0)
+        while head < group and (((address + head * width) & align) | ((other + head * other_width) & other_align)) != 0:
+            head += 1
+        return min(head, count) if head < group else count  # they never meet
 
     return head_of
 

@@ -29,7 +29,7 @@ from ._memory import (
     sum_of_lanes,
     unit_access,
 )
-from ._plan import GRANULE, LOWEST, SLICE, number, quotient
+from ._plan import BOUNDS, DROP, GRANULE, LOWEST, SLICE, number, quotient
 from ._sorting import WARPS, pair_access, pair_fields
 from .gather import NOWHERE, places
 
@@ -244,8 +244,9 @@ def claim_few_kernel(index_type: str, loops: int, coords: int, outer: int) -> Ke
             bad |= claim(to, plan, place_d, d, end)
         if bad:
             store_now(claims, 0)
-            for point in range(begin + thread, end, OWNERS):
-                place_of_point(plan, index, record, launch, point)
+            if number(plan, BOUNDS) != DROP:
+                for point in range(begin + thread, end, OWNERS):
+                    place_of_point(plan, index, record, launch, point)
         cuda.syncthreads()
         for i in range(thread, count, OWNERS):
             if own[np.uint32(i)] >= 0:
@@ -321,7 +322,7 @@ def combine_few_kernel(
             bad |= meet(to, packed, place_b, b, end)
             bad |= meet(to, packed, place_c, c, end)
             bad |= meet(to, packed, place_d, d, end)
-        if bad and launch >= 0:
+        if bad and launch >= 0 and number(plan, BOUNDS) != DROP:
             for unit in range(begin + thread, end, OWNERS):
                 place_of_point(plan, index, record, launch, quotient(unit, plan, SLICE))
         cuda.syncthreads()
@@ -567,9 +568,16 @@ def rank_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: b
     most = MOST_RANKED
 
     @helper
-    def key_of(plan, index, nowhere, point):
-        place = place_of_point(plan, index, np.int64(0), -1, point)
+    def key_of(plan, index, nowhere, point, points):
+        place = place_of_point(plan, index, np.int64(0), -1, min(point, points - 1))
         return nowhere if place == NOWHERE else number_of_place(plan, place)
+
+    @helper
+    def keep(keys, key, nowhere, point, points):
+        """Keep the key of a point; tell whether its index is bad."""
+        if point < points:
+            keys[point] = key
+        return point < points and key == nowhere
 
     @kernel
     def rank_pairs(
@@ -585,18 +593,20 @@ def rank_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: b
         await_inputs()
         keys = cuda.shared.array(most, np.int64)
         thread = np.int64(cuda.threadIdx.x)
-        last = points - 1
         bad = False
-        for a in range(thread, points, 4 * BLOCK):  # the last key may be written more than once
-            b, c, d = min(a + BLOCK, last), min(a + 2 * BLOCK, last), min(a + 3 * BLOCK, last)
-            key_a, key_b = key_of(plan, index, nowhere, a), key_of(plan, index, nowhere, b)
-            key_c, key_d = key_of(plan, index, nowhere, c), key_of(plan, index, nowhere, d)
-            keys[a], keys[b], keys[c], keys[d] = key_a, key_b, key_c, key_d
-            bad |= key_a == nowhere or key_b == nowhere or key_c == nowhere or key_d == nowhere
+        for a in range(thread, points, 4 * BLOCK):
+            b, c, d = a + BLOCK, a + 2 * BLOCK, a + 3 * BLOCK
+            key_a, key_b = key_of(plan, index, nowhere, a, points), key_of(plan, index, nowhere, b, points)
+            key_c, key_d = key_of(plan, index, nowhere, c, points), key_of(plan, index, nowhere, d, points)
+            bad |= keep(keys, key_a, nowhere, a, points)
+            bad |= keep(keys, key_b, nowhere, b, points)
+            bad |= keep(keys, key_c, nowhere, c, points)
+            bad |= keep(keys, key_d, nowhere, d, points)
         if bad and cuda.blockIdx.x == 0:
             store_now(flag, 0)
-            for point in range(thread, points, BLOCK):
-                place_of_point(plan, index, record, launch, point)
+            if number(plan, BOUNDS) != DROP:
+                for point in range(thread, points, BLOCK):
+                    place_of_point(plan, index, record, launch, point)
         cuda.syncthreads()
         lane = thread % LANES
         point = np.int64(cuda.blockIdx.x) * WARPS + thread // LANES
