@@ -221,6 +221,43 @@ def test_single_elements_sorted_by_strips(shape, dtype):
     )
 
 
+@pytest.mark.parametrize("size", [1, 5, 1000])
+@pytest.mark.parametrize("dtype", ["i1", "u2", "i4", "u8", "?", "f2", "f4", "f8"])
+def test_many_updates_of_a_small_output(size, dtype):
+    """Each share of the points has an output of its own, or looks for its own part; in place, all or nothing."""
+    rng = np.random.default_rng(size)
+    points = 30_001
+    a, u = (rng.integers(0, 2 if dtype == "?" else 99, n).astype(dtype) for n in (size, points))
+    i = rng.integers(-size, size, (points, 1))
+    operator = dml.compile_operator(
+        dml.ScatterNDDesc(*(dml.TensorDesc(x.dtype, x.shape) for x in (a[:, None], i, u[:, None], a[:, None])), 2, 2),
+        target="cpu",
+    )
+    assert "own" in repr(operator)
+    ufuncs = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
+    for reduction in ("none", *ufuncs):
+        expected = a.copy()
+        with np.errstate(all="ignore"):
+            if reduction == "none":
+                expected[i[:, 0]] = u  # NumPy's last one wins too
+            else:
+                ufuncs[reduction].at(expected, i[:, 0], u)
+            found = dml.scatter_nd(a, i, u, reduction=reduction)
+        assert reference.same(found, expected)
+        result = a.copy()
+        assert dml.scatter_nd(result, i, u, out=result, reduction=reduction) is result
+        assert reference.same(result, expected)
+        bad = i.copy()
+        bad[points - 3] = size
+        result = a.copy()
+        with pytest.raises(IndexError, match=rf"indices\[{points - 3}, 0\] = {size} is out of range"):
+            dml.scatter_nd(result, bad, u, out=result, reduction=reduction)
+        assert reference.same(result, a)
+        kept = np.delete(np.arange(points), points - 3)
+        dropped = dml.scatter_nd(a, bad, u, reduction=reduction, bounds="drop")
+        assert reference.same(dropped, dml.scatter_nd(a, i[kept], u[kept], reduction=reduction))
+
+
 def scatter_rows(a, places):
     x = dml.TensorDesc("int16", a.shape)
     ones = (1,) * (a.ndim - 2)

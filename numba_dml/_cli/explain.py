@@ -162,6 +162,8 @@ def _way(function: str, call: Any) -> str:
         return f"neighbouring elements move together, {words[1]} at a time at least"
     if words[1] == "places":
         return "a new result is written in its own order, each slice by the last of its updates"
+    if words[1] == "own":
+        return "the result is small: each share of the updates has one of its own first, in any order"
     if words[1] == "bins":
         return "many updates of a large result: they are sorted by where they go first"
     return "the input is copied, then updated in the order of the updates"

@@ -48,6 +48,9 @@ BINNED_PART = 128
 #: 64 MB take 7.6 ms with strips of 256 KiB to 1 MiB, 9 with 64 KiB, 11 with 32.
 BIN_BYTES = 1 << 18
 MOST_BINS = 1 << 10
+#: An output of up to so many bytes is small: each share of the points has one of its own, if it has so many times as
+#: many points as there are elements, and so many.
+OWN_BYTES, UPDATES_PER_OWN, LEAST_SHARE = 1 << 20, 4, 1 << 12
 #: Tiles are shared among threads, so there must be a line for each of many.
 TILE_ROW = 64 * CACHE_LINE
 
@@ -201,7 +204,11 @@ class ScatterCall(_MoveCall):
             elif self._by_bin(whole):
                 code, name = scatter.bins_kernel, "bins "
                 self._plan_bins(whole, unit)
-        self.new_only = code is not scatter.scatter_kernel
+            elif split == scatter.BY_WINDOW and (shares := self._shares_with_own(whole, reduction)):
+                code, name = scatter.own_kernel, "own "
+                self.plan[_indices.SHARES] = shares
+                self.scratch_bytes = shares * (whole // unit * max(unit, 4) + 2 * CACHE_LINE)
+        self.new_only = code in (scatter.places_kernel, scatter.bins_kernel)
         self.launch, driver = launcher(code, self.arrays, self.work)
         work = f"{8 * unit}-bit" if reduction == _arithmetic.NONE else f"{lowering.reduction} {dtype}"
         self.kernel = f"scatter {name}{work} {driver}"
@@ -225,6 +232,15 @@ class ScatterCall(_MoveCall):
             and self.points * BINNED_PART >= whole
             and max(self.points, whole // self.dtype.itemsize) < 1 << 31
         )
+
+    def _shares_with_own(self, whole: int, reduction: int) -> int:
+        """Return how many shares of the points have an output of their own; 0: they have none."""
+        single = self.plan[_indices.RUNS] * self.plan[_indices.RUN] == 1
+        any_order = reduction == _arithmetic.NONE or self.dtype.kind in "iub"
+        if not (single and any_order and 0 < whole <= OWN_BYTES and self.points < 1 << 31):
+            return 0
+        updates_of_share = max(UPDATES_PER_OWN * (whole // self.dtype.itemsize), LEAST_SHARE)
+        return int(min(numba.config.NUMBA_NUM_THREADS, self.points // updates_of_share))
 
     def _plan_bins(self, whole: int, unit: int) -> None:
         """Set the numbers for a scatter by bins."""
@@ -250,7 +266,7 @@ class ScatterCall(_MoveCall):
             np.copyto(result, a)
             source = result
         plan = self.plan
-        if self.scratch_bytes and source is not result:
+        if self.scratch_bytes and (source is not result or not self.new_only):
             scratch = allocator((self.scratch_bytes,), _BYTES)((self.scratch_bytes,), _BYTES)
             plan = plan.copy()
             plan[_indices.SCRATCH] = scratch.ctypes.data
