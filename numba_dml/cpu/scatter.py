@@ -495,6 +495,7 @@ def scatter_own(phase, source, data, index, packed, plan, task, tasks):
     reduction = plan[REDUCTION]
     count = plan[COPY] // size
     last = seen_as(data, np.int32)
+    old = address(source) - address(data)
     if phase == SCAN:
         numbered = in_slices(plan, size)
         numbers = np.empty(BLOCK, np.int32)
@@ -505,7 +506,7 @@ def scatter_own(phase, source, data, index, packed, plan, task, tasks):
             own_last[:] = -1
         else:
             for i in range(count):  # what changes nothing: 0, 1, and for the lowest or highest number what is there
-                value = load(source, i * size)
+                value = load(data, old + i * size)
                 own[i] = value if reduction > MUL else type(value)(reduction == MUL)
         for p in range(begin, end, BLOCK):
             points = min(BLOCK, end - p)
@@ -525,7 +526,7 @@ def scatter_own(phase, source, data, index, packed, plan, task, tasks):
                     own[at] = combine(reduction, own[at], load(packed, (p + i) * size))
         return np.int64(-1)
     for i in range(count * task // tasks, count * (task + 1) // tasks):
-        value = load(source, i * size)
+        value = load(data, old + i * size)
         update = np.int32(-1)
         for share in range(plan[SHARES]):
             if reduction == NONE:
