@@ -332,6 +332,10 @@ class CompiledOperator:
                 raise TypeError(f"{function} operator: {name}: found dtype {found_dtype}, expected {dtype}")
         return self.call_for(tuple(zip(layout[1::3], layout[2::3], strict=True)), self._output_shapes, out_strides)
 
+    def _repeated(self, stream: Any, *inputs: Any, out: Any) -> Any:
+        """Make the last call again, if it was for arrays on a device that are like these; else return None."""
+        return self._last.repeat(*inputs, out=out) if self._last is not None and stream is None else None
+
     def __repr__(self) -> str:
         level = "native" if self.feature_level is None else self.feature_level.name
         return (
@@ -348,10 +352,8 @@ class GatherOperator(CompiledOperator):
     def __call__(self, a: Any, indices: Any, *, out: Any = None, stream: Any = None) -> Any:
         """Return (or write to `out`) the gathered elements."""
         if a.__class__ is not ndarray or indices.__class__ is not ndarray or self.target != "cpu" or stream is not None:
-            if stream is None and self._last is not None:
-                result = self._last.repeat(a, indices, out=out)
-                if result is not None:
-                    return result
+            if (result := self._repeated(stream, a, indices, out=out)) is not None:
+                return result
             a, indices, _ = operands(self.descriptor.function, self.target, stream, a, indices)
         call = cached_call(
             self._build, None, a.shape, a.strides, a.dtype, indices.shape, indices.strides, indices.dtype
@@ -375,10 +377,8 @@ class ScatterOperator(CompiledOperator):
             or self.target != "cpu"
             or stream is not None
         ):
-            if stream is None and self._last is not None:
-                result = self._last.repeat(a, indices, updates, out=out)
-                if result is not None:
-                    return result
+            if (result := self._repeated(stream, a, indices, updates, out=out)) is not None:
+                return result
             a, indices, updates, _ = operands(self.descriptor.function, self.target, stream, a, indices, updates)
         call = cached_call(
             self._build,
@@ -406,10 +406,8 @@ class TopKOperator(CompiledOperator):
     def __call__(self, a: Any, *, out: Any = None, stream: Any = None) -> Any:
         """Return (or write to the pair `out`) the selected values and their indices."""
         if a.__class__ is not ndarray or self.target != "cpu" or stream is not None:
-            if stream is None and self._last is not None:
-                result = self._last.repeat(a, out=out)
-                if result is not None:
-                    return result
+            if (result := self._repeated(stream, a, out=out)) is not None:
+                return result
             a, _ = operands(self.descriptor.function, self.target, stream, a)
         call = cached_call(self._build, None, a.shape, a.strides, a.dtype)
         if self.target != "cpu":

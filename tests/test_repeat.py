@@ -367,6 +367,126 @@ def test_tensors_that_are_more_than_their_memory(tensor, known, repeats):
     assert repeats == [None, None]
 
 
+def lay_out(rng, shape, dtype, kind):
+    """Return an array of a shape, transposed, with gaps, backwards, or not quite aligned."""
+    full = shape[:-1] + (2 * shape[-1],) if kind in ("gaps", "backwards") else shape[::-1] if kind == "T" else shape
+    size = int(np.prod(full)) * np.dtype(dtype).itemsize
+    memory = np.zeros(size + 64, np.uint8)
+    start = -memory.ctypes.data % 16 + (np.dtype(dtype).itemsize % 16 if kind == "unaligned" else 0)
+    array = memory[start : start + size].view(dtype).reshape(full)
+    return {"gaps": array[..., ::2], "backwards": array[..., ::-2], "T": array.T}.get(kind, array)
+
+
+def random_call(rng):
+    """Return a function, the shapes and types of its inputs, its other arguments, and the shapes of its outputs."""
+    rows, columns, points = (
+        int(rng.choice(sizes)) for sizes in ((1, 3, 8, 40, 130), (1, 2, 4, 16, 33), (1, 5, 13, 40))
+    )
+    name = str(rng.choice(list(CASES)))
+    axis = int(rng.integers(2))
+    along = (points, columns) if axis == 0 else (rows, points)
+    kwargs = {"axis": axis, "bounds": str(rng.choice(["raise", "drop", "deferred"]))}
+    t = int(rng.integers(1, 3))
+    if name == "top_k":
+        k = int(rng.integers(1, (rows, columns)[axis] + 1))
+        outputs = [(k, columns) if axis == 0 else (rows, k)] * 2
+        return name, [(rows, columns)], (k,), {"axis": axis}, outputs
+    if name.endswith("_nd"):
+        del kwargs["axis"]
+        inputs, outputs = [(rows, columns), (points, t), (points, columns)[: 3 - t]], [(points, columns)[: 3 - t]]
+    else:
+        inputs, outputs = [(rows, columns), (points,) if name == "gather" else along, along], [along]
+    if not name.startswith("scatter"):
+        return name, inputs[:2], (), kwargs, outputs
+    kwargs["reduction"] = str(rng.choice(["none", "none", "add", "mul"]))
+    kwargs["unique"] = kwargs["reduction"] == "none" and bool(rng.integers(2))
+    return name, inputs, (), kwargs, [(rows, columns)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_launched_again_is_what_would_be(request, room, monkeypatch, seed):
+    """For arrays of all layouts, alignments and overlaps: the kernels do not run, their arguments are compared."""
+    if not room.SIMULATED:
+        pytest.skip("about the made-up library")
+    from numba_dml import _operator
+    from numba_dml._tensor import extent
+    from numba_dml.cuda import _bounds, _fill, _launch, _repeat
+
+    made_up, repeats = map(request.getfixturevalue, ("made_up", "repeats"))
+    launched, memories = [], []
+
+    def launch(kernel, device, stream, blocks, *args, threads=0, shared=0):
+        if blocks:
+            threads = threads or kernel.threads
+            _launch.recorder.note(_launch.Step(kernel, blocks, threads, shared, args))
+            launched.append((id(kernel), blocks, threads, shared, args))
+
+    def copy(*what):
+        _launch.recorder.note(None)
+        launched.append(("copy", what))
+
+    def memory(size, device):
+        memories.append(type(made_up.library).memory(made_up.library, size, device))
+        return memories[-1]
+
+    monkeypatch.setattr(_launch.Kernel, "__call__", launch)
+    monkeypatch.setattr(_fill, "copy_bytes", copy)
+    monkeypatch.setattr(made_up.library, "memory", memory)
+
+    def seen(arrays):
+        """Return what was launched, by where its addresses are; the numbers of launches and records vary."""
+        spans = [(f"array {i}", x.ctypes.data, *extent(x.shape, x.strides)) for i, x in enumerate(arrays)]
+        spans += [("scratch", m.pointer, 0, m.shape[0]) for m in memories]
+        named = lambda n: next(((x, n - at) for x, at, low, high in spans if low <= n - at <= high), n)  # noqa: E731
+        of_device = _bounds.records_of(0)
+        records = {record.address for record in (*of_device.free, of_device.deferred)}
+        return [
+            (*what, [("number",) if n >= 1 << 60 else ("record",) if n in records else named(n) for n in args])
+            for *what, args in launched
+        ]
+
+    rng = np.random.default_rng(seed)
+    same = 0
+    for _case in range(120):
+        name, shapes, more, kwargs, outputs = random_call(rng)
+        dtype, index_type = str(rng.choice(["i1", "f2", "f4", "i8"])), str(rng.choice(["i8", "i4", "u1"]))
+        kinds = [str(rng.choice(["", "", "", "T", "gaps", "backwards"])) for _ in shapes]
+        for _turn in range(6):
+            odd = rng.random() < 0.2
+            arrays = [
+                lay_out(rng, shape, index_type if i == 1 else dtype, "unaligned" if odd and not kinds[i] else kinds[i])
+                for i, shape in enumerate(shapes)
+            ]
+            out = [lay_out(rng, s, "i8" if i else dtype, str(rng.choice(["", "T"]))) for i, s in enumerate(outputs)]
+            where = rng.choice(["new", "out", "in", "over"])
+            if where == "in" and outputs[0] == shapes[0] and name != "top_k":
+                out[0] = arrays[0]
+            elif where == "over" and outputs[0] == shapes[-1] and name != "top_k" and len(shapes) == 3:
+                out[0] = arrays[2]
+            tensors = [Tensor(x) for x in arrays]
+            into = [next((t for t, x in zip(tensors, arrays, strict=True) if x is y), None) or Tensor(y) for y in out]
+            if where != "new":
+                kwargs["out"] = into[0] if len(into) == 1 else tuple(into)
+            else:
+                kwargs.pop("out", None)
+            traces = []
+            for first in (_repeat.FIRST_RECORDED, 1 << 60):
+                monkeypatch.setattr(_repeat, "FIRST_RECORDED", first)
+                launched.clear(), memories.clear(), repeats.clear()
+                found = getattr(dml, name)(*tensors, *more, **kwargs)
+                results = [x.array for x in (found if isinstance(found, tuple) else (found,))]
+                traces.append(seen([*arrays, *results]))
+                if not repeats or repeats[0] is None:
+                    break
+                known, _operator._last_calls = _operator._last_calls, {}
+            if len(traces) == 2:
+                monkeypatch.setattr(_repeat, "FIRST_RECORDED", 2)
+                _operator._last_calls = known
+                same += 1
+                assert traces[0] == traces[1], (name, shapes, dtype, kinds, kwargs)
+    assert same > 50
+
+
 def test_deferred_errors_name_the_call(tensor, repeats):
     x, good, bad = (tensor(array) for array in (np.arange(12.0), np.array([3, 1]), np.array([4, 12])))
     for _turn in range(3):

@@ -288,9 +288,11 @@ def repeat(memo, a, b, c, d, scratch, record, number):
             if relation == SAME:
                 if one != other:
                     return DIFFERENT
-            elif one + load(known, of_one + 8 * LOW) < other + load(known, of_other + 8 * HIGH) and other + load(
-                known, of_other + 8 * LOW
-            ) < one + load(known, of_one + 8 * HIGH):
+                continue
+            end_of_one, end_of_other = one + load(known, of_one + 8 * HIGH), other + load(known, of_other + 8 * HIGH)
+            one += load(known, of_one + 8 * LOW)
+            other += load(known, of_other + 8 * LOW)
+            if one < end_of_other and other < end_of_one:
                 return DIFFERENT
     answer = a_word()
     device = load(known, 8 * (HEADER + DEVICE))
