@@ -182,7 +182,8 @@ def scatter_range(
     packed_step = plan[last + 3]
     # Strips are in the cache. Elsewhere the writes are random, and the prefetches of data are what matters.
     near = single and reduction == NONE and plan[SPLIT] >= 0
-    cached = single and reduction != NONE and plan[STARTS_HIGH] - plan[STARTS_LOW] <= CACHED_BYTES
+    cached = plan[SPLIT] >= 0 or plan[STARTS_HIGH] - plan[STARTS_LOW] <= CACHED_BYTES
+    cached &= single and reduction != NONE
     tuple_bytes = plan[COORDS] << (plan[KIND] & 3)
     index_lines = -(-GROUP * tuple_bytes // CACHE_LINE)
     block = block_points(plan)
@@ -221,6 +222,11 @@ def scatter_range(
                     index_lines,
                     packed_ahead + j * packed_step,
                 )
+            elif writing and cached and everywhere and status == ALL_INSIDE:
+                for i in range(count):
+                    at = origin + offsets[np.uint64(i)]
+                    new = load(packed, fro + i * packed_step)
+                    store(data, at, combine(reduction, load(data, at), new))
             elif writing and cached and not everywhere:
                 combine_some(data, origin, offsets, packed, fro, packed_step, count, window_low, window_high, reduction)
             elif writing and everywhere and status == ALL_INSIDE:
@@ -467,7 +473,8 @@ def scatter_bins(phase, source, data, index, packed, plan, task, tasks):
     return np.int64(-1)
 
 
-#: Outputs of so many bytes stay in a cache, so that nothing of them has to be asked for.
+#: Outputs of so many bytes stay in a cache, as strips do, so that nothing of them has to be asked for: 5000 sums into
+#: each of 2000 rows of 256 take 5.7 ms, 8.6 if their places are.
 CACHED_BYTES = 1 << 20
 #: Outputs of so many bytes are joined by several threads.
 JOINED_BYTES = 1 << 16
