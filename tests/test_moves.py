@@ -262,6 +262,20 @@ def test_many_updates_of_a_small_output(size, dtype):
         assert reference.same(dropped, dml.scatter_nd(a, i[kept], u[kept], reduction=reduction))
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("reduction", ["add", "min", "max"])
+def test_floats_are_combined_in_their_order_in_a_small_output(dtype, reduction):
+    """Zeros of both signs and NaNs tell: every thread finds its part of the output among all points."""
+    rng = np.random.default_rng(7)
+    a, u = (rng.choice([0.0, -0.0, 1.0, 0.3, -2.5], n).astype(dtype) for n in (9, 20_000))
+    if reduction != "add":
+        u[rng.permutation(20_000)[:2]] = np.nan
+    i = rng.integers(-9, 9, (20_000, 1))
+    assert reference.same(
+        dml.scatter_nd(a, i, u, reduction=reduction), reference.scatter_nd(a, i, u, reduction=reduction)
+    )
+
+
 def scatter_rows(a, places):
     x = dml.TensorDesc("int16", a.shape)
     ones = (1,) * (a.ndim - 2)

@@ -15,7 +15,7 @@ from . import SIMULATED, _sorting, _updates, bins, columns, lines, own_columns, 
 from ._arrays import scratch
 from ._fill import set_words
 from ._groups import QUAD_BYTES, shared_bytes
-from ._launch import BLOCK, DeviceMemory
+from ._launch import BLOCK, DeviceMemory, Kernel
 from ._plan import DROP, make_plan
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ MOST_NUMBERED = 1 << (62 - own_places.POINT_BITS)
 #: An output of up to so many bytes, or its claims, is in the shared memory of each block. Of these there are so many:
 #: each has a multiprocessor for itself, and so many times as many updates as elements. In ms, and without that: 100k
 #: sums into 1000 int32 take 0.008 and 0.014, 10M into 24,000 0.105 and 0.195, but 3M 0.067 and 0.061; 1M rows of 64
-#: into 50 take 0.47 and 0.31, all into one of them 0.47 and 4.7.
+#: into 50 take 0.47 and 0.31, all into one of them 0.47 and 4.7 (with up to 264 blocks).
 OWN_BYTES, LEAST_WITH_OWN, MOST_WITH_OWN, UPDATES_PER_OWN = (100, 1, 3, 2) if SIMULATED else (96 << 10, 20, 132, 4)
 #: A block sorts into so many coarse bins.
 MOST_BINS = bins.SLOTS << bins.FINE_BITS
@@ -258,6 +258,8 @@ class LineScatter(_ScatterWay):
         self.threads = threads_for(self.part * width, self.shared)
         self.blocks = -(-found.lines // self.together) * self.parts
         self.covers = found.lines * found.size * width == call.out_bytes
+        #: What a kernel is told of the parts.
+        self.division: tuple[int, ...] = self.parts, self.part
         #: What a kernel is compiled for, but for the type of the indices.
         self.kind = self.together > 1, self.staged, self.threads
         self.reduction = (call.lowering.data_type, call.lowering.reduction) if chained else (None, "none")
@@ -306,7 +308,7 @@ class LineScatter(_ScatterWay):
         flag: int,
     ) -> None:
         """Scatter to so many lines: `addresses` of the output, what is there, indices, updates and the plan."""
-        lines.scatter_lines_kernel(self.call.run, index_name, *self.kind, *self.reduction)(
+        self.kernel(index_name)(
             device,
             stream,
             -(-count // self.together) * self.parts,
@@ -314,13 +316,16 @@ class LineScatter(_ScatterWay):
             record,
             number,
             flag,
-            self.parts,
-            self.part,
+            *self.division,
             count,
             self.together,
             lines.row_factor(self.found.length),
             shared=self.shared,
         )
+
+    def kernel(self, index_name: str) -> Kernel:
+        """Return the kernel for a type of indices."""
+        return lines.scatter_lines_kernel(self.call.run, index_name, *self.kind, *self.reduction)
 
 
 class LineCombine(LineScatter):
@@ -336,37 +341,15 @@ class LineCombine(LineScatter):
         self.together = together(found, width, GATHERED_BYTES)
         size = self.together * found.size
         self.shared = line_bytes(size, width)
-        self.parts = 1 if self.shared <= shared_bytes() else NO_PARTS
+        self.parts, self.division = 1 if self.shared <= shared_bytes() else NO_PARTS, ()
         self.threads = threads_for(size * width, self.shared)
         self.blocks = -(-found.lines // self.together)
         self.covers = found.lines * found.size * width == call.out_bytes
 
-    def launch(
-        self,
-        index_name: str,
-        device: int,
-        stream: int,
-        count: int,
-        addresses: tuple[int, int, int, int, int],
-        record: int,
-        number: int,
-        flag: int,
-    ) -> None:
+    def kernel(self, index_name: str) -> Kernel:
         assert self.call.combined
         kind = self.together > 1, self.threads, self.call.combined
-        lines.combine_lines_kernel(self.call.run, index_name, *kind)(
-            device,
-            stream,
-            -(-count // self.together),
-            *addresses,
-            record,
-            number,
-            flag,
-            count,
-            self.together,
-            lines.row_factor(self.found.length),
-            shared=self.shared,
-        )
+        return lines.combine_lines_kernel(self.call.run, index_name, *kind)
 
 
 def by_lines(call: ScatterCall) -> type[LineScatter]:

@@ -107,7 +107,7 @@ class _MoveCall(Repeatable):
         if low.function.startswith("gather") and any(size == 0 for size, _ in low.coordinates):
             self.bounds = "raise"  # there is nothing to clamp to, and nothing that could stand for what is not there
         self.deferred = self.bounds == "deferred"
-        self.checked = self.waits = self.bounds == "raise"
+        self.checked = self.bounds == "raise"
         self.work = 2 * self.moved + self.index_bytes
 
     def lies_in(self, out: DeviceArray, array: DeviceArray, span: Span) -> bool:

@@ -104,8 +104,8 @@ class Repeatable:
 
     again: Repeat | None = None
     launches = 0
-    #: It waits for the device, which a capture cannot.
-    waits = False
+    #: It waits for the device, to say which index is bad; a capture cannot.
+    checked = False
 
     def launch_recorded(
         self, inputs: tuple[DeviceArray, ...], outputs: tuple[DeviceArray, ...], launch: Callable[[], None]
@@ -132,7 +132,7 @@ class Repeatable:
             launch()
         finally:
             recorder.steps = None
-        known = _recorded(exchange, arrays, len(inputs), steps, self.waits)
+        known = _recorded(exchange, arrays, len(inputs), steps, self.checked)
         if known:
             kernels = [step.kernel for step in steps if isinstance(step, Step)]
             scratch_size = sum(step.shape[0] for step in steps if isinstance(step, DeviceArray))
@@ -140,7 +140,7 @@ class Repeatable:
 
 
 def _recorded(
-    exchange: Exchange, arrays: tuple[DeviceArray, ...], inputs: int, steps: list[Any], waits: bool
+    exchange: Exchange, arrays: tuple[DeviceArray, ...], inputs: int, steps: list[Any], checked: bool
 ) -> list[int] | None:
     """Return what `repeat` needs to know of some steps, or None if that is not all that they depend on."""
     memories = [step for step in steps if isinstance(step, DeviceArray)]
@@ -161,7 +161,7 @@ def _recorded(
         exchange.describe,
         exchange.current_stream,
         driver_address("cuCtxGetDevice"),
-        driver_address("cuStreamIsCapturing") if waits else 0,
+        driver_address("cuStreamIsCapturing") if checked else 0,
         driver_address("cuLaunchKernelEx"),
         bool(memories),
         id(_REQUIRES_GRAD),
