@@ -25,6 +25,8 @@ DEFAULT_STREAM = 0
 _BYTES = np.dtype(np.uint8)
 #: New arrays have the same few shapes again and again: 1 µs each.
 _packed_strides = lru_cache(maxsize=4096)(packed_strides)
+#: Shape, strides (in bytes) and dtype of an array.
+Layout = tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any]]
 
 
 class DeviceArray:
@@ -80,6 +82,8 @@ class Library:
 
     #: Arrays of the library cannot be written.
     read_only = False
+    #: Calls for its arrays can be made again (see `cuda._repeat`): it has an `exchange`, or `address` and `stream`.
+    repeats = False
     #: What C code can ask about the arrays.
     exchange: Exchange | None = None
 
@@ -94,6 +98,14 @@ class Library:
     def view_out(self, array: Any) -> DeviceArray | None:
         """Return what a kernel needs to know of an array that it writes."""
         return self.view(array)
+
+    def address(self, array: Any, layout: Layout, device: int) -> int | None:
+        """Return the address of an array of a layout that is on a device, or None for another one."""
+        raise NotImplementedError
+
+    def stream(self, device: int) -> int:
+        """Return the stream that the library works on now."""
+        raise NotImplementedError
 
     def new(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> DeviceArray:
         """Return a new packed array of the library, from its own pool, on the device that is the current one."""
@@ -133,6 +145,7 @@ class _Torch(Library):
         self.from_torch = {getattr(torch, name): name for name in (*names, "bool", "complex64", "complex128")}
         self.own_dtypes: dict[np.dtype[Any], Any] = {}
         self.exchange = Exchange.of(torch.Tensor)
+        self.repeats = self.exchange is not None
         self.layout = lru_cache(maxsize=4096)(self.read_layout)
         # Behind `torch.cuda.caching_allocator_alloc`, without its 3 µs in Python; not there without CUDA.
         self.allocate: Any = getattr(torch._C, "_cuda_cudaCachingAllocator_raw_alloc", None)
@@ -192,6 +205,8 @@ class _Torch(Library):
 class _CuPy(Library):
     """CuPy."""
 
+    repeats = True
+
     def __init__(self) -> None:
         self.cupy = sys.modules["cupy"]
         self.current_stream = self.cupy.cuda.get_current_stream
@@ -199,8 +214,16 @@ class _CuPy(Library):
     def view(self, array: Any) -> DeviceArray:
         memory = array.data
         device = memory.device_id
-        stream = self.current_stream(device).ptr
+        stream = self.stream(device)
         return DeviceArray(array, self, memory.ptr, array.shape, array.strides, array.dtype, device, stream)
+
+    def address(self, array: Any, layout: Layout, device: int) -> int | None:
+        memory = array.data
+        same = memory.device_id == device and (array.shape, array.strides, array.dtype) == layout
+        return memory.ptr if same else None
+
+    def stream(self, device: int) -> int:
+        return self.current_stream(device).ptr  # type: ignore[no-any-return]
 
     def new(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> DeviceArray:
         return self.view(self.cupy.empty(shape, dtype))

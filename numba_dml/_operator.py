@@ -444,7 +444,7 @@ def call_elsewhere(
     """Make a function's call for arrays that are not all NumPy's, or where it names a target."""
     asked = last = None
     library = library_of_type(inputs[0].__class__)
-    if library is not None and library.exchange is not None and stream is None and target in (None, "cuda"):
+    if library is not None and library.repeats and stream is None and target in (None, "cuda"):
         # That is not all that a call depends on, but it knows by itself whether it can be repeated.
         asked = (function, inputs[0].dtype, *(getattr(value, "shape", None) for value in inputs), *parameters)
         try:
@@ -539,7 +539,7 @@ def cache_info() -> CacheInfo:
     -------
     CacheInfo
         ``hits`` counts the calls whose shapes, dtypes, layout and parameters were known; nothing is validated then.
-        Those for PyTorch's tensors on a device that are made again, without a look here, are not counted.
+        Those for arrays of PyTorch and CuPy on a device that are made again, without a look here, are not counted.
 
     Examples
     --------

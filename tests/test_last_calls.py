@@ -24,7 +24,7 @@ class Array:
 
 
 class Library(_device.Library):
-    exchange = Exchange(Array, 1, 1)
+    repeats = True
 
     def view(self, array):
         x = array.array

@@ -1,7 +1,7 @@
 """Calls for arrays on a device that are made again, and what must not pass for the same call.
 
-On a device with PyTorch's tensors; in the simulator with a library and a driver that are made up here, so that the
-machine code that asks the one and calls the other runs everywhere.
+On a device with PyTorch's tensors, which machine code asks about, and with CuPy's, which Python does; in the simulator
+with a library of either way and a driver that are made up here, so that the machine code runs everywhere.
 """
 
 import ctypes
@@ -22,6 +22,11 @@ def room(target):
     from numba_dml import cuda
 
     return cuda
+
+
+@pytest.fixture(autouse=True, params=["asked by machine code", "asked by Python"])
+def by_python(request):
+    return request.param == "asked by Python"
 
 
 class Tensor:
@@ -108,7 +113,7 @@ class MadeUp:
 
 
 @pytest.fixture
-def made_up(room, monkeypatch):
+def made_up(room, by_python, monkeypatch):
     """Let the package know the made-up library, and the driver."""
     from numba_dml import _device, _operator
     from numba_dml._dlpack import Exchange
@@ -118,11 +123,22 @@ def made_up(room, monkeypatch):
     pointer, number = ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)
 
     class Library(_device.Library):
+        repeats = True
         exchange = Exchange(
             Tensor,
             fake.function(fake.describe, ctypes.py_object, pointer),
             fake.function(fake.current_stream, ctypes.c_int, ctypes.c_int, ctypes.POINTER(pointer)),
         )
+        if by_python:
+            exchange = None
+
+        def address(self, tensor, layout, device):
+            x = tensor.array
+            more = tensor.fails or tensor.requires_grad or tensor.negated or tensor.place != device
+            return None if more or (x.shape, x.strides, x.dtype) != layout else x.ctypes.data
+
+        def stream(self, device):
+            return 0
 
         def view(self, tensor):
             if tensor.requires_grad:
@@ -154,7 +170,7 @@ def made_up(room, monkeypatch):
     monkeypatch.setattr(_launch.Kernel, "handle", compile_)
     library, known = Library(), _device.library_of_type
     fake.library = library
-    for module in (_device, _operator, _arrays):
+    for module in (_device, _operator, _arrays, _repeat):
         monkeypatch.setattr(
             module, "library_of_type", lambda kind: library if issubclass(kind, Tensor) else known(kind)
         )
@@ -164,13 +180,15 @@ def made_up(room, monkeypatch):
 
 
 @pytest.fixture
-def tensor(room, request):
+def tensor(room, by_python, request):
     """Return how to make a tensor of an array."""
     if room.SIMULATED:
         request.getfixturevalue("made_up")
         return lambda array: Tensor(array.copy())
-    torch = pytest.importorskip("torch")
     dml.cache_clear()
+    if by_python:
+        return pytest.importorskip("cupy").asarray
+    torch = pytest.importorskip("torch")
     return lambda array: torch.as_tensor(array, device="cuda")
 
 
@@ -192,7 +210,9 @@ def repeats(room, monkeypatch):
 
 
 def host(tensor):
-    return tensor.array if isinstance(tensor, Tensor) else tensor.cpu().numpy()
+    if isinstance(tensor, Tensor):
+        return tensor.array
+    return tensor.get() if hasattr(tensor, "get") else tensor.cpu().numpy()
 
 
 def problem(name, rng):
@@ -348,8 +368,10 @@ def test_errors_are_the_same(tensor, known, repeats):
     assert repeats[2:] == [None] * 3
 
 
-def test_tensors_that_are_more_than_their_memory(tensor, known, repeats):
+def test_tensors_that_are_more_than_their_memory(tensor, known, repeats, by_python):
     a, i, x, j = known
+    if by_python and not isinstance(x, Tensor):
+        pytest.skip("about PyTorch's tensors")
     x.requires_grad = True
     with pytest.raises(TypeError, match="gather: a: found a tensor that requires grad"):
         dml.gather(x, j)
@@ -499,7 +521,7 @@ def test_deferred_errors_name_the_call(tensor, repeats):
         dml.check()
 
 
-def test_what_the_device_is_asked(request, room):
+def test_what_the_device_is_asked(request, room, by_python):
     """Another device, a capture, and a library that fails: nothing is launched, and the call goes its way."""
     if not room.SIMULATED:
         pytest.skip("about the made-up library")
@@ -518,12 +540,15 @@ def test_what_the_device_is_asked(request, room):
     x.fails = False
     y = Subtensor(a)
     check(dml.gather(y, j), reference.gather(a, i))
-    assert repeats[3:] == [None] * 2
+    assert [found is None for found in repeats[3:]] == [True, not by_python]
+    with pytest.raises(TypeError, match="gather: indices: found ndarray in host memory"):
+        dml.gather(x, i)
+    assert repeats[5] is None
 
 
-def test_streams_and_graphs(tensor, known, repeats, room):
-    if room.SIMULATED:
-        pytest.skip("needs a device")
+def test_streams_and_graphs(tensor, known, repeats, room, by_python):
+    if room.SIMULATED or by_python:
+        pytest.skip("needs a device, and PyTorch's tensors")
     import torch
 
     a, i, x, j = known
@@ -547,6 +572,31 @@ def test_streams_and_graphs(tensor, known, repeats, room):
     y = torch.func.vmap(lambda row: row * 2)(x)
     check(dml.gather(y, j), 2 * reference.gather(a, i))
     dml.check()
+
+
+def test_streams_and_graphs_of_cupy(tensor, known, repeats, room, by_python):
+    if room.SIMULATED or not by_python:
+        pytest.skip("needs a device, and CuPy's arrays")
+    import cupy
+
+    a, i, x, j = known
+    out = cupy.zeros((3, 8), "f4")
+    cupy.cuda.get_current_stream().synchronize()
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        for _turn in range(3):
+            check(dml.gather(x, j, out=out), reference.gather(a, i))
+            dml.gather(x, j, out=out, bounds="deferred")
+        dml.check()
+        assert set(repeats) == {stream.ptr}
+        stream.begin_capture()
+        dml.gather(x, j, out=out, bounds="deferred")
+        with pytest.raises(RuntimeError, match="on a stream that is captured in a CUDA graph"):
+            dml.gather(x, j, out=out)
+        graph = stream.end_capture()
+        out[...] = 0
+        graph.launch()
+        check(out, reference.gather(a, i))
+        dml.check()
 
 
 def test_a_strided_input_is_copied_each_time(tensor, repeats):

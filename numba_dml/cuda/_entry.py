@@ -1,6 +1,7 @@
 """The machine code that makes a call again, if its arrays are like the recorded ones: see `_repeat`.
 
-What it knows is a row of words. Python's objects, and the functions of a library and of the driver, are addresses.
+What it knows is a row of words. Python's objects, and the functions of a library and of the driver, are addresses. Of
+a library that has no functions, Python has asked for its arrays' addresses and its stream; then fewer words count.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ PAIRS = list(combinations(range(MOST_ARRAYS), 2))
     IS_NEG,  # the name of a method
     FALSE,
     LAUNCHES,  # how many
+    LAUNCHES_AT,  # from which byte on
     HEADER,
-) = range(13)
+) = range(14)
 (
     DEVICE,  # type and number, as in a DLTensor
     TYPE,  # rank and data type, as there
@@ -207,11 +209,80 @@ def invoke(typingctx, function, args):
 
 
 @helper
-def launch_all(known, at, found, scratch, record, number, stream):
-    """Launch the kernels that are recorded from a byte on; return the driver's status."""
+def is_like(known, i, value, tensor, layout):
+    """Compare an array with a recorded one; return where the next one's layout is, or `DIFFERENT`."""
+    if type_of(value) != load(known, 8 * KIND):
+        return DIFFERENT
+    if invoke(load(known, 8 * DESCRIBE), (value, tensor)) != 0:
+        forget_error()
+        return DIFFERENT
+    found = words_at(tensor)
+    fields = 8 * (HEADER + ARRAY_FIELDS * i)
+    if (
+        load(found, _DEVICE) != load(known, fields + 8 * DEVICE)
+        or load(found, _TYPE) != load(known, fields + 8 * TYPE)
+        or load(found, _OFFSET) != 0
+        or load(found, _STRIDES) == 0
+    ):
+        return DIFFERENT
+    dims = load(found, _TYPE) & 0xFFFFFFFF
+    sizes, strides = words_at(load(found, _SIZES)), words_at(load(found, _STRIDES))
+    for at in range(0, 8 * dims, 8):
+        if load(sizes, at) != load(known, layout + at) or load(strides, at) != load(known, layout + 8 * dims + at):
+            return DIFFERENT
+    if load(known, fields + 8 * IS_REAL) != 0:
+        no = load(known, 8 * FALSE)
+        if not (
+            has(value, load(known, 8 * REQUIRES_GRAD), no, False) and has(value, load(known, 8 * IS_NEG), no, True)
+        ):
+            return DIFFERENT
+    return layout + 16 * dims
+
+
+@helper
+def lie_alike(known, found):
+    """Are arrays aligned as the recorded ones, the same ones the same, and outputs apart from the rest?"""
+    for i in range(load(known, 8 * ARRAYS)):
+        address = load(words_at(found + _TENSOR * i), _DATA)
+        if address & (ALIGNED - 1) != load(known, 8 * (HEADER + ARRAY_FIELDS * i + ALIGNMENT)):
+            return False
+    pair = 8 * PAIRS_AT
+    for i in range(MOST_ARRAYS):
+        for j in range(i + 1, MOST_ARRAYS):
+            relation = load(known, pair)
+            pair += 8
+            if relation == ANY:
+                continue
+            one, other = load(words_at(found + _TENSOR * i), _DATA), load(words_at(found + _TENSOR * j), _DATA)
+            of_one, of_other = 8 * (HEADER + ARRAY_FIELDS * i), 8 * (HEADER + ARRAY_FIELDS * j)
+            if relation == SAME:
+                if one != other:
+                    return False
+                continue
+            end_of_one, end_of_other = one + load(known, of_one + 8 * HIGH), other + load(known, of_other + 8 * HIGH)
+            one += load(known, of_one + 8 * LOW)
+            other += load(known, of_other + 8 * LOW)
+            if one < end_of_other and other < end_of_one:
+                return False
+    return True
+
+
+@helper
+def is_current(known):
+    """Is the device of the recorded arrays the current one of this thread?"""
+    answer = a_word()
+    store(words_at(answer), 0, 0)
+    status = invoke(load(known, 8 * DEVICE_OF_THREAD), (answer,))
+    return status == 0 and load(words_at(answer), 0) == load(known, 8 * (HEADER + DEVICE)) >> 32
+
+
+@helper
+def launch_all(known, found, stream, scratch, record, number):
+    """Launch the kernels that are recorded; return the driver's status."""
     config, values, pointers = config_words(), argument_words(), argument_words()
     for i in range(MOST_ARGUMENTS):
         store(words_at(pointers), 8 * i, values + 8 * i)
+    at = load(known, 8 * LAUNCHES_AT)
     for _ in range(load(known, 8 * LAUNCHES)):
         handle, count = load(known, at), load(known, at + 8)
         at += 16
@@ -237,85 +308,58 @@ def launch_all(known, at, found, scratch, record, number, stream):
     return np.int64(0)
 
 
-@locking
-def repeat(memo, a, b, c, d, scratch, record, number):
-    """Launch what is recorded, for other arrays; return the stream, `DIFFERENT`, or this less the driver's status.
-
-    If that needs scratch memory, and there is none yet, only compare.
-    """
-    known = words_at(memo)
-    found = tensors()
-    layout = 8 * LAYOUTS_AT
-    arrays = load(known, 8 * ARRAYS)
-    for i in range(arrays):
-        value = address_of(a if i == 0 else b if i == 1 else c if i == 2 else d)
-        if type_of(value) != load(known, 8 * KIND):
-            return DIFFERENT
-        if invoke(load(known, 8 * DESCRIBE), (value, found + _TENSOR * i)) != 0:
-            forget_error()
-            return DIFFERENT
-        tensor = words_at(found + _TENSOR * i)
-        fields = 8 * (HEADER + ARRAY_FIELDS * i)
-        if (
-            load(tensor, _DEVICE) != load(known, fields + 8 * DEVICE)
-            or load(tensor, _TYPE) != load(known, fields + 8 * TYPE)
-            or load(tensor, _DATA) & (ALIGNED - 1) != load(known, fields + 8 * ALIGNMENT)
-            or load(tensor, _OFFSET) != 0
-            or load(tensor, _STRIDES) == 0
-        ):
-            return DIFFERENT
-        dims = load(tensor, _TYPE) & 0xFFFFFFFF
-        sizes, strides = words_at(load(tensor, _SIZES)), words_at(load(tensor, _STRIDES))
-        for at in range(0, 8 * dims, 8):
-            if load(sizes, at) != load(known, layout + at) or load(strides, at) != load(known, layout + 8 * dims + at):
-                return DIFFERENT
-        layout += 16 * dims
-        if load(known, fields + 8 * IS_REAL) != 0:
-            no = load(known, 8 * FALSE)
-            if not (
-                has(value, load(known, 8 * REQUIRES_GRAD), no, False) and has(value, load(known, 8 * IS_NEG), no, True)
-            ):
-                return DIFFERENT
-    pair = 8 * PAIRS_AT
-    for i in range(MOST_ARRAYS):
-        for j in range(i + 1, MOST_ARRAYS):
-            relation = load(known, pair)
-            pair += 8
-            if relation == ANY:
-                continue
-            one, other = load(words_at(found + _TENSOR * i), _DATA), load(words_at(found + _TENSOR * j), _DATA)
-            of_one, of_other = 8 * (HEADER + ARRAY_FIELDS * i), 8 * (HEADER + ARRAY_FIELDS * j)
-            if relation == SAME:
-                if one != other:
-                    return DIFFERENT
-                continue
-            end_of_one, end_of_other = one + load(known, of_one + 8 * HIGH), other + load(known, of_other + 8 * HIGH)
-            one += load(known, of_one + 8 * LOW)
-            other += load(known, of_other + 8 * LOW)
-            if one < end_of_other and other < end_of_one:
-                return DIFFERENT
-    answer = a_word()
-    device = load(known, 8 * (HEADER + DEVICE))
-    store(words_at(answer), 0, 0)
-    if invoke(load(known, 8 * DEVICE_OF_THREAD), (answer,)) != 0 or load(words_at(answer), 0) != device >> 32:
-        return DIFFERENT
-    if invoke(load(known, 8 * CURRENT_STREAM), (device & 0xFFFFFFFF, device >> 32, answer)) != 0:
-        forget_error()
-        return DIFFERENT
-    stream = load(words_at(answer), 0)
+@helper
+def launch_if_allowed(known, found, stream, scratch, record, number):
+    """Launch the kernels on a stream, unless that is captured by a call that may not be; return what `repeat` does."""
     if load(known, 8 * IS_CAPTURING) != 0:
+        answer = a_word()
         store(words_at(answer), 0, 0)
         if invoke(load(known, 8 * IS_CAPTURING), (stream, answer)) != 0 or load(words_at(answer), 0) != 0:
             return DIFFERENT
     if load(known, 8 * NEEDS_SCRATCH) != 0 and scratch == 0:
         return stream
     thread = let_others_run()  # a launch waits if too many are on their way
-    status = launch_all(known, layout, found, scratch, record, number, stream)
+    status = launch_all(known, found, stream, scratch, record, number)
     run_again(thread)
     return stream if status == 0 else DIFFERENT - status
 
 
+@locking
+def repeat(memo, a, b, c, d, scratch, record, number):
+    """Launch what is recorded, for other arrays; return the stream, `DIFFERENT`, or this less the driver's status.
+
+    If that needs scratch memory, and there is none yet, only compare.
+    """
+    known, found = words_at(memo), tensors()
+    layout = 8 * LAYOUTS_AT
+    for i in range(load(known, 8 * ARRAYS)):
+        value = address_of(a if i == 0 else b if i == 1 else c if i == 2 else d)
+        layout = is_like(known, i, value, found + _TENSOR * i, layout)
+        if layout == DIFFERENT:
+            return DIFFERENT
+    if not lie_alike(known, found) or not is_current(known):
+        return DIFFERENT
+    device, answer = load(known, 8 * (HEADER + DEVICE)), a_word()
+    if invoke(load(known, 8 * CURRENT_STREAM), (device & 0xFFFFFFFF, device >> 32, answer)) != 0:
+        forget_error()
+        return DIFFERENT
+    return launch_if_allowed(known, found, load(words_at(answer), 0), scratch, record, number)
+
+
+@locking
+def repeat_at(memo, a, b, c, d, stream, scratch, record, number):
+    """Do as `repeat` does for arrays of the recorded layouts, by their addresses, on the stream of their library."""
+    known, found = words_at(memo), tensors()
+    for i in range(load(known, 8 * ARRAYS)):
+        store(words_at(found + _TENSOR * i), _DATA, a if i == 0 else b if i == 1 else c if i == 2 else d)
+    if not lie_alike(known, found) or not is_current(known):
+        return DIFFERENT
+    return launch_if_allowed(known, found, stream, scratch, record, number)
+
+
 @cache
-def entry() -> Callable[..., int]:
-    """Return `repeat`, compiled."""
-    return compiled(repeat, (types.int64, *(OBJECT,) * MOST_ARRAYS, *(types.int64,) * 3))
+def entry(asks: bool) -> Callable[..., int]:
+    """Return `repeat`, which asks a library about its arrays, or `repeat_at`, compiled."""
+    if asks:
+        return compiled(repeat, (types.int64, *(OBJECT,) * MOST_ARRAYS, *(types.int64,) * 3))
+    return compiled(repeat_at, (types.int64,) * (MOST_ARRAYS + 5))

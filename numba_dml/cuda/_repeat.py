@@ -1,14 +1,15 @@
 """Calls that are made again: what one launched is launched for other arrays, and Python is asked nothing about them.
 
-A call asks PyTorch some eight questions about each tensor, and decides anew what it has decided before. So a call now
+A call asks a library some eight questions about each array, and decides anew what it has decided before. So a call now
 and then records what it launches, and whoever makes it again goes through one function of machine code. That looks
 whether the new arrays are what the recorded ones were: their type, device, data type, sizes, strides and alignment,
 which of them are one, and which outputs lie apart from the rest. If so, it has the driver launch the kernels with the
 new addresses on the library's current stream; if not, nothing has happened, and the call goes its way. It needs a
-library with DLPack's C functions, as PyTorch has them.
+library with DLPack's C functions, as PyTorch has them. CuPy has none: Python asks it for sizes and strides, and the
+machine code does the rest.
 
 A held gather with `out=` takes the host 5 µs instead of 13: 0.9 for all these questions, 2.8 in the driver, the rest in
-Python; a function 7.
+Python; a function 7. With CuPy's arrays it is 7 and 8.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from .._device import DeviceArray
+from .._device import DeviceArray, library_of_type
 from .._dlpack import Exchange, Tensor
 from .._tensor import extent
 from ._arrays import Output
@@ -30,6 +31,7 @@ from ._entry import (
     ARRAY,
     DIFFERENT,
     LAUNCH_NUMBER,
+    LAUNCHES_AT,
     MOST_ARGUMENTS,
     MOST_ARRAYS,
     NUMBER,
@@ -49,6 +51,8 @@ FIRST_RECORDED = 8
 MOST_MISSES = 3
 #: DLPack's codes of real and complex types.
 _REAL, _COMPLEX = (2, 4), 5
+#: DLPack's number of devices that CUDA has.
+_CUDA = 2
 #: What says that an element is not what its memory holds.
 _REQUIRES_GRAD, _IS_NEG = "requires_grad", "is_neg"
 
@@ -72,12 +76,14 @@ class Repeat:
         self.device = arrays[0].device
         self.library = arrays[0].library
         self.shapes = tuple(array.shape for array in arrays)
+        self.layouts = tuple((array.shape, array.strides, array.dtype) for array in arrays)
         self.words = np.array(words, np.int64)
         self.address = self.words.ctypes.data
         self.scratch_size = scratch_size
         self.misses = 0
-        self.missing = (None,) * (MOST_ARRAYS - len(arrays))
-        self.entry = entry()
+        self.asks = self.library.exchange is not None
+        self.missing: tuple[Any, ...] = (None if self.asks else 0,) * (MOST_ARRAYS - len(arrays))
+        self.entry = entry(self.asks)
 
     def new(self, output: Output) -> Any:
         """Return a new array of the library."""
@@ -85,10 +91,11 @@ class Repeat:
 
     def __call__(self, arrays: tuple[Any, ...], record: int = 0, number: int = 0) -> int | None:
         """Launch it for other arrays; return the stream, or None if these are not like the recorded ones."""
-        status = self.entry(self.address, *arrays, *self.missing, 0, record, number)
+        told = (*arrays, *self.missing) if self.asks else self.addresses(arrays)
+        status = self.entry(self.address, *told, 0, record, number) if told else DIFFERENT
         if status >= 0 and self.scratch_size:  # nothing is different
             memory = self.library.memory(self.scratch_size, self.device)
-            status = self.entry(self.address, *arrays, *self.missing, memory.pointer, record, number)
+            status = self.entry(self.address, *told, memory.pointer, record, number)
         if status >= 0:
             self.misses = 0
             return status
@@ -97,6 +104,19 @@ class Repeat:
         if self.misses >= MOST_MISSES and self.call.again is self:
             self.call.again = None
         return None
+
+    def addresses(self, arrays: tuple[Any, ...]) -> tuple[int, ...]:
+        """Return the addresses of arrays that have the recorded layouts, and their stream; else nothing."""
+        library, device = self.library, self.device
+        found = []
+        for array, layout in zip(arrays, self.layouts, strict=True):
+            if library_of_type(array.__class__) is not library:
+                return ()
+            address = library.address(array, layout, device)
+            if address is None:
+                return ()
+            found.append(address)
+        return (*found, *self.missing, library.stream(device))
 
 
 class Repeatable:
@@ -116,12 +136,12 @@ class Repeatable:
         """
         self.launches += 1
         stream, library = inputs[0].stream, inputs[0].library
-        exchange, arrays = library.exchange, (*inputs, *outputs)
+        arrays = (*inputs, *outputs)
         if (
             recorder.steps is not None
             or self.launches < FIRST_RECORDED
             or self.launches & (self.launches - 1)
-            or exchange is None
+            or not library.repeats
             or not all(array.library is library and array.home == stream for array in arrays)
         ):
             launch()
@@ -132,7 +152,7 @@ class Repeatable:
             launch()
         finally:
             recorder.steps = None
-        known = _recorded(exchange, arrays, len(inputs), steps, self.checked)
+        known = _recorded(library.exchange, arrays, len(inputs), steps, self.checked)
         if known:
             kernels = [step.kernel for step in steps if isinstance(step, Step)]
             scratch_size = sum(step.shape[0] for step in steps if isinstance(step, DeviceArray))
@@ -140,26 +160,18 @@ class Repeatable:
 
 
 def _recorded(
-    exchange: Exchange, arrays: tuple[DeviceArray, ...], inputs: int, steps: list[Any], checked: bool
+    exchange: Exchange | None, arrays: tuple[DeviceArray, ...], inputs: int, steps: list[Any], checked: bool
 ) -> list[int] | None:
     """Return what `repeat` needs to know of some steps, or None if that is not all that they depend on."""
     memories = [step for step in steps if isinstance(step, DeviceArray)]
     launches = [step for step in steps if isinstance(step, Step)]
     if None in steps or not launches or len(memories) > 1 or len(arrays) > MOST_ARRAYS:
         return None
-    tensors, spans = [], []
-    for array in arrays:
-        tensor = _described(exchange, array.owner)
-        if tensor is None or tensor.data != array.pointer or tensor.shape[: tensor.ndim] != list(array.shape):
-            return None
-        low, high = extent(array.shape, array.strides)
-        tensors.append(tensor)
-        spans.append((array.pointer + low, array.pointer + high + array.dtype.itemsize))
+    kind, *functions = exchange or (None, 0, 0)
     words = [
         len(arrays),
-        id(exchange.kind),
-        exchange.describe,
-        exchange.current_stream,
+        id(kind),
+        *functions,
         driver_address("cuCtxGetDevice"),
         driver_address("cuStreamIsCapturing") if checked else 0,
         driver_address("cuLaunchKernelEx"),
@@ -168,11 +180,19 @@ def _recorded(
         id(_IS_NEG),
         id(False),
         len(launches),
+        0,
     ]
-    for array, tensor, (low, high) in zip(arrays, tensors, spans, strict=True):
-        _, device, kind = (ctypes.c_int64 * 3).from_buffer(tensor)
-        pointer = array.pointer
-        words += [device, kind, pointer % ALIGNED, low - pointer, high - pointer, tensor.code in _REAL]
+    layouts, spans = [], []
+    for array in arrays:
+        fields, layout = _described(exchange, array) if exchange else ((_CUDA | array.device << 32, 0, 0), [])
+        if not fields or 0 in array.shape:
+            return None
+        device, rank_and_type, is_real = fields
+        layouts += layout
+        low, high = extent(array.shape, array.strides)
+        high += array.dtype.itemsize
+        spans.append((array.pointer + low, array.pointer + high))
+        words += [device, rank_and_type, array.pointer % ALIGNED, low, high, is_real]
     words += [0] * (PAIRS_AT - len(words))
     for i, j in PAIRS:
         relation = ANY
@@ -185,8 +205,8 @@ def _recorded(
                     return None
                 relation = APART
         words.append(relation)
-    for tensor in tensors:
-        words += [*tensor.shape[: tensor.ndim], *tensor.strides[: tensor.ndim]]
+    words += layouts
+    words[LAUNCHES_AT] = 8 * len(words)
     for step in launches:
         if len(step.args) > MOST_ARGUMENTS:
             return None
@@ -199,15 +219,22 @@ def _recorded(
     return words
 
 
-def _described(exchange: Exchange, owner: Any) -> Tensor | None:
-    """Return what a library says of an array, if that is all there is to know."""
-    tensor = Tensor()
+def _described(exchange: Exchange, array: DeviceArray) -> tuple[tuple[int, ...], list[int]]:
+    """Return what a library says of an array, if that is all there is to know: words on it, its sizes and strides."""
+    tensor, owner = Tensor(), array.owner
     describe = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(exchange.describe)
     if type(owner) is not exchange.kind or describe(owner, ctypes.addressof(tensor)) or tensor.byte_offset:
-        return None
-    if tensor.code == _COMPLEX or (tensor.ndim and not tensor.strides) or 0 in tensor.shape[: tensor.ndim]:
-        return None
-    return tensor
+        return (), []
+    sizes = tensor.shape[: tensor.ndim]
+    if (
+        tensor.code == _COMPLEX
+        or (tensor.ndim and not tensor.strides)
+        or tensor.data != array.pointer
+        or sizes != list(array.shape)
+    ):
+        return (), []
+    _, device, rank_and_type = (ctypes.c_int64 * 3).from_buffer(tensor)
+    return (device, rank_and_type, tensor.code in _REAL), sizes + tensor.strides[: tensor.ndim]
 
 
 def _argument(
