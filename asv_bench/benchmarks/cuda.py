@@ -612,35 +612,64 @@ ScatterElements, ScatterElementsNeighbours, ScatterElementsThroughput = benchmar
 ScatterND, ScatterNDNeighbours, ScatterNDThroughput = benchmarks("scatter_nd", "ScatterND")
 
 
-def to_device(value: Any) -> Any:
-    """Return what `overhead.problem` makes with arrays on the device."""
+def to_device(value: Any, owner: str) -> Any:
+    """Return what `overhead.problem` makes with a library's arrays on the device."""
     if isinstance(value, tuple):
-        return tuple(map(to_device, value))
-    return library("torch").as_tensor(value, device="cuda") if hasattr(value, "dtype") else value
+        return tuple(to_device(part, owner) for part in value)
+    if not hasattr(value, "dtype"):
+        return value
+    return library("cupy").asarray(value) if owner == "cupy" else library("torch").as_tensor(value, device="cuda")
+
+
+def by_torch(operator: str, a: Any, indices: Any, updates: list[Any], out: Any) -> Any:
+    """Do what PyTorch has for an operator."""
+    torch = library("torch")
+    match operator:
+        case "gather":
+            return torch.index_select(a, 0, indices, out=out)
+        case "gather_elements":
+            return torch.gather(a, 0, indices, out=out)
+        case "gather_nd":
+            return a[indices[:, 0]]
+        case "scatter_elements":
+            return torch.scatter(a, 0, indices, *updates, out=out)
+        case "scatter_nd":
+            return torch.index_copy(a, 0, indices[:, 0], *updates, out=out)
+    return torch.topk(a, indices, out=out)
+
+
+def by_cupy(operator: str, a: Any, indices: Any, updates: list[Any], out: Any) -> Any:
+    """Do what CuPy has for an operator."""
+    cupy = library("cupy")
+    match operator:
+        case "gather":
+            return cupy.take(a, indices, 0, out)
+        case "gather_elements":
+            return cupy.take_along_axis(a, indices, 0)
+        case "gather_nd":
+            return a[indices[:, 0]]
+        case "scatter_elements" | "scatter_nd":
+            cupy.copyto(out, a)
+            out[indices.reshape(-1)] = updates[0]
+            return out
+    where = cupy.argsort(-a)[:indices]
+    return a[where], where
 
 
 @lru_cache
-def short_calls(operator: str) -> dict[str, common.Call]:
-    """Return warm calls with `out=` on 8 elements: our function, our held operator, and PyTorch's function."""
-    torch = library("torch")
+def short_calls(operator: str, owner: str) -> dict[str, common.Call]:
+    """Return warm calls with `out=` on 8 elements of a library: our function, our held operator, and the library's."""
+    library("torch")
     arguments, out, descriptor = overhead.problem(operator, 8)
     bounds = {} if operator == "top_k" else {"bounds": "deferred"}
     held = dml.compile_operator(dataclasses.replace(descriptor, **bounds), target="cuda")
-    held_arguments, held_out = to_device(overhead.reshaped(operator, arguments, out))
-    arguments, out = to_device((arguments, out))
+    held_arguments, held_out = to_device(overhead.reshaped(operator, arguments, out), owner)
+    arguments, out = to_device((arguments, out), owner)
     a, indices, *updates = arguments
-    by_torch = {
-        "gather": lambda: torch.index_select(a, 0, indices, out=out),
-        "gather_elements": lambda: torch.gather(a, 0, indices, out=out),
-        "gather_nd": lambda: a[indices[:, 0]],
-        "scatter_elements": lambda: torch.scatter(a, 0, indices, *updates, out=out),
-        "scatter_nd": lambda: torch.index_copy(a, 0, indices[:, 0], *updates, out=out),
-        "top_k": lambda: torch.topk(a, indices, out=out),
-    }
     calls = {
         "function": partial(getattr(dml, operator), *arguments, out=out, **bounds),
         "held operator": partial(held, *held_arguments, out=held_out),
-        "torch": by_torch[operator],
+        owner: partial(by_cupy if owner == "cupy" else by_torch, operator, a, indices, updates, out),
     }
     for call in calls.values():
         call()
@@ -653,27 +682,27 @@ class Call:
     The device is not waited for: its queue holds about a thousand launches, and `setup` empties it before each sample.
     """
 
-    params = overhead.OPERATORS
-    param_names = ["operator"]
+    params = [overhead.OPERATORS, ["torch", "cupy"]]
+    param_names = ["operator", "arrays"]
     rounds = 1
     number = 100
     repeat = (5, 50, 1.0)
     warmup_time = 0.2
     timeout = 120.0
 
-    def setup(self, operator: str) -> None:
+    def setup(self, operator: str, arrays: str) -> None:
         """Make the calls, and let the device finish what it has."""
-        self.calls = short_calls(operator)
+        self.calls = short_calls(operator, arrays)
         library("torch").cuda.synchronize()
 
-    def time_function(self, operator: str) -> None:
+    def time_function(self, operator: str, arrays: str) -> None:
         """Call the function."""
         self.calls["function"]()
 
-    def time_held_operator(self, operator: str) -> None:
+    def time_held_operator(self, operator: str, arrays: str) -> None:
         """Call the compiled operator."""
         self.calls["held operator"]()
 
-    def time_torch(self, operator: str) -> None:
-        """Call PyTorch's function."""
-        self.calls["torch"]()
+    def time_library(self, operator: str, arrays: str) -> None:
+        """Call what the arrays' library has."""
+        self.calls[arrays]()
