@@ -100,7 +100,7 @@ class Library:
         return self.view(array)
 
     def address(self, array: Any, layout: Layout, device: int) -> int | None:
-        """Return the address of an array of a layout that is on a device, or None for another one."""
+        """Return the address of an array of a layout that is on a device, or None for another one; never raise."""
         raise NotImplementedError
 
     def stream(self, device: int) -> int:
@@ -236,18 +236,20 @@ class _Interface(Library):
         return hasattr(array, "__cuda_array_interface__")
 
     def view(self, array: Any) -> DeviceArray:
-        from . import cuda
-
         face = array.__cuda_array_interface__
         if face.get("mask") is not None:
             raise TypeError("found a masked array, expected an array without a mask")
         dtype = np.dtype(
             [tuple(f) for f in face["descr"]] if face["typestr"][1] == "V" and "descr" in face else face["typestr"]
         )
+        if not dtype.isnative:
+            raise TypeError(f"found dtype {dtype}, expected the byte order of the machine")
         shape = tuple(face["shape"])
         strides = face.get("strides") or packed_strides(shape, dtype.itemsize)
         pointer = face["data"][0] or 0
         stream = face.get("stream") or DEFAULT_STREAM
+        from . import cuda
+
         return DeviceArray(array, self, pointer, shape, tuple(strides), dtype, cuda.device_of(pointer), stream)
 
     def view_out(self, array: Any) -> DeviceArray | None:

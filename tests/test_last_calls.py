@@ -1,6 +1,7 @@
 """Which call is asked first, and what a library says of itself, without a device: target and library are made up."""
 
 import ctypes
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -143,3 +144,33 @@ def test_what_a_library_lets_others_ask():
     ):
         kind = type("Kind", (), {"__dlpack_c_exchange_api__": value})
         assert Exchange.of(kind) == (expected and Exchange(kind, *expected))
+
+
+def test_how_cupy_is_asked(monkeypatch):
+    """About its stream, and whether an array is like another one: the type of its elements, its layout, its device."""
+    streams = {0: SimpleNamespace(ptr=0), 1: SimpleNamespace(ptr=17)}
+    made_up = SimpleNamespace(cuda=SimpleNamespace(get_current_stream=streams.__getitem__))
+    monkeypatch.setitem(sys.modules, "cupy", made_up)
+    library = _device._CuPy()
+
+    def array(shape=(2, 3), strides=(12, 4), dtype="f4", device=1):
+        memory = SimpleNamespace(ptr=4096, device_id=device)
+        return SimpleNamespace(data=memory, shape=shape, strides=strides, dtype=np.dtype(dtype))
+
+    view = library.view(array())
+    assert (view.pointer, view.device, view.stream, view.shape, view.strides) == (4096, 1, 17, (2, 3), (12, 4))
+    layout = view.shape, view.strides, view.dtype
+    assert library.address(array(), layout, 1) == 4096
+    for other in (array((3, 2), (8, 4)), array(strides=(4, 8)), array(dtype="i4"), array(dtype=">f4"), array(device=0)):
+        assert library.address(other, layout, 1) is None
+
+
+class Face:
+    """An array of no library."""
+
+    __cuda_array_interface__ = {"shape": (3,), "typestr": ">f4", "data": (4096, False), "version": 3}
+
+
+def test_a_foreign_byte_order_on_a_device_is_refused():
+    with pytest.raises(TypeError, match="found dtype >f4, expected the byte order of the machine"):
+        dml.gather(Face(), [0])

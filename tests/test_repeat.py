@@ -629,6 +629,72 @@ def test_memory_comes_after_the_comparison(request, room, monkeypatch):
     assert len(asked) == 1
 
 
+def test_a_plan_behind_an_array_is_none_of_it(request, room, monkeypatch):
+    """Both come from the same memory, piece by piece, as CuPy's arrays and the package's plans do."""
+    if not room.SIMULATED:
+        pytest.skip("about the made-up library")
+    from numba_dml.cuda import _launch
+
+    made_up, repeats = map(request.getfixturevalue, ("made_up", "repeats"))
+    memory, ends = np.zeros(1 << 18, np.uint8), [0]
+
+    def place(array):
+        ends.append(ends[-1] + -(-array.nbytes // 512) * 512)
+        found = memory[ends[-2] : ends[-2] + array.nbytes].view(array.dtype).reshape(array.shape)
+        found[...] = array
+        return found
+
+    def allocate(self, contents):
+        self.place = place(contents)
+        return self.place.ctypes.data
+
+    monkeypatch.setattr(type(made_up.library), "new", lambda self, *what: self.view(Tensor(place(np.zeros(*what[:2])))))
+    monkeypatch.setattr(_launch.DeviceMemory, "allocate", allocate)
+    rng = np.random.default_rng(6)
+    x, i = rng.standard_normal((40, 64)).astype("f4"), rng.integers(0, 32, (6, 1))
+    few, u = x[:32, :4].copy(), np.ones((6, 4), "f4")
+    calls = {
+        "gather": ((x, i[:, 0]), reference.gather(x, i[:, 0])),
+        "scatter_nd": ((few, i, u), reference.scatter_nd(few, i, u)),
+        "top_k": ((x[:32, :8].copy(), 4), None),
+    }
+    dml.gather(Tensor(place(x[:2])), Tensor(place(i[:1, 0] * 0)))  # the records of bad indices are made
+    for name, (arguments, expected) in calls.items():
+        repeats.clear()
+        if expected is None:
+            expected = tuple(reference.top_k(*arguments))
+        outputs = expected if isinstance(expected, tuple) else (expected,)
+        for turn in range(5):
+            if turn in (0, 3):  # the first call's plan comes behind its output, and the second call is recorded
+                given = [Tensor(place(value)) if isinstance(value, np.ndarray) else value for value in arguments]
+                out = tuple(Tensor(place(np.zeros_like(value))) for value in outputs)
+            check(getattr(dml, name)(*given, out=out if len(out) > 1 else out[0]), expected)
+        assert len(repeats) == 3, name
+        assert None not in repeats, name
+
+
+def test_a_call_that_fails_gives_its_record_back(request, room, monkeypatch):
+    if not room.SIMULATED:
+        pytest.skip("about the made-up library")
+    from numba_dml.cuda import _bounds, _element_calls
+
+    made_up, repeats = map(request.getfixturevalue, ("made_up", "repeats"))
+    monkeypatch.setattr(_element_calls, "MOST_OWNED", 0)
+    arrays = [Tensor(x) for x in (np.arange(60.0).reshape(20, 3), np.array([[3], [8]]), np.ones((2, 3)))]
+    for _turn in range(3):
+        dml.scatter_nd(*arrays)
+    free = len(_bounds.records_of(0).free)
+
+    def memory(size, device):
+        raise MemoryError
+
+    monkeypatch.setattr(made_up.library, "memory", memory)
+    with pytest.raises(MemoryError):
+        dml.scatter_nd(*arrays)
+    assert repeats == [0]
+    assert len(_bounds.records_of(0).free) == free > 0
+
+
 def test_tensors_of_the_cpu_and_bad_targets(tensor, known, repeats):
     """They are not calls for a device, although the library is the same."""
     torch = pytest.importorskip("torch")

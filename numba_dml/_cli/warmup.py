@@ -141,7 +141,8 @@ def run(args: argparse.Namespace) -> int:
     if args.target == "cuda":
         from ..cuda._entry import entry
 
-        entry()
+        for given_arrays in (False, True):
+            entry(given_arrays)
     if not args.quiet:
         _terminal.print_table(["operator", "new kernels", "time"], rows, ["new kernels", "time"])
         print(cache.sentence(cache.state(args.target)))

@@ -310,7 +310,7 @@ def launch_all(known, found, stream, scratch, record, number):
 
 @helper
 def launch_if_allowed(known, found, stream, scratch, record, number):
-    """Launch the kernels on a stream, unless that is captured by a call that may not be; return what `repeat` does."""
+    """Launch the kernels on a stream, unless it is captured and the call waits for it; return what `repeat` does."""
     if load(known, 8 * IS_CAPTURING) != 0:
         answer = a_word()
         store(words_at(answer), 0, 0)
@@ -358,8 +358,9 @@ def repeat_at(memo, a, b, c, d, stream, scratch, record, number):
 
 
 @cache
-def entry(asks: bool) -> Callable[..., int]:
-    """Return `repeat`, which asks a library about its arrays, or `repeat_at`, compiled."""
-    if asks:
-        return compiled(repeat, (types.int64, *(OBJECT,) * MOST_ARRAYS, *(types.int64,) * 3))
-    return compiled(repeat_at, (types.int64,) * (MOST_ARRAYS + 5))
+def entry(given_arrays: bool) -> Callable[..., int]:
+    """Return `repeat`, or `repeat_at`, compiled."""
+    memo, stream, scratch, record, number = (types.int64,) * 5
+    if given_arrays:
+        return compiled(repeat, (memo, *(OBJECT,) * MOST_ARRAYS, scratch, record, number))
+    return compiled(repeat_at, (memo, *(types.int64,) * MOST_ARRAYS, stream, scratch, record, number))

@@ -349,17 +349,25 @@ def _free_with(memory: DeviceMemory | HostWords, free: Any) -> None:
 class DeviceMemory:
     """Memory of our own on a device, for as long as this object lives."""
 
+    #: What there is of it, by address.
+    known: weakref.WeakValueDictionary[int, DeviceMemory] = weakref.WeakValueDictionary()
+
     def __init__(self, device: int, contents: ndarray[Any, Any]) -> None:
         self.device = device
         self.size = contents.nbytes
+        self.address = self.allocate(contents)
+        self.known[self.address] = self
+
+    def allocate(self, contents: ndarray[Any, Any]) -> int:
+        """Return the address of new memory with these contents."""
         if SIMULATED:
             self.host = contents.copy()
-            self.address = self.host.ctypes.data
-            return
-        with on_device(device):
+            return self.host.ctypes.data
+        with on_device(self.device):
             self.address = int(_checked(driver.cuMemAlloc(max(self.size, 1))))
             _free_with(self, driver.cuMemFree)
             _checked(driver.cuMemcpyHtoD(self.address, contents.ctypes.data, self.size))
+        return self.address
 
 
 class HostWords:

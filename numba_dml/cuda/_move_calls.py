@@ -219,15 +219,18 @@ class _MoveCall(Repeatable):
         again = self.again
         if again is None or (self.checked and not records_of(again.device).free):  # a new record cannot be captured
             return None
-        records, record, number = self.begin(again.device)
         result = again.new(self.output) if out is None else out
-        stream = again((*arrays, result), record.address, number)
-        if stream is not None:
-            self.finish(records, record, stream, len(again.shapes[0]), again.shapes[1])
-            return result
-        if not self.deferred:
-            records.free.append(record)
-        return None
+        records, record, number = self.begin(again.device)
+        stream = None
+        try:
+            stream = again((*arrays, result), record.address, number)
+        finally:
+            if stream is None and not self.deferred:
+                records.free.append(record)
+        if stream is None:
+            return None
+        self.finish(records, record, stream, len(again.shapes[0]), again.shapes[1])
+        return result
 
     def finish(self, records: Records, record: Record, stream: int, ndim: int, index_shape: tuple[int, ...]) -> None:
         """Raise for a bad index, or remember to do it later; the caller's input and indices are of a rank and shape."""

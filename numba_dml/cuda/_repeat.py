@@ -1,12 +1,12 @@
-"""Calls that are made again: what one launched is launched for other arrays, and Python is asked nothing about them.
+"""Calls that are made again: what one launched is launched for other arrays, once they are known to be like the first.
 
 A call asks a library some eight questions about each array, and decides anew what it has decided before. So a call now
 and then records what it launches, and whoever makes it again goes through one function of machine code. That looks
 whether the new arrays are what the recorded ones were: their type, device, data type, sizes, strides and alignment,
 which of them are one, and which outputs lie apart from the rest. If so, it has the driver launch the kernels with the
-new addresses on the library's current stream; if not, nothing has happened, and the call goes its way. It needs a
-library with DLPack's C functions, as PyTorch has them. CuPy has none: Python asks it for sizes and strides, and the
-machine code does the rest.
+new addresses on the library's current stream; if not, nothing has happened, and the call goes its way. It asks by
+DLPack's C functions, which PyTorch has. CuPy has none: there Python compares types, devices, data types, sizes and
+strides, and hands addresses and stream to the machine code, which does the rest.
 
 A held gather with `out=` takes the host 5 µs instead of 13: 0.9 for all these questions, 2.8 in the driver, the rest in
 Python; a function 7. With CuPy's arrays it is 7 and 8.
@@ -42,7 +42,7 @@ from ._entry import (
     SCRATCH,
     entry,
 )
-from ._launch import Step, check, driver_address, recorder
+from ._launch import DeviceMemory, Step, check, driver_address, recorder
 
 #: The first launch that is recorded, and then each time that there were twice as many. Numba's own start takes 0.3 s
 #: in a process that has used no CPU kernel, which a script of a few calls should not pay.
@@ -81,9 +81,10 @@ class Repeat:
         self.address = self.words.ctypes.data
         self.scratch_size = scratch_size
         self.misses = 0
-        self.asks = self.library.exchange is not None
-        self.missing: tuple[Any, ...] = (None if self.asks else 0,) * (MOST_ARRAYS - len(arrays))
-        self.entry = entry(self.asks)
+        #: The machine code asks about the arrays, so that it is given these; else their addresses, and the stream.
+        self.given_arrays = self.library.exchange is not None
+        self.missing: tuple[Any, ...] = (None if self.given_arrays else 0,) * (MOST_ARRAYS - len(arrays))
+        self.entry = entry(self.given_arrays)
 
     def new(self, output: Output) -> Any:
         """Return a new array of the library."""
@@ -91,11 +92,11 @@ class Repeat:
 
     def __call__(self, arrays: tuple[Any, ...], record: int = 0, number: int = 0) -> int | None:
         """Launch it for other arrays; return the stream, or None if these are not like the recorded ones."""
-        told = (*arrays, *self.missing) if self.asks else self.addresses(arrays)
-        status = self.entry(self.address, *told, 0, record, number) if told else DIFFERENT
+        given = (*arrays, *self.missing) if self.given_arrays else self.addresses(arrays)
+        status = self.entry(self.address, *given, 0, record, number) if given else DIFFERENT
         if status >= 0 and self.scratch_size:  # nothing is different
             memory = self.library.memory(self.scratch_size, self.device)
-            status = self.entry(self.address, *told, memory.pointer, record, number)
+            status = self.entry(self.address, *given, memory.pointer, record, number)
         if status >= 0:
             self.misses = 0
             return status
@@ -184,10 +185,10 @@ def _recorded(
     ]
     layouts, spans = [], []
     for array in arrays:
-        fields, layout = _described(exchange, array) if exchange else ((_CUDA | array.device << 32, 0, 0), [])
-        if not fields or 0 in array.shape:
+        described = _described(exchange, array)
+        if described is None or 0 in array.shape:
             return None
-        device, rank_and_type, is_real = fields
+        device, rank_and_type, is_real, *layout = described
         layouts += layout
         low, high = extent(array.shape, array.strides)
         high += array.dtype.itemsize
@@ -219,22 +220,23 @@ def _recorded(
     return words
 
 
-def _described(exchange: Exchange, array: DeviceArray) -> tuple[tuple[int, ...], list[int]]:
-    """Return what a library says of an array, if that is all there is to know: words on it, its sizes and strides."""
+def _described(exchange: Exchange | None, array: DeviceArray) -> list[int] | None:
+    """Return three words on an array, its sizes and strides, or None if there is more to know.
+
+    If only Python can ask about it, the device is all that the machine code needs.
+    """
+    if exchange is None:
+        return [_CUDA | array.device << 32, 0, 0]
     tensor, owner = Tensor(), array.owner
     describe = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(exchange.describe)
     if type(owner) is not exchange.kind or describe(owner, ctypes.addressof(tensor)) or tensor.byte_offset:
-        return (), []
+        return None
+    if tensor.code == _COMPLEX or (tensor.ndim and not tensor.strides) or tensor.data != array.pointer:
+        return None
     sizes = tensor.shape[: tensor.ndim]
-    if (
-        tensor.code == _COMPLEX
-        or (tensor.ndim and not tensor.strides)
-        or tensor.data != array.pointer
-        or sizes != list(array.shape)
-    ):
-        return (), []
     _, device, rank_and_type = (ctypes.c_int64 * 3).from_buffer(tensor)
-    return (device, rank_and_type, tensor.code in _REAL), sizes + tensor.strides[: tensor.ndim]
+    known = [device, rank_and_type, int(tensor.code in _REAL), *sizes, *tensor.strides[: tensor.ndim]]
+    return known if sizes == list(array.shape) else None
 
 
 def _argument(
@@ -246,9 +248,11 @@ def _argument(
             return ARRAY + i, 0
     if recorder.given and value in recorder.given:
         return (RECORD, LAUNCH_NUMBER)[recorder.given.index(value)], 0
+    if value in DeviceMemory.known:  # a plan, which may lie right behind an array
+        return NUMBER, value
     found = {memory.pointer: SCRATCH for memory in memories if 0 <= value - memory.pointer <= memory.shape[0]}
     for i, (low, high) in enumerate(spans):
-        if low <= value <= high:
+        if low <= value < high:
             found[arrays[i].pointer] = ARRAY + i
     if len(found) > 1:
         return None
