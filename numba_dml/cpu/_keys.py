@@ -28,6 +28,10 @@ LANES = 64
 ROWS_AT_ONCE = 8
 #: How many single bytes are looked at together where few beat a threshold.
 WIDE = 256
+#: How many blocks of elements are surveyed together. Two threads, 131,072 elements that are in L2, one block at a time
+#: and four, in µs: i1 5.8 and 4.8, i4 9.0 and 8.4, f4 11.5 and 10.8, i8 8.9 and 7.7; a top_k of (1, 10M) f4, k 100,
+#: 1.13 and 1.04 ms.
+BLOCKS_AT_ONCE = 4
 _SIGNED = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 #: The bits of the least normal float.
 _NORMAL = {32: 1 << 23, 64: 1 << 52}
@@ -125,6 +129,11 @@ def _load_vector(builder, pointer, vector):
     lanes = builder.load(pointer, typ=vector)
     lanes.align = 1
     return lanes
+
+
+def _store_vector(builder, vector, pointer):
+    """Emit the store of a vector, at any alignment."""
+    builder.store(vector, pointer).align = 1
 
 
 def _load_lanes(context, builder, array_type, array, at, count=LANES):
@@ -278,18 +287,78 @@ def _load_parts(context, builder, array_type, array, at):
         yield _load_lanes(context, builder, array_type, array, builder.add(at, at.type(part)), lanes)
 
 
-def _emit_best(builder, best, vectors, better):
-    """Emit the best lane of a vector and of others; a lane that cannot be compared is not better."""
-    for vector in vectors:
-        best = builder.select(better(vector, best), vector, best)
-    while (half := best.type.count // 2) > 0:
-        number = ir.VectorType(ir.IntType(32), half)
+def _emit_best(builder, blocks, better):
+    """Emit a vector of the best lane of each block, in their order; the blocks are a power of two, a vector each.
+
+    Two vectors become one whose lanes are turn and turn about of their blocks, by shuffles that stay within 16 bytes
+    where they can: four blocks of 16 take 13 steps, where each alone takes 8.
+    """
+
+    def fold(first, second, low, high):
         low, high = (
-            builder.shuffle_vector(best, best, ir.Constant(number, list(range(first, first + half))))
-            for first in (0, half)
+            builder.shuffle_vector(first, second, ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes))
+            for lanes in (low, high)
         )
-        best = builder.select(better(high, low), high, low)
-    return builder.extract_element(best, ir.IntType(32)(0))
+        return builder.select(better(high, low), high, low)
+
+    groups, count = 1, blocks[0].type.count
+    while len(blocks) > 1:
+        units = count // groups  # of a lane for each block
+        near = max(units // (CACHE_LINE // 16), 2)  # of these, how many share 16 bytes
+        sides = [
+            [
+                vector * count + unit * groups + lane
+                for unit in range(units)
+                if (unit % near < near // 2) == is_low
+                for vector in range(2)
+                for lane in range(groups)
+            ]
+            for is_low in (True, False)
+        ]
+        blocks = [fold(first, second, *sides) for first, second in zip(blocks[::2], blocks[1::2], strict=True)]
+        groups *= 2
+    (best,) = blocks
+    while (half := best.type.count // 2) >= groups:
+        best = fold(best, best, list(range(half)), list(range(half, 2 * half)))
+    return best
+
+
+def _emit_best_keys(context, builder, array_type, row, at, values, blocks):
+    """Emit a vector of the best key of neighbouring blocks; `values` are those of the rule."""
+    better = partial(builder.icmp_signed, ">")
+
+    def best(block):
+        parts = _load_parts(context, builder, array_type, row, builder.add(at, at.type(block * LANES)))
+        keys = [
+            _emit_key(builder, part, [splat(builder, value, part.type.count) for value in values]) for part in parts
+        ]
+        return reduce(lambda a, b: builder.select(better(b, a), b, a), keys)
+
+    return _emit_best(builder, [best(block) for block in range(blocks)], better)
+
+
+def _emit_best_floats(context, builder, array_type, row, at, turn, blocks):
+    """Emit a vector of the bits of the largest float of neighbouring blocks, whose bits are ``row[at + i] ^ turn``.
+
+    NaNs are passed over; if there are no others, it is -infinity.
+    """
+    typ = ir.FloatType() if turn.type.width == 32 else ir.DoubleType()
+    better = partial(builder.fcmp_ordered, ">")
+
+    def best(block):
+        parts = list(_load_parts(context, builder, array_type, row, builder.add(at, at.type(block * LANES))))
+        count = parts[0].type.count
+        turns, floats = splat(builder, turn, count), ir.VectorType(typ, count)
+        vectors = [builder.bitcast(builder.xor(part, turns), floats) for part in parts]
+        lowest = ir.Constant(floats, [float("-inf")] * count)
+        return reduce(lambda a, b: builder.select(better(b, a), b, a), vectors, lowest)
+
+    found = _emit_best(builder, [best(block) for block in range(blocks)], better)
+    return builder.bitcast(found, ir.VectorType(turn.type, blocks))
+
+
+def _first(builder, vector):
+    return builder.extract_element(vector, ir.IntType(32)(0))
 
 
 @intrinsic
@@ -298,34 +367,47 @@ def best_key(typingctx, row, at, rule):
 
     def codegen(context, builder, signature, args):
         values = _rule_values(builder, signature.args[2], args[2])
-        parts = _load_parts(context, builder, signature.args[0], args[0], args[1])
-        keys = [
-            _emit_key(builder, part, [splat(builder, value, part.type.count) for value in values]) for part in parts
-        ]
-        return _emit_best(builder, keys[0], keys[1:], partial(builder.icmp_signed, ">"))
+        return _first(builder, _emit_best_keys(context, builder, signature.args[0], *args[:2], values, 1))
 
     return row.dtype(row, types.int64, rule), codegen
 
 
 @intrinsic
 def best_float(typingctx, row, at, turn):
-    """``best_float(row, at, turn)``: the bits of the largest of 64 floats, whose bits are ``row[at + i] ^ turn``.
-
-    NaNs are passed over; if there are no others, it is -infinity.
-    """
+    """``best_float(row, at, turn)``: the bits of the largest of 64 floats, see `_emit_best_floats`."""
 
     def codegen(context, builder, signature, args):
-        row, at, turn = args
-        typ = ir.FloatType() if turn.type.width == 32 else ir.DoubleType()
-        parts = list(_load_parts(context, builder, signature.args[0], row, at))
-        count = parts[0].type.count
-        turns, floats = splat(builder, turn, count), ir.VectorType(typ, count)
-        lowest = ir.Constant(floats, [float("-inf")] * count)
-        vectors = [builder.bitcast(builder.xor(part, turns), floats) for part in parts]
-        best = _emit_best(builder, lowest, vectors, partial(builder.fcmp_ordered, ">"))
-        return builder.bitcast(best, turn.type)
+        return _first(builder, _emit_best_floats(context, builder, signature.args[0], *args, 1))
 
     return row.dtype(row, types.int64, row.dtype), codegen
+
+
+@intrinsic
+def best_keys(typingctx, row, at, best, first, rule):
+    """``best_keys(row, at, best, first, rule)``: write the best key of each of four blocks, from ``best[first]`` on."""
+
+    def codegen(context, builder, signature, args):
+        values = _rule_values(builder, signature.args[4], args[4])
+        found = _emit_best_keys(context, builder, signature.args[0], *args[:2], values, BLOCKS_AT_ONCE)
+        _store_vector(builder, found, _place_of(context, builder, signature.args[2], *args[2:4], found.type))
+        return context.get_dummy_value()
+
+    return types.void(row, types.int64, best, types.int64, rule), codegen
+
+
+@intrinsic
+def best_floats(typingctx, row, at, best, first, turn, rule):
+    """``best_floats(row, at, best, first, turn, rule)``: the same for floats, as `best_float` compares them."""
+
+    def codegen(context, builder, signature, args):
+        turn = args[4]
+        values = [splat(builder, value, BLOCKS_AT_ONCE) for value in _rule_values(builder, signature.args[5], args[5])]
+        found = _emit_best_floats(context, builder, signature.args[0], *args[:2], turn, BLOCKS_AT_ONCE)
+        found = _emit_key(builder, builder.xor(found, splat(builder, turn, BLOCKS_AT_ONCE)), values)
+        _store_vector(builder, found, _place_of(context, builder, signature.args[2], *args[2:4], found.type))
+        return context.get_dummy_value()
+
+    return types.void(row, types.int64, best, types.int64, row.dtype, rule), codegen
 
 
 def best_lane(row, at, rule):
@@ -348,6 +430,26 @@ def _best_lane(row, at, rule):
             return best_key(row, at, rule)
         turn = sign & rule[0]
         return key_of(row.dtype.type(best_float(row, at, turn) ^ turn), rule)
+
+    return choose
+
+
+def best_lanes(row, at, best, first, rule):
+    """``best_lanes(row, at, best, first, rule)``: write `best_lane` of four neighbouring blocks."""
+    raise NotImplementedError
+
+
+@overload(best_lanes)
+def _best_lanes(row, at, best, first, rule):
+    if len(rule) == 1 or row.dtype.bitwidth < 32:
+        return lambda row, at, best, first, rule: best_keys(row, at, best, first, rule)
+    sign = _SIGNED[row.dtype.bitwidth](-(1 << (row.dtype.bitwidth - 1)))
+
+    def choose(row, at, best, first, rule):
+        if rule[2] > rule[1]:  # NaN comes first
+            best_keys(row, at, best, first, rule)
+        else:
+            best_floats(row, at, best, first, sign & rule[0], rule)
 
     return choose
 

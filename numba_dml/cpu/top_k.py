@@ -33,6 +33,7 @@ from ._digits import (
 from ._drivers import ASK
 from ._indices import overlaps
 from ._keys import (
+    BLOCKS_AT_ONCE,
     GROUPS,
     LANES,
     ROWS_AT_ONCE,
@@ -40,6 +41,7 @@ from ._keys import (
     beats,
     beats_keys,
     best_lane,
+    best_lanes,
     bits_of,
     insert_lanes,
     insert_width,
@@ -250,7 +252,10 @@ def survey(
 ):
     """Look at all blocks; return a key that the best of at least k blocks are above, and the best key of all."""
     count = end // LANES
-    for b in range(count):
+    together = count - count % BLOCKS_AT_ONCE
+    for b in range(0, together, BLOCKS_AT_ONCE):
+        best_lanes(row, b * LANES, blocks, b, rule)
+    for b in range(together, count):
         blocks[np.uint64(b)] = best_lane(row, b * LANES, rule)
     padded = pad(blocks, count)
     groups = -(-4 * k // LANES) * LANES

@@ -181,7 +181,7 @@ def _recorded(
         id(_IS_NEG),
         id(False),
         len(launches),
-        0,
+        0,  # where they are, which is known below
     ]
     layouts, spans = [], []
     for array in arrays:
