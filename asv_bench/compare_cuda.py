@@ -30,8 +30,6 @@ HOW = (
     "is done, by their number; JAX has only this, since no event of another library sees its stream."
 )
 
-#: What `short_calls` returns, in its order.
-HOST = ["function", "held operator", "the library's"]
 #: What was measured of one case: per library the `device` time and that by the `host`'s clock in ms, why others are
 #: `unable`, and the bytes that a call moves (`traffic`). Plain data, as JSON has it.
 Record = dict[str, Any]
@@ -188,8 +186,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             for owner in ("torch", "cupy"):
                 if owner in args.peers:
                     calls = cuda.short_calls(operator, owner)
-                    times = {name: microseconds(call) for name, call in calls.items()}
-                    stored["host"][f"{operator}, {owner}"] = dict(zip(HOST, times.values(), strict=True))
+                    stored["host"][f"{operator}, {owner}"] = {name: microseconds(call) for name, call in calls.items()}
     if args.json:
         args.json.write_text(json.dumps(stored, indent=1) + "\n")
     return stored

@@ -669,7 +669,7 @@ def short_calls(operator: str, owner: str) -> dict[str, common.Call]:
     calls = {
         "function": partial(getattr(dml, operator), *arguments, out=out, **bounds),
         "held operator": partial(held, *held_arguments, out=held_out),
-        owner: partial(by_cupy if owner == "cupy" else by_torch, operator, a, indices, updates, out),
+        "the library's": partial(by_cupy if owner == "cupy" else by_torch, operator, a, indices, updates, out),
     }
     for call in calls.values():
         call()
@@ -705,4 +705,4 @@ class Call:
 
     def time_library(self, operator: str, arrays: str) -> None:
         """Call what the arrays' library has."""
-        self.calls[arrays]()
+        self.calls["the library's"]()

@@ -51,8 +51,6 @@ FIRST_RECORDED = 8
 MOST_MISSES = 3
 #: DLPack's codes of real and complex types.
 _REAL, _COMPLEX = (2, 4), 5
-#: DLPack's number of devices that CUDA has.
-_CUDA = 2
 #: What says that an element is not what its memory holds.
 _REQUIRES_GRAD, _IS_NEG = "requires_grad", "is_neg"
 
@@ -226,7 +224,7 @@ def _described(exchange: Exchange | None, array: DeviceArray) -> list[int] | Non
     If only Python can ask about it, the device is all that the machine code needs.
     """
     if exchange is None:
-        return [_CUDA | array.device << 32, 0, 0]
+        return [array.device << 32, 0, 0]
     tensor, owner = Tensor(), array.owner
     describe = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(exchange.describe)
     if type(owner) is not exchange.kind or describe(owner, ctypes.addressof(tensor)) or tensor.byte_offset:
