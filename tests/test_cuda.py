@@ -822,6 +822,7 @@ def way_of(descriptor, *arrays):
     """Return the way that a descriptor goes, and a function that runs it in place, all or nothing."""
     from numba_dml.cuda._arrays import OWN
     from numba_dml.cuda._calls import build
+    from numba_dml.cuda._element_calls import ScatterArguments
 
     layouts = tuple((x.strides, x.dtype) for x in arrays)
     call = build(descriptor, layouts, (arrays[0].shape,), None)
@@ -829,7 +830,8 @@ def way_of(descriptor, *arrays):
     def run(a, i, u):
         target, indices, updates = (OWN.to_device(x, 0) for x in (a, i, u))
         _, record, number = call.begin(0)
-        memory = (call.way or call.write)(target.pointer, indices, updates, target, 0, record.address, number, 1)
+        given = ScatterArguments(target.pointer, indices, updates, target, 0, record.address, number, all_or_none=1)
+        memory = (call.way or call.write)(given)
         result = OWN.to_host(target)
         del memory
         return result, record.words[2]
@@ -1014,6 +1016,7 @@ def test_elements_that_are_merged(size, points, dtype, offset, room, monkeypatch
     from numba_dml.cuda import _element_calls, _move_calls
     from numba_dml.cuda._arrays import OWN
     from numba_dml.cuda._calls import build
+    from numba_dml.cuda._element_calls import ScatterArguments
 
     monkeypatch.setattr(_element_calls, "MOST_POINTS", 0)
     monkeypatch.setattr(_element_calls, "MOST_OWNED", 0)
@@ -1031,7 +1034,7 @@ def test_elements_that_are_merged(size, points, dtype, offset, room, monkeypatch
     old = OWN.to_device(np.concatenate([a[:offset], a]), 0)
     out = OWN.to_device(np.full((offset + len(a) + 1, 1), 7, dtype), 0)
     out.pointer += offset * a.itemsize
-    call.write(old.pointer + offset * a.itemsize, indices, updates, out, 0, 0, -1, 0)
+    call.write(ScatterArguments(old.pointer + offset * a.itemsize, indices, updates, out, 0, 0, -1, all_or_none=0))
     result = OWN.to_host(out)
     assert reference.same(result[offset : offset + len(a)], reference.scatter_nd(a, i, u))
     assert (result[:offset] == 7).all()

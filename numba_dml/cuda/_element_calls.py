@@ -219,6 +219,19 @@ class LineGather:
         )
 
 
+class ScatterArguments(NamedTuple):
+    """What a scatter is given when it runs."""
+
+    old: int  #: the address of what is there before, maybe the output's
+    indices: DeviceArray
+    updates: DeviceArray
+    out: DeviceArray
+    stream: int
+    record: int  #: the address where a bad index is recorded
+    number: int  #: of the launch
+    all_or_none: int  #: 1: nothing may be written if an index is bad
+
+
 class _ScatterWay:
     """What the ways to scatter share; `covers`: they can copy what the updates leave, since they come by all of it."""
 
@@ -277,20 +290,11 @@ class LineScatter(_ScatterWay):
             worth = (worth or not call.combined) and found.length * LINE_PER_POINT >= found.size
         return way if worth and way.parts <= MOST_PARTS else None
 
-    def __call__(
-        self,
-        old: int,
-        indices: DeviceArray,
-        updates: DeviceArray,
-        out: DeviceArray,
-        stream: int,
-        record: int,
-        number: int,
-        all_or_none: int,
-    ) -> Any:
+    def __call__(self, given: ScatterArguments) -> Any:
         """Write the updates over what is at the address `old`; return memory that is in use until all is done."""
+        old, indices, updates, out, stream, record, *_ = given
         call, device = self.call, out.device
-        memory, flag, number = call.look_first(indices, out, stream, record, number, all_or_none)
+        memory, flag, number = call.look_first(given)
         plan = call.plan(device, call.run).address
         addresses = out.pointer, old, indices.pointer, updates.pointer, plan
         self.launch(call.index_name, device, stream, self.found.lines, addresses, record, number, flag)
@@ -409,20 +413,11 @@ class OwnColumnScatter(_OwnColumns, _ScatterWay):
         most = MOST_COMBINED if call.reduces and call.out_bytes <= L2_BYTES else MOST_SCATTERED
         return cls(call, found) if found and cls.suit(call, found, most) else None
 
-    def __call__(
-        self,
-        old: int,
-        indices: DeviceArray,
-        updates: DeviceArray,
-        out: DeviceArray,
-        stream: int,
-        record: int,
-        number: int,
-        all_or_none: int,
-    ) -> Any:
+    def __call__(self, given: ScatterArguments) -> Any:
         """Write the updates over what is at the address `old`; return memory that is in use until all is done."""
+        old, indices, updates, out, stream, record, *_ = given
         call, device = self.call, out.device
-        memory, flag, number = call.look_first(indices, out, stream, record, number, all_or_none)
+        memory, flag, number = call.look_first(given)
         plan = call.plan(device, call.run).address
         addresses = out.pointer, old, indices.pointer, updates.pointer, plan
         own_columns.scatter_columns_kernel(call.run, call.index_name, *self.reduction)(
@@ -611,22 +606,13 @@ class ColumnScatter(_Strips, _ScatterWay):
         least = 0 if call.reduces else LEAST_SCATTERED * way.lines.parts
         return way if found.matrices * found.size * found.columns >= least and way.lines.parts <= MOST_PARTS else None
 
-    def __call__(
-        self,
-        old: int,
-        indices: DeviceArray,
-        updates: DeviceArray,
-        out: DeviceArray,
-        stream: int,
-        record: int,
-        number: int,
-        all_or_none: int,
-    ) -> Any:
+    def __call__(self, given: ScatterArguments) -> Any:
         """Write the updates over what is at the address `old`; return memory that is in use until all is done."""
+        old, indices, updates, out, stream, record, *_ = given
         found, device, width, way = self.found, out.device, self.call.run, self.lines
         memory = scratch(out, self.size)
         positions, news, results = (memory.pointer + start for start in self.starts)
-        flag_memory, flag, number = self.call.look_first(indices, out, stream, record, number, all_or_none)
+        flag_memory, flag, number = self.call.look_first(given)
         matrix_step, row_step = found.matrix_step, found.row_step
         news_row = found.columns * width
         for strip in self.strips():
@@ -671,20 +657,11 @@ class FewPlaceCombine(_ScatterWay):
     def suits(self, old: int, updates: int, out: int) -> bool:
         return (updates | out) % self.call.dtype.itemsize == 0
 
-    def __call__(
-        self,
-        old: int,
-        indices: DeviceArray,
-        updates: DeviceArray,
-        out: DeviceArray,
-        stream: int,
-        record: int,
-        number: int,
-        all_or_none: int,
-    ) -> Any:
+    def __call__(self, given: ScatterArguments) -> Any:
         """Combine the updates with what is in the output; return memory that is in use until all is done."""
+        _, indices, updates, out, stream, record, *_ = given
         call, device, width = self.call, out.device, self.call.dtype.itemsize
-        memory, flag, number = call.look_first(indices, out, stream, record, number, all_or_none)
+        memory, flag, number = call.look_first(given)
         scatter.combine_few_kernel(width, call.index_name, *call.counts, call.combined)(
             device,
             stream,
@@ -733,18 +710,9 @@ class BinnedScatter(_ScatterWay):
             return way
         return None
 
-    def __call__(
-        self,
-        old: int,
-        indices: DeviceArray,
-        updates: DeviceArray,
-        out: DeviceArray,
-        stream: int,
-        record: int,
-        number: int,
-        all_or_none: int,
-    ) -> Any:
+    def __call__(self, given: ScatterArguments) -> Any:
         """Write the updates over what is at the address `old`; return memory that is in use until all is done."""
+        old, indices, updates, out, stream, record, number, all_or_none = given
         call, device, count = self.call, out.device, self.bins
         loops, coords, _ = call.counts
         coarse = -(-count >> bins.FINE_BITS)
@@ -841,18 +809,9 @@ class OwnPlaceScatter(_ScatterWay):
     def copies(self, old: int, out: int) -> bool:
         return self.covers and old != out and (old | out) % QUAD_BYTES == 0
 
-    def __call__(
-        self,
-        old: int,
-        indices: DeviceArray,
-        updates: DeviceArray,
-        out: DeviceArray,
-        stream: int,
-        record: int,
-        number: int,
-        all_or_none: int,
-    ) -> None:
+    def __call__(self, given: ScatterArguments) -> None:
         """Write the updates over what is at the address `old`."""
+        old, indices, updates, out, stream, record, number, all_or_none = given
         call, device = self.call, out.device
         width = call.unit_width(old | updates.pointer | out.pointer)
         blocks = -(-call.places // self.share) if old != out.pointer else min(OWN_BLOCKS, call.points)

@@ -28,6 +28,7 @@ from ._element_calls import (
     OwnColumnGather,
     OwnColumnScatter,
     OwnPlaceScatter,
+    ScatterArguments,
     blocks_with_own,
     by_lines,
 )
@@ -175,11 +176,13 @@ class _MoveCall(Repeatable):
     ) -> None:
         """Look at all indices, and claim the places that they lead to, if there are claims; see `scatter.claiming`."""
         if claim_bytes == 4 and not entries and self.blocks_with_claims:
-            scatter.claim_few_kernel(self.index_name, *self.counts)(
+            scatter.combine_few_kernel(claim_bytes, self.index_name, *self.counts, None)(
                 device,
                 stream,
                 self.blocks_with_claims,
+                claims + scatter.FLAG_BYTES,
                 indices.pointer,
+                0,
                 self.plan(device, 1).address,
                 record,
                 number,
@@ -450,7 +453,7 @@ class ScatterCall(_MoveCall):
             if not self.way.copies(old, out.pointer):
                 self.fill(old, out, stream)
                 old = out.pointer
-        memory = write(old, indices, updates, out, stream, record.address, number, all_or_none)
+        memory = write(ScatterArguments(old, indices, updates, out, stream, record.address, number, all_or_none))
         part(a.device, stream, others)
         self.finish(records, record, stream, len(a.shape), index_shape)
         del memory  # only now
@@ -459,13 +462,12 @@ class ScatterCall(_MoveCall):
         claims = self.claim_bytes, self.entries > 0
         return scatter.scatter_kernel(width, self.index_name, *self.counts, *claims, self.combined)
 
-    def look_first(
-        self, indices: DeviceArray, out: DeviceArray, stream: int, record: int, number: int, all_or_none: int
-    ) -> tuple[DeviceArray | None, int, int]:
+    def look_first(self, given: ScatterArguments) -> tuple[DeviceArray | None, int, int]:
         """If nothing may be written when an index is bad, look at all of them before.
 
         Return the memory of a flag, its address or 0, and the number of the launch that is to record what it finds.
         """
+        _, indices, _, out, stream, record, number, all_or_none = given
         if not all_or_none:
             return None, 0, number
         memory = scratch(out, scatter.FLAG_BYTES)
@@ -473,18 +475,9 @@ class ScatterCall(_MoveCall):
         self.look(out.device, stream, indices, number, record, memory.pointer)
         return memory, memory.pointer, -1
 
-    def write(
-        self,
-        old: int,
-        indices: DeviceArray,
-        updates: DeviceArray,
-        out: DeviceArray,
-        stream: int,
-        record: int,
-        number: int,
-        all_or_none: int,
-    ) -> DeviceArray | None:
+    def write(self, given: ScatterArguments) -> DeviceArray | None:
         """Write the updates over what is there, or beside what is old; return memory in use until all is done."""
+        old, indices, updates, out, stream, record, number, all_or_none = given
         device = out.device
         merges = self.merge_bytes > 0 and old != out.pointer
         width = self.dtype.itemsize if self.combined else self.unit_width(old | updates.pointer | out.pointer)
@@ -539,21 +532,12 @@ class ScatterCall(_MoveCall):
             pointers = out.pointer, old, updates.pointer, plan, claims
             scatter.merge_kernel(width, self.merge_bytes)(device, stream, blocks, *pointers, units, share)
 
-    def fold(
-        self,
-        old: int,
-        indices: DeviceArray,
-        updates: DeviceArray,
-        out: DeviceArray,
-        stream: int,
-        record: int,
-        number: int,
-        all_or_none: int,
-    ) -> DeviceArray:
+    def fold(self, given: ScatterArguments) -> DeviceArray:
         """Combine the updates with what is there; return memory that is in use until all is done.
 
         Points are sorted by their place, and then a thread goes through the updates of each, in their order.
         """
+        old, indices, updates, out, stream, record, number, all_or_none = given
         device, points = out.device, self.points
         width = self.dtype.itemsize
         plan = self.plan(device, width).address

@@ -23,7 +23,6 @@ from ._memory import (
     load_i64,
     load_now,
     load_two_now,
-    raise_shared,
     shared_address,
     store_now,
     sum_of_lanes,
@@ -193,78 +192,20 @@ def claim_kernel(index_type: str, loops: int, coords: int, outer: int, claim_byt
 
 
 @cache
-def claim_few_kernel(index_type: str, loops: int, coords: int, outer: int) -> Kernel:
-    """Return the kernel that claims few places for many points: those of a block claim its own copy of them first.
-
-    64M updates of 1000 float32 take 0.30 ms so, and 5.6 if all claim in device memory; of one of them 0.35 and 47.
-    """
-    place_of_point, *_ = places(index_type, loops, coords, outer)
-    raise_claim, _ = claim_access(4)
-    word = shared_type("int32")
-
-    @helper
-    def place_of(plan, index, point, end):
-        return place_of_point(plan, index, np.int64(0), -1, point) if point < end else np.int64(0)
-
-    @helper
-    def claim(own, plan, place, point, end):
-        """Claim the place of a point; tell whether its index is bad."""
-        if point < end and place != NOWHERE:
-            raise_shared(own + 4 * number_of_place(plan, place), point)
-        return place == NOWHERE
-
-    @kernel(registers=64)
-    def claim_few_places(
-        index,  # IN      address of the packed indices
-        plan,  # IN      address of the plan
-        record,  # OUT     where a bad index is recorded
-        launch,  # IN      the number of this launch
-        claims,  # IN OUT  address of the flag, whose bits are set, and of the claims, of 4 bytes
-        count,  # IN      how many places there are
-        points,  # IN      how many points there are
-        share,  # IN      how many points a block handles
-    ):
-        await_inputs()
-        own = cuda.shared.array(0, word)
-        thread = np.int64(cuda.threadIdx.x)
-        for i in range(thread, count, OWNERS):
-            own[np.uint32(i)] = -1
-        cuda.syncthreads()
-        begin = np.int64(cuda.blockIdx.x) * share
-        end = min(begin + share, points)
-        to = np.int64(shared_address(own))
-        bad = False
-        for a in range(begin + thread, end, 4 * OWNERS):
-            b, c, d = a + OWNERS, a + 2 * OWNERS, a + 3 * OWNERS
-            place_a, place_b = place_of(plan, index, a, end), place_of(plan, index, b, end)
-            place_c, place_d = place_of(plan, index, c, end), place_of(plan, index, d, end)
-            bad |= claim(to, plan, place_a, a, end)
-            bad |= claim(to, plan, place_b, b, end)
-            bad |= claim(to, plan, place_c, c, end)
-            bad |= claim(to, plan, place_d, d, end)
-        if bad:
-            store_now(claims, 0)
-            if number(plan, BOUNDS) != DROP:
-                for point in range(begin + thread, end, OWNERS):
-                    place_of_point(plan, index, record, launch, point)
-        cuda.syncthreads()
-        for i in range(thread, count, OWNERS):
-            if own[np.uint32(i)] >= 0:
-                raise_claim(claims + FLAG_BYTES + 4 * i, np.int64(own[np.uint32(i)]))
-
-    return Kernel(claim_few_places, 8, waits=True, shares=True, threads=OWNERS)
-
-
-@cache
 def combine_few_kernel(
-    width: int, index_type: str, loops: int, coords: int, outer: int, combined: tuple[str, str]
+    width: int, index_type: str, loops: int, coords: int, outer: int, combined: tuple[str, str] | None
 ) -> Kernel:
     """Return the kernel that combines many updates with few integers: those of a block among themselves first.
 
     10M sums into 256 int32 take 0.084 ms so, and 2.6 if the memory combines them all; into one of them 0.089 and 7.3.
+
+    Without `combined` it claims places, to be exact it combines their claims, of 4 bytes, with the numbers of points,
+    of which the highest stays: for 64M updates of 1000 float32 that takes 0.30 ms, and 5.6 if all claim in device
+    memory; of one of them 0.35 and 47.
     """
-    operation, name = combined
-    combine_own, combine = combine_now(*combined, "shared"), combine_now(*combined)
+    claims = combined is None
+    operation, name = combined or ("max", "int32")
+    combine_own, combine = combine_now(operation, name, "shared"), combine_now(operation, name)
     limits = np.iinfo(name)
     # What changes nothing, as a signed number.
     neutral = int({"add": np.dtype(name).type(0), "min": limits.max, "max": limits.min}[operation])
@@ -274,36 +215,46 @@ def combine_few_kernel(
     word = shared_type(f"int{8 * width}")
 
     @helper
+    def point_of(plan, unit):
+        return unit if claims else quotient(unit, plan, SLICE)
+
+    @helper
     def place_of(plan, index, unit, end):
         if unit >= end:
             return np.int64(0)
-        point = quotient(unit, plan, SLICE)
+        point = point_of(plan, unit)
         place = place_of_point(plan, index, np.int64(0), -1, point)
-        return place + place_in_slice(plan, unit - point * number(plan, SLICE), width) if place != NOWHERE else place
+        if place == NOWHERE:
+            return place
+        if claims:
+            return width * number_of_place(plan, place)
+        return place + place_in_slice(plan, unit - point * number(plan, SLICE), width)
 
     @helper
     def meet(own, packed, place, unit, end):
         """Combine an update with the block's element; tell whether the index is bad."""
         if unit < end and place != NOWHERE:
-            value, _ = load(packed + unit * width)
+            value = unit
+            if not claims:
+                value, _ = load(packed + unit * width)
             combine_own(own + place, value)
         return place == NOWHERE
 
     @kernel(registers=64)
     def combine_few(
-        data,  # IN OUT  address of the output's first element
+        data,  # IN OUT  address of the output's first element, or of the claims, whose bits are set
         index,  # IN      address of the packed indices
-        packed,  # IN      address of the packed updates
+        packed,  # IN      address of the packed updates, if there are any
         plan,  # IN      address of the plan
         record,  # OUT     where a bad index is recorded
         launch,  # IN      the number of this launch, -1: the indices have been looked at
-        flag,  # IN      address of a word that is 0 if an index is bad; 0: write in any case
-        count,  # IN      how many elements the output has
-        units,  # IN      how many the updates have
+        flag,  # IN OUT  address of a word that is 0 if an index is bad; 0: write in any case. Claims say so there
+        count,  # IN      how many elements the output has, or claims
+        units,  # IN      how many the updates have, or points
         share,  # IN      how many of them a block handles
     ):
         await_inputs()
-        if flag != 0 and load_now(flag) == 0:
+        if not claims and flag != 0 and load_now(flag) == 0:
             return
         own = cuda.shared.array(0, word)
         thread = np.int64(cuda.threadIdx.x)
@@ -322,9 +273,12 @@ def combine_few_kernel(
             bad |= meet(to, packed, place_b, b, end)
             bad |= meet(to, packed, place_c, c, end)
             bad |= meet(to, packed, place_d, d, end)
-        if bad and launch >= 0 and number(plan, BOUNDS) != DROP:
-            for unit in range(begin + thread, end, OWNERS):
-                place_of_point(plan, index, record, launch, quotient(unit, plan, SLICE))
+        if bad:
+            if claims:
+                store_now(flag, 0)
+            if launch >= 0 and number(plan, BOUNDS) != DROP:
+                for unit in range(begin + thread, end, OWNERS):
+                    place_of_point(plan, index, record, launch, point_of(plan, unit))
         cuda.syncthreads()
         for i in range(thread, count, OWNERS):
             if own[np.uint32(i)] != neutral:
