@@ -25,6 +25,15 @@ DEFAULT_STREAM = 0
 _BYTES = np.dtype(np.uint8)
 #: New arrays have the same few shapes again and again: 1 µs each.
 _packed_strides = lru_cache(maxsize=4096)(packed_strides)
+
+
+@lru_cache(maxsize=4096)
+def _unaligned_bits(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
+    """Return which bits of its address an array of a layout may not have; -1: it is never aligned."""
+    allowed = (itemsize & -itemsize) - 1
+    return -1 if any(step & allowed for size, step in zip(shape, strides, strict=True) if size > 1) else allowed
+
+
 #: Shape, strides (in bytes) and dtype of an array.
 Layout = tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any]]
 
@@ -46,6 +55,11 @@ class DeviceArray:
     stream : int
         The stream that a call with this array as its first runs on.
     shape, strides, dtype : tuple of int (strides in bytes), numpy.dtype
+
+    Raises
+    ------
+    ValueError
+        An element's address is not a multiple of its size: no GPU can load it.
     """
 
     __slots__ = ("device", "dtype", "home", "library", "owner", "pointer", "shape", "stream", "strides")
@@ -61,6 +75,8 @@ class DeviceArray:
         device: int,
         stream: int,
     ) -> None:
+        if pointer & _unaligned_bits(shape, strides, dtype.itemsize):
+            raise ValueError(f"found elements of {dtype.itemsize} bytes that are not aligned, expected a copy")
         self.owner = owner
         self.library = library
         self.pointer = pointer

@@ -600,8 +600,8 @@ def _device_arrays(function: str, inputs: tuple[Any, ...]) -> list[DeviceArray] 
         library = library_of_type(value.__class__)
         try:
             array = None if library is None else library.view(value)
-        except TypeError as error:
-            raise TypeError(f"{function}: {name}: {error}") from None
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{function}: {name}: {error}") from None
         if array is None:
             if arrays or any(map(library_of, inputs)):
                 raise TypeError(

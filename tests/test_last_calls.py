@@ -165,6 +165,37 @@ def test_how_cupy_is_asked(monkeypatch):
         assert library.address(other, layout, 1) is None
 
 
+@pytest.mark.parametrize(
+    ("address", "strides", "dtype", "aligned"),
+    [
+        (4096, (12, 4), "f4", True),
+        (4098, (12, 4), "f4", False),
+        (4098, (6, 2), "f2", True),
+        (4097, (3, 1), "u1", True),
+        (4096, (14, 4), "f4", False),
+        (4096, (24, 8), "c8", True),
+        (4100, (24, 8), "c8", False),
+        (4096, (48, 16), "c16", True),
+        (4104, (48, 16), "c16", False),
+    ],
+)
+def test_elements_on_a_device_must_be_aligned(address, strides, dtype, aligned):
+    """A kernel that loads one that is not ends the process's use of the device."""
+
+    def make():
+        return _device.DeviceArray(None, None, address, (2, 3), strides, np.dtype(dtype), 0, 0)
+
+    if aligned:
+        assert make().pointer == address
+    else:
+        with pytest.raises(ValueError, match=r"found elements of \d+ bytes that are not aligned, expected a copy"):
+            make()
+
+
+def test_strides_of_single_elements_may_be_anything():
+    assert _device.DeviceArray(None, None, 4096, (1, 3), (7, 4), np.dtype("f4"), 0, 0).strides == (7, 4)
+
+
 class Face:
     """An array of no library."""
 

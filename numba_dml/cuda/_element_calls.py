@@ -1,7 +1,7 @@
 """Ways that are faster than the general kernels: which layouts they are for, and how they run.
 
 A way is for a whole call; `None` stands for the general kernels. All but one move single elements, of 1, 2, 4 or 8
-aligned bytes.
+bytes.
 """
 
 from __future__ import annotations
@@ -240,11 +240,11 @@ class _ScatterWay:
 
     def suits(self, old: int, updates: int, out: int) -> bool:
         """Tell whether the way is one for arrays at these addresses."""
-        return (updates | out) % self.call.run == 0
+        return True
 
     def copies(self, old: int, out: int) -> bool:
         """Tell whether it copies what the updates leave, from such an address to another."""
-        return self.covers and old % self.call.run == 0
+        return self.covers
 
 
 class LineScatter(_ScatterWay):
@@ -653,9 +653,6 @@ class FewPlaceCombine(_ScatterWay):
             return None
         way = cls(call)
         return way if way.blocks else None
-
-    def suits(self, old: int, updates: int, out: int) -> bool:
-        return (updates | out) % self.call.dtype.itemsize == 0
 
     def __call__(self, given: ScatterArguments) -> Any:
         """Combine the updates with what is in the output; return memory that is in use until all is done."""
