@@ -1302,6 +1302,34 @@ def test_many_updates_of_few_places(dtype, reduction, elements):
     assert reference.same(found, expected)
 
 
+@pytest.mark.parametrize("reduction", ["add", "mul", "min", "max"])
+@pytest.mark.parametrize(
+    ("dtype", "elements"),
+    [("f4", 1), ("f4", 4), ("f4", 6), ("f2", 8), ("f2", 6), ("u1", 16), ("i1", 4), ("i2", 12), ("?", 8)]
+    + [("f8", 2), ("f8", 3), ("c8", 2), ("c16", 1), ("c16", 2), ("bfloat16", 8), ("bfloat16", 2)],
+)
+def test_units_are_folded(dtype, elements, reduction, room):
+    """Units of one element and of several; places with 0 to 10 updates, the last ones of which are the last pairs."""
+    if dtype[0] == "c" and reduction in ("min", "max"):
+        return
+    rng = np.random.default_rng(elements)
+    counts = np.array([1, 0, 2, 3, 4, 5, 0, 6, 7, 9, 10])
+    if not room.SIMULATED:  # many of each, and more points than are ranked
+        counts = np.repeat(counts, 97)
+    i = rng.permutation(np.repeat(np.arange(len(counts)), counts))[:, None]
+    rows = len(counts) + len(i)
+    values = rng.choice([0.0, -0.0, 1.0, 3.0, 0.3, -2.0], (rows, elements))
+    values = (abs(values) if dtype == "u1" else values).astype(BFLOAT16 if dtype == "bfloat16" else dtype)
+    a, u = values[: len(counts)], values[len(counts) :]
+    for bounds in ("raise", "drop"):
+        found = dml.scatter_nd(a, i, u, reduction=reduction, bounds=bounds)
+        assert reference.same(found, reference.scatter_nd(a, i, u, reduction=reduction, bounds=bounds))
+        out = a.copy()
+        dml.scatter_nd(out, i, u, reduction=reduction, bounds=bounds, out=out)
+        assert reference.same(out, found)
+        i[rng.integers(0, len(i), 5)] = len(a)
+
+
 @pytest.mark.parametrize("dtype", ["i4", "u4", "i8", "u8"])
 @pytest.mark.parametrize("reduction", ["add", "min", "max"])
 @pytest.mark.parametrize("elements", [2, 5])

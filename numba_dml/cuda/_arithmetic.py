@@ -73,6 +73,33 @@ def combiner(data_type, reduction: str):
     return combine_integers
 
 
+@cache
+def unit_combiner(data_type, reduction: str, width: int):
+    """Return the same for units of `width` bytes, of as many elements as are in them."""
+    combine = combiner(data_type, reduction)
+    itemsize = element_size(data_type)
+    if itemsize > 8:
+        return combine
+    bits, word_bits, two_words = 8 * itemsize, 8 * min(width, 8), width == 16
+    mask = (1 << bits) - 1 if bits < 64 else -1
+
+    @helper
+    def combine_words(old, new):
+        word = np.int64(0)
+        for shift in range(0, word_bits, bits):
+            value, _ = combine((old >> shift) & mask, np.int64(0), (new >> shift) & mask, np.int64(0))
+            word |= upper(value & mask, shift)
+        return word
+
+    @helper
+    def combine_units(old, old_second, new, new_second):
+        return combine_words(old, new), combine_words(old_second, new_second) if two_words else old_second
+
+    return combine_units
+
+
+#: ``upper(value, shift)``: shift a number to the upper bits of a word.
+upper = ptx("{ .reg .u32 n; cvt.u32.u64 n, $2; shl.b64 $0, $1, n; }", 1, 2, lambda a, n: _wrapped(a << n), pure=True)
 #: Sums and products modulo 2**64.
 add = ptx("add.s64 $0, $1, $2;", 1, 2, lambda a, b: _wrapped(a + b), pure=True)
 multiply = ptx("mul.lo.s64 $0, $1, $2;", 1, 2, lambda a, b: _wrapped(a * b), pure=True)

@@ -300,13 +300,12 @@ class GatherCall(_MoveCall):
         device, index_shape = a.device, indices.shape
         if self.spans and not self.spans[1].packed:
             indices = packed(indices, stream)
-        width = self.unit_width(a.pointer | out.pointer)
         records, record, number = self.begin(device)
         memory: Any = None
-        if self.way and width == self.run:
+        if self.way:
             memory = self.way(a, indices, out, stream, record.address, number)
         elif self.moved:
-            kernel, plan, blocks, *sizes = self.bind(device, width)
+            kernel, plan, blocks, *sizes = self.bind(device, self.unit_width(a.pointer | out.pointer))
             pointers = a.pointer, indices.pointer, out.pointer
             kernel(device, stream, blocks, *pointers, plan, record.address, number, *sizes)
         else:
@@ -446,8 +445,7 @@ class ScatterCall(_MoveCall):
             indices = packed(indices, stream)
         records, record, number = self.begin(a.device)
         all_or_none = int(in_place and self.checked)
-        aligned = self.unit_width(updates.pointer | out.pointer) >= self.dtype.itemsize
-        write = self.fold if self.reduces and not (self.combined and aligned) else self.write
+        write = self.fold if self.reduces and not self.combined else self.write
         if self.way and self.way.suits(old, updates.pointer, out.pointer):
             write = self.way
             if not self.way.copies(old, out.pointer):
@@ -538,9 +536,9 @@ class ScatterCall(_MoveCall):
         Points are sorted by their place, and then a thread goes through the updates of each, in their order.
         """
         old, indices, updates, out, stream, record, number, all_or_none = given
-        device, points = out.device, self.points
-        width = self.dtype.itemsize
-        plan = self.plan(device, width).address
+        device, points, itemsize = out.device, self.points, self.dtype.itemsize
+        width = self.unit_width(old | updates.pointer | out.pointer)
+        plan, item_plan = (self.plan(device, size).address for size in (width, itemsize))
         is_long = max(points, self.places) > scatter.MOST_SHORT
         sort = _sorting.Sort(1, points, is_long, self.places.bit_length())
         most = points // (scatter.LONG + 1) + 1
@@ -558,8 +556,8 @@ class ScatterCall(_MoveCall):
         if not few:
             pairs = sort.sort(device, stream, sorting, pairs)
         blocks = -(-points * (self.slice_bytes // width) // BLOCK)
-        kind = self.lowering.data_type, self.lowering.reduction, width, self.counts, is_long
-        scatter.fold_kernel(*kind)(
+        kind = self.lowering.data_type, self.lowering.reduction
+        scatter.fold_kernel(*kind, width, self.counts, is_long)(
             device,
             stream,
             blocks,
@@ -575,9 +573,10 @@ class ScatterCall(_MoveCall):
             longs,
         )
         if points > scatter.LONG:
-            blocks = min(scatter.LONG_BLOCKS, most * -(-self.slice_bytes // (width * scatter.FOLDERS)))
-            scatter.fold_many_kernel(*kind)(
-                device, stream, blocks, out.pointer, updates.pointer, plan, pairs, points, long_count, longs, blocks
+            blocks = min(scatter.LONG_BLOCKS, most * -(-self.slice_bytes // (itemsize * scatter.FOLDERS)))
+            addresses = out.pointer, updates.pointer, item_plan, pairs
+            scatter.fold_many_kernel(*kind, itemsize, self.counts, is_long)(
+                device, stream, blocks, *addresses, points, long_count, longs, blocks
             )
         return memory
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from .._enums import TensorDataType as D
 from . import SIMULATED, cuda, helper, kernel
-from ._arithmetic import combiner
+from ._arithmetic import combiner, unit_combiner
 from ._groups import GROUP, fetch_and_add, load_four, shared_type, store_four
 from ._launch import BLOCK, LANES, Kernel
 from ._memory import (
@@ -578,43 +578,53 @@ def rank_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: b
 
 
 @cache
-def element_access(width: int):
-    """Return the load and the store of an element of up to 16 bytes whose alignment is that of its words."""
-    load, store = unit_access(min(width, 8))
-    two_words = width == 16
-
-    @helper
-    def load_element(address):
-        first, second = load(address)
-        if two_words:
-            second, _ = load(address + 8)
-        return first, second
-
-    @helper
-    def store_element(address, first, second):
-        store(address, first, 0)
-        if two_words:
-            store(address + 8, second, 0)
-
-    return load_element, store_element
-
-
-@cache
 def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, int], is_long: bool) -> Kernel:
-    """Return the kernel that combines all updates of a place with what is there, in their order.
+    """Return the kernel that combines all updates of a place with what is there, in their order, by units of a width.
 
     Places with many updates it puts on a list, for `fold_many_kernel`.
+
+    What is there and the first two updates are loaded before it is known whether another thread folds the place, and
+    later updates four at a time: 1M rows of 64 float32 into as many take 0.25 ms in place so, and 0.47 by single
+    elements, one load after the other; 5M rows into 100,000 1.1 and 1.9.
     """
-    load_element, store_element = element_access(width)
+    load, store = unit_access(width)
     load_key, load_point = pair_fields(is_long)
-    combine = combiner(data_type, reduction)
+    combine = unit_combiner(data_type, reduction, width)
     _, place_in_slice, _ = places("int64", *counts)
 
-    @kernel
+    @helper
+    def load_update(packed, plan, point, unit):
+        return load(packed + (point * number(plan, SLICE) + unit) * width)
+
+    @helper
+    def fold_four(value, packed, plan, pairs, points, key, i, unit):
+        """Combine a value with the updates of the next four pairs that have a key; return how many these are."""
+        last = points - 1
+        b, c, d = min(i + 1, last), min(i + 2, last), min(i + 3, last)
+        point = load_point(pairs, i)
+        point_b, point_c, point_d = load_point(pairs, b), load_point(pairs, c), load_point(pairs, d)
+        count = np.int64(1)
+        count += i + 1 < points and load_key(pairs, b) == key
+        count += i + 2 < points and load_key(pairs, c) == key
+        count += i + 3 < points and load_key(pairs, d) == key
+        new_a = load_update(packed, plan, point, unit)
+        new_b = load_update(packed, plan, point_b if count > 1 else point, unit)
+        new_c = load_update(packed, plan, point_c if count > 2 else point, unit)
+        new_d = load_update(packed, plan, point_d if count > 3 else point, unit)
+        value = combine(value[0], value[1], new_a[0], new_a[1])
+        if count > 1:
+            value = combine(value[0], value[1], new_b[0], new_b[1])
+        if count > 2:
+            value = combine(value[0], value[1], new_c[0], new_c[1])
+        if count > 3:
+            value = combine(value[0], value[1], new_d[0], new_d[1])
+        return value, count
+
+    @kernel(registers=40)
     def fold_updates(
         data,  # IN OUT  address of the output's first element
         packed,  # IN      address of the packed updates
-        plan,  # IN      address of the plan, for units of one element
+        plan,  # IN      address of the plan
         flag,  # IN      address of a word that is 0 if an index is bad
         all_or_none,  # IN      1: write nothing if an index is bad
         pairs,  # IN      address of (points,) sorted pairs
@@ -626,27 +636,34 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
         await_inputs()
         if all_or_none != 0 and load_now(flag) == 0:
             return
-        elements = number(plan, SLICE)
         item = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
         i = quotient(item, plan, SLICE)
         if i >= points:
             return
-        key = load_key(pairs, i)
-        if key == nowhere or (i > 0 and load_key(pairs, i - 1) == key):
+        unit = item - i * number(plan, SLICE)
+        second = min(i + 1, points - 1)
+        key, point = load_key(pairs, i), load_point(pairs, i)
+        before, far = load_key(pairs, max(i - 1, 0)), load_key(pairs, min(i + LONG, points - 1))
+        after, next_point = load_key(pairs, second), load_point(pairs, second)
+        place = data + number(plan, LOWEST) + key * number(plan, GRANULE) + place_in_slice(plan, unit, width)
+        several = second > i and after == key
+        value = load(place if key != nowhere else plan)  # which can be read as well
+        new = load_update(packed, plan, point, unit)
+        newer = load_update(packed, plan, next_point if several else point, unit)
+        if key == nowhere or (i > 0 and before == key):
             return  # the first point of a place does it for all
-        j = item - i * elements
-        if i + LONG < points and load_key(pairs, i + LONG) == key:
-            if j == 0:
+        if i + LONG < points and far == key:
+            if unit == 0:
                 store_now(longs + 8 * (fetch_and_add(long_count, np.int64(1)) + 1), i)
             return
-        place = data + number(plan, LOWEST) + key * number(plan, GRANULE) + place_in_slice(plan, j, width)
-        first, second = load_element(place)
-        while i < points and load_key(pairs, i) == key:
-            point = load_point(pairs, i)
-            new, new_second = load_element(packed + (point * elements + j) * width)
-            first, second = combine(first, second, new, new_second)
-            i += 1
-        store_element(place, first, second)
+        value = combine(value[0], value[1], new[0], new[1])
+        if several:
+            value = combine(value[0], value[1], newer[0], newer[1])
+            i += 2
+            while i < points and load_key(pairs, i) == key:
+                value, count = fold_four(value, packed, plan, pairs, points, key, i, unit)
+                i += count
+        store(place, value[0], value[1])
 
     return Kernel(fold_updates, 10)
 
@@ -687,7 +704,7 @@ def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, i
     """
     if reduction in ("min", "max") or data_type not in _ROUNDED:
         return _fold_in_any_order_kernel(data_type, reduction, width, counts, is_long)
-    load_element, store_element = element_access(width)
+    load, store = unit_access(width)
     load_key, load_point = pair_fields(is_long)
     end_of_place = place_finder(is_long)
     combine = combiner(data_type, reduction)
@@ -702,7 +719,7 @@ def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, i
         for k in range(np.int64(cuda.threadIdx.x) - FOLDERS, rows * wide, BLOCK - FOLDERS):
             row = k // wide
             point = load_point(pairs, i + row)
-            first, second = load_element(packed + (point * elements + j + k - row * wide) * width)
+            first, second = load(packed + (point * elements + j + k - row * wide) * width)
             loaded[np.uint32(begin + words * k)] = first
             if words == 2:
                 loaded[np.uint32(begin + words * k + 1)] = second
@@ -738,7 +755,7 @@ def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, i
             folds = thread < wide
             if folds:
                 place += place_in_slice(plan, j + thread, width)
-                first, second = load_element(place)
+                first, second = load(place)
             most = LOADED // (words * wide)
             if thread >= FOLDERS:
                 bring(loaded, 0, pairs, packed, i, min(most, end - i), elements, j, wide)
@@ -768,7 +785,7 @@ def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, i
                 begin = LOADED - begin
                 cuda.syncthreads()
             if folds:
-                store_element(place, first, second)
+                store(place, first, second)
 
     return Kernel(fold_many, 8, waits=True)
 
@@ -778,7 +795,7 @@ def _fold_in_any_order_kernel(
     data_type, reduction: str, width: int, counts: tuple[int, int, int], is_long: bool
 ) -> Kernel:
     """Return the kernel for integers, and for min and max."""
-    load_element, store_element = element_access(width)
+    load, store = unit_access(width)
     load_key, load_point = pair_fields(is_long)
     end_of_place = place_finder(is_long)
     combine = combiner(data_type, reduction)
@@ -828,10 +845,10 @@ def _fold_in_any_order_kernel(
                     b = load_point(pairs, min(k + lanes, end - 1))
                     c = load_point(pairs, min(k + 2 * lanes, end - 1))
                     d = load_point(pairs, min(k + 3 * lanes, end - 1))
-                    new_a, _ = load_element(packed + (a * elements + j) * width)
-                    new_b, _ = load_element(packed + (b * elements + j) * width)
-                    new_c, _ = load_element(packed + (c * elements + j) * width)
-                    new_d, _ = load_element(packed + (d * elements + j) * width)
+                    new_a, _ = load(packed + (a * elements + j) * width)
+                    new_b, _ = load(packed + (b * elements + j) * width)
+                    new_c, _ = load(packed + (c * elements + j) * width)
+                    new_d, _ = load(packed + (d * elements + j) * width)
                     if row < 0:
                         value, row = new_a, k
                     else:
@@ -848,12 +865,12 @@ def _fold_in_any_order_kernel(
             if lane == 0:
                 place = data + number(plan, LOWEST) + load_key(pairs, i) * number(plan, GRANULE)
                 place += place_in_slice(plan, j, width)
-                value, _ = load_element(place)
+                value, _ = load(place)
                 row = np.int64(-1)
                 for other in range(thread, lanes * wide, wide):
                     if rows[np.uint32(other)] >= 0:
                         value, row = fold(value, row, values[np.uint32(other)], rows[np.uint32(other)])
-                store_element(place, value, np.int64(0))
+                store(place, value, np.int64(0))
             cuda.syncthreads()
 
     return Kernel(fold_many_in_any_order, 8, waits=True)
