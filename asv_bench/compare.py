@@ -1,9 +1,10 @@
 """Measure every case of the benchmarks side by side and print the tables of docs/performance.md.
 
-``python asv_bench/compare.py [OPERATOR ...] [--neighbours] [--cases SUBSTRING] [--peers NAME ...] [--rounds N]
-[--json FILE]``, or ``--table FILE`` to print what an earlier run stored. Every implementation runs in a process of its
-own, since idle thread pools of other libraries steal cores. The implementations of a case take turns, in several
-rounds; a time is the (lower) median over the rounds of each round's median.
+``python asv_bench/compare.py [OPERATOR ...] [--neighbours] [--random N [--seed N]] [--cases SUBSTRING]
+[--peers NAME ...] [--rounds N] [--json FILE]``, or ``--table FILE`` to print what an earlier run stored. Every
+implementation runs in a process of its own, since idle thread pools of other libraries steal cores. The implementations
+of a case (with ``--random`` of all cases of an operator) take turns, in several rounds; a time is the (lower) median
+over the rounds of each round's median.
 """
 
 from __future__ import annotations
@@ -13,18 +14,22 @@ import importlib
 import json
 import os
 import platform
+import random
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import geometric_mean, median, median_low
 from typing import Any
 
-from benchmarks.common import LIBRARIES, OURS, TINY, Operator, medians, share_of_limit
+from benchmarks.common import DTYPES, HARD, LIBRARIES, OURS, TINY, Operator, medians, share_of_limit
 
 OPERATORS = ["top_k", "gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd"]
 PACKAGES = ["numba_dml", "numba", "numpy", "torch", "onnxruntime", "jax", "faiss-cpu"]
+#: How many elements a random case has.
+RANDOM_ELEMENTS = 1 << 14, 1 << 24
 #: Seconds of measuring per implementation, case and round, after a warm-up call.
 BUDGET = 0.5
 
@@ -33,14 +38,57 @@ BUDGET = 0.5
 Record = dict[str, Any]
 
 
-def definition(operator: str) -> Operator:
-    """Return what a benchmark file says."""
-    return Operator.of(vars(importlib.import_module(f"benchmarks.{operator}")))
+def random_case(operator: str, make: Callable[..., Any], rng: random.Random, least: int, most: int) -> tuple[str, Any]:
+    """Return a case of `least` to `most` elements in any shape, and its name; `make` is the operator's kind of case."""
+
+    def between(low: int, high: int) -> int:
+        """Return a number whose logarithm is spread evenly."""
+        return round(low * (max(high, low) / low) ** rng.random())
+
+    total = between(least, most)
+    size = between(4, total)
+    other = total // size
+    axis = rng.choice([0, 1])
+    shape = (size, other) if axis == 0 else (other, size)
+    dtype, index_dtype = rng.choice(["f4", "f4", *DTYPES]), rng.choice(["i8", "i8", "i4"])
+    if operator == "top_k":
+        k = min(size, rng.choice([1, 2, 5, 10, 16, 50, 100, 500, 1000, 2000, 4000, 10_000, size // 2, size]))
+        kinds = ["random", "random", "random", *(kind for kind in HARD if dtype[0] == "f" or "nan" not in kind)]
+        case = make(shape, max(k, 1), dtype, rng.choice(kinds), axis)
+    elif operator == "gather":
+        width = min(rng.choice([1, 2, 4, 7, 16, 64, 100, 256, 1024]), total)
+        rows = total // width
+        case = make((rows, width), between(1000, rows), dtype, index_dtype)
+    elif operator.endswith("_nd"):
+        coordinates = rng.choice([1, 2])
+        count = between(1000, total // 4)
+        if operator == "gather_nd":
+            case = make(shape, count if coordinates == 2 else min(count, shape[0]), coordinates, dtype)
+        else:
+            unique = rng.random() < 0.3
+            count = min(count, total if coordinates == 2 else shape[0])
+            case = make(shape, count, coordinates, dtype, index_dtype, unique=unique)
+    elif operator == "gather_elements":
+        case = make(shape, axis, dtype)
+    else:
+        case = make(shape, axis, dtype, unique=rng.random() < 0.3)
+    defaults = {"order": "C", "index_order": "C", "mode": "largest", "nan": "last", "reduction": "none"}
+    fields = {name: value for name, value in vars(case).items() if defaults.get(name) != value}
+    return ", ".join(f"{name} {value}" for name, value in fields.items()), case
 
 
-def measure(operator: str, implementation: str, case: str) -> dict[str, Any]:
+def definition(operator: str, args: argparse.Namespace) -> Operator:
+    """Return what a benchmark file says, or with `--random` other cases."""
+    file = vars(importlib.import_module(f"benchmarks.{operator}"))
+    if args.random:
+        rng = random.Random(args.seed)
+        made = (random_case(operator, file["Case"], rng, *RANDOM_ELEMENTS) for _ in range(args.random))
+        file = {**file, "CASES": dict(made), "NEIGHBOURS": {}}
+    return Operator.of(file)
+
+
+def measure(described: Operator, implementation: str, case: str) -> dict[str, Any]:
     """Return the median seconds of one call, and our share of the limit, or why it cannot do the case."""
-    described = definition(operator)
     try:
         prepared = described.prepare(case, implementation)
     except NotImplementedError as error:
@@ -51,37 +99,42 @@ def measure(operator: str, implementation: str, case: str) -> dict[str, Any]:
     return measured
 
 
-def measure_apart(operator: str, implementation: str, case: str) -> dict[str, Any]:
-    """Return what `measure` returns, from a process of its own; a peer that fails is unable."""
-    arguments = [sys.executable, __file__, "--measure", operator, implementation, case]
-    done = subprocess.run(arguments, capture_output=True, text=True)
-    if done.returncode == 0:
-        return json.loads(done.stdout.splitlines()[-1])
-    if implementation.startswith("numba_dml"):
-        raise RuntimeError(done.stderr)
-    print(f"{case}: {implementation} failed\n{done.stderr}", file=sys.stderr)
-    return {"unable": f"failed with exit status {done.returncode}"}
+def measure_apart(
+    operator: str, implementation: str, cases: list[str], args: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """Return what `measure` returns of each case, from a process of its own; a peer that fails is unable."""
+    arguments = [sys.executable, __file__, "--measure", operator, implementation, *cases]
+    done = subprocess.run(
+        [*arguments, "--random", str(args.random), "--seed", str(args.seed)], capture_output=True, text=True
+    )
+    found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    if done.returncode != 0:
+        if implementation.startswith("numba_dml"):
+            raise RuntimeError(done.stderr)
+        print(f"{cases[len(found)]}: {implementation} failed\n{done.stderr}", file=sys.stderr)
+        found += [{"unable": f"failed with exit status {done.returncode}"}] * (len(cases) - len(found))
+    return found
 
 
-def measure_case(operator: str, group: str, case: str, peers: list[str], rounds: int) -> Record:
-    """Return the record of a case."""
-    described = definition(operator)
-    record: Record = {"operator": operator, "group": group, "case": case, "limit": described.limit}
-    record |= {"seconds": {}, "unable": {}, "shares": []}
-    names = [name for name in described.implementations if name.split()[0] in ("numba_dml", *peers)]
-    for turn in range(rounds):
+def measure_cases(operator: str, group: str, cases: list[str], args: argparse.Namespace) -> list[Record]:
+    """Return the records of cases that an implementation measures in one process."""
+    described = definition(operator, args)
+    base = {"operator": operator, "group": group, "limit": described.limit}
+    records: list[Record] = [base | {"case": case, "seconds": {}, "unable": {}, "shares": []} for case in cases]
+    names = [name for name in described.implementations if name.split()[0] in ("numba_dml", *args.peers)]
+    for turn in range(args.rounds):
         # Back and forth: who comes after whom must not matter, nor a machine that slows down or recovers.
         for name in names[:: -1 if turn % 2 else 1]:
-            if name in record["unable"]:
-                continue
-            measured = measure_apart(operator, name, case)
-            if "unable" in measured:
-                record["unable"][name] = measured["unable"]
-            else:
-                record["seconds"].setdefault(name, []).append(measured["seconds"])
-            if "share" in measured:
-                record["shares"].append(measured["share"])
-    return record
+            able = [record for record in records if name not in record["unable"]]
+            found = measure_apart(operator, name, [record["case"] for record in able], args) if able else []
+            for record, measured in zip(able, found, strict=True):
+                if "unable" in measured:
+                    record["unable"][name] = measured["unable"]
+                else:
+                    record["seconds"].setdefault(name, []).append(measured["seconds"])
+                if "share" in measured:
+                    record["shares"].append(measured["share"])
+    return records
 
 
 def times(record: Record) -> dict[str, float]:
@@ -184,12 +237,13 @@ def run(args: argparse.Namespace) -> tuple[str, list[Record]]:
     records: list[Record] = []
     group = "neighbours" if args.neighbours else "cases"
     for operator in args.operators:
-        for case in getattr(definition(operator), group):
-            if args.cases in case:
-                records.append(measure_case(operator, group, case, args.peers, args.rounds))
-                print(row(records[-1], LIBRARIES), file=sys.stderr, flush=True)
-                if args.json:
-                    args.json.write_text(json.dumps({"header": header, "records": records}, indent=1) + "\n")
+        cases = [case for case in getattr(definition(operator, args), group) if args.cases in case]
+        for together in [cases] if args.random and cases else [[case] for case in cases]:
+            found = measure_cases(operator, group, together, args)
+            records += found
+            print(*(row(record, LIBRARIES) for record in found), sep="\n", file=sys.stderr, flush=True)
+            if args.json:
+                args.json.write_text(json.dumps({"header": header, "records": records}, indent=1) + "\n")
     return header, records
 
 
@@ -198,6 +252,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("operators", nargs="*", metavar="OPERATOR", help=f"of {', '.join(OPERATORS)}; all when absent")
     parser.add_argument("--neighbours", action="store_true", help="the cases near to those of the tables instead")
+    parser.add_argument("--random", type=int, default=0, metavar="N", help="N random cases of each operator instead")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random cases")
     parser.add_argument("--cases", default="", metavar="SUBSTRING", help="only cases with this in their names")
     parser.add_argument("--peers", nargs="*", default=LIBRARIES[1:], choices=LIBRARIES[1:], help="all when absent")
     parser.add_argument("--rounds", type=int, default=3, help="how often the implementations take turns")
@@ -206,7 +262,9 @@ def main() -> None:
     parser.add_argument("--measure", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.measure:
-        print(json.dumps(measure(*args.operators)))
+        operator, implementation, *cases = args.operators
+        for case in cases:
+            print(json.dumps(measure(definition(operator, args), implementation, case)), flush=True)
         return
     if unknown := set(args.operators) - set(OPERATORS):
         parser.error(f"no such operator: {', '.join(sorted(unknown))}")

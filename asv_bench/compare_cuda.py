@@ -20,8 +20,10 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks import common, cuda
-from compare import installed, number
+from compare import installed, number, random_case
 
+#: Elements of random cases.
+RANDOM_ELEMENTS = 1 << 18, 1 << 26
 PACKAGES = ["numba-cuda", "numba", "numpy", "torch", "jax"]
 HOW = (
     "Times on the device in ms, with `out=` where the library has it (JAX allocates), deferred bounds, and arrays that "
@@ -33,45 +35,6 @@ HOW = (
 #: What was measured of one case: per library the `device` time and that by the `host`'s clock in ms, why others are
 #: `unable`, and the bytes that a call moves (`traffic`). Plain data, as JSON has it.
 Record = dict[str, Any]
-
-
-def random_case(operator: str, rng: random.Random) -> tuple[str, Any]:
-    """Return a case of 256 thousand to 64 million elements in any shape, and its name."""
-
-    def between(low: int, high: int) -> int:
-        """Return a number whose logarithm is spread evenly."""
-        return round(low * (max(high, low) / low) ** rng.random())
-
-    total = between(1 << 18, 1 << 26)
-    size = between(4, total)
-    other = total // size
-    axis = rng.choice([0, 1])
-    shape = (size, other) if axis == 0 else (other, size)
-    dtype, index_dtype = rng.choice(["f4", "f4", *cuda.DTYPES]), rng.choice(["i8", "i8", "i4"])
-    if operator == "top_k":
-        k = min(size, rng.choice([1, 2, 5, 10, 16, 50, 100, 500, 1000, 2000, 4000, 10_000, size // 2, size]))
-        kinds = ["random", "random", "random", *(kind for kind in cuda.HARD if dtype[0] == "f" or "nan" not in kind)]
-        case: Any = cuda.TopKCase(shape, max(k, 1), dtype, rng.choice(kinds), axis)
-    elif operator == "gather":
-        width = min(rng.choice([1, 2, 4, 7, 16, 64, 100, 256, 1024]), total)
-        rows = total // width
-        case = cuda.GatherCase((rows, width), between(1000, rows), dtype, index_dtype)
-    elif operator.endswith("_nd"):
-        coordinates = rng.choice([1, 2])
-        count = between(1000, total // 4)
-        if operator == "gather_nd":
-            case = cuda.GatherNDCase(shape, count if coordinates == 2 else min(count, shape[0]), coordinates, dtype)
-        else:
-            unique = rng.random() < 0.3
-            most = total if coordinates == 2 else shape[0]
-            case = cuda.ScatterNDCase(shape, min(count, most), coordinates, dtype, index_dtype, unique=unique)
-    elif operator == "gather_elements":
-        case = cuda.GatherElementsCase(shape, axis, dtype)
-    else:
-        case = cuda.ScatterElementsCase(shape, axis, dtype, unique=rng.random() < 0.3)
-    defaults = {"order": "C", "index_order": "C", "mode": "largest", "nan": "last", "reduction": "none"}
-    fields = {name: value for name, value in vars(case).items() if defaults.get(name) != value}
-    return ", ".join(f"{name} {value}" for name, value in fields.items()), case
 
 
 def measure(operator: str, name: str, case: Any, peers: list[str]) -> Record:
@@ -170,7 +133,10 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     groups = cuda.NEIGHBOURS if args.neighbours else cuda.CASES
     if args.random:
         rng = random.Random(args.seed)
-        groups = {name: dict(random_case(name, rng) for _ in range(args.random)) for name in args.operators}
+        groups = {}
+        for operator in args.operators:
+            make = type(next(iter(cuda.CASES[operator].values())))
+            groups[operator] = dict(random_case(operator, make, rng, *RANDOM_ELEMENTS) for _ in range(args.random))
     for operator in args.operators:
         for name, case in groups[operator].items():
             if args.cases and not any(part in f"{operator} {name}" for part in args.cases):

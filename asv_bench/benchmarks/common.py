@@ -30,6 +30,10 @@ LIBRARIES = ["numba_dml", "numpy", "torch", "onnxruntime", "jax", "faiss"]
 #: The implementation whose speed is tracked.
 OURS = "numba_dml out"
 
+#: Other types and distributions, for variations of the cases.
+DTYPES = ("f2", "f4", "f8", "i4", "i8", "u1")
+HARD = ("ascending", "descending", "equal", "ties", "half nan")
+
 #: How long the blocks of the distributions made of blocks are.
 BLOCK = 1000
 

@@ -361,25 +361,23 @@ CASES: dict[str, dict[str, Any]] = {
     },
 }
 
-HARD = ("ascending", "descending", "equal", "ties", "half nan")
-DTYPES = ("f2", "f4", "f8", "i4", "i8", "u1")
 #: What is near to a row, or between two: nothing is tuned to a row.
 NEIGHBOURS: dict[str, dict[str, Any]] = {
     "top_k": {
         **{f"(1, 1M) k=10 {t}": TopKCase((1, M), 10, t) for t in ("f2", "i4", "i8", "u1")},
         **{f"(1, 100M) k=100 {t}": TopKCase((1, 100 * M), 100, t) for t in ("f2", "i8")},
         **{f"(64, 131072) k=50 {t}": TopKCase((64, 1 << 17), 50, t) for t in ("f8", "i4", "u1")},
-        **{f"(64, 131072) k=50 f4 {d}": TopKCase((64, 1 << 17), 50, "f4", d) for d in HARD},
+        **{f"(64, 131072) k=50 f4 {d}": TopKCase((64, 1 << 17), 50, "f4", d) for d in common.HARD},
         **{f"(64, 131072) k={k} f4": TopKCase((64, 1 << 17), k) for k in (1, 8, 500, 5000)},
         **{f"(1024, 32000) k=1 {t}": TopKCase((1024, 32_000), 1, t) for t in ("i4", "i8", "u1")},
-        **{f"(1024, 32000) k=1 f4 {d}": TopKCase((1024, 32_000), 1, "f4", d) for d in HARD},
+        **{f"(1024, 32000) k=1 f4 {d}": TopKCase((1024, 32_000), 1, "f4", d) for d in common.HARD},
         **{f"(256, 131072) k=2048 {t}": TopKCase((256, 1 << 17), 2048, t) for t in ("i8", "u1")},
-        **{f"(256, 131072) k=2048 f4 {d}": TopKCase((256, 1 << 17), 2048, "f4", d) for d in HARD},
+        **{f"(256, 131072) k=2048 f4 {d}": TopKCase((256, 1 << 17), 2048, "f4", d) for d in common.HARD},
         **{f"(1M, 128) k=8 {t}": TopKCase((M, 128), 8, t) for t in ("i4", "i8", "u1")},
-        **{f"(1M, 128) k=8 f4 {d}": TopKCase((M, 128), 8, "f4", d) for d in HARD},
+        **{f"(1M, 128) k=8 f4 {d}": TopKCase((M, 128), 8, "f4", d) for d in common.HARD},
         **{f"(16384, 4096) k=64 {t}": TopKCase((16384, 4096), 64, t) for t in ("i4", "i8")},
         **{f"(16384, 4096) k={k} f4": TopKCase((16384, 4096), k) for k in (1, 8, 500)},
-        **{f"(16384, 4096) k=64 f4 {d}": TopKCase((16384, 4096), 64, "f4", d) for d in HARD},
+        **{f"(16384, 4096) k=64 f4 {d}": TopKCase((16384, 4096), 64, "f4", d) for d in common.HARD},
         **{f"(16384, 16384) k=8 {t}, axis 0": TopKCase((16384, 16384), 8, t, axis=0) for t in ("f2", "i8", "u1")},
         "(1, 99999989) k=100 f4": TopKCase((1, 99_999_989), 100),
         "(1023, 32003) k=50 f4": TopKCase((1023, 32_003), 50),
@@ -392,7 +390,7 @@ NEIGHBOURS: dict[str, dict[str, Any]] = {
         "(1, 100M) k=800 f4": TopKCase((1, 100 * M), 800),
     },
     "gather": {
-        **{f"10M of 10M rows of 16 {t}": GatherCase((10 * M, 16), 10 * M, t) for t in DTYPES},
+        **{f"10M of 10M rows of 16 {t}": GatherCase((10 * M, 16), 10 * M, t) for t in common.DTYPES},
         "10M of 10M rows of 17 f4": GatherCase((10 * M, 17), 10 * M),
         "10M of 10M rows of 64 f4, i4 indices": GatherCase((10 * M, 64), 10 * M, index_dtype="i4"),
         "(16384, 16384) f4, axis 1": GatherCase((16384, 16384), 16384, axis=1),
@@ -430,7 +428,7 @@ NEIGHBOURS: dict[str, dict[str, Any]] = {
         "(11, 660399) i4, axis 1": ScatterElementsCase((11, 660_399), 1, "i4"),
     },
     "scatter_nd": {
-        **{f"10M of 100M {t}, 1-tuples": ScatterNDCase((100 * M,), 10 * M, 1, t) for t in DTYPES},
+        **{f"10M of 100M {t}, 1-tuples": ScatterNDCase((100 * M,), 10 * M, 1, t) for t in common.DTYPES},
         "64M of 1000 f4, 1-tuples": ScatterNDCase((K,), 64 * M, 1),
         "10M of (10000, 10000) f4, 2-tuples": ScatterNDCase((10 * K, 10 * K), 10 * M, 2),
         **{
