@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numba import njit
 
 import numba_dml as dml
 
@@ -242,3 +243,53 @@ def test_memory_mapped_and_other_subclasses(tmp_path):
         pass
 
     assert type(dml.top_k(np.array([1, 3]).view(Labelled), 1).values) is np.ndarray
+
+
+def test_kernels_give_back_what_they_allocate():
+    """What allocates counts references, what loops does not: neither may leave anything behind.
+
+    But for an error that jitted code raises, of which Numba keeps the text.
+    """
+    from numba.core.runtime import _nrt_python, rtsys
+
+    rng = np.random.default_rng(0)
+    rows, long = rng.standard_normal((70, 40)).astype("f4"), rng.standard_normal((2, 300_000)).astype("f4")
+    i, j = rng.integers(0, 40, (70, 40)), rng.integers(0, 70, (50, 1))
+    big = np.zeros((1500, 1500), "f4")
+
+    def run():
+        for k, axis, a in [(1, 1, rows), (3, 1, rows), (20, 1, rows), (40, 1, rows), (3, 0, rows), (60, 0, rows)]:
+            dml.top_k(a, k, axis=axis)
+        for k in (5, 1000, 200_000):
+            dml.top_k(long, k)
+            dml.top_k(np.asfortranarray(long), k)
+        dml.top_k(np.zeros((2, 300_000), "f4"), 500)  # ties beyond a bound
+        for axis in (0, 1):
+            dml.gather_elements(rows, i, axis=axis)
+            dml.gather(rows, j, axis=axis, bounds="clamp")
+            for reduction in ("none", "add"):
+                dml.scatter_elements(rows, i, rows, axis=axis, reduction=reduction)
+        dml.gather_nd(rows, j)
+        for reduction in ("none", "add"):
+            dml.scatter_nd(rows, j, rows[:50], reduction=reduction)
+            dml.scatter_nd(rows[:3, 0], j % 3, rows[:50, 0], reduction=reduction)
+            dml.scatter_nd(big, rng.integers(0, 1500, (200_000, 2)), np.ones(200_000, "f4"), reduction=reduction)
+        with pytest.raises(IndexError):
+            dml.gather_nd(rows, j + 70)
+        jitted(rows, 20)
+
+    @njit
+    def jitted(a, k):
+        return dml.top_k(a, k)
+
+    run()  # compiles
+    _nrt_python.memsys_enable_stats()
+    try:
+        before = rtsys.get_allocation_stats()
+        run()
+        after = rtsys.get_allocation_stats()
+    finally:
+        _nrt_python.memsys_disable_stats()
+    assert after.alloc > before.alloc
+    assert after.alloc - before.alloc == after.free - before.free
+    assert after.mi_alloc - before.mi_alloc == after.mi_free - before.mi_free

@@ -14,7 +14,7 @@ from numba import types
 from numba.core.extending import intrinsic, register_jitable
 
 from . import _indices as ix
-from . import _move_calls, _top_k_calls, helper, kernel, scatter, top_k
+from . import _move_calls, _top_k_calls, allocating, helper, kernel, scatter, top_k
 from ._drivers import run_serial
 from ._memory import ANY, CACHE_LINE, ArrayRef, load, seen_as
 from ._top_k_calls import choose
@@ -85,7 +85,7 @@ def next_record(request, record):
     return record + 2 + 2 * word(request, record + 1)
 
 
-@helper
+@allocating
 def sizes_text(request, at, count):
     """Return sizes as Python shows a tuple."""
     text = "("
@@ -94,7 +94,7 @@ def sizes_text(request, at, count):
     return text + (",)" if count == 1 else ")")
 
 
-@helper
+@allocating
 def name_of(operator):
     """Return the name of a function, for messages."""
     if operator == GATHER:
@@ -106,7 +106,7 @@ def name_of(operator):
     return "scatter_elements" if operator == SCATTER_ELEMENTS else "scatter_nd"
 
 
-@helper
+@allocating
 def normalized(function, axis, ndim):
     """Return a non-negative axis."""
     if axis < -ndim or axis >= ndim:
@@ -114,7 +114,7 @@ def normalized(function, axis, ndim):
     return axis + ndim if axis < 0 else axis
 
 
-@helper
+@allocating
 def check_sizes(request, function, name, record, at, ndim):
     """Refuse an array that does not have the sizes that stand in a request."""
     same = word(request, record + 1) == ndim
@@ -139,7 +139,8 @@ def collapse(rows, count):
         if joins:
             kept -= 1
             size *= rows[kept, 0]
-        rows[kept] = rows[i]
+        for field in range(1, rows.shape[1]):
+            rows[kept, field] = rows[i, field]
         rows[kept, 0] = size
         kept += 1
     return kept
@@ -152,7 +153,7 @@ def reach(size, stride):
     return min(last, 0), max(last, 0)
 
 
-@helper
+@allocating
 def check_top_k(request):
     """Validate a top-k, and write the sizes of its results."""
     record = TOP_K_ARRAYS
@@ -200,7 +201,7 @@ def lines_of(request, rows):
     return count
 
 
-@helper
+@allocating
 def run_top_k(kernels, request):
     """Do what `_top_k_calls.TopKCall` does: make the plan, and run its kernel."""
     record = TOP_K_ARRAYS
@@ -274,7 +275,7 @@ def tuple_size(request, operator, indices):
     return np.int64(1)
 
 
-@helper
+@allocating
 def check_tuples(request, function, a, indices):
     """Validate batch dimensions and tuples."""
     ndim, depth = word(request, a + 1), word(request, indices + 1)
@@ -295,7 +296,7 @@ def check_tuples(request, function, a, indices):
         )
 
 
-@helper
+@allocating
 def check_positions(request, function, operator, a, indices):
     """Validate the sizes of indices that have a position for every element."""
     for i in range(word(request, a + 1)):
@@ -307,7 +308,7 @@ def check_positions(request, function, operator, a, indices):
             )
 
 
-@helper
+@allocating
 def check_move(request):
     """Validate a gather or a scatter, and write the sizes of the packed array and then of the result."""
     operator = word(request, OPERATOR)
@@ -398,7 +399,7 @@ def lower_move(request, data_at, loops, coords, slices):
     return loop_count, t, collapse(slices, ndim - first)
 
 
-@helper
+@allocating
 def plan_move(request, data_at):
     """Do what `_move_calls._MoveCall.make_plan` does."""
     a = MOVE_ARRAYS
@@ -501,7 +502,7 @@ def plan_scatter(request, plan, fresh):
     plan[ix.SPLIT] = scatter.BY_POINT if word(request, UNIQUE) else scatter.BY_WINDOW
 
 
-@helper
+@allocating
 def index_text(indices, kind, position):
     """Return an index as text."""
     if kind == 7:
@@ -511,7 +512,7 @@ def index_text(indices, kind, position):
     return str(number[0])
 
 
-@helper
+@allocating
 def raise_bad_index(request, operator, position):
     """Raise the error for the index at a flat position."""
     a = MOVE_ARRAYS
@@ -530,7 +531,7 @@ def raise_bad_index(request, operator, position):
     )
 
 
-@helper
+@allocating
 def run_move(kernels, request):
     """Make the plan of a gather or a scatter, and run its kernel."""
     operator = word(request, OPERATOR)

@@ -11,7 +11,7 @@ from llvmlite import ir
 from numba import types
 from numba.core.extending import intrinsic
 
-from . import helper
+from . import allocating, helper
 from ._memory import address, emit_byte_pointer, itemsize, load, seen_as, splat
 
 #: Points are handled in blocks: offsets first (vectorised), then the moves. 512 offsets stay in L1 beside the data.
@@ -327,7 +327,7 @@ def find_offsets(
     return status
 
 
-@helper
+@allocating
 def share_of_loop(plan, loop, begin, end):
     """Return a plan for the iterations begin <= i < end of a loop."""
     share = plan.copy()

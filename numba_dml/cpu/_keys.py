@@ -19,7 +19,7 @@ from llvmlite import ir
 from numba import types
 from numba.core.extending import intrinsic, overload
 
-from . import helper
+from . import allocating, helper
 from ._memory import CACHE_LINE, emit_byte_pointer, emit_prefetch, itemsize, load, splat
 
 #: How many elements one mask covers.
@@ -997,7 +997,7 @@ def group_bound(typingctx, row, whole, start, low, high, k, rule):
     return pair(row, types.int64, types.int64, types.int64, types.int64, types.int64, rule), codegen
 
 
-@helper
+@allocating
 def group_bound_plain(row, whole, start, low, high, k, rule):
     """Do what `group_bound` does, in plain Numba."""
     best = np.empty(GROUPS, row.dtype)

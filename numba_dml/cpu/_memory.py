@@ -249,13 +249,23 @@ def stream_bytes(target, to, source, fro, count):
 
 
 @intrinsic
-def line_pointer(typingctx, ref, offset):
-    """``line_pointer(ref, offset)``: a C pointer, for `numba.carray`."""
+def array_at(typingctx, ref, offset, shape):
+    """``array_at(ref, offset, shape)``: memory as a C-contiguous array, which nobody owns and nobody counts."""
+    kind = types.Array(ref.dtype, len(shape), "C")
 
     def codegen(context, builder, signature, args):
-        return _pointer(context, builder, args[0], args[1], ref.dtype)[1]
+        _, data = _pointer(context, builder, args[0], args[1], ref.dtype)
+        from numba.np import arrayobj
 
-    return types.CPointer(ref.dtype)(ref, types.int64), codegen
+        sizes = cgutils.unpack_tuple(builder, args[2])
+        strides = [_WORD(ref.dtype.bitwidth // 8)]
+        for size in reversed(sizes[1:]):
+            strides.insert(0, builder.mul(strides[0], size))
+        array = context.make_array(kind)(context, builder)
+        arrayobj.populate_array(array, data, sizes, strides, strides[-1], meminfo=None)
+        return array._getvalue()
+
+    return kind(ref, types.int64, shape), codegen
 
 
 def itemsize(ref):

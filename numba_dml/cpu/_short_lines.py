@@ -11,7 +11,6 @@ k elements reach, and few others do (see `select_alone`).
 from __future__ import annotations
 
 import numpy as np
-from numba import carray
 
 from . import helper
 from ._keys import (
@@ -28,7 +27,7 @@ from ._keys import (
     rank_keys,
     rank_of_16,
 )
-from ._memory import CACHE_LINE, itemsize, line_pointer, prefetch_to_l2
+from ._memory import CACHE_LINE, array_at, itemsize, prefetch_to_l2
 from ._sorting import compact, sort_by_rank
 
 #: The largest k of the network: the ranks of its results are found by comparing 16 keys at once.
@@ -113,7 +112,7 @@ def network_lines(
         keys[i] = lowest_key(keys)
     for line in range(best.shape[1]):
         start = offset + line * line_step
-        row = carray(line_pointer(ref, start), (size,))
+        row = array_at(ref, start, (size,))
         if start + stage.size * itemsize(ref) > limit:  # the last lines of an array
             for i in range(size):
                 stage[i] = row[i]

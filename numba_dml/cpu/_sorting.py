@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import helper
+from . import allocating, helper
 from ._keys import LANES, beats_keys, bit_count, lowest_key, rank_of_64
 
 #: Up to this many keys are sorted by rank: 64 comparisons at once, without a branch that depends on the data.
@@ -138,7 +138,7 @@ def to_starts(counts, buckets):
         total += size
 
 
-@helper
+@allocating
 def sort_by_digits(keys, positions, count, scratch_keys, scratch_positions):
     """Sort all keys and their positions (a radix sort from the lowest digit on); return whether they are in scratch."""
     width = 8 * keys.itemsize

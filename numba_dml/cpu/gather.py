@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import helper, kernel
+from . import allocating, helper, kernel
 from ._drivers import ASK
 from ._indices import (
     AHEAD,
@@ -235,7 +235,7 @@ def take_indexed(
 
 
 @helper
-def gather_range(
+def gather_blocks(
     data,  # IN   the input
     index,  # IN   the indices, packed
     packed,  # OUT  the slices of all points
@@ -244,8 +244,10 @@ def gather_range(
     end,
     low,  # IN   ... and of their slices the elements low <= j < high
     high,
+    common,  # IN   True: all rows have the same indices, whose offsets are found once
+    buffer,  # OUT  (BLOCK + points of a block,) int64, scratch
 ):
-    """Gather a share of the points; return the position of the first bad index, or -1."""
+    """Gather a share of the points, block by block; return the position of the first bad index, or -1."""
     size = itemsize(data)
     plain = plan[OUTER] == 0
     large = plan[STREAM] != 0
@@ -254,11 +256,8 @@ def gather_range(
     step = plan[last + 1]
     index_step = plan[last + 2]
     packed_step = plan[last + 3]
-    # The rows of a share can have the same indices: their offsets are found once.
-    common = plan[COMMON] != 0 and end - begin > length
-    block = length if common else block_points(plan)
-    buffer = np.empty(BLOCK + block, np.int64)  # one allocation: each takes 0.05 us
     offsets = buffer[BLOCK:]
+    block = offsets.size
     known = False
     status = ALL_INSIDE
     single = high - low == 1 and packed_step == size  # so low is 0
@@ -326,7 +325,16 @@ def gather_range(
     return np.int64(-1)
 
 
-@helper
+@allocating
+def gather_range(data, index, packed, plan, begin, end, low, high):
+    """Gather a share of the points; see `gather_blocks`."""
+    length = plan[HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)]
+    common = plan[COMMON] != 0 and end - begin > length
+    buffer = np.empty(BLOCK + (length if common else block_points(plan)), np.int64)  # each takes 0.05 us
+    return gather_blocks(data, index, packed, plan, begin, end, low, high, common, buffer)
+
+
+@allocating
 def gather_share(data, index, packed, plan, thread, threads):
     """Gather one thread's share of the points; return the position of the first bad index, or -1."""
     elements = plan[RUNS] * plan[RUN]

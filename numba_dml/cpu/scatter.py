@@ -8,9 +8,8 @@ row-major order.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray
 
-from . import helper, kernel
+from . import allocating, helper, kernel
 from ._arithmetic import ADD, MUL, NONE, combine
 from ._drivers import ASK
 from ._indices import (
@@ -57,10 +56,10 @@ from ._keys import LANES, beats_keys, lowest_bit
 from ._memory import (
     CACHE_LINE,
     address,
+    array_at,
     copy_bytes,
     finish_streams,
     itemsize,
-    line_pointer,
     load,
     prefetch,
     seen_as,
@@ -171,6 +170,7 @@ def scatter_range(
     window_low,  # IN   ... and only those that start in this window of offsets
     window_high,
     everywhere,  # IN   True: the window is the whole output
+    buffer,  # OUT  (3 * BLOCK,) int64, scratch
 ):
     """Write a share of the updates, in row-major order; return the position of the first bad index, or -1."""
     single = plan[RUNS] * plan[RUN] == 1
@@ -187,7 +187,6 @@ def scatter_range(
     tuple_bytes = plan[COORDS] << (plan[KIND] & 3)
     index_lines = -(-GROUP * tuple_bytes // CACHE_LINE)
     block = block_points(plan)
-    buffer = np.empty(3 * BLOCK, np.int64)
     offsets = buffer[BLOCK:]
     chosen = buffer[2 * BLOCK :]
     p = begin
@@ -266,7 +265,7 @@ def copy_strip(source, data, plan, start, count):
         copy_bytes(data, at, source, at, count)
 
 
-@helper
+@allocating
 def scatter_share(writing, fresh, source, data, index, packed, plan, thread, threads):
     """Check or write one thread's share of the updates; return the position of the first bad index, or -1.
 
@@ -292,6 +291,7 @@ def scatter_share(writing, fresh, source, data, index, packed, plan, thread, thr
         everywhere = False
     first = np.int64(-1)
     share = plan
+    buffer = np.empty(3 * BLOCK, np.int64)
     for strip in range(strips * thread // threads, strips * (thread + 1) // threads):
         if split >= 0:
             left, right = size * strip // strips, size * (strip + 1) // strips
@@ -301,13 +301,13 @@ def scatter_share(writing, fresh, source, data, index, packed, plan, thread, thr
             share = share_of_loop(plan, split, left, right)
             end = share[POINTS]
         position = scatter_range(
-            writing, data, index, packed, share, begin, end, low, high, window_low, window_high, everywhere
+            writing, data, index, packed, share, begin, end, low, high, window_low, window_high, everywhere, buffer
         )
         first = first_of(first, position)
     return first
 
 
-@helper
+@allocating
 def in_slices(plan, size):
     """Return a plan whose offsets are numbers of slices."""
     numbered = plan.copy()
@@ -326,12 +326,12 @@ def number_points(
     begin,  # IN   the points begin <= p < end
     end,
     numbers,  # OUT  (end - begin,) int32, which slice of the output each one writes; -1: it is dropped
+    buffer,  # OUT  (2 * BLOCK,) int64, scratch
 ):
     """Find out where updates lead; return the position of the first bad index, or -1."""
     last = HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)
     length, step, index_step = plan[last], plan[last + 1], plan[last + 2]
     block = block_points(plan)
-    buffer = np.empty(2 * BLOCK, np.int64)
     offsets = buffer[BLOCK:]
     p = begin
     while p < end:
@@ -349,7 +349,7 @@ def number_points(
     return np.int64(-1)
 
 
-@helper
+@allocating
 def scatter_places(source, data, index, packed, plan, thread, threads):
     """Write one thread's part of an output that is not the input; return the position of the first bad index, or -1.
 
@@ -366,9 +366,10 @@ def scatter_places(source, data, index, packed, plan, thread, threads):
         sources[i] = -1
     numbered = in_slices(plan, size)
     numbers = np.empty(BLOCK, np.int32)
+    buffer = np.empty(2 * BLOCK, np.int64)
     for p in range(0, plan[POINTS], BLOCK):
         points = min(BLOCK, plan[POINTS] - p)
-        status = number_points(index, numbered, p, p + points, numbers)
+        status = number_points(index, numbered, p, p + points, numbers, buffer)
         if status >= 0:
             return status
         for i in range(points):
@@ -401,11 +402,11 @@ def bin_buffers(data, plan):
     bins = -(-plan[COPY] // plan[TILE])
     points = plan[POINTS]
     at = plan[SCRATCH] - address(data)
-    starts = carray(line_pointer(seen_as(data, np.int64), at), (plan[SHARES], bins + 1))
+    starts = array_at(seen_as(data, np.int64), at, (plan[SHARES], bins + 1))
     at += starts.size * 8
-    updates = carray(line_pointer(data, at), (points,))
+    updates = array_at(data, at, (points,))
     at += points * max(itemsize(data), 4)
-    pairs = carray(line_pointer(seen_as(data, np.int32), at), (2, points))
+    pairs = array_at(seen_as(data, np.int32), at, (2, points))
     return starts, pairs[0], pairs[1], updates
 
 
@@ -418,7 +419,7 @@ def bin_shift(data, plan):
     return np.uint32(shift)
 
 
-@helper
+@allocating
 def scatter_bins(phase, source, data, index, packed, plan, task, tasks):
     """Run a task of a phase; return the position of the first bad index, or -1.
 
@@ -432,7 +433,8 @@ def scatter_bins(phase, source, data, index, packed, plan, task, tasks):
     shift = bin_shift(data, plan)
     begin, end = plan[POINTS] * task // tasks, plan[POINTS] * (task + 1) // tasks
     if phase == NUMBER:
-        status = number_points(index, in_slices(plan, size), begin, end, numbers[begin:end])
+        buffer = np.empty(2 * BLOCK, np.int64)
+        status = number_points(index, in_slices(plan, size), begin, end, numbers[begin:end], buffer)
         if status >= 0:
             return status
         for b in range(bins + 1):
@@ -483,13 +485,31 @@ SCAN, JOIN = range(2)
 
 
 @helper
-def own_array(ref, plan, share, count):
-    """Return what a share has for each element of the output, and for updates that are dropped."""
+def own_place(ref, plan, share, count):
+    """Return where a share has elements of its own: one for each of the output, and one for what is dropped."""
     room = -(-(count + 1) * itemsize(ref) // CACHE_LINE) * CACHE_LINE
-    return carray(line_pointer(ref, plan[SCRATCH] - address(ref) + share * room), (count + 1,))
+    return plan[SCRATCH] - address(ref) + share * room
 
 
 @helper
+def join_own(data, old, packed, plan, begin, end):
+    """Write the elements begin <= i < end of a small output: what is there, and what each share has for it."""
+    size = itemsize(data)
+    reduction = plan[REDUCTION]
+    count = plan[COPY] // size
+    last = seen_as(data, np.int32)
+    for i in range(begin, end):
+        value = load(data, old + i * size)
+        update = np.int32(-1)
+        for share in range(plan[SHARES]):
+            if reduction == NONE:
+                update = max(update, load(last, own_place(last, plan, share, count) + i * 4))
+            else:
+                value = combine(reduction, value, load(data, own_place(data, plan, share, count) + i * size))
+        store(data, i * size, load(packed, update * size) if update >= 0 else value)
+
+
+@allocating
 def scatter_own(phase, source, data, index, packed, plan, task, tasks):
     """Run a task of a phase; return the position of the first bad index, or -1.
 
@@ -506,9 +526,10 @@ def scatter_own(phase, source, data, index, packed, plan, task, tasks):
     if phase == SCAN:
         numbered = in_slices(plan, size)
         numbers = np.empty(BLOCK, np.int32)
+        buffer = np.empty(2 * BLOCK, np.int64)
         begin, end = plan[POINTS] * task // tasks, plan[POINTS] * (task + 1) // tasks
-        own = own_array(data, plan, task, count)
-        own_last = own_array(last, plan, task, count)
+        own = array_at(data, own_place(data, plan, task, count), (count + 1,))
+        own_last = array_at(last, own_place(last, plan, task, count), (count + 1,))
         if reduction == NONE:
             own_last[:] = -1
         else:
@@ -517,7 +538,7 @@ def scatter_own(phase, source, data, index, packed, plan, task, tasks):
                 own[i] = value if reduction > MUL else type(value)(reduction == MUL)
         for p in range(begin, end, BLOCK):
             points = min(BLOCK, end - p)
-            status = number_points(index, numbered, p, p + points, numbers)
+            status = number_points(index, numbered, p, p + points, numbers, buffer)
             if status >= 0:
                 return status
             if reduction == NONE:
@@ -532,15 +553,7 @@ def scatter_own(phase, source, data, index, packed, plan, task, tasks):
                     at = min(np.uint64(numbers[i]), np.uint64(count))
                     own[at] = combine(reduction, own[at], load(packed, (p + i) * size))
         return np.int64(-1)
-    for i in range(count * task // tasks, count * (task + 1) // tasks):
-        value = load(data, old + i * size)
-        update = np.int32(-1)
-        for share in range(plan[SHARES]):
-            if reduction == NONE:
-                update = max(update, own_array(last, plan, share, count)[i])
-            else:
-                value = combine(reduction, value, own_array(data, plan, share, count)[i])
-        store(data, i * size, load(packed, update * size) if update >= 0 else value)
+    join_own(data, old, packed, plan, count * task // tasks, count * (task + 1) // tasks)
     return np.int64(-1)
 
 

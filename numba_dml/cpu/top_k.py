@@ -16,9 +16,8 @@ the tie rule (lower index first) for free. There are six ways to a line's elemen
 from __future__ import annotations
 
 import numpy as np
-from numba import carray
 
-from . import helper, kernel
+from . import allocating, helper, kernel
 from ._digits import (
     DIGIT_COUNTS,
     HALF,
@@ -62,7 +61,7 @@ from ._keys import (
     rule_from,
     skip_lanes,
 )
-from ._memory import CACHE_LINE, address, itemsize, line_pointer, load, prefetch, seen_as, store
+from ._memory import CACHE_LINE, address, array_at, itemsize, load, prefetch, seen_as, store
 from ._short_lines import ALONE_K, NETWORK_K, network_lines, reaching, select_alone
 from ._sorting import SURPLUS, bisect, compact, count_above, pad, sort_best, sort_by_rank
 from .gather import OVERLAP
@@ -497,25 +496,32 @@ def finish_line(plan, x, line, values, indices, keys, positions, count, scratch,
 
 
 @helper
-def short_lines(x, values, indices, plan, begin, end):
-    """Select from the lines begin <= line < end, which are short or asked for their best element only."""
+def short_lines_in(
+    x,  # IN   the input
+    values,  # OUT  the selected elements
+    indices,  # OUT  and where they are
+    plan,  # IN   (fields,) int64
+    begin,  # IN   the lines begin <= line < end
+    end,
+    best,  # OUT  (k, lines) keys of the network
+    masks,  # OUT  (blocks of a line,) uint64
+    room,  # OUT  (64 * (blocks + 3) + max(k, NETWORK_K),) keys
+    places,  # OUT  (2 * LANES + max(lines * k, GROUPS),) int64
+    ranks,  # OUT  (GROUPS,) int32
+):
+    """Select from short lines, or find the best element of lines; the last five are scratch."""
     k = plan[K]
     n = plan[SIZE]
-    best = network_list(x, k)
     together = best.shape[1]
-    masks = np.empty(-(-n // LANES), np.uint64)
     whole = masks.size * LANES
-    stage = key_buffer(x, whole + 3 * LANES + max(k, NETWORK_K))  # few allocations: each takes 0.05 us
-    rest, ranked, keys = (
-        stage[whole : whole + LANES],
-        stage[whole + LANES : whole + 3 * LANES],
-        stage[whole + 3 * LANES :],
+    stage, rest, ranked, keys = (
+        room[:whole],
+        room[whole : whole + LANES],
+        room[whole + LANES : whole + 3 * LANES],
+        room[whole + 3 * LANES :],
     )
-    stage = stage[:whole]
-    found = np.empty(2 * LANES + max(together * k, GROUPS), np.int64)
-    found, first = found[: 2 * LANES], found[2 * LANES :]
+    found, first = places[: 2 * LANES], places[2 * LANES :]
     positions = first[: together * k].reshape(together, k)  # of the first line there can be more
-    ranks = np.empty(GROUPS, np.int32)
     least = ALONE_BYTES if k <= ALONE_FEW else ALONE_BYTES_MORE
     alone = k <= ALONE_K and (n > ALONE_LONGER or n * itemsize(x) >= least)
     rule = rule_from(x, plan, RULE)
@@ -528,17 +534,15 @@ def short_lines(x, values, indices, plan, begin, end):
         source, to = line_bases(plan, line)
         lines = 1
         if plan[METHOD] == BEST:
-            row = carray(line_pointer(x, source), (n,))
+            row = array_at(x, source, (n,))
             positions[0, 0] = find_best(row, n, rule)
-        elif alone and select_alone(
-            carray(line_pointer(x, source), (n,)), n, k, rule, rest, ranked, found, ranks, first
-        ):
+        elif alone and select_alone(array_at(x, source, (n,)), n, k, rule, rest, ranked, found, ranks, first):
             pass
         elif n >= together and line + together <= end and line % neighbours + together <= neighbours:
             lines = together
             network_lines(x, source, step, n, plan[HIGH], k, rule, best, keys, found, stage, masks, positions)
         else:
-            row = carray(line_pointer(x, source), (n,))
+            row = array_at(x, source, (n,))
             if n > INSERTED and k <= NETWORK_K:
                 select_short(row, n, k, rule, stage, ranked, found, positions[0])
             else:
@@ -548,7 +552,19 @@ def short_lines(x, values, indices, plan, begin, end):
         line += lines
 
 
-@helper
+@allocating
+def short_lines(x, values, indices, plan, begin, end):
+    """Select from the lines begin <= line < end, which are short or asked for their best element only."""
+    k = plan[K]
+    best = network_list(x, k)
+    masks = np.empty(-(-plan[SIZE] // LANES), np.uint64)
+    room = key_buffer(x, (masks.size + 3) * LANES + max(k, NETWORK_K))  # few allocations: each takes 0.05 us
+    places = np.empty(2 * LANES + max(best.size, GROUPS), np.int64)
+    ranks = np.empty(GROUPS, np.int32)
+    short_lines_in(x, values, indices, plan, begin, end, best, masks, room, places, ranks)
+
+
+@allocating
 def group_buffers(x, plan):
     """Return what `feed_lines` works with, for a group of lines."""
     group = max(plan[GROUP], 1)
@@ -593,7 +609,7 @@ def feed_lines(
                 for g in range(lines):
                     stage[g, i - start] = load(x, bases[g] + i * stride)
         for g in range(lines):
-            row = stage[g] if staged else carray(line_pointer(x, bases[g] + start * stride), (stop - start,))
+            row = stage[g] if staged else array_at(x, bases[g] + start * stride, (stop - start,))
             found[g], full[g], thresholds[g] = feed(
                 row,
                 stop - start,
@@ -611,15 +627,10 @@ def feed_lines(
 
 
 @helper
-def whole_lines(x, values, indices, plan, begin, end):
-    """Select from the lines begin <= line < end."""
-    group = max(plan[GROUP], 1)
-    keys = key_buffer(x, (group, plan[CAPACITY]))
-    positions = np.empty(keys.shape, np.int64)
-    found = np.empty(group, np.int64)
-    buffers = group_buffers(x, plan)
+def whole_lines_in(x, values, indices, plan, begin, end, buffers, keys, positions, found, scratch_positions):
+    """Select from the lines begin <= line < end, in groups, with memory for one."""
     thresholds, full, _, _, _, scratch = buffers
-    scratch_positions = np.empty(scratch.size, np.int64)
+    group = found.size
     for line in range(begin, end, group):
         lines = min(group, end - line)
         for g in range(lines):
@@ -630,7 +641,19 @@ def whole_lines(x, values, indices, plan, begin, end):
             finish_line(plan, x, line + g, values, indices, keys[g], positions[g], found[g], scratch, scratch_positions)
 
 
-@helper
+@allocating
+def whole_lines(x, values, indices, plan, begin, end):
+    """Select from the lines begin <= line < end."""
+    group = max(plan[GROUP], 1)
+    keys = key_buffer(x, (group, plan[CAPACITY]))
+    positions = np.empty(keys.shape, np.int64)
+    found = np.empty(group, np.int64)
+    buffers = group_buffers(x, plan)
+    scratch_positions = np.empty(plan[CAPACITY], np.int64)
+    whole_lines_in(x, values, indices, plan, begin, end, buffers, keys, positions, found, scratch_positions)
+
+
+@allocating
 def piece_of_lines(x, plan, task, bounds, keys, positions, found):
     """Select from one piece of the lines of a group: the task says which. What is not above the bounds is left out."""
     piece = task % plan[PIECES]
@@ -654,7 +677,7 @@ def piece_of_lines(x, plan, task, bounds, keys, positions, found):
     )
 
 
-@helper
+@allocating
 def merge_pieces(
     x,  # IN   the input
     values,  # OUT  the selected elements
@@ -680,25 +703,27 @@ def merge_pieces(
             positions[count] = piece_positions[piece, line, j]
             count += 1
     if count < k and plan[SAMPLE] > 0:
-        count = add_ties(plan, x, line, bounds[line], keys, positions, count)
+        count = add_ties(plan, x, line, bounds[line], keys, positions, count, key_buffer(x, LANES))
     if count >= k:
         finish_line(plan, x, line, values, indices, keys, positions, count, scratch, scratch_positions)
     return count >= k
 
 
 @helper
-def add_ties(plan, x, line, bound, keys, positions, count):
-    """Put the first elements of a line whose key is the bound behind the better ones; return how many there are now."""
+def add_ties(plan, x, line, bound, keys, positions, count, stage):
+    """Put the first elements of a line whose key is the bound behind the better ones; return how many there are now.
+
+    `stage` is scratch for 64 elements.
+    """
     n = plan[SIZE]
     stride = plan[STRIDE]
     rule = rule_from(x, plan, RULE)
     source, _ = line_bases(plan, line)
-    stage = key_buffer(x, LANES)
     for at in range(0, n, LANES):
         row = stage
         size = min(LANES, n - at)
         if stride == itemsize(x) and size == LANES:
-            row = carray(line_pointer(x, source + at * stride), (LANES,))
+            row = array_at(x, source + at * stride, (LANES,))
         else:
             for i in range(size):
                 stage[i] = load(x, source + (at + i) * stride)
@@ -716,23 +741,14 @@ def add_ties(plan, x, line, bound, keys, positions, count):
 
 
 @helper
-def sorted_lines(x, values, indices, plan, begin, end):
-    """Select from the lines begin <= line < end: find the k-th best, collect what is as good, and sort it."""
+def sorted_lines_in(x, values, indices, plan, begin, end, stage, words, other, sample, counts, bases):
+    """Find the k-th best of the lines begin <= line < end, collect what is as good, and sort it."""
     k = plan[K]
     n = plan[SIZE]
     stride = plan[STRIDE]
     staged = plan[GROUP] > 0
-    group = max(plan[GROUP], 1)
+    group = bases.size
     rule = rule_from(x, plan, RULE)
-    stage = key_buffer(x, (group, n if staged else 0))
-    # It is cheaper to sort some too many than to search on. Two allocations can go back to the system after each share
-    # of the lines: 10 lines of 1M float32, k 500,000, then took 8408 page faults, and 53 ms instead of 37.
-    # Both begin at the same place of a cache line: else 8 bytes take a tenth longer.
-    room = min(n, k + k // 4 + n // 16)
-    words, other = np.empty((2, -(-room // LANES) * LANES), np.int64)
-    sample = key_buffer(x, plan[SAMPLE])
-    counts = np.empty((SORT_DIGITS, DIGIT_COUNTS), np.int64)
-    bases = np.empty(group, np.int64)
     for line in range(begin, end, group):
         lines = min(group, end - line)
         for g in range(lines):
@@ -743,7 +759,7 @@ def sorted_lines(x, values, indices, plan, begin, end):
                     stage[g, i] = load(x, bases[g] + i * stride)
         for g in range(lines):
             source, to = line_bases(plan, line + g)
-            row = stage[g] if staged else carray(line_pointer(x, source), (n,))
+            row = stage[g] if staged else array_at(x, source, (n,))
             last = bound_of_sample(x, plan, line + g, sample) if sample.size > 0 else lowest_key(row)
             ties = ties_of(row, n, k, words.size, last, rule) if sample.size > 0 else -1
             if ties < 0:
@@ -756,6 +772,24 @@ def sorted_lines(x, values, indices, plan, begin, end):
                 for j in range(k):
                     other[j] = words[j] & LOW_HALF
                 write_line(plan, x, source, values, indices, to, other)
+
+
+@allocating
+def sorted_lines(x, values, indices, plan, begin, end):
+    """Select from the lines begin <= line < end, a large part of each."""
+    k = plan[K]
+    n = plan[SIZE]
+    group = max(plan[GROUP], 1)
+    stage = key_buffer(x, (group, n if plan[GROUP] > 0 else 0))
+    # It is cheaper to sort some too many than to search on. Two allocations can go back to the system after each share
+    # of the lines: 10 lines of 1M float32, k 500,000, then took 8408 page faults, and 53 ms instead of 37.
+    # Both begin at the same place of a cache line: else 8 bytes take a tenth longer.
+    room = min(n, k + k // 4 + n // 16)
+    words, other = np.empty((2, -(-room // LANES) * LANES), np.int64)
+    sample = key_buffer(x, plan[SAMPLE])
+    counts = np.empty((SORT_DIGITS, DIGIT_COUNTS), np.int64)
+    bases = np.empty(group, np.int64)
+    sorted_lines_in(x, values, indices, plan, begin, end, stage, words, other, sample, counts, bases)
 
 
 # The columns of a tile are looked at in masks, and have a list for each bit. If they are no multiple of a mask, the
@@ -821,7 +855,7 @@ def bound_columns(x, source, stride, n, k, lanes, staged, best, limits, rule):
     return True
 
 
-@helper
+@allocating
 def column_tile(x, values, indices, plan, task):
     """Select from a tile of neighbouring lines: their elements at one position are contiguous, a row.
 
@@ -897,13 +931,13 @@ def piece_buffers(x, scratch, plan):
     shape = (pieces, lines, plan[CAPACITY])
     at = address(scratch) - address(x)
     words = seen_as(x, np.int64)
-    positions = carray(line_pointer(words, at), shape)
+    positions = array_at(words, at, shape)
     at += positions.size * 8
-    found = carray(line_pointer(words, at), (pieces, lines))
+    found = array_at(words, at, (pieces, lines))
     at += found.size * 8
-    keys = carray(line_pointer(x, at), shape)
+    keys = array_at(x, at, shape)
     at += keys.size * itemsize(x)
-    return carray(line_pointer(x, at), (lines,)), keys, positions, found
+    return array_at(x, at, (lines,)), keys, positions, found
 
 
 @helper
@@ -914,7 +948,7 @@ def piece_task_count(plan, phase):
     return plan[LINES] if phase < 3 else np.int64(0)
 
 
-@helper
+@allocating
 def piece_task(x, values, indices, plan, phase, task, scratch):
     """Run one task of a phase; return a status."""
     bounds, keys, positions, found = piece_buffers(x, scratch, plan)
@@ -1017,7 +1051,7 @@ def alone_kernel(x, values, indices, memory):
     """Select from one line, whose elements are neighbours, without a plan; `memory` is the caller's, `ALONE_WORDS`."""
     words = seen_as(x, np.int64)
     at = address(memory) - address(x)
-    numbers = carray(line_pointer(words, at), (ALONE_NUMBERS,))
+    numbers = array_at(words, at, (ALONE_NUMBERS,))
     size, k, index_size = numbers[0], numbers[1], numbers[2]
     begin, end = address(x), address(x) + size * itemsize(x)
     v, i = address(values), address(indices)
@@ -1025,14 +1059,14 @@ def alone_kernel(x, values, indices, memory):
     if overlaps(begin, end, v, after_v) or overlaps(begin, end, i, after_i) or overlaps(v, after_v, i, after_i):
         return np.int64(REFUSED)
     at += 8 * ALONE_NUMBERS
-    found = carray(line_pointer(words, at), (2 * LANES,))
-    positions = carray(line_pointer(words, at + 16 * LANES), (GROUPS,))
+    found = array_at(words, at, (2 * LANES,))
+    positions = array_at(words, at + 16 * LANES, (GROUPS,))
     at += 16 * LANES + 8 * GROUPS
-    ranks = carray(line_pointer(seen_as(x, np.int32), at), (GROUPS,))
+    ranks = array_at(seen_as(x, np.int32), at, (GROUPS,))
     at += 4 * GROUPS
-    rest = carray(line_pointer(x, at), (LANES,))
-    keys = carray(line_pointer(x, at + LANES * itemsize(x)), (2 * LANES,))
-    row = carray(line_pointer(x, 0), (size,))
+    rest = array_at(x, at, (LANES,))
+    keys = array_at(x, at + LANES * itemsize(x), (2 * LANES,))
+    row = array_at(x, 0, (size,))
     if not select_alone(row, size, k, rule_from(x, numbers, 3), rest, keys, found, ranks, positions):
         return np.int64(REFUSED)
     for j in range(k):
