@@ -172,9 +172,12 @@ def sort_by_digits(keys, positions, count, scratch_keys, scratch_positions):
 
 
 @helper
-def sort_best(keys, positions, count, k, scratch_keys, scratch_positions):
-    """Sort the k best of a buffer; return whether their positions are in scratch."""
+def sort_all(keys, positions, count, scratch_keys, scratch_positions):
+    """Sort a buffer, all of it; return whether the positions are in scratch then.
+
+    The processor would guess wrong which ranks are below k: 100,000 lines of 32, k 20, took 39 ms so, and take 23.
+    """
     if count <= RANKED:
-        sort_by_rank(keys, positions, count, k, scratch_positions)
+        sort_by_rank(keys, positions, count, count, scratch_positions)
         return True
     return sort_by_digits(keys, positions, count, scratch_keys, scratch_positions)

@@ -63,7 +63,7 @@ from ._keys import (
 )
 from ._memory import CACHE_LINE, address, array_at, itemsize, load, prefetch, seen_as, store
 from ._short_lines import ALONE_K, NETWORK_K, network_lines, reaching, select_alone
-from ._sorting import SURPLUS, bisect, compact, count_above, pad, sort_best, sort_by_rank
+from ._sorting import SURPLUS, bisect, compact, count_above, pad, sort_all, sort_by_rank
 from .gather import OVERLAP
 
 # The header of a plan. Strides of the input are in bytes, those of the outputs in elements.
@@ -490,7 +490,7 @@ def finish_line(plan, x, line, values, indices, keys, positions, count, scratch,
     k = plan[K]
     if count > k + SURPLUS:
         count, _ = compact(keys, positions, count, k)
-    in_scratch = sort_best(keys, positions, count, k, scratch, scratch_positions)
+    in_scratch = sort_all(keys, positions, count, scratch, scratch_positions)
     source, to = line_bases(plan, line)
     write_line(plan, x, source, values, indices, to, scratch_positions if in_scratch else positions)
 
