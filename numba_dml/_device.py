@@ -30,8 +30,8 @@ _packed_strides = lru_cache(maxsize=4096)(packed_strides)
 @lru_cache(maxsize=4096)
 def _unaligned_bits(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
     """Return which bits of its address an array of a layout may not have; -1: it is never aligned."""
-    allowed = (itemsize & -itemsize) - 1
-    return -1 if any(step & allowed for size, step in zip(shape, strides, strict=True) if size > 1) else allowed
+    low = (itemsize & -itemsize) - 1
+    return -1 if any(step & low for size, step in zip(shape, strides, strict=True) if size > 1) else low
 
 
 #: Shape, strides (in bytes) and dtype of an array.
@@ -76,7 +76,10 @@ class DeviceArray:
         stream: int,
     ) -> None:
         if pointer & _unaligned_bits(shape, strides, dtype.itemsize):
-            raise ValueError(f"found elements of {dtype.itemsize} bytes that are not aligned, expected a copy")
+            raise ValueError(
+                f"found the address {pointer:#x} and strides {strides}, "
+                f"expected multiples of {dtype.itemsize}, the bytes of an element (use a copy)"
+            )
         self.owner = owner
         self.library = library
         self.pointer = pointer

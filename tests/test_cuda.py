@@ -1311,7 +1311,7 @@ def test_many_updates_of_few_places(dtype, reduction, elements):
 def test_units_are_folded(dtype, elements, reduction, room):
     """Units of one element and of several; places with 0 to 10 updates, the last ones of which are the last pairs."""
     if dtype[0] == "c" and reduction in ("min", "max"):
-        return
+        pytest.skip("complex numbers have no order")
     rng = np.random.default_rng(elements)
     counts = np.array([1, 0, 2, 3, 4, 5, 0, 6, 7, 9, 10])
     if not room.SIMULATED:  # many of each, and more points than are ranked

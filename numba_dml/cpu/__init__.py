@@ -61,7 +61,7 @@ def allocating(function: Callable[..., Any]) -> Any:
     """Jit a helper that allocates what other ones work with, and hands it to them or returns it.
 
     Numba counts the references to every array that such a function names, slices or is given, by two atomic steps of 5
-    ns each. So it has no loop over lines or blocks: with them, these steps took 46 % of a top-k of 20 of 32 elements,
+    ns each. So it has no loop in which it does: with them, these steps took 46 % of a top-k of 20 of 32 elements,
     58 % of a scatter to lines of 20, 17 % of a gather from lines of 4096.
     """
     # Said again, or it would be what it is in the function that is being compiled.
