@@ -7,7 +7,7 @@ import pytest
 
 import numba_dml as dml
 from numba_dml import cpu
-from numba_dml.cpu import _move_calls
+from numba_dml.cpu import _move_calls, scatter
 
 from . import reference
 
@@ -22,7 +22,14 @@ def small_regions(request, monkeypatch):
     """
     monkeypatch.setattr(cpu, "PARALLEL_WORK", 0 if request.param == "parallel" else 1 << 60)
     small = {"TILE_BYTES": 2048, "TILE_ROW": 256, "STRIP_BYTES": 1024, "COMMON_POINTS": 800, "STREAM_BYTES": 4096}
-    small |= {"BINNED_BYTES": 1024, "BINNED_PART": 1 << 30, "BIN_BYTES": 256, "MOST_BINS": 40}
+    small |= {
+        "FAR_BYTES": 64,
+        "NEAR_BYTES": 64,
+        "BINNED_BYTES": 1024,
+        "BINNED_PART": 1 << 30,
+        "BIN_BYTES": 256,
+        "MOST_BINS": 40,
+    }
     for name, size in small.items():
         monkeypatch.setattr(_move_calls, name, size)
     dml.cache_clear()
@@ -146,6 +153,58 @@ def test_bounds_by_region(bounds):
                 np.testing.assert_array_equal(
                     dml.scatter_elements(a, there, updates, axis=axis, bounds="drop"), np.take(full, range(n), axis)
                 )
+
+
+@pytest.mark.usefixtures("small_regions")
+@pytest.mark.parametrize(
+    "shape",
+    [(700, 3), (40, 3, 5), (7, 20, 2, 3), (300, 2, 9), (90, 2, 2, 2), (600, 2), (3, 170, 3), (130, 255)],
+    ids=str,
+)
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_short_rows(shape, reduction):
+    """A block is points of many rows, of several loops; a thread's share may begin within any of these."""
+    rng = np.random.default_rng(4)
+    a = rng.integers(0, 99, shape).astype("f4")
+    for axis, n in enumerate(shape):
+        for cover in (shape, tuple(m if d == axis else max(m - 1, 1) for d, m in enumerate(shape))):
+            for dtype in ("i4", "i8"):
+                there = rng.integers(0, n, cover, dtype)
+                updates = rng.integers(0, 9, cover).astype("f4")
+                put = partial(dml.scatter_elements, reduction=reduction, axis=axis)
+                oracle = partial(reference.scatter_elements, reduction=reduction, axis=axis)
+                check(put, oracle, a, there, updates)
+                for data in (a, a[..., ::-1], np.asfortranarray(a)):
+                    check(dml.gather_elements, reference.gather_elements, data, there, axis=axis)
+            np.put(there, [0, there.size // 3, there.size // 2, -1], -1)
+            check(put, oracle, a, there, updates)
+            check(dml.gather_elements, reference.gather_elements, a, there, axis=axis)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add", "max"])
+@pytest.mark.parametrize("dtype", ["f2", "f8", "i4"])
+def test_windows_of_a_large_output(dtype, reduction):
+    """Threads look for what is in their windows, which are larger than the caches, by more points than one would do."""
+    rng = np.random.default_rng(5)
+    size = (scatter.CACHED_BYTES + 1000) // np.dtype(dtype).itemsize + 1
+    a = rng.integers(-99, 99, size).astype(dtype)
+    for low in (0, -size):
+        there = rng.integers(low, size, (scatter.ALONE_POINTS + 100, 1))
+        there[::3] = there[0]
+        updates = rng.integers(-9, 9, len(there)).astype(dtype)
+        check(partial(dml.scatter_nd, reduction=reduction), partial(ordered, reduction=reduction), a, there, updates)
+
+
+def ordered(a, indices, updates, reduction):
+    """Update single elements, one after the other."""
+    result = a.copy()
+    places = indices[:, 0]
+    if reduction == "none":  # the last one stays
+        places, last = np.unique(places[::-1] % a.size, return_index=True)
+        result[places] = updates[::-1][last]
+    else:
+        {"add": np.add, "max": np.maximum}[reduction].at(result, places, updates)
+    return result
 
 
 def aligned(shape, offset):

@@ -31,9 +31,11 @@ from ._indices import (
     STREAM,
     TILE,
     all_inside,
+    block_at,
     block_points,
     coords_at,
     find_offsets,
+    find_rows,
     first_of,
     group_inside,
     overlaps,
@@ -163,7 +165,8 @@ def take_runs(
 def take_elements(
     data,  # IN   the input
     base,  # IN   the offset that all elements share
-    step,  # IN   how much more it is from element to element
+    pattern,  # IN   (count,) int64, how much more it is for each ...
+    stepped,  # IN   ... False: nothing
     where,  # IN   (count,) numbers ...
     at,  # IN   ... from this byte on ...
     stride,  # IN   ... of steps as long as this: where the elements are from there
@@ -193,19 +196,19 @@ def take_elements(
         for i in range(chunk, min(chunk + CHUNK, whole), GROUP):
             if n >= 0 and not group_inside(where, at + i * width, n):
                 return False
-            if step == 0:  # 16 multiples of it are more than the registers hold
+            if stepped:
                 for j in range(i, i + GROUP):
                     number = np.int64(load(where, at + j * width))
-                    store(packed, to + j * size, load(data, base + number * stride))
+                    store(packed, to + j * size, load(data, base + pattern[np.uint64(j)] + number * stride))
             else:
                 for j in range(i, i + GROUP):
                     number = np.int64(load(where, at + j * width))
-                    store(packed, to + j * size, load(data, base + j * step + number * stride))
+                    store(packed, to + j * size, load(data, base + number * stride))
     if n >= 0 and not all_inside(where, at + whole * width, count - whole, n):
         return False
     for j in range(whole, count):
         number = np.int64(load(where, at + j * width))
-        store(packed, to + j * size, load(data, base + j * step + number * stride))
+        store(packed, to + j * size, load(data, base + (pattern[np.uint64(j)] if stepped else 0) + number * stride))
     return True
 
 
@@ -214,7 +217,8 @@ def take_indexed(
     plan,  # IN   (fields,) int64
     data,  # IN   the input
     base,  # IN   the offset that all elements share
-    step,  # IN   how much more it is from element to element
+    pattern,  # IN   (count,) int64, how much more it is for each ...
+    stepped,  # IN   ... False: nothing
     index,  # IN   the indices
     kind,  # IN   their type
     position,  # IN   the first one
@@ -231,7 +235,7 @@ def take_indexed(
     at = position * itemsize(numbers)
     field = coords_at(plan)
     stride = plan[field + 1]
-    return take_elements(data, base, step, numbers, at, stride, plan[field], packed, to, count, index, soon)
+    return take_elements(data, base, pattern, stepped, numbers, at, stride, plan[field], packed, to, count, index, soon)
 
 
 @helper
@@ -245,19 +249,20 @@ def gather_blocks(
     low,  # IN   ... and of their slices the elements low <= j < high
     high,
     common,  # IN   True: all rows have the same indices, whose offsets are found once
-    buffer,  # OUT  (BLOCK + points of a block,) int64, scratch
+    buffer,  # OUT  (2 * BLOCK + points of a block,) int64, scratch
 ):
     """Gather a share of the points, block by block; return the position of the first bad index, or -1."""
     size = itemsize(data)
     plain = plan[OUTER] == 0
     large = plan[STREAM] != 0
     last = HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)
-    length = plan[last]
     step = plan[last + 1]
     index_step = plan[last + 2]
     packed_step = plan[last + 3]
-    offsets = buffer[BLOCK:]
-    block = offsets.size
+    pattern, offsets = buffer[BLOCK : 2 * BLOCK], buffer[2 * BLOCK :]
+    rows = find_rows(plan, pattern)
+    loop, length, unit = rows
+    stepped = unit > 1 or step != 0
     known = False
     status = ALL_INSIDE
     single = high - low == 1 and packed_step == size  # so low is 0
@@ -268,58 +273,46 @@ def gather_blocks(
     data_lines = min(-(-plan[AHEAD] * CHUNK // (CACHE_LINE * length)), AHEAD_LINES)
     p = begin
     while p < end:
-        row = p // length
-        j = p - row * length
-        base, start, to = row_bases(plan, row)
-        row_end = min(end, p - j + length)
+        count, base, position, place, first, row, j = block_at(plan, rows, offsets.size, p, end)
         ahead = base
-        index_ahead = start + BLOCKS_AHEAD * BLOCK * plan[COORDS]
-        if data_lines and row_end < end:
-            ahead = row_bases(plan, row + 1)[0]
+        index_ahead = position + BLOCKS_AHEAD * BLOCK * plan[COORDS]
+        if data_lines and p - j + length < end:
+            ahead = row_bases(plan, loop, row + 1)[0] + j // CHUNK * data_lines * CACHE_LINE
         elif index_lines and length <= BLOCK:  # short rows, of a tile: the next ones are elsewhere
-            index_ahead = row_bases(plan, row + ROWS_AHEAD)[1]
-        while p < row_end:
-            first = 0 if common else j
-            position = start + first * index_step
-            count = min(block - (j - first), row_end - p)
-            place = to + j * packed_step
-            soon = (
-                (index_ahead + j * index_step) // plan[COORDS] * tuple_bytes,
-                index_lines,
-                ahead + j // CHUNK * data_lines * CACHE_LINE,
-                data_lines,
-            )
-            here = base + j * step
-            done = False
-            if words:
-                done = take_indexed(plan, data, here, step, index, np.int64, position, packed, place, count, soon)
-            elif halves:
-                done = take_indexed(plan, data, here, step, index, np.int32, position, packed, place, count, soon)
-            if not done and not known:
-                points = length if common else count
-                status = find_offsets(plan, index, position, points, step, index_step, buffer, offsets)
-                if status >= 0:
-                    return status
-                known = common
-            found = offsets[j - first :]
-            origin = base + first * step
-            if done:
-                pass
-            elif status == ALL_INSIDE and single:
-                at = found.ctypes.data - address(index)
-                numbers = seen_as(index, np.int64)
-                take_elements(data, origin, 0, numbers, at, 1, -1, packed, place, count, index, soon)
-            elif status == ALL_INSIDE and plain:
-                take_runs(data, origin, found, packed, place, packed_step, count, low * size, high * size, large)
-            else:
-                for i in range(count):
-                    if found[i] == DROPPED:
-                        for k in range(low, high):
-                            store(packed, place + i * packed_step + k * size, 0)
-                    else:
-                        take_slice(plan, data, origin + found[i], packed, place + i * packed_step, low, high)
-            p += count
-            j += count
+            index_ahead = row_bases(plan, loop, row + ROWS_AHEAD)[1] + j * index_step
+        soon = (index_ahead // plan[COORDS] * tuple_bytes, index_lines, ahead, data_lines)
+        shape = pattern[first:]
+        found = offsets
+        done = False
+        if words:
+            done = take_indexed(plan, data, base, shape, stepped, index, np.int64, position, packed, place, count, soon)
+        elif halves:
+            done = take_indexed(plan, data, base, shape, stepped, index, np.int32, position, packed, place, count, soon)
+        if common:  # offsets are from the start of the row
+            base -= j * step
+            found = offsets[j:]
+        if not done and not known:
+            at, points = (position - j * index_step, length) if common else (position, count)
+            status = find_offsets(plan, index, at, points, shape, step, index_step, buffer, offsets)
+            if status >= 0:
+                return status
+            known = common
+        if done:
+            pass
+        elif status == ALL_INSIDE and single:
+            at = found.ctypes.data - address(index)
+            numbers = seen_as(index, np.int64)
+            take_elements(data, base, pattern, False, numbers, at, 1, -1, packed, place, count, index, soon)
+        elif status == ALL_INSIDE and plain:
+            take_runs(data, base, found, packed, place, packed_step, count, low * size, high * size, large)
+        else:
+            for i in range(count):
+                if found[i] == DROPPED:
+                    for k in range(low, high):
+                        store(packed, place + i * packed_step + k * size, 0)
+                else:
+                    take_slice(plan, data, base + found[i], packed, place + i * packed_step, low, high)
+        p += count
     if large:
         finish_streams()
     return np.int64(-1)
@@ -330,7 +323,7 @@ def gather_range(data, index, packed, plan, begin, end, low, high):
     """Gather a share of the points; see `gather_blocks`."""
     length = plan[HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)]
     common = plan[COMMON] != 0 and end - begin > length
-    buffer = np.empty(BLOCK + (length if common else block_points(plan)), np.int64)  # each takes 0.05 us
+    buffer = np.empty(2 * BLOCK + (length if common else block_points(plan)), np.int64)  # each takes 0.05 us
     return gather_blocks(data, index, packed, plan, begin, end, low, high, common, buffer)
 
 

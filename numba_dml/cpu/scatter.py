@@ -24,6 +24,8 @@ from ._indices import (
     HEADER,
     HIGH,
     INDEX_BYTES,
+    INT32,
+    INT64,
     KIND,
     LOOP_FIELDS,
     LOOPS,
@@ -43,10 +45,14 @@ from ._indices import (
     STARTS_LOW,
     STREAM,
     TILE,
+    all_inside,
+    block_at,
     block_points,
     coords_at,
     find_offsets,
+    find_rows,
     first_of,
+    group_inside,
     overlaps,
     row_bases,
     run_offset,
@@ -104,56 +110,131 @@ def put_slice(plan, data, offset, packed, fro, low, high):
 def put_elements(
     data,  # OUT  the output
     base,  # IN   the offset that all elements share
-    offsets,  # IN   (count,) int64, where they go from there
+    pattern,  # IN   (count,) int64, how much more it is for each ...
+    stepped,  # IN   ... False: nothing
+    where,  # IN   (count,) numbers ...
+    at,  # IN   ... from this byte on ...
+    stride,  # IN   ... of steps as long as this: where the elements go from there
+    n,  # IN   the numbers must be 0 or more and below this; -1: they may be any
     packed,  # IN   the updates
     fro,  # IN   where the first one is
-    step,  # IN   from one to the next
     count,
     index,  # IN   the indices
-    index_ahead,  # IN   the byte of the indices that is read some blocks later
-    index_lines,  # IN   lines of indices per group of points
-    packed_ahead,  # IN   the byte of the updates that is read some blocks later
+    soon,  # IN   what is read soon: a byte of the indices, lines from there per group of points, a byte of the updates
 ):
-    """Write updates of one element, and ask for the indices that will be read soon, as `gather.take_elements` does."""
+    """Write updates of one element, until a number is out of range; tell whether all were in range.
+
+    They ask for what will be read soon in passing, as in `gather.take_elements`.
+    """
+    size = itemsize(data)
+    width = itemsize(where)
+    index_ahead, index_lines, packed_ahead = soon
     whole = count // GROUP * GROUP
     for i in range(0, whole, GROUP):
         for line in range(index_lines):
             prefetch(index, index_ahead + line * CACHE_LINE)
         index_ahead += index_lines * CACHE_LINE
-        prefetch(packed, packed_ahead + i * step)
-        for j in range(GROUP):
-            store(data, base + offsets[np.uint64(i + j)], load(packed, fro + (i + j) * step))
-    for i in range(whole, count):
-        store(data, base + offsets[np.uint64(i)], load(packed, fro + i * step))
+        prefetch(packed, packed_ahead + i * size)
+        if n >= 0 and not group_inside(where, at + i * width, n):
+            return False
+        if stepped:
+            for j in range(i, i + GROUP):
+                number = np.int64(load(where, at + j * width))
+                store(data, base + pattern[np.uint64(j)] + number * stride, load(packed, fro + j * size))
+        else:
+            for j in range(i, i + GROUP):
+                number = np.int64(load(where, at + j * width))
+                store(data, base + number * stride, load(packed, fro + j * size))
+    if n >= 0 and not all_inside(where, at + whole * width, count - whole, n):
+        return False
+    for j in range(whole, count):
+        number = np.int64(load(where, at + j * width))
+        place = base + (pattern[np.uint64(j)] if stepped else 0) + number * stride
+        store(data, place, load(packed, fro + j * size))
+    return True
 
 
 @helper
-def combine_some(
+def put_indexed(
+    writing,  # IN   False: only look for a bad index
+    plan,  # IN   (fields,) int64
+    data,  # OUT  the output
+    base,  # IN   the offset that all elements share
+    pattern,  # IN   (count,) int64, how much more it is for each ...
+    stepped,  # IN   ... False: nothing
+    index,  # IN   the indices
+    kind,  # IN   their type
+    position,  # IN   the first one
+    packed,  # IN   the updates
+    fro,  # IN   where the first one is
+    count,
+    soon,  # IN   what is read soon
+):
+    """Write updates of one element by indices that are neighbours, if all are 0 or more and in range; tell whether.
+
+    If not, some may have been written, which will be written again.
+    """
+    numbers = seen_as(index, kind)
+    at = position * itemsize(numbers)
+    field = coords_at(plan)
+    n, stride = plan[field], plan[field + 1]
+    if not writing:
+        return all_inside(numbers, at, count, n)
+    return put_elements(data, base, pattern, stepped, numbers, at, stride, n, packed, fro, count, index, soon)
+
+
+@helper
+def mask_between(offsets, i, count, low, high):
+    """Return which of the offsets from the i-th on, of `count`, are low <= offset < high, a bit for each of `LANES`."""
+    mask = beats_keys(offsets, i, low - 1, (np.int64(0),)) & ~beats_keys(offsets, i, high - 1, (np.int64(0),))
+    if count - i < LANES:
+        mask &= (np.uint64(1) << np.uint64(count - i)) - np.uint64(1)
+    return mask
+
+
+@helper
+def put_some(
     data,  # IN OUT  the output
     origin,  # IN   the offset that all elements share
     offsets,  # IN   (BLOCK,) int64, where they go from there
     packed,  # IN   the updates
     fro,  # IN   where the first one is
-    step,  # IN   from one to the next
     count,
-    low,  # IN   combine those from this place on ...
+    low,  # IN   write or combine those from this place on ...
     high,  # IN   ... and below that one
     reduction,
+    ask,  # IN   True: ask for all places first
 ):
-    """Combine updates of one element with what is there, in their order, if that is a part of the output.
+    """Write updates of one element, or combine them with what is there, in their order, if that is in a window.
 
     They are found by masks: 10M sums into 1000 float32 take 9.4 ms, and 21 if they are compressed first.
     """
+    size = itemsize(data)
+    for i in range(0, count if ask else 0, LANES):
+        mask = mask_between(offsets, i, count, low - origin, high - origin)
+        while mask:
+            prefetch(data, origin + offsets[np.uint64(i + lowest_bit(mask))])
+            mask &= mask - np.uint64(1)
     for i in range(0, count, LANES):
-        mask = beats_keys(offsets, i, low - origin - 1, (np.int64(0),))
-        mask &= ~beats_keys(offsets, i, high - origin - 1, (np.int64(0),))
-        if count - i < LANES:
-            mask &= (np.uint64(1) << np.uint64(count - i)) - np.uint64(1)
+        mask = mask_between(offsets, i, count, low - origin, high - origin)
         while mask:
             j = i + lowest_bit(mask)
             mask &= mask - np.uint64(1)
             at = origin + offsets[np.uint64(j)]
-            store(data, at, combine(reduction, load(data, at), load(packed, fro + j * step)))
+            value = load(packed, fro + j * size)
+            if reduction != NONE:
+                value = combine(reduction, load(data, at), value)
+            store(data, at, value)
+
+
+#: Places in a window of so many bytes are in a cache, as those of strips are, and need not be asked for: 5000 sums into
+#: each of 2000 rows of 256 take 5.7 ms, 8.6 if they are.
+CACHED_BYTES = 1 << 20
+#: So few points are written sooner than other threads wake: 10,000 sums 0.016 ms alone, 0.033 by two threads.
+ALONE_POINTS = 1 << 15
+#: Into a cached output fewer threads than these do not write sooner than one: 3M sums into 100k float32 take one 6.8 ms
+#: and two 7.3, of which each spends half on indices. Into 4 MB 4.1 and 3.0.
+ALONE_THREADS = 4
 
 
 @helper
@@ -170,92 +251,95 @@ def scatter_range(
     window_low,  # IN   ... and only those that start in this window of offsets
     window_high,
     everywhere,  # IN   True: the window is the whole output
-    buffer,  # OUT  (3 * BLOCK,) int64, scratch
+    buffer,  # OUT  (4 * BLOCK,) int64, scratch
 ):
     """Write a share of the updates, in row-major order; return the position of the first bad index, or -1."""
     single = plan[RUNS] * plan[RUN] == 1
     reduction = plan[REDUCTION]
     last = HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)
-    length = plan[last]
     step = plan[last + 1]
     index_step = plan[last + 2]
     packed_step = plan[last + 3]
-    # Strips are in the cache. Elsewhere the writes are random, and the prefetches of data are what matters.
-    near = single and reduction == NONE and plan[SPLIT] >= 0
-    cached = plan[SPLIT] >= 0 or plan[STARTS_HIGH] - plan[STARTS_LOW] <= CACHED_BYTES
-    cached &= single and reduction != NONE
+    plain = single and reduction == NONE and everywhere
+    far = plan[SPLIT] < 0 and reduction != NONE and window_high - window_low > CACHED_BYTES
     tuple_bytes = plan[COORDS] << (plan[KIND] & 3)
+    neighbours = single and index_step == 1 and plan[COORDS] == 1 and (plain or not writing)
+    words, halves = neighbours and plan[KIND] == INT64, neighbours and plan[KIND] == INT32
     index_lines = -(-GROUP * tuple_bytes // CACHE_LINE)
-    block = block_points(plan)
-    offsets = buffer[BLOCK:]
-    chosen = buffer[2 * BLOCK :]
+    pattern, offsets, chosen = buffer[BLOCK : 2 * BLOCK], buffer[2 * BLOCK : 3 * BLOCK], buffer[3 * BLOCK :]
+    rows = find_rows(plan, pattern)
+    loop, length, unit = rows
+    stepped = unit > 1 or step != 0
     p = begin
     while p < end:
-        row = p // length
-        j = p - row * length
-        base, start, source = row_bases(plan, row)
-        row_end = min(end, p - j + length)
-        index_ahead = start + BLOCKS_AHEAD * BLOCK * plan[COORDS]
-        packed_ahead = source + BLOCK * packed_step
-        if near and length <= BLOCK:  # short rows, of a strip: the next ones are elsewhere
-            _, index_ahead, packed_ahead = row_bases(plan, row + ROWS_AHEAD)
-        while p < row_end:
-            count = min(block, row_end - p)
-            status = find_offsets(plan, index, start + j * index_step, count, step, index_step, buffer, offsets)
-            if status >= 0:
-                return status
-            origin = base + j * step
-            fro = source + j * packed_step
+        count, origin, position, fro, first, row, j = block_at(plan, rows, block_points(plan), p, end)
+        p += count
+        shape = pattern[first:]
+        index_ahead = position + BLOCKS_AHEAD * BLOCK * plan[COORDS]
+        packed_ahead = fro + BLOCK * packed_step
+        if plain and length <= BLOCK:  # short rows, of a strip: the next ones are elsewhere
+            _, index_ahead, packed_ahead = row_bases(plan, loop, row + ROWS_AHEAD)
+            index_ahead += j * index_step
+            packed_ahead += j * packed_step
+        soon = index_ahead // plan[COORDS] * tuple_bytes, index_lines, packed_ahead
+        done = False
+        if words:
+            done = put_indexed(
+                writing, plan, data, origin, shape, stepped, index, np.int64, position, packed, fro, count, soon
+            )
+        elif halves:
+            done = put_indexed(
+                writing, plan, data, origin, shape, stepped, index, np.int32, position, packed, fro, count, soon
+            )
+        if done:
+            continue
+        status = find_offsets(plan, index, position, count, shape, step, index_step, buffer, offsets)
+        if status >= 0:
+            return status
+        if not writing:
+            continue
+        if plain and status == ALL_INSIDE:
+            at = offsets.ctypes.data - address(index)
+            numbers = seen_as(index, np.int64)
+            put_elements(data, origin, shape, False, numbers, at, 1, -1, packed, fro, count, index, soon)
+        elif single and everywhere and status == ALL_INSIDE:
+            for i in range(count if far else 0):
+                prefetch(data, origin + offsets[np.uint64(i)])
+            for i in range(count):
+                at = origin + offsets[np.uint64(i)]
+                store(data, at, combine(reduction, load(data, at), load(packed, fro + i * packed_step)))
+        elif single:
+            put_some(data, origin, offsets, packed, fro, count, window_low, window_high, reduction, far)
+        else:
+            # Compressed without a branch: about half of the points are another thread's, in no order.
             count_chosen = 0
-            if writing and near and status == ALL_INSIDE:
-                put_elements(
-                    data,
-                    origin,
-                    offsets,
-                    packed,
-                    fro,
-                    packed_step,
-                    count,
-                    index,
-                    (index_ahead + j * index_step) // plan[COORDS] * tuple_bytes,
-                    index_lines,
-                    packed_ahead + j * packed_step,
-                )
-            elif writing and cached and everywhere and status == ALL_INSIDE:
-                for i in range(count):
-                    at = origin + offsets[np.uint64(i)]
-                    new = load(packed, fro + i * packed_step)
-                    store(data, at, combine(reduction, load(data, at), new))
-            elif writing and cached and not everywhere:
-                combine_some(data, origin, offsets, packed, fro, packed_step, count, window_low, window_high, reduction)
-            elif writing and everywhere and status == ALL_INSIDE:
-                count_chosen = count
-                for i in range(count):
-                    chosen[i] = i
-            elif writing:
-                # Compressed without a branch: about half of the points are another thread's, in no order.
-                for i in range(count):
-                    chosen[count_chosen] = i
-                    here = offsets[i] != DROPPED
-                    here &= (origin + offsets[i] >= window_low) & (origin + offsets[i] < window_high)
-                    count_chosen += np.int64(here)
+            for i in range(count):
+                chosen[count_chosen] = i
+                here = offsets[i] != DROPPED
+                here &= (origin + offsets[i] >= window_low) & (origin + offsets[i] < window_high)
+                count_chosen += np.int64(here)
             for c in range(count_chosen):
                 prefetch(data, origin + offsets[chosen[c]])
-            if single and reduction == NONE:
-                for c in range(count_chosen):
-                    store(data, origin + offsets[chosen[c]], load(packed, fro + chosen[c] * packed_step))
-            elif single:
-                for c in range(count_chosen):
-                    at = origin + offsets[chosen[c]]
-                    new = load(packed, fro + chosen[c] * packed_step)
-                    store(data, at, combine(reduction, load(data, at), new))
-            else:
-                for c in range(count_chosen):
-                    at = origin + offsets[chosen[c]]
-                    put_slice(plan, data, at, packed, fro + chosen[c] * packed_step, low, high)
-            p += count
-            j += count
+            for c in range(count_chosen):
+                at = origin + offsets[chosen[c]]
+                put_slice(plan, data, at, packed, fro + chosen[c] * packed_step, low, high)
     return np.int64(-1)
+
+
+@helper
+def strip_start(data, plan, strip, strips):
+    """Return the first iteration of the split loop that is a strip's.
+
+    Two threads that write to one cache line wait for each other. If rows are a multiple of it, a line has one thread,
+    wherever the array starts.
+    """
+    field = HEADER + LOOP_FIELDS * plan[SPLIT]
+    size, step = plan[field], plan[field + 1]
+    start = size * strip // strips
+    if 0 < strip < strips and 0 < step < CACHE_LINE:
+        rest = (address(data) + plan[DATA_BASE] + start * step) % CACHE_LINE
+        start -= min(rest // step, start)
+    return start
 
 
 @helper
@@ -291,10 +375,10 @@ def scatter_share(writing, fresh, source, data, index, packed, plan, thread, thr
         everywhere = False
     first = np.int64(-1)
     share = plan
-    buffer = np.empty(3 * BLOCK, np.int64)
+    buffer = np.empty(4 * BLOCK, np.int64)
     for strip in range(strips * thread // threads, strips * (thread + 1) // threads):
         if split >= 0:
-            left, right = size * strip // strips, size * (strip + 1) // strips
+            left, right = strip_start(data, plan, strip, strips), strip_start(data, plan, strip + 1, strips)
             if fresh:
                 last = plan[PERIOD] // step if strip == strips - 1 else right
                 copy_strip(source, data, plan, left * step, (last - left) * step)
@@ -323,26 +407,23 @@ def in_slices(plan, size):
 def number_points(
     index,  # IN   the indices, packed
     plan,  # IN   (fields,) int64, `in_slices`
+    rows,  # IN   what `find_rows` returns of it
     begin,  # IN   the points begin <= p < end
     end,
     numbers,  # OUT  (end - begin,) int32, which slice of the output each one writes; -1: it is dropped
-    buffer,  # OUT  (2 * BLOCK,) int64, scratch
+    buffer,  # IN OUT  (3 * BLOCK,) int64: scratch, what `find_rows` leaves, scratch
 ):
     """Find out where updates lead; return the position of the first bad index, or -1."""
     last = HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)
-    length, step, index_step = plan[last], plan[last + 1], plan[last + 2]
-    block = block_points(plan)
-    offsets = buffer[BLOCK:]
+    step, index_step = plan[last + 1], plan[last + 2]
+    offsets = buffer[2 * BLOCK :]
     p = begin
     while p < end:
-        row = p // length
-        j = p - row * length
-        base, start, _ = row_bases(plan, row)
-        count = min(block, min(length - j, end - p))
-        status = find_offsets(plan, index, start + j * index_step, count, step, index_step, buffer, offsets)
+        count, base, position, _, first, _, _ = block_at(plan, rows, block_points(plan), p, end)
+        shape = buffer[BLOCK + first :]
+        status = find_offsets(plan, index, position, count, shape, step, index_step, buffer, offsets)
         if status >= 0:
             return status
-        base += j * step
         for i in range(count):
             numbers[p - begin + i] = -1 if offsets[i] == DROPPED else base + offsets[i]
         p += count
@@ -366,10 +447,11 @@ def scatter_places(source, data, index, packed, plan, thread, threads):
         sources[i] = -1
     numbered = in_slices(plan, size)
     numbers = np.empty(BLOCK, np.int32)
-    buffer = np.empty(2 * BLOCK, np.int64)
+    buffer = np.empty(3 * BLOCK, np.int64)
+    rows = find_rows(numbered, buffer[BLOCK : 2 * BLOCK])
     for p in range(0, plan[POINTS], BLOCK):
         points = min(BLOCK, plan[POINTS] - p)
-        status = number_points(index, numbered, p, p + points, numbers, buffer)
+        status = number_points(index, numbered, rows, p, p + points, numbers, buffer)
         if status >= 0:
             return status
         for i in range(points):
@@ -433,8 +515,10 @@ def scatter_bins(phase, source, data, index, packed, plan, task, tasks):
     shift = bin_shift(data, plan)
     begin, end = plan[POINTS] * task // tasks, plan[POINTS] * (task + 1) // tasks
     if phase == NUMBER:
-        buffer = np.empty(2 * BLOCK, np.int64)
-        status = number_points(index, in_slices(plan, size), begin, end, numbers[begin:end], buffer)
+        buffer = np.empty(3 * BLOCK, np.int64)
+        numbered = in_slices(plan, size)
+        rows = find_rows(numbered, buffer[BLOCK : 2 * BLOCK])
+        status = number_points(index, numbered, rows, begin, end, numbers[begin:end], buffer)
         if status >= 0:
             return status
         for b in range(bins + 1):
@@ -475,9 +559,6 @@ def scatter_bins(phase, source, data, index, packed, plan, task, tasks):
     return np.int64(-1)
 
 
-#: Outputs of so many bytes stay in a cache, as strips do, so that nothing of them has to be asked for: 5000 sums into
-#: each of 2000 rows of 256 take 5.7 ms, 8.6 if their places are.
-CACHED_BYTES = 1 << 20
 #: Outputs of so many bytes are joined by several threads.
 JOINED_BYTES = 1 << 16
 # The phases of a scatter to a small output, of which every share of the points has one of its own.
@@ -526,7 +607,8 @@ def scatter_own(phase, source, data, index, packed, plan, task, tasks):
     if phase == SCAN:
         numbered = in_slices(plan, size)
         numbers = np.empty(BLOCK, np.int32)
-        buffer = np.empty(2 * BLOCK, np.int64)
+        buffer = np.empty(3 * BLOCK, np.int64)
+        rows = find_rows(numbered, buffer[BLOCK : 2 * BLOCK])
         begin, end = plan[POINTS] * task // tasks, plan[POINTS] * (task + 1) // tasks
         own = array_at(data, own_place(data, plan, task, count), (count + 1,))
         own_last = array_at(last, own_place(last, plan, task, count), (count + 1,))
@@ -538,7 +620,7 @@ def scatter_own(phase, source, data, index, packed, plan, task, tasks):
                 own[i] = value if reduction > MUL else type(value)(reduction == MUL)
         for p in range(begin, end, BLOCK):
             points = min(BLOCK, end - p)
-            status = number_points(index, numbered, p, p + points, numbers, buffer)
+            status = number_points(index, numbered, rows, p, p + points, numbers, buffer)
             if status >= 0:
                 return status
             if reduction == NONE:
@@ -595,6 +677,13 @@ def clashes(source, data, index, packed, plan):
     )
 
 
+@helper
+def best_alone(plan, threads):
+    """Tell whether updates of one element, of which every thread reads all indices, are best written by one thread."""
+    cached = plan[STARTS_HIGH] - plan[STARTS_LOW] <= CACHED_BYTES
+    return plan[RUNS] * plan[RUN] == 1 and (plan[POINTS] < ALONE_POINTS or (cached and threads < ALONE_THREADS))
+
+
 @kernel
 def scatter_kernel(phase, task, tasks, source, data, index, packed, plan):
     """Run a task of a phase of a scatter, or tell how many there are."""
@@ -602,7 +691,9 @@ def scatter_kernel(phase, task, tasks, source, data, index, packed, plan):
         return scatter_phase(phase, source, data, index, packed, plan, task, tasks) + 1
     if phase > WRITE:
         return np.int64(0)
-    return np.int64(OVERLAP) if phase == PREPARE and clashes(source, data, index, packed, plan) else tasks
+    if phase == PREPARE and clashes(source, data, index, packed, plan):
+        return np.int64(OVERLAP)
+    return np.int64(1) if plan[SPLIT] == BY_WINDOW and best_alone(plan, tasks) else tasks
 
 
 @kernel
