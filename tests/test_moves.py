@@ -23,7 +23,6 @@ def small_regions(request, monkeypatch):
     monkeypatch.setattr(cpu, "PARALLEL_WORK", 0 if request.param == "parallel" else 1 << 60)
     small = {"TILE_BYTES": 2048, "TILE_ROW": 256, "STRIP_BYTES": 1024, "COMMON_POINTS": 800, "STREAM_BYTES": 4096}
     small |= {
-        "FAR_BYTES": 64,
         "NEAR_BYTES": 64,
         "BINNED_BYTES": 1024,
         "BINNED_PART": 1 << 30,

@@ -200,6 +200,30 @@ copy_8_to_16, copy_16_to_32, copy_32_to_64 = _ends_copy(8), _ends_copy(16), _end
 
 
 @intrinsic
+def copy_vectors(typingctx, target, target_offset, source, source_offset, count):
+    """``copy_vectors(target, offset, source, offset, count)``: copy 64 bytes or more, the last of them by the end."""
+
+    def codegen(context, builder, signature, args):
+        line = ir.VectorType(_WORD, CACHE_LINE // 8)
+        target, to, source, fro, count = args
+
+        def copy_line(at):
+            _, pointer = _pointer(context, builder, source, builder.add(fro, at), types.uint8)
+            words = builder.load(builder.bitcast(pointer, line.as_pointer()), typ=line)
+            words.align = 1
+            _, pointer = _pointer(context, builder, target, builder.add(to, at), types.uint8)
+            builder.store(words, builder.bitcast(pointer, line.as_pointer())).align = 1
+
+        last = builder.sub(count, _WORD(CACHE_LINE))
+        with cgutils.for_range_slice(builder, _WORD(0), last, _WORD(CACHE_LINE)) as (at, _):
+            copy_line(at)
+        copy_line(last)
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, source, types.int64, types.int64), codegen
+
+
+@intrinsic
 def stream_lines(typingctx, target, target_offset, source, source_offset, lines):
     """``stream_lines(target, offset, source, offset, lines)``: copy cache lines past the caches.
 

@@ -51,11 +51,13 @@ MOST_BINS = 1 << 10
 #: An output of up to so many bytes is small: each share of the points has one of its own, if it has so many times as
 #: many points as there are elements, and so many.
 OWN_BYTES, UPDATES_PER_OWN, LEAST_SHARE = 1 << 20, 4, 1 << 12
-#: Threads share a loop if each gets so many bytes of what its iterations write to, of which no more than a cache line
-#: counts each time: some iterations that are far apart, or many lines of neighbours. Two threads that write to one line
-#: wait for each other, and strips are rows of few points. f4 along axis 0, as one and in strips, in ms: (2000, 64) 0.27
-#: and 0.29, (10000, 256) 12 and 15, (10000, 600) 33 and 30, (10000, 1100) 93 and 54.
-FAR_BYTES, NEAR_BYTES = 4 * CACHE_LINE, 32 * CACHE_LINE
+#: Slices of so many bytes are copied so many times as fast as single elements, for the choice of the driver. 1000 rows
+#: of 128 bytes take one thread 9 µs and two 14, 2000 of 256 bytes 21 and 20.
+COPY_BYTES, COPY_SPEED = 32, 4
+#: Threads share a loop whose iterations write to neighbours if each gets so many bytes of them. Two threads that write
+#: to one cache line wait for each other, and strips are rows of few points. f4 along axis 0, as one and in strips, in
+#: ms: (2000, 64) 0.27 and 0.29, (10000, 256) 12 and 15, (10000, 600) 33 and 30, (10000, 1100) 93 and 54.
+NEAR_BYTES = 32 * CACHE_LINE
 #: Tiles are shared among threads, so there must be a line for each of many.
 TILE_ROW = 64 * CACHE_LINE
 
@@ -76,7 +78,8 @@ class _MoveCall:
         elements = product(size for size, _ in lowering.slices)
         index_bytes = product(lowering.index_shape) * dtype_of(lowering.index_type).itemsize
         self.moved = points * elements * lowering.itemsize
-        self.work = 2 * self.moved + index_bytes
+        copied = 2 * self.moved
+        self.work = (copied // COPY_SPEED if elements * lowering.itemsize >= COPY_BYTES else copied) + index_bytes
         self.points = points
         self.index_bytes = index_bytes
 
@@ -199,7 +202,7 @@ class ScatterCall(_MoveCall):
             self.plan[_indices.PERIOD] = period
             strip = STRIP_BYTES if period == whole else TILE_BYTES * period // max(whole, 1)
             self.plan[_indices.TILE] = max(strip // abs(step), CACHE_LINE // abs(step), 1)
-        self.work += 2 * whole if kernel_copies else 0
+        self.work += 2 * whole // COPY_SPEED if kernel_copies else 0
         code, name = scatter.scatter_kernel, ""
         self.arrays = (ANY, ArrayRef(element), ANY, ArrayRef(element))
         self.scratch_bytes = 0
@@ -338,16 +341,20 @@ def _tile(loops: int, length: int, step: int, index_step: int, lines: int, slice
 
 def _split(lowering: Move, slice_bytes: int) -> int:
     """Choose how threads share a scatter so that no element has two writers."""
+    threads = numba.config.NUMBA_NUM_THREADS
+    shared = []  # iterations of these loops write to different places
+    for loop, (size, stride, _, _) in enumerate(lowering.loops):
+        if abs(stride) < CACHE_LINE:
+            enough = size * abs(stride) >= threads * NEAR_BYTES
+        else:  # threads are busy three quarters of the time, or as many as matter; few batches of slices: see _by_place
+            busy = 4 * size >= 3 * threads * -(-size // threads) > 0
+            enough = size >= 64 or (busy and slice_bytes < PLACE_BYTES)
+        if enough:
+            shared.append((size, loop))
+    if shared:
+        return max(shared)[1]
     if lowering.unique:
         return scatter.BY_POINT
-    threads = numba.config.NUMBA_NUM_THREADS
-    moving = [
-        (size, loop)
-        for loop, (size, stride, _, _) in enumerate(lowering.loops)
-        if size * min(abs(stride), CACHE_LINE) >= threads * (FAR_BYTES if abs(stride) >= CACHE_LINE else NEAR_BYTES)
-    ]
-    if moving:  # iterations of these loops write to different places
-        return max(moving)[1]
     if slice_bytes >= 1 << 16:  # a share of a slice is still many cache lines
         return scatter.BY_SLICE
     return scatter.BY_WINDOW
