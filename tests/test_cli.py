@@ -338,6 +338,10 @@ def test_explain_compiles_and_runs_nothing(monkeypatch, capsys):
     ):
         call("explain", name, "--shape", "100x64", "--indices-shape", "100,1", *(["--axis", 1] if "l" in name else []))
         assert f"kernel   {kernel}" in capsys.readouterr().out
+    call("explain", "scatter-nd", "--shape", "9000", "--indices-shape", "9000,1")
+    assert "one thread writes them sooner" in capsys.readouterr().out
+    call("explain", "gather", "--shape", "99x64", "--indices-shape", "800")
+    assert "of which rows count a quarter, is less than 131 KB" in capsys.readouterr().out
     monkeypatch.undo()
     dml.top_k(np.arange(9, dtype=np.float32), 3)  # what was explained can run
 

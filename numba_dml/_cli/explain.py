@@ -132,13 +132,16 @@ def explained(args: argparse.Namespace) -> dict[str, Any]:
         if function == "top_k":
             outputs.append(Layout(call.shape, call.index_dtype))
     edge = _terminal.size(cpu.PARALLEL_WORK)
+    effort = "the work is" if on_gpu or call.effort == call.work else "the work, of which rows count a quarter, is"
     why = [_cuda_way(function, call) if on_gpu else _way(function, call)]
     if on_gpu:
         pass
     elif parallel:
-        why.append(f"the work is {edge} or more: threads share it")
-    elif call.work < cpu.PARALLEL_WORK:
-        why.append(f"the work is less than {edge}: waking a second thread would take longer")
+        why.append(f"{effort} {edge} or more: threads share it")
+    elif call.effort == 0:
+        why.append("single elements that go anywhere: one thread writes them sooner than several that read all indices")
+    elif call.effort < cpu.PARALLEL_WORK:
+        why.append(f"{effort} less than {edge}: waking a second thread would take longer")
     else:
         why.append("Numba has one thread")
     return {

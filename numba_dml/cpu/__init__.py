@@ -235,12 +235,12 @@ def _limited(entry: Callable[..., int], *args: Any) -> int:
 later: ContextVar[bool] = ContextVar("numba_dml.cpu.later", default=False)
 
 
-def launcher(kernel: Any, arrays: tuple[Any, ...], work: int) -> tuple[Callable[..., int], str]:
+def launcher(kernel: Any, arrays: tuple[Any, ...], effort: int) -> tuple[Callable[..., int], str]:
     """Return how to launch a kernel on four arrays and a plan, and the name of the driver.
 
-    `arrays` are the types that the kernel sees the arrays as, `work` the bytes that a call touches.
+    `arrays` are the types that the kernel sees the arrays as, `effort` the bytes it touches, as far as they count.
     """
-    driver = "serial" if work < PARALLEL_WORK or numba.config.NUMBA_NUM_THREADS == 1 else "parallel"
+    driver = "serial" if effort < PARALLEL_WORK or numba.config.NUMBA_NUM_THREADS == 1 else "parallel"
     if later.get():
         return _Later(kernel, arrays, driver), driver
     return _launch(kernel, arrays, driver), driver

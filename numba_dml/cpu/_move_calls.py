@@ -54,6 +54,10 @@ OWN_BYTES, UPDATES_PER_OWN, LEAST_SHARE = 1 << 20, 4, 1 << 12
 #: Slices of so many bytes are copied so many times as fast as single elements, for the choice of the driver. 1000 rows
 #: of 128 bytes take one thread 9 µs and two 14, 2000 of 256 bytes 21 and 20.
 COPY_BYTES, COPY_SPEED = 32, 4
+#: One thread writes elements anywhere in a cached output sooner than so few threads, or so few points than any: others
+#: wake first, and each of them reads all indices. 10,000 sums take one thread 0.016 ms and two 0.033, 3M into 100k
+#: float32 6.8 and 7.3 (into 4 MB 4.1 and 3.0). Threads with points of their own wait for each other's cache lines.
+ALONE_THREADS, ALONE_POINTS = 4, 1 << 15
 #: Threads share a loop whose iterations write to neighbours if each gets so many bytes of them. Two threads that write
 #: to one cache line wait for each other, and strips are rows of few points. f4 along axis 0, as one and in strips, in
 #: ms: (2000, 64) 0.27 and 0.29, (10000, 256) 12 and 15, (10000, 600) 33 and 30, (10000, 1100) 93 and 54.
@@ -78,8 +82,11 @@ class _MoveCall:
         elements = product(size for size, _ in lowering.slices)
         index_bytes = product(lowering.index_shape) * dtype_of(lowering.index_type).itemsize
         self.moved = points * elements * lowering.itemsize
-        copied = 2 * self.moved
-        self.work = (copied // COPY_SPEED if elements * lowering.itemsize >= COPY_BYTES else copied) + index_bytes
+        self.work = 2 * self.moved + index_bytes
+        # What counts when the driver is chosen; 0: it is the serial one.
+        self.effort = self.work
+        if elements * lowering.itemsize >= COPY_BYTES:
+            self.effort = 2 * self.moved // COPY_SPEED + index_bytes
         self.points = points
         self.index_bytes = index_bytes
 
@@ -155,7 +162,7 @@ class GatherCall(_MoveCall):
         tile = _tile(len(lowering.loops), length, step, index_step, lines, slice_bytes)
         self.plan[_indices.TILE] = 0 if common else tile
         data = ArrayRef(UNSIGNED[unit])
-        self.launch, driver = launcher(gather.gather_kernel, (data, ANY, data, ANY), self.work)
+        self.launch, driver = launcher(gather.gather_kernel, (data, ANY, data, ANY), self.effort)
         self.kernel = f"gather {8 * unit}-bit {driver}"
 
     def __call__(self, a: Any, indices: Any, out: Any) -> Any:
@@ -202,7 +209,9 @@ class ScatterCall(_MoveCall):
             self.plan[_indices.PERIOD] = period
             strip = STRIP_BYTES if period == whole else TILE_BYTES * period // max(whole, 1)
             self.plan[_indices.TILE] = max(strip // abs(step), CACHE_LINE // abs(step), 1)
-        self.work += 2 * whole // COPY_SPEED if kernel_copies else 0
+        if kernel_copies:
+            self.work += 2 * whole
+            self.effort += 2 * whole // COPY_SPEED
         code, name = scatter.scatter_kernel, ""
         self.arrays = (ANY, ArrayRef(element), ANY, ArrayRef(element))
         self.scratch_bytes = 0
@@ -217,9 +226,20 @@ class ScatterCall(_MoveCall):
                 self.plan[_indices.SHARES] = shares
                 self.scratch_bytes = shares * (whole // unit * max(unit, 4) + 2 * CACHE_LINE)
         self.new_only = code in (scatter.places_kernel, scatter.bins_kernel)
-        self.launch, driver = launcher(code, self.arrays, self.work)
+        if code is scatter.scatter_kernel and self._best_alone():
+            self.effort = 0
+        self.launch, driver = launcher(code, self.arrays, self.effort)
         work = f"{8 * unit}-bit" if reduction == _arithmetic.NONE else f"{lowering.reduction} {dtype}"
         self.kernel = f"scatter {name}{work} {driver}"
+
+    def _best_alone(self) -> bool:
+        """Tell whether one thread writes single elements that go anywhere sooner than several."""
+        plan, threads = self.plan, numba.config.NUMBA_NUM_THREADS
+        span = plan[_indices.STARTS_HIGH] - plan[_indices.STARTS_LOW]
+        split = plan[_indices.SPLIT]
+        if plan[_indices.RUNS] * plan[_indices.RUN] != 1 or span > scatter.CACHED_BYTES or split >= 0:
+            return False
+        return bool(split == scatter.BY_POINT or threads < ALONE_THREADS or self.points < ALONE_POINTS)
 
     def _by_place(self, whole: int, reduction: int) -> bool:
         """Tell whether a new output is best written in its own order."""
@@ -292,7 +312,7 @@ class ScatterCall(_MoveCall):
     @cached_property
     def launch_anywhere(self) -> Any:
         """The launch that can write in place; compiled when it is needed."""
-        return launcher(scatter.scatter_kernel, self.arrays, self.work)[0]
+        return launcher(scatter.scatter_kernel, self.arrays, self.effort)[0]
 
     def through_copies(self, a: Any, indices: Any, updates: Any, out: Any) -> Any:
         """Write to an output that lies in an input; after an error it is, and so the input is, what it was."""

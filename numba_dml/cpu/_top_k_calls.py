@@ -166,7 +166,7 @@ class TopKCall:
         # Lines are independent: those that lie closest come last.
         lines = sorted(low.lines, key=lambda line: -abs(line[1]))
         count = product([line[0] for line in lines])
-        self.work = count * low.size * size
+        self.work = self.effort = count * low.size * size
         self.idle = low.k == 0 or count == 0
         if self.idle:
             self.kernel = "top_k nothing to select"
@@ -201,7 +201,7 @@ class TopKCall:
         self.scratch_bytes = count * kept if choice.method == top_k.IN_PIECES else 0
         floats = is_float(low.data_type)
         x = ArrayRef(SIGNED[size], floats)
-        self.launch, driver = launcher(top_k.KERNELS[choice.method], (x, x, ANY, ANY), self.work)
+        self.launch, driver = launcher(top_k.KERNELS[choice.method], (x, x, ANY, ANY), self.effort)
         name = ("short", "rows", "columns", "best", "pieces", "sorted")[choice.method]
         self.kernel = f"top_k {name} {8 * size}-bit {'float' if floats else 'integer'} {driver}"
 

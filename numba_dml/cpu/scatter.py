@@ -230,12 +230,6 @@ def put_some(
 #: Places in a window of so many bytes are in a cache, as those of strips are, and need not be asked for: 5000 sums into
 #: each of 2000 rows of 256 take 5.7 ms, 8.6 if they are.
 CACHED_BYTES = 1 << 20
-#: So few points are written sooner than other threads wake: 10,000 sums 0.016 ms alone, 0.033 by two threads.
-ALONE_POINTS = 1 << 15
-#: Into a cached output fewer threads than these do not write sooner than one: 3M sums into 100k float32 take one 6.8 ms
-#: and two 7.3, of which each spends half on indices. Into 4 MB 4.1 and 3.0. With points of their own they wait for each
-#: other's cache lines.
-ALONE_THREADS = 4
 
 
 @helper
@@ -678,15 +672,6 @@ def clashes(source, data, index, packed, plan):
     )
 
 
-@helper
-def best_alone(plan, threads):
-    """Tell whether updates of one element, which go anywhere, are best written by one thread."""
-    if plan[RUNS] * plan[RUN] != 1 or (plan[SPLIT] != BY_WINDOW and plan[SPLIT] != BY_POINT):
-        return False
-    cached = plan[STARTS_HIGH] - plan[STARTS_LOW] <= CACHED_BYTES
-    return plan[POINTS] < ALONE_POINTS or (cached and (threads < ALONE_THREADS or plan[SPLIT] == BY_POINT))
-
-
 @kernel
 def scatter_kernel(phase, task, tasks, source, data, index, packed, plan):
     """Run a task of a phase of a scatter, or tell how many there are."""
@@ -694,9 +679,7 @@ def scatter_kernel(phase, task, tasks, source, data, index, packed, plan):
         return scatter_phase(phase, source, data, index, packed, plan, task, tasks) + 1
     if phase > WRITE:
         return np.int64(0)
-    if phase == PREPARE and clashes(source, data, index, packed, plan):
-        return np.int64(OVERLAP)
-    return np.int64(1) if best_alone(plan, tasks) else tasks
+    return np.int64(OVERLAP) if phase == PREPARE and clashes(source, data, index, packed, plan) else tasks
 
 
 @kernel
