@@ -1,5 +1,9 @@
 """Layouts, `out=` and overlapping memory: the result is the one that separate memory would give."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from numba import njit
@@ -293,3 +297,31 @@ def test_kernels_give_back_what_they_allocate():
     assert after.alloc > before.alloc
     assert after.alloc - before.alloc == after.free - before.free
     assert after.mi_alloc - before.mi_alloc == after.mi_free - before.mi_free
+
+
+EARLY = """
+import numpy as np
+import numba_dml as dml
+from numba_dml.cpu import _move_calls
+_move_calls.BINNED_BYTES, _move_calls.BIN_BYTES = 1 << 16, 1 << 18
+rng = np.random.default_rng(0)
+a, b, u = rng.random((100_000, 4), np.float32), rng.random((700, 2048), np.float32), rng.random(60_000, np.float32)
+i = rng.permutation(len(a))[: len(u), None]
+i = np.concatenate([i, i % 4], 1)
+there = rng.permuted(np.broadcast_to(np.arange(700)[:, None], b.shape), axis=0)
+expected = a.copy()
+expected[tuple(i.T)] = u
+assert (dml.scatter_nd(a, i, u) == expected).all()  # by bins
+assert (dml.scatter_elements(b, there, dml.gather_elements(b, there, axis=0), axis=0) == b).all()  # by strips
+places = rng.permutation(len(a))
+assert (dml.scatter_nd(b, np.arange(700)[:, None], b[::-1].copy()) == b[::-1]).all()
+assert (dml.top_k(a, 9, axis=0).values == np.sort(a, 0)[:-10:-1]).all()
+assert (dml.top_k(a.ravel(), 5000).values == np.sort(a.ravel())[:-5001:-1]).all()
+"""
+
+
+def test_memory_is_kept_until_it_was_used():
+    """With glibc, large buffers are mappings of their own: if one is freed early, this process ends."""
+    environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "4096"}
+    done = subprocess.run([sys.executable, "-c", EARLY], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -201,6 +201,16 @@ def lines_of(request, rows):
     return count
 
 
+@helper
+def run_select(code, x, values, indices, scratch, plan):
+    """Run a kernel of top-k, and again without a survey if that has missed some."""
+    status = run_serial(code, x, values, indices, reference(scratch.ctypes.data), plan)
+    if status == top_k.TOO_FEW:
+        plan[top_k.SAMPLE] = 0
+        status = run_serial(code, x, values, indices, reference(scratch.ctypes.data), plan)
+    return status
+
+
 @allocating
 def run_top_k(kernels, request):
     """Do what `_top_k_calls.TopKCall` does: make the plan, and run its kernel."""
@@ -251,11 +261,7 @@ def run_top_k(kernels, request):
     room = count * (pieces * (capacity * (itemsize + 8) + 8) + itemsize) if method == top_k.IN_PIECES else 0
     scratch = np.empty(room, np.uint8) if room else plan[:0].view(np.uint8)
     code = word(kernels, method)
-    status = run_serial(code, x, values, indices, reference(scratch.ctypes.data), plan)
-    if status == top_k.TOO_FEW:
-        plan[top_k.SAMPLE] = 0
-        status = run_serial(code, x, values, indices, reference(scratch.ctypes.data), plan)
-    return status
+    return run_select(code, x, values, indices, scratch, plan)
 
 
 @kernel
