@@ -110,12 +110,11 @@ def put_slice(plan, data, offset, packed, fro, low, high):
 def put_elements(
     data,  # OUT  the output
     base,  # IN   the offset that all elements share
-    pattern,  # IN   (count,) int64, how much more it is for each ...
-    stepped,  # IN   ... False: nothing
+    pattern,  # IN   (count,) int64, how much more it is for each
     where,  # IN   (count,) numbers ...
     at,  # IN   ... from this byte on ...
     stride,  # IN   ... of steps as long as this: where the elements go from there
-    n,  # IN   the numbers must be 0 or more and below this; -1: they may be any
+    n,  # IN   the numbers must be 0 or more and below this
     packed,  # IN   the updates
     fro,  # IN   where the first one is
     count,
@@ -135,22 +134,16 @@ def put_elements(
             prefetch(index, index_ahead + line * CACHE_LINE)
         index_ahead += index_lines * CACHE_LINE
         prefetch(packed, packed_ahead + i * size)
-        if n >= 0 and not group_inside(where, at + i * width, n):
+        if not group_inside(where, at + i * width, n):
             return False
-        if stepped:
-            for j in range(i, i + GROUP):
-                number = np.int64(load(where, at + j * width))
-                store(data, base + pattern[np.uint64(j)] + number * stride, load(packed, fro + j * size))
-        else:
-            for j in range(i, i + GROUP):
-                number = np.int64(load(where, at + j * width))
-                store(data, base + number * stride, load(packed, fro + j * size))
-    if n >= 0 and not all_inside(where, at + whole * width, count - whole, n):
+        for j in range(i, i + GROUP):
+            number = np.int64(load(where, at + j * width))
+            store(data, base + pattern[np.uint64(j)] + number * stride, load(packed, fro + j * size))
+    if not all_inside(where, at + whole * width, count - whole, n):
         return False
     for j in range(whole, count):
         number = np.int64(load(where, at + j * width))
-        place = base + (pattern[np.uint64(j)] if stepped else 0) + number * stride
-        store(data, place, load(packed, fro + j * size))
+        store(data, base + pattern[np.uint64(j)] + number * stride, load(packed, fro + j * size))
     return True
 
 
@@ -160,8 +153,7 @@ def put_indexed(
     plan,  # IN   (fields,) int64
     data,  # OUT  the output
     base,  # IN   the offset that all elements share
-    pattern,  # IN   (count,) int64, how much more it is for each ...
-    stepped,  # IN   ... False: nothing
+    pattern,  # IN   (count,) int64, how much more it is for each
     index,  # IN   the indices
     kind,  # IN   their type
     position,  # IN   the first one
@@ -180,7 +172,7 @@ def put_indexed(
     n, stride = plan[field], plan[field + 1]
     if not writing:
         return all_inside(numbers, at, count, n)
-    return put_elements(data, base, pattern, stepped, numbers, at, stride, n, packed, fro, count, index, soon)
+    return put_elements(data, base, pattern, numbers, at, stride, n, packed, fro, count, index, soon)
 
 
 @helper
@@ -263,8 +255,7 @@ def scatter_range(
     index_lines = -(-GROUP * tuple_bytes // CACHE_LINE)
     pattern, offsets, chosen = buffer[BLOCK : 2 * BLOCK], buffer[2 * BLOCK : 3 * BLOCK], buffer[3 * BLOCK :]
     rows = find_rows(plan, pattern)
-    loop, length, unit = rows
-    stepped = unit > 1 or step != 0
+    loop, length, _ = rows
     p = begin
     while p < end:
         count, origin, position, fro, first, row, j = block_at(plan, rows, block_points(plan), p, end)
@@ -279,13 +270,9 @@ def scatter_range(
         soon = index_ahead // plan[COORDS] * tuple_bytes, index_lines, packed_ahead
         done = False
         if words:
-            done = put_indexed(
-                writing, plan, data, origin, shape, stepped, index, np.int64, position, packed, fro, count, soon
-            )
+            done = put_indexed(writing, plan, data, origin, shape, index, np.int64, position, packed, fro, count, soon)
         elif halves:
-            done = put_indexed(
-                writing, plan, data, origin, shape, stepped, index, np.int32, position, packed, fro, count, soon
-            )
+            done = put_indexed(writing, plan, data, origin, shape, index, np.int32, position, packed, fro, count, soon)
         if done:
             continue
         status = find_offsets(plan, index, position, count, shape, step, index_step, buffer, offsets)
@@ -294,9 +281,8 @@ def scatter_range(
         if not writing:
             continue
         if plain and status == ALL_INSIDE:
-            at = offsets.ctypes.data - address(index)
-            numbers = seen_as(index, np.int64)
-            put_elements(data, origin, shape, False, numbers, at, 1, -1, packed, fro, count, index, soon)
+            for i in range(count):
+                store(data, origin + offsets[np.uint64(i)], load(packed, fro + i * packed_step))
         elif single and everywhere and status == ALL_INSIDE:
             for i in range(count if far else 0):
                 prefetch(data, origin + offsets[np.uint64(i)])
