@@ -313,7 +313,6 @@ expected = a.copy()
 expected[tuple(i.T)] = u
 assert (dml.scatter_nd(a, i, u) == expected).all()  # by bins
 assert (dml.scatter_elements(b, there, dml.gather_elements(b, there, axis=0), axis=0) == b).all()  # by strips
-places = rng.permutation(len(a))
 assert (dml.scatter_nd(b, np.arange(700)[:, None], b[::-1].copy()) == b[::-1]).all()
 assert (dml.top_k(a, 9, axis=0).values == np.sort(a, 0)[:-10:-1]).all()
 assert (dml.top_k(a.ravel(), 5000).values == np.sort(a.ravel())[:-5001:-1]).all()

@@ -307,7 +307,7 @@ def scatter_range(
     return np.int64(-1)
 
 
-#: A strip of up to so many bytes is packed.
+#: A strip of up to so many bytes is packed: where an axis is long, one is larger than it should be.
 MOST_PACKED = 1 << 22
 #: A window of this many bytes to both sides is the whole output.
 FAR = np.int64(2**62)
