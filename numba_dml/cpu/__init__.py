@@ -21,6 +21,7 @@ from numba import types
 from numba.core.caching import NullCache
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.errors import NumbaError
+from numba.core.extending import overload
 from numba.np.ufunc.parallel import threading_layer
 
 from .. import _config, _jit
@@ -68,6 +69,12 @@ def allocating(function: Callable[..., Any]) -> Any:
     """
     # Said again, or it would be what it is in the function that is being compiled.
     return numba.njit(pipeline_class=HelperCompiler, _nrt=True, **_INNER_OPTIONS)(function)
+
+
+def chosen(function: Callable[..., Any], allocates: bool = False) -> Any:
+    """Decorate what returns the helper that is compiled for calls of a function, by the types of its arguments."""
+    options: Any = {"pipeline_class": HelperCompiler, "_nrt": allocates, **_INNER_OPTIONS}
+    return overload(function, jit_options=options)
 
 
 def kernel(function: Callable[..., Any]) -> Any:

@@ -262,7 +262,7 @@ def block_offsets(
         for i in range(1, count):
             offsets[i] = shared + pattern[i]
     if bad != 0 and (words or halves):
-        read_indices(index, kind, position, 1, tuples, buffer)
+        read_indices(index, kind, position, coords, tuples, buffer)
     return bad != 0
 
 

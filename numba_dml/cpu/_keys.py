@@ -17,9 +17,9 @@ from functools import partial, reduce
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core.extending import intrinsic, overload
+from numba.core.extending import intrinsic
 
-from . import allocating, helper
+from . import allocating, chosen, helper
 from ._memory import CACHE_LINE, emit_byte_pointer, emit_prefetch, itemsize, load, splat
 
 #: How many elements one mask covers.
@@ -89,7 +89,7 @@ def is_ambiguous(key, rule):
     raise NotImplementedError
 
 
-@overload(is_ambiguous)
+@chosen(is_ambiguous)
 def _is_ambiguous(key, rule):
     if len(rule) == 1:
         return lambda key, rule: False
@@ -101,7 +101,7 @@ def bits_of(key, rule):
     raise NotImplementedError
 
 
-@overload(bits_of)
+@chosen(bits_of)
 def _bits_of(key, rule):
     if len(rule) == 1:
         return lambda key, rule: key ^ rule[0]
@@ -214,7 +214,7 @@ def beats(row, at, threshold, rule):
     raise NotImplementedError
 
 
-@overload(beats)
+@chosen(beats)
 def _beats(row, at, threshold, rule):
     if len(rule) == 1 or row.dtype.bitwidth < 32:
         return lambda row, at, threshold, rule: beats_keys(row, at, threshold, rule)
@@ -262,7 +262,7 @@ def skip_lanes(row, at, end, threshold, rule):
     raise NotImplementedError
 
 
-@overload(skip_lanes)
+@chosen(skip_lanes)
 def _skip_lanes(row, at, end, threshold, rule):
     if row.dtype.bitwidth > 8:
         return lambda row, at, end, threshold, rule: at
@@ -416,7 +416,7 @@ def best_lane(row, at, rule):
     raise NotImplementedError
 
 
-@overload(best_lane)
+@chosen(best_lane)
 def _best_lane(row, at, rule):
     if len(rule) == 1 or row.dtype.bitwidth < 32:
         return lambda row, at, rule: best_key(row, at, rule)
@@ -436,7 +436,7 @@ def best_lanes(row, at, best, first, rule):
     raise NotImplementedError
 
 
-@overload(best_lanes)
+@chosen(best_lanes)
 def _best_lanes(row, at, best, first, rule):
     if len(rule) == 1 or row.dtype.bitwidth < 32:
         return lambda row, at, best, first, rule: best_keys(row, at, best, first, rule)
@@ -465,7 +465,7 @@ def least_bound(row, rule):
     raise NotImplementedError
 
 
-@overload(least_bound)
+@chosen(least_bound)
 def _least_bound(row, rule):
     least = _SIGNED[row.dtype.bitwidth](1 - (1 << (row.dtype.bitwidth - 1)))
     if len(rule) == 1:
@@ -478,7 +478,7 @@ def lane_limit(threshold, rule):
     raise NotImplementedError
 
 
-@overload(lane_limit)
+@chosen(lane_limit)
 def _lane_limit(threshold, rule):
     if len(rule) == 1 or threshold.bitwidth < 32:
         return lambda threshold, rule: threshold
@@ -555,7 +555,7 @@ def network_list(ref, k):
     raise NotImplementedError
 
 
-@overload(network_list)
+@chosen(network_list, allocates=True)
 def _network_list(ref, k):
     lane, lines = _network_lanes(ref.dtype.bitwidth)
     kind = _SIGNED[lane]
@@ -693,7 +693,7 @@ def insert_width(best):
     raise NotImplementedError
 
 
-@overload(insert_width)
+@chosen(insert_width)
 def _insert_width(best):
     lanes = _LIST_BITS // best.dtype.bitwidth
     return lambda best: lanes
@@ -1078,7 +1078,7 @@ def rule_from(ref, plan, at):
     raise NotImplementedError
 
 
-@overload(rule_from)
+@chosen(rule_from)
 def _rule_from(ref, plan, at):
     kind = _SIGNED[ref.dtype.bitwidth]
     if ref.is_float:
@@ -1091,7 +1091,7 @@ def key_buffer(ref, shape):
     raise NotImplementedError
 
 
-@overload(key_buffer)
+@chosen(key_buffer, allocates=True)
 def _key_buffer(ref, shape):
     kind = _SIGNED[ref.dtype.bitwidth]
     return lambda ref, shape: np.empty(shape, kind)
@@ -1102,7 +1102,7 @@ def place_buffer(ref, shape):
     raise NotImplementedError
 
 
-@overload(place_buffer)
+@chosen(place_buffer, allocates=True)
 def _place_buffer(ref, shape):
     kind = _SIGNED[max(ref.dtype.bitwidth, 32)]
     return lambda ref, shape: np.empty(shape, kind)
@@ -1113,7 +1113,7 @@ def lowest_key(array):
     raise NotImplementedError
 
 
-@overload(lowest_key)
+@chosen(lowest_key)
 def _lowest_key(array):
     lowest = _SIGNED[array.dtype.bitwidth](-(1 << (array.dtype.bitwidth - 1)))
     return lambda array: lowest

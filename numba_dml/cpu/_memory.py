@@ -13,7 +13,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.extending import NativeValue, intrinsic, models, overload, register_model, unbox
+from numba.core.extending import NativeValue, intrinsic, models, register_model, unbox
 
 from .._operator import MAX_DIMENSIONS
 from . import helper
@@ -292,12 +292,11 @@ def array_at(typingctx, ref, offset, shape):
     return kind(ref, types.int64, shape), codegen
 
 
-def itemsize(ref):
-    """Return the size of a reference's elements in bytes (inside kernels only)."""
-    raise NotImplementedError
+@intrinsic
+def itemsize(typingctx, ref):
+    """``itemsize(ref)``: the size of a reference's elements in bytes.
 
-
-@overload(itemsize, inline="always")
-def _itemsize(ref):
+    A constant for LLVM. As an inlined overload it took Numba 20 ms for each of its 60 uses in a gather.
+    """
     size = ref.dtype.bitwidth // 8
-    return lambda ref: size
+    return types.int64(ref), lambda context, builder, signature, args: _WORD(size)

@@ -162,7 +162,7 @@ def select_alone(
     last = (~np.uint64(0) >> np.uint64(LANES - high)) & (~np.uint64(0) << np.uint64(low))
     equal = bound == top  # of many elements with the best key the first ones are wanted
     below = row.dtype.type(bound - 1)
-    count = 0
+    count = np.int64(0)
     at = 0
     while at < size and not (equal and count >= k):
         block = at if at < whole else start

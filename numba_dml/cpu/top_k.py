@@ -360,7 +360,7 @@ def feed(
 @helper
 def insert_short(row, size, k, rule, keys, positions):
     """Select from a short line: a sorted list of k, insertion by insertion."""
-    count = 0
+    count = np.int64(0)
     for i in range(size):
         key = key_of(row[i], rule)
         if count < k:
@@ -400,7 +400,7 @@ def select_short(
     ties = max(k - above, 0)
     bound = threshold if ties == 0 else stage.dtype.type(threshold - 1)
     everything = ties > 0 and threshold == lowest_key(stage)
-    count = 0
+    count = np.int64(0)
     for at in range(0, padded, LANES):
         mask = ~np.uint64(0) if everything else beats_keys(stage, at, bound, (stage.dtype.type(0),))
         while mask != np.uint64(0):
@@ -696,7 +696,7 @@ def merge_pieces(
     positions = np.empty(capacity, np.int64)
     scratch = key_buffer(x, capacity)
     scratch_positions = np.empty(capacity, np.int64)
-    count = 0
+    count = np.int64(0)
     for piece in range(plan[PIECES]):
         for j in range(found[piece, line]):
             keys[count] = piece_keys[piece, line, j]
@@ -727,7 +727,7 @@ def add_ties(plan, x, line, bound, keys, positions, count, stage):
         else:
             for i in range(size):
                 stage[i] = load(x, source + (at + i) * stride)
-        mask = reaching(row, 0, size, bound, rule)
+        mask = reaching(row, np.int64(0), size, bound, rule)
         while mask != np.uint64(0):
             i = lowest_bit(mask)
             mask &= mask - np.uint64(1)
@@ -833,12 +833,13 @@ def bound_columns(x, source, stride, n, k, lanes, staged, best, limits, rule):
     """
     lowest = lowest_key(best)
     together = insert_width(best)
+    rows_at_once = np.int64(ROWS_AT_ONCE)
     groups = min(n // (ROWS_AT_ONCE * COLUMN_SAMPLED), COLUMN_SAMPLES * k)
     if groups <= k:
         return False
     best[:] = lowest
     for group in range(groups):
-        rows, step = column_rows(x, source + group * n // groups * stride, stride, ROWS_AT_ONCE, lanes, staged)
+        rows, step = column_rows(x, source + group * n // groups * stride, stride, rows_at_once, lanes, staged)
         for first in range(0, limits.size, LANES):
             at = rows + first_of_mask(first, lanes) * itemsize(x)
             for lane in range(0, LANES, together):
