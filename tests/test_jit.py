@@ -470,15 +470,40 @@ def test_prange(rng):
         assert same(indices, expected.indices)
 
 
-def run(code, cache, *args):
+def run(code, cache, *args, **environment):
     """Run a module in a new process, and return what it prints."""
     (cache / "user.py").write_text(textwrap.dedent(code))
-    environment = {**os.environ, "NUMBA_DML_TEST_TARGETS": "cpu"}
+    environment = {**os.environ, "NUMBA_DML_TEST_TARGETS": "cpu", **environment}
     result = subprocess.run(
         [sys.executable, "user.py", *args], cwd=cache, env=environment, capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stderr
     return result.stdout
+
+
+FIRST = """
+import numba, numpy as np
+import numba_dml as dml
+from numba_dml.cpu._top_k_calls import choose
+from numba_dml.cpu.top_k import GOLDEN
+
+@numba.njit
+def best(a, k):
+    return dml.top_k(a, k).indices
+
+n, k = 1 << 18, 1000
+sample = choose(n, 4, k, 4, 1, 1, 0).sample
+step = n // sample
+a = np.random.default_rng(3).random(n, np.float32)
+a[[i * step + (((i + 1) * GOLDEN % 2**64 >> 32) * step >> 32) for i in range(sample)]] += 1  # which misleads
+assert (best(a, k) == np.argsort(-a, kind="stable")[:k]).all()
+assert (dml.top_k(a, k).indices == best(a, k)).all()
+"""
+
+
+def test_jitted_code_comes_first(tmp_path):
+    """Nothing is in the cache, and what jitted code compiles serves Python too; memory in use is not freed."""
+    run(FIRST, tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "cache"), MALLOC_MMAP_THRESHOLD_="4096")
 
 
 CACHED = """

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import numba_dml as dml
-from numba_dml.cpu.top_k import GOLDEN
+from numba_dml.cpu import _top_k_calls
+from numba_dml.cpu.top_k import GOLDEN, IN_PIECES, TOO_FEW
 
 DTYPES = ["f4", "f2", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "?", ml_dtypes.bfloat16]
 KINDS = ["random", "ascending", "descending", "constant", "few", "nan", "zeros"]
@@ -191,13 +192,23 @@ def test_a_survey_that_finds_little(dtype, n, common):
                 assert found.values.tobytes() == want_values.tobytes()
 
 
-@pytest.mark.parametrize(("n", "k", "step"), [(1 << 18, 1000, 256), (1 << 15, 4000, 16)], ids=["pieces", "sorted"])
+@pytest.mark.parametrize(("n", "k"), [(1 << 18, 1000), (1 << 15, 4000)], ids=["pieces", "sorted"])
 @pytest.mark.parametrize("stride", ["contiguous", "staged"])
-def test_a_sample_that_misleads(n, k, step, stride):
+def test_a_sample_that_misleads(n, k, stride, monkeypatch):
     """The places of a sample are known: where it sees only the best, too few lie above its bound; else too many do."""
-    size = n // step
-    places = [i * step + (((i + 1) * GOLDEN % 2**64 >> 32) * step >> 32) for i in range(size)]
+    choice = _top_k_calls.choose(n, 8 if stride == "staged" else 4, k, 4, 1, 1, 0)
+    step = n // choice.sample
+    places = [i * step + (((i + 1) * GOLDEN % 2**64 >> 32) * step >> 32) for i in range(choice.sample)]
     rng = np.random.default_rng(8)
+    statuses = set()
+    launcher = _top_k_calls.launcher
+
+    def watched(*args):
+        launch, driver = launcher(*args)
+        return lambda *arrays: statuses.add(status := launch(*arrays)) or status, driver
+
+    monkeypatch.setattr(_top_k_calls, "launcher", watched)
+    dml.cache_clear()
     for low, high in ((0, 1), (1, 0), (0.5, 0.5)):
         x = np.full((n, 1), low) + 0.25 * rng.random((n, 1))
         x[places, 0] += high - low
@@ -206,6 +217,9 @@ def test_a_sample_that_misleads(n, k, step, stride):
         for mode in ("largest", "smallest"):
             found = dml.top_k(x, k, axis=0, mode=mode)
             np.testing.assert_array_equal(found.indices, expected(x, k, 0, mode, "last")[1])
+    dml.cache_clear()
+    # A line in pieces is selected from once more.
+    assert statuses == ({0, TOO_FEW} if choice.method == IN_PIECES else {0})
 
 
 @pytest.mark.parametrize("dtype", ["i8", "u8", "f8"])

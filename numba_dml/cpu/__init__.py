@@ -83,8 +83,9 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def serial(function: Callable[..., Any]) -> Any:
-    """Jit the serial driver."""
-    return _with_disk_cache(numba.njit(**_OPTIONS)(function))
+    """Jit the serial driver, for Python and for jitted code."""
+    # Said, or a helper without references that is compiled first would compile a driver that Python cannot call.
+    return _with_disk_cache(numba.njit(_nrt=True, **_OPTIONS)(function))
 
 
 def parallel(function: Callable[..., Any]) -> Any:
