@@ -515,7 +515,7 @@ def test_a_table_of_places(kind, most, room, monkeypatch):
     from numba_dml.cuda import _element_calls, _move_calls, scatter
 
     monkeypatch.setattr(_element_calls, "MOST_OWNED", 0)
-    monkeypatch.setattr(_move_calls, "LEAST_TABLED", 2)
+    monkeypatch.setattr(_move_calls, "TABLED", ((4, 2),))
     monkeypatch.setattr(_move_calls, "MOST_TABLED", most)
     dml.cache_clear()
     scale = 1 if room.SIMULATED else 256
@@ -862,11 +862,11 @@ def test_updates_of_rows(rows, points, step, monkeypatch):
     from numba_dml.cuda._calls import build
 
     monkeypatch.setattr(_element_calls, "MOST_OWNED", 0)
-    monkeypatch.setattr(_move_calls, "LEAST_TABLED", 2)
+    monkeypatch.setattr(_move_calls, "TABLED", ((4, 2),))
     dml.cache_clear()
     rng = np.random.default_rng(points)
     a = rng.standard_normal((rows, 3)).astype("f4")
-    few = rows > _move_calls.FEW_POINTS * points
+    few = rows > 4 * points
     assert few is (points != 40)
     i = rng.integers(-(rows // step), rows // step, (points, 1)) * step
     i[-1] = i[0] % rows
@@ -1020,8 +1020,8 @@ def test_elements_that_are_merged(size, points, dtype, offset, room, monkeypatch
 
     monkeypatch.setattr(_element_calls, "MOST_POINTS", 0)
     monkeypatch.setattr(_element_calls, "MOST_OWNED", 0)
-    for name in ("PLACES_PER_MERGED", "PLACES_PER_MERGED_ALONE"):
-        monkeypatch.setattr(_move_calls, name, 1 << 40)
+    monkeypatch.setattr(_move_calls, "PLACES_PER_MERGED", dict.fromkeys((1, 2, 4), 1 << 40))
+    monkeypatch.setattr(_move_calls, "PLACES_PER_MERGED_ALONE", 1 << 40)
     rng = np.random.default_rng(size)
     size, points = (n if room.SIMULATED else 100 * n for n in (size, points))
     a = rng.integers(0, 99, size, "i4").astype(dtype)[:, None]

@@ -52,11 +52,22 @@ def copy_and_set_kernel() -> Kernel:
     return Kernel(copy_and_set, 8)
 
 
+def is_copied_by_kernel(to: int, fro: int, size: int) -> bool:
+    """Tell whether a kernel copies so many bytes, and not the driver."""
+    return size <= MOST_COPIED and (to | fro) % QUAD_BYTES == 0
+
+
+def divide_copy(size: int) -> tuple[int, int]:
+    """Return how many blocks copy so many bytes, and how many each."""
+    blocks, share = divide(-(-size // QUAD_BYTES), FEW_QUADS)
+    return blocks, share * QUAD_BYTES
+
+
 def copy_and_set(
     device: int, stream: int, to: int, fro: int, size: int, memory: int, memory_size: int, word: int
 ) -> None:
     """Copy so many bytes, and set memory, whose size is a multiple of 16, to words, in the order of a stream."""
-    if size > MOST_COPIED or (size and (to | fro) % QUAD_BYTES):
+    if not is_copied_by_kernel(to, fro, size):
         copy_bytes(to, fro, size, stream)
         size = 0
     quads = memory_size // QUAD_BYTES

@@ -32,7 +32,7 @@ from ._element_calls import (
     blocks_with_own,
     by_lines,
 )
-from ._fill import copy_and_set
+from ._fill import copy_and_set, divide_copy, is_copied_by_kernel
 from ._groups import GROUP, QUAD_BYTES
 from ._launch import BLOCK, DeviceMemory, Kernel, is_current, on_device, recorder, refuse_capture
 from ._plan import CLAMP, DROP, RAISE, make_plan
@@ -45,16 +45,23 @@ _launches = count(1 << 60)
 #: Up to so many points claim a place by 4 bytes.
 MOST_SHORT_CLAIMS = (1 << 31) - 1
 #: With fewer than one point for so many places, and from so many places on, there is a table of those that are claimed,
-#: if it is smaller, and the numbers of a place and a point fit into its entries. In place, 100k points of 256M take
-#: 0.021 ms with it and 0.26 without, 3M of 20M 0.23 and 0.37, 100k of 10M 0.025 and 0.034, of 4M 0.024 and 0.020.
-FEW_POINTS, LEAST_TABLED, MOST_TABLED = 4, 8 if SIMULATED else 1 << 23, 1 << 63
-#: With one point for so many places, or more, an output is merged rather than copied, and its table looked up: 670k of
-#: 16M elements of 4 bytes take 97 and 115 µs, of 1 byte 72 and 74, 336k 84 and 80, 59 and 44. And so without a table:
-#: 42k of 4M elements of 4 bytes take 21.3 and 21.9 µs, of 1 byte 14.8 and 14.5; with fewer it was not measured.
-PLACES_PER_MERGED, PLACES_PER_MERGED_ALONE = 32, 128
+#: if it is smaller, and the numbers of a place and a point fit into its entries. In µs, with it and without: 40k points
+#: of 8M elements of 4 bytes 22 and 34, 20k of 4M 14 and 17, 10k of 2M 10.3 and 11.0, of 1 byte 12 and 19, 8.5 and 10.3,
+#: 7.7 and 7.1. In place, 100k of 256M take 12 and 260, 200k of 4M 18 and 22, 500k of 4M 49 and 42, 1M of 8M 93 and 97.
+TABLED = ((4, 8), (4, 8)) if SIMULATED else ((4, 1 << 23), (16, 3 << 20))
+#: Numbers of places, times entries, of which an entry has room for both.
+MOST_TABLED = 1 << 63
+#: With one point for so many places, or more, an output whose elements have so many bytes is merged, and not copied and
+#: its table written over it. In µs, merged and not: 670k of 16M of 4 bytes 89 and 96, 133k of 8M 35 and 29, 400k 40 and
+#: 51; 800k of 15M of 2 bytes 74 and 72, 1.5M 98 and 119; 300k of 9M of 1 byte 30 and 24, 600k 36 and 39, 1M 44 and 59,
+#: 1.5M of 30M 146 and 116.
+PLACES_PER_MERGED = {1: 16, 2: 20, 4: 32}
+#: And so without a table: 42k of 4M elements of 4 bytes take 21.3 and 21.9 µs, of 1 byte 14.8 and 14.5; with fewer it
+#: was not measured.
+PLACES_PER_MERGED_ALONE = 128
 #: Elements of so many bytes are merged four at a time: 1.7M of 16M of 1 byte take 108 µs, one by one 128; 70k of 2M of
 #: 8 bytes 21 and 19.5.
-MERGED_AT_ONCE = (1, 2, 4)
+MERGED_AT_ONCE = tuple(PLACES_PER_MERGED)
 
 
 def _name(way: object) -> str:
@@ -173,8 +180,14 @@ class _MoveCall(Repeatable):
         claims: int,
         claim_bytes: int = 0,
         entries: int = 0,
+        to: int = 0,
+        fro: int = 0,
+        size: int = 0,
     ) -> None:
-        """Look at all indices, and claim the places that they lead to, if there are claims; see `scatter.claiming`."""
+        """Look at all indices, and claim the places that they lead to, if there are claims; see `scatter.claiming`.
+
+        If a claim is one of many, so many bytes can be copied on the way.
+        """
         if claim_bytes == 4 and not entries and self.blocks_with_claims:
             scatter.combine_few_kernel(claim_bytes, self.index_name, *self.counts, None)(
                 device,
@@ -195,10 +208,11 @@ class _MoveCall(Repeatable):
             return
         # To find an entry takes several steps, of which a thread has one point's on their way.
         blocks, share = gather.divide(self.points, self.points if entries else self.few_units)
+        copying, copied = divide_copy(size)
         scatter.claim_kernel(self.index_name, *self.counts, claim_bytes, entries > 0)(
             device,
             stream,
-            blocks,
+            blocks + copying,
             indices.pointer,
             self.plan(device, 1).address,
             record,
@@ -207,6 +221,11 @@ class _MoveCall(Repeatable):
             entries - 1,
             self.points,
             share,
+            blocks,
+            to,
+            fro,
+            size,
+            copied,
         )
 
     def begin(self, device: int) -> tuple[Records, Record, int]:
@@ -339,8 +358,7 @@ class ScatterCall(_MoveCall):
             self.blocks_with_claims = blocks_with_own(self.points, self.places, claim_bytes)
             entries = max(1 << (2 * self.points - 1).bit_length(), scatter.ENTRIES)
             if (
-                self.places >= LEAST_TABLED
-                and FEW_POINTS * self.points < self.places
+                any(places <= self.places > points * self.points for points, places in TABLED)
                 and entries * scatter.ENTRY_BYTES <= self.places * claim_bytes
                 and self.places * entries <= MOST_TABLED
             ):
@@ -376,7 +394,7 @@ class ScatterCall(_MoveCall):
         if self.lowering.unique:
             return 2 * self.moved - looked_up > 8 * self.places
         if self.slice_bytes in MERGED_AT_ONCE:
-            most = PLACES_PER_MERGED if self.entries else PLACES_PER_MERGED_ALONE
+            most = PLACES_PER_MERGED[self.slice_bytes] if self.entries else PLACES_PER_MERGED_ALONE
             return most * self.points >= self.places
         return 2 * self.moved + looked_up > 4 * self.places
 
@@ -485,12 +503,31 @@ class ScatterCall(_MoveCall):
         if claim_bytes or all_or_none or not self.moved:  # look at the indices first
             size = scatter.FLAG_BYTES + -(-claims // QUAD_BYTES) * QUAD_BYTES
             memory = scratch(out, size)
-            self.fill(out.pointer if merges else old, out, stream, memory.pointer, size)
-            self.look(device, stream, indices, number, record, memory.pointer, claim_bytes, entries)
+            copied = 0
+            if entries and not merges and old != out.pointer and is_copied_by_kernel(out.pointer, old, self.out_bytes):
+                copied = self.out_bytes
+            self.fill(out.pointer if merges or copied else old, out, stream, memory.pointer, size)
+            copies = (out.pointer, old, copied) if copied else (0, 0, 0)
+            self.look(device, stream, indices, number, record, memory.pointer, claim_bytes, entries, *copies)
         else:
             self.fill(old, out, stream)
         if merges and memory:
             self.merge(old, updates, out, stream, memory.pointer, width)
+        elif memory and entries and width == self.slice_bytes:
+            granule, lowest = self.claims
+            blocks = -(-entries // (scatter.ENTRIES * BLOCK))
+            scatter.entry_kernel(width)(
+                device,
+                stream,
+                blocks,
+                out.pointer,
+                lowest,
+                granule,
+                updates.pointer,
+                memory.pointer,
+                entries.bit_length() - 1,
+                all_or_none,
+            )
         elif self.moved:
             kernel, plan, blocks, *sizes = self.bind(device, width)
             kernel(
