@@ -194,7 +194,7 @@ def test_a_survey_that_finds_little(dtype, n, common):
 
 @pytest.mark.parametrize(("n", "k"), [(1 << 18, 1000), (1 << 15, 4000)], ids=["pieces", "sorted"])
 @pytest.mark.parametrize("stride", ["contiguous", "staged"])
-def test_a_sample_that_misleads(n, k, stride, monkeypatch):
+def test_a_sample_that_misleads(n, k, stride, target, monkeypatch):
     """The places of a sample are known: where it sees only the best, too few lie above its bound; else too many do."""
     choice = _top_k_calls.choose(n, 8 if stride == "staged" else 4, k, 4, 1, 1, 0)
     step = n // choice.sample
@@ -218,8 +218,8 @@ def test_a_sample_that_misleads(n, k, stride, monkeypatch):
             found = dml.top_k(x, k, axis=0, mode=mode)
             np.testing.assert_array_equal(found.indices, expected(x, k, 0, mode, "last")[1])
     dml.cache_clear()
-    # A line in pieces is selected from once more.
-    assert statuses == ({0, TOO_FEW} if choice.method == IN_PIECES else {0})
+    if target == "cpu":  # a line in pieces is selected from once more
+        assert statuses == ({0, TOO_FEW} if choice.method == IN_PIECES else {0})
 
 
 @pytest.mark.parametrize("dtype", ["i8", "u8", "f8"])
