@@ -9,6 +9,7 @@ import numba
 import numpy as np
 import pytest
 from numba.core.errors import TypingError
+from numba.core.runtime import _nrt_python, rtsys
 
 import numba_dml as dml
 from numba_dml import _jit
@@ -468,6 +469,36 @@ def test_prange(rng):
         expected = dml.top_k(a, k)
         assert same(values, expected.values)
         assert same(indices, expected.indices)
+
+
+@numba.njit
+def parts(a, k):
+    both = dml.top_k(a, k)
+    return dml.top_k(a, k).values, dml.top_k(a, k, mode="smallest").indices, both
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f4", "f8"])
+def test_results_that_share_memory(dtype, rng):
+    """Of a short line's result either part may outlive the other; nothing is lost, nor freed twice."""
+    a = rng.permutation(60).astype(dtype)
+    parts(a, 3)
+    _nrt_python.memsys_enable_stats()
+    try:
+        before = rtsys.get_allocation_stats()
+        for k in (1, 3, 7):
+            values, indices, both = parts(a, k)
+            mark = np.full(1000, 7)  # what is freed may be given to others
+            assert values.tolist() == sorted(a)[: -k - 1 : -1]
+            assert (a[indices] == np.arange(k)).all()
+            first = both.indices
+            del both
+            assert (a[first] == values).all()
+            assert mark.all()
+        del values, indices, first
+        after = rtsys.get_allocation_stats()
+    finally:
+        _nrt_python.memsys_disable_stats()
+    assert after.mi_alloc - before.mi_alloc == after.mi_free - before.mi_free > 0
 
 
 def run(code, cache, *args, **environment):

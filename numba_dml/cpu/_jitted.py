@@ -19,6 +19,7 @@ from numba import types
 from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.core.extending import intrinsic, overload
+from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import as_dtype
 
 from .. import _operator as op
@@ -183,6 +184,35 @@ def _sizes(typingctx: Any, request: Any, at: Any, ndim: Any) -> Any:
 
 
 @intrinsic
+def _pair(typingctx: Any, k: Any, dtype: Any, index_dtype: Any) -> Any:
+    """``_pair(k, dtype, index_dtype)``: two new arrays of k elements, in one piece of memory.
+
+    To allocate and free another one takes as long as a short line: 100,000 rows of 128, k 8, took 15.5 ms and take 11.9,
+    where the function takes 9.
+    """
+    kinds = [types.Array(kind.dtype, 1, "C") for kind in (dtype, index_dtype)]
+    sizes = [as_dtype(kind.dtype).itemsize for kind in kinds]
+    first = int(sizes[1] > sizes[0])  # the one of wider elements: then both are aligned
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        count = args[0]
+        memory = context.nrt.meminfo_alloc_aligned(builder, builder.mul(count, _WORD(sum(sizes))), 32)
+        pointer = context.nrt.meminfo_data(builder, memory)
+        context.nrt.incref(builder, types.MemInfoPointer(types.voidptr), memory)  # one reference is there already
+        offset = builder.mul(count, _WORD(sizes[first]))
+        arrays = []
+        for i, (kind, size) in enumerate(zip(kinds, sizes, strict=True)):
+            array = context.make_array(kind)(context, builder)
+            start = pointer if i == first else builder.gep(pointer, [offset])
+            data = builder.bitcast(start, context.get_data_type(kind.dtype).as_pointer())
+            populate_array(array, data, [count], [_WORD(size)], _WORD(size), meminfo=memory)
+            arrays.append(array._getvalue())
+        return context.make_tuple(builder, signature.return_type, arrays)
+
+    return types.Tuple(kinds)(types.intp, dtype, index_dtype), codegen
+
+
+@intrinsic
 def _data(typingctx: Any, array: Any) -> Any:
     """``_data(array)``: the address of its first element."""
 
@@ -316,8 +346,7 @@ def top_k(a: Any, k: Any, axis: Any, mode: Any, sorted: Any, nan: Any, index_dty
 
         def implementation(a, k, axis=-1, mode="largest", sorted=True, nan="last", index_dtype=None, out=None):
             if ndim == 1 and is_alone(a, k, axis):
-                values = np.empty(k, dtype)
-                indices = np.empty(k, index_type)
+                values, indices = _pair(k, dtype, index_type)
                 if select(a, values, indices, (a.size, k, index_size, flip, infinity, nan_key)) == 0:
                     return TopK(values, indices)
             numbers = (check, at, 0, axis, itemsize, k, index_size, flip, infinity, nan_key, index_max, 0, 0)
