@@ -187,8 +187,8 @@ def _sizes(typingctx: Any, request: Any, at: Any, ndim: Any) -> Any:
 def _pair(typingctx: Any, k: Any, dtype: Any, index_dtype: Any) -> Any:
     """``_pair(k, dtype, index_dtype)``: two new arrays of k elements, in one piece of memory.
 
-    To allocate and free another one takes as long as a short line: 100,000 rows of 128, k 8, took 15.5 ms and take 11.9,
-    where the function takes 9.
+    To allocate and free another one takes as long as a short line: 100,000 rows of 128, k 8, took 15.5 ms and take
+    11.9, where the function takes 9.
     """
     kinds = [types.Array(kind.dtype, 1, "C") for kind in (dtype, index_dtype)]
     sizes = [as_dtype(kind.dtype).itemsize for kind in kinds]

@@ -48,7 +48,7 @@ MOST_SHORT_CLAIMS = (1 << 31) - 1
 #: if it is smaller, and the numbers of a place and a point fit into its entries. In µs, with it and without: 40k points
 #: of 8M elements of 4 bytes 22 and 34, 20k of 4M 14 and 17, 10k of 2M 10.3 and 11.0, of 1 byte 12 and 19, 8.5 and 10.3,
 #: 7.7 and 7.1. In place, 100k of 256M take 12 and 260, 200k of 4M 18 and 22, 500k of 4M 49 and 42, 1M of 8M 93 and 97.
-TABLED = ((4, 8), (4, 8)) if SIMULATED else ((4, 1 << 23), (16, 3 << 20))
+TABLED = ((4, 8),) if SIMULATED else ((4, 1 << 23), (16, 3 << 20))
 #: Numbers of places, times entries, of which an entry has room for both.
 MOST_TABLED = 1 << 63
 #: With one point for so many places, or more, an output whose elements have so many bytes is merged, and not copied and
@@ -503,12 +503,11 @@ class ScatterCall(_MoveCall):
         if claim_bytes or all_or_none or not self.moved:  # look at the indices first
             size = scatter.FLAG_BYTES + -(-claims // QUAD_BYTES) * QUAD_BYTES
             memory = scratch(out, size)
-            copied = 0
+            copied = 0, 0, 0
             if entries and not merges and old != out.pointer and is_copied_by_kernel(out.pointer, old, self.out_bytes):
-                copied = self.out_bytes
-            self.fill(out.pointer if merges or copied else old, out, stream, memory.pointer, size)
-            copies = (out.pointer, old, copied) if copied else (0, 0, 0)
-            self.look(device, stream, indices, number, record, memory.pointer, claim_bytes, entries, *copies)
+                copied = out.pointer, old, self.out_bytes
+            self.fill(out.pointer if merges or any(copied) else old, out, stream, memory.pointer, size)
+            self.look(device, stream, indices, number, record, memory.pointer, claim_bytes, entries, *copied)
         else:
             self.fill(old, out, stream)
         if merges and memory:

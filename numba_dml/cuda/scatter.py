@@ -182,7 +182,7 @@ def claim_kernel(index_type: str, loops: int, coords: int, outer: int, claim_byt
         last_entry,  # IN      the last entry of a table
         points,  # IN      how many points there are
         share,  # IN      how many points a block handles
-        claiming,  # IN      how many blocks do
+        claimers,  # IN      how many blocks do
         to,  # OUT     address of a copy
         fro,  # IN      address of what is copied
         size,  # IN      how many bytes that is
@@ -190,8 +190,8 @@ def claim_kernel(index_type: str, loops: int, coords: int, outer: int, claim_byt
     ):
         await_inputs()
         block = np.int64(cuda.blockIdx.x)
-        if block >= claiming:
-            begin = (block - claiming) * copied
+        if block >= claimers:
+            begin = (block - claimers) * copied
             move(to + begin, fro + begin, min(copied, size - begin))
             return
         begin = block * share
