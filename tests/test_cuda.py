@@ -511,9 +511,17 @@ def test_units_of_a_thread(points, few_units, room, monkeypatch):
 @pytest.mark.parametrize("most", [1 << 63, 1])
 @pytest.mark.parametrize("kind", ["the last entries", "few places", "many"])
 def test_a_table_of_places(kind, most, room, monkeypatch):
-    """Places that come to the last entries of the table at once, updates that race for one, and a table half full."""
-    from numba_dml.cuda import _element_calls, _move_calls, scatter
+    """Places that come to the last entries of the table at once, updates that race for one, and a table half full.
 
+    The output is copied by the launch that fills the table.
+    """
+    from numba_dml.cuda import _element_calls, _fill, _move_calls, scatter
+
+    copied = []
+    divide_copy = _move_calls.divide_copy
+    monkeypatch.setattr(_move_calls, "divide_copy", lambda size: copied.append(size) or divide_copy(size))
+    monkeypatch.setattr(_fill, "MOST_COPIED", 1 << 30)
+    monkeypatch.setattr(_move_calls, "PLACES_PER_MERGED", dict.fromkeys((1, 2, 4), 0))
     monkeypatch.setattr(_element_calls, "MOST_OWNED", 0)
     monkeypatch.setattr(_move_calls, "TABLED", ((4, 2),))
     monkeypatch.setattr(_move_calls, "MOST_TABLED", most)
@@ -536,6 +544,7 @@ def test_a_table_of_places(kind, most, room, monkeypatch):
     call = build(dml.ScatterNDDesc(*tensors, 2, 2), layouts, (a.shape,), None)
     assert bool(call.entries) is (most > 1)
     assert dml.scatter_nd(a, i[:, None], u).tolist() == expected.tolist()
+    assert copied == [a.nbytes if most > 1 else 0]
     dml.cache_clear()
 
 

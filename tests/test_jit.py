@@ -1,5 +1,6 @@
 """The functions inside a user's jitted functions: the same results, bit by bit, and the same errors."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -473,7 +474,7 @@ def test_prange(rng):
 
 @numba.njit
 def parts(a, k):
-    both = dml.top_k(a, k)
+    both = dml.top_k(a, k, index_dtype=np.uint32)
     return dml.top_k(a, k).values, dml.top_k(a, k, mode="smallest").indices, both
 
 
@@ -482,6 +483,7 @@ def test_results_that_share_memory(dtype, rng):
     """Of a short line's result either part may outlive the other; nothing is lost, nor freed twice."""
     a = rng.permutation(60).astype(dtype)
     parts(a, 3)
+    gc.collect()
     _nrt_python.memsys_enable_stats()
     try:
         before = rtsys.get_allocation_stats()
@@ -517,6 +519,15 @@ import numba, numpy as np
 import numba_dml as dml
 from numba_dml.cpu._top_k_calls import choose
 from numba_dml.cpu.top_k import GOLDEN
+
+@numba.njit(fastmath=True)
+def highest(a, i, u):
+    return dml.scatter_nd(a, i, u, reduction="max")
+
+# Before any other call: no kernel is as fast, and as wrong, as the function that it is compiled for.
+a, i, u = np.zeros(3, np.float32), np.array([[0], [1]]), np.array([np.nan, 5], np.float32)
+assert highest(a, i, u).tobytes() == dml.scatter_nd(a, i, u, reduction="max").tobytes()
+assert np.isnan(highest(a, i, u)).tolist() == [True, False, False]
 
 @numba.njit
 def best(a, k):

@@ -194,7 +194,7 @@ def test_a_survey_that_finds_little(dtype, n, common):
 
 @pytest.mark.parametrize(("n", "k"), [(1 << 18, 1000), (1 << 15, 4000)], ids=["pieces", "sorted"])
 @pytest.mark.parametrize("stride", ["contiguous", "staged"])
-def test_a_sample_that_misleads(n, k, stride, target, monkeypatch):
+def test_a_sample_that_misleads(n, k, stride, target, monkeypatch, request):
     """The places of a sample are known: where it sees only the best, too few lie above its bound; else too many do."""
     choice = _top_k_calls.choose(n, 8 if stride == "staged" else 4, k, 4, 1, 1, 0)
     step = n // choice.sample
@@ -209,6 +209,7 @@ def test_a_sample_that_misleads(n, k, stride, target, monkeypatch):
 
     monkeypatch.setattr(_top_k_calls, "launcher", watched)
     dml.cache_clear()
+    request.addfinalizer(dml.cache_clear)
     for low, high in ((0, 1), (1, 0), (0.5, 0.5)):
         x = np.full((n, 1), low) + 0.25 * rng.random((n, 1))
         x[places, 0] += high - low
@@ -217,7 +218,6 @@ def test_a_sample_that_misleads(n, k, stride, target, monkeypatch):
         for mode in ("largest", "smallest"):
             found = dml.top_k(x, k, axis=0, mode=mode)
             np.testing.assert_array_equal(found.indices, expected(x, k, 0, mode, "last")[1])
-    dml.cache_clear()
     if target == "cpu":  # a line in pieces is selected from once more
         assert statuses == ({0, TOO_FEW} if choice.method == IN_PIECES else {0})
 

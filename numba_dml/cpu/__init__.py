@@ -19,9 +19,11 @@ from typing import Any
 import numba
 from numba import types
 from numba.core.caching import NullCache
+from numba.core.compiler import Flags
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.errors import NumbaError
 from numba.core.extending import overload
+from numba.core.targetconfig import ConfigStack
 from numba.np.ufunc.parallel import threading_layer
 
 from .. import _config, _jit
@@ -116,6 +118,11 @@ def _with_disk_cache(dispatcher: Any) -> Any:
     return dispatcher
 
 
+#: What Numba takes for options that are not given: else those of a user's function that is being compiled, and
+#: `fastmath` would get into kernels, and into the disk cache.
+_FLAGS = Flags()
+_FLAGS.nrt = True
+
 _compile_lock = threading.RLock()
 _warned = False
 
@@ -142,7 +149,7 @@ def compiled(dispatcher: Any, signature: tuple[Any, ...]) -> Callable[..., int]:
         entry = dispatcher.overloads.get(signature)
         if entry is not None:
             return entry.entry_point  # type: ignore[no-any-return]
-        with notice(), locked(lock_path(dispatcher)):
+        with notice(), locked(lock_path(dispatcher)), ConfigStack().enter(_FLAGS):
             entry_point = _compiled(dispatcher, signature)
         _set_environments(dispatcher.overloads[signature])
         return entry_point

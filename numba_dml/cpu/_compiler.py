@@ -75,13 +75,15 @@ class _HelperLowering(NativeLowering):  # type: ignore[misc]
 class _RememberingContext:
     """Numba's typing context, which remembers what functions return for which types.
 
-    A gather asks 3700 times, of 300 different ones; most often what two integers add up to.
+    A gather asks 3700 times, of 300 different ones; most often what two integers add up to. Those that count no
+    references have answers of their own: Numba refuses them what allocates.
     """
 
-    _found: ClassVar[dict[tuple[Any, tuple[Any, ...]], Any]] = {}
+    _found: ClassVar[dict[tuple[bool, Any, tuple[Any, ...]], Any]] = {}
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: Any, counts_references: bool) -> None:
         self._context = context
+        self._counts_references = counts_references
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._context, name)
@@ -90,9 +92,10 @@ class _RememberingContext:
         resolve = self._context.resolve_function_type
         if keywords or not isinstance(function, types.Function):
             return resolve(function, args, keywords)
-        found = self._found.get((function, args))
+        key = self._counts_references, function, args
+        found = self._found.get(key)
         if found is None:
-            found = self._found[function, args] = resolve(function, args, keywords)
+            found = self._found[key] = resolve(function, args, keywords)
         return found
 
 
@@ -104,7 +107,7 @@ class _HelperTypeInference(NopythonTypeInference):  # type: ignore[misc]
 
     def run_pass(self, state: Any) -> bool:
         context = state.typingctx
-        state.typingctx = _RememberingContext(context)
+        state.typingctx = _RememberingContext(context, state.flags.nrt)
         try:
             return bool(super().run_pass(state))
         finally:

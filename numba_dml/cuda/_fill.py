@@ -67,7 +67,7 @@ def copy_and_set(
     device: int, stream: int, to: int, fro: int, size: int, memory: int, memory_size: int, word: int
 ) -> None:
     """Copy so many bytes, and set memory, whose size is a multiple of 16, to words, in the order of a stream."""
-    if not is_copied_by_kernel(to, fro, size):
+    if size and not is_copied_by_kernel(to, fro, size):
         copy_bytes(to, fro, size, stream)
         size = 0
     quads = memory_size // QUAD_BYTES

@@ -186,7 +186,7 @@ class _MoveCall(Repeatable):
     ) -> None:
         """Look at all indices, and claim the places that they lead to, if there are claims; see `scatter.claiming`.
 
-        If a claim is one of many, so many bytes can be copied on the way.
+        With a table of claims, that is with `entries`, so many bytes are copied on the way.
         """
         if claim_bytes == 4 and not entries and self.blocks_with_claims:
             scatter.combine_few_kernel(claim_bytes, self.index_name, *self.counts, None)(
