@@ -6,7 +6,9 @@ import pytest
 
 import numba_dml as dml
 from numba_dml.cpu import _top_k_calls
-from numba_dml.cpu.top_k import GOLDEN, IN_PIECES, TOO_FEW
+from numba_dml.cpu.top_k import IN_PIECES, TOO_FEW
+
+from .strategies import sampled_places
 
 DTYPES = ["f4", "f2", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "?", ml_dtypes.bfloat16]
 KINDS = ["random", "ascending", "descending", "constant", "few", "nan", "zeros"]
@@ -196,9 +198,7 @@ def test_a_survey_that_finds_little(dtype, n, common):
 @pytest.mark.parametrize("stride", ["contiguous", "staged"])
 def test_a_sample_that_misleads(n, k, stride, target, monkeypatch, request):
     """The places of a sample are known: where it sees only the best, too few lie above its bound; else too many do."""
-    choice = _top_k_calls.choose(n, 8 if stride == "staged" else 4, k, 4, 1, 1, 0)
-    step = n // choice.sample
-    places = [i * step + (((i + 1) * GOLDEN % 2**64 >> 32) * step >> 32) for i in range(choice.sample)]
+    places, method = sampled_places(n, k, 8 if stride == "staged" else 4)
     rng = np.random.default_rng(8)
     statuses = set()
     launcher = _top_k_calls.launcher
@@ -219,7 +219,7 @@ def test_a_sample_that_misleads(n, k, stride, target, monkeypatch, request):
             found = dml.top_k(x, k, axis=0, mode=mode)
             np.testing.assert_array_equal(found.indices, expected(x, k, 0, mode, "last")[1])
     if target == "cpu":  # a line in pieces is selected from once more
-        assert statuses == ({0, TOO_FEW} if choice.method == IN_PIECES else {0})
+        assert statuses == ({0, TOO_FEW} if method == IN_PIECES else {0})
 
 
 @pytest.mark.parametrize("dtype", ["i8", "u8", "f8"])

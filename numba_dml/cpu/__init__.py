@@ -56,6 +56,9 @@ def helper(function: Callable[..., Any]) -> Any:
     """Jit a function that kernels call; it is compiled into them.
 
     It counts no references, so it can neither allocate an array nor call what returns a new one: see `allocating`.
+
+    Numba compiles it anew for every literal that it is given, and for a number that starts as one: a count that goes to
+    a helper starts as ``np.int64(0)``.
     """
     return numba.njit(pipeline_class=HelperCompiler, _nrt=False, **_INNER_OPTIONS)(function)
 

@@ -360,7 +360,7 @@ def feed(
 @helper
 def insert_short(row, size, k, rule, keys, positions):
     """Select from a short line: a sorted list of k, insertion by insertion."""
-    count = np.int64(0)
+    count = 0
     for i in range(size):
         key = key_of(row[i], rule)
         if count < k:
