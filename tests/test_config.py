@@ -1,6 +1,7 @@
 """Defaults: from the environment, from `config`, and how calls go by them; what is said and locked while compiling."""
 
 import asyncio
+import gc
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 import numba_dml as dml
 from numba_dml import _compiling, _config, cpu
 from numba_dml._config import Settings, from_environment
+from numba_dml.cpu.gather import gather_kernel
 
 pytestmark = pytest.mark.cpu
 
@@ -252,6 +254,23 @@ def test_a_lock_keeps_others_out_and_never_fails(tmp_path, monkeypatch):
     monkeypatch.setattr(_compiling, "_try_lock", none)
     with _compiling.locked(path), _compiling.locked(path):
         pass
+
+
+def test_no_garbage_is_looked_for_while_compiling():
+    assert gc.isenabled()
+    with _compiling.compiling(gather_kernel):
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    with pytest.raises(KeyError), _compiling.compiling(gather_kernel):
+        raise KeyError
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with _compiling.compiling(gather_kernel):
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
 
 
 def test_of_two_processes_one_compiles(tmp_path):

@@ -27,7 +27,7 @@ from numba.core.targetconfig import ConfigStack
 from numba.np.ufunc.parallel import threading_layer
 
 from .. import _config, _jit
-from .._compiling import lock_path, locked, notice
+from .._compiling import compiling
 from ._compiler import HelperCompiler
 
 _jit.register()
@@ -152,7 +152,7 @@ def compiled(dispatcher: Any, signature: tuple[Any, ...]) -> Callable[..., int]:
         entry = dispatcher.overloads.get(signature)
         if entry is not None:
             return entry.entry_point  # type: ignore[no-any-return]
-        with notice(), locked(lock_path(dispatcher)), ConfigStack().enter(_FLAGS):
+        with compiling(dispatcher), ConfigStack().enter(_FLAGS):
             entry_point = _compiled(dispatcher, signature)
         _set_environments(dispatcher.overloads[signature])
         return entry_point

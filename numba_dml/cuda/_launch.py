@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from .._compiling import lock_path, locked, notice
+from .._compiling import compiling
 from .._device import DEFAULT_STREAM
 from . import SIMULATED, _compile_lock, cuda
 
@@ -241,7 +241,7 @@ class Kernel:
     def compile(self, device: int) -> int:
         """Return the handle of the kernel on a device, from memory, from disk or newly compiled."""
         with _compile_lock, cuda.gpus[device]:
-            with notice(), locked(lock_path(self.jitted)):
+            with compiling(self.jitted):
                 compiled = self.jitted.compile((types.int64,) * self.count)
             handle = compiled._codelibrary.get_cufunc().handle
             if not isinstance(handle, driver.CUfunction):
