@@ -10,7 +10,8 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import ContextDecorator
 from contextvars import ContextVar
-from functools import lru_cache
+from functools import lru_cache, wraps
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from operator import index
 from typing import Any, NamedTuple
 
@@ -139,6 +140,20 @@ class _Config(ContextDecorator):
     def __exit__(self, *_: Any) -> None:
         _blocks.set(_blocks.get()[:-1])
 
+    def __call__(self, function: Any) -> Any:
+        """Decorate a function, which may be a coroutine; a generator would leave its block to whoever goes on."""
+        if isgeneratorfunction(function) or isasyncgenfunction(function):
+            raise TypeError(f"config: found {function.__name__}, a generator, expected a function that returns")
+        if not iscoroutinefunction(function):
+            return super().__call__(function)
+
+        @wraps(function)
+        async def inside(*args: Any, **keywords: Any) -> Any:
+            with self:
+                return await function(*args, **keywords)
+
+        return inside
+
     def __repr__(self) -> str:
         return f"config({', '.join(f'{name}={value!r}' for name, value in self.changes.items())})"
 
@@ -169,7 +184,7 @@ def config(
     Returns
     -------
     context manager
-        To enter with ``with``, as often as one likes; it decorates functions too.
+        To enter with ``with``, as often as one likes; it decorates functions and coroutines too.
 
     Raises
     ------

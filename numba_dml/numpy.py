@@ -141,9 +141,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
     if a.__class__ is not ndarray:
         if mode != "raise" or not library_of(a):
             return NotImplemented
-        return (
-            ops.gather(a.reshape(-1), indices, out=out) if axis is None else ops.gather(a, indices, axis=axis, out=out)
-        )
+        return _gather(a, indices, axis, out)
     if indices.__class__ is not ndarray or indices.size * a.size < ELEMENTS:
         return NotImplemented
     if axis.__class__ is bool or mode not in ("raise", "wrap", "clip") or not _covered(a.dtype, _MOVED):
@@ -157,7 +155,14 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
         low = 0 if mode == "clip" else -size
         if indices.min() < low or indices.max() >= size:
             return NotImplemented
-    return ops.gather(a.reshape(-1), indices, out=out) if axis is None else ops.gather(a, indices, axis=axis, out=out)
+    return _gather(a, indices, axis, out)
+
+
+def _gather(a: Any, indices: Any, axis: Any, out: Any) -> Any:
+    """Gather, whatever `numba_dml.config` says: NumPy's functions raise."""
+    if axis is None:
+        a, axis = a.reshape(-1), 0
+    return ops.gather(a, indices, axis=axis, out=out, bounds="raise")
 
 
 @_or_numpy(np.take_along_axis)
@@ -216,7 +221,7 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
         indices = _broadcast(indices, arr.shape, axis)
     elif (*indices.shape[:axis], *indices.shape[axis + 1 :]) != (*arr.shape[:axis], *arr.shape[axis + 1 :]):
         return NotImplemented
-    return ops.gather_elements(arr, indices, axis=axis)
+    return ops.gather_elements(arr, indices, axis=axis, bounds="raise")
 
 
 @_or_numpy(np.put_along_axis)
@@ -287,7 +292,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> Any:
         cast = np.empty(indices.shape, arr.dtype)
         cast[...] = values
         values = cast
-    ops.scatter_elements(arr, indices, values, axis=axis, out=arr)
+    ops.scatter_elements(arr, indices, values, axis=axis, out=arr, bounds="raise")
     return None
 
 

@@ -61,29 +61,31 @@ def reference_ops(target: str | None = None) -> tuple[type[OpRun], ...]:
 
     class Gather(OpRun):  # type: ignore[misc]
         def _run(self, data: Any, indices: Any, axis: int = 0) -> tuple[Any, ...]:
-            return (gather(data, indices, axis=axis, target=target),)
+            return (gather(data, indices, axis=axis, bounds="raise", target=target),)
 
     class GatherElements(OpRun):  # type: ignore[misc]
         def _run(self, data: Any, indices: Any, axis: int = 0) -> tuple[Any, ...]:
-            return (gather_elements(data, indices, axis=axis, target=target),)
+            return (gather_elements(data, indices, axis=axis, bounds="raise", target=target),)
 
     class GatherND(OpRun):  # type: ignore[misc]
         def _run(self, data: Any, indices: Any, batch_dims: int = 0) -> tuple[Any, ...]:
-            return (gather_nd(data, indices, batch_dims=batch_dims, target=target),)
+            return (gather_nd(data, indices, batch_dims=batch_dims, bounds="raise", target=target),)
 
     class ScatterElements(OpRun):  # type: ignore[misc]
         def _run(
             self, data: Any, indices: Any, updates: Any, axis: int = 0, reduction: str | None = None
         ) -> tuple[Any, ...]:
             reduction = reduction or "none"
-            return (scatter_elements(data, indices, updates, axis=axis, reduction=reduction, target=target),)
+            return (
+                scatter_elements(data, indices, updates, axis=axis, reduction=reduction, bounds="raise", target=target),
+            )
 
     class Scatter(ScatterElements):
         op_schema = onnx.defs.get_schema("Scatter", 10)  # the last one before it was called ScatterElements
 
     class ScatterND(OpRun):  # type: ignore[misc]
         def _run(self, data: Any, indices: Any, updates: Any, reduction: str | None = None) -> tuple[Any, ...]:
-            return (scatter_nd(data, indices, updates, reduction=reduction or "none", target=target),)
+            return (scatter_nd(data, indices, updates, reduction=reduction or "none", bounds="raise", target=target),)
 
     class TopK(OpRun):  # type: ignore[misc]
         def _run(

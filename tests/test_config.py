@@ -96,6 +96,21 @@ def test_a_block_may_be_used_again_and_decorates():
         return function(depth - 1) if depth else repr(drop)
 
     assert function(2) == "config(bounds='drop')"
+
+    @drop
+    async def coroutine():
+        await asyncio.sleep(0)
+        return dml.gather(A, OUTSIDE).tolist()
+
+    assert asyncio.run(coroutine()) == [3, 0]
+    assert _config.current().bounds is None
+
+    async def later():
+        yield 1
+
+    for generator in (lambda: (yield 1), later):
+        with pytest.raises(TypeError, match="a generator, expected a function that returns"):
+            drop(generator)
     with pytest.raises(IndexError), drop:
         dml.gather(A, OUTSIDE, bounds="raise")
     assert _config.current().bounds is None

@@ -396,6 +396,52 @@ def test_errors_say_where():
         top_k(a, 4, -1)
 
 
+LOWEST = -(2**63)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda a: dml.gather(a, np.array([LOWEST])),
+        lambda a: dml.gather(a, np.array([0]), axis=LOWEST),
+        lambda a: dml.gather_nd(a, np.array([[0]]), batch_dims=LOWEST),
+        lambda a: dml.top_k(a, LOWEST),
+        lambda a: dml.top_k(a, 1, axis=LOWEST),
+    ],
+)
+def test_the_lowest_integer_has_its_error_too(call):
+    """Numba cannot print it."""
+    a = np.arange(3.0)
+    found, expected = outcome(numba.njit(call), a), outcome(call, a)
+    assert issubclass(expected[0], found[0])
+    assert found[1] == expected[1]
+    assert str(LOWEST) in found[1]
+
+
+@pytest.mark.parametrize("strides", [(0,), (4,), (-8,), (16, 16), (8, 4), (24, 8), (8, 24)])
+def test_an_output_whose_elements_overlap(strides):
+    """It is refused as by the functions; others are written to."""
+    shape = (2, 3)[2 - len(strides) :]
+    room = np.zeros(200)
+
+    def pick(a, i, out):
+        return dml.gather(a, i, out=out)
+
+    a, i = np.arange(9.0), np.arange(6)[: np.prod(shape)].reshape(shape)
+    out = np.lib.stride_tricks.as_strided(room[100:], shape, strides)
+    found = outcome(numba.njit(pick), a, i, out)
+    found = found.tolist() if isinstance(found, np.ndarray) else found
+    expected = outcome(pick, a, i, out)
+    assert found == (expected.tolist() if isinstance(expected, np.ndarray) else expected)
+    best = numba.njit(lambda a, out: dml.top_k(a, shape[-1], out=(out, np.zeros(shape, np.int64))))
+    refused = isinstance(expected, tuple)
+    if refused:
+        with pytest.raises(ValueError, match=r"top_k: out\[0\]: found strides .* expected elements that do not overlap"):
+            best(np.ones(shape), out)
+    else:
+        assert best(np.ones(shape), out).values.tolist() == np.ones(shape).tolist()
+
+
 def refused(function, *args):
     """Return the text of a typing error."""
     with pytest.raises(TypingError) as caught:
@@ -578,6 +624,63 @@ def test_a_user_function_in_the_disk_cache(tmp_path):
     assert run(CACHED, tmp_path).split("] ")[0] == "[2, 2"
     assert run(CACHED, tmp_path) == "[2, 2] 1\n"
     assert run(CACHED, tmp_path, "stale") == "[2, 2] 0\n"
+
+
+@pytest.mark.parametrize("mode", ["largest", "smallest"])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_numbers_raise_no_floating_point_error(dtype, mode):
+    """A ufunc looks for those, as NumPy's do: nothing but the line is compared, whatever was in memory before."""
+    kind = numba.from_dtype(np.dtype(dtype))
+
+    @numba.guvectorize([(kind[:], numba.int64[:])], "(n)->()")
+    def best(a, index):
+        index[0] = dml.top_k(a, 1, mode=mode).indices[0]
+
+    for n in range(1, 70):
+        with np.errstate(invalid="ignore"):
+            best(np.full((2, 63), np.nan, dtype))
+        with np.errstate(all="raise"):
+            assert best(np.ones((2, n), dtype)).tolist() == [0, 0]
+
+
+CALLED_FROM_C = """
+import gc
+import numba, numpy as np
+import numba_dml as dml
+
+@numba.njit(cache=True)
+def lower(s):
+    return dml.top_k(np.array([s, 1.0]), 1, mode="smallest").indices[0]
+
+@numba.cfunc("int64(float64)", cache=True)
+def called(s):
+    return lower(s)
+
+@numba.cfunc("int64(float64)", cache=True)
+def best(s):
+    return dml.top_k(np.array([s, 1.0]), 1).indices[0]
+
+@numba.vectorize(["int64(float64)"], cache=True, target="parallel")
+def bests(s):
+    return dml.top_k(np.array([s, 1.0]), 1).indices[0]
+
+@numba.guvectorize(["(float64[:],int64[:],float64[:])"], "(n),(m)->(m)", cache=True, target="parallel")
+def picked(a, i, out):
+    dml.gather(a, i, out=out)
+
+gc.collect()
+others = [[bytes(i % 400)] for i in range(100_000)]  # where memory is free
+i = np.array([1, 0])
+print(called.ctypes(0.0), best.ctypes(0.0), bests(np.array([0.0, 2])).tolist(), picked(np.eye(2), i).tolist())
+print(best.cache_hits)
+"""
+
+
+def test_code_that_c_calls_in_the_disk_cache(tmp_path):
+    """Numba forgets the environments of cached callbacks and parallel ufuncs when it has loaded them."""
+    expected = "0 1 [1, 0] [[0.0, 1.0], [1.0, 0.0]]\n"
+    assert run(CALLED_FROM_C, tmp_path) == expected + "0\n"
+    assert run(CALLED_FROM_C, tmp_path) == expected + "1\n"
 
 
 def test_registered_before_or_after_numba(tmp_path):

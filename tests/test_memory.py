@@ -136,6 +136,16 @@ def test_inputs_that_share_memory_with_the_output_survive_an_error():
     assert out.tolist() == [77, 0, 0, 0, 0, 0]
 
 
+def test_values_and_indices_in_the_same_memory_are_refused():
+    a, out = np.arange(6).reshape(2, 3), np.zeros((2, 2), np.int64)
+    with pytest.raises(ValueError, match="found values and indices that share memory, expected two arrays"):
+        dml.top_k(a, 2, out=(out, out))
+    pairs = np.zeros((2, 2), [("value", np.int64), ("index", np.int64)])  # beside each other
+    found = dml.top_k(a, 2, out=(pairs["value"], pairs["index"]))
+    assert found.values.tolist() == [[2, 1], [5, 4]]
+    assert found.indices.tolist() == [[2, 1], [2, 1]]
+
+
 def test_outputs_that_overlap_themselves_are_refused():
     holder = np.zeros(8)
     twice = np.lib.stride_tricks.as_strided(holder, (2, 4), (8, 8))

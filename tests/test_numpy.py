@@ -442,6 +442,22 @@ def test_documented_examples(small, number):
         np.testing.assert_array_equal(call(module), expected)
 
 
+@pytest.mark.parametrize("bounds", ["clamp", "drop", "deferred"])
+def test_bad_indices_raise_whatever_the_default_is(bounds):
+    a, i = np.arange(600_000.0).reshape(2, -1), np.arange(300_000)
+    i[7] = 600_000
+    rows = np.stack([i, i])
+    with dml.config(bounds=bounds):
+        for call, args in (
+            (nnp.take, (a, i)),
+            (nnp.take, (a, i, 1)),
+            (nnp.take_along_axis, (a, rows, 1)),
+            (nnp.put_along_axis, (a, rows, 0, 1)),
+        ):
+            with pytest.raises(IndexError):
+                call(*args)
+
+
 @pytest.mark.parametrize(
     ("args", "kwargs", "values", "indices"),
     [

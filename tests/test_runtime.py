@@ -312,6 +312,11 @@ def test_forked_child_computes(layer, parent_first):
     run(FORK.replace("PARENT_FIRST", str(parent_first)), NUMBA_THREADING_LAYER=layer, PYTHONWARNINGS="ignore")
 
 
+def test_without_a_jit_there_are_no_kernels():
+    code = "import numpy as np, numba_dml as dml; dml.gather(np.arange(3), [1])"
+    assert "NUMBA_DISABLE_JIT forbids" in run(code, ok=False, NUMBA_DISABLE_JIT="1").splitlines()[-1]
+
+
 def test_one_thread_uses_the_serial_drivers():
     code = """
         import numpy as np, numba_dml as dml

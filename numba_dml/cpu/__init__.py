@@ -30,6 +30,9 @@ from .. import _config, _jit
 from .._compiling import compiling
 from ._compiler import HelperCompiler
 
+if numba.config.DISABLE_JIT:
+    raise RuntimeError("numba_dml: Numba compiles its kernels, which NUMBA_DISABLE_JIT forbids: it must not be set")
+
 _jit.register()
 
 # No signature is given and nothing compiles until a call needs it. Divisions by zero need no check: there are none.

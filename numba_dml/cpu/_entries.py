@@ -21,6 +21,7 @@ from ._top_k_calls import choose
 from .gather import OVERLAP
 
 WORDS = ArrayRef(types.int64)
+LOWEST_INT64 = np.int64(-(2**63))
 #: Of the entries.
 SIGNATURE = (WORDS, WORDS)
 
@@ -86,6 +87,12 @@ def next_record(request, record):
 
 
 @allocating
+def number_text(number):
+    """Return a number as text; of the lowest one Numba makes an endless string."""
+    return str(number) if number != LOWEST_INT64 else "-9223372036854775808"
+
+
+@allocating
 def sizes_text(request, at, count):
     """Return sizes as Python shows a tuple."""
     text = "("
@@ -110,7 +117,7 @@ def name_of(operator):
 def normalized(function, axis, ndim):
     """Return a non-negative axis."""
     if axis < -ndim or axis >= ndim:
-        raise ValueError(f"{function}: axis: found {axis}, expected {-ndim} to {ndim - 1}")
+        raise ValueError(f"{function}: axis: found {number_text(axis)}, expected {-ndim} to {ndim - 1}")
     return axis + ndim if axis < 0 else axis
 
 
@@ -123,6 +130,38 @@ def check_sizes(request, function, name, record, at, ndim):
     if not same:
         found = sizes_text(request, record + 2, word(request, record + 1))
         raise ValueError(f"{function}: {name}: found shape {found}, expected {sizes_text(request, at, ndim)}")
+
+
+@helper
+def surely_overlaps(request, record, itemsize):
+    """Tell whether elements of an array share memory, as far as sizes and strides say it without a look at all."""
+    ndim = word(request, record + 1)
+    count, room, nested = np.int64(1), itemsize, True
+    for i in range(ndim):
+        count *= size_of(request, record, i)
+    for i in range(ndim):
+        size, stride = size_of(request, record, i), abs(stride_of(request, record, i))
+        if size < 2 or count == 0:
+            continue
+        room += (size - 1) * stride
+        reach = itemsize - 1  # the last byte that elements along the shorter strides touch
+        for j in range(ndim):
+            other, length = abs(stride_of(request, record, j)), size_of(request, record, j)
+            if j != i and length > 1 and other == stride:
+                return True
+            if other < stride:
+                reach += (length - 1) * other
+        nested = nested and stride > reach
+    return not nested and count * itemsize > room
+
+
+@allocating
+def check_out(request, function, name, record, itemsize, at, ndim):
+    """Refuse an output that does not have the sizes that stand in a request, or whose elements overlap."""
+    check_sizes(request, function, name, record, at, ndim)
+    if surely_overlaps(request, record, itemsize):
+        found = sizes_text(request, record + 2 + ndim, ndim)
+        raise ValueError(f"{function}: {name}: found strides {found}, expected elements that do not overlap")
 
 
 @helper
@@ -162,7 +201,7 @@ def check_top_k(request):
     k = word(request, K)
     n = size_of(request, record, axis)
     if k < 0 or k > n:
-        raise ValueError(f"top_k: k: found {k}, expected 0 to {n}, the size of axis {axis}")
+        raise ValueError(f"top_k: k: found {number_text(k)}, expected 0 to {n}, the size of axis {axis}")
     if k > 0 and n - 1 > word(request, INDEX_MAX):
         raise ValueError(f"top_k: index_dtype: expected a type that holds {n - 1}, the last position along the axis")
     set_word(request, AXIS, axis)
@@ -171,8 +210,9 @@ def check_top_k(request):
         set_word(request, shape_at + i, k if i == axis else size_of(request, record, i))
     if word(request, OUT_AT):
         record = word(request, OUT_AT)
-        check_sizes(request, "top_k", "out[0]", record, shape_at, ndim)
-        check_sizes(request, "top_k", "out[1]", next_record(request, record), shape_at, ndim)
+        other = next_record(request, record)
+        check_out(request, "top_k", "out[0]", record, word(request, ITEMSIZE), shape_at, ndim)
+        check_out(request, "top_k", "out[1]", other, word(request, INDEX_SIZE), shape_at, ndim)
 
 
 @helper
@@ -288,7 +328,7 @@ def check_tuples(request, function, a, indices):
     batch = word(request, AXIS)
     limit = min(ndim, depth) - 1
     if batch < 0 or batch > limit:
-        raise ValueError(f"{function}: batch_dims: found {batch}, expected 0 to {limit}")
+        raise ValueError(f"{function}: batch_dims: found {number_text(batch)}, expected 0 to {limit}")
     for i in range(batch):
         if size_of(request, indices, i) != size_of(request, a, i):
             raise ValueError(
@@ -348,9 +388,9 @@ def check_move(request):
     if operator >= SCATTER_ELEMENTS:
         check_sizes(request, function, "updates", next_record(request, indices), at, packed)
         if out:
-            check_sizes(request, function, "out", out, a + 2, ndim)
+            check_out(request, function, "out", out, word(request, ITEMSIZE), a + 2, ndim)
     elif out:
-        check_sizes(request, function, "out", out, at, packed)
+        check_out(request, function, "out", out, word(request, ITEMSIZE), at, packed)
     return packed
 
 
@@ -515,7 +555,7 @@ def index_text(indices, kind, position):
         return str(load(seen_as(indices, np.uint64), 8 * position))
     number = np.empty(1, np.int64)
     ix.read_indices(indices, kind, position, 1, 1, number)
-    return str(number[0])
+    return number_text(number[0])
 
 
 @allocating

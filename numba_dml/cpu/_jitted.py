@@ -17,6 +17,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.environment import Environment
 from numba.core.errors import TypingError
 from numba.core.extending import intrinsic, overload
 from numba.np.arrayobj import populate_array
@@ -94,9 +95,33 @@ def _address(function: Any, signature: tuple[Any, ...]) -> int:
     return address
 
 
+class _Kept(Environment):  # type: ignore[misc]
+    """An environment with addresses, which stays when it was loaded.
+
+    Numba keeps it for what Python calls. That of a `cfunc` or of a parallel ufunc it would forget as soon as the code
+    is loaded, which has its address.
+    """
+
+    __slots__ = ()
+
+    def __reduce__(self) -> Any:
+        return _keep, super().__reduce__()
+
+
+_kept: list[_Kept] = []
+
+
+def _keep(rebuild: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    environment = rebuild(*arguments)
+    environment.__class__ = _Kept
+    _kept.append(environment)
+    return environment
+
+
 def _emit_call(context: Any, builder: Any, constant: _Addresses, signature: Any, arguments: Any) -> Any:
     """Emit the call of the first of the addresses; `arguments` tells them, with the others at hand."""
     environment = context.get_env_manager(builder)
+    environment.env.__class__ = _Kept
     holder = environment.read_const(environment.add_const(constant))
     # Neither this nor reading a constant needs the interpreter's lock: both only follow pointers.
     kind = ir.FunctionType(_WORD.as_pointer(), [holder.type])

@@ -153,7 +153,9 @@ def select_alone(
     whole = (size - 1) // LANES * LANES
     start, low, high = size - LANES, LANES - (size - whole), LANES  # the last block lies on the one before it in part
     if size < LANES:
-        for i in range(size):
+        for i in range(LANES):  # or what was there, maybe a NaN, were compared, which raises a flag that ufuncs look at
+            rest[i] = row[0]
+        for i in range(1, size):
             rest[i] = row[i]
         row, start, low, high = rest, 0, 0, size
     bound, top = group_bound(row, whole, start, low, high, k, rule)

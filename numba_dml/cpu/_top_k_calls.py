@@ -229,6 +229,8 @@ class TopKCall:
 
     def _through_copies(self, a: Any, out: TopK) -> TopK:
         """Write to an output that is strided, or lies in the input."""
+        if np.shares_memory(out.values, out.indices):
+            raise ValueError("top_k: out: found values and indices that share memory, expected two arrays")
         values, indices = self(a, None)
         out.values[...] = values
         out.indices[...] = indices
