@@ -1,10 +1,10 @@
 # The public names, with what no annotation of theirs can tell: which type of array comes back.
+from contextlib import ContextDecorator
 from typing import Any, Generic, Literal, NamedTuple, Protocol, SupportsIndex, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from ._config import config as config
 from ._dispatch import check as check
 from ._enums import AxisDirection as AxisDirection
 from ._enums import FeatureLevel as FeatureLevel
@@ -17,7 +17,6 @@ from ._operator import CompiledOperator as CompiledOperator
 from ._operator import Descriptor as Descriptor
 from ._operator import cache_clear as cache_clear
 from ._operator import cache_info as cache_info
-from ._operator import compile_operator as compile_operator
 from ._pool import MemoryPool as MemoryPool
 from ._pool import memory_pool as memory_pool
 from ._tensor import TensorDesc as TensorDesc
@@ -48,6 +47,7 @@ _P = TypeVar("_P")
 _V = TypeVar("_V")
 _W = TypeVar("_W")
 _Bounds: TypeAlias = Literal["raise", "clamp", "drop", "deferred"]
+_ScatterBounds: TypeAlias = Literal["raise", "drop", "deferred"]  # an update would go where nobody sent it
 _Reduction: TypeAlias = Literal["none", "add", "mul", "min", "max"]
 _Mode: TypeAlias = Literal["largest", "smallest"]
 _Nan: TypeAlias = Literal["last", "largest", "first"]
@@ -57,6 +57,17 @@ class TopK(NamedTuple, Generic[_V, _W]):
     values: _V
     indices: _W
 
+class _Config(ContextDecorator):
+    def __enter__(self) -> None: ...
+    def __exit__(self, *_: Any) -> None: ...
+
+def config(
+    *,
+    target: _Target | None = ...,
+    bounds: _Bounds | None = ...,
+    threads: SupportsIndex | None = ...,
+    quiet: bool = ...,
+) -> _Config: ...
 @overload
 def gather(
     a: NDArray[_T],
@@ -199,7 +210,7 @@ def scatter_elements(
     reduction: _Reduction = ...,
     unique: bool = ...,
     out: None = ...,
-    bounds: _Bounds | None = ...,
+    bounds: _ScatterBounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> NDArray[_T]: ...
@@ -213,7 +224,7 @@ def scatter_elements(
     reduction: _Reduction = ...,
     unique: bool = ...,
     out: None = ...,
-    bounds: _Bounds | None = ...,
+    bounds: _ScatterBounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> _D: ...
@@ -227,7 +238,7 @@ def scatter_elements(
     reduction: _Reduction = ...,
     unique: bool = ...,
     out: None = ...,
-    bounds: _Bounds | None = ...,
+    bounds: _ScatterBounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> NDArray[Any]: ...
@@ -241,7 +252,7 @@ def scatter_elements(
     reduction: _Reduction = ...,
     unique: bool = ...,
     out: _O,
-    bounds: _Bounds | None = ...,
+    bounds: _ScatterBounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> _O: ...
@@ -255,7 +266,7 @@ def scatter_nd(
     reduction: _Reduction = ...,
     unique: bool = ...,
     out: None = ...,
-    bounds: _Bounds | None = ...,
+    bounds: _ScatterBounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> NDArray[_T]: ...
@@ -269,7 +280,7 @@ def scatter_nd(
     reduction: _Reduction = ...,
     unique: bool = ...,
     out: None = ...,
-    bounds: _Bounds | None = ...,
+    bounds: _ScatterBounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> _D: ...
@@ -283,7 +294,7 @@ def scatter_nd(
     reduction: _Reduction = ...,
     unique: bool = ...,
     out: None = ...,
-    bounds: _Bounds | None = ...,
+    bounds: _ScatterBounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> NDArray[Any]: ...
@@ -297,7 +308,7 @@ def scatter_nd(
     reduction: _Reduction = ...,
     unique: bool = ...,
     out: _O,
-    bounds: _Bounds | None = ...,
+    bounds: _ScatterBounds | None = ...,
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> _O: ...
@@ -391,3 +402,67 @@ def top_k(
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> TopK[_O, _P]: ...
+
+# What `compile_operator` returns: a CompiledOperator, and how it is called.
+class _GatherOperator(CompiledOperator):  # a, indices
+    @overload
+    def __call__(self, a: NDArray[_T], indices: ArrayLike, *, out: None = ..., stream: Any = ...) -> NDArray[_T]: ...
+    @overload
+    def __call__(self, a: _D, indices: Any, *, out: None = ..., stream: Any = ...) -> _D: ...
+    @overload
+    def __call__(self, a: ArrayLike, indices: ArrayLike, *, out: None = ..., stream: Any = ...) -> NDArray[Any]: ...
+    @overload
+    def __call__(self, a: Any, indices: Any, *, out: _O, stream: Any = ...) -> _O: ...
+
+class _ScatterOperator(CompiledOperator):  # a, indices, updates
+    @overload
+    def __call__(
+        self, a: NDArray[_T], indices: ArrayLike, updates: ArrayLike, *, out: None = ..., stream: Any = ...
+    ) -> NDArray[_T]: ...
+    @overload
+    def __call__(self, a: _D, indices: Any, updates: Any, *, out: None = ..., stream: Any = ...) -> _D: ...
+    @overload
+    def __call__(
+        self, a: ArrayLike, indices: ArrayLike, updates: ArrayLike, *, out: None = ..., stream: Any = ...
+    ) -> NDArray[Any]: ...
+    @overload
+    def __call__(self, a: Any, indices: Any, updates: Any, *, out: _O, stream: Any = ...) -> _O: ...
+
+class _TopKOperator(CompiledOperator):  # a
+    @overload
+    def __call__(self, a: NDArray[_T], *, out: None = ..., stream: Any = ...) -> TopK[NDArray[_T], NDArray[Any]]: ...
+    @overload
+    def __call__(self, a: _D, *, out: None = ..., stream: Any = ...) -> TopK[_D, _D]: ...
+    @overload
+    def __call__(self, a: ArrayLike, *, out: None = ..., stream: Any = ...) -> TopK[NDArray[Any], NDArray[Any]]: ...
+    @overload
+    def __call__(self, a: Any, *, out: tuple[_O, _P], stream: Any = ...) -> TopK[_O, _P]: ...
+
+@overload
+def compile_operator(
+    descriptor: GatherDesc | GatherElementsDesc | GatherNDDesc | GatherND1Desc,
+    *,
+    target: _Target | None = ...,
+    feature_level: FeatureLevel | int | None = ...,
+) -> _GatherOperator: ...
+@overload
+def compile_operator(
+    descriptor: ScatterElementsDesc | ScatterNDDesc,
+    *,
+    target: _Target | None = ...,
+    feature_level: FeatureLevel | int | None = ...,
+) -> _ScatterOperator: ...
+@overload
+def compile_operator(
+    descriptor: TopKDesc | TopK1Desc,
+    *,
+    target: _Target | None = ...,
+    feature_level: FeatureLevel | int | None = ...,
+) -> _TopKOperator: ...
+@overload
+def compile_operator(
+    descriptor: Descriptor,
+    *,
+    target: _Target | None = ...,
+    feature_level: FeatureLevel | int | None = ...,
+) -> Any: ...

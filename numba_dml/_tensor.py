@@ -193,6 +193,7 @@ class TensorDesc:
 
     Examples
     --------
+    >>> from numba_dml import TensorDesc
     >>> TensorDesc("float16", (2, 3), (5, 1)).minimum_size_in_bytes
     16
     >>> TensorDesc("float32", (2, 2))

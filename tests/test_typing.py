@@ -2,11 +2,13 @@
 
 import ast
 import inspect
+import sys
 from pathlib import Path
 
 import pytest
 
 import numba_dml as dml
+from numba_dml import _config, _dispatch, _operator
 
 pytestmark = pytest.mark.cpu
 
@@ -39,3 +41,39 @@ def test_parameters(stub):
     optional = {name for name, p in parameters.items() if p.default is not p.empty}
     assert with_default <= optional
     assert optional - with_default <= {"out", "index_dtype"}  # an overload of its own needs them
+
+
+def test_choices():
+    """Words that are refused at run time are refused by type checkers too."""
+    found = {
+        node.target.id: ast.literal_eval(node.value.slice)
+        for node in STUB.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Subscript)
+    }
+    scatters, selection = sys.modules["numba_dml.ops.scatter_elements"], sys.modules["numba_dml.ops.top_k"]
+    assert found == {
+        "_Bounds": _config.BOUNDS,
+        "_ScatterBounds": scatters.SCATTER_BOUNDS,
+        "_Reduction": _operator.REDUCTIONS,
+        "_Mode": tuple(selection.MODES),
+        "_Nan": selection.NAN_RULES,
+        "_Target": _dispatch.TARGETS,
+    }
+    for stub in FUNCTIONS:
+        for argument in stub.args.kwonlyargs:
+            if argument.arg == "bounds":
+                name = "_ScatterBounds" if stub.name.startswith("scatter") else "_Bounds"
+                assert ast.unparse(argument.annotation) == f"{name} | None"
+
+
+OPERATORS = {"Gather": _operator.GatherOperator, "Scatter": _operator.ScatterOperator, "TopK": _operator.TopKOperator}
+
+
+@pytest.mark.parametrize("family", OPERATORS)
+def test_operators(family):
+    """Every overload of an operator's call has the parameters that the call has, and `out` and `stream` by keyword."""
+    expected = [*inspect.signature(OPERATORS[family].__call__).parameters]
+    (stub,) = [node for node in STUB.body if isinstance(node, ast.ClassDef) and node.name == f"_{family}Operator"]
+    for call in stub.body:
+        assert [a.arg for a in (*call.args.args, *call.args.kwonlyargs)] == expected
+        assert [a.arg for a in call.args.kwonlyargs] == ["out", "stream"]

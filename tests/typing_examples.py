@@ -45,7 +45,20 @@ def devices(a: "Tensor", i: "Tensor", u: "Tensor") -> None:
 def operators(a: NDArray[np.float32], i: NDArray[np.int64]) -> None:
     x, indices = dml.TensorDesc("float32", (3,)), dml.TensorDesc("int64", (3,))
     operator = dml.compile_operator(dml.GatherDesc(x, indices, x, axis=0, index_dimensions=1))
-    operator(a, i, out=a)
+    assert_type(operator(a, i), NDArray[np.float32])
+    assert_type(operator(a, i, out=a), NDArray[np.float32])
+    scatter = dml.compile_operator(dml.ScatterDesc(x, indices, x, x, 0, bounds="drop"), target="cpu")
+    assert_type(scatter(a, i, a), NDArray[np.float32])
+    best = dml.compile_operator(dml.TopKDesc(x, x, indices, 0, 3), feature_level=dml.FeatureLevel.FL_5_0)
+    assert_type(best(a).values, NDArray[np.float32])
+    assert_type(best(a, out=(a, i)), dml.TopK[NDArray[np.float32], NDArray[np.int64]])
+    assert_type(dml.compile_operator(dml.Descriptor.from_dict({})), Any)
+
+
+@dml.config(quiet=True)
+def defaults(a: NDArray[np.float32]) -> NDArray[np.float32]:
+    with dml.config(target="cpu", bounds="clamp", threads=np.int64(2)), dml.config(bounds=None, threads=None):
+        return dml.gather(a, [0])
 
 
 def mistakes(a: NDArray[np.float32]) -> None:
@@ -53,3 +66,11 @@ def mistakes(a: NDArray[np.float32]) -> None:
     dml.top_k(a, k=3)  # type: ignore[call-overload]  # pyright: ignore
     dml.top_k(a, 3, mode="max")  # type: ignore[call-overload]  # pyright: ignore
     dml.scatter_nd(a, [[0]])  # type: ignore[call-overload]  # pyright: ignore
+    dml.scatter_nd(a, [[0]], a[:1], bounds="clamp")  # type: ignore[call-overload]  # pyright: ignore
+    dml.scatter_elements(a, [0], a[:1], bounds="clamp")  # type: ignore[call-overload]  # pyright: ignore
+    dml.config(bounds="nope")  # type: ignore[arg-type]  # pyright: ignore
+    dml.config(target="gpu")  # type: ignore[arg-type]  # pyright: ignore
+    x, i = dml.TensorDesc("float32", (3,)), dml.TensorDesc("int64", (3,))
+    dml.compile_operator(dml.TopKDesc(x, x, i, 0, 3), target="gpu")  # type: ignore[call-overload]  # pyright: ignore
+    dml.compile_operator(dml.TopKDesc(x, x, i, 0, 3))(a, a)  # type: ignore[call-overload]  # pyright: ignore
+    dml.compile_operator(dml.GatherDesc(x, i, x, 0, 1))(a)  # type: ignore[call-overload]  # pyright: ignore

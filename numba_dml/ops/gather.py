@@ -179,9 +179,9 @@ def gather(
     Raises
     ------
     TypeError
-        If `a` holds objects or has a mask, or `indices` are not integers.
+        If `a` holds objects or has a mask, `indices` are not integers, or `out` is no array of the result's dtype.
     ValueError
-        If `axis`, `bounds` or `out` do not fit.
+        If `axis`, `bounds` or the shape of `out` do not fit, or `out` is read-only or overlaps itself.
     IndexError
         If an index is out of range, or the axis is empty and there is any index.
 

@@ -181,9 +181,10 @@ def gather_elements(
     Raises
     ------
     TypeError
-        If `a` holds objects or has a mask, or `indices` are not integers.
+        If `a` holds objects or has a mask, `indices` are not integers, or `out` is no array of the result's dtype.
     ValueError
-        If `a` is 0-d, or shapes, `axis`, `bounds` or `out` do not fit.
+        If `a` is 0-d, shapes (that of `out` too), `axis` or `bounds` do not fit, or `out` is read-only or overlaps
+        itself.
     IndexError
         If an index is out of range, or the axis is empty and there is any index.
 

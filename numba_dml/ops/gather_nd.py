@@ -293,9 +293,9 @@ def gather_nd(
     Raises
     ------
     TypeError
-        If `a` holds objects or has a mask, or `indices` are not integers.
+        If `a` holds objects or has a mask, `indices` are not integers, or `out` is no array of the result's dtype.
     ValueError
-        If shapes, `batch_dims`, `bounds` or `out` do not fit.
+        If shapes (that of `out` too), `batch_dims` or `bounds` do not fit, or `out` is read-only or overlaps itself.
     IndexError
         If an index is out of range, or an indexed axis is empty and there is any index.
 

@@ -207,7 +207,8 @@ def scatter_elements(
         Positions along `axis`, from ``-n`` to ``n - 1``; a negative one counts from the end. Off the axis the sizes are
         those of `a` or smaller (positions count from 0).
     updates : array_like, shape ``indices.shape``
-        The new values, of the dtype of `a`.
+        The new values, of the dtype of `a`. Lists and Python's numbers, which have no dtype, are converted to
+        it, by NumPy's rules, if it is of their kind or of a later one: bool, integers, floats, complex.
     axis : int
         The axis of `a` that is indexed.
     reduction : {"none", "add", "mul", "min", "max"}
@@ -236,12 +237,13 @@ def scatter_elements(
     Raises
     ------
     TypeError
-        If `a` holds objects or has a mask, `indices` are not integers, or `updates` have another dtype than `a`.
+        If `a` holds objects or has a mask, `indices` are not integers, `updates` have another dtype than `a`, or `out`
+        is no array of that dtype.
     ValueError
-        If `a` is 0-d, or shapes, `axis`, `reduction`, `bounds` or `out` do not fit.
+        If `a` is 0-d, shapes (that of `out` too), `axis`, `reduction` or `bounds` do not fit, `updates` hold an integer
+        that the dtype does not, or `out` is read-only or overlaps itself.
     IndexError
-        If an index is out of range; The inputs are untouched then, in place too; another `out` may
-        hold anything.
+        If an index is out of range. The inputs are untouched then, in place too; another `out` may hold anything.
 
     Notes
     -----

@@ -199,7 +199,8 @@ def scatter_nd(
     indices : array_like of int, shape (batch..., points..., t)
         Tuples of `t` coordinates; coordinate c runs from ``-n_c`` to ``n_c - 1``, negative ones count from the end.
     updates : array_like, shape ``indices.shape[:-1] + a.shape[batch_dims + t:]``
-        The new slices, of the dtype of `a`.
+        The new slices, of the dtype of `a`. Lists and Python's numbers, which have no dtype, are converted to
+        it, by NumPy's rules, if it is of their kind or of a later one: bool, integers, floats, complex.
     batch_dims : int
         How many leading dimensions `a` and `indices` share.
     reduction : {"none", "add", "mul", "min", "max"}
@@ -228,12 +229,13 @@ def scatter_nd(
     Raises
     ------
     TypeError
-        If `a` holds objects or has a mask, `indices` are not integers, or `updates` have another dtype than `a`.
+        If `a` holds objects or has a mask, `indices` are not integers, `updates` have another dtype than `a`, or `out`
+        is no array of that dtype.
     ValueError
-        If shapes, `batch_dims`, `reduction`, `bounds` or `out` do not fit.
+        If shapes (that of `out` too), `batch_dims`, `reduction` or `bounds` do not fit, `updates` hold an integer that
+        the dtype does not, or `out` is read-only or overlaps itself.
     IndexError
-        If an index is out of range; The inputs are untouched then, in place too; another `out` may
-        hold anything.
+        If an index is out of range. The inputs are untouched then, in place too; another `out` may hold anything.
 
     Notes
     -----

@@ -300,9 +300,11 @@ def top_k(
     Raises
     ------
     TypeError
-        If `a` has no order or a mask, `k` or `axis` is no integer, or `index_dtype` is no integer dtype.
+        If `a` has no order or a mask, `k` or `axis` is no integer, `index_dtype` is no integer dtype, or `out` is not a
+        pair of arrays of the results' dtypes.
     ValueError
-        If `a` is 0-d, `k` is not in 0 to n, or `axis`, `mode`, `nan`, `index_dtype` or `out` do not fit.
+        If `a` is 0-d, `k` is not in 0 to n, `axis`, `mode`, `nan`, `index_dtype` or the shapes of `out` do not fit, or
+        an array of `out` is read-only or overlaps itself.
 
     Notes
     -----
