@@ -662,6 +662,11 @@ def out_strides(function: str, out: Any, target: str | None) -> tuple[int, ...] 
     return out.strides
 
 
+def shared_outputs() -> ValueError:
+    """Return the error for two outputs of a top-k in the same memory: what is written last would be in both."""
+    return ValueError("top_k: out: found values and indices that share memory, expected two arrays")
+
+
 def check_out(function: str, name: str, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
     """Check an output that the caller gave; return whether it is contiguous."""
     if out.__class__ is ndarray and out.dtype == dtype and out.shape == shape and out.flags.carray:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ._config import PREFIX
 from ._tensor import product
 
 #: Results from this size on are pooled. Below, malloc recycles as well, and a lease costs 3 µs.
@@ -24,7 +25,7 @@ SLACK = 4
 #: What is aligned like this can be written past the caches (AVX-512 and cache lines: 64 bytes).
 ALIGNMENT = 64
 
-_LIMIT = "NUMBA_DML_POOL_BYTES"
+_LIMIT = f"{PREFIX}POOL_BYTES"
 _DEFAULT_LIMIT = 1 << 28
 
 
@@ -62,9 +63,9 @@ class MemoryPool:
 
     Parameters
     ----------
-    limit : int
-        How many bytes may wait. The environment variable ``NUMBA_DML_POOL_BYTES`` sets it at the start (256 MiB
-        without it).
+    limit : int, optional
+        How many bytes may wait. What the environment variable ``NUMBA_DML_POOL_BYTES`` says, when it is first needed,
+        if absent (256 MiB without it).
 
     Notes
     -----
@@ -80,14 +81,16 @@ class MemoryPool:
     >>> dml.memory_pool.limit = 256 * 2**20
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int | None = None) -> None:
         self._free: deque[_Block] = deque()  # the latest last: it may still be in a cache
-        self.limit = limit
+        self._limit: int | None = None
+        if limit is not None:
+            self.limit = limit
 
     @property
     def limit(self) -> int:
         """How many bytes may wait for the next result; 0 keeps nothing."""
-        return self._limit
+        return self._read_limit()
 
     @limit.setter
     def limit(self, limit: int) -> None:
@@ -96,6 +99,11 @@ class MemoryPool:
             raise ValueError(f"MemoryPool.limit: found {limit}, expected a number of bytes, 0 or more")
         self._limit = limit
         self._trim()
+
+    def _read_limit(self) -> int:
+        if self._limit is None:
+            self._limit = _limit_from_environment()
+        return self._limit
 
     @property
     def free_bytes(self) -> int:
@@ -108,6 +116,7 @@ class MemoryPool:
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         """Return an array of any contents, aligned to 64 bytes."""
+        self._read_limit()  # an error here reaches the caller, one in a finalizer nobody
         size = product(shape) * dtype.itemsize
         lease = _Lease(self, self._take(size))
         return np.ndarray(shape, dtype, np.asarray(lease).data)
@@ -127,24 +136,24 @@ class MemoryPool:
             return _Block(size)
 
     def _give_back(self, block: _Block) -> None:
-        if block.size <= self._limit:
+        if block.size <= self.limit:
             self._free.append(block)
             self._trim()
 
     def _trim(self) -> None:
         with suppress(IndexError):  # another thread was faster
-            while self.free_bytes > self._limit:
+            while self.free_bytes > self.limit:
                 self._free.popleft()
 
 
 def _limit_from_environment() -> int:
-    text = os.environ.get(_LIMIT, str(_DEFAULT_LIMIT))
+    text = os.environ.get(_LIMIT, "").strip() or str(_DEFAULT_LIMIT)
     if not text.isdecimal():
         raise ValueError(f"{_LIMIT}: found {text!r}, expected a number of bytes, 0 or more")
     return int(text)
 
 
-memory_pool = MemoryPool(_limit_from_environment())
+memory_pool = MemoryPool()
 
 
 def allocator(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:

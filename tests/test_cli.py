@@ -169,6 +169,48 @@ def test_a_result_that_cannot_be_written_is_named(monkeypatch, capsys):
     assert refusal(capsys, "top-k", "a.npy", "-k", "1", "-o", "o.npz").endswith(": o.npz: Permission denied\n")
 
 
+def test_a_full_disk_is_told_with_what_was_needed(monkeypatch, capsys):
+    np.save("a.npy", np.arange(9.0))
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    def half_full(stream, start, end, allocate=_files.os.truncate):
+        allocate(stream, end)
+
+    monkeypatch.setattr(_files.os, "posix_fallocate", full, raising=False)
+    arguments = ("top-k", "a.npy", "-k", 2, "-o", "o.npz")
+    expected = ": o.npz: No space left on device, expected room for 16 bytes of values\n"
+    assert refusal(capsys, *arguments).endswith(expected)
+    monkeypatch.setattr(_files.os, "posix_fallocate", half_full, raising=False)
+    monkeypatch.setattr(_files.zipfile.ZipFile, "write", full)
+    expected = ": o.npz: No space left on device, expected room for 32 bytes of values and indices\n"
+    assert refusal(capsys, *arguments).endswith(expected)
+    assert os.listdir() == ["a.npy"]
+
+
+def test_no_result_replaces_an_input(capsys):
+    a, i = np.arange(4.0), np.array([2, 0])
+    np.save("a.npy", a)
+    np.savez("s.npz", a=a, i=i)
+    os.link("a.npy", "link.npy")
+    for output, source in (("a.npy", "a.npy"), ("link.npy", "a.npy"), ("s.npz", "s.npz:i"), ("./s.npz", "s.npz:i")):
+        expected = f"-o: found {output.removeprefix('./')}, the file of the input {source}, expected another one"
+        assert expected in refusal(capsys, "gather", "a.npy", "s.npz:i", "-o", output)
+    same("a.npy", a)
+    same("s.npz", a, i)
+    np.save("o.npy", i)
+    call("gather", "a.npy", "s.npz:i", "-o", "o.npy", "-q")  # any other file
+    same("o.npy", a[i])
+
+
+def test_a_bad_environment_takes_one_line(monkeypatch, capsys):
+    monkeypatch.setenv("NUMBA_DML_POOL_BYTES", "abc")
+    monkeypatch.setattr(dml.memory_pool, "_limit", None)
+    expected = "NUMBA_DML_POOL_BYTES: found 'abc', expected a number of bytes, 0 or more\n"
+    assert refusal(capsys, "info").endswith(expected)
+
+
 def test_a_bad_index_is_named_by_its_place_among_all(small_parts, capsys):
     a = RNG.random((6, 50, 4))
     np.save("a.npy", a)
@@ -222,6 +264,12 @@ def test_an_old_result_stays_when_a_run_fails(capsys):
         (["top-k", "a.npy", "-k", "1", "-o", "o.npy"], "expected a name that ends in .npz: there are several arrays"),
         (["top-k", "a.npy", "-k", "1", "-o", "o.csv"], "-o: found o.csv, expected a name that ends in .npy or .npz"),
         (["top-k", "a.npy", "-k", "1", "-o", "no/o.npz"], "expected a file in a directory that exists"),
+        (["top-k", "a.npy", "-k", "1", "-o", "dir.npz"], "-o: found the directory dir.npz, expected a file"),
+        (["top-k", "dir.npz", "-k", "1", "-o", "o.npz"], "dir.npz: found a directory, expected an .npy or .npz file"),
+        (
+            ["top-k", "a.npy:x", "-k", "1", "-o", "o.npz"],
+            "a.npy:x: found an array's name after an .npy file, expected one only after an .npz file",
+        ),
         (["top-k", "a.npy", "-k", "1", "--threads", "0", "-o", "o.npz"], "expected a whole number, 1 or more"),
         (["top-k", "none.npy", "-k", "1", "-o", "o.npz"], "none.npy: No such file or directory"),
         (["top-k", "text.npy", "-k", "1", "-o", "o.npz"], "expected an array as numpy.save writes it"),
@@ -244,10 +292,18 @@ def test_an_old_result_stays_when_a_run_fails(capsys):
         (["explain", "top-k", "--shape", "3,a", "-k", "1"], "found '3,a', expected sizes like 1000,64"),
         (["explain", "top-k", "--shape", "3", "-k", "1", "--dtype", "floaty"], "found 'floaty', expected a dtype"),
         (["explain", "top-k", "--shape", "3", "-k", "4"], "k: found 4, expected 0 to 3"),
+        (["explain", "top-k", "-k", "4"], "explain: found nothing, expected INPUT, or --shape in place of files"),
+        (
+            ["explain", "gather", "a.npy"],
+            "explain: found a.npy, expected INPUT INDICES, or --shape and --indices-shape in place of files",
+        ),
+        (["explain", "top-k", "a.npy", "--dtype", "int8", "-k", "4"], "explain: found a.npy --dtype, expected INPUT"),
+        (["explain", "gather", "--shape", "3"], "explain: found --shape, expected INPUT INDICES, or --shape and"),
         (["warmup", "sort"], "warmup: found 'sort', expected one of top-k, gather"),
         (["warmup", "top-k", "--dtypes", "complex64"], "found dtype complex64"),
         (["warmup", "top-k", "--jitted", "--target", "cuda"], "--jitted: found target 'cuda', expected 'cpu'"),
         (["bench", "--plot", "no/bench.png"], "expected a file in a directory that exists"),
+        (["bench", "--plot", "dir.npz"], "--plot: found the directory dir.npz, expected a file"),
         (["cache", "burn"], "invalid choice: 'burn'"),
     ],
 )
@@ -260,6 +316,7 @@ def test_bad_input_takes_one_line(arguments, found, capsys):
     for name in ("text.npy", "text.npz", "text.csv"):
         (cli.Path(name)).write_text("1,2,3")
     cli.Path("cut.npy").write_bytes(cli.Path("a.npy").read_bytes()[:-1])
+    os.mkdir("dir.npz")
     before = sorted(os.listdir())
     assert found in refusal(capsys, *arguments)
     assert sorted(os.listdir()) == before
@@ -306,6 +363,7 @@ def test_info(capsys):
     assert found["threading_layer"] in ("omp", "tbb", "workqueue")
     assert found["cache"]["writable"] in (True, False)
     assert isinstance(found["gpu"]["usable"], bool)
+    assert found["pool_bytes"] == dml.memory_pool.limit
     with dml.config(threads=1, bounds="drop"):
         call("info")
     out = capsys.readouterr().out
@@ -341,9 +399,36 @@ def test_explain_compiles_and_runs_nothing(monkeypatch, capsys):
     call("explain", "scatter-nd", "--shape", "9000", "--indices-shape", "9000,1")
     assert "one thread writes them sooner" in capsys.readouterr().out
     call("explain", "gather", "--shape", "99x64", "--indices-shape", "800")
-    assert "of which rows count a quarter, is less than 131 KB" in capsys.readouterr().out
+    expected = "the work counts as 109 KB (a quarter of what is copied in runs, which is fast), less than 131 KB: "
+    assert expected in capsys.readouterr().out
     monkeypatch.undo()
     dml.top_k(np.arange(9, dtype=np.float32), 3)  # what was explained can run
+
+
+def test_explain_takes_files(capsys):
+    a, i, u = RNG.random((9, 8)), RNG.integers(0, 8, (9, 3)), RNG.random((9, 3))
+    np.savez("s.npz", a=np.asfortranarray(a), i=i, u=u)
+    for name, given in (("top-k", "a"), ("gather-elements", "ai"), ("scatter-elements", "aiu")):
+        k = ["-k", "3"] if name == "top-k" else []
+        call("explain", name, *k, *(f"s.npz:{letter}" for letter in given), "--json")
+        files = capsys.readouterr().out
+        shapes = ["--shape", "9,8", "--dtype", "float64", "--order", "F"]
+        shapes += ["--indices-shape", "9,3"] if name != "top-k" else []
+        call("explain", name, *k, *shapes, "--json")
+        assert files == capsys.readouterr().out
+
+
+def test_bfloat16_is_a_dtype_with_ml_dtypes(monkeypatch, capsys):
+    if not cli.has("ml_dtypes"):
+        pytest.skip("bfloat16 arrays come from the package ml_dtypes")
+    # In a process of its own: NumPy does not know the name before somebody imports that package.
+    arguments = ["explain", "top-k", "--shape", "9", "--dtype", "bfloat16", "-k", "2", "--json"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    done = subprocess.run([sys.executable, "-m", "numba_dml", *arguments], env=environment, capture_output=True)
+    assert json.loads(done.stdout)["outputs"][0]["dtype"] == "bfloat16"
+    call("warmup", "gather-elements", "--dtypes", "bfloat16", "-q")
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    assert "pip install ml_dtypes" in refusal(capsys, "warmup", "top-k", "--dtypes", "bfloat16")
 
 
 def test_warmup_is_idempotent_and_covers_every_way(capsys, monkeypatch):
@@ -397,6 +482,11 @@ def test_cache_clear_takes_ours_alone(monkeypatch, capsys, tmp_path):
     call("cache", "clear")
     assert capsys.readouterr().out == "removed 1 kernels, 15 bytes\n"
     assert os.listdir(tmp_path / "kernels") == ["mine.txt"]
+    (tmp_path / "kernels" / "a.1.nbc").write_text("12345")
+    call("cache", "clear", "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert found["cpu"] == {"directory": str(tmp_path / "kernels"), "removed": 1, "removed_bytes": 5}
+    assert found["cuda"] == {"directory": None, "removed": 0, "removed_bytes": 0}
 
 
 @pytest.mark.parametrize("library", bench.LIBRARIES)
@@ -424,6 +514,9 @@ def test_bench_prints_and_draws(monkeypatch, capsys, tmp_path):
     out = capsys.readouterr().out
     assert all(case in out for case in bench.CASES)
     assert "numpy 0.56x" in out
+    assert "NumPy's top-k" in out
+    assert "PyTorch" not in out  # which was not measured
+    assert "JAX" not in out
     assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
     call("bench", "--json")
     assert len(json.loads(capsys.readouterr().out)["seconds"]) == len(bench.CASES)
@@ -438,7 +531,37 @@ def test_bench_tells_of_a_busy_machine(busy, said, monkeypatch, capsys):
     call("bench", "--json")
     out, err = capsys.readouterr()
     assert ("times of the two turns differ by 2.0x" in err) is said
-    assert all(case["numpy"] == 1.0 for case in json.loads(out)["seconds"])
+    found = json.loads(out)
+    assert (found["busy"], found["turns_differ_by"]) == (said, busy)
+    assert all(case["numpy"] == 1.0 for case in found["seconds"])
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_picture_that_cannot_be_written_is_refused_at_once(exists, monkeypatch, capsys):
+    for package in ("matplotlib", "rich"):
+        pytest.importorskip(package, reason=f"{package} comes with the extra cli")
+    os.mkdir("ro")
+    if exists:
+        cli.Path("ro/x.png").touch()
+    closed = cli.Path("ro/x.png" if exists else "ro")
+    monkeypatch.setattr(_terminal.os, "access", lambda path, mode: (path, mode) != (closed, os.W_OK))
+    monkeypatch.setattr(bench, "_apart", None)
+    monkeypatch.setattr("numba_dml._demo.load_digits", None)
+    expected = f"--plot: found {cli.Path('ro/x.png')}, expected a file that can be written\n"
+    for command in ("bench", "demo"):
+        assert refusal(capsys, command, "--plot", "ro/x.png").endswith(expected)
+
+
+def test_the_picture_has_points(monkeypatch):
+    """A bar would have to start somewhere, and a logarithmic axis has no zero."""
+    figure = pytest.importorskip("matplotlib.figure", reason="matplotlib comes with the extra cli")
+    drawn = []
+    monkeypatch.setattr(figure.Figure, "savefig", lambda figure, path, dpi: drawn.append(figure))
+    bench.save_picture(cli.Path("x.png"), ["numba_dml", "numpy"], {"numba_dml": [1.0] * 7, "numpy": [2.0] * 7})
+    (axes,) = drawn[0].axes
+    points = {line.get_label(): list(line.get_xdata()) for line in axes.lines if line.get_marker() == "o"}
+    assert points == {"numba_dml": [1.0] * 7, "numpy": [2.0] * 7}
+    assert list(axes.patches) == []
 
 
 def test_libraries_agree_in_the_benchmark(monkeypatch):
@@ -481,6 +604,19 @@ def test_tables_and_progress_on_a_terminal(rich, monkeypatch):
         shown.advance(3, "nearly")
     assert "working" in err.text or rich
     assert rich or "nearly: 75 %" in err.text
+
+
+def test_facts_go_on_below_themselves_on_a_terminal(monkeypatch):
+    facts = [("why", "a line that is longer than the terminal"), ("", "/a/path/that/is/too/long")]
+    monkeypatch.setenv("COLUMNS", "24")
+    out = Terminal()
+    monkeypatch.setattr(sys, "stdout", out)
+    _terminal.print_facts(facts)
+    assert out.text == "why  a line that is\n     longer than the\n     terminal\n     /a/path/that/is/too/long\n"
+    out.text = ""
+    monkeypatch.setattr(out, "isatty", lambda: False)
+    _terminal.print_facts(facts)
+    assert out.text == "why  a line that is longer than the terminal\n     /a/path/that/is/too/long\n"
 
 
 def test_every_command_has_help(capsys):

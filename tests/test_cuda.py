@@ -794,6 +794,16 @@ INDEX_TYPES = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"]
 DTYPES = ["u1", "f4", "i8", "f2"]
 
 
+def test_values_and_indices_in_the_same_memory_are_refused(room):
+    a, out = np.arange(6).reshape(2, 3), np.zeros((2, 2), np.int64)
+    cases = [(a, out)]
+    if not room.SIMULATED:
+        cases.append(tuple(map(importlib.import_module("numba.cuda").to_device, (a, out))))
+    for array, both in cases:
+        with pytest.raises(ValueError, match="found values and indices that share memory, expected two arrays"):
+            dml.top_k(array, 2, out=(both, both), index_dtype="int64", target="cuda")
+
+
 @pytest.fixture
 def small_regions(room, monkeypatch):
     """Small arrays go the ways of large ones, also on a device."""

@@ -436,7 +436,7 @@ def test_an_output_whose_elements_overlap(strides):
     best = numba.njit(lambda a, out: dml.top_k(a, shape[-1], out=(out, np.zeros(shape, np.int64))))
     refused = isinstance(expected, tuple)
     if refused:
-        with pytest.raises(ValueError, match=r"top_k: out\[0\]: found strides .* expected elements that do not overlap"):
+        with pytest.raises(ValueError, match=r"top_k: out\[0\]: found strides .* elements that do not overlap"):
             best(np.ones(shape), out)
     else:
         assert best(np.ones(shape), out).values.tolist() == np.ones(shape).tolist()

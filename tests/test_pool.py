@@ -147,9 +147,25 @@ def test_no_memory_is_in_two_arrays(pool):
         assert all(threads.map(work, range(8)))
 
 
-@pytest.mark.parametrize(("text", "output"), [("123", "123"), ("1GB", "NUMBA_DML_POOL_BYTES: found '1GB', expected")])
-def test_limit_from_the_environment(text, output, monkeypatch):
+@pytest.mark.parametrize(("text", "limit"), [("123", 123), (" 0 ", 0), ("", 1 << 28)])
+def test_limit_from_the_environment(text, limit, monkeypatch):
     monkeypatch.setenv("NUMBA_DML_POOL_BYTES", text)
-    code = "import numba_dml; print(numba_dml.memory_pool.limit)"
+    assert dml.MemoryPool().limit == limit
+    assert dml.MemoryPool(7).limit == 7
+
+
+def test_a_bad_limit_in_the_environment_is_told_when_it_is_needed(monkeypatch):
+    """Not by the import, and not by a finalizer, whose errors nobody can catch."""
+    monkeypatch.setenv("NUMBA_DML_POOL_BYTES", "1GB")
+    code = "import numpy, numba_dml; print('imported'); numba_dml.gather(numpy.zeros(1 << 20, 'u1'), range(1 << 20))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert output in done.stdout + done.stderr
+    assert (done.returncode, done.stdout) == (1, "imported\n")
+    message = "NUMBA_DML_POOL_BYTES: found '1GB', expected a number of bytes, 0 or more"
+    assert done.stderr.endswith(f"ValueError: {message}\n")
+    pool = dml.MemoryPool()
+    for _ in range(2):
+        with pytest.raises(ValueError, match=message):
+            bytes_of(pool, MIB)
+    pool.limit = MIB
+    bytes_of(pool, MIB)
+    assert pool.free_bytes == MIB

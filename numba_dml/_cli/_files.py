@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import struct
 import zipfile
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from errno import ENOSPC
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ import numpy as np
 from numpy import ndarray
 
 from .._tensor import product
+from . import _terminal
 
 Array = ndarray[Any, Any]
 Shape = tuple[int, ...]
@@ -60,8 +62,12 @@ def open_source(name: str) -> Source:
     if not file.endswith(".npz"):
         file, member = name, ""
     path = Path(file)
+    if path.is_dir():
+        raise ValueError(f"{name}: found a directory, expected an .npy or .npz file")
     if path.suffix == ".npz":
         return _member(name, path, member)
+    if ".npy:" in name and not path.exists():
+        raise ValueError(f"{name}: found an array's name after an .npy file, expected one only after an .npz file")
     if path.suffix != ".npy":
         raise ValueError(f"{name}: found a file that is neither .npy nor .npz, expected one of them")
     return _source(name, path, 0, None)
@@ -127,11 +133,13 @@ class Member(NamedTuple):
 class Results:
     """The arrays of a result, in temporary files beside the one that they become when all went well."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, sources: Sequence[Source] = ()) -> None:
+        _terminal.check_place("-o", path)
         if path.suffix not in (".npy", ".npz"):
             raise ValueError(f"-o: found {path}, expected a name that ends in .npy or .npz")
-        if not path.parent.is_dir() or path.is_dir():
-            raise ValueError(f"-o: found {path}, expected a file in a directory that exists")
+        for source in sources:
+            if path.exists() and path.samefile(source.path):
+                raise ValueError(f"-o: found {path}, the file of the input {source.name}, expected another one")
         self.path = path
         self.members: dict[str, Member] = {}
         self.whole = self._temporary("whole")
@@ -154,11 +162,7 @@ class Results:
             "fortran_order": order == "F",
             "shape": shape,
         }
-        try:
-            stream = path.open("wb")
-        except OSError as error:  # of the file that was asked for, not of one that nobody knows
-            raise OSError(error.errno, error.strerror, str(self.path)) from None
-        with stream:
+        with self._room(name, member.nbytes), path.open("wb") as stream:
             np.lib.format.write_array_header_2_0(stream, header)
             offset = stream.tell()
             end = offset + product(shape) * dtype.itemsize
@@ -169,6 +173,14 @@ class Results:
             else:
                 stream.truncate(end)
         self.members[name] = member._replace(offset=offset)
+
+    @contextmanager
+    def _room(self, name: str, nbytes: int) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:  # of the file that was asked for, not of one that nobody knows
+            needed = f", expected room for {_terminal.size(nbytes)} of {name}" if error.errno == ENOSPC else ""
+            raise OSError(error.errno, f"{error.strerror}{needed}", str(self.path)) from None
 
     def map(self, name: str, shape: Shape | None = None) -> Array:
         """Return an array to write to, perhaps in another shape."""
@@ -195,7 +207,11 @@ class Results:
             (member,) = self.members.values()
             member.path.replace(self.path)
             return
-        with zipfile.ZipFile(self.whole, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        total = sum(member.nbytes for member in self.members.values())
+        with (
+            self._room(" and ".join(self.members), total),
+            zipfile.ZipFile(self.whole, "w", zipfile.ZIP_STORED, allowZip64=True) as archive,
+        ):
             for name, member in self.members.items():
                 archive.write(member.path, f"{name}.npy")
                 member.path.unlink()

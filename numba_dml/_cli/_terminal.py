@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,10 +38,14 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Se
 
 
 def print_facts(facts: Sequence[tuple[str, str]]) -> None:
-    """Print names with what is to say of each."""
+    """Print names with what is to say of each; what is too long for a terminal goes on below itself."""
     width = max(len(name) for name, _ in facts)
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    wrapper = textwrap.TextWrapper(columns, break_long_words=False, break_on_hyphens=False)  # paths stay whole
+    wrapper.subsequent_indent = " " * (width + 2)
     for name, text in facts:
-        print(f"{name.ljust(width)}  {text}")
+        wrapper.initial_indent = f"{name.ljust(width)}  "
+        print(wrapper.fill(text) or name)
 
 
 class Progress(Protocol):
@@ -101,8 +108,8 @@ def progress(text: str, total: float, hidden: bool = False) -> Iterator[Progress
 
 def size(count: float) -> str:
     """Return a number of bytes in words."""
-    for unit in ("bytes", "KB", "MB", "GB"):
-        if count < 999.5 or unit == "GB":
+    for unit in ("bytes", "KB", "MB", "GB", "TB"):
+        if count < 999.5 or unit == "TB":
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.3g} {unit}"
         count /= 1000
     raise AssertionError
@@ -116,6 +123,14 @@ def duration(seconds: float) -> str:
     return f"{seconds / 1e-6:.3g} us"
 
 
+def check_place(option: str, path: Path) -> None:
+    """Refuse a path of an option that no file can have."""
+    if path.is_dir():
+        raise ValueError(f"{option}: found the directory {path}, expected a file")
+    if not path.parent.is_dir():
+        raise ValueError(f"{option}: found {path}, expected a file in a directory that exists")
+
+
 def check_picture(path: Path) -> None:
     """Refuse a path that no picture can be saved to, before the work is done.
 
@@ -127,12 +142,13 @@ def check_picture(path: Path) -> None:
     Raises
     ------
     ValueError
-        If the directory does not exist, or the format is unknown.
+        If no file can be written there, or the format is unknown.
     """
     from matplotlib.figure import Figure
 
-    if not path.parent.is_dir():
-        raise ValueError(f"--plot: found {path}, expected a file in a directory that exists")
+    check_place("--plot", path)
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise ValueError(f"--plot: found {path}, expected a file that can be written")
     formats = sorted(Figure().canvas.get_supported_filetypes())
     if path.suffix[1:].lower() not in formats:
         raise ValueError(f"--plot: found {path}, expected a name that ends in one of .{', .'.join(formats)}")

@@ -27,6 +27,12 @@ OURS = "numba_dml"
 LIBRARIES = (OURS, "numpy", "torch", "jax", "onnxruntime")
 #: What a library is of no use without, here.
 NEEDED = {"onnxruntime": "onnx"}
+#: What else their operators do than ours, of those that do.
+DIFFERENCES = {
+    "numpy": "NumPy's top-k picks any of equal elements.",
+    "torch": "PyTorch's top-k promises nothing about equal elements.",
+    "jax": "JAX fills, drops or clamps where indices are bad.",
+}
 #: If the times of both turns differ by more in the median, other work has been in the way.
 STEADY = 1.3
 #: Seconds of measuring per case, library and turn, after two calls to warm up.
@@ -230,7 +236,8 @@ def run(args: argparse.Namespace) -> int:
             shown.advance(1)
     times = {name: list(map(min, *both)) for name, both in found.items()}
     differing = median(max(pair) / min(pair) for both in found.values() for pair in zip(*both, strict=True))
-    if differing > STEADY:
+    busy = differing > STEADY
+    if busy:
         print(
             f"bench: this machine had other work to do: times of the two turns differ by {differing:.1f}x in the "
             "median, so the ratios may be wrong",
@@ -239,7 +246,14 @@ def run(args: argparse.Namespace) -> int:
     versions = {name: info.installed(name) for name in libraries}
     if args.json:
         cases = [{"case": case, **{name: times[name][i] for name in libraries}} for i, case in enumerate(CASES)]
-        facts = {"processor": info.processor(), "cores": info.cores(), "versions": versions, "seconds": cases}
+        facts = {
+            "processor": info.processor(),
+            "cores": info.cores(),
+            "versions": versions,
+            "busy": busy,
+            "turns_differ_by": round(differing, 2),
+            "seconds": cases,
+        }
         print(json.dumps(facts, indent=2))
     else:
         rows = []
@@ -249,8 +263,9 @@ def run(args: argparse.Namespace) -> int:
             rows.append([case, *(_terminal.duration(times[name][i]) for name in libraries), ratio])
         _terminal.print_table(["case", *libraries, "best other / ours"], rows, [*libraries, "best other / ours"])
         print(f"\n{info.processor()}, {info.cores()} cores; {', '.join(f'{n} {v}' for n, v in versions.items())}.")
-        print("Median times of a call that allocates its result; float32, 64-bit indices. PyTorch's top-k promises")
-        print("nothing about ties, and NumPy's picks any of them; JAX fills, drops or clamps where indices are bad.")
+        print("Median times of a call that allocates its result; float32, 64-bit indices.")
+        for text in (DIFFERENCES[name] for name in libraries if name in DIFFERENCES):
+            print(text)
     if args.plot is not None:
         save_picture(args.plot, libraries, times)
         if not args.json:
@@ -259,7 +274,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def save_picture(path: Path, libraries: list[str], times: dict[str, list[float]]) -> None:
-    """Draw a bar for every case and library, as a multiple of our time."""
+    """Draw a point for every case and library, as a multiple of our time."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -270,16 +285,20 @@ def save_picture(path: Path, libraries: list[str], times: dict[str, list[float]]
     for number, library in enumerate(libraries):
         ratios = [one / ours for one, ours in zip(times[library], times[OURS], strict=True)]
         places = [i + (number - (len(libraries) - 1) / 2) * height for i in range(len(CASES))]
-        bars = axes.barh(places, ratios, height * 0.92, label=library)
-        labels = [_terminal.duration(seconds) for seconds in times[library]]
-        axes.bar_label(bars, labels, padding=3, fontsize=8)
+        axes.plot(ratios, places, "o", label=library)  # no bars: a logarithmic axis has no zero for them to start at
+        for point, seconds in zip(zip(ratios, places, strict=True), times[library], strict=True):
+            axes.annotate(
+                _terminal.duration(seconds), point, (6, 0), textcoords="offset points", va="center", fontsize=8
+            )
     axes.set_yticks(range(len(CASES)), CASES)
     axes.invert_yaxis()
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter("{x:g}x")
     axes.margins(x=0.12)
-    axes.axvline(1, color="0.4", linewidth=0.8)
-    axes.set_xlabel("time of a call, as a multiple of numba_dml's (shorter is faster)")
+    axes.axvline(1, color="0.4", linewidth=0.8, zorder=1)
+    axes.grid(axis="x", which="both", color="0.92", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.set_xlabel("time of a call, as a multiple of numba_dml's (further left is faster)")
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside upper right", ncols=len(libraries), frameon=False)
     figure.savefig(path, dpi=120)

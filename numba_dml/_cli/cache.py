@@ -72,10 +72,14 @@ def run(args: argparse.Namespace) -> int:
             for path in files(target):
                 with suppress(FileNotFoundError):  # another process was faster
                     path.unlink()
+        found = {
+            target: {"directory": one["directory"], "removed": one["kernels"], "removed_bytes": one["bytes"]}
+            for target, one in found.items()
+        }
     if args.json:
         print(json.dumps(found, indent=2))
     elif args.action == "clear":
-        count, size = (sum(one[key] for one in found.values()) for key in ("kernels", "bytes"))
+        count, size = (sum(one[key] for one in found.values()) for key in ("removed", "removed_bytes"))
         print(f"removed {count} kernels, {_terminal.size(size)}")
     else:
         _terminal.print_facts([(target, sentence(one)) for target, one in found.items()])

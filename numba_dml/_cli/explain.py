@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._tensor import product
-from . import _terminal
+from .._enums import TensorDataType
+from .._tensor import dtype_of, product
+from . import _files, _terminal
 from . import run as runs
 
 #: Why a top-k goes which way, by the second word of its kernel's name.
@@ -71,6 +72,11 @@ def sizes(text: str) -> tuple[int, ...]:
 
 def dtype(text: str) -> np.dtype[Any]:
     """Return a dtype, for argparse."""
+    if text == "bfloat16":  # which NumPy may not know yet
+        try:
+            return dtype_of(TensorDataType.BFLOAT16)
+        except TypeError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
     try:
         return np.dtype(text)
     except TypeError:
@@ -85,31 +91,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, text in OPERATORS.items():
         command = operators.add_parser(name, help=text)
         function = name.replace("-", "_")
-        command.add_argument("--shape", type=sizes, required=True, metavar="N,M", help="of the input")
-        command.add_argument("--dtype", type=dtype, default="float32", help="of the input (default: %(default)s)")
-        command.add_argument("--order", choices=["C", "F"], default="C", help="of the input (default: %(default)s)")
+        command.add_argument("files", nargs="*", metavar="FILE", help=f"{_files_of(function)}: .npy or .npz files")
+        about = command.add_argument_group("in place of files")
+        about.add_argument("--shape", type=sizes, metavar="N,M", help="of the input")
+        about.add_argument("--dtype", type=dtype, help="of the input (default: float32)")
+        about.add_argument("--order", choices=["C", "F"], help="of the input (default: C)")
         if function != "top_k":
-            command.add_argument("--indices-shape", type=sizes, required=True, metavar="N,M", help="of the indices")
-            command.add_argument("--indices-dtype", type=dtype, default="int64", help="(default: %(default)s)")
+            about.add_argument("--indices-shape", type=sizes, metavar="N,M", help="of the indices")
+            about.add_argument("--indices-dtype", type=dtype, help="of the indices (default: int64)")
         runs.add_parameters(command, function)
         runs.add_targets(command)
         command.add_argument("--json", action="store_true", help="print JSON")
         command.set_defaults(function=function)
 
 
-def layouts(args: argparse.Namespace) -> list[Layout]:
-    """Return the arrays that the arguments describe; the updates follow from the others."""
+def _files_of(function: str) -> str:
+    return " ".join(("INPUT", "INDICES", "UPDATES")[: runs.INPUTS[function]])
+
+
+def layouts(args: argparse.Namespace) -> list[Any]:
+    """Return the arrays in the files, or those that the arguments describe; the updates follow from the others."""
     function: str = args.function
-    found = [Layout(args.shape, args.dtype, args.order)]
+    names = ["shape", "dtype", "order", *([] if function == "top_k" else ["indices_shape", "indices_dtype"])]
+    given = [f"--{name.replace('_', '-')}" for name in names if getattr(args, name) is not None]
+    required = ["--shape", "--indices-shape"] if "indices_shape" in names else ["--shape"]
+    described = not args.files and set(required) <= set(given)
+    if not described and (given or len(args.files) != runs.INPUTS[function]):
+        raise ValueError(
+            f"explain: found {' '.join((*args.files, *given)) or 'nothing'}, "
+            f"expected {_files_of(function)}, or {' and '.join(required)} in place of files"
+        )
+    if args.files:
+        return [_files.open_source(name) for name in args.files]
+    kind = dtype("float32") if args.dtype is None else args.dtype
+    found = [Layout(args.shape, kind, args.order or "C")]
     if function != "top_k":
-        found.append(Layout(args.indices_shape, args.indices_dtype))
+        found.append(Layout(args.indices_shape, dtype("int64") if args.indices_dtype is None else args.indices_dtype))
     if function == "scatter_elements":
-        found.append(Layout(args.indices_shape, args.dtype))
+        found.append(Layout(args.indices_shape, kind))
     elif function == "scatter_nd":
         if not args.indices_shape:
             raise ValueError("--indices-shape: found no size, expected at least one: that of the tuples")
         taken = args.batch_dims + args.indices_shape[-1]
-        found.append(Layout((*args.indices_shape[:-1], *args.shape[taken:]), args.dtype))
+        found.append(Layout((*args.indices_shape[:-1], *args.shape[taken:]), kind))
     return found
 
 
@@ -132,16 +156,15 @@ def explained(args: argparse.Namespace) -> dict[str, Any]:
         if function == "top_k":
             outputs.append(Layout(call.shape, call.index_dtype))
     edge = _terminal.size(cpu.PARALLEL_WORK)
-    effort = "the work is" if on_gpu or call.effort == call.work else "the work, of which rows count a quarter, is"
     why = [_cuda_way(function, call) if on_gpu else _way(function, call)]
     if on_gpu:
         pass
     elif parallel:
-        why.append(f"{effort} {edge} or more: threads share it")
+        why.append(f"{_effort(call)}, {edge} or more: threads share it")
     elif call.effort == 0:
         why.append("single elements that go anywhere: one thread writes them sooner than several that read all indices")
     elif call.effort < cpu.PARALLEL_WORK:
-        why.append(f"{effort} less than {edge}: waking a second thread would take longer")
+        why.append(f"{_effort(call)}, less than {edge}: waking a second thread would take longer")
     else:
         why.append("Numba has one thread")
     return {
@@ -155,6 +178,12 @@ def explained(args: argparse.Namespace) -> dict[str, Any]:
         **({} if on_gpu else {"scratch_bytes": int(getattr(call, "scratch_bytes", 0))}),
         "why": why,
     }
+
+
+def _effort(call: Any) -> str:
+    """Return in words what counts when threads are chosen."""
+    copies = "" if call.effort == call.work else " (a quarter of what is copied in runs, which is fast)"
+    return f"the work counts as {_terminal.size(call.effort)}{copies}"
 
 
 def _way(function: str, call: Any) -> str:

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from .. import __version__, _config
+from .. import __version__, _config, memory_pool
 from . import _terminal
 
 PACKAGES = ("numpy", "numba", "llvmlite", "numba-cuda")
@@ -90,6 +90,7 @@ def collect() -> dict[str, Any]:
         "threads": min(numba.config.NUMBA_NUM_THREADS, here.threads or sys.maxsize),
         "threading_layer": layer(),
         "defaults": here._asdict(),
+        "pool_bytes": memory_pool.limit,
         "cache": cache.state("cpu"),
         "gpu": {"usable": usable, "verdict": verdict},
     }
@@ -112,6 +113,7 @@ def run(args: argparse.Namespace) -> int:
             ("processor", f"{found['processor']}, {found['cores']} cores for this process"),
             ("threads", f"{found['threads']}, threading layer {found['threading_layer']}"),
             ("defaults", ", ".join(f"{name}={value}" for name, value in set_here.items()) or "none set"),
+            ("memory", f"up to {_terminal.size(found['pool_bytes'])} of dead results wait for the next ones"),
             ("cache", cache.sentence(found["cache"])),
             ("GPU", found["gpu"]["verdict"]),
         ]

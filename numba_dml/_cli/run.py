@@ -95,7 +95,8 @@ def add_operator(parser: argparse.ArgumentParser, name: str) -> None:
     for argument in ("input", "indices", "updates")[: INPUTS[function]]:
         parser.add_argument(argument, metavar=argument.upper(), help=".npy or .npz file; FILE.npz:NAME for one of many")
     add_parameters(parser, function)
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the result: .npz or .npy")
+    written = "the result, .npz or .npy; it replaces an older file of that name, but no input"
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help=written)
     add_targets(parser)
     parser.add_argument("--part-mb", type=positive, default=PART_MB, help="memory for a part (default: %(default)s)")
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
@@ -152,7 +153,7 @@ def run(args: argparse.Namespace) -> int:
     inputs = [_files.open_source(getattr(args, name)) for name in ("input", "indices", "updates")[: INPUTS[function]]]
     arguments = parameters(args, function)
     try:
-        with defaults(args), Results(args.output) as results:
+        with defaults(args), Results(args.output, inputs) as results:
             if function == "top_k":
                 _top_k(inputs[0], args.k, arguments, results, args)
             else:

@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from .._device import DeviceArray
 from .._lowering import Select
-from .._operator import Descriptor, check_out
+from .._operator import Descriptor, check_out, shared_outputs
 from .._order import is_float, rule_numbers
 from .._tensor import extent, product
 from ..ops.top_k import TopK
@@ -368,9 +368,13 @@ class TopKCall(Repeatable):
             if out[0].__class__ is ndarray and a.library is OWN:  # the input is a copy
                 for output, array in zip(self.outputs, out, strict=True):
                     check_out(output.function, output.name, array, output.shape, output.dtype)
+                if np.shares_memory(*out):
+                    raise shared_outputs()
                 return self.through_copies(a, TopK(*out))
             values, packed = of_values.view(a, out[0])
             indices, both = of_indices.view(a, out[1])
+            if packed and both and self.meet(values.pointer, indices.pointer):
+                raise shared_outputs()
             if not (packed and both) or self.clash(a, values.pointer, indices.pointer):
                 return self.through_copies(a, TopK(*out))
         if not self.idle:
@@ -388,14 +392,14 @@ class TopKCall(Repeatable):
         return None if again((a, *result)) is None else result
 
     def clash(self, a: DeviceArray, values: int, indices: int) -> bool:
-        """Tell whether a packed output lies in the input or in the other output."""
+        """Tell whether a packed output lies in the input."""
         low, high = a.pointer + self.low, a.pointer + self.high
         after_values, after_indices = values + self.outputs[0].size, indices + self.outputs[1].size
-        return (
-            (low < after_values and values < high)
-            or (low < after_indices and indices < high)
-            or (values < after_indices and indices < after_values)
-        )
+        return (low < after_values and values < high) or (low < after_indices and indices < high)
+
+    def meet(self, values: int, indices: int) -> bool:
+        """Tell whether packed outputs share memory."""
+        return values < indices + self.outputs[1].size and indices < values + self.outputs[0].size
 
     def launch(self, a: DeviceArray, values: DeviceArray, indices: DeviceArray) -> None:
         """Run the kernels."""
