@@ -515,9 +515,9 @@ def test_arrays_on_a_device(monkeypatch):
     for name in ("gather", "gather_elements"):
         monkeypatch.setattr(nnp.ops, name, recorded(name))
     a, i = OnDevice(2, 3), OnDevice(2, 5)
-    assert nnp.take(a, i, 1) == ("gather", (a, i), {"axis": 1, "out": None})
-    assert nnp.take(a, i, out=a) == ("gather", ((a, -1), i), {"out": a})
-    assert nnp.take_along_axis(a, i) == ("gather_elements", (a, i), {"axis": 1})
+    assert nnp.take(a, i, 1) == ("gather", (a, i), {"axis": 1, "out": None, "bounds": "raise"})
+    assert nnp.take(a, i, out=a) == ("gather", ((a, -1), i), {"axis": 0, "out": a, "bounds": "raise"})
+    assert nnp.take_along_axis(a, i) == ("gather_elements", (a, i), {"axis": 1, "bounds": "raise"})
     monkeypatch.setattr(nnp.ops, "top_k", lambda *args, **kwargs: (args, kwargs))
     assert nnp.top_k(a, 2) == ((a, 2), {"axis": -1, "mode": "largest", "sorted": True})
 
