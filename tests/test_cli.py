@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numba
 import numpy as np
@@ -209,6 +210,49 @@ def test_a_bad_environment_takes_one_line(monkeypatch, capsys):
     monkeypatch.setattr(dml.memory_pool, "_limit", None)
     expected = "NUMBA_DML_POOL_BYTES: found 'abc', expected a number of bytes, 0 or more\n"
     assert refusal(capsys, "info").endswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "k"), [((3, 0), -1, 0), ((3, 4, 0), 1, 2), ((0, 4), 0, 0), ((0,), 0, 0), ((3, 0), 0, 1)]
+)
+def test_top_k_of_nothing(shape, axis, k):
+    np.save("a.npy", np.zeros(shape, "f4"))
+    call("top-k", "a.npy", "-k", k, "--axis", axis, "-o", "o.npz", "-q")
+    same("o.npz", *dml.top_k(np.zeros(shape, "f4"), k, axis=axis, index_dtype="int64"))
+
+
+def test_a_size_of_one_is_broadcast_in_every_part(small_parts):
+    a, i = RNG.random((1, 64)), RNG.integers(0, 64, (400, 64))
+    np.save("a.npy", a)
+    np.save("i.npy", i)
+    call("gather-elements", "a.npy", "i.npy", "--axis", 1, "-o", "o.npy", "-q")
+    same("o.npy", dml.gather_elements(a, i, axis=1))
+
+
+def test_a_bad_index_in_the_last_of_whole_tuples(capsys):
+    np.save("a.npy", np.zeros((2, 3)))
+    np.save("i.npy", np.array([[0, 1], [1, 7]]))
+    np.save("u.npy", np.zeros(2))
+    for command in (("gather-nd", "a.npy", "i.npy"), ("scatter-nd", "a.npy", "i.npy", "u.npy")):
+        said = refusal(capsys, *command, "-o", "o.npy", "-q")
+        assert "indices[1, 1] = 7 is out of range for axis 1 of size 3" in said
+
+
+def test_archives_that_are_odd_or_damaged(capsys):
+    x, y = np.arange(5000.0), np.arange(3.0)
+    np.savez_compressed("m.npz", **{"x": x, "x.npy": y, "a:b": x + 1})
+    for name, array in (("x", x), ("x.npy", y), ("a:b", x + 1)):
+        call("top-k", f"m.npz:{name}", "-k", 3, "-o", "o.npz", "-q")
+        same("o.npz", *dml.top_k(array, 3, index_dtype="int64"))
+    np.savez_compressed("one.npz", x=x)
+    content = Path("one.npz").read_bytes()
+    for at in (60, len(content) // 2):
+        Path("damaged.npz").write_bytes(content[:at] + bytes([content[at] ^ 255]) + content[at + 1 :])
+        assert "expected an .npz file" in refusal(capsys, "top-k", "damaged.npz", "-k", 1, "-o", "o.npz")
+    np.save("header.npy", y)
+    header = Path("header.npy")
+    header.write_bytes(header.read_bytes().replace(b"{'descr'", b"{('desc:"))
+    assert "as numpy.save writes it" in refusal(capsys, "top-k", "header.npy", "-k", 1, "-o", "o.npz")
 
 
 def test_a_bad_index_is_named_by_its_place_among_all(small_parts, capsys):

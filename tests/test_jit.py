@@ -418,7 +418,7 @@ def test_the_lowest_integer_has_its_error_too(call):
     assert str(LOWEST) in found[1]
 
 
-@pytest.mark.parametrize("strides", [(0,), (4,), (-8,), (16, 16), (8, 4), (24, 8), (8, 24)])
+@pytest.mark.parametrize("strides", [(0,), (4,), (-8,), (16, 16), (8, 4), (0, 800), (24, 8), (8, 24)])
 def test_an_output_whose_elements_overlap(strides):
     """It is refused as by the functions; others are written to."""
     shape = (2, 3)[2 - len(strides) :]
@@ -624,6 +624,22 @@ def test_a_user_function_in_the_disk_cache(tmp_path):
     assert run(CACHED, tmp_path).split("] ")[0] == "[2, 2"
     assert run(CACHED, tmp_path) == "[2, 2] 1\n"
     assert run(CACHED, tmp_path, "stale") == "[2, 2] 0\n"
+
+
+def test_values_and_indices_in_the_same_memory_are_refused():
+    @numba.njit
+    def select(a, k, values, indices):
+        return dml.top_k(a, k, out=(values, indices))
+
+    memory, pairs = np.zeros(60), np.zeros((6, 3), [("value", np.float64), ("index", np.int64)])
+    lines = np.arange(60.0).reshape(6, 10)
+    for a, shape in ((lines, (6, 3)), (lines[0], (3,))):
+        size = 3 * len(a) if a.ndim == 2 else 3
+        for start in (0, 1, size - 1):
+            values, indices = memory[:size].reshape(shape), memory[start : start + size].reshape(shape).view(np.int64)
+            with pytest.raises(ValueError, match="found values and indices that share memory, expected two arrays"):
+                select(a, 3, values, indices)
+    assert select(lines, 3, pairs["value"], pairs["index"]).indices.tolist() == [[9, 8, 7]] * 6  # beside each other
 
 
 @pytest.mark.parametrize("mode", ["largest", "smallest"])

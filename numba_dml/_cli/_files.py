@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 import struct
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from errno import ENOSPC
 from pathlib import Path
+from tokenize import TokenError
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -58,10 +60,8 @@ def _mapped(path: Path, dtype: np.dtype[Any], mode: Any, offset: int, shape: Sha
 
 def open_source(name: str) -> Source:
     """Return the array that a name says: ``FILE.npy``, ``FILE.npz`` with one array in it, or ``FILE.npz:ARRAY``."""
-    file, _, member = name.rpartition(":")
-    if not file.endswith(".npz"):
-        file, member = name, ""
-    path = Path(file)
+    file, colon, member = name.partition(".npz:")
+    path = Path(f"{file}.npz" if colon else name)
     if path.is_dir():
         raise ValueError(f"{name}: found a directory, expected an .npy or .npz file")
     if path.suffix == ".npz":
@@ -84,12 +84,12 @@ def _member(name: str, path: Path, member: str) -> Source:
                     f"{name}: found the arrays {', '.join(found) or '(none)'}, expected the name of one: {path}:NAME"
                 )
             entry = archive.getinfo(f"{member}.npy")
-    except zipfile.BadZipFile as error:
+            if entry.compress_type != zipfile.ZIP_STORED:
+                with archive.open(entry) as stream:
+                    array = np.lib.format.read_array(stream)
+                return Source(name, path, array.shape, array.dtype, "C", 0, array)
+    except (zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"{name}: {error}, expected an .npz file") from None
-    if entry.compress_type != zipfile.ZIP_STORED:
-        with np.load(path) as arrays:
-            array = arrays[member]
-        return Source(name, path, array.shape, array.dtype, "C", 0, array)
     with path.open("rb") as stream:
         stream.seek(entry.header_offset + 26)
         start = entry.header_offset + 30 + sum(struct.unpack("<HH", stream.read(4)))
@@ -103,7 +103,7 @@ def _source(name: str, path: Path, start: int, length: int | None) -> Source:
             version = np.lib.format.read_magic(stream)
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             shape, fortran, dtype = read(stream)
-        except ValueError as error:
+        except (ValueError, SyntaxError, TokenError) as error:
             raise ValueError(f"{name}: {error}, expected an array as numpy.save writes it") from None
         offset = stream.tell()
         end = os.fstat(stream.fileno()).st_size if length is None else start + length

@@ -79,7 +79,7 @@ def dtype(text: str) -> np.dtype[Any]:
             raise argparse.ArgumentTypeError(str(error)) from None
     try:
         return np.dtype(text)
-    except TypeError:
+    except (TypeError, SyntaxError):
         raise argparse.ArgumentTypeError(f"found {text!r}, expected a dtype like float32") from None
 
 

@@ -181,7 +181,7 @@ def _top_k(source: Source, k: int, arguments: dict[str, Any], results: Results, 
         shape, axis = shape[::-1], len(shape) - 1 - axis
     lines, n, aside = product(shape[:axis]), shape[axis], product(shape[axis + 1 :])
     memory, itemsize = args.part_mb * MEGABYTE, source.dtype.itemsize
-    line_step, step, aside_step = max(1, memory // max(1, n * aside * itemsize)), n, aside
+    line_step, step, aside_step = max(1, memory // max(1, n * aside * itemsize)), max(n, 1), max(aside, 1)
     if n * aside * itemsize > memory:
         aside_step = min(aside, max(ASIDE, memory // (4 * max(k, 1) * (itemsize + 8))))
         step = min(n, max(k, memory // (aside_step * itemsize)))
@@ -289,7 +289,10 @@ class _Cuts:
             return ()
         if self.nd:
             return (*part[: self.batch], *[_ALL] * len(self.axes), *part[len(self.index_shape) - 1 :])
-        return (*part[: self.axis], _ALL, *part[self.axis + 1 :])
+        # Of a size 1 that is broadcast, every part needs all.
+        return tuple(
+            _ALL if axis == self.axis or size == 1 else part[axis] for axis, size in enumerate(self.source.shape)
+        )
 
     def refuse(self, points: Array, part: tuple[slice, ...]) -> NoReturn:
         """Raise the error for the first bad index, with its position among all indices."""
@@ -302,8 +305,8 @@ class _Cuts:
         if self.function == "gather":
             position = np.array(np.unravel_index(position[0] + part[self.axis].start, self.index_shape))
         else:
-            starts = [s.start for s in part[: len(position)]]
-            position[: len(starts)] += starts[: len(position) - 1] + [0] if self.nd else starts
+            starts = [s.start for s in part[: len(position) - self.nd]]  # of a tuple there are no parts
+            position[: len(starts)] += starts
         where = ", ".join(map(str, position.tolist())) or "()"
         raise IndexError(
             f"{self.function}: indices[{where}] = {value} is out of range "

@@ -133,6 +133,20 @@ def check_sizes(request, function, name, record, at, ndim):
 
 
 @helper
+def memory_of(request, record, itemsize):
+    """Return the addresses where the memory of an array begins and ends; both are 0 if it has gaps, or no elements."""
+    low = word(request, record)
+    high = low + itemsize
+    size = itemsize
+    for i in range(word(request, record + 1)):
+        below, above = reach(size_of(request, record, i), stride_of(request, record, i))
+        low += below
+        high += above
+        size *= size_of(request, record, i)
+    return (low, high) if high - low == size else (0, 0)
+
+
+@helper
 def surely_overlaps(request, record, itemsize):
     """Tell whether elements of an array share memory, as far as sizes and strides say it without a look at all."""
     ndim = word(request, record + 1)
@@ -143,15 +157,17 @@ def surely_overlaps(request, record, itemsize):
         size, stride = size_of(request, record, i), abs(stride_of(request, record, i))
         if size < 2 or count == 0:
             continue
+        if stride < itemsize:
+            return True
         room += (size - 1) * stride
-        reach = itemsize - 1  # the last byte that elements along the shorter strides touch
+        touched = itemsize - 1  # the last byte of elements along the shorter strides
         for j in range(ndim):
             other, length = abs(stride_of(request, record, j)), size_of(request, record, j)
             if j != i and length > 1 and other == stride:
                 return True
             if other < stride:
-                reach += (length - 1) * other
-        nested = nested and stride > reach
+                touched += (length - 1) * other
+        nested = nested and stride > touched
     return not nested and count * itemsize > room
 
 
@@ -213,6 +229,10 @@ def check_top_k(request):
         other = next_record(request, record)
         check_out(request, "top_k", "out[0]", record, word(request, ITEMSIZE), shape_at, ndim)
         check_out(request, "top_k", "out[1]", other, word(request, INDEX_SIZE), shape_at, ndim)
+        values, after_values = memory_of(request, record, word(request, ITEMSIZE))
+        indices, after_indices = memory_of(request, other, word(request, INDEX_SIZE))
+        if ix.overlaps(values, after_values, indices, after_indices):
+            raise ValueError("top_k: out: found values and indices that share memory, expected two arrays")
 
 
 @helper
