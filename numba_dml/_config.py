@@ -143,7 +143,7 @@ class _Config(ContextDecorator):
     def __call__(self, function: Any) -> Any:
         """Decorate a function, which may be a coroutine; a generator would leave its block to whoever goes on."""
         if isgeneratorfunction(function) or isasyncgenfunction(function):
-            raise TypeError(f"config: found {function.__name__}, a generator, expected a function that returns")
+            raise TypeError(f"config: found {function!r}, a generator, expected a function that returns")
         if not iscoroutinefunction(function):
             return super().__call__(function)
 

@@ -40,6 +40,8 @@ U32 = frozenset({D.UINT32})
 INDEX_TYPES = I4 | {D.INT16, D.INT8, D.UINT16, D.UINT8}
 
 REDUCTIONS = ("none", "add", "mul", "min", "max")
+#: The error for two outputs in the same memory: what is written last would be in both.
+SHARED_OUTPUTS = "top_k: out: found values and indices that share memory, expected two arrays"
 
 MAX_ELEMENTS = 2**32 - 1
 MAX_DIMENSIONS = 64
@@ -660,11 +662,6 @@ def out_strides(function: str, out: Any, target: str | None) -> tuple[int, ...] 
     if not isinstance(out, ndarray) or isinstance(out, np.ma.MaskedArray):
         raise TypeError(f"{function}: out: found {type(out).__name__}, expected a numpy.ndarray")
     return out.strides
-
-
-def shared_outputs() -> ValueError:
-    """Return the error for two outputs of a top-k in the same memory: what is written last would be in both."""
-    return ValueError("top_k: out: found values and indices that share memory, expected two arrays")
 
 
 def check_out(function: str, name: str, out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:

@@ -321,6 +321,8 @@ def test_an_old_result_stays_when_a_run_fails(capsys):
         (["top-k", "text.csv", "-k", "1", "-o", "o.npz"], "neither .npy nor .npz"),
         (["top-k", "cut.npy", "-k", "1", "-o", "o.npz"], "it was cut short"),
         (["top-k", "objects.npy", "-k", "1", "-o", "o.npz"], "found Python objects"),
+        (["top-k", "objects.npz", "-k", "1", "-o", "o.npz"], "objects.npz: "),
+        (["top-k", "a.npy", "-k", "1", "--index-dtype", "i4,(", "-o", "o.npz"], "found 'i4,(', expected a dtype"),
         (["top-k", "complex.npy", "-k", "1", "-o", "o.npz"], "found dtype complex128"),
         (
             ["top-k", "two.npz", "-k", "1", "-o", "o.npz"],
@@ -355,6 +357,7 @@ def test_bad_input_takes_one_line(arguments, found, capsys):
     np.save("a.npy", np.ones((3, 4)))
     np.save("i.npy", np.ones((2, 1), int))
     np.save("objects.npy", np.array([{}]))
+    np.savez_compressed("objects.npz", np.array([{}]))
     np.save("complex.npy", np.ones(3) * 1j)
     np.savez("two.npz", x=np.ones(2), y=np.ones(2))
     for name in ("text.npy", "text.npz", "text.csv"):

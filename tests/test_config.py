@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -108,7 +109,7 @@ def test_a_block_may_be_used_again_and_decorates():
     async def later():
         yield 1
 
-    for generator in (lambda: (yield 1), later):
+    for generator in (lambda: (yield 1), later, partial(later)):
         with pytest.raises(TypeError, match="a generator, expected a function that returns"):
             drop(generator)
     with pytest.raises(IndexError), drop:

@@ -85,7 +85,7 @@ def _member(name: str, path: Path, member: str) -> Source:
                 )
             entry = archive.getinfo(f"{member}.npy")
             if entry.compress_type != zipfile.ZIP_STORED:
-                with archive.open(entry) as stream:
+                with archive.open(entry) as stream, _as_saved(name):
                     array = np.lib.format.read_array(stream)
                 return Source(name, path, array.shape, array.dtype, "C", 0, array)
     except (zipfile.BadZipFile, zlib.error) as error:
@@ -96,15 +96,21 @@ def _member(name: str, path: Path, member: str) -> Source:
     return _source(name, path, start, entry.file_size)
 
 
+@contextmanager
+def _as_saved(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, SyntaxError, TokenError) as error:
+        raise ValueError(f"{name}: {error}, expected an array as numpy.save writes it") from None
+
+
 def _source(name: str, path: Path, start: int, length: int | None) -> Source:
     with path.open("rb") as stream:
         stream.seek(start)
-        try:
+        with _as_saved(name):
             version = np.lib.format.read_magic(stream)
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             shape, fortran, dtype = read(stream)
-        except (ValueError, SyntaxError, TokenError) as error:
-            raise ValueError(f"{name}: {error}, expected an array as numpy.save writes it") from None
         offset = stream.tell()
         end = os.fstat(stream.fileno()).st_size if length is None else start + length
     if dtype.hasobject:

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._enums import TensorDataType
-from .._tensor import dtype_of, product
+from .._tensor import product
 from . import _files, _terminal
 from . import run as runs
 
@@ -70,19 +69,6 @@ def sizes(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-def dtype(text: str) -> np.dtype[Any]:
-    """Return a dtype, for argparse."""
-    if text == "bfloat16":  # which NumPy may not know yet
-        try:
-            return dtype_of(TensorDataType.BFLOAT16)
-        except TypeError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-    try:
-        return np.dtype(text)
-    except (TypeError, SyntaxError):
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a dtype like float32") from None
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the operators as commands of ``explain``."""
     from ..__main__ import OPERATORS
@@ -94,11 +80,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         command.add_argument("files", nargs="*", metavar="FILE", help=f"{_files_of(function)}: .npy or .npz files")
         about = command.add_argument_group("in place of files")
         about.add_argument("--shape", type=sizes, metavar="N,M", help="of the input")
-        about.add_argument("--dtype", type=dtype, help="of the input (default: float32)")
+        about.add_argument("--dtype", type=runs.dtype, help="of the input (default: float32)")
         about.add_argument("--order", choices=["C", "F"], help="of the input (default: C)")
         if function != "top_k":
             about.add_argument("--indices-shape", type=sizes, metavar="N,M", help="of the indices")
-            about.add_argument("--indices-dtype", type=dtype, help="of the indices (default: int64)")
+            about.add_argument("--indices-dtype", type=runs.dtype, help="of the indices (default: int64)")
         runs.add_parameters(command, function)
         runs.add_targets(command)
         command.add_argument("--json", action="store_true", help="print JSON")
@@ -123,10 +109,12 @@ def layouts(args: argparse.Namespace) -> list[Any]:
         )
     if args.files:
         return [_files.open_source(name) for name in args.files]
-    kind = dtype("float32") if args.dtype is None else args.dtype
+    kind = runs.dtype("float32") if args.dtype is None else args.dtype
     found = [Layout(args.shape, kind, args.order or "C")]
     if function != "top_k":
-        found.append(Layout(args.indices_shape, dtype("int64") if args.indices_dtype is None else args.indices_dtype))
+        found.append(
+            Layout(args.indices_shape, runs.dtype("int64") if args.indices_dtype is None else args.indices_dtype)
+        )
     if function == "scatter_elements":
         found.append(Layout(args.indices_shape, kind))
     elif function == "scatter_nd":

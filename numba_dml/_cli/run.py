@@ -20,8 +20,9 @@ import numba_dml as dml
 
 from .._config import BOUNDS
 from .._dispatch import TARGETS
+from .._enums import TensorDataType
 from .._operator import REDUCTIONS
-from .._tensor import product
+from .._tensor import dtype_of, product
 from ..ops.top_k import NAN_RULES
 from . import _files, _terminal
 from ._files import Array, Results, Shape, Source
@@ -47,6 +48,19 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def dtype(text: str) -> np.dtype[Any]:
+    """Return a dtype, for argparse."""
+    if text == "bfloat16":  # which NumPy may not know yet
+        try:
+            return dtype_of(TensorDataType.BFLOAT16)
+        except TypeError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+    try:
+        return np.dtype(text)
+    except (TypeError, SyntaxError):
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a dtype like float32") from None
+
+
 def add_parameters(parser: argparse.ArgumentParser, function: str) -> None:
     """Add what the arguments of a function are besides arrays."""
     if function == "top_k":
@@ -59,7 +73,7 @@ def add_parameters(parser: argparse.ArgumentParser, function: str) -> None:
     if function == "top_k":
         parser.add_argument("--mode", choices=["largest", "smallest"], default="largest", help="which end of the order")
         parser.add_argument("--nan", choices=NAN_RULES, default="last", help="where NaN stands")
-        parser.add_argument("--index-dtype", metavar="DTYPE", help="of the positions (default: int64)")
+        parser.add_argument("--index-dtype", type=dtype, metavar="DTYPE", help="of the positions (default: int64)")
         return
     bounds = [word for word in BOUNDS if word != "clamp" or function.startswith("gather")]
     parser.add_argument("--bounds", choices=bounds, help="what to do with an index out of range (default: raise)")

@@ -12,7 +12,7 @@ import numba_dml as dml
 
 from . import _terminal, cache
 from . import run as runs
-from .explain import Layout, dtype
+from .explain import Layout
 
 DTYPES = ("float32", "float64", "int32", "int64")
 
@@ -70,9 +70,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("operators", nargs="*", metavar="OP", help=f"of {', '.join(names)}; all when absent")
     parser.add_argument(
         "--dtypes",
-        type=dtype,
+        type=runs.dtype,
         nargs="+",
-        default=[dtype(name) for name in DTYPES],
+        default=[runs.dtype(name) for name in DTYPES],
         metavar="DTYPE",
         help=f"of the data (default: {' '.join(DTYPES)})",
     )
@@ -84,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _compile(function: str, kind: Any, case: Case) -> None:
     inputs = [Layout(case.shape, kind)]
     if case.indices:
-        inputs.append(Layout(case.indices, dtype("int64")))
+        inputs.append(Layout(case.indices, runs.dtype("int64")))
     if case.updates:
         inputs.append(Layout(case.updates, kind))
     try:

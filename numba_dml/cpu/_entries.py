@@ -13,6 +13,7 @@ import numpy as np
 from numba import types
 from numba.core.extending import intrinsic, register_jitable
 
+from .._operator import SHARED_OUTPUTS
 from . import _indices as ix
 from . import _move_calls, _top_k_calls, allocating, helper, kernel, scatter, top_k
 from ._drivers import run_serial
@@ -232,7 +233,7 @@ def check_top_k(request):
         values, after_values = memory_of(request, record, word(request, ITEMSIZE))
         indices, after_indices = memory_of(request, other, word(request, INDEX_SIZE))
         if ix.overlaps(values, after_values, indices, after_indices):
-            raise ValueError("top_k: out: found values and indices that share memory, expected two arrays")
+            raise ValueError(SHARED_OUTPUTS)
 
 
 @helper

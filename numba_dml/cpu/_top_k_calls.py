@@ -10,7 +10,7 @@ import numba
 import numpy as np
 
 from .._lowering import Select
-from .._operator import Descriptor, check_out, shared_outputs
+from .._operator import SHARED_OUTPUTS, Descriptor, check_out
 from .._order import is_float, rule_numbers
 from .._pool import allocator
 from .._tensor import extent, product
@@ -230,7 +230,7 @@ class TopKCall:
     def _through_copies(self, a: Any, out: TopK) -> TopK:
         """Write to an output that is strided, or lies in the input."""
         if np.shares_memory(out.values, out.indices):
-            raise shared_outputs()
+            raise ValueError(SHARED_OUTPUTS)
         values, indices = self(a, None)
         out.values[...] = values
         out.indices[...] = indices

@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from .._device import DeviceArray
 from .._lowering import Select
-from .._operator import Descriptor, check_out, shared_outputs
+from .._operator import SHARED_OUTPUTS, Descriptor, check_out
 from .._order import is_float, rule_numbers
 from .._tensor import extent, product
 from ..ops.top_k import TopK
@@ -369,12 +369,12 @@ class TopKCall(Repeatable):
                 for output, array in zip(self.outputs, out, strict=True):
                     check_out(output.function, output.name, array, output.shape, output.dtype)
                 if np.shares_memory(*out):
-                    raise shared_outputs()
+                    raise ValueError(SHARED_OUTPUTS)
                 return self.through_copies(a, TopK(*out))
             values, packed = of_values.view(a, out[0])
             indices, both = of_indices.view(a, out[1])
             if packed and both and self.meet(values.pointer, indices.pointer):
-                raise shared_outputs()
+                raise ValueError(SHARED_OUTPUTS)
             if not (packed and both) or self.clash(a, values.pointer, indices.pointer):
                 return self.through_copies(a, TopK(*out))
         if not self.idle:
