@@ -436,9 +436,9 @@ def test_explain_compiles_and_runs_nothing(monkeypatch, capsys):
     assert "less than 131 KB" in out
     for name, kernel in (
         ("gather", "gather 64-bit"),
-        ("gather-elements", "gather 32-bit"),
+        ("gather-elements", "gather direct 32-bit"),
         ("gather-nd", "gather 64-bit"),
-        ("scatter-elements", "scatter 32-bit"),
+        ("scatter-elements", "scatter strips 32-bit"),
         ("scatter-nd", "scatter places 64-bit"),
     ):
         call("explain", name, "--shape", "100x64", "--indices-shape", "100,1", *(["--axis", 1] if "l" in name else []))
@@ -485,12 +485,13 @@ def test_warmup_is_idempotent_and_covers_every_way(capsys, monkeypatch):
     for function, cases in warmup.CASES.items():
         for case in cases:
             shapes = [shape for shape in (case.shape, case.indices, case.updates) if shape]
-            kinds = [np.dtype(name) for name in ("f4", "i8", "f4")]
+            kinds = [np.dtype(name) for name in ("f4", case.index_dtype, "f4")]
             inputs = [Layout(shape, kind) for shape, kind in zip(shapes, kinds, strict=False)]
             planned = run.planned(function, inputs, warmup._parameters(function, case.parameters), case.k)
             ways.add(" ".join(planned.kernel.split()[:2]))
     assert {f"top_k {way}" for way in ("short", "best", "columns", "rows", "pieces", "sorted")} < ways
-    assert {"gather 32-bit", "gather 64-bit", "scatter 32-bit", "scatter places", "scatter bins", "scatter add"} < ways
+    assert {"gather 32-bit", "gather 64-bit", "gather direct"} < ways
+    assert {"scatter 32-bit", "scatter strips", "scatter places", "scatter bins", "scatter add"} < ways
     call("warmup", "gather-elements", "--dtypes", "float32")
     capsys.readouterr()
     call("warmup", "gather-elements", "--dtypes", "float32")

@@ -719,7 +719,7 @@ def test_registering_again_does_nothing():
 
 
 def test_a_cache_of_other_sources_is_not_read():
-    constant = _jitted._addresses("move_entry", "gather", 4)
+    constant = _jitted._addresses("move_entry", "gather", numba.types.uint32, 8, False)
     reload, arguments = constant.__reduce__()
     assert reload(*arguments) is constant
     with pytest.raises(OSError, match="other sources"):

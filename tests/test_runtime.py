@@ -30,7 +30,7 @@ def run(code, *, ok=True, **environment):
 # A kernel of each family, with the serial and the parallel driver, and what they must return.
 ALL_KERNELS = """
     import numba, numpy as np, numba_dml as dml
-    from numba_dml.cpu import gather, scatter, top_k
+    from numba_dml.cpu import _offsets, gather, scatter, take, top_k
     from numba_dml.cpu._drivers import run_parallel, run_serial
 
     def started():
@@ -43,7 +43,11 @@ ALL_KERNELS = """
         assert not started()
         a, i = np.arange(float(n)), np.arange(n)[::-1].copy()
         assert (dml.gather(a, i) == a[::-1]).all()
+        assert (dml.gather_nd(a, i.reshape(-1, 1).astype(np.uint32)) == a[::-1]).all()
+        assert (dml.gather_nd(a.reshape(2, -1), np.stack([i % 2, i // 2], 1)) == a.reshape(2, -1)[i % 2, i // 2]).all()
         assert (dml.scatter_elements(a, i, a) == a[::-1]).all()
+        wide = np.tile(a[:8], (max(n // 8, 64), 1))
+        assert (dml.scatter_elements(wide, np.tile(i[-8:], (len(wide), 1)), wide) == wide[:, ::-1]).all()
         lines = np.tile(a[:8], (max(n, 20), 1))
         assert (dml.top_k(lines, 3).indices == [7, 6, 5]).all()
         assert (dml.top_k(np.asfortranarray(lines), 3).indices == [7, 6, 5]).all()
@@ -57,7 +61,8 @@ ALL_KERNELS = """
     numba.set_num_threads(1)  # lines so long that they are cut into pieces run on the serial driver here only
     assert dml.top_k(longest, 2).indices.tolist() == [999_999, 999_998]
     numba.set_num_threads(threads)
-    jitted = [run_serial, run_parallel, gather.gather_kernel, scatter.scatter_kernel, *set(top_k.KERNELS)]
+    jitted = [run_serial, run_parallel, gather.gather_kernel, take.take_kernel, scatter.scatter_kernel]
+    jitted += [scatter.strips_kernel, _offsets.find_singles, _offsets.find_tuples, *set(top_k.KERNELS)]
 """
 
 
@@ -100,7 +105,7 @@ def test_a_second_process_loads_every_kernel_and_the_right_driver(tmp_path):
         ALL_KERNELS + "\n    print(sum(sum(d.stats.cache_misses.values()) for d in jitted))",
         NUMBA_CACHE_DIR=str(tmp_path),
     )
-    assert int(first) == 9
+    assert int(first) == 13
     second = run(
         ALL_KERNELS
         + """
@@ -115,6 +120,24 @@ def test_a_second_process_loads_every_kernel_and_the_right_driver(tmp_path):
     assert second.strip() == "loaded"
 
 
+def test_kernels_that_were_compiled_apart_call_their_own_helpers(tmp_path):
+    """Numba numbers what it compiles from 1 on in every process, and links machine code by names and numbers."""
+    parts = {
+        "gather": "assert (dml.gather(a, i[:, 0]) == a[i[:, 0]]).all()",
+        "gather_nd": "assert (dml.gather_nd(a, i) == a[i[:, 0], i[:, 1]]).all()",
+        "gather_elements": "assert (dml.gather_elements(a, i, axis=1) == np.take_along_axis(a, i, 1)).all()",
+        "scatter_elements": "assert (dml.scatter_elements(a, i, -a[:, :2], axis=1) < 0).sum() == 160",
+        "scatter_nd": "assert (dml.scatter_nd(a, i[:4], -a[:4, 0]) < 0).sum() == 4",
+    }
+    start = """
+import numpy as np, numba_dml as dml
+a = np.arange(1.0, 6401.0).reshape(80, 80)
+i = np.stack([np.arange(80), np.arange(80)[::-1]], 1)
+"""
+    for part in (*parts.values(), "\n".join(parts.values()), "\n".join(reversed(parts.values()))):
+        run(start + part, NUMBA_CACHE_DIR=str(tmp_path))
+
+
 def test_a_cache_that_holds_the_wrong_kernel_is_noticed(tmp_path):
     """Two processes that start at once can give one file number to two signatures of one kernel."""
     two = """
@@ -123,7 +146,7 @@ def test_a_cache_that_holds_the_wrong_kernel_is_noticed(tmp_path):
         assert dml.gather(np.arange(4, dtype="f8"), [3, 1]).tolist() == [3, 1]
     """
     run(two, NUMBA_CACHE_DIR=str(tmp_path))
-    files = sorted(tmp_path.rglob("gather.gather_kernel*.nbc"))
+    files = sorted(tmp_path.rglob("take.take_kernel*.nbc"))
     assert len(files) == 2
     one, other = (f.read_bytes() for f in files)
     files[0].write_bytes(other)
@@ -163,7 +186,7 @@ def test_read_only_home_and_package(tmp_path):
 
 def test_a_cache_that_cannot_be_written(monkeypatch):
     """A disk that fills up after the start costs a warning."""
-    from numba_dml.cpu import gather
+    from numba_dml.cpu import take
 
     class FullDisk:
         def load_overload(self, *args):
@@ -172,7 +195,7 @@ def test_a_cache_that_cannot_be_written(monkeypatch):
         def save_overload(self, *args):
             raise OSError("no space left on device")
 
-    kernel = gather.gather_kernel
+    kernel = take.take_kernel
     monkeypatch.setattr(kernel, "_cache", FullDisk())
     monkeypatch.setattr(kernel, "overloads", type(kernel.overloads)())
     monkeypatch.setattr(cpu, "_warned", False)
@@ -182,19 +205,20 @@ def test_a_cache_that_cannot_be_written(monkeypatch):
 
 
 def test_helpers_are_translated_with_their_kernel_only():
-    from numba_dml.cpu import gather
+    from numba_dml.cpu import take
     from numba_dml.cpu._compiler import _WaitingLibrary
 
     dml.gather(np.arange(3, dtype="i2"), [2])
-    assert gather.gather_range.overloads
-    assert all(isinstance(code.library, _WaitingLibrary) for code in gather.gather_range.overloads.values())
-    assert not any(isinstance(code.library, _WaitingLibrary) for code in gather.gather_kernel.overloads.values())
+    assert take.take_range.overloads
+    assert all(isinstance(code.library, _WaitingLibrary) for code in take.take_range.overloads.values())
+    assert not any(isinstance(code.library, _WaitingLibrary) for code in take.take_kernel.overloads.values())
 
 
 def test_new_shapes_add_no_signature():
-    from numba_dml.cpu import gather, scatter, top_k
+    from numba_dml.cpu import gather, scatter, take, top_k
 
-    kernels = [gather.gather_kernel, scatter.scatter_kernel, *{*top_k.KERNELS} - {top_k.pieces_kernel}]
+    moves = [gather.gather_kernel, take.take_kernel, scatter.scatter_kernel, scatter.strips_kernel]
+    kernels = [*moves, *{*top_k.KERNELS} - {top_k.pieces_kernel}]
 
     def work(shape):
         a = np.zeros(shape, np.float32)

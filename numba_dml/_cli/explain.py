@@ -178,8 +178,12 @@ def _way(function: str, call: Any) -> str:
     words = call.kernel.split()
     if function == "top_k":
         return _TOP_K[words[1]]
-    if function.startswith("gather"):
+    if words[:2] == ["gather", "direct"]:
+        return "each index is tested just before it is used; of negative ones offsets are worked out first"
+    if words[0] == "gather":
         return f"neighbouring elements move together, {words[1]} at a time at least"
+    if words[1] == "strips":
+        return "threads share what updates cannot leave: it is copied, and updated in their order, strip by strip"
     if words[1] == "places":
         return "a new result is written in its own order, each slice by the last of its updates"
     if words[1] == "own":

@@ -25,6 +25,7 @@ class Case(NamedTuple):
     updates: tuple[int, ...] = ()
     parameters: dict[str, Any] = {}
     k: int = 0
+    index_dtype: str = "int64"
 
 
 #: One for each way that a call can go (see `explain`); some are large enough for the parallel driver. Nothing of that
@@ -40,11 +41,12 @@ CASES: dict[str, list[Case]] = {
         Case((20, 5000), k=500),
     ],
     "gather": [Case((1000,), (100,)), Case((1000, 64), (1000,))],
-    "gather_elements": [Case((1000,), (100,))],
+    "gather_elements": [Case((1000,), (100,)), Case((1000,), (100,), index_dtype="int32")],
     "gather_nd": [Case((1000, 3), (100, 2)), Case((1000, 64), (1000, 1))],
     "scatter_elements": [
-        Case((1000,), (100,), (100,)),
-        *(Case((1000,), (100,), (100,), {"reduction": name}) for name in ("add", "mul", "min", "max")),
+        Case(shape, indices, indices, {"reduction": name})
+        for name in ("none", "add", "mul", "min", "max")
+        for shape, indices in (((1000,), (100,)), ((100, 1000), (100, 10)))
     ],
     "scatter_nd": [
         Case((1000, 3), (100, 2), (100,)),
@@ -84,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _compile(function: str, kind: Any, case: Case) -> None:
     inputs = [Layout(case.shape, kind)]
     if case.indices:
-        inputs.append(Layout(case.indices, runs.dtype("int64")))
+        inputs.append(Layout(case.indices, runs.dtype(case.index_dtype)))
     if case.updates:
         inputs.append(Layout(case.updates, kind))
     try:
@@ -103,7 +105,7 @@ def _call(function: str, kind: Any, case: Case) -> None:
     """Run a call on a GPU, whose kernels are chosen when they are launched."""
     arrays = [np.zeros(case.shape, kind)]
     if case.indices:
-        arrays.append(np.zeros(case.indices, np.int64))
+        arrays.append(np.zeros(case.indices, case.index_dtype))
     if case.updates:
         arrays.append(np.zeros(case.updates, kind))
     if function == "top_k":

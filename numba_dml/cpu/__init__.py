@@ -63,7 +63,7 @@ def helper(function: Callable[..., Any]) -> Any:
     Numba compiles it anew for every literal that it is given, and for a number that starts as one: a count that goes to
     a helper starts as ``np.int64(0)``.
     """
-    return numba.njit(pipeline_class=HelperCompiler, _nrt=False, **_INNER_OPTIONS)(function)
+    return numba.njit(pipeline_class=HelperCompiler, _nrt=False, **_INNER_OPTIONS)(_named(function))
 
 
 def allocating(function: Callable[..., Any]) -> Any:
@@ -76,7 +76,20 @@ def allocating(function: Callable[..., Any]) -> Any:
     An address keeps no array alive: who takes that of new memory is a function that was given the array.
     """
     # Said again, or it would be what it is in the function that is being compiled.
-    return numba.njit(pipeline_class=HelperCompiler, _nrt=True, **_INNER_OPTIONS)(function)
+    return numba.njit(pipeline_class=HelperCompiler, _nrt=True, **_INNER_OPTIONS)(_named(function))
+
+
+def _named(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Name a function inside another one by the helpers that it is made for.
+
+    Machine code is linked by names. Of two kernels that were compiled in processes of their own, one would call the
+    other's helper, if these were made by one function and take the same types.
+    """
+    made_for = [
+        getattr(cell.cell_contents, "__name__", repr(cell.cell_contents)) for cell in function.__closure__ or ()
+    ]
+    function.__qualname__ += f"({','.join(made_for)})" if made_for else ""
+    return function
 
 
 def chosen(function: Callable[..., Any], allocates: bool = False) -> Any:
@@ -86,7 +99,7 @@ def chosen(function: Callable[..., Any], allocates: bool = False) -> Any:
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Jit a kernel, which the drivers call."""
+    """Jit what is called by its address: kernels, by the drivers, and what these call in turn."""
     return _with_disk_cache(numba.njit(**_INNER_OPTIONS)(function))
 
 
@@ -195,6 +208,14 @@ def _compiled(dispatcher: Any, signature: tuple[Any, ...]) -> Callable[..., int]
     return entry  # type: ignore[no-any-return]
 
 
+def code_address(function: Any, signature: tuple[Any, ...]) -> int:
+    """Return the address of the code for a signature, by which other code calls it; see `_drivers.emit_call`."""
+    compiled(function, signature)
+    code = function.overloads[signature]
+    address: int = code.library.get_pointer_to_function(code.fndesc.llvm_func_name)
+    return address
+
+
 class _Threads:
     """What is known about Numba's threading layer in this process."""
 
@@ -258,15 +279,18 @@ def _limited(entry: Callable[..., int], *args: Any) -> int:
 later: ContextVar[bool] = ContextVar("numba_dml.cpu.later", default=False)
 
 
-def launcher(kernel: Any, arrays: tuple[Any, ...], effort: int) -> tuple[Callable[..., int], str]:
+def launcher(
+    kernel: Any, arrays: tuple[Any, ...], effort: int, prepare: Callable[[], None] = lambda: None
+) -> tuple[Callable[..., int], str]:
     """Return how to launch a kernel on four arrays and a plan, and the name of the driver.
 
     `arrays` are the types that the kernel sees the arrays as, `effort` the bytes it touches, as far as they count.
+    `prepare` is called when the kernel is compiled, before its first launch.
     """
     driver = "serial" if effort < PARALLEL_WORK or numba.config.NUMBA_NUM_THREADS == 1 else "parallel"
     if later.get():
-        return _Later(kernel, arrays, driver), driver
-    return _launch(kernel, arrays, driver), driver
+        return _Later(kernel, arrays, driver, prepare), driver
+    return _launch(kernel, arrays, driver, prepare), driver
 
 
 class _Later:
@@ -283,13 +307,11 @@ class _Later:
         return _launch(*self.what)
 
 
-def _launch(kernel: Any, arrays: tuple[Any, ...], driver: str) -> Callable[..., int]:
+def _launch(kernel: Any, arrays: tuple[Any, ...], driver: str, prepare: Callable[[], None]) -> Callable[..., int]:
     from ._drivers import SIGNATURE, run_parallel, run_serial  # they need the decorators above
 
-    signature = (types.int64, types.int64, types.int64, *arrays, PLAN)
-    compiled(kernel, signature)
-    code = kernel.overloads[signature]
-    address = code.library.get_pointer_to_function(code.fndesc.llvm_func_name)
+    prepare()
+    address = code_address(kernel, (types.int64, types.int64, types.int64, *arrays, PLAN))
     if driver == "serial":
         return partial(compiled(run_serial, SIGNATURE), address)
     _start_threads()

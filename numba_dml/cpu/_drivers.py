@@ -22,19 +22,21 @@ SIGNATURE = (types.int64, ANY, ANY, ANY, ANY, PLAN)
 _KERNEL = (types.int64, types.int64, types.int64, *SIGNATURE[1:])
 
 
+def emit_call(context, builder, signature, function, *args):
+    """Emit the call of the code at an address, which returns an int64, and what raises if that has raised."""
+    pointer = context.call_conv.get_function_type(types.int64, signature).as_pointer()
+    code = builder.inttoptr(function, pointer)
+    status, result = context.call_conv.call_function(builder, code, types.int64, signature, args)
+    with builder.if_then(status.is_error, likely=False):
+        context.call_conv.return_status_propagate(builder, status)
+    return result
+
+
 @intrinsic
 def call_kernel(typingctx, kernel, phase, task, tasks, a, b, c, d, plan):
     """``call_kernel(kernel, phase, task, tasks, a, b, c, d, plan)``: call the code at an address."""
-
-    def codegen(context, builder, signature, args):
-        pointer = context.call_conv.get_function_type(types.int64, _KERNEL).as_pointer()
-        function = builder.inttoptr(args[0], pointer)
-        status, result = context.call_conv.call_function(builder, function, types.int64, _KERNEL, args[1:])
-        with builder.if_then(status.is_error, likely=False):
-            context.call_conv.return_status_propagate(builder, status)
-        return result
-
-    return types.int64(types.int64, *_KERNEL), codegen
+    kind = types.int64(types.int64, *_KERNEL)
+    return kind, lambda context, builder, signature, args: emit_call(context, builder, _KERNEL, *args)
 
 
 @helper

@@ -18,6 +18,7 @@ from . import _indices as ix
 from . import _move_calls, _top_k_calls, allocating, helper, kernel, scatter, top_k
 from ._drivers import run_serial
 from ._memory import ANY, CACHE_LINE, ArrayRef, load, seen_as
+from ._offsets import read_indices
 from ._top_k_calls import choose
 from .gather import OVERLAP
 
@@ -67,6 +68,7 @@ def word(request, at):
 for function in (_top_k_calls._rank, _top_k_calls._group, _top_k_calls._column_tile, _top_k_calls.alone_size, choose):
     register_jitable(function)
 register_jitable(_move_calls._tile)
+register_jitable(_move_calls.index_width)
 
 
 @helper
@@ -467,7 +469,7 @@ def lower_move(request, data_at, loops, coords, slices):
 
 
 @allocating
-def plan_move(request, data_at):
+def plan_move(request, data_at, finder):
     """Do what `_move_calls._MoveCall.make_plan` does."""
     a = MOVE_ARRAYS
     indices = next_record(request, a)
@@ -519,6 +521,7 @@ def plan_move(request, data_at):
     plan[ix.STARTS_HIGH] = high + 1
     plan[ix.PACKED_BYTES] = points * slice_bytes
     plan[ix.INDEX_BYTES] = index_bytes
+    plan[ix.FINDER] = finder
     at = ix.HEADER
     for i in range(loop_count):
         for field in range(3):
@@ -575,7 +578,7 @@ def index_text(indices, kind, position):
     if kind == 7:
         return str(load(seen_as(indices, np.uint64), 8 * position))
     number = np.empty(1, np.int64)
-    ix.read_indices(indices, kind, position, 1, 1, number)
+    read_indices(indices, kind, position, 1, 1, number)
     return number_text(number[0])
 
 
@@ -625,13 +628,15 @@ def run_move(kernels, request):
             for i in range(word(request, a + 1) - 1, -1, -1):
                 set_word(request, data_at + i, packed)
                 packed *= max(size_of(request, a, i), 1)
-        plan = plan_move(request, data_at)
+        plan = plan_move(request, data_at, word(kernels, 1))
         plan_scatter(request, plan, fresh)
         updates = reference(word(request, next_record(request, indices)))
         status = run_serial(code, reference(source), reference(result), index, updates, plan)
     else:
-        plan = plan_move(request, data_at)
+        plan = plan_move(request, data_at, word(kernels, 1))
         plan_gather(plan, plan[ix.RUN] * word(request, UNIT) * plan[ix.RUNS])
+        if operator != GATHER_ND and _move_calls.index_width(plan):
+            code = word(kernels, 2)
         status = run_serial(code, reference(source), index, reference(result), index, plan)
     if status > 0:
         raise_bad_index(request, operator, status - 1)
@@ -640,7 +645,7 @@ def run_move(kernels, request):
 
 @kernel
 def move_entry(kernels, request):
-    """Check or run a gather or a scatter; `kernels` has one."""
+    """Check or run a gather or a scatter; `kernels` are its kernel, a finder, and what `take` has for a gather."""
     if word(request, STAGE) == CHECK:
         return check_move(request)
     return run_move(kernels, request)

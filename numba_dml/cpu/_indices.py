@@ -1,4 +1,4 @@
-"""Reading indices: from any integer type and any number of coordinates to byte offsets, in blocks, without branches.
+"""The plan of a gather or a scatter, and how its points are gone through, in blocks.
 
 A `numba_dml._lowering.Move` arrives as a *plan*, one int64 array: a header, then the loops, the coordinates and the
 outer slice dimensions. Gather and scatter share everything here.
@@ -11,15 +11,14 @@ from llvmlite import ir
 from numba import types
 from numba.core.extending import intrinsic
 
-from . import allocating, helper
-from ._memory import address, emit_byte_pointer, itemsize, load, seen_as, splat
+from . import PLAN, allocating, helper
+from ._drivers import emit_call
+from ._memory import ANY, SIGNED, ArrayRef, emit_byte_pointer, itemsize, load, splat
 
 #: Points are handled in blocks: offsets first (vectorised), then the moves. 512 offsets stay in L1 beside the data.
 BLOCK = 512
 #: Single elements are copied in groups of this many, the indices of which are tested together.
 GROUP = 16
-MAX_INT64 = np.int64(2**63 - 1)
-MAX_UINT32 = np.int64(2**32 - 1)
 #: The offset of a point whose update is dropped. No real offset is this low.
 DROPPED = np.int64(-(2**63))
 
@@ -58,8 +57,9 @@ RAISE, CLAMP, DROP = 0, 1, 2
     REDUCTION,
     SHARES,  # of the points, in a scatter by bins: as many as threads at most
     SCRATCH,  # the address of its memory
+    FINDER,  # the address of the code that turns tuples of indices into offsets
     HEADER,
-) = range(29)
+) = range(30)
 LOOP_FIELDS = 4  # size, data stride, index stride, packed stride
 COORD_FIELDS = 2  # size, data stride
 OUTER_FIELDS = 2  # size, data stride
@@ -81,109 +81,6 @@ def outer_at(plan):
 def block_points(plan):
     """How many points a block may have: one buffer holds all their coordinates."""
     return max(BLOCK // plan[COORDS], 1)
-
-
-@helper
-def read_indices(
-    index,  # IN   the indices
-    kind,  # IN   their type, a position in INDEX_KINDS
-    start,  # IN   the first position, in elements
-    step,  # IN   from one to the next
-    count,
-    out,  # OUT  (count,) int64
-):
-    """Copy indices of any integer type to int64. Values above int64 become its maximum: they must stay out of range."""
-    width = kind & 3
-    mask = np.int64(-1)
-    if kind > 3 and width < 3:  # unsigned: what sign extension added goes away
-        mask = (np.int64(1) << (np.int64(8) << width)) - 1
-    if width == 3:
-        above = np.int64(kind > 3)
-        for i in range(count):
-            v = load(seen_as(index, np.int64), (start + i * step) * 8)
-            out[i] = MAX_INT64 if (v >> 63) & above else v
-    elif width == 2:
-        for i in range(count):
-            out[i] = load(seen_as(index, np.int32), (start + i * step) * 4) & mask
-    elif width == 1:
-        for i in range(count):
-            out[i] = load(seen_as(index, np.int16), (start + i * step) * 2) & mask
-    else:
-        for i in range(count):
-            out[i] = load(seen_as(index, np.int8), start + i * step) & mask
-
-
-@helper
-def add_column(
-    ref,  # IN   where one coordinate of some points lies, as integers of its type
-    at,  # IN   the byte of the first
-    count,
-    n,  # IN   the size of its axis
-    stride,  # IN   and the stride
-    offsets,  # IN OUT  (count,) int64, one per point
-):
-    """Add a coordinate to offsets. Return a number that is not 0 if any was out of range (it counts as 0 then)."""
-    # A product of two 32-bit numbers is one instruction for four of them, one of 64-bit numbers is five on AVX2: 0.39
-    # ns per index instead of 0.58.
-    narrow = n <= MAX_UINT32 and 0 <= stride <= MAX_UINT32
-    low_stride = stride & MAX_UINT32
-    bad = np.int64(0)
-    for i in range(count):
-        v = np.int64(load(ref, at + i * itemsize(ref)))
-        v += n & (v >> 63)
-        outside = (v | (n - 1 - v)) >> 63
-        bad |= outside
-        v &= ~outside
-        offsets[i] += (v & MAX_UINT32) * low_stride if narrow else v * stride
-    return bad
-
-
-@helper
-def pair_offsets(ref, at, count, sizes, strides, start, pattern, offsets):
-    """Set the offsets of neighbouring tuples of two coordinates; tell whether all are 0 or more and in range."""
-    (of_u, of_v), (by_u, by_v) = sizes, strides
-    outside = np.int64(0)
-    for i in range(count):
-        u = np.int64(load(ref, at + 2 * i * itemsize(ref)))
-        v = np.int64(load(ref, at + (2 * i + 1) * itemsize(ref)))
-        outside |= u | (of_u - 1 - u) | v | (of_v - 1 - v)
-        offsets[i] = start + pattern[i] + (u & MAX_UINT32) * by_u + (v & MAX_UINT32) * by_v
-    return outside >= 0
-
-
-@helper
-def triple_offsets(ref, at, count, sizes, strides, start, pattern, offsets):
-    """Do what `pair_offsets` does with tuples of three."""
-    (of_u, of_v, of_w), (by_u, by_v, by_w) = sizes, strides
-    outside = np.int64(0)
-    for i in range(count):
-        u = np.int64(load(ref, at + 3 * i * itemsize(ref)))
-        v = np.int64(load(ref, at + (3 * i + 1) * itemsize(ref)))
-        w = np.int64(load(ref, at + (3 * i + 2) * itemsize(ref)))
-        outside |= u | (of_u - 1 - u) | v | (of_v - 1 - v) | w | (of_w - 1 - w)
-        offset = (u & MAX_UINT32) * by_u + (v & MAX_UINT32) * by_v + (w & MAX_UINT32) * by_w
-        offsets[i] = start + pattern[i] + offset
-    return outside >= 0
-
-
-@helper
-def tuple_offsets(ref, position, count, plan, start, pattern, offsets):
-    """Set the offsets of tuples of two or three coordinates, if all are 0 or more and in range; tell whether.
-
-    All coordinates of a tuple at once are read as vectors, turned around in registers.
-    """
-    field, at = coords_at(plan), position * itemsize(ref)
-    for c in range(plan[COORDS]):
-        n, stride = plan[field + COORD_FIELDS * c], plan[field + COORD_FIELDS * c + 1]
-        if n > MAX_UINT32 or not 0 <= stride <= MAX_UINT32:
-            return False
-    sizes = plan[field], plan[field + COORD_FIELDS]
-    strides = plan[field + 1] & MAX_UINT32, plan[field + COORD_FIELDS + 1] & MAX_UINT32
-    if plan[COORDS] == 2:
-        return pair_offsets(ref, at, count, sizes, strides, start, pattern, offsets)
-    field += 2 * COORD_FIELDS
-    three, by_three = (*sizes, plan[field]), (*strides, plan[field + 1] & MAX_UINT32)
-    return triple_offsets(ref, at, count, three, by_three, start, pattern, offsets)
 
 
 @helper
@@ -219,83 +116,19 @@ def group_inside(typingctx, ref, at, n):
     return types.boolean(ref, types.int64, types.int64), codegen
 
 
-@helper
-def block_offsets(
-    plan,  # IN   (fields,) int64
-    index,  # IN   the indices
-    position,  # IN   of the block's first tuple
-    count,  # IN   points in the block
-    start,  # IN   an offset that all points share
-    pattern,  # IN   (count,) int64, the offsets of the points from there, without their indices
-    repeat,  # IN   True: all points of the block use the one tuple at `position`
-    buffer,  # OUT  (BLOCK,) int64, the coordinates, one after the other, if one of them is out of range
-    offsets,  # OUT  (count,) int64, one per point, inside the data
-):
-    """Turn tuples of indices into offsets. Return whether any index was out of range (it counts as 0 then)."""
-    coords = plan[COORDS]
-    kind = plan[KIND]
-    if 1 < coords < 4 and not repeat:
-        if kind == INT64 and tuple_offsets(seen_as(index, np.int64), position, count, plan, start, pattern, offsets):
-            return False
-        if kind == INT32 and tuple_offsets(seen_as(index, np.int32), position, count, plan, start, pattern, offsets):
-            return False
-    tuples = 1 if repeat else count
-    bad = np.int64(0)
-    for i in range(tuples):
-        offsets[i] = start + pattern[i]
-    # Indices that are neighbours and signed are read where they are: 0.46 ns instead of 0.70.
-    words = coords == 1 and kind == INT64
-    halves = coords == 1 and kind == INT32
-    for c in range(coords):
-        field = coords_at(plan) + COORD_FIELDS * c
-        if halves:
-            bad |= add_column(seen_as(index, np.int32), position * 4, tuples, plan[field], plan[field + 1], offsets)
-            continue
-        at = position * 8
-        if not words:
-            column = buffer[c * tuples :]
-            read_indices(index, kind, position + c, coords, tuples, column)
-            at = column.ctypes.data - address(index)
-        bad |= add_column(seen_as(index, np.int64), at, tuples, plan[field], plan[field + 1], offsets)
-    if repeat:
-        shared = offsets[0] - pattern[0]
-        for i in range(1, count):
-            offsets[i] = shared + pattern[i]
-    if bad != 0 and (words or halves):
-        read_indices(index, kind, position, coords, tuples, buffer)
-    return bad != 0
-
-
-@helper
-def settle_block(
-    plan,  # IN   (fields,) int64
-    position,  # IN   of the block's first tuple
-    count,  # IN   points in the block
-    repeat,
-    buffer,  # IN   (BLOCK,) int64, the coordinates, as block_offsets left them
-    offsets,  # IN OUT  (count,) int64, and the offsets
-):
-    """Deal with a block that has indices out of range, the rare case: clamp, drop, or return the position to report."""
-    coords = plan[COORDS]
-    field = coords_at(plan)
-    mode = plan[BOUNDS]
-    for i in range(count):
-        for c in range(coords):
-            n = plan[field + COORD_FIELDS * c]
-            v = buffer[c] if repeat else buffer[c * count + i]
-            v += n & (v >> 63)
-            if np.uint64(v) >= np.uint64(n):
-                if mode == RAISE or (n == 0 and plan[FILLED] != 0):
-                    return position + c + (0 if repeat else i * coords)
-                if mode == DROP or n == 0:
-                    offsets[i] = DROPPED
-                    break
-                offsets[i] += min(max(v, 0), n - 1) * plan[field + COORD_FIELDS * c + 1]
-    return np.int64(-1)
-
-
 #: What `find_offsets` returns beside the position of a bad index.
 ALL_INSIDE, SETTLED = -1, -2
+_NUMBERS = ArrayRef(SIGNED[8])
+#: Of a finder, see `_offsets`: what `find_offsets` is given, arrays as addresses.
+FINDS = (PLAN, ANY, types.int64, types.int64, _NUMBERS, types.int64, types.int64, _NUMBERS, _NUMBERS)
+
+
+@intrinsic
+def call_finder(typingctx, finder, plan, index, position, count, pattern, step, index_step, buffer, offsets):
+    """``call_finder(finder, plan, index, ...)``: call the finder at an address."""
+    given = [types.int64] + [types.int64 if kind == _NUMBERS else kind for kind in FINDS]
+    given[2] = index  # seen as whatever it is
+    return types.int64(*given), lambda context, builder, signature, args: emit_call(context, builder, FINDS, *args)
 
 
 @helper
@@ -311,17 +144,8 @@ def find_offsets(
     offsets,  # OUT  (count,) int64, one per point; inside the data, or DROPPED
 ):
     """Turn tuples of indices into offsets, and deal with those out of range; return the position of one to report."""
-    repeat = index_step == 0
-    status = np.int64(ALL_INSIDE)
-    for i in range(0, count, block_points(plan)):
-        points = min(block_points(plan), count - i)
-        at = position + i * index_step
-        if block_offsets(plan, index, at, points, i * step, pattern, repeat, buffer, offsets[i:]):
-            status = settle_block(plan, at, points, repeat, buffer, offsets[i:])
-            if status >= 0:
-                break
-            status = SETTLED
-    return status
+    of_pattern, of_buffer, of_offsets = pattern.ctypes.data, buffer.ctypes.data, offsets.ctypes.data
+    return call_finder(plan[FINDER], plan, index, position, count, of_pattern, step, index_step, of_buffer, of_offsets)
 
 
 @helper

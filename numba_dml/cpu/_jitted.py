@@ -29,15 +29,18 @@ from .._tensor import normalize_data_type
 from .._version import __version__
 from ..ops.scatter_elements import SCATTER_BOUNDS
 from ..ops.top_k import MODES, NAN_RULES, TopK
-from . import _INNER_OPTIONS, PLAN, _arithmetic, _indices, _source_stamp, compiled
+from . import _INNER_OPTIONS, PLAN, _arithmetic, _indices, _source_stamp, code_address
 from . import _entries as entries
+from ._drivers import emit_call
 from ._entries import set_word
 from ._memory import ANY, SIGNED, UNSIGNED, ArrayRef
 from ._move_calls import _arithmetic_type
+from ._offsets import finder_address
 from ._short_lines import ALONE_K
 from ._top_k_calls import alone_size
 from .gather import gather_kernel
 from .scatter import scatter_kernel
+from .take import take_kernel
 from .top_k import ALONE_WORDS, COLUMNS, KERNELS, alone_kernel
 
 _WORD = ir.IntType(64)
@@ -63,36 +66,32 @@ def _reload(stamp: Any, *arguments: Any) -> _Addresses:
 @cache
 def _addresses(entry: str, *arguments: Any) -> _Addresses:
     """Return the addresses for an entry, whose kernels are compiled or loaded now if they have not been before."""
-    code = [] if entry == "alone" else [_address(getattr(entries, entry), entries.SIGNATURE)]
+    code = [] if entry == "alone" else [code_address(getattr(entries, entry), entries.SIGNATURE)]
     if entry == "alone":
         x = ArrayRef(SIGNED[arguments[0]], arguments[1])
-        code.append(_address(alone_kernel, (x, x, ANY, ANY)))
+        code.append(code_address(alone_kernel, (x, x, ANY, ANY)))
     elif entry == "top_k_entry":
         itemsize, floats, lines = arguments
         x = ArrayRef(SIGNED[itemsize], floats)
         for method, kernel in enumerate(KERNELS):
             needed = lines or method != COLUMNS  # a single line has no columns
             code.append(_kernel_address(kernel, (x, x, ANY, ANY)) if needed else 0)
-    elif arguments[0] == "gather":
-        data = ArrayRef(UNSIGNED[arguments[1]])
-        code.append(_kernel_address(gather_kernel, (data, ANY, data, ANY)))
     else:
-        data = ArrayRef(arguments[1])
-        code.append(_kernel_address(scatter_kernel, (ANY, data, ANY, data)))
+        operator, element, width, tuples = arguments
+        data, index, finder = ArrayRef(element), ArrayRef(SIGNED[width]) if width else ANY, finder_address(tuples)
+        if operator == "scatter":
+            code += [_kernel_address(scatter_kernel, (ANY, data, index, data)), finder]
+        else:
+            code += [_kernel_address(gather_kernel, (data, ANY, data, ANY)), finder]
+            if width:
+                code.append(_kernel_address(take_kernel, (data, index, data, ANY)))
     result = _Addresses(np.array(code, np.int64).tobytes())
     result.arguments = (entry, *arguments)
     return result
 
 
 def _kernel_address(kernel: Any, arrays: tuple[Any, ...]) -> int:
-    return _address(kernel, (types.int64, types.int64, types.int64, *arrays, PLAN))
-
-
-def _address(function: Any, signature: tuple[Any, ...]) -> int:
-    compiled(function, signature)
-    code = function.overloads[signature]
-    address: int = code.library.get_pointer_to_function(code.fndesc.llvm_func_name)
-    return address
+    return code_address(kernel, (types.int64, types.int64, types.int64, *arrays, PLAN))
 
 
 class _Kept(Environment):  # type: ignore[misc]
@@ -126,13 +125,8 @@ def _emit_call(context: Any, builder: Any, constant: _Addresses, signature: Any,
     # Neither this nor reading a constant needs the interpreter's lock: both only follow pointers.
     kind = ir.FunctionType(_WORD.as_pointer(), [holder.type])
     words = builder.call(cgutils.get_or_insert_function(builder.module, kind, "PyBytes_AsString"), [holder])
-    pointer = context.call_conv.get_function_type(types.int64, signature).as_pointer()
-    function = builder.inttoptr(builder.load(words), pointer)
     others = builder.ptrtoint(builder.gep(words, [_WORD(1)]), _WORD)
-    status, result = context.call_conv.call_function(builder, function, types.int64, signature, arguments(others))
-    with builder.if_then(status.is_error, likely=False):
-        context.call_conv.return_status_propagate(builder, status)
-    return result
+    return emit_call(context, builder, signature, builder.load(words), *arguments(others))
 
 
 def _caller(*arguments: Any) -> Any:
@@ -483,6 +477,11 @@ def scatter_nd(
 _jit = numba.njit(**_INNER_OPTIONS)
 
 
+def _direct_width(kind: int) -> int:
+    """Return the bytes of indices that kernels use where they are, 0: they do not (see `_move_calls.index_width`)."""
+    return {_indices.INT32: 4, _indices.INT64: 8}.get(kind, 0)
+
+
 def _unit(itemsize: int) -> int:
     """Return the bytes of the words that elements are moved by."""
     return next(unit for unit in (8, 4, 2, 1) if itemsize % unit == 0)
@@ -496,10 +495,11 @@ def compile_ahead(function: str, dtype: np.dtype[Any]) -> None:
             _addresses("alone", dtype.itemsize, is_float)
             for lines in (False, True):
                 _addresses("top_k_entry", dtype.itemsize, is_float, lines)
-    elif function.startswith("gather"):
-        _addresses("move_entry", "gather", _unit(dtype.itemsize))
     else:
-        _addresses("move_entry", "scatter", UNSIGNED[_unit(dtype.itemsize)])
+        operator, _, kind = function.partition("_")
+        unit = _unit(dtype.itemsize)
+        direct = kind != "nd" and (operator == "gather" or unit == dtype.itemsize)
+        _addresses("move_entry", operator, UNSIGNED[unit], 8 if direct else 0, kind == "nd")
 
 
 def _rank(array: Any) -> int:
@@ -519,7 +519,8 @@ def _gather(
         _constant(function, "bounds", bounds, op.BOUNDS), _indices.RAISE
     )
     unit = _unit(itemsize)
-    enter = _caller("move_entry", "gather", unit)
+    tuples = operator == entries.GATHER_ND
+    enter = _caller("move_entry", "gather", UNSIGNED[unit], 0 if tuples else _direct_width(kind), tuples)
     at = entries.MOVE_ARRAYS + 4 + 2 * (a.ndim + indices.ndim)
     spare = a.ndim + indices.ndim
     stage, run, to_source, to_result = entries.STAGE, entries.RUN, entries.SOURCE, entries.RESULT
@@ -604,7 +605,9 @@ def _scatter(
         data_type: Any = normalize_data_type(as_dtype(a.dtype))
         unit = itemsize
         element, combination = _arithmetic_type(data_type, op.REDUCTIONS.index(reduced))
-    enter = _caller("move_entry", "scatter", element)
+    tuples = operator == entries.SCATTER_ND
+    direct = not tuples and reduced == "none" and unit == itemsize
+    enter = _caller("move_entry", "scatter", element, _direct_width(kind) if direct else 0, tuples)
     at = entries.MOVE_ARRAYS + 6 + 2 * (a.ndim + indices.ndim + updates.ndim)
     spare = a.ndim + indices.ndim
     stage, run, with_out = entries.STAGE, entries.RUN, entries.OUT_AT

@@ -15,8 +15,9 @@ from .._lowering import Move
 from .._operator import check_out
 from .._pool import allocator
 from .._tensor import dtype_of, extent, packed_strides, product
-from . import _arithmetic, _indices, gather, launcher, scatter
-from ._memory import ANY, CACHE_LINE, UNSIGNED, ArrayRef
+from . import _arithmetic, _indices, gather, launcher, scatter, take
+from ._memory import ANY, CACHE_LINE, SIGNED, UNSIGNED, ArrayRef
+from ._offsets import finder_address
 
 _BYTES = np.dtype(np.uint8)
 
@@ -71,6 +72,7 @@ class _MoveCall:
 
     function: str
     kernel: str
+    plan: ndarray[Any, Any]
 
     def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
         self.lowering = lowering
@@ -127,6 +129,10 @@ class _MoveCall:
         plan[_indices.HEADER :] = [number for dim in tail for number in dim]
         return plan
 
+    def set_finder(self) -> None:
+        """Compile or load the finder that the kernel calls, and put its address into the plan."""
+        self.plan[_indices.FINDER] = finder_address(self.plan[_indices.COORDS] > 1)
+
     def widest_unit(self) -> int:
         """Return the widest unit that the contiguous runs of the slices consist of."""
         low = self.lowering
@@ -162,8 +168,10 @@ class GatherCall(_MoveCall):
         tile = _tile(len(lowering.loops), length, step, index_step, lines, slice_bytes)
         self.plan[_indices.TILE] = 0 if common else tile
         data = ArrayRef(UNSIGNED[unit])
-        self.launch, driver = launcher(gather.gather_kernel, (data, ANY, data, ANY), self.effort)
-        self.kernel = f"gather {8 * unit}-bit {driver}"
+        width = index_width(self.plan)
+        code, index = (take.take_kernel, ArrayRef(SIGNED[width])) if width else (gather.gather_kernel, ANY)
+        self.launch, driver = launcher(code, (data, index, data, ANY), self.effort, self.set_finder)
+        self.kernel = f"gather {'direct ' if width else ''}{8 * unit}-bit {driver}"
 
     def __call__(self, a: Any, indices: Any, out: Any) -> Any:
         if out is None:
@@ -212,8 +220,10 @@ class ScatterCall(_MoveCall):
         if kernel_copies:
             self.work += 2 * whole
             self.effort += 2 * whole // COPY_SPEED
-        code, name = scatter.scatter_kernel, ""
-        self.arrays = (ANY, ArrayRef(element), ANY, ArrayRef(element))
+        code, name = (scatter.strips_kernel, "strips ") if split >= 0 else (scatter.scatter_kernel, "")
+        data, width = ArrayRef(element), 0 if lowering.reduction != "none" else index_width(self.plan)
+        arrays = (ANY, data, ANY, data)
+        self.direct_arrays = (ANY, data, ArrayRef(SIGNED[width]) if width else ANY, data)
         self.scratch_bytes = 0
         if kernel_copies and split in (scatter.BY_WINDOW, scatter.BY_POINT):
             if self._by_place(whole, reduction):
@@ -226,9 +236,11 @@ class ScatterCall(_MoveCall):
                 self.plan[_indices.SHARES] = shares
                 self.scratch_bytes = shares * (whole // unit * max(unit, 4) + 2 * CACHE_LINE)
         self.new_only = code in (scatter.places_kernel, scatter.bins_kernel)
-        if code is scatter.scatter_kernel and self._best_alone():
-            self.effort = 0
-        self.launch, driver = launcher(code, self.arrays, self.effort)
+        if code in (scatter.scatter_kernel, scatter.strips_kernel):
+            arrays = self.direct_arrays
+            if self._best_alone():
+                self.effort = 0
+        self.launch, driver = launcher(code, arrays, self.effort, self.set_finder)
         work = f"{8 * unit}-bit" if reduction == _arithmetic.NONE else f"{lowering.reduction} {dtype}"
         self.kernel = f"scatter {name}{work} {driver}"
 
@@ -296,6 +308,7 @@ class ScatterCall(_MoveCall):
         plan = self.plan
         if self.scratch_bytes and (source is not result or not self.new_only):
             scratch = allocator((self.scratch_bytes,), _BYTES)((self.scratch_bytes,), _BYTES)
+            self.set_finder()  # a first launch may be what sets it, in the plan that is copied here
             plan = plan.copy()
             plan[_indices.SCRATCH] = scratch.ctypes.data
         status = self.launch(source, result, indices, updates, plan)
@@ -312,7 +325,7 @@ class ScatterCall(_MoveCall):
     @cached_property
     def launch_anywhere(self) -> Any:
         """The launch that can write in place; compiled when it is needed."""
-        return launcher(scatter.scatter_kernel, self.arrays, self.effort)[0]
+        return launcher(scatter.scatter_kernel, self.direct_arrays, self.effort, self.set_finder)[0]
 
     def through_copies(self, a: Any, indices: Any, updates: Any, out: Any) -> Any:
         """Write to an output that lies in an input; after an error it is, and so the input is, what it was."""
@@ -342,6 +355,20 @@ def _arithmetic_type(data_type: D, reduction: int) -> tuple[Any, int]:
         codes = {_arithmetic.ADD: _arithmetic.MAX, _arithmetic.MUL: _arithmetic.MIN}
         return types.uint8, codes.get(reduction, reduction)
     return getattr(types, dtype_of(data_type).name), reduction
+
+
+def index_width(plan: ndarray[Any, Any]) -> int:
+    """Return the bytes of indices that are used where they are, signed neighbours; 0: offsets are worked out first.
+
+    Numba compiles this too, for jitted callers.
+    """
+    single = plan[_indices.RUNS] * plan[_indices.RUN] == 1 and plan[_indices.COORDS] == 1
+    last = _indices.HEADER + _indices.LOOP_FIELDS * (plan[_indices.LOOPS] - 1)
+    neighbours = plan[last + 2] == 1 or plan[last] == 1
+    if not single or not neighbours or plan[_indices.COMMON]:
+        return 0
+    kind = plan[_indices.KIND]
+    return 8 if kind == _indices.INT64 else 4 if kind == _indices.INT32 else 0
 
 
 def _tile(loops: int, length: int, step: int, index_step: int, lines: int, slice_bytes: int) -> int:

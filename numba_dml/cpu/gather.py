@@ -13,12 +13,9 @@ from ._indices import (
     COMMON,
     COORDS,
     DROPPED,
-    GROUP,
     HEADER,
     HIGH,
     INDEX_BYTES,
-    INT32,
-    INT64,
     KIND,
     LOOP_FIELDS,
     LOOPS,
@@ -30,14 +27,11 @@ from ._indices import (
     RUNS,
     STREAM,
     TILE,
-    all_inside,
     block_at,
     block_points,
-    coords_at,
     find_offsets,
     find_rows,
     first_of,
-    group_inside,
     overlaps,
     row_bases,
     run_offset,
@@ -56,7 +50,6 @@ from ._memory import (
     load,
     prefetch,
     prefetch_to_l2,
-    seen_as,
     store,
     stream_bytes,
     stream_lines,
@@ -173,80 +166,74 @@ def take_runs(
 
 
 @helper
-def take_elements(
+def ask_for(ref, at, lines):
+    """Ask for cache lines from a byte on."""
+    for line in range(lines):
+        prefetch_to_l2(ref, at + line * CACHE_LINE)
+
+
+@helper
+def read_soon(
+    plan,  # IN   (fields,) int64
+    rows,  # IN   what `find_rows` returns
+    p,  # IN   the number of the block's first point
+    block,  # IN   where it starts in data and indices, the number of its row, and of the point in it
+    end,  # IN   no point from here on is read
+    lines,  # IN   of the indices and of the data, that each chunk asks for
+):
+    """Return where what is read soon starts in the indices and in the data."""
+    loop, length, _ = rows
+    base, position, row, j = block
+    index_lines, data_lines = lines
+    ahead = base
+    index_ahead = position + BLOCKS_AHEAD * BLOCK * plan[COORDS]
+    if data_lines and p - j + length < end:
+        ahead = row_bases(plan, loop, row + 1)[0] + j // CHUNK * data_lines * CACHE_LINE
+    elif index_lines and length <= BLOCK:  # short rows, of a tile: the next ones are elsewhere
+        last = HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)
+        index_ahead = row_bases(plan, loop, row + ROWS_AHEAD)[1] + j * plan[last + 2]
+    return index_ahead // plan[COORDS] * tuple_bytes(plan), ahead
+
+
+@helper
+def tuple_bytes(plan):
+    """Return how many bytes a tuple of indices has."""
+    return plan[COORDS] << (plan[KIND] & 3)
+
+
+@helper
+def lines_ahead(plan, length):
+    """Return for how many lines of the indices and of the data each chunk of rows of so many points asks."""
+    index_lines = -(-CHUNK * tuple_bytes(plan) // CACHE_LINE)
+    return index_lines, min(-(-plan[AHEAD] * CHUNK // (CACHE_LINE * length)), AHEAD_LINES)
+
+
+@helper
+def take_found(
     data,  # IN   the input
     base,  # IN   the offset that all elements share
-    pattern,  # IN   (count,) int64, how much more it is for each ...
-    stepped,  # IN   ... False: nothing
-    where,  # IN   (count,) numbers ...
-    at,  # IN   ... from this byte on ...
-    stride,  # IN   ... of steps as long as this: where the elements are from there
-    n,  # IN   the numbers must be 0 or more and below this; -1: they may be any
+    found,  # IN   (count,) int64, where the elements are from there
     packed,  # OUT  the elements
     to,  # IN   where the first one goes
     count,
     index,  # IN   the indices
-    soon,  # IN   what is read soon: a byte of the indices, lines from there per chunk, and so for the data
+    soon,  # IN   what `read_soon` returns
+    lines,  # IN   and `lines_ahead`
 ):
-    """Copy slices of one element, and ask for what will be read soon; tell whether all numbers were in range.
+    """Copy slices of one element, and ask for what will be read soon.
 
     The hardware loses a stream of indices between two blocks: asked for in passing, they took 1.2 ns per element, not
     1.9 (a block in one go, 2.1: the core has no more than some 24 misses under way).
     """
     size = itemsize(data)
-    width = itemsize(where)
-    index_ahead, index_lines, data_ahead, data_lines = soon
-    whole = count // GROUP * GROUP
-    for chunk in range(0, whole, CHUNK):
-        for line in range(index_lines):
-            prefetch_to_l2(index, index_ahead + line * CACHE_LINE)
-        for line in range(data_lines):
-            prefetch_to_l2(data, data_ahead + line * CACHE_LINE)
-        index_ahead += index_lines * CACHE_LINE
-        data_ahead += data_lines * CACHE_LINE
-        for i in range(chunk, min(chunk + CHUNK, whole), GROUP):
-            if n >= 0 and not group_inside(where, at + i * width, n):
-                return False
-            if stepped:
-                for j in range(i, i + GROUP):
-                    number = np.int64(load(where, at + j * width))
-                    store(packed, to + j * size, load(data, base + pattern[np.uint64(j)] + number * stride))
-            else:
-                for j in range(i, i + GROUP):
-                    number = np.int64(load(where, at + j * width))
-                    store(packed, to + j * size, load(data, base + number * stride))
-    if n >= 0 and not all_inside(where, at + whole * width, count - whole, n):
-        return False
-    for j in range(whole, count):
-        number = np.int64(load(where, at + j * width))
-        store(packed, to + j * size, load(data, base + (pattern[np.uint64(j)] if stepped else 0) + number * stride))
-    return True
-
-
-@helper
-def take_indexed(
-    plan,  # IN   (fields,) int64
-    data,  # IN   the input
-    base,  # IN   the offset that all elements share
-    pattern,  # IN   (count,) int64, how much more it is for each ...
-    stepped,  # IN   ... False: nothing
-    index,  # IN   the indices
-    kind,  # IN   their type
-    position,  # IN   the first one
-    packed,  # OUT  the elements
-    to,  # IN   where the first one goes
-    count,
-    soon,  # IN   what is read soon
-):
-    """Copy slices of one element by indices that are neighbours, if all are 0 or more and in range; tell whether.
-
-    A group of them is tested just before it is used: 6.0 ms for (10000, 600) where a test of a block took 6.9.
-    """
-    numbers = seen_as(index, kind)
-    at = position * itemsize(numbers)
-    field = coords_at(plan)
-    stride = plan[field + 1]
-    return take_elements(data, base, pattern, stepped, numbers, at, stride, plan[field], packed, to, count, index, soon)
+    index_ahead, data_ahead = soon
+    for chunk in range(0, count, CHUNK):
+        ask_for(index, index_ahead, lines[0])
+        ask_for(data, data_ahead, lines[1])
+        index_ahead += lines[0] * CACHE_LINE
+        data_ahead += lines[1] * CACHE_LINE
+        for j in range(chunk, min(chunk + CHUNK, count)):
+            store(packed, to + j * size, load(data, base + found[np.uint64(j)]))
 
 
 @helper
@@ -272,49 +259,29 @@ def gather_blocks(
     packed_step = plan[last + 3]
     pattern, offsets = buffer[BLOCK : 2 * BLOCK], buffer[2 * BLOCK :]
     rows = find_rows(plan, pattern)
-    loop, length, unit = rows
-    stepped = unit > 1 or step != 0
+    _, length, _ = rows
     known = False
     status = ALL_INSIDE
     single = high - low == 1 and packed_step == size  # so low is 0
-    tuple_bytes = plan[COORDS] << (plan[KIND] & 3)
-    neighbours = single and not common and index_step == 1 and plan[COORDS] == 1
-    words, halves = neighbours and plan[KIND] == INT64, neighbours and plan[KIND] == INT32
-    index_lines = 0 if common or index_step == 0 else -(-CHUNK * tuple_bytes // CACHE_LINE)
-    data_lines = min(-(-plan[AHEAD] * CHUNK // (CACHE_LINE * length)), AHEAD_LINES)
+    index_lines, data_lines = lines_ahead(plan, length)
+    lines = (0 if common or index_step == 0 else index_lines), data_lines
     p = begin
     while p < end:
         count, base, position, place, first, row, j = block_at(plan, rows, offsets.size, p, end)
-        ahead = base
-        index_ahead = position + BLOCKS_AHEAD * BLOCK * plan[COORDS]
-        if data_lines and p - j + length < end:
-            ahead = row_bases(plan, loop, row + 1)[0] + j // CHUNK * data_lines * CACHE_LINE
-        elif index_lines and length <= BLOCK:  # short rows, of a tile: the next ones are elsewhere
-            index_ahead = row_bases(plan, loop, row + ROWS_AHEAD)[1] + j * index_step
-        soon = (index_ahead // plan[COORDS] * tuple_bytes, index_lines, ahead, data_lines)
+        soon = read_soon(plan, rows, p, (base, position, row, j), end, lines)
         shape = pattern[first:]
         found = offsets
-        done = False
-        if words:
-            done = take_indexed(plan, data, base, shape, stepped, index, np.int64, position, packed, place, count, soon)
-        elif halves:
-            done = take_indexed(plan, data, base, shape, stepped, index, np.int32, position, packed, place, count, soon)
         if common:  # offsets are from the start of the row
             base -= j * step
             found = offsets[j:]
-        if not done and not known:
+        if not known:
             at, points = (position - j * index_step, length) if common else (position, count)
             status = find_offsets(plan, index, at, points, shape, step, index_step, buffer, offsets)
             if status >= 0:
                 return status
             known = common
-        if done:
-            pass
-        elif status == ALL_INSIDE and single:
-            at = found.ctypes.data - address(index)
-            numbers = seen_as(index, np.int64)
-            # Literals, so that this is compiled apart: with one code for both, tuples took 0 to 25 % longer.
-            take_elements(data, base, pattern, False, numbers, at, 1, -1, packed, place, count, index, soon)
+        if status == ALL_INSIDE and single:
+            take_found(data, base, found, packed, place, count, index, soon, lines)
         elif status == ALL_INSIDE and plain:
             take_runs(data, base, found, packed, place, packed_step, count, low * size, high * size, large)
         else:
@@ -339,29 +306,37 @@ def gather_range(data, index, packed, plan, begin, end, low, high):
     return gather_blocks(data, index, packed, plan, begin, end, low, high, common, buffer)
 
 
-@allocating
-def gather_share(data, index, packed, plan, thread, threads):
-    """Gather one thread's share of the points; return the position of the first bad index, or -1."""
-    elements = plan[RUNS] * plan[RUN]
-    loop = plan[LOOPS] - 1
-    length = plan[HEADER + LOOP_FIELDS * loop]
-    low, high, left, right, tile = 0, elements, 0, length, max(plan[TILE], 1)
-    begin, end = plan[POINTS] * thread // threads, plan[POINTS] * (thread + 1) // threads
-    if plan[POINTS] < 4 * threads and elements >= plan[POINTS]:  # few slices: a part of each
-        begin, end = 0, plan[POINTS]
-        low, high = elements * thread // threads, elements * (thread + 1) // threads
-    elif plan[TILE]:
-        left, right = length * thread // threads, length * (thread + 1) // threads
-    if plan[TILE] == 0:
-        left, right, tile = 0, 1, 1
-    first = np.int64(-1)
-    share = plan
-    for at in range(left, right, tile):  # one call: a second one would be compiled, inlined, once more
-        if plan[TILE]:
-            share = share_of_loop(plan, loop, at, min(at + tile, right))
-            begin, end = 0, share[POINTS]
-        first = first_of(first, gather_range(data, index, packed, share, begin, end, low, high))
-    return first
+def by_shares(gather_range):
+    """Return a function that gathers one thread's share of the points, by one for a range of them."""
+
+    @allocating
+    def gather_share(data, index, packed, plan, thread, threads):
+        """Gather one thread's share of the points; return the position of the first bad index, or -1."""
+        elements = plan[RUNS] * plan[RUN]
+        loop = plan[LOOPS] - 1
+        length = plan[HEADER + LOOP_FIELDS * loop]
+        low, high, left, right, tile = 0, elements, 0, length, max(plan[TILE], 1)
+        begin, end = plan[POINTS] * thread // threads, plan[POINTS] * (thread + 1) // threads
+        if plan[POINTS] < 4 * threads and 1 < elements >= plan[POINTS]:  # few slices: a part of each
+            begin, end = 0, plan[POINTS]
+            low, high = elements * thread // threads, elements * (thread + 1) // threads
+        elif plan[TILE]:
+            left, right = length * thread // threads, length * (thread + 1) // threads
+        if plan[TILE] == 0:
+            left, right, tile = 0, 1, 1
+        first = np.int64(-1)
+        share = plan
+        for at in range(left, right, tile):  # one call: a second one would be compiled, inlined, once more
+            if plan[TILE]:
+                share = share_of_loop(plan, loop, at, min(at + tile, right))
+                begin, end = 0, share[POINTS]
+            first = first_of(first, gather_range(data, index, packed, share, begin, end, low, high))
+        return first
+
+    return gather_share
+
+
+gather_share = by_shares(gather_range)
 
 
 @helper

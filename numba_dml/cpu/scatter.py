@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import allocating, helper, kernel
+from . import allocating, chosen, helper, kernel
 from ._arithmetic import ADD, MUL, NONE, combine
 from ._drivers import ASK
 from ._indices import (
@@ -21,12 +21,10 @@ from ._indices import (
     COPY,
     DATA_BASE,
     DROPPED,
+    GROUP,
     HEADER,
     HIGH,
     INDEX_BYTES,
-    INT32,
-    INT64,
-    KIND,
     LOOP_FIELDS,
     LOOPS,
     LOW,
@@ -60,6 +58,7 @@ from ._indices import (
 )
 from ._keys import LANES, beats_keys, lowest_bit
 from ._memory import (
+    ANY,
     CACHE_LINE,
     address,
     array_at,
@@ -72,7 +71,7 @@ from ._memory import (
     store,
     stream_bytes,
 )
-from .gather import BLOCKS_AHEAD, GROUP, OVERLAP, ROWS_AHEAD, copy_run, take_runs
+from .gather import BLOCKS_AHEAD, OVERLAP, ROWS_AHEAD, copy_run, take_runs, tuple_bytes
 
 # How threads share the work (SPLIT). A number from 0 on names a loop whose iterations write to different places.
 BY_WINDOW = -1  # each thread goes through all points, and writes those that fall into its part of the output
@@ -108,25 +107,26 @@ def put_slice(plan, data, offset, packed, fro, low, high):
 
 @helper
 def put_elements(
+    plan,  # IN   (fields,) int64
     data,  # OUT  the output
     base,  # IN   the offset that all elements share
     pattern,  # IN   (count,) int64, how much more it is for each
-    where,  # IN   (count,) numbers ...
-    at,  # IN   ... from this byte on ...
-    stride,  # IN   ... of steps as long as this: where the elements go from there
-    n,  # IN   the numbers must be 0 or more and below this
+    index,  # IN   the indices
+    position,  # IN   the first one
     packed,  # IN   the updates
     fro,  # IN   where the first one is
     count,
-    index,  # IN   the indices
     soon,  # IN   what is read soon: a byte of the indices, lines from there per group of points, a byte of the updates
 ):
-    """Write updates of one element, until a number is out of range; tell whether all were in range.
+    """Write updates of one element while their indices are 0 or more and in range; return whether all were.
 
-    They ask for what will be read soon in passing, as in `gather.take_elements`.
+    They ask for what will be read soon in passing, as in `gather.take_found`.
     """
     size = itemsize(data)
-    width = itemsize(where)
+    width = itemsize(index)
+    at = position * width
+    field = coords_at(plan)
+    n, stride = plan[field], plan[field + 1]
     index_ahead, index_lines, packed_ahead = soon
     whole = count // GROUP * GROUP
     for i in range(0, whole, GROUP):
@@ -134,45 +134,39 @@ def put_elements(
             prefetch(index, index_ahead + line * CACHE_LINE)
         index_ahead += index_lines * CACHE_LINE
         prefetch(packed, packed_ahead + i * size)
-        if not group_inside(where, at + i * width, n):
+        if not group_inside(index, at + i * width, n):
             return False
         for j in range(i, i + GROUP):
-            number = np.int64(load(where, at + j * width))
+            number = np.int64(load(index, at + j * width))
             store(data, base + pattern[np.uint64(j)] + number * stride, load(packed, fro + j * size))
-    if not all_inside(where, at + whole * width, count - whole, n):
+    if not all_inside(index, at + whole * width, count - whole, n):
         return False
     for j in range(whole, count):
-        number = np.int64(load(where, at + j * width))
+        number = np.int64(load(index, at + j * width))
         store(data, base + pattern[np.uint64(j)] + number * stride, load(packed, fro + j * size))
     return True
 
 
-@helper
-def put_indexed(
-    writing,  # IN   False: only look for a bad index
-    plan,  # IN   (fields,) int64
-    data,  # OUT  the output
-    base,  # IN   the offset that all elements share
-    pattern,  # IN   (count,) int64, how much more it is for each
-    index,  # IN   the indices
-    kind,  # IN   their type
-    position,  # IN   the first one
-    packed,  # IN   the updates
-    fro,  # IN   where the first one is
-    count,
-    soon,  # IN   what is read soon
-):
+def put_directly(writing, plan, data, base, pattern, index, position, packed, fro, count, soon):
     """Write updates of one element by indices that are neighbours, if all are 0 or more and in range; tell whether.
 
-    If not, some may have been written, which will be written again.
+    If not, some may have been written, which will be written again. Not `writing`: only look at the indices. What sees
+    them as bytes works out offsets.
     """
-    numbers = seen_as(index, kind)
-    at = position * itemsize(numbers)
-    field = coords_at(plan)
-    n, stride = plan[field], plan[field + 1]
-    if not writing:
-        return all_inside(numbers, at, count, n)
-    return put_elements(data, base, pattern, numbers, at, stride, n, packed, fro, count, index, soon)
+    raise NotImplementedError
+
+
+@chosen(put_directly)
+def _put_directly(writing, plan, data, base, pattern, index, position, packed, fro, count, soon):
+    if index == ANY:
+        return lambda writing, plan, data, base, pattern, index, position, packed, fro, count, soon: False
+
+    def directly(writing, plan, data, base, pattern, index, position, packed, fro, count, soon):
+        if not writing:
+            return all_inside(index, position * itemsize(index), count, plan[coords_at(plan)])
+        return put_elements(plan, data, base, pattern, index, position, packed, fro, count, soon)
+
+    return directly
 
 
 @helper
@@ -219,6 +213,35 @@ def put_some(
             store(data, at, value)
 
 
+def put_slices(index, plan, data, origin, offsets, kept, packed, fro, step, count, low, high, window):
+    """Write or combine elements `low` to `high` of the slices that start in a window.
+
+    What sees indices as more than bytes has slices of one element, and no use for this.
+    """
+    raise NotImplementedError
+
+
+@chosen(put_slices)
+def _put_slices(index, plan, data, origin, offsets, kept, packed, fro, step, count, low, high, window):
+    if index != ANY:
+        return lambda index, plan, data, origin, offsets, kept, packed, fro, step, count, low, high, window: None
+
+    def slices(index, plan, data, origin, offsets, kept, packed, fro, step, count, low, high, window):
+        # Compressed without a branch: about half of the points are another thread's, in no order.
+        count_kept = 0
+        for i in range(count):
+            kept[count_kept] = i
+            here = offsets[i] != DROPPED
+            here &= (origin + offsets[i] >= window[0]) & (origin + offsets[i] < window[1])
+            count_kept += np.int64(here)
+        for c in range(count_kept):
+            prefetch(data, origin + offsets[kept[c]])
+        for c in range(count_kept):
+            put_slice(plan, data, origin + offsets[kept[c]], packed, fro + kept[c] * step, low, high)
+
+    return slices
+
+
 #: Places in a window of so many bytes are in a cache, as those of strips are, and need not be asked for: 5000 sums into
 #: each of 2000 rows of 256 take 5.7 ms, 8.6 if they are.
 CACHED_BYTES = 1 << 20
@@ -249,11 +272,9 @@ def scatter_range(
     packed_step = plan[last + 3]
     plain = single and reduction == NONE and everywhere
     far = plan[SPLIT] < 0 and reduction != NONE and window_high - window_low > CACHED_BYTES
-    tuple_bytes = plan[COORDS] << (plan[KIND] & 3)
-    neighbours = single and index_step == 1 and plan[COORDS] == 1 and (plain or not writing)
-    words, halves = neighbours and plan[KIND] == INT64, neighbours and plan[KIND] == INT32
-    index_lines = -(-GROUP * tuple_bytes // CACHE_LINE)
-    pattern, offsets, chosen = buffer[BLOCK : 2 * BLOCK], buffer[2 * BLOCK : 3 * BLOCK], buffer[3 * BLOCK :]
+    directly = plain or not writing
+    index_lines = -(-GROUP * tuple_bytes(plan) // CACHE_LINE)
+    pattern, offsets, kept = buffer[BLOCK : 2 * BLOCK], buffer[2 * BLOCK : 3 * BLOCK], buffer[3 * BLOCK :]
     rows = find_rows(plan, pattern)
     loop, length, _ = rows
     p = begin
@@ -267,13 +288,8 @@ def scatter_range(
             _, index_ahead, packed_ahead = row_bases(plan, loop, row + ROWS_AHEAD)
             index_ahead += j * index_step
             packed_ahead += j * packed_step
-        soon = index_ahead // plan[COORDS] * tuple_bytes, index_lines, packed_ahead
-        done = False
-        if words:
-            done = put_indexed(writing, plan, data, origin, shape, index, np.int64, position, packed, fro, count, soon)
-        elif halves:
-            done = put_indexed(writing, plan, data, origin, shape, index, np.int32, position, packed, fro, count, soon)
-        if done:
+        soon = index_ahead // plan[COORDS] * tuple_bytes(plan), index_lines, packed_ahead
+        if directly and put_directly(writing, plan, data, origin, shape, index, position, packed, fro, count, soon):
             continue
         status = find_offsets(plan, index, position, count, shape, step, index_step, buffer, offsets)
         if status >= 0:
@@ -292,18 +308,8 @@ def scatter_range(
         elif single:
             put_some(data, origin, offsets, packed, fro, count, window_low, window_high, reduction, far)
         else:
-            # Compressed without a branch: about half of the points are another thread's, in no order.
-            count_chosen = 0
-            for i in range(count):
-                chosen[count_chosen] = i
-                here = offsets[i] != DROPPED
-                here &= (origin + offsets[i] >= window_low) & (origin + offsets[i] < window_high)
-                count_chosen += np.int64(here)
-            for c in range(count_chosen):
-                prefetch(data, origin + offsets[chosen[c]])
-            for c in range(count_chosen):
-                at = origin + offsets[chosen[c]]
-                put_slice(plan, data, at, packed, fro + chosen[c] * packed_step, low, high)
+            window = window_low, window_high
+            put_slices(index, plan, data, origin, offsets, kept, packed, fro, packed_step, count, low, high, window)
     return np.int64(-1)
 
 
@@ -384,60 +390,60 @@ def pack_plan(share, period, width, start, at):
 
 @allocating
 def scatter_strips(writing, fresh, source, data, index, packed, plan, thread, threads, buffer, room):
-    """Check or write one thread's share of the updates; return the position of the first bad index, or -1.
+    """Check or write one thread's share of the updates, strip by strip; return the position of the first bad index.
 
-    With a split loop the share is written strip by strip; `fresh` says that a strip must be copied before; if there is
-    `room`, to where it is updated and copied from. Otherwise the share is the only strip.
+    `fresh` says that a strip must be copied before; if there is `room`, to where it is updated and copied from.
     """
     split, period = plan[SPLIT], plan[PERIOD]
-    begin, end, low, high = 0, plan[POINTS], 0, plan[RUNS] * plan[RUN]
-    window_low, window_high, everywhere = plan[STARTS_LOW], plan[STARTS_HIGH], True
-    strips = threads
-    if split >= 0:
-        strips = count_strips(plan, threads)
-        window_low, window_high = -FAR, FAR
-    elif split == BY_POINT or not writing:
-        begin, end = end * thread // threads, end * (thread + 1) // threads
-    elif split == BY_SLICE:
-        low, high = high * thread // threads, high * (thread + 1) // threads
-    elif threads > 1:
-        span = (window_high - window_low + threads - 1) // threads
-        window_low += span * thread
-        window_high = window_low + span
-        everywhere = False
+    strips = count_strips(plan, threads)
     first = np.int64(-1)
-    share = plan
     at = room.ctypes.data - address(data)
     rows = plan[COPY] // period if room.size else 0
-    start, width = np.int64(0), np.int64(0)
     for strip in range(strips * thread // threads, strips * (thread + 1) // threads):
-        if split >= 0:
-            left, right = strip_start(data, plan, strip, strips), strip_start(data, plan, strip + 1, strips)
-            share = share_of_loop(plan, split, left, right)
-            end = share[POINTS]
-            step = plan[HEADER + LOOP_FIELDS * split + 1]
-            start, width = left * step, (right - left) * step
-            move_strip(data, at, width, source, start, period, width, rows, False)
-            if room.size:
-                pack_plan(share, period, width, start, at)
-            if fresh:
-                done = start + width if room.size else start
-                last = period if strip == strips - 1 else start + width
-                copy_strip(source, data, plan, done, last - done)
-        position = scatter_range(
-            writing, data, index, packed, share, begin, end, low, high, window_low, window_high, everywhere, buffer
-        )
+        left, right = strip_start(data, plan, strip, strips), strip_start(data, plan, strip + 1, strips)
+        share = share_of_loop(plan, split, left, right)
+        step = plan[HEADER + LOOP_FIELDS * split + 1]
+        start, width = left * step, (right - left) * step
+        move_strip(data, at, width, source, start, period, width, rows, False)
+        if room.size:
+            pack_plan(share, period, width, start, at)
+        if fresh:
+            done = start + width if room.size else start
+            last = period if strip == strips - 1 else start + width
+            copy_strip(source, data, plan, done, last - done)
+        points, elements = share[POINTS], plan[RUNS] * plan[RUN]
+        position = scatter_range(writing, data, index, packed, share, 0, points, 0, elements, -FAR, FAR, True, buffer)
         move_strip(data, start, period, data, at, width, width, rows, plan[STREAM] != 0)
         first = first_of(first, position)
     return first
 
 
 @allocating
-def scatter_share(writing, fresh, source, data, index, packed, plan, thread, threads):
+def share_by_strips(writing, fresh, source, data, index, packed, plan, thread, threads):
     """Do what `scatter_strips` does, with memory for it."""
     buffer = np.empty(4 * BLOCK, np.int64)
-    room = np.empty(packed_strip(plan, threads) if fresh and plan[SPLIT] >= 0 else 0, np.uint8)
+    room = np.empty(packed_strip(plan, threads) if fresh else 0, np.uint8)
     return scatter_strips(writing, fresh, source, data, index, packed, plan, thread, threads, buffer, room)
+
+
+@allocating
+def share_by_window(writing, fresh, source, data, index, packed, plan, thread, threads):
+    """Check or write one thread's share of the updates; return the position of the first bad index, or -1."""
+    begin, end, low, high = 0, plan[POINTS], 0, plan[RUNS] * plan[RUN]
+    window_low, window_high, everywhere = plan[STARTS_LOW], plan[STARTS_HIGH], True
+    if plan[SPLIT] == BY_POINT or not writing:
+        begin, end = end * thread // threads, end * (thread + 1) // threads
+    elif plan[SPLIT] == BY_SLICE:
+        low, high = high * thread // threads, high * (thread + 1) // threads
+    elif threads > 1:
+        span = (window_high - window_low + threads - 1) // threads
+        window_low += span * thread
+        window_high = window_low + span
+        everywhere = False
+    buffer = np.empty(4 * BLOCK, np.int64)
+    return scatter_range(
+        writing, data, index, packed, plan, begin, end, low, high, window_low, window_high, everywhere, buffer
+    )
 
 
 @allocating
@@ -701,23 +707,31 @@ def scatter_own(phase, source, data, index, packed, plan, task, tasks):
 PREPARE, WRITE = range(2)
 
 
-@helper
-def scatter_phase(phase, source, data, index, packed, plan, thread, threads):
-    """Run one thread's share of a phase; return the position of the first bad index, or -1."""
-    in_place = address(source) == address(data)
-    if phase == PREPARE:
-        if not in_place and plan[SPLIT] < 0:
-            begin = plan[COPY] * thread // threads
-            end = plan[COPY] * (thread + 1) // threads
-            if plan[STREAM] != 0:
-                stream_bytes(data, begin, source, begin, end - begin)
-                finish_streams()
-            else:
-                copy_bytes(data, begin, source, begin, end - begin)
-        if not in_place or plan[BOUNDS] != RAISE:
-            return np.int64(-1)
-    writing = phase == WRITE
-    return scatter_share(writing, writing and not in_place, source, data, index, packed, plan, thread, threads)
+def by_phases(scatter_share):
+    """Return a function that runs one thread's share of a phase, by one for a share of the updates."""
+
+    @helper
+    def scatter_phase(phase, source, data, index, packed, plan, thread, threads):
+        """Run one thread's share of a phase; return the position of the first bad index, or -1."""
+        in_place = address(source) == address(data)
+        if phase == PREPARE:
+            if not in_place and plan[SPLIT] < 0:
+                begin = plan[COPY] * thread // threads
+                end = plan[COPY] * (thread + 1) // threads
+                if plan[STREAM] != 0:
+                    stream_bytes(data, begin, source, begin, end - begin)
+                    finish_streams()
+                else:
+                    copy_bytes(data, begin, source, begin, end - begin)
+            if not in_place or plan[BOUNDS] != RAISE:
+                return np.int64(-1)
+        writing = phase == WRITE
+        return scatter_share(writing, writing and not in_place, source, data, index, packed, plan, thread, threads)
+
+    return scatter_phase
+
+
+window_phase, strips_phase = by_phases(share_by_window), by_phases(share_by_strips)
 
 
 @helper
@@ -733,14 +747,28 @@ def clashes(source, data, index, packed, plan):
     )
 
 
+@helper
+def count_tasks(phase, tasks, source, data, index, packed, plan):
+    """Tell how many tasks a phase of a scatter has."""
+    if phase > WRITE:
+        return np.int64(0)
+    return np.int64(OVERLAP) if phase == PREPARE and clashes(source, data, index, packed, plan) else tasks
+
+
 @kernel
 def scatter_kernel(phase, task, tasks, source, data, index, packed, plan):
     """Run a task of a phase of a scatter, or tell how many there are."""
     if task != ASK:
-        return scatter_phase(phase, source, data, index, packed, plan, task, tasks) + 1
-    if phase > WRITE:
-        return np.int64(0)
-    return np.int64(OVERLAP) if phase == PREPARE and clashes(source, data, index, packed, plan) else tasks
+        return window_phase(phase, source, data, index, packed, plan, task, tasks) + 1
+    return count_tasks(phase, tasks, source, data, index, packed, plan)
+
+
+@kernel
+def strips_kernel(phase, task, tasks, source, data, index, packed, plan):
+    """Run a task of a phase of a scatter with a split loop, or tell how many there are."""
+    if task != ASK:
+        return strips_phase(phase, source, data, index, packed, plan, task, tasks) + 1
+    return count_tasks(phase, tasks, source, data, index, packed, plan)
 
 
 @kernel
