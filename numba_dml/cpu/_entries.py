@@ -17,7 +17,7 @@ from .._operator import SHARED_OUTPUTS
 from . import _indices as ix
 from . import _move_calls, _top_k_calls, allocating, helper, kernel, scatter, top_k
 from ._drivers import run_serial
-from ._memory import ANY, CACHE_LINE, ArrayRef, load, seen_as
+from ._memory import ANY, CACHE_LINE, ArrayRef, empty, load, seen_as
 from ._offsets import read_indices
 from ._top_k_calls import choose
 from .gather import OVERLAP
@@ -308,7 +308,6 @@ def run_top_k(kernels, request):
     plan[top_k.RULE] = word(request, FLIP)
     plan[top_k.RULE + 1] = word(request, INFINITY)
     plan[top_k.RULE + 2] = word(request, NAN_KEY)
-    plan[top_k.METHOD] = method
     plan[top_k.CAPACITY] = capacity
     plan[top_k.PIECES] = pieces
     plan[top_k.GROUP] = group
@@ -322,7 +321,7 @@ def run_top_k(kernels, request):
     x = reference(word(request, record))
     values, indices = reference(word(request, VALUES)), reference(word(request, INDICES))
     room = count * (pieces * (capacity * (itemsize + 8) + 8) + itemsize) if method == top_k.IN_PIECES else 0
-    scratch = np.empty(room, np.uint8) if room else plan[:0].view(np.uint8)
+    scratch = empty(room, np.uint8) if room else plan[:0].view(np.uint8)
     code = word(kernels, method)
     return run_select(code, x, values, indices, scratch, plan)
 
@@ -475,7 +474,7 @@ def plan_move(request, data_at, finder):
     indices = next_record(request, a)
     itemsize = word(request, ITEMSIZE)
     rank = word(request, a + 1) + word(request, indices + 1) + 1
-    room = np.empty((3 * rank, ix.LOOP_FIELDS), np.int64)
+    room = empty((3 * rank, ix.LOOP_FIELDS), np.int64)
     loops = room[:rank]
     coords, slices = room[rank : 2 * rank, : ix.COORD_FIELDS], room[2 * rank :, : ix.OUTER_FIELDS]
     loop_count, coord_count, outer = lower_move(request, data_at, loops, coords, slices)
@@ -495,9 +494,9 @@ def plan_move(request, data_at, finder):
         first, last = reach(loops[i, 0], loops[i, 1])
         low += first
         high += last
-    empty = points * runs * run == 0
+    nothing = points * runs * run == 0
     for i in range(coord_count):
-        empty = empty or coords[i, 0] == 0
+        nothing = nothing or coords[i, 0] == 0
         first, last = reach(coords[i, 0], coords[i, 1])
         low += first
         high += last
@@ -516,7 +515,7 @@ def plan_move(request, data_at, finder):
     plan[ix.KIND] = word(request, KIND)
     plan[ix.BOUNDS] = word(request, BOUNDS)
     plan[ix.LOW] = low + inside_low
-    plan[ix.HIGH] = low + inside_low if empty else high + inside_high + run
+    plan[ix.HIGH] = low + inside_low if nothing else high + inside_high + run
     plan[ix.STARTS_LOW] = low
     plan[ix.STARTS_HIGH] = high + 1
     plan[ix.PACKED_BYTES] = points * slice_bytes
@@ -577,7 +576,7 @@ def index_text(indices, kind, position):
     """Return an index as text."""
     if kind == 7:
         return str(load(seen_as(indices, np.uint64), 8 * position))
-    number = np.empty(1, np.int64)
+    number = empty(1, np.int64)
     read_indices(indices, kind, position, 1, 1, number)
     return number_text(number[0])
 

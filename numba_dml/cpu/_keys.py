@@ -20,7 +20,7 @@ from numba import types
 from numba.core.extending import intrinsic
 
 from . import allocating, chosen, helper
-from ._memory import CACHE_LINE, emit_byte_pointer, emit_prefetch, itemsize, load, splat
+from ._memory import CACHE_LINE, emit_byte_pointer, emit_prefetch, empty, itemsize, load, splat
 
 #: How many elements one mask covers.
 LANES = 64
@@ -559,7 +559,7 @@ def network_list(ref, k):
 def _network_list(ref, k):
     lane, lines = _network_lanes(ref.dtype.bitwidth)
     kind = _SIGNED[lane]
-    return lambda ref, k: np.empty((k, lines), kind)
+    return lambda ref, k: empty((k, lines), kind)
 
 
 @intrinsic
@@ -1000,7 +1000,7 @@ def group_bound(typingctx, row, whole, start, low, high, k, rule):
 @allocating
 def group_bound_plain(row, whole, start, low, high, k, rule):
     """Do what `group_bound` does, in plain Numba."""
-    best = np.empty(GROUPS, row.dtype)
+    best = empty(GROUPS, row.dtype)
     best[:] = lowest_key(best)
     for at in range(whole):
         best[at % GROUPS] = max(best[at % GROUPS], key_of(row[at], rule))
@@ -1094,7 +1094,7 @@ def key_buffer(ref, shape):
 @chosen(key_buffer, allocates=True)
 def _key_buffer(ref, shape):
     kind = _SIGNED[ref.dtype.bitwidth]
-    return lambda ref, shape: np.empty(shape, kind)
+    return lambda ref, shape: empty(shape, kind)
 
 
 def place_buffer(ref, shape):
@@ -1105,7 +1105,7 @@ def place_buffer(ref, shape):
 @chosen(place_buffer, allocates=True)
 def _place_buffer(ref, shape):
     kind = _SIGNED[max(ref.dtype.bitwidth, 32)]
-    return lambda ref, shape: np.empty(shape, kind)
+    return lambda ref, shape: empty(shape, kind)
 
 
 def lowest_key(array):

@@ -1,8 +1,7 @@
 """From indices to byte offsets, in blocks, without branches: any integer type, any number of coordinates.
 
 The two *finders*, for tuples of one index and for longer ones, are compiled once for all gathers and scatters, which
-call them by address for every block of points. As a part of each kernel they took a fifth of a first gather, and of
-what `warmup` compiles.
+call them by address for every block of points. As a part of each kernel they took a fifth of a first gather.
 """
 
 from __future__ import annotations

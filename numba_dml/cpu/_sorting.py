@@ -6,6 +6,7 @@ import numpy as np
 
 from . import allocating, helper
 from ._keys import LANES, beats_keys, bit_count, lowest_key, rank_of_64
+from ._memory import empty
 
 #: Up to this many keys are sorted by rank: 64 comparisons at once, without a branch that depends on the data.
 RANKED = 256
@@ -146,7 +147,10 @@ def sort_by_digits(keys, positions, count, scratch_keys, scratch_positions):
     digits = -(-width // bits)
     buckets = 1 << bits
     mask = np.uint64(buckets - 1)
-    counts = np.zeros((digits, buckets), np.int64)
+    counts = empty((digits, buckets), np.int64)
+    for digit in range(digits):
+        for bucket in range(buckets):
+            counts[digit, bucket] = 0
     for i in range(count):
         number = number_of(keys, keys[i])
         for digit in range(digits):

@@ -182,7 +182,6 @@ class TopKCall:
         plan[top_k.K] = low.k
         plan[top_k.INDEX_SIZE] = low.index_itemsize
         plan[top_k.RULE : top_k.RULE + 3] = rule_numbers(low.data_type, low.largest, low.nan_first)
-        plan[top_k.METHOD] = choice.method
         plan[top_k.CAPACITY] = choice.capacity
         plan[top_k.PIECES] = choice.pieces
         plan[top_k.GROUP] = choice.group

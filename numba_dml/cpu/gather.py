@@ -45,6 +45,7 @@ from ._memory import (
     copy_32_to_64,
     copy_bytes,
     copy_vectors,
+    empty,
     finish_streams,
     itemsize,
     load,
@@ -302,7 +303,7 @@ def gather_range(data, index, packed, plan, begin, end, low, high):
     """Gather a share of the points; see `gather_blocks`."""
     length = plan[HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)]
     common = plan[COMMON] != 0 and end - begin > length
-    buffer = np.empty(2 * BLOCK + (length if common else block_points(plan)), np.int64)  # each takes 0.05 us
+    buffer = empty(2 * BLOCK + (length if common else block_points(plan)), np.int64)  # each takes 0.05 us
     return gather_blocks(data, index, packed, plan, begin, end, low, high, common, buffer)
 
 

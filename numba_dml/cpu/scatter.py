@@ -63,6 +63,7 @@ from ._memory import (
     address,
     array_at,
     copy_bytes,
+    empty,
     finish_streams,
     itemsize,
     load,
@@ -421,8 +422,8 @@ def scatter_strips(writing, fresh, source, data, index, packed, plan, thread, th
 @allocating
 def share_by_strips(writing, fresh, source, data, index, packed, plan, thread, threads):
     """Do what `scatter_strips` does, with memory for it."""
-    buffer = np.empty(4 * BLOCK, np.int64)
-    room = np.empty(packed_strip(plan, threads) if fresh else 0, np.uint8)
+    buffer = empty(4 * BLOCK, np.int64)
+    room = empty(packed_strip(plan, threads) if fresh else 0, np.uint8)
     return scatter_strips(writing, fresh, source, data, index, packed, plan, thread, threads, buffer, room)
 
 
@@ -440,7 +441,7 @@ def share_by_window(writing, fresh, source, data, index, packed, plan, thread, t
         window_low += span * thread
         window_high = window_low + span
         everywhere = False
-    buffer = np.empty(4 * BLOCK, np.int64)
+    buffer = empty(4 * BLOCK, np.int64)
     return scatter_range(
         writing, data, index, packed, plan, begin, end, low, high, window_low, window_high, everywhere, buffer
     )
@@ -497,12 +498,12 @@ def scatter_places(source, data, index, packed, plan, thread, threads):
     count = plan[COPY] // size
     first = count * thread // threads
     count = count * (thread + 1) // threads - first
-    sources = np.empty(count + 1, np.int32)  # the update of each slice, -1: none; then a place for other threads' ones
+    sources = empty(count + 1, np.int32)  # the update of each slice, -1: none; then a place for other threads' ones
     for i in range(count):
         sources[i] = -1
     numbered = in_slices(plan, size)
-    numbers = np.empty(BLOCK, np.int32)
-    buffer = np.empty(3 * BLOCK, np.int64)
+    numbers = empty(BLOCK, np.int32)
+    buffer = empty(3 * BLOCK, np.int64)
     rows = find_rows(numbered, buffer[BLOCK : 2 * BLOCK])
     for p in range(0, plan[POINTS], BLOCK):
         points = min(BLOCK, plan[POINTS] - p)
@@ -512,7 +513,7 @@ def scatter_places(source, data, index, packed, plan, thread, threads):
         for i in range(points):
             here = np.uint64(numbers[i] - first)  # dropped: far away
             sources[min(here, np.uint64(count))] = p + i
-    offsets = np.empty(BLOCK, np.int64)
+    offsets = empty(BLOCK, np.int64)
     updates = address(packed) - address(source)
     large = plan[STREAM] != 0
     for start in range(0, count, BLOCK):
@@ -592,7 +593,7 @@ def scatter_bins(phase, source, data, index, packed, plan, task, tasks):
     shift = bin_shift(data, plan)
     begin, end = plan[POINTS] * task // tasks, plan[POINTS] * (task + 1) // tasks
     if phase == NUMBER:
-        buffer = np.empty(3 * BLOCK, np.int64)
+        buffer = empty(3 * BLOCK, np.int64)
         numbered = in_slices(plan, size)
         rows = find_rows(numbered, buffer[BLOCK : 2 * BLOCK])
         status = number_points(index, numbered, rows, begin, end, numbers[begin:end], buffer)
@@ -617,7 +618,7 @@ def scatter_bins(phase, source, data, index, packed, plan, task, tasks):
             sorted_numbers[place] = numbers[p]
             updates[place] = load(packed, p * size)
     else:
-        fill_bins(source, data, plan, bins * task // tasks, bins * (task + 1) // tasks, np.empty(plan[TILE], np.uint8))
+        fill_bins(source, data, plan, bins * task // tasks, bins * (task + 1) // tasks, empty(plan[TILE], np.uint8))
     return np.int64(-1)
 
 
@@ -668,8 +669,8 @@ def scatter_own(phase, source, data, index, packed, plan, task, tasks):
     old = address(source) - address(data)
     if phase == SCAN:
         numbered = in_slices(plan, size)
-        numbers = np.empty(BLOCK, np.int32)
-        buffer = np.empty(3 * BLOCK, np.int64)
+        numbers = empty(BLOCK, np.int32)
+        buffer = empty(3 * BLOCK, np.int64)
         rows = find_rows(numbered, buffer[BLOCK : 2 * BLOCK])
         begin, end = plan[POINTS] * task // tasks, plan[POINTS] * (task + 1) // tasks
         own = array_at(data, own_place(data, plan, task, count), (count + 1,))

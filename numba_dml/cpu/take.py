@@ -25,7 +25,7 @@ from ._indices import (
     find_rows,
     group_inside,
 )
-from ._memory import CACHE_LINE, itemsize, load, store
+from ._memory import CACHE_LINE, empty, itemsize, load, store
 from .gather import CHUNK, OVERLAP, ask_for, by_shares, clashes, lines_ahead, read_soon, take_found
 
 
@@ -121,7 +121,7 @@ def take_blocks(
 @allocating
 def take_range(data, index, packed, plan, begin, end, low, high):
     """Gather a share of the points; see `take_blocks`."""
-    return take_blocks(data, index, packed, plan, begin, end, np.empty(3 * BLOCK, np.int64))
+    return take_blocks(data, index, packed, plan, begin, end, empty(3 * BLOCK, np.int64))
 
 
 take_share = by_shares(take_range)

@@ -61,7 +61,7 @@ from ._keys import (
     rule_from,
     skip_lanes,
 )
-from ._memory import CACHE_LINE, address, array_at, itemsize, load, prefetch, seen_as, store
+from ._memory import CACHE_LINE, address, array_at, empty, itemsize, load, prefetch, seen_as, store
 from ._short_lines import ALONE_K, NETWORK_K, network_lines, reaching, select_alone
 from ._sorting import SURPLUS, bisect, compact, count_above, pad, sort_all, sort_by_rank
 from .gather import OVERLAP
@@ -77,7 +77,6 @@ from .gather import OVERLAP
     INDEX_SIZE,  # bytes per output index
     RULE,  # the rule of the keys: three numbers
     CAPACITY,  # elements of a buffer
-    METHOD,  # SHORT, ROWS, COLUMNS, BEST, IN_PIECES or SORTED
     PIECES,  # pieces per line
     GROUP,  # lines that are staged together, 0: they are contiguous
     TILE,  # lines per tile of columns
@@ -88,8 +87,9 @@ from .gather import OVERLAP
     SAMPLE,  # elements of a long line that are looked at for a bound, a multiple of 64, 0: none
     SAMPLE_RANK,  # how many of them shall lie above it
     HEADER,
-) = (*range(8), *range(10, 22))
+) = (*range(8), *range(10, 21))
 DIM_FIELDS = 3  # size, input stride, output stride
+# The ways to a line's elements; each has a kernel.
 SHORT, ROWS, COLUMNS, BEST, IN_PIECES, SORTED = range(6)
 
 #: Elements per staged block: with 64 bytes of neighbouring lines, 512 KiB, half of a common L2.
@@ -496,6 +496,18 @@ def finish_line(plan, x, line, values, indices, keys, positions, count, scratch,
 
 
 @helper
+def best_of_lines(x, values, indices, plan, begin, end):
+    """Find the best element of each of the lines begin <= line < end."""
+    rule = rule_from(x, plan, RULE)
+    size = itemsize(x)
+    for line in range(begin, end):
+        source, to = line_bases(plan, line)
+        position = find_best(array_at(x, source, (plan[SIZE],)), plan[SIZE], rule)
+        write_index(indices, plan[INDEX_SIZE], to, position)
+        store(values, to * size, load(x, source + position * size))
+
+
+@helper
 def short_lines_in(
     x,  # IN   the input
     values,  # OUT  the selected elements
@@ -509,7 +521,7 @@ def short_lines_in(
     places,  # OUT  (2 * LANES + max(lines * k, GROUPS),) int64
     ranks,  # OUT  (GROUPS,) int32
 ):
-    """Select from short lines, or find the best element of lines; the last five are scratch."""
+    """Select from short lines; the last five are scratch."""
     k = plan[K]
     n = plan[SIZE]
     together = best.shape[1]
@@ -533,10 +545,7 @@ def short_lines_in(
     while line < end:
         source, to = line_bases(plan, line)
         lines = 1
-        if plan[METHOD] == BEST:
-            row = array_at(x, source, (n,))
-            positions[0, 0] = find_best(row, n, rule)
-        elif alone and select_alone(array_at(x, source, (n,)), n, k, rule, rest, ranked, found, ranks, first):
+        if alone and select_alone(array_at(x, source, (n,)), n, k, rule, rest, ranked, found, ranks, first):
             pass
         elif n >= together and line + together <= end and line % neighbours + together <= neighbours:
             lines = together
@@ -554,13 +563,13 @@ def short_lines_in(
 
 @allocating
 def short_lines(x, values, indices, plan, begin, end):
-    """Select from the lines begin <= line < end, which are short or asked for their best element only."""
+    """Select from the lines begin <= line < end, which are short."""
     k = plan[K]
     best = network_list(x, k)
-    masks = np.empty(-(-plan[SIZE] // LANES), np.uint64)
+    masks = empty(-(-plan[SIZE] // LANES), np.uint64)
     room = key_buffer(x, (masks.size + 3) * LANES + max(k, NETWORK_K))  # few allocations: each takes 0.05 us
-    places = np.empty(2 * LANES + max(best.size, GROUPS), np.int64)
-    ranks = np.empty(GROUPS, np.int32)
+    places = empty(2 * LANES + max(best.size, GROUPS), np.int64)
+    ranks = empty(GROUPS, np.int32)
     short_lines_in(x, values, indices, plan, begin, end, best, masks, room, places, ranks)
 
 
@@ -571,8 +580,8 @@ def group_buffers(x, plan):
     rows = STAGE if plan[GROUP] > 0 else -(-plan[SIZE] // plan[PIECES])
     return (
         key_buffer(x, group),  # the thresholds
-        np.empty(group, np.bool_),  # whether there are any
-        np.empty(group, np.int64),  # where the lines start
+        empty(group, np.bool_),  # whether there are any
+        empty(group, np.int64),  # where the lines start
         key_buffer(x, (group, STAGE if plan[GROUP] > 0 else 0)),
         key_buffer(x, -(-rows // LANES**2) * LANES),  # the best keys of blocks
         key_buffer(x, plan[CAPACITY]),  # scratch
@@ -646,10 +655,10 @@ def whole_lines(x, values, indices, plan, begin, end):
     """Select from the lines begin <= line < end."""
     group = max(plan[GROUP], 1)
     keys = key_buffer(x, (group, plan[CAPACITY]))
-    positions = np.empty(keys.shape, np.int64)
-    found = np.empty(group, np.int64)
+    positions = empty(keys.shape, np.int64)
+    found = empty(group, np.int64)
     buffers = group_buffers(x, plan)
-    scratch_positions = np.empty(plan[CAPACITY], np.int64)
+    scratch_positions = empty(plan[CAPACITY], np.int64)
     whole_lines_in(x, values, indices, plan, begin, end, buffers, keys, positions, found, scratch_positions)
 
 
@@ -691,11 +700,14 @@ def merge_pieces(
 ):
     """Select from what the pieces of a line sent; tell whether that was enough."""
     k = plan[K]
-    capacity = max(k, found[:, line].sum()) + LANES
+    total = np.int64(0)
+    for piece in range(plan[PIECES]):
+        total += found[piece, line]
+    capacity = max(k, total) + LANES
     keys = key_buffer(x, capacity)
-    positions = np.empty(capacity, np.int64)
+    positions = empty(capacity, np.int64)
     scratch = key_buffer(x, capacity)
-    scratch_positions = np.empty(capacity, np.int64)
+    scratch_positions = empty(capacity, np.int64)
     count = np.int64(0)
     for piece in range(plan[PIECES]):
         for j in range(found[piece, line]):
@@ -785,10 +797,10 @@ def sorted_lines(x, values, indices, plan, begin, end):
     # of the lines: 10 lines of 1M float32, k 500,000, then took 8408 page faults, and 53 ms instead of 37.
     # Both begin at the same place of a cache line: else 8 bytes take a tenth longer.
     room = min(n, k + k // 4 + n // 16)
-    words, other = np.empty((2, -(-room // LANES) * LANES), np.int64)
+    words, other = empty((2, -(-room // LANES) * LANES), np.int64)
     sample = key_buffer(x, plan[SAMPLE])
-    counts = np.empty((SORT_DIGITS, DIGIT_COUNTS), np.int64)
-    bases = np.empty(group, np.int64)
+    counts = empty((SORT_DIGITS, DIGIT_COUNTS), np.int64)
+    bases = empty(group, np.int64)
     sorted_lines_in(x, values, indices, plan, begin, end, stage, words, other, sample, counts, bases)
 
 
@@ -1000,11 +1012,21 @@ def task_count(phase, x, values, indices, plan, count):
 
 @kernel
 def short_kernel(phase, task, tasks, x, values, indices, _, plan):
-    """Run a task, or tell how many there are: select from short lines, or the best element of each line."""
+    """Run a task, or tell how many there are: select from short lines."""
     if task == ASK:
         return task_count(phase, x, values, indices, plan, share_count(plan, tasks))
     lines = plan[LINES]
     short_lines(x, values, indices, plan, lines * task // tasks, lines * (task + 1) // tasks)
+    return np.int64(0)
+
+
+@kernel
+def best_kernel(phase, task, tasks, x, values, indices, _, plan):
+    """Run a task, or tell how many there are: find the best element of each line."""
+    if task == ASK:
+        return task_count(phase, x, values, indices, plan, share_count(plan, tasks))
+    lines = plan[LINES]
+    best_of_lines(x, values, indices, plan, lines * task // tasks, lines * (task + 1) // tasks)
     return np.int64(0)
 
 
@@ -1077,4 +1099,4 @@ def alone_kernel(x, values, indices, memory):
 
 
 #: A kernel for each way to the elements, by method: one for all of them took 12 s to compile, these take 0.8 to 5.
-KERNELS = (short_kernel, rows_kernel, columns_kernel, short_kernel, pieces_kernel, sorted_kernel)
+KERNELS = (short_kernel, rows_kernel, columns_kernel, best_kernel, pieces_kernel, sorted_kernel)
