@@ -13,17 +13,42 @@ import numpy as np
 from numba import types
 from numba.core.extending import intrinsic, register_jitable
 
-from .._operator import SHARED_OUTPUTS
 from . import _indices as ix
 from . import _move_calls, _top_k_calls, allocating, helper, kernel, scatter, top_k
 from ._drivers import run_serial
 from ._memory import ANY, CACHE_LINE, ArrayRef, empty, load, seen_as
 from ._offsets import read_indices
+from ._refusals import (
+    BAD_AXIS,
+    BAD_BATCH,
+    BAD_BATCH_DIMS,
+    BAD_COUNT,
+    BAD_INDEX,
+    BAD_K,
+    BAD_SIZES,
+    BAD_TUPLE,
+    GATHER,
+    GATHER_ELEMENTS,
+    GATHER_ND,
+    NARROW_INDICES,
+    NUMBERS,
+    OUT,
+    OUT_INDICES,
+    OUT_VALUES,
+    OVERLAPPING,
+    SCATTER_ELEMENTS,
+    SCATTER_ND,
+    SHARED,
+    TOP_K,
+    UPDATES,
+    Refused,
+)
 from ._top_k_calls import choose
 from .gather import OVERLAP
 
 WORDS = ArrayRef(types.int64)
-LOWEST_INT64 = np.int64(-(2**63))
+#: Where a refusal has no number.
+NONE = np.int64(0)
 #: Of the entries.
 SIGNATURE = (WORDS, WORDS)
 
@@ -34,7 +59,6 @@ CHECK, RUN = range(2)
 K, INDEX_SIZE, FLIP, INFINITY, NAN_KEY, INDEX_MAX, VALUES, INDICES, TOP_K_ARRAYS = range(5, 14)
 # Those of the others.
 OPERATOR, UNIT, KIND, BOUNDS, REDUCTION, UNIQUE, SOURCE, RESULT, MOVE_ARRAYS = range(5, 14)
-GATHER, GATHER_ELEMENTS, GATHER_ND, SCATTER_ELEMENTS, SCATTER_ND = range(5)
 #: The status of a scatter to memory that the kernel does not copy to.
 NEEDS_COPY = -2
 
@@ -90,49 +114,44 @@ def next_record(request, record):
 
 
 @allocating
-def number_text(number):
-    """Return a number as text; of the lowest one Numba makes an endless string."""
-    return str(number) if number != LOWEST_INT64 else "-9223372036854775808"
-
-
-@allocating
-def sizes_text(request, at, count):
-    """Return sizes as Python shows a tuple."""
-    text = "("
+def refuse(request, operator, reason, numbers, at, count, other, other_count):
+    """Raise the error for a reason: five numbers, and sizes that stand at two places of the request."""
+    words = empty(NUMBERS + count + other_count, np.int64)
+    words[0], words[1], words[NUMBERS - 1] = operator, reason, count
+    for i in range(5):
+        words[2 + i] = numbers[i]
     for i in range(count):
-        text += str(word(request, at + i)) + (", " if i < count - 1 else "")
-    return text + (",)" if count == 1 else ")")
+        words[NUMBERS + i] = word(request, at + i)
+    for i in range(other_count):
+        words[NUMBERS + count + i] = word(request, other + i)
+    raise Refused(words)
 
 
 @allocating
-def name_of(operator):
-    """Return the name of a function, for messages."""
-    if operator == GATHER:
-        return "gather"
-    if operator == GATHER_ELEMENTS:
-        return "gather_elements"
-    if operator == GATHER_ND:
-        return "gather_nd"
-    return "scatter_elements" if operator == SCATTER_ELEMENTS else "scatter_nd"
+def refuse_number(request, operator, reason, found, b, c):
+    """Raise the error for a reason that has three numbers at most."""
+    refuse(request, operator, reason, (found, b, c, NONE, NONE), NONE, NONE, NONE, NONE)
 
 
 @allocating
-def normalized(function, axis, ndim):
+def normalized(request, operator, ndim):
     """Return a non-negative axis."""
+    axis = word(request, AXIS)
     if axis < -ndim or axis >= ndim:
-        raise ValueError(f"{function}: axis: found {number_text(axis)}, expected {-ndim} to {ndim - 1}")
+        refuse_number(request, operator, BAD_AXIS, axis, ndim, NONE)
     return axis + ndim if axis < 0 else axis
 
 
 @allocating
-def check_sizes(request, function, name, record, at, ndim):
+def check_sizes(request, operator, name, record, at, ndim):
     """Refuse an array that does not have the sizes that stand in a request."""
-    same = word(request, record + 1) == ndim
+    found = word(request, record + 1)
+    same = found == ndim
     for i in range(ndim):
         same = same and size_of(request, record, i) == word(request, at + i)
     if not same:
-        found = sizes_text(request, record + 2, word(request, record + 1))
-        raise ValueError(f"{function}: {name}: found shape {found}, expected {sizes_text(request, at, ndim)}")
+        numbers = (name, NONE, NONE, NONE, NONE)
+        refuse(request, operator, BAD_SIZES, numbers, record + 2, found, at, ndim)
 
 
 @helper
@@ -175,12 +194,12 @@ def surely_overlaps(request, record, itemsize):
 
 
 @allocating
-def check_out(request, function, name, record, itemsize, at, ndim):
+def check_out(request, operator, name, record, itemsize, at, ndim):
     """Refuse an output that does not have the sizes that stand in a request, or whose elements overlap."""
-    check_sizes(request, function, name, record, at, ndim)
+    check_sizes(request, operator, name, record, at, ndim)
     if surely_overlaps(request, record, itemsize):
-        found = sizes_text(request, record + 2 + ndim, ndim)
-        raise ValueError(f"{function}: {name}: found strides {found}, expected elements that do not overlap")
+        numbers = (name, NONE, NONE, NONE, NONE)
+        refuse(request, operator, OVERLAPPING, numbers, record + 2 + ndim, ndim, NONE, NONE)
 
 
 @helper
@@ -216,13 +235,13 @@ def check_top_k(request):
     """Validate a top-k, and write the sizes of its results."""
     record = TOP_K_ARRAYS
     ndim = word(request, record + 1)
-    axis = normalized("top_k", word(request, AXIS), ndim)
+    axis = normalized(request, TOP_K, ndim)
     k = word(request, K)
     n = size_of(request, record, axis)
     if k < 0 or k > n:
-        raise ValueError(f"top_k: k: found {number_text(k)}, expected 0 to {n}, the size of axis {axis}")
+        refuse_number(request, TOP_K, BAD_K, k, n, axis)
     if k > 0 and n - 1 > word(request, INDEX_MAX):
-        raise ValueError(f"top_k: index_dtype: expected a type that holds {n - 1}, the last position along the axis")
+        refuse_number(request, TOP_K, NARROW_INDICES, n - 1, NONE, NONE)
     set_word(request, AXIS, axis)
     shape_at = word(request, SHAPE_AT)
     for i in range(ndim):
@@ -230,12 +249,12 @@ def check_top_k(request):
     if word(request, OUT_AT):
         record = word(request, OUT_AT)
         other = next_record(request, record)
-        check_out(request, "top_k", "out[0]", record, word(request, ITEMSIZE), shape_at, ndim)
-        check_out(request, "top_k", "out[1]", other, word(request, INDEX_SIZE), shape_at, ndim)
+        check_out(request, TOP_K, OUT_VALUES, record, word(request, ITEMSIZE), shape_at, ndim)
+        check_out(request, TOP_K, OUT_INDICES, other, word(request, INDEX_SIZE), shape_at, ndim)
         values, after_values = memory_of(request, record, word(request, ITEMSIZE))
         indices, after_indices = memory_of(request, other, word(request, INDEX_SIZE))
         if ix.overlaps(values, after_values, indices, after_indices):
-            raise ValueError(SHARED_OUTPUTS)
+            refuse_number(request, TOP_K, SHARED, NONE, NONE, NONE)
 
 
 @helper
@@ -264,16 +283,6 @@ def lines_of(request, rows):
     return count
 
 
-@helper
-def run_select(code, x, values, indices, scratch, plan):
-    """Run a kernel of top-k, and again without a survey if that has missed some."""
-    status = run_serial(code, x, values, indices, reference(scratch.ctypes.data), plan)
-    if status == top_k.TOO_FEW:
-        plan[top_k.SAMPLE] = 0
-        status = run_serial(code, x, values, indices, reference(scratch.ctypes.data), plan)
-    return status
-
-
 @allocating
 def run_top_k(kernels, request):
     """Do what `_top_k_calls.TopKCall` does: make the plan, and run its kernel."""
@@ -297,7 +306,7 @@ def run_top_k(kernels, request):
     for i in range(axis + 1, ndim):
         out_stride *= max(size_of(request, record, i), 1)
     across, step = (rows[dims - 1, 0], rows[dims - 1, 1]) if dims else (1, 0)
-    method, capacity, group, tile, pieces, sample, rank = choose(n, stride, k, itemsize, count, across, step)
+    method, capacity, group, tile, pieces, sample, rank = choose(n, stride, k, itemsize, count, across, step, False)
     plan[top_k.LINES] = count
     plan[top_k.DIMS] = dims
     plan[top_k.SIZE] = n
@@ -320,10 +329,7 @@ def run_top_k(kernels, request):
     plan[top_k.INDEX_BYTES] = count * k * word(request, INDEX_SIZE)
     x = reference(word(request, record))
     values, indices = reference(word(request, VALUES)), reference(word(request, INDICES))
-    room = count * (pieces * (capacity * (itemsize + 8) + 8) + itemsize) if method == top_k.IN_PIECES else 0
-    scratch = empty(room, np.uint8) if room else plan[:0].view(np.uint8)
-    code = word(kernels, method)
-    return run_select(code, x, values, indices, scratch, plan)
+    return run_serial(word(kernels, method), x, values, indices, x, plan)
 
 
 @kernel
@@ -344,57 +350,49 @@ def tuple_size(request, operator, indices):
 
 
 @allocating
-def check_tuples(request, function, a, indices):
+def check_tuples(request, operator, a, indices):
     """Validate batch dimensions and tuples."""
     ndim, depth = word(request, a + 1), word(request, indices + 1)
     batch = word(request, AXIS)
     limit = min(ndim, depth) - 1
     if batch < 0 or batch > limit:
-        raise ValueError(f"{function}: batch_dims: found {number_text(batch)}, expected 0 to {limit}")
+        refuse_number(request, operator, BAD_BATCH_DIMS, batch, limit, NONE)
     for i in range(batch):
-        if size_of(request, indices, i) != size_of(request, a, i):
-            raise ValueError(
-                f"{function}: indices: found size {size_of(request, indices, i)} in batch dimension {i}, "
-                f"expected {size_of(request, a, i)}, the size of a there"
-            )
+        size, count = size_of(request, a, i), size_of(request, indices, i)
+        if count != size:
+            refuse_number(request, operator, BAD_BATCH, count, i, size)
     t = size_of(request, indices, depth - 1)
     if t < 1 or t > ndim - batch:
-        raise ValueError(
-            f"{function}: indices: found {t} coordinates per tuple (the last size), expected 1 to {ndim - batch}"
-        )
+        refuse_number(request, operator, BAD_TUPLE, t, ndim - batch, NONE)
 
 
 @allocating
-def check_positions(request, function, operator, a, indices):
+def check_positions(request, operator, a, indices):
     """Validate the sizes of indices that have a position for every element."""
     for i in range(word(request, a + 1)):
         size, count = size_of(request, a, i), size_of(request, indices, i)
         if i != word(request, AXIS) and count > size and (size != 1 or operator == SCATTER_ELEMENTS):
-            raise ValueError(
-                f"{function}: indices: found size {count} in dimension {i}, expected at most {size}, "
-                "the size of a there"
-            )
+            refuse_number(request, operator, BAD_COUNT, count, i, size)
 
 
 @allocating
 def check_move(request):
     """Validate a gather or a scatter, and write the sizes of the packed array and then of the result."""
     operator = word(request, OPERATOR)
-    function = name_of(operator)
     a = MOVE_ARRAYS
     indices = next_record(request, a)
     ndim, depth = word(request, a + 1), word(request, indices + 1)
     at = word(request, SHAPE_AT)
     if operator == GATHER_ND or operator == SCATTER_ND:
-        check_tuples(request, function, a, indices)
+        check_tuples(request, operator, a, indices)
         start, stop = np.int64(0), word(request, AXIS) + tuple_size(request, operator, indices)
         depth -= 1
     else:
-        start = normalized(function, word(request, AXIS), ndim)
+        start = normalized(request, operator, ndim)
         set_word(request, AXIS, start)
         stop = start + 1
         if operator != GATHER:
-            check_positions(request, function, operator, a, indices)
+            check_positions(request, operator, a, indices)
             start, stop = np.int64(0), ndim
     packed = 0
     for i in range(start):
@@ -408,11 +406,11 @@ def check_move(request):
         packed += 1
     out = word(request, OUT_AT)
     if operator >= SCATTER_ELEMENTS:
-        check_sizes(request, function, "updates", next_record(request, indices), at, packed)
+        check_sizes(request, operator, UPDATES, next_record(request, indices), at, packed)
         if out:
-            check_out(request, function, "out", out, word(request, ITEMSIZE), a + 2, ndim)
+            check_out(request, operator, OUT, out, word(request, ITEMSIZE), a + 2, ndim)
     elif out:
-        check_out(request, function, "out", out, word(request, ITEMSIZE), at, packed)
+        check_out(request, operator, OUT, out, word(request, ITEMSIZE), at, packed)
     return packed
 
 
@@ -572,32 +570,20 @@ def plan_scatter(request, plan, fresh):
 
 
 @allocating
-def index_text(indices, kind, position):
-    """Return an index as text."""
-    if kind == 7:
-        return str(load(seen_as(indices, np.uint64), 8 * position))
-    number = empty(1, np.int64)
-    read_indices(indices, kind, position, 1, 1, number)
-    return number_text(number[0])
-
-
-@allocating
-def raise_bad_index(request, operator, position):
+def refuse_index(request, operator, position):
     """Raise the error for the index at a flat position."""
     a = MOVE_ARRAYS
     indices = next_record(request, a)
-    where = ""
-    rest = position
-    for i in range(word(request, indices + 1) - 1, -1, -1):
-        size = size_of(request, indices, i)
-        where = str(rest % size) + (", " + where if where else "")
-        rest //= size
+    source, kind = reference(word(request, indices)), word(request, KIND)
+    if kind == ix.UINT64:
+        value = load(seen_as(source, np.int64), 8 * position)
+    else:
+        number = empty(1, np.int64)
+        read_indices(source, kind, position, 1, 1, number)
+        value = number[0]
     axis = word(request, AXIS) + position % tuple_size(request, operator, indices)
-    raise IndexError(
-        f"{name_of(operator)}: indices[{where if where else '()'}] = "
-        f"{index_text(reference(word(request, indices)), word(request, KIND), position)} is out of range "
-        f"for axis {axis} of size {size_of(request, a, axis)}"
-    )
+    numbers = (value, np.int64(kind == ix.UINT64), position, axis, size_of(request, a, axis))
+    refuse(request, operator, BAD_INDEX, numbers, indices + 2, word(request, indices + 1), NONE, NONE)
 
 
 @allocating
@@ -638,7 +624,7 @@ def run_move(kernels, request):
             code = word(kernels, 2)
         status = run_serial(code, reference(source), index, reference(result), index, plan)
     if status > 0:
-        raise_bad_index(request, operator, status - 1)
+        refuse_index(request, operator, status - 1)
     return np.int64(OVERLAP) if status < 0 else np.int64(0)
 
 

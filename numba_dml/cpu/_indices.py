@@ -23,7 +23,7 @@ GROUP = 16
 DROPPED = np.int64(-(2**63))
 
 INDEX_KINDS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-INT32, INT64 = map(INDEX_KINDS.index, ("int32", "int64"))
+INT32, INT64, UINT64 = map(INDEX_KINDS.index, ("int32", "int64", "uint64"))
 RAISE, CLAMP, DROP = 0, 1, 2
 
 # The header of a plan. Offsets and strides are in bytes; index positions are in elements.

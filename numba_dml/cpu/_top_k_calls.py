@@ -62,11 +62,13 @@ SAMPLE = 1 << 14
 #: The bound is so many standard deviations below where k elements are expected above it: if they are fewer, the call
 #: starts again, in 1 of 100,000. Four deviations more of a sample of 16384 are 1.0 times k too many for k = n / 1000.
 SAMPLE_DEVIATIONS = 4
-#: From this k on, and this part of a line, its elements are collected above a sampled limit and sorted. One thread, f4,
-#: this way and as rows, in ms: (2000, 5000) k 128 19 and 17, k 256 23 and 28; (500, 20000) k 128 8.9 and 8.4, k 256 9.8
-#: and 10.9, k 5000 39 and 151; (64, 50257) k 256 1.9 and 2.5; (20, 500k) k 300 3.9 and 2.9, k 1000 4.4 and 5.9.
+#: From this k on, and this part of a line, its elements are collected above a sampled limit and sorted. One thread,
+#: f4, this way and as rows, in ms: (2000, 5000) k 128 19 and 17, k 256 23 and 28; (500, 20000) k 256 9.8 and 10.9, k
+#: 5000 39 and 151. Two threads, for n / k of 300, 200, 130, 100 and 70: (16, 500k) f4 5.2 and 1.8, 2.9 and 2.0, 3.6 and
+#: 2.8, 3.9 and 4.4, 4.2 and 6.1, i8 5.3 and 3.3, 5.9 and 4.2, 6.9 and 5.6, 7.3 and 8.0, 8.7 and 9.4. A line with a
+#: smaller part is surveyed.
 SORTED_K = 256
-SORTED_PART = 1024
+SORTED_PART = top_k.SURVEYED * LANES
 #: Lines are only cut into pieces if k is at most this part. In pieces, and sorted: (10, 1M) k 10,000 8.0 and 7.8,
 #: k 40,000 20 and 13; (1, 10M) k 100,000 8.7 and 7, k 300,000 17 and 13.
 PIECES_PART = 64
@@ -94,10 +96,11 @@ def alone_size(itemsize: int) -> int:
     return max(ALONE_SIZE, ALONE_MOST_BYTES // itemsize)
 
 
-def choose(n: int, stride: int, k: int, itemsize: int, count: int, across: int, step: int) -> Choice:
+def choose(n: int, stride: int, k: int, itemsize: int, count: int, across: int, step: int, cut: bool = True) -> Choice:
     """Choose how to select k of n elements that are `stride` bytes apart from each of `count` lines.
 
-    The lines that lie closest are `across` many, `step` bytes apart. Numba compiles this too, for jitted callers.
+    The lines that lie closest are `across` many, `step` bytes apart. They can be `cut` into pieces, but for jitted
+    callers, which have one thread; Numba compiles this for them.
     """
     buffer = -(-min(max(4 * k, BUFFER), max(n, k)) // LANES) * LANES + 2 * LANES
     group = 0
@@ -111,7 +114,7 @@ def choose(n: int, stride: int, k: int, itemsize: int, count: int, across: int, 
         return Choice(top_k.BEST, k, 0, 0, 1, 0, 0)
     elif n <= (alone_size(itemsize) if k <= ALONE_K else SHORT_SIZE) and k <= NETWORK_K:
         return Choice(top_k.SHORT, k, 0, 0, 1, 0, 0)
-    if count < max(16, 2 * THREADS) and n >= 2 * PIECE_SIZE and PIECES_PART * k <= n:
+    if cut and count < max(16, 2 * THREADS) and n >= 2 * PIECE_SIZE and PIECES_PART * k <= n:
         pieces = 1
         while count * pieces < 2 * THREADS or (count * pieces % THREADS > 0 and count * pieces < 8 * THREADS):
             pieces += 1
