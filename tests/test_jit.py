@@ -2,6 +2,7 @@
 
 import gc
 import os
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -394,6 +395,51 @@ def test_errors_say_where():
             jitted(*args)
     with pytest.raises(ValueError, match="top_k: k: found 4, expected 0 to 3, the size of axis 1"):
         top_k(a, 4, -1)
+
+
+def test_errors_are_those_of_python():
+    with pytest.raises(IndexError) as caught:
+        gather(np.zeros(3), np.array([3]), 0)
+    text = "gather: indices[0] = 3 is out of range for axis 0 of size 3"
+    assert caught.value.args == (text,)
+    assert repr(caught.value) == f"IndexError({text!r})"
+    copied = pickle.loads(pickle.dumps(caught.value))
+    assert type(copied) is IndexError
+    assert copied.args == (text,)
+
+    class Sequence:
+        def __getitem__(self, i):
+            return gather(np.arange(3.0), np.array([i]), 0)[0]
+
+    assert list(Sequence()) == [0, 1, 2]
+
+
+LOST = """
+import numba, numpy as np
+import numba_dml as dml
+
+inner = numba.njit(lambda a, i: dml.gather(a, i))
+
+@numba.njit(parallel=True)
+def outer(a, i):
+    result = np.zeros((len(i), 3))
+    for j in numba.prange(len(i)):
+        result[j] = inner(a, i[j])
+    return result
+
+bad = np.zeros((5000, 3), int)
+bad[100, 1] = 77
+try:
+    outer(np.arange(5.0), bad)
+except (IndexError, SystemError) as error:
+    assert "77 is out of range" in str(error) + str(error.__cause__)
+else:
+    raise AssertionError("no error")
+"""
+
+
+def test_the_first_error_in_a_loop_is_not_lost(tmp_path):
+    run(LOST, tmp_path)
 
 
 LOWEST = -(2**63)

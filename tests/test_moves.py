@@ -347,3 +347,11 @@ def scatter_rows(a, places):
         input_dimension_count=a.ndim,
         indices_dimension_count=2,
     )
+
+
+def test_an_empty_axis_behind_an_index_that_is_dropped():
+    """Nothing can be there, so any index is an error, wherever the others lead."""
+    for indices in ([0, 0, 0], [7, 0, 0]):
+        for bounds in ("raise", "clamp", "drop"):
+            with pytest.raises(IndexError):
+                dml.gather_nd(np.zeros((1, 0, 5)), np.array([indices]), bounds=bounds)

@@ -27,11 +27,11 @@ from ._refusals import (
     BAD_K,
     BAD_SIZES,
     BAD_TUPLE,
+    BAD_UNSIGNED_INDEX,
     GATHER,
     GATHER_ELEMENTS,
     GATHER_ND,
     NARROW_INDICES,
-    NUMBERS,
     OUT,
     OUT_INDICES,
     OUT_VALUES,
@@ -41,7 +41,7 @@ from ._refusals import (
     SHARED,
     TOP_K,
     UPDATES,
-    Refused,
+    refuse,
 )
 from ._top_k_calls import choose
 from .gather import OVERLAP
@@ -114,23 +114,20 @@ def next_record(request, record):
 
 
 @allocating
-def refuse(request, operator, reason, numbers, at, count, other, other_count):
-    """Raise the error for a reason: five numbers, and sizes that stand at two places of the request."""
-    words = empty(NUMBERS + count + other_count, np.int64)
-    words[0], words[1], words[NUMBERS - 1] = operator, reason, count
-    for i in range(5):
-        words[2 + i] = numbers[i]
-    for i in range(count):
-        words[NUMBERS + i] = word(request, at + i)
-    for i in range(other_count):
-        words[NUMBERS + count + i] = word(request, other + i)
-    raise Refused(words)
+def refuse_number(operator, reason, a, b, c):
+    """Raise the error for a reason that has numbers."""
+    refuse(operator, reason, a, b, c, NONE, empty(0, np.int64), NONE)
 
 
 @allocating
-def refuse_number(request, operator, reason, found, b, c):
-    """Raise the error for a reason that has three numbers at most."""
-    refuse(request, operator, reason, (found, b, c, NONE, NONE), NONE, NONE, NONE, NONE)
+def refuse_sizes(request, operator, reason, name, at, count, other, others):
+    """Raise the error for an array, about numbers that stand at two places of the request."""
+    sizes = empty(count + others, np.int64)
+    for i in range(count):
+        sizes[i] = word(request, at + i)
+    for i in range(others):
+        sizes[count + i] = word(request, other + i)
+    refuse(operator, reason, NONE, NONE, NONE, name, sizes, count)
 
 
 @allocating
@@ -138,7 +135,7 @@ def normalized(request, operator, ndim):
     """Return a non-negative axis."""
     axis = word(request, AXIS)
     if axis < -ndim or axis >= ndim:
-        refuse_number(request, operator, BAD_AXIS, axis, ndim, NONE)
+        refuse_number(operator, BAD_AXIS, axis, -ndim, ndim - 1)
     return axis + ndim if axis < 0 else axis
 
 
@@ -150,8 +147,7 @@ def check_sizes(request, operator, name, record, at, ndim):
     for i in range(ndim):
         same = same and size_of(request, record, i) == word(request, at + i)
     if not same:
-        numbers = (name, NONE, NONE, NONE, NONE)
-        refuse(request, operator, BAD_SIZES, numbers, record + 2, found, at, ndim)
+        refuse_sizes(request, operator, BAD_SIZES, name, record + 2, found, at, ndim)
 
 
 @helper
@@ -198,8 +194,7 @@ def check_out(request, operator, name, record, itemsize, at, ndim):
     """Refuse an output that does not have the sizes that stand in a request, or whose elements overlap."""
     check_sizes(request, operator, name, record, at, ndim)
     if surely_overlaps(request, record, itemsize):
-        numbers = (name, NONE, NONE, NONE, NONE)
-        refuse(request, operator, OVERLAPPING, numbers, record + 2 + ndim, ndim, NONE, NONE)
+        refuse_sizes(request, operator, OVERLAPPING, name, record + 2 + ndim, ndim, NONE, NONE)
 
 
 @helper
@@ -239,9 +234,9 @@ def check_top_k(request):
     k = word(request, K)
     n = size_of(request, record, axis)
     if k < 0 or k > n:
-        refuse_number(request, TOP_K, BAD_K, k, n, axis)
+        refuse_number(TOP_K, BAD_K, k, n, axis)
     if k > 0 and n - 1 > word(request, INDEX_MAX):
-        refuse_number(request, TOP_K, NARROW_INDICES, n - 1, NONE, NONE)
+        refuse_number(TOP_K, NARROW_INDICES, n - 1, NONE, NONE)
     set_word(request, AXIS, axis)
     shape_at = word(request, SHAPE_AT)
     for i in range(ndim):
@@ -254,7 +249,7 @@ def check_top_k(request):
         values, after_values = memory_of(request, record, word(request, ITEMSIZE))
         indices, after_indices = memory_of(request, other, word(request, INDEX_SIZE))
         if ix.overlaps(values, after_values, indices, after_indices):
-            refuse_number(request, TOP_K, SHARED, NONE, NONE, NONE)
+            refuse_number(TOP_K, SHARED, NONE, NONE, NONE)
 
 
 @helper
@@ -356,14 +351,14 @@ def check_tuples(request, operator, a, indices):
     batch = word(request, AXIS)
     limit = min(ndim, depth) - 1
     if batch < 0 or batch > limit:
-        refuse_number(request, operator, BAD_BATCH_DIMS, batch, limit, NONE)
+        refuse_number(operator, BAD_BATCH_DIMS, batch, limit, NONE)
     for i in range(batch):
         size, count = size_of(request, a, i), size_of(request, indices, i)
         if count != size:
-            refuse_number(request, operator, BAD_BATCH, count, i, size)
+            refuse_number(operator, BAD_BATCH, count, i, size)
     t = size_of(request, indices, depth - 1)
     if t < 1 or t > ndim - batch:
-        refuse_number(request, operator, BAD_TUPLE, t, ndim - batch, NONE)
+        refuse_number(operator, BAD_TUPLE, t, ndim - batch, NONE)
 
 
 @allocating
@@ -372,7 +367,7 @@ def check_positions(request, operator, a, indices):
     for i in range(word(request, a + 1)):
         size, count = size_of(request, a, i), size_of(request, indices, i)
         if i != word(request, AXIS) and count > size and (size != 1 or operator == SCATTER_ELEMENTS):
-            refuse_number(request, operator, BAD_COUNT, count, i, size)
+            refuse_number(operator, BAD_COUNT, count, i, size)
 
 
 @allocating
@@ -582,8 +577,14 @@ def refuse_index(request, operator, position):
         read_indices(source, kind, position, 1, 1, number)
         value = number[0]
     axis = word(request, AXIS) + position % tuple_size(request, operator, indices)
-    numbers = (value, np.int64(kind == ix.UINT64), position, axis, size_of(request, a, axis))
-    refuse(request, operator, BAD_INDEX, numbers, indices + 2, word(request, indices + 1), NONE, NONE)
+    where = empty(word(request, indices + 1), np.int64)
+    rest = position
+    for i in range(where.size - 1, -1, -1):
+        size = size_of(request, indices, i)
+        where[i] = rest % size
+        rest //= size
+    reason = BAD_UNSIGNED_INDEX if kind == ix.UINT64 else BAD_INDEX
+    refuse(operator, reason, value, axis, size_of(request, a, axis), NONE, where, where.size)
 
 
 @allocating

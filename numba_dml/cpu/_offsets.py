@@ -159,8 +159,8 @@ def settle_block(
                     return position + c + (0 if repeat else i * coords)
                 if mode == DROP or n == 0:
                     offsets[i] = DROPPED
-                    break
-                offsets[i] += min(max(v, 0), n - 1) * plan[field + COORD_FIELDS * c + 1]
+                elif offsets[i] != DROPPED:
+                    offsets[i] += min(max(v, 0), n - 1) * plan[field + COORD_FIELDS * c + 1]
     return np.int64(-1)
 
 

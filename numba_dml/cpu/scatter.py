@@ -314,6 +314,8 @@ def scatter_range(
     return np.int64(-1)
 
 
+#: The least width of a strip whose iterations write to neighbours, in bytes.
+LEAST_STRIP = 512
 #: A strip of up to so many bytes is packed: where an axis is long, one is larger than it should be.
 MOST_PACKED = 1 << 22
 #: A window of this many bytes to both sides is the whole output.
@@ -322,9 +324,10 @@ FAR = np.int64(2**62)
 
 @helper
 def count_strips(plan, threads):
-    """Return how many strips the split loop is cut into."""
-    size = plan[HEADER + LOOP_FIELDS * plan[SPLIT]]
-    return -(-size // max(min(plan[TILE], size // threads), 1))
+    """Return how many strips the split loop is cut into: one for each thread at least, if they are not too narrow."""
+    field = HEADER + LOOP_FIELDS * plan[SPLIT]
+    size, step = plan[field], abs(plan[field + 1])
+    return -(-size // max(min(plan[TILE], max(size // threads, LEAST_STRIP // max(step, 1))), 1))
 
 
 @helper
