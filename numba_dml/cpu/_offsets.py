@@ -149,13 +149,16 @@ def settle_block(
     coords = plan[COORDS]
     field = coords_at(plan)
     mode = plan[BOUNDS]
+    for c in range(coords):
+        if plan[field + COORD_FIELDS * c] == 0 and plan[FILLED] != 0:
+            mode = RAISE  # nothing can be there
     for i in range(count):
         for c in range(coords):
             n = plan[field + COORD_FIELDS * c]
             v = buffer[c] if repeat else buffer[c * count + i]
             v += n & (v >> 63)
             if np.uint64(v) >= np.uint64(n):
-                if mode == RAISE or (n == 0 and plan[FILLED] != 0):
+                if mode == RAISE:
                     return position + c + (0 if repeat else i * coords)
                 if mode == DROP or n == 0:
                     offsets[i] = DROPPED
