@@ -24,6 +24,7 @@ def small_regions(request, monkeypatch):
     small = {"TILE_BYTES": 2048, "TILE_ROW": 256, "STRIP_BYTES": 1024, "COMMON_POINTS": 800, "STREAM_BYTES": 4096}
     small |= {
         "NEAR_BYTES": 64,
+        "LEAST_NEAR": 64,
         "BINNED_BYTES": 1024,
         "BINNED_PART": 1 << 30,
         "BIN_BYTES": 256,

@@ -59,12 +59,13 @@ COPY_BYTES, COPY_SPEED = 32, 4
 #: wake first, and each of them reads all indices. 10,000 sums take one thread 0.016 ms and two 0.033, 3M into 100k
 #: float32 6.8 and 7.3 (into 4 MB 4.1 and 3.0). Threads with points of their own wait for each other's cache lines.
 ALONE_THREADS, ALONE_POINTS = 4, 1 << 15
-#: Threads share a loop whose iterations write to neighbours if each gets so many bytes of them. Two threads that write
-#: to one cache line wait for each other, and strips are rows of few points. f4 along axis 0, as one and in strips, in
-#: ms: (2000, 64) 0.27 and 0.29, (10000, 256) 12 and 15, (10000, 600) 33 and 30, (10000, 1100) 93 and 54. So many
-#: threads are enough: otherwise each of them reads all indices. (2048, 4096) took 14.6 ms on 16 threads so, but 27 on
-#: two in strips.
-NEAR_BYTES, NEAR_THREADS = 32 * CACHE_LINE, 8
+#: Threads share a loop whose iterations write to neighbours if these are more than so many bytes, divided by the
+#: threads, and than so many. Otherwise each of them reads all indices, so it is the more worth the more there are; but
+#: threads that write to one cache line wait for each other, and strips are rows of few points. f4 along axis 0 in ms,
+#: as one and in strips: two threads (10000, 300) 25 and 24, (10000, 600) 33 and 30, (10000, 1100) 93 and 54; four
+#: (10000, 600) 21 and 15, (10000, 256) 6.6 and 9.3; 16 (10000, 256) 5.2 and 5.6, (20000, 300) 14 and 9, (4096, 2048)
+#: 12 and 6.
+NEAR_BYTES, LEAST_NEAR = 128 * CACHE_LINE, 16 * CACHE_LINE
 #: Tiles are shared among threads, so there must be a line for each of many.
 TILE_ROW = 64 * CACHE_LINE
 
@@ -394,7 +395,7 @@ def _split(lowering: Move, slice_bytes: int) -> int:
     shared = []  # iterations of these loops write to different places
     for loop, (size, stride, _, _) in enumerate(lowering.loops):
         if abs(stride) < CACHE_LINE:
-            enough = size * abs(stride) >= min(threads, NEAR_THREADS) * NEAR_BYTES
+            enough = size * abs(stride) > max(NEAR_BYTES // threads, LEAST_NEAR)
         else:  # threads are busy three quarters of the time, or as many as matter; few batches of slices: see _by_place
             busy = 4 * size >= 3 * threads * -(-size // threads) > 0
             enough = size >= 64 or (busy and slice_bytes < PLACE_BYTES)
