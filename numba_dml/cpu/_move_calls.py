@@ -62,9 +62,9 @@ ALONE_THREADS, ALONE_POINTS = 4, 1 << 15
 #: Threads share a loop whose iterations write to neighbours if these are more than so many bytes, divided by the
 #: threads, and than so many. Otherwise each of them reads all indices, so it is the more worth the more there are; but
 #: threads that write to one cache line wait for each other, and strips are rows of few points. f4 along axis 0 in ms,
-#: as one and in strips: two threads (10000, 300) 25 and 24, (10000, 600) 33 and 30, (10000, 1100) 93 and 54; four
+#: as one and in strips: two threads (20000, 300) 35 and 44, (10000, 600) 33 and 30, (10000, 1100) 93 and 54; four
 #: (10000, 600) 21 and 15, (10000, 256) 6.6 and 9.3; 16 (10000, 256) 5.2 and 5.6, (20000, 300) 14 and 9, (4096, 2048)
-#: 12 and 6.
+#: 12 and 6.5.
 NEAR_BYTES, LEAST_NEAR = 128 * CACHE_LINE, 16 * CACHE_LINE
 #: Tiles are shared among threads, so there must be a line for each of many.
 TILE_ROW = 64 * CACHE_LINE

@@ -1,6 +1,6 @@
 """The texts of the errors of the entries, which jitted code writes byte by byte.
 
-Numba's own texts are slow to compile: with them the entry of top-k took 7.2 s, with these 3.7.
+Numba's own texts are slow to compile: they were half of the 7.2 s of top-k's entry. These take 0.8 of 5.0.
 """
 
 from __future__ import annotations

@@ -64,9 +64,9 @@ WIDE, NARROW, BESIDE = range(3)
 #: k = 8 take 0.25 ms with 256 and with 512, 0.30 with 128; with k = 1 0.17, 0.25, 0.17; 300k of 1000 with k = 16 0.75,
 #: 0.66, 1.13.
 SEGMENT_BYTES = (16, 32) if SIMULATED else (256, 512)
-#: Registers of a thread, if those suffice: with 80, 96 and any number 1M lines of 128 float32 with k = 8 take 0.262,
-#: 0.244 and 0.26 ms, with k = 4 0.199, 0.194 and 0.21; but 129 columns, which come element by element, 0.50 with 80,
-#: 0.53 with 96.
+#: Registers of a thread, if those suffice: with 80, 88 and 96 1M lines of 128 float32 with k = 8 take 0.262, 0.258
+#: and 0.244 ms, with k = 4 0.200, 0.196 and 0.194; but of 129, which come element by element, 0.50 with 80 and 0.53
+#: with 96.
 SHORT_REGISTERS = 96
 #: Threads of a block.
 SHORT_BLOCK = BLOCK if SIMULATED else 64
