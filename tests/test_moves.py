@@ -158,12 +158,23 @@ def test_bounds_by_region(bounds):
 @pytest.mark.usefixtures("small_regions")
 @pytest.mark.parametrize(
     "shape",
-    [(700, 3), (40, 3, 5), (7, 20, 2, 3), (300, 2, 9), (90, 2, 2, 2), (600, 2), (3, 170, 3), (40, 255)],
+    [
+        (700, 3),
+        (40, 3, 5),
+        (7, 20, 2, 3),
+        (300, 2, 9),
+        (90, 2, 2, 2),
+        (600, 2),
+        (3, 170, 3),
+        (40, 255),
+        (30, 300),
+        (5, 1300),
+    ],
     ids=str,
 )
 @pytest.mark.parametrize("reduction", ["none", "add"])
-def test_short_rows(shape, reduction):
-    """A block is points of many rows, of several loops; a thread's share may begin within any of these."""
+def test_rows_and_blocks(shape, reduction):
+    """A block is points of many rows, of several loops, or of one; a thread's share may begin within any of these."""
     rng = np.random.default_rng(4)
     a = rng.integers(0, 99, shape).astype("f4")
     for axis, n in enumerate(shape):
