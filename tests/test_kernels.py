@@ -465,16 +465,16 @@ def bounds_of(row, whole, start, low, high, k, rule):
 
 
 @njit
-def ranks_of(keys, count):
-    found, plain = np.zeros((2, 16), np.int32)
-    _keys.rank_keys(keys, count, found)
-    _keys.rank_keys_plain(keys, count, plain)
-    return found[:count], plain[:count]
+def best_of(row, at, mask, most, rule):
+    keys, places = np.full((2, 16), -(1 << (8 * row.itemsize - 1))).astype(row.dtype), np.zeros((2, 16), np.int32)
+    left = _keys.insert_best(row, at, mask, most, keys[0], places[0], rule)
+    plain = _keys.insert_best_plain(row, at, mask, most, keys[1], places[1], rule)
+    return left, plain, keys, places
 
 
 @pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8"])
 @pytest.mark.parametrize("highest", [2, 100])
-def test_group_bounds_and_ranks_equal_their_plain_twins(dtype, highest):
+def test_group_bounds_and_lists_equal_their_plain_twins(dtype, highest):
     rng = np.random.default_rng(highest)
     for count in range(17):
         row = rng.integers(-highest, highest, 300).astype(dtype)
@@ -489,6 +489,11 @@ def test_group_bounds_and_ranks_equal_their_plain_twins(dtype, highest):
             counted[whole + low : whole + high] = row[start + low : start + high]
             best = np.sort(counted.reshape(17, 16).min(0))
             assert plain == (~best[k - 1], ~best[0])
-        found, plain = ranks_of(row[:16].copy(), count)
-        np.testing.assert_array_equal(found, plain)
-        np.testing.assert_array_equal(np.sort(found), np.arange(count))
+        mask, at = int.from_bytes(rng.bytes(8), "little") & int.from_bytes(rng.bytes(8), "little"), 3 * count
+        chosen = [at + i for i in range(64) if mask >> i & 1]
+        left, left_plain, keys, places = best_of(row, at, np.uint64(mask), 2 * count, rule)
+        assert left == left_plain == sum(1 << (i - at) for i in chosen[2 * count :])
+        expected = [i for i in sorted(chosen[: 2 * count], key=row.__getitem__) if row[i] < np.iinfo(dtype).max][:16]
+        for i in range(2):
+            np.testing.assert_array_equal(places[i, : len(expected)], expected)
+            np.testing.assert_array_equal(keys[i, : len(expected)], ~row[expected])

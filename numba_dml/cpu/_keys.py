@@ -1011,50 +1011,78 @@ def group_bound_plain(row, whole, start, low, high, k, rule):
 
 
 @intrinsic
-def rank_keys(typingctx, keys, count, ranks):
-    """``rank_keys(keys, count, ranks)``: tell how many of the first `count` keys, of 16, come before each of them.
+def insert_best(typingctx, row, at, mask, most, keys, places, rule):
+    """``insert_best(row, at, mask, most, keys, places, rule)``: put elements ``at + i`` into a list of the 16 best.
 
-    Of equal keys the earlier one comes first. All 16 are read, and 16 ranks of 32 bits written.
+    `mask` tells for which i, in turn, and `most` how many at most; return the mask of the others. `keys` and `places`,
+    of 32 bits, are the list, best first; it starts with the lowest key everywhere, and elements that have it are never
+    put in. Of equal keys the earlier one comes first.
+
+    The list stays in registers: where candidates were stored one by one and read again at once, by their rank, the
+    processor waited for the stores of each line before it read. One thread, in jitted code with `out=`, k 10, before
+    and now: 64 float32 156 and 128 ns, 128 195 and 144; 64 float64 179 and 158, 128 229 and 179.
     """
 
     def codegen(context, builder, signature, args):
-        keys, count, ranks = args
-        word, small = ir.IntType(64), ir.IntType(32)
-        data = context.make_array(signature.args[0])(context, builder, keys).data
-        own = _load_lanes(context, builder, signature.args[0], keys, word(0), GROUPS)
-        places = ir.VectorType(small, GROUPS)
-        lanes = ir.Constant(places, list(range(GROUPS)))
+        row, at, mask, most, keys, places, rule = args
+        row_type, keys_type, places_type = signature.args[0], signature.args[4], signature.args[5]
+        word, number = ir.IntType(64), ir.IntType(32)
+        data = context.make_array(row_type)(context, builder, row).data
+        vector = _vector_of(keys_type.dtype, GROUPS * keys_type.dtype.bitwidth)
+        numbers = ir.VectorType(number, GROUPS)
+        to_keys = _place_of(context, builder, keys_type, keys, word(0), vector)
+        to_places = _place_of(context, builder, places_type, places, word(0), numbers)
+        starts = [_load_vector(builder, to_keys, vector), _load_vector(builder, to_places, numbers)]
+        highest = _splat_constant(vector, (1 << (vector.element.width - 1)) - 1)
+        one_on = ir.Constant(numbers, [GROUPS, *range(GROUPS - 1)])
+        rule = _rule_values(builder, signature.args[6], rule)
         before = builder.block
-        head, body = (builder.append_basic_block(name) for name in ("key", "rank"))
+        head, body, after = (builder.append_basic_block(name) for name in ("candidates", "candidate", "inserted"))
         builder.branch(head)
         builder.position_at_end(head)
-        j, total = builder.phi(word), builder.phi(places)
-        j.add_incoming(word(0), before)
-        total.add_incoming(ir.Constant(places, None), before)
-        after = builder.append_basic_block("ranked")
-        builder.cbranch(builder.icmp_signed("<", j, count), body, after)
+        left, room, best, where = (builder.phi(kind) for kind in (word, word, vector, numbers))
+        for phi, start in zip((left, room, best, where), (mask, most, *starts), strict=True):
+            phi.add_incoming(start, before)
+        goes_on = builder.and_(builder.icmp_unsigned("!=", left, word(0)), builder.icmp_unsigned("!=", room, word(0)))
+        builder.cbranch(goes_on, body, after)
         builder.position_at_end(body)
-        other = splat(builder, builder.load(builder.gep(data, [j])), GROUPS)
-        later = builder.icmp_signed(">", lanes, splat(builder, builder.trunc(j, small), GROUPS))
-        comes = builder.select(later, builder.icmp_signed(">=", other, own), builder.icmp_signed(">", other, own))
-        total.add_incoming(builder.add(total, builder.zext(comes, places)), body)
-        j.add_incoming(builder.add(j, word(1)), body)
+        place = builder.add(at, builder.cttz(left, ir.Constant(ir.IntType(1), 1)))
+        key = splat(builder, _emit_key(builder, builder.load(builder.gep(data, [place])), rule), GROUPS)
+        place = splat(builder, builder.trunc(place, number), GROUPS)
+        above = builder.shuffle_vector(best, highest, one_on)
+        moved = builder.shuffle_vector(where, where, one_on)
+        stays = builder.icmp_signed(">=", best, key)
+        lands = builder.icmp_signed(">=", above, key)
+        where.add_incoming(builder.select(stays, where, builder.select(lands, place, moved)), body)
+        smaller = builder.select(builder.icmp_signed("<", above, key), above, key)
+        best.add_incoming(_emit_larger(builder, best, smaller), body)
+        left.add_incoming(builder.and_(left, builder.sub(left, word(1))), body)
+        room.add_incoming(builder.sub(room, word(1)), body)
         builder.branch(head)
         builder.position_at_end(after)
-        to = context.make_array(signature.args[2])(context, builder, ranks).data
-        builder.store(total, builder.bitcast(to, places.as_pointer())).align = 1
-        return context.get_dummy_value()
+        builder.store(best, to_keys).align = 1
+        builder.store(where, to_places).align = 1
+        return left
 
-    return types.void(keys, types.int64, ranks), codegen
+    return types.uint64(row, types.int64, types.uint64, types.int64, keys, places, rule), codegen
 
 
 @helper
-def rank_keys_plain(keys, count, ranks):
-    """Do what `rank_keys` does, in plain Numba."""
-    for i in range(count):
-        ranks[i] = 0
-        for j in range(count):
-            ranks[i] += keys[j] > keys[i] or (keys[j] == keys[i] and j < i)
+def insert_best_plain(row, at, mask, most, keys, places, rule):
+    """Do what `insert_best` does, in plain Numba."""
+    while mask != np.uint64(0) and most > 0:
+        place = at + lowest_bit(mask)
+        key = key_of(row[place], rule)
+        to = GROUPS
+        while to > 0 and keys[to - 1] < key:
+            to -= 1
+        for i in range(GROUPS - 1, to, -1):
+            keys[i], places[i] = keys[i - 1], places[i - 1]
+        if to < GROUPS:
+            keys[to], places[to] = key, place
+        mask &= mask - np.uint64(1)
+        most -= 1
+    return mask
 
 
 @intrinsic

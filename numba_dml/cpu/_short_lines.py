@@ -20,20 +20,20 @@ from ._keys import (
     bit_count,
     find_keys,
     group_bound,
+    insert_best,
     insert_block,
     key_of,
     lowest_bit,
     lowest_key,
-    rank_keys,
     rank_of_16,
 )
 from ._memory import CACHE_LINE, array_at, itemsize, prefetch_to_l2
-from ._sorting import compact, sort_by_rank
 
 #: The largest k of the network: the ranks of its results are found by comparing 16 keys at once.
 NETWORK_K = 16
-#: The largest k for which a line is selected from by the maxima of 16 groups (see `select_alone`).
-ALONE_K = 12
+#: After so many candidates for each result, others must beat the k-th best so far (asking always would make each block
+#: wait for the one before); then also those of the same block, after so many of them or k.
+CANDIDATES, AT_ONCE = 2, 8
 
 
 @helper
@@ -138,12 +138,11 @@ def network_lines(
 def select_alone(
     row,  # IN   (size,) intW, elements
     size,
-    k,  # IN   up to `ALONE_K`
+    k,  # IN   up to `NETWORK_K`
     rule,
     rest,  # OUT  (64,) intW, scratch
-    keys,  # OUT  (128,) keys, scratch
-    found,  # OUT  (128,) int64, scratch
-    ranks,  # OUT  (16,) int32, scratch
+    keys,  # OUT  (16,) keys, scratch
+    places,  # OUT  (16,) int32, scratch
     positions,  # OUT  (16,) int64, the first k are the result, best first
 ):
     """Select from a line by a key that k groups of its elements reach; tell whether there is one.
@@ -164,27 +163,22 @@ def select_alone(
     last = (~np.uint64(0) >> np.uint64(LANES - high)) & (~np.uint64(0) << np.uint64(low))
     equal = bound == top  # of many elements with the best key the first ones are wanted
     below = row.dtype.type(bound - 1)
-    count = np.int64(0)
-    at = 0
-    while at < size and not (equal and count >= k):
+    keys[:] = lowest_key(keys)
+    count = at = 0
+    while at < size and below != top:
         block = at if at < whole else start
         mask = beats(row, block, below, rule)
         if at == whole:
             mask &= last
+        count += bit_count(mask)
+        many = equal or count > CANDIDATES * k
         while mask != np.uint64(0):
-            i = block + lowest_bit(mask)
-            mask &= mask - np.uint64(1)
-            keys[count] = key_of(row[i], rule)
-            found[count] = i
-            count += 1
+            mask = insert_best(row, block, mask, max(k, AT_ONCE), keys, places, rule)
+            if many:
+                below = max(below, keys[k - 1])
+            if mask != np.uint64(0):
+                mask &= beats(row, block, below, rule)
         at += LANES
-        if count > LANES and not equal:
-            count, below = compact(keys, found, count, k)
-    count = min(count, k) if equal else count
-    if count <= GROUPS:
-        rank_keys(keys, count, ranks)
-        for i in range(count):
-            positions[ranks[i]] = found[i]
-    else:
-        sort_by_rank(keys, found, count, k, positions)
+    for i in range(GROUPS):
+        positions[i] = places[i]
     return True

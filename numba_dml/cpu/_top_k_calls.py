@@ -18,15 +18,12 @@ from ..ops.top_k import TopK
 from . import launcher, top_k
 from ._keys import LANES
 from ._memory import ANY, CACHE_LINE, SIGNED, ArrayRef
-from ._short_lines import ALONE_K, NETWORK_K
+from ._short_lines import NETWORK_K
 
-#: Up to this many elements, and the network's k, lines go through the network. One thread, k 8: 1.2 ns per f4 in lines
-#: of 128 and 0.6 in lines of 1024, against 15 and 1.8 as rows; 2.6 per f8 in lines of 1024 against 3.0, with k 16 4.1
-#: against 3.4.
-SHORT_SIZE = 1024
-#: And up to so many, or so many bytes, for a k that lines are selected from one by one with. This and a survey (see
-#: `feed`) take, in µs for k 8: f8 3000 1.15 and 1.29, f4 5000 0.81 and 0.83 (three distinct values 0.47 and 0.81), i4
-#: 5000 0.61 and 0.74, u1 16000 0.36 and 0.71; but f4 6000 1.38 and 1.02, f2 12000 1.26 and 1.13.
+#: Up to so many elements or bytes, lines are selected from by a network, or by the maxima of 16 groups (see
+#: `top_k.ALONE_FROM`), if k allows it. This and a survey (see `feed`) took, in µs for k 8, before the former took less:
+#: f8 3000 1.15 and 1.29, f4 5000 0.81 and 0.83 (three distinct values 0.47 and 0.81), i4 5000 0.61 and 0.74, u1 16000
+#: 0.36 and 0.71; but f4 6000 1.38 and 1.02, f2 12000 1.26 and 1.13.
 ALONE_SIZE, ALONE_MOST_BYTES = 3072, 20_000
 #: Columns are kept as sorted lists of so many bytes, single ones counted as two. On one thread 8M elements take 15 ms
 #: in columns for f4 and k 32, staged 36 (k 64: 38 and 39), for f8 and k 16 18 and 27 (k 32: 40 and 31), for f2 and k 64
@@ -112,7 +109,7 @@ def choose(n: int, stride: int, k: int, itemsize: int, count: int, across: int, 
         group = max(1, min(across, CACHE_LINE // itemsize))
     elif k == 1 and n >= LANES and (count >= 16 or n < 2 * PIECE_SIZE):
         return Choice(top_k.BEST, k, 0, 0, 1, 0, 0)
-    elif n <= (alone_size(itemsize) if k <= ALONE_K else SHORT_SIZE) and k <= NETWORK_K:
+    elif n <= alone_size(itemsize) and k <= NETWORK_K:
         return Choice(top_k.SHORT, k, 0, 0, 1, 0, 0)
     if cut and count < max(16, 2 * THREADS) and n >= 2 * PIECE_SIZE and PIECES_PART * k <= n:
         pieces = 1

@@ -62,7 +62,7 @@ from ._keys import (
     skip_lanes,
 )
 from ._memory import CACHE_LINE, address, array_at, empty, itemsize, load, prefetch, seen_as, store
-from ._short_lines import ALONE_K, NETWORK_K, network_lines, reaching, select_alone
+from ._short_lines import NETWORK_K, network_lines, reaching, select_alone
 from ._sorting import SURPLUS, bisect, compact, count_above, pad, sort_all, sort_by_rank
 from .gather import OVERLAP
 
@@ -110,10 +110,12 @@ SURVEYED_BLOCKS = 32
 #: Up to so many elements, a short line without neighbours is sorted by insertion. A line of 128 f4 alone, k 8, takes
 #: 0.8 µs by bisection and 1.4 by insertion, with 0.4 that every call takes; shorter ones have not been measured.
 INSERTED = 32
-#: Longer lines, and lines of so many bytes, for k up to 8 or more, are selected from one by one. One thread, in ns a
-#: line, with it and without: f8 384 k 4 194 and 261, k 8 259 and 479, but 256 k 4 221 and 197; f4 768 k 4 279 and 284,
-#: 1000 k 8 260 and 467, but 512 k 8 300 and 250, 768 k 12 647 and 449; i4 1000 k 8 280 and 417.
-ALONE_LONGER, ALONE_BYTES, ALONE_BYTES_MORE, ALONE_FEW = 1024, 3072, 4096, 8
+#: Lines of so many elements or bytes are selected from one by one. One thread of an AMD EPYC and of an Intel Xeon, in
+#: ns a line, with it and without, k 4 and 12: f4 128 95 and 88, 141 and 128 (Xeon 136 and 106, 153 and 197), 256 105
+#: and 158, 168 and 188 (151 and 163, 219 and 314), 1000 214 and 359, 260 and 540; f8 128 115 and 118, 184 and 242 (125
+#: and 190, 209 and 404), 1000 315 and 620, 387 and 1435; f2 256 85 and 76, 140 and 119; u1 256 66 and 73, 112 and 123;
+#: k 16 of f4 256 233 and 218, of i4 221 and 188, of 1000 350 and 627, 317 and 559.
+ALONE_FROM, ALONE_FROM_BYTES = 256, 1024
 #: Elements that are looked at for one, the nearest ones, and all over the line. Two threads, (64, 50257) k 50: f4 0.35
 #: ms, i8 0.9 with the nearest 16384; with as many from all over 0.67 and 1.9.
 LOOK_AHEAD = 16384
@@ -132,7 +134,7 @@ TOO_FEW, REFUSED = 1, 2
 #: What the kernel for a line alone has in its memory first: the size, k, the bytes of an index, and the rule; and how
 #: many words that is, with room to work.
 ALONE_NUMBERS = 6
-ALONE_WORDS = ALONE_NUMBERS + 5 * LANES + 2 * GROUPS
+ALONE_WORDS = ALONE_NUMBERS + LANES + 3 * GROUPS
 
 #: Rows of columns are looked at in groups of eight. Of long columns one group in so many, and at most so many for each
 #: result, are looked at first: they tell what need not be inserted. (4096, 4096) f4, k 8: 3.4 ms, and 3.5 without it,
@@ -534,8 +536,7 @@ def short_lines_in(
     )
     found, first = places[: 2 * LANES], places[2 * LANES :]
     positions = first[: together * k].reshape(together, k)  # of the first line there can be more
-    least = ALONE_BYTES if k <= ALONE_FEW else ALONE_BYTES_MORE
-    alone = k <= ALONE_K and (n > ALONE_LONGER or n * itemsize(x) >= least)
+    alone = k <= NETWORK_K and (n >= ALONE_FROM or n * itemsize(x) >= ALONE_FROM_BYTES)
     rule = rule_from(x, plan, RULE)
     inner = HEADER + DIM_FIELDS * (plan[DIMS] - 1)
     neighbours = plan[inner] if plan[DIMS] else 1
@@ -545,7 +546,7 @@ def short_lines_in(
     while line < end:
         source, to = line_bases(plan, line)
         lines = 1
-        if alone and select_alone(array_at(x, source, (n,)), n, k, rule, rest, ranked, found, ranks, first):
+        if alone and select_alone(array_at(x, source, (n,)), n, k, rule, rest, ranked[:GROUPS], ranks, first):
             pass
         elif n >= together and line + together <= end and line % neighbours + together <= neighbours:
             lines = together
@@ -1082,15 +1083,14 @@ def alone_kernel(x, values, indices, memory):
     if overlaps(begin, end, v, after_v) or overlaps(begin, end, i, after_i) or overlaps(v, after_v, i, after_i):
         return np.int64(REFUSED)
     at += 8 * ALONE_NUMBERS
-    found = array_at(words, at, (2 * LANES,))
-    positions = array_at(words, at + 16 * LANES, (GROUPS,))
-    at += 16 * LANES + 8 * GROUPS
-    ranks = array_at(seen_as(x, np.int32), at, (GROUPS,))
+    positions = array_at(words, at, (GROUPS,))
+    at += 8 * GROUPS
+    ranked = array_at(seen_as(x, np.int32), at, (GROUPS,))
     at += 4 * GROUPS
-    rest = array_at(x, at, (LANES,))
-    keys = array_at(x, at + LANES * itemsize(x), (2 * LANES,))
+    keys = array_at(x, at, (GROUPS,))
+    rest = array_at(x, at + GROUPS * itemsize(x), (LANES,))
     row = array_at(x, 0, (size,))
-    if not select_alone(row, size, k, rule_from(x, numbers, 3), rest, keys, found, ranks, positions):
+    if not select_alone(row, size, k, rule_from(x, numbers, 3), rest, keys, ranked, positions):
         return np.int64(REFUSED)
     for j in range(k):
         store(values, j * itemsize(x), row[positions[j]])
