@@ -5,7 +5,7 @@ positions: the k-th best key, and how many of the k best tie with it, say which 
 of up to 64 elements each of the best keys is looked for.
 
 Longer ones, and those that come alone, are selected from one by one: the maxima of 16 groups of a line tell a key that
-k elements reach, and few others do (see `select_alone`).
+k elements reach, and few others do; those go into a list in registers (see `select_alone`).
 """
 
 from __future__ import annotations
@@ -145,9 +145,9 @@ def select_alone(
     places,  # OUT  (16,) int32, scratch
     positions,  # OUT  (16,) int64, the first k are the result, best first
 ):
-    """Select from a line by a key that k groups of its elements reach; tell whether there is one.
+    """Select from a line by a key that k groups of its elements reach; tell whether there is one above the lowest key.
 
-    There is none if all elements of a group have the lowest key.
+    The lowest key is what groups without elements have, and what the list starts with.
     """
     whole = (size - 1) // LANES * LANES
     start, low, high = size - LANES, LANES - (size - whole), LANES  # the last block lies on the one before it in part

@@ -134,7 +134,7 @@ TOO_FEW, REFUSED = 1, 2
 #: What the kernel for a line alone has in its memory first: the size, k, the bytes of an index, and the rule; and how
 #: many words that is, with room to work.
 ALONE_NUMBERS = 6
-ALONE_WORDS = ALONE_NUMBERS + LANES + 3 * GROUPS
+ALONE_WORDS = ALONE_NUMBERS + LANES + 5 * GROUPS // 2
 
 #: Rows of columns are looked at in groups of eight. Of long columns one group in so many, and at most so many for each
 #: result, are looked at first: they tell what need not be inserted. (4096, 4096) f4, k 8: 3.4 ms, and 3.5 without it,
@@ -521,7 +521,7 @@ def short_lines_in(
     masks,  # OUT  (blocks of a line,) uint64
     room,  # OUT  (64 * (blocks + 3) + max(k, NETWORK_K),) keys
     places,  # OUT  (2 * LANES + max(lines * k, GROUPS),) int64
-    ranks,  # OUT  (GROUPS,) int32
+    listed,  # OUT  (GROUPS,) int32
 ):
     """Select from short lines; the last five are scratch."""
     k = plan[K]
@@ -546,7 +546,7 @@ def short_lines_in(
     while line < end:
         source, to = line_bases(plan, line)
         lines = 1
-        if alone and select_alone(array_at(x, source, (n,)), n, k, rule, rest, ranked[:GROUPS], ranks, first):
+        if alone and select_alone(array_at(x, source, (n,)), n, k, rule, rest, ranked[:GROUPS], listed, first):
             pass
         elif n >= together and line + together <= end and line % neighbours + together <= neighbours:
             lines = together
@@ -570,8 +570,8 @@ def short_lines(x, values, indices, plan, begin, end):
     masks = empty(-(-plan[SIZE] // LANES), np.uint64)
     room = key_buffer(x, (masks.size + 3) * LANES + max(k, NETWORK_K))  # few allocations: each takes 0.05 us
     places = empty(2 * LANES + max(best.size, GROUPS), np.int64)
-    ranks = empty(GROUPS, np.int32)
-    short_lines_in(x, values, indices, plan, begin, end, best, masks, room, places, ranks)
+    listed = empty(GROUPS, np.int32)
+    short_lines_in(x, values, indices, plan, begin, end, best, masks, room, places, listed)
 
 
 @allocating
@@ -1085,12 +1085,12 @@ def alone_kernel(x, values, indices, memory):
     at += 8 * ALONE_NUMBERS
     positions = array_at(words, at, (GROUPS,))
     at += 8 * GROUPS
-    ranked = array_at(seen_as(x, np.int32), at, (GROUPS,))
+    places = array_at(seen_as(x, np.int32), at, (GROUPS,))
     at += 4 * GROUPS
     keys = array_at(x, at, (GROUPS,))
     rest = array_at(x, at + GROUPS * itemsize(x), (LANES,))
     row = array_at(x, 0, (size,))
-    if not select_alone(row, size, k, rule_from(x, numbers, 3), rest, keys, ranked, positions):
+    if not select_alone(row, size, k, rule_from(x, numbers, 3), rest, keys, places, positions):
         return np.int64(REFUSED)
     for j in range(k):
         store(values, j * itemsize(x), row[positions[j]])
