@@ -474,6 +474,56 @@ def test_groups_that_begin_before_a_line(start, dtype, scale):
     )
 
 
+RIVALS = DISTRIBUTIONS | {
+    # The best are in few groups, which have rivals among the best; and beside each other.
+    "close": lambda rng, n: rng.standard_normal(n) + 9 * (np.arange(n) // 8 % 5 == 1) * (rng.random(n) < 0.5),
+    "wave": lambda rng, n: np.sin(np.arange(n) * (6.3 / n) + rng.random() * 6.3) * 50 + 60,
+    "descending": lambda rng, n: np.arange(n, 0, -1.0),
+}
+
+
+@pytest.mark.parametrize("kind", RIVALS)
+@pytest.mark.parametrize("dtype", ["u1", "i2", "f2", "i4", "f4", "i8", "f8"])
+def test_delegates_and_their_rivals(dtype, kind, room, methods):
+    """Lines beside each other, some of 16 bytes together; groups of one seat and of several, the last one in part."""
+    rng = np.random.default_rng(len(kind))
+    shapes = [(1030, 160), (4001, 77), (65000, 320), (9000, 2048), (700, 96)]
+    cases = list(zip(shapes, (8, 32, 5, 9, 32), strict=True))
+    if room.SIMULATED:
+        cases = [((33, 16), 2)] if len(dtype + kind) % 2 else [((61, 5), 2)]
+    dml.cache_clear()
+    for (n, count), k in cases:
+        lines = np.stack([RIVALS[kind](rng, n) for _ in range(count)], -1)
+        a = (lines if dtype[0] == "f" else np.abs(np.nan_to_num(lines)) % 100).astype(dtype)
+        middle = np.ascontiguousarray(np.stack([a, a[::-1]]))
+        for x, axis in ((a, 0), (middle, 1)):
+            for mode, nan in (("largest", "first"), ("smallest", "last"), ("largest", "last")):
+                if room.SIMULATED and (mode, nan, axis) != ("largest", "last", 0) and len(dtype + kind + mode) % 2:
+                    continue
+                found = dml.top_k(x, k, axis=axis, mode=mode, nan=nan)
+                expected = dml.top_k(x, k, axis=axis, mode=mode, nan=nan, target="cpu")
+                assert all(map(reference.same, found, expected))
+    assert set(methods) == {"lines beside each other"}
+
+
+@pytest.mark.parametrize("kind", RIVALS)
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "i8"])
+def test_long_lists_of_the_best(dtype, kind, room, methods):
+    """Chunks of every size, lists without a power of two as their room, sorted by values or by digits."""
+    rng = np.random.default_rng(5)
+    dml.cache_clear()
+    cases = [(400, 14), (64, 12)] if room.SIMULATED else [(131072, 2048), (70001, 1500), (30000, 1000)]
+    for n, k in cases:
+        if room.SIMULATED and len(dtype + kind) % 2 == (n > 64):
+            continue
+        lines = np.stack([RIVALS[kind](rng, n) for _ in range(2 if room.SIMULATED else 20)])
+        a = (lines if dtype[0] == "f" else np.abs(np.nan_to_num(lines)) % 100).astype(dtype)
+        mode = "largest" if dtype < "f4" else "smallest"
+        expected = dml.top_k(a, k, mode=mode, target="cpu")
+        assert all(map(reference.same, dml.top_k(a, k, mode=mode), expected))
+    assert any("levels of delegates" in method for method in methods)
+
+
 @pytest.mark.parametrize("points", [1, 31, 33, 64, 200])
 @pytest.mark.parametrize("reduction", ["none", "add", "max"])
 def test_updates_around_the_size_of_a_block(points, reduction):

@@ -29,6 +29,7 @@ _CUDA_TOP_K = {
     "best": "k is 1: blocks look for the best element of each line, several of them if it is long",
     "ranks": "lines are short: a warp ranks the elements of each",
     "lines by warps": "lines are many, of middle length, and k is small: a warp has each, and looks again at few parts",
+    "lines beside each other": "k is small: groups of each line send their best keys ahead, a warp looks at few parts",
     "sort of lines": "much of each line is wanted: a block sorts it whole",
     "0 levels of delegates": "a block reads each line once, and lists what reaches a bar that k of its parts reach",
     "levels of delegates": "lines are long: groups send their best keys ahead, and the best groups are read again",

@@ -74,6 +74,9 @@ class Keys(NamedTuple):
 
     key_of: object  #: ``key_of(bits, plan)``
     key_at: object  #: ``key_at(address, plan)``
+    bits_of: (
+        object  #: ``bits_of(key, plan)``: an element's bits; and whether, zeros have one key, and NaNs, it has these
+    )
     best_of_quad: object  #: ``best_of_quad(address, plan)``: the best key of 16 aligned bytes
     bests_of_quads: object  #: ``bests_of_quads(a, b, c, d, plan)``: of 16 bytes at each of four addresses
     best_of_quads: object  #: ``best_of_quads(address, step, plan)``: of four times as many, at equal steps
@@ -123,7 +126,17 @@ def key_access(width: int, is_float: bool, flip_field: int) -> Keys:
     def key_of_integer(bits, plan):
         return key(bits ^ number(plan, flip_field))
 
-    key_of = key_of_float if is_float else key_of_integer
+    @helper
+    def bits_of_float(its_key, plan):
+        turned = its_key ^ number(plan, flip_field)
+        plain = turned != 0 and its_key != number(plan, flip_field + 2)
+        return (-turned ^ (-1 - largest) if turned < 0 else turned), plain
+
+    @helper
+    def bits_of_integer(its_key, plan):
+        return its_key ^ number(plan, flip_field), True
+
+    key_of, bits_of = (key_of_float, bits_of_float) if is_float else (key_of_integer, bits_of_integer)
 
     @helper
     def key_at(address, plan):
@@ -286,6 +299,7 @@ def key_access(width: int, is_float: bool, flip_field: int) -> Keys:
     return Keys(
         key_of=key_of,
         key_at=key_at,
+        bits_of=bits_of,
         best_of_quad=best_of_quad,
         bests_of_quads=bests_of_quads,
         best_of_quads=best_of_quads,

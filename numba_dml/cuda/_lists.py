@@ -40,6 +40,10 @@ ITEMS = 9
 #: How many of them it looks at without asking whether they are there, and how often.
 TOGETHER = 3
 TURNS = ITEMS // TOGETHER
+#: What is spread over buckets by value has so many for each thread, as a power of two; and a bucket up to so many
+#: elements.
+BUCKET_BITS = 3
+MOST_IN_BUCKET = 3 if SIMULATED else 32
 #: Runs of equal keys up to this length are put in order by a thread.
 SHORT_RUN = 2 if SIMULATED else 16
 lane_value = LANE_VALUE[32]
@@ -264,3 +268,96 @@ def sorter(key_bytes: int, place_bytes: int):
                 turn = 2
 
     return sort_keys, sort_lists
+
+
+@cache
+def spread_sorter(key_bytes: int, place_bytes: int):
+    """Return ``sort_spread``, which sorts as `sorter`'s ``sort_lists`` does if the values of the keys are far apart.
+
+    Buckets by value hold few elements each then, and each element is ranked among those of its own. 2500 normal float32
+    from the upper end take two passes so, six by digits.
+    """
+    key_digit = DIGIT_ABOVE[8 * key_bytes]
+    key_type, place_type = np.int64 if key_bytes == 8 else np.int32, np.int64 if place_bytes == 8 else np.int32
+    buckets_of_thread = 1 << BUCKET_BITS
+
+    @helper
+    def bucket_of(high, key, shift):
+        """Return where the count of a key's bucket is; those of neighbouring threads lie an odd number apart."""
+        bucket = np.int32(key_digit(high, key, shift))
+        return np.uint32(np.int32(bucket + np.int32(bucket >> BUCKET_BITS)))
+
+    @helper
+    def sort_spread(
+        keys,  # IN OUT
+        places,  # IN OUT
+        counts,  # IN OUT  `count_bytes` of int32
+        sums,  # IN OUT  (warps,) int32
+        count,  # IN      up to `ITEMS` for each thread
+        low,  # IN      the lowest key
+        high,  # IN      the highest key
+    ):
+        """Return whether it has sorted the lists; otherwise they are as they were."""
+        own_keys = cuda.local.array(ITEMS, key_type)
+        own_places = cuda.local.array(ITEMS, place_type)
+        found = cuda.local.array(ITEMS, np.int32)
+        thread, threads = np.int32(cuda.threadIdx.x), np.int32(cuda.blockDim.x)
+        lane, warp = np.int32(thread % LANES), np.int32(thread // LANES)
+        bits = BUCKET_BITS + bits_between(np.int64(1), np.int64(threads))  # the threads are a power of two
+        shift = max(bits_between(np.int64(low), np.int64(high)) - bits, np.int64(0))
+        first = np.int32(thread * COLUMN)
+        for j in range(COLUMN):
+            counts[np.uint32(np.int32(thread + j * threads))] = 0
+        cuda.syncthreads()
+        for j in range(ITEMS):
+            i = np.int32(thread + j * threads)
+            if i < count:
+                own_keys[j], own_places[j] = keys[np.uint32(i)], places[np.uint32(i)]
+                found[j] = cuda.atomic.add(counts, bucket_of(high, own_keys[j], shift), 1)
+        cuda.syncthreads()
+        own = most = np.int32(0)
+        for j in range(buckets_of_thread):
+            in_bucket = counts[np.uint32(np.int32(first + j))]
+            own, most = np.int32(own + in_bucket), max(most, in_bucket)
+        if cuda.syncthreads_or(1 if most > MOST_IN_BUCKET else 0):
+            return False
+        until = sum_of_lanes(own)
+        if lane == LANES - 1:
+            sums[np.uint32(warp)] = until
+        cuda.syncthreads()
+        of_warps = sum_of_lanes(sums[np.uint32(lane)] if lane < threads // LANES else np.int32(0))
+        before = lane_value(of_warps, max(warp - 1, 0))
+        start = np.int32((before if warp > 0 else np.int32(0)) + until - own)
+        for j in range(buckets_of_thread):
+            in_bucket = counts[np.uint32(np.int32(first + j))]
+            counts[np.uint32(np.int32(first + j))] = start
+            start = np.int32(start + in_bucket)
+        counts[np.uint32(np.int32(first + buckets_of_thread))] = start  # where the last one ends
+        cuda.syncthreads()
+        for j in range(ITEMS):
+            if thread + j * threads < count:
+                to = np.uint32(np.int32(counts[bucket_of(high, own_keys[j], shift)] + found[j]))
+                keys[to], places[to] = own_keys[j], own_places[j]
+        cuda.syncthreads()
+        for j in range(ITEMS):
+            i = np.int32(thread + j * threads)
+            if i < count:
+                its_key, its_place = keys[np.uint32(i)], places[np.uint32(i)]
+                bucket = bucket_of(high, its_key, shift)
+                rank = other = counts[bucket]
+                until = counts[bucket + np.uint32(1)]
+                while other < until:
+                    key, place = keys[np.uint32(other)], places[np.uint32(other)]
+                    if key > its_key or (key == its_key and place < its_place):
+                        rank = np.int32(rank + 1)
+                    other = np.int32(other + 1)
+                own_keys[j], own_places[j], found[j] = its_key, its_place, rank
+        cuda.syncthreads()
+        for j in range(ITEMS):
+            if thread + j * threads < count:
+                to = np.uint32(found[j])
+                keys[to], places[to] = own_keys[j], own_places[j]
+        cuda.syncthreads()
+        return True
+
+    return sort_spread

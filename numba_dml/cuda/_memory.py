@@ -241,6 +241,21 @@ def _matching_twin(value):
     return sum(1 << lane for lane, other in enumerate(values) if other == value)
 
 
+def _where_twin(flag):
+    _, values = _meet(flag)
+    return sum(1 << lane for lane, other in enumerate(values) if other != 0)
+
+
+#: ``lanes_where(flag)``: the lanes whose flag is not 0, as the bits of a word. All lanes take part.
+lanes_where = ptx(
+    "{ .reg .pred p; setp.ne.u32 p, $1, 0; vote.sync.ballot.b32 $0, p, -1; }",
+    1,
+    1,
+    _where_twin,
+    bits=32,
+    of=32,
+    together=True,
+)
 #: ``count_bits(word)``: how many bits of 64 are set.
 count_bits = ptx("popc.b64 $0, $1;", 1, 1, int.bit_count, pure=True, bits=32)
 #: ``lowest_bit(word)``: the number of the lowest bit that is set in a word of 32.

@@ -18,7 +18,7 @@ import numpy as np
 from . import SIMULATED, cuda, helper, kernel
 from ._keys import key_access, key_type
 from ._launch import LANES, Kernel
-from ._lists import ITEMS, sorter, spreader
+from ._lists import ITEMS, sorter, spread_sorter, spreader
 from ._memory import (
     ARRAY_TYPES,
     DIGIT_ABOVE,
@@ -78,7 +78,7 @@ SORTED = 12 if SIMULATED else 512
     UNIT,  # elements of a unit, as a power of two
     BITS,  # units of a group, as a power of two
     SCALE,  # units between the beginnings of neighbouring groups, as a power of two
-    APART,  # units from one of a group to the next
+    APART,  # units from one pair of neighbours in a group to the next
     SHIFT,  # how far the first unit begins before the first element
     COUNT,  # keys or elements of the line
     TOTAL,  # units to look into
@@ -96,7 +96,7 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
     access = key_access(width, is_float, FLIP)
     key_at, best_of_quad, bests_of_quads = access.key_at, access.best_of_quad, access.bests_of_quads
     load_words, put_keys = access.load_quad, access.put_keys
-    comparable, in_words = access.comparable, access.words is not None
+    comparable, in_words, bits_of = access.comparable, access.words is not None, access.bits_of
     best_inside = end_access(width, is_float)
     load, store = unit_access(width)
     key = key_type(width)
@@ -108,6 +108,7 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
     key_array, place_array = ARRAY_TYPES[key], ARRAY_TYPES[place]
     end = np.iinfo(place).max
     _, sort_lists = sorter(key_bytes, place(0).itemsize)
+    sort_spread = spread_sorter(key_bytes, place(0).itemsize)
     count_array = ARRAY_TYPES[np.int32]
     counts_in_lists = (2 * place(0).itemsize + key_bytes) // 4
     keys_in_places = 2 * place(0).itemsize // key_bytes  # keys that would fit where a position and a group are
@@ -118,13 +119,15 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
 
     mask_of, best_of_words, _, key_of_best = access.words or (None,) * 4
 
+    # Of the four units that a thread looks at together, the second is so many bytes from the first, and the third.
+
     @helper
-    def load_units(address, ahead):
+    def load_units(address, near, far):
         return (
             load_quad(address),
-            load_quad(address + ahead),
-            load_quad(address + 2 * ahead),
-            load_quad(address + 3 * ahead),
+            load_quad(address + near),
+            load_quad(address + far),
+            load_quad(address + far + near),
         )
 
     @helper
@@ -138,24 +141,24 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
         )
 
     @helper
-    def bests_of_units(address, ahead, plan):
+    def bests_of_units(address, near, far, plan):
         """Return the best key of each of four units."""
-        return bests_of_quads(address, address + ahead, address + 2 * ahead, address + 3 * ahead, plan)
+        return bests_of_quads(address, address + near, address + far, address + far + near, plan)
 
     @helper
-    def bests_of_batches(address, ahead, plan):
+    def bests_of_batches(address, near, far, plan):
         """Return the best keys of four units and of the four after them, which are loaded before, too."""
-        after = address + AT_ONCE * ahead
+        after = address + 2 * far
         if in_words and comparable(plan):
-            first, second, mask = load_units(address, ahead), load_units(after, ahead), mask_of(plan)
+            first, second, mask = load_units(address, near, far), load_units(after, near, far), mask_of(plan)
             return bests_of_words(first, mask, plan), bests_of_words(second, mask, plan)
-        return bests_of_units(address, ahead, plan), bests_of_units(after, ahead, plan)
+        return bests_of_units(address, near, far, plan), bests_of_units(after, near, far, plan)
 
     @helper
-    def bests_of_delegates(address, ahead):
+    def bests_of_delegates(address, near, far):
         """Return the best key of each of four units of delegates."""
-        first, second = best_of_keys(address), best_of_keys(address + ahead)
-        return first, second, best_of_keys(address + 2 * ahead), best_of_keys(address + 3 * ahead)
+        first, second = best_of_keys(address), best_of_keys(address + near)
+        return first, second, best_of_keys(address + far), best_of_keys(address + far + near)
 
     @helper
     def put_maxima(maxima, at, threads, chunk_bits, bests, low, high):
@@ -232,9 +235,11 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
     def unit_of(where, groups, item):
         """Return the unit that has a number, of all in the groups."""
         bits = place(where[BITS])
+        own = place(item & place((place(1) << bits) - 1))
         return place(
             place(groups[np.uint32(item >> bits)] << place(where[SCALE]))
-            + place(item & place((place(1) << bits) - 1)) * place(where[APART])
+            + place(own >> 1) * place(where[APART])
+            + place(own & 1)
         )
 
     @helper
@@ -253,7 +258,8 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
     def survey(where, plan, maxima, ends):
         """Find the best key of every chunk; return the lowest and the highest of these, and how many chunks there are.
 
-        A chunk of a thread is so many of the units that it looks at together.
+        A chunk of a thread is so many of the units that it looks at together. If it has several, two are neighbours:
+        memory is read by 32 bytes.
         """
         thread, threads = place(cuda.threadIdx.x), place(cuda.blockDim.x)
         source, step, form = where[SOURCE], where[STEP], form_of(where)
@@ -262,9 +268,10 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
         chunk_bits = place(number(plan, CHUNK))
         chunk = place(place(1) << chunk_bits)
         low, high = key(highest), key(lowest)
-        address = source + np.int64(place(thread << bits) - shift) * (key_bytes if level > 0 else width)
-        ahead = 16 * np.int64(threads)
-        unit, at = thread, thread
+        unit, at = place(thread << min(chunk_bits, place(1))), thread
+        next_unit, far_unit = threads if chunk_bits == 0 else place(1), place(2 * threads)
+        address = source + np.int64(place(unit << bits) - shift) * (key_bytes if level > 0 else width)
+        near, far = 16 * np.int64(next_unit), 16 * np.int64(far_unit)
         begin = place(0)
         batch, step_at = place(AT_ONCE * threads), place((AT_ONCE >> chunk_bits) * threads)
         while begin < total:
@@ -273,25 +280,30 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
             if bits > 0 and (begin > 0 or shift == 0):
                 left = size + shift - (np.int64(begin + batch) << bits)
             if level == 0 and left >= np.int64(batch) << bits:
-                first, second = bests_of_batches(address, ahead, plan)
+                first, second = bests_of_batches(address, near, far, plan)
                 low, high = put_maxima(maxima, at, threads, chunk_bits, first, low, high)
                 at = place(at + step_at)
                 unit = place(unit + batch)
                 begin = place(begin + batch)
-                address += AT_ONCE * ahead
+                address += 2 * far
                 low, high = put_maxima(maxima, at, threads, chunk_bits, second, low, high)
             elif left >= 0:
-                bests = bests_of_units(address, ahead, plan) if level == 0 else bests_of_delegates(address, ahead)
+                if level == 0:
+                    bests = bests_of_units(address, near, far, plan)
+                else:
+                    bests = bests_of_delegates(address, near, far)
                 low, high = put_maxima(maxima, at, threads, chunk_bits, bests, low, high)
             else:
                 best = key(lowest)
-                to = at
+                to = start = at
                 for j in range(AT_ONCE):
-                    now = place(unit + j * threads)
+                    now = place(unit + (j & 1) * next_unit + (j >> 1) * far_unit)
+                    if j & (chunk - 1) == 0:
+                        start = now
                     if now < total:
                         best = max(best, best_of_unit(source, step, form, plan, now))
                     if (j + 1) & (chunk - 1) == 0:
-                        if place(now - place(chunk - 1) * threads) < total:
+                        if start < total:
                             low, high = min(low, best), max(high, best)
                         maxima[np.uint32(to)] = best
                         to = place(to + threads)
@@ -299,7 +311,7 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
             at = place(at + step_at)
             unit = place(unit + batch)
             begin = place(begin + batch)
-            address += AT_ONCE * ahead
+            address += 2 * far
         low, high = spread(low, high, ends)
         return low, high, np.int32(at - thread)
 
@@ -350,30 +362,34 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
             digit, higher, inside = border(counts, wanted - above, ends)
             low = key(raise_key(np.int64(low), digit, fine))
             above += higher
-            bits = fine
+            bits = min(fine, bits_between(np.int64(low), np.int64(high)))  # few values are told apart at once
         # The key may lie far below the next listed one: then elements that are not listed reach it, and need not. With
         # this step 16384 ascending lines of 4096 take 0.24 ms for k = 64, without it 0.46.
         least = high
-        i = thread
-        while i < count:
-            least = min(least, keys[np.uint32(i)] if keys[np.uint32(i)] >= low else high)
-            i = np.int32(i + threads)
-        least, _ = spread(least, least, ends)
+        if low < high:
+            i = thread
+            while i < count:
+                least = min(least, keys[np.uint32(i)] if keys[np.uint32(i)] >= low else high)
+                i = np.int32(i + threads)
+            least, _ = spread(least, least, ends)
         return least
 
     @helper
     def list_hits(where, groups, bar, room, sums, maxima, chunks):
-        """List the first units of the chunks that reach a key; return how many chunks these are."""
+        """List the first units of the chunks that reach a key; return how many there are, or one more than the room."""
         thread, threads = np.int32(cuda.threadIdx.x), np.int32(cuda.blockDim.x)
+        bits = place(where[BITS])
+        own = place(thread << min(bits, place(1)))
         c = thread
         while c < chunks:
             if maxima[np.uint32(c)] >= bar:
                 slot = cuda.atomic.add(sums, 1, 1)
-                if slot < room:
-                    groups[np.uint32(slot)] = place(place(place(c - thread) << place(where[BITS])) + thread)
+                if slot >= room:
+                    break
+                groups[np.uint32(slot)] = place(place(place(c - thread) << bits) + own)
             c = np.int32(c + threads)
         cuda.syncthreads()
-        return place(sums[1])
+        return place(min(np.int64(sums[1]), room + 1))
 
     @helper
     def place_units(where, groups, c, total, count, firsts):
@@ -625,7 +641,8 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
         Ties can fill a list up to its room, more than the threads have items for; but that is a power of two.
         """
         if moves and SORTED < count <= ITEMS * np.int64(cuda.blockDim.x):
-            sort_lists(keys, positions, counts, sums, np.int32(count), low, high, place(most))
+            if not sort_spread(keys, positions, counts, sums, np.int32(count), low, high):
+                sort_lists(keys, positions, counts, sums, np.int32(count), low, high, place(most))
         else:
             sort_short(keys, positions, np.int32(count))
 
@@ -695,9 +712,9 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
                 where[LEVEL], where[SOURCE], where[STEP] = level, source, number(plan, STRIDE)
                 where[UNIT], where[SHIFT], where[COUNT], where[TOTAL] = unit, shift, size, total
                 # The chunks that a survey finds are groups, too.
-                where[BITS], where[SCALE], where[APART] = bits, bits, 1
+                where[BITS], where[SCALE], where[APART] = bits, bits, 2
                 if whole:
-                    where[BITS], where[SCALE], where[APART] = number(plan, CHUNK), 0, cuda.blockDim.x
+                    where[BITS], where[SCALE], where[APART] = number(plan, CHUNK), 0, 2 * cuda.blockDim.x
             cuda.syncthreads()
             chunks = np.int32(0)
             if whole:
@@ -767,8 +784,10 @@ def choose_kernel(width: int, is_float: bool, is_long: bool, moves: bool) -> Ker
                 rank = rank_of(keys, positions, np.int32(count), keys[np.uint32(i)], positions[np.uint32(i)])
             if rank < k:
                 at = to + np.int64(rank) * step
-                value = load(x + from_x + position * stride)
-                store(values + at * width, value[0], value[1])
+                bits, plain = bits_of(keys[np.uint32(i)], plan)
+                if not plain:
+                    bits = np.int64(load(x + from_x + position * stride)[0])
+                store(values + at * width, bits, 0)
                 write_index(indices, index_size, at, position)
             i = np.int32(i + cuda.blockDim.x)
 

@@ -5,7 +5,8 @@ at equal keys by their order, contain the k best elements: whatever lies in anot
 long line is read once, at the speed of the memory, and then k groups of it again, whatever the data are. The delegates
 of a very long line are grouped in the same way.
 
-Short lines, if there are many, have a thread each, longer ones a warp (`short_lines`, `warp_lines`).
+Short lines, if there are many, have a thread each, longer ones a warp (`short_lines`, `warp_lines`). Those that
+lie beside each other have delegates of their own kind (`beside`).
 """
 
 from __future__ import annotations
