@@ -120,6 +120,28 @@ def test_scatters(shape, dtype, reduction):
 
 
 @pytest.mark.usefixtures("small_regions")
+@pytest.mark.parametrize("start", [0, 16, 32, 48, 4])
+@pytest.mark.parametrize("length", [64, 80, 112, 128, 144, 256, 400, 1024, 1072])
+def test_slices_that_share_cache_lines(length, start):
+    """A large output is written by whole cache lines, with the bytes of two slices, wherever it begins; and no more."""
+    rng = np.random.default_rng(length)
+    a = rng.integers(0, 255, (300, length), np.uint8)
+    for count in (1, 2, 3, 64, 513, 1100):
+        indices = indices_of(rng, len(a), count)
+        memory = np.full(count * length + 256, 7, np.uint8)
+        begin = -memory.ctypes.data % 64 + start
+        out = memory[begin : begin + count * length].reshape(count, length)
+        dml.gather(a, indices, out=out)
+        np.testing.assert_array_equal(out, a[indices])
+        assert (memory[:begin] == 7).all()
+        assert (memory[begin + out.size :] == 7).all()
+        batches = a[: 300 // 4 * 4].reshape(4, 75, length)
+        there = indices_of(rng, 75, (4, count, 1))
+        found = dml.gather_nd(batches, there, batch_dims=1)
+        np.testing.assert_array_equal(found, batches[np.arange(4)[:, None], there[..., 0]])
+
+
+@pytest.mark.usefixtures("small_regions")
 @pytest.mark.parametrize("bounds", ["clamp", "drop"])
 def test_bounds_by_region(bounds):
     rng = np.random.default_rng(1)

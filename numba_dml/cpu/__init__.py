@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from functools import cached_property, partial
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numba
@@ -44,12 +45,13 @@ _INNER_OPTIONS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper"
 #: milliseconds on a busy one. A gather of 72 KB took 6.4 µs on one thread and 7.9 on two, a scatter 28 and 38.
 PARALLEL_WORK = 128 * 1024
 
-#: How often threads of GNU OpenMP ask for work before they sleep, if nobody has said: some 0.1 ms, enough to meet the
-#: next of calls that follow each other. It would be 300,000 times, 14 ms, in which they take a core from whoever wants
-#: it. Two cores of a virtual machine, where it takes 0.1 ms to wake a thread; top_k of 1M and of 10M f4, in ms, with
-#: 1000, 3000, 10,000 and 300,000: 0.24, 0.12, 0.10, 0.11 and 1.4, 1.1, 1.1, 1.0; beside a busy process 0.24, 0.32,
-#: 0.52, 8 and 1.8, 1.9, 2.6, 8.
-SPINS = "3000"
+#: How long threads of GNU OpenMP ask for work before they sleep, in seconds, if nobody has said: enough to meet the
+#: next of calls that follow each other, and about what it takes to wake a thread on a virtual machine. It would be
+#: 300,000 questions, 3 to 14 ms, in which they take a core from whoever wants it. Two cores of a virtual machine, top_k
+#: of 1M and of 10M f4, in ms, for 0.03, 0.1, 0.3 and 10 ms: 0.24, 0.12, 0.10, 0.11 and 1.4, 1.1, 1.1, 1.0; beside a
+#: busy process 0.24, 0.32, 0.52, 8 and 1.8, 1.9, 2.6, 8. Where a question takes 10 ns, and not 33 as there, a gather of
+#: 3 MB that comes 20 µs after the one before takes 0.13 ms with 10,000 questions, and 0.24 with 3000.
+SPINNING = 1e-4
 
 #: What a kernel reads its numbers from.
 PLAN = types.Array(types.int64, 1, "C", readonly=False)
@@ -243,12 +245,25 @@ if hasattr(os, "register_at_fork"):
     )
 
 
+def _spins() -> int:
+    """Return how often a thread asks for work in `SPINNING` seconds: 2300 to 10,000 times, as processors go."""
+    from ._drivers import spin
+
+    entry, count = compiled(spin, (types.int64,)), 2000
+    times = []
+    for _ in range(4):  # the first one warms up; whoever is interrupted takes longer
+        begin = perf_counter()
+        entry(count)
+        times.append(perf_counter() - begin)
+    return max(int(count * SPINNING / min(times)), 1)
+
+
 def _start_threads() -> None:
     """Start Numba's threads, unless they run; GNU OpenMP reads the environment when it is loaded, and only then."""
     with _threads.lock:  # or one thread would take for the user's what another one has set
         told = {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys()
         if not told:
-            os.environ["GOMP_SPINCOUNT"] = SPINS
+            os.environ["GOMP_SPINCOUNT"] = str(_spins())
         try:
             numba.get_num_threads()
         finally:
@@ -324,7 +339,8 @@ def _launch(kernel: Any, arrays: tuple[Any, ...], driver: str, prepare: Callable
         if count == 1:
             alone = alone or compiled(run_serial, SIGNATURE)
             return alone(address, *args)
-        run = partial(_limited, entry) if _config.used else entry
+        fewer = _config.used and count < numba.get_num_threads()  # setting it takes 2.5 µs
+        run = partial(_limited, entry) if fewer else entry
         if _threads.concurrent:
             return run(address, *args, count)
         # The layer `workqueue` aborts the process on concurrent launches: one at a time, unless it is another layer.

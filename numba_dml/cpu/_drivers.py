@@ -9,7 +9,10 @@ status above 0: the lowest one of a phase ends the run after it.
 
 from __future__ import annotations
 
+import platform
+
 import numpy as np
+from llvmlite import ir
 from numba import prange, types
 from numba.core.extending import intrinsic
 
@@ -43,6 +46,28 @@ def call_kernel(typingctx, kernel, phase, task, tasks, a, b, c, d, plan):
 def lower_status(a, b):
     """Return the lower of two statuses; 0 is none."""
     return b if a == 0 or 0 < b < a else a
+
+
+@intrinsic
+def relax(typingctx):
+    """``relax()``: what GNU OpenMP does between two questions: wait a little, where the processor can."""
+
+    def codegen(context, builder, signature, args):
+        if platform.machine().lower() in ("x86_64", "amd64"):
+            kind = ir.FunctionType(ir.VoidType(), [])
+            builder.call(builder.module.declare_intrinsic("llvm.x86.sse2.pause", fnty=kind), [])
+        else:
+            builder.fence("acquire")
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
+@serial
+def spin(count):
+    """Wait as a thread without work does, so many times."""
+    for _ in range(count):
+        relax()
 
 
 @serial

@@ -223,6 +223,13 @@ def copy_vectors(typingctx, target, target_offset, source, source_offset, count)
     return types.void(target, types.int64, source, types.int64, types.int64), codegen
 
 
+def _store_past_caches(builder, line, pointer):
+    """Emit the store of a cache line, which the pointer is aligned to, past the caches."""
+    written = builder.store(line, pointer)
+    written.align = CACHE_LINE
+    written.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
+
+
 @intrinsic
 def stream_lines(typingctx, target, target_offset, source, source_offset, lines):
     """``stream_lines(target, offset, source, offset, lines)``: copy cache lines past the caches.
@@ -239,12 +246,42 @@ def stream_lines(typingctx, target, target_offset, source, source_offset, lines)
             words = builder.load(builder.bitcast(pointer, line.as_pointer()), typ=line)
             words.align = 1
             _, pointer = _pointer(context, builder, target, builder.add(to, at), types.uint8)
-            written = builder.store(words, builder.bitcast(pointer, line.as_pointer()))
-            written.align = CACHE_LINE
-            written.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
+            _store_past_caches(builder, words, builder.bitcast(pointer, line.as_pointer()))
         return context.get_dummy_value()
 
     return types.void(target, types.int64, source, types.int64, types.int64), codegen
+
+
+@intrinsic
+def stream_joint(typingctx, target, target_offset, source, end, start, head):
+    """``stream_joint(target, offset, source, end, start, head)``: write a line past the caches that two runs share.
+
+    Its last `head` bytes, 16, 32 or 48, come from `start` on, those before from what ends at `end`. Both runs have 64
+    bytes at least, all of which are read.
+    """
+
+    def codegen(context, builder, signature, args):
+        words = CACHE_LINE // 8
+        line = ir.VectorType(_WORD, words)
+        target, to, source, end, start, head = args
+        runs = []
+        for offset in (builder.sub(end, _WORD(CACHE_LINE)), start):
+            _, pointer = _pointer(context, builder, source, offset, types.uint8)
+            runs.append(builder.load(builder.bitcast(pointer, line.as_pointer()), typ=line))
+            runs[-1].align = 1
+
+        def joined(head):
+            places = [ir.IntType(32)(head // 8 + i) for i in range(words)]
+            return builder.shuffle_vector(*runs, ir.Constant(ir.VectorType(ir.IntType(32), words), places))
+
+        value = joined(48)
+        for size in (32, 16):
+            value = builder.select(builder.icmp_signed("==", head, _WORD(size)), joined(size), value)
+        _, pointer = _pointer(context, builder, target, to, types.uint8)
+        _store_past_caches(builder, value, builder.bitcast(pointer, line.as_pointer()))
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, source, types.int64, types.int64, types.int64), codegen
 
 
 @intrinsic
