@@ -517,7 +517,8 @@ def test_long_lists_of_the_best(dtype, kind, room, methods):
         if room.SIMULATED and len(dtype + kind) % 2 == (n > 64):
             continue
         lines = np.stack([RIVALS[kind](rng, n) for _ in range(2 if room.SIMULATED else 20)])
-        a = (lines if dtype[0] == "f" else np.abs(np.nan_to_num(lines)) % 100).astype(dtype)
+        with np.errstate(over="ignore"):  # of long lines that ascend many are infinite as float16: ties
+            a = (lines if dtype[0] == "f" else np.abs(np.nan_to_num(lines)) % 100).astype(dtype)
         mode = "largest" if dtype < "f4" else "smallest"
         expected = dml.top_k(a, k, mode=mode, target="cpu")
         assert all(map(reference.same, dml.top_k(a, k, mode=mode), expected))
