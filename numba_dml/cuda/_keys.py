@@ -74,9 +74,8 @@ class Keys(NamedTuple):
 
     key_of: object  #: ``key_of(bits, plan)``
     key_at: object  #: ``key_at(address, plan)``
-    bits_of: (
-        object  #: ``bits_of(key, plan)``: an element's bits; and whether, zeros have one key, and NaNs, it has these
-    )
+    #: ``bits_of(key, plan)``: an element's bits, and whether it has these: zeros have one key, and so have NaNs
+    bits_of: object
     best_of_quad: object  #: ``best_of_quad(address, plan)``: the best key of 16 aligned bytes
     bests_of_quads: object  #: ``bests_of_quads(a, b, c, d, plan)``: of 16 bytes at each of four addresses
     best_of_quads: object  #: ``best_of_quads(address, step, plan)``: of four times as many, at equal steps
