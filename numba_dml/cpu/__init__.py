@@ -246,7 +246,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _spins() -> int:
-    """Return how often a thread asks for work in `SPINNING` seconds: 2300 to 10,000 times, as processors go."""
+    """Return how often a thread asks for work in `SPINNING` seconds: 3000 to 10,000 times, as processors go."""
     from ._drivers import spin
 
     entry, count = compiled(spin, (types.int64,)), 2000
