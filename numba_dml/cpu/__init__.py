@@ -12,7 +12,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from contextvars import ContextVar
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -245,6 +245,7 @@ if hasattr(os, "register_at_fork"):
     )
 
 
+@cache
 def _spins() -> int:
     """Return how often a thread asks for work in `SPINNING` seconds: 3000 to 10,000 times, as processors go."""
     from ._drivers import spin
@@ -260,10 +261,11 @@ def _spins() -> int:
 
 def _start_threads() -> None:
     """Start Numba's threads, unless they run; GNU OpenMP reads the environment when it is loaded, and only then."""
+    spins = str(_spins())  # before the lock, since it may wait for a compilation
     with _threads.lock:  # or one thread would take for the user's what another one has set
         told = {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys()
         if not told:
-            os.environ["GOMP_SPINCOUNT"] = str(_spins())
+            os.environ["GOMP_SPINCOUNT"] = spins
         try:
             numba.get_num_threads()
         finally:

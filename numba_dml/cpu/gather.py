@@ -67,10 +67,11 @@ SHORT_BYTES, VECTOR_BYTES = 64, 4096
 #: is better than one of 8 by a quarter.
 BYTES_AHEAD = 1024
 LEAST_AHEAD, MOST_AHEAD = 8, 32
-#: Longer ones only for a large output: to a small one they are copied as quickly without, from a cache a tenth more so,
-#: but for rows of 64 bytes from memory. Into the L2, farther ahead, and of each its first bytes: there the core can
-#: have more misses under way. One thread, in ms, 8 ahead into the L1, and 8 and 32 into the L2: 2M rows of 64 bytes 26,
-#: 28 and 18, 1M of 128 18.0, 17.3 and 12.9, 500k of 256 13.0, 12.5 and 11.5, 250k of 512 12.9, 16.2 and 10.7.
+#: Longer ones only for a large output: to a small one they are copied as quickly without, and from a cache in a tenth
+#: less time; only rows of 64 bytes from memory take a tenth more. Into the L2, farther ahead, and of each its first
+#: bytes: there the core can have more misses under way. One thread, in ms, 8 ahead into the L1, and 8 and 32 into the
+#: L2: 2M rows of 64 bytes 26, 28 and 18, 1M of 128 18.0, 17.3 and 12.9, 500k of 256 13.0, 12.5 and 11.5, 250k of 512
+#: 12.9, 16.2 and 10.7.
 LONG_AHEAD = 1 << 14
 AHEAD_BYTES = 512
 #: From this many bytes on, a slice of a large output is written past the caches whatever its alignment: the lines that
