@@ -154,6 +154,50 @@ def test_short_lines(n, k, axis, kind, scale):
     assert all(reference.same(x, y) for x, y in zip(found, reference.top_k(a, k, axis=axis), strict=True))
 
 
+def keys_alike(rng, n, k, bits, below):
+    """Lines of integers that agree in all but so many of their lower bits, many or some of them: those around the k-th.
+
+    What is above or below them is at any place, or all at one end.
+    """
+    near = 5 * below + rng.integers(0, 1 << bits, (12, n))
+    yield from near[:2]
+    for other in (-1, 2):  # the last group has the best element, or the worst
+        yield 5 * below + 1 + other * (np.arange(n) == n - 2)
+    yield from np.sort(near[2:4])
+    yield np.sort(near[4])[::-1]
+    yield np.where(rng.random(n) < 0.5, near[5], rng.integers(0, 9, n) * below)
+    for line, above in zip(near[6:], (0, 1, k - 1, k, n - k, n - 1), strict=True):
+        others = np.arange(n) < min(above, n)
+        line[others] = (7 - 4 * (above >= k)) * below + rng.integers(0, 1 << bits, others.sum())
+        yield line
+        yield line[::-1]
+        yield rng.permutation(line)
+
+
+@pytest.mark.parametrize("bits", [0, 2, 5, 6, 9])
+@pytest.mark.parametrize("dtype", ["i4", "u4", "f4", "i8", "f8"])
+@pytest.mark.parametrize("k", [1, 3, 6, 8, 16])
+def test_short_lines_of_keys_alike(k, dtype, bits, room, methods, monkeypatch):
+    """The network works on upper bits of keys, which tell elements apart in all lines, in some, or in none."""
+    from numba_dml.cuda import _top_k_calls
+
+    dml.cache_clear()
+    rng = np.random.default_rng(k)
+    for name in ("MOST_SHORT", "MOST_SHORT_BYTES", "MOST_UNALIGNED", "SHORT_LINES", "SHORT_LINES_BEST"):
+        monkeypatch.setattr(_top_k_calls, name, 0 if "LINES" in name else 1 << 13)
+    monkeypatch.setattr(_top_k_calls, "MOST_BEFORE_WARPS", (1 << 13,) * 3)
+    for n in (17, 40) if room.SIMULATED else (16, 17, 31, 64, 97, 128, 131, 300):
+        width = int(dtype[1])
+        lines = [line for _ in range(1 if room.SIMULATED else 9) for line in keys_alike(rng, n, k, bits, 1 << 20)]
+        a = np.stack(lines).astype(f"i{width}")
+        a = ((a << 8 * width - 26) if bits == 9 else a).view(dtype)
+        for mode, some in (("largest", a), ("smallest", a), ("largest", a[::2])):  # of few lines, a part at a time
+            found = dml.top_k(some, k, mode=mode)
+            assert all(map(reference.same, found, reference.top_k(some, k, mode=mode)))
+    assert set(methods) == {"short lines"}
+    dml.cache_clear()
+
+
 @pytest.mark.parametrize("kind", DISTRIBUTIONS)
 @pytest.mark.parametrize("dtype", ["i1", "u2", "f2", "f4", "f8", "i8"])
 @pytest.mark.parametrize("lines", [1, 3])

@@ -25,7 +25,7 @@ from ._lists import ITEMS, count_bytes
 from ._plan import reciprocal
 from ._repeat import Repeatable
 from .choose import AT_ONCE, SORTED
-from .short_lines import BESIDE, NARROW, SHORT_BLOCK, THREAD_LISTS, WIDE
+from .short_lines import BESIDE, NARROW, SHIFTED, SHORT_BLOCK, THREAD_LISTS, WIDE
 from .top_k import (
     LEAST_ROOM,
     MOST_K,
@@ -91,14 +91,16 @@ LONG_LISTS, HALF_SHARED = (14, 400) if SIMULATED else (1 << 10, 107 << 10)
 ALL_SHARED, BUSY = (1 << 20, 1) if SIMULATED else (224 << 10, 1024)
 #: Lines up to this size, and so many times as many as elements in one, have a thread each.
 MOST_SHORT, SHORT_LINES = (12, 1) if SIMULATED else (1024, 16)
-#: If only the best is wanted, up to so many bytes, or elements if not all lines are a multiple of 16 bytes, and so many
-#: times as many: otherwise blocks find it. With threads and with blocks, in µs: (100000, 1000) f4 152 and 138, f2 76
-#: and 117, u1 260 and 122; (200000, 500) f4 154 and 198; (20000, 1000) 79 and 34, (5000, 300) 26 and 10.
-MOST_SHORT_BYTES, MOST_UNALIGNED, SHORT_LINES_BEST = (48, 10, 2) if SIMULATED else (3072, 512, 80)
-#: Lines that could have a warp each have a thread up to this size, by bytes of an element: with k = 16, 32M float32 in
-#: lines of 768 take 0.095 ms by threads and 0.076 by warps, in lines of 512 0.092 and 0.108; float16 in lines of 1024
-#: 0.070 and 0.061, with k = 4 0.040 and 0.060; float64 in lines of 768, k = 4, 0.158 and 0.129.
-MOST_BEFORE_WARPS = dict.fromkeys((1, 2, 4, 8), MOST_SHORT) if SIMULATED else {1: 1024, 2: 1024, 4: 767, 8: 639}
+#: If only the best is wanted, up to so many bytes, or so many if lines are no multiple of 16 or elements have 8 bytes,
+#: and so many times as many: otherwise blocks find it. With threads and with blocks, in µs: 76,800 lines of 768 float32
+#: 70 and 82, of 1024 118 and 107, of 513 78 and 64; float16 513 47 and 72; int64 384 47 and 44, 512 70 and 61; 20000 of
+#: 1000 float32 79 and 34, 5000 of 300 26 and 10.
+MOST_SHORT_BYTES, MOST_UNALIGNED, SHORT_LINES_BEST = (48, 40, 2) if SIMULATED else (3072, 1536, 80)
+#: Lines that could have a warp each have a thread up to so many bytes: for up to 4 results, for more, and if they are
+#: no multiple of 16. In µs, by threads, with k = 4, 8 and 16, and by warps: float32, 76,800 lines of 768 80, 101, 123,
+#: and 136; 102,400 of 1024 132, 147, 207, and 181; 51,300 of 513 88, 100, 115, and 97; int64, 38,400 of 384 68, 88, 99,
+#: and 88, 51,200 of 512 108, 141, 166, and 115; float16, 102,400 of 1024 99, 121, 151, and 183 (an H200).
+FEW_RESULTS, MOST_BEFORE_WARPS = 4, (1 << 13,) * 3 if SIMULATED else (4096, 3072, 2048)
 #: With fewer lines a block has more threads for each than a warp: 528 of 4096 float32, k = 64, take 0.016 ms by blocks
 #: and 0.017 by warps, 1056 0.024 and 0.018, 16384 0.21 and 0.125.
 WARP_LINES = 4 if SIMULATED else 640
@@ -180,6 +182,8 @@ class TopKCall(Repeatable):
         self.quads = self.packed and low.size * self.width % 16 == 0 and not any(step % 16 for _, step, _ in low.lines)
         #: Lines lie beside each other.
         self.beside = not self.packed and bool(low.lines) and abs(low.lines[-1][1]) == self.width
+        #: How short lines come to their threads.
+        self.staging = WIDE if self.quads else SHIFTED if self.packed else BESIDE if self.beside else NARROW
         #: 16 aligned bytes have elements of neighbouring lines, if the first ones are aligned.
         self.columns = (
             bool(low.lines)
@@ -197,7 +201,7 @@ class TopKCall(Repeatable):
         self.is_long = self.size >= LONG_LINE
         self.threads = LEAST_THREADS
         self.most = next((count for count in THREAD_LISTS if count >= self.k), 0)  # of a short line
-        self.segment = short_lines.segment_of(self.width, self.most, self.size)
+        self.segment = short_lines.segment_of(self.width, self.most, self.size, self.lines)
         self.room = self.chunk = self.chunks = self.maxima = 0
         #: Whether there are threads enough to sort lists digit by digit.
         self.moves = False
@@ -217,17 +221,20 @@ class TopKCall(Repeatable):
             return "nothing", lambda to: None
         if self.packed and self.k > 1 and self.lines >= WARP_LINES and self.size > whole_lines.MOST_RANKED:
             self.warps = warp_lines.sizes_for(self.size, self.k, self.width)
-        most, lines = MOST_BEFORE_WARPS[self.width] if self.warps else MOST_SHORT, SHORT_LINES
+        most, lines = MOST_SHORT * self.width, SHORT_LINES
+        if self.warps:
+            most = min(most, MOST_BEFORE_WARPS[2 if not self.quads else self.k > FEW_RESULTS])
         if self.k == 1 and self.packed:
-            most, lines = min(most, MOST_SHORT_BYTES // self.width if self.quads else MOST_UNALIGNED), SHORT_LINES_BEST
-        short = self.k <= THREAD_LISTS[-1] and self.size <= most and self.lines >= lines * self.size
+            wide = self.quads and self.width <= 4
+            most, lines = min(most, MOST_SHORT_BYTES if wide else MOST_UNALIGNED), SHORT_LINES_BEST
+        short = self.k <= THREAD_LISTS[-1] and self.size * self.width <= most and self.lines >= lines * self.size
         if self.k == 1 and not self.packed and self.lines >= LEAST_OWN_LINES and (self.beside or not short):
             parts = max(min(OWN_THREADS // self.lines, self.size // LEAST_ROWS), 1)
             self.share = -(-self.size // parts)
             self.parts = -(-self.size // self.share)
             return "best of lines by threads", self.start_best_by_threads
         if short:
-            self.room = short_lines.row_bytes(self.width, self.most, self.segment)
+            self.room = short_lines.row_bytes(self.width, self.most, self.segment, self.staging)
             return "short lines", self.start_short
         if self.k == 1 and self.packed:
             self.prepare_best()
@@ -381,9 +388,8 @@ class TopKCall(Repeatable):
             lines = ((self.lines, size * stride, 0),)
         bits, pitches = [*self.group_bits[level:], 0, 0][:2], [*self.pitches[level:], 0, 0][:2]
         parts, rounds = self.shares(level, width) if level < len(self.pitches) else (self.parts, self.share)
-        staging = BESIDE if self.beside else WIDE if self.quads else NARROW
         numbers = [size, stride, low.output_stride, low.k, low.index_itemsize, *rule, self.lines, self.room, levels]
-        numbers += [*bits, *pitches, *reciprocal(parts), rounds, self.segment, staging]
+        numbers += [*bits, *pitches, *reciprocal(parts), rounds, self.segment, self.staging]
         numbers += [max(self.chunk.bit_length() - 1, 0), self.chunks, len(lines)]
         for count, step, out_step in lines:
             numbers += [*reciprocal(max(count, 1)), step, out_step]

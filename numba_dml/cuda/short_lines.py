@@ -1,8 +1,9 @@
 """The top-k kernels for many short lines: a thread each, its line in shared memory, its best in registers.
 
-A network of minima and maxima keeps the best keys: the same steps for every thread, whatever the data are. Keys of up
-to 16 bits lie over their positions in a word, so that is all. Wider ones go through it alone; it tells which key the
-k-th best is, and a second look finds the few that reach it.
+A network of minima and maxima keeps the best words: the same steps for every thread, whatever the data are. Keys of up
+to 16 bits lie over their positions in a word, so that is all. Of wider ones the upper bits do, which nearly always tell
+which are the best; if not, the network sees the lower ones in a second turn. Elements are looked at in groups of four:
+only the members of the k best groups can be among the k best.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import cache
 import numpy as np
 
 from . import SIMULATED, cuda, helper, kernel
+from ._groups import copies
 from ._keys import key_type
 from ._launch import BLOCK, LANES, Kernel
 from ._memory import (
@@ -30,14 +32,20 @@ from ._plan import number
 from ._registers import (
     FLOAT_KEYS,
     FLOAT_ONES,
+    group_steps,
     keep_best,
-    keep_best_pairs,
+    keep_best_and_next,
     keys_over_places,
-    note_reaching,
-    noted_keys,
+    listed_keys,
+    merge_pairs,
+    part_copy,
     pick,
     shared_load,
     shared_store_all,
+    shifted_unit,
+    sort_numbers,
+    sort_pairs,
+    word_steps,
 )
 from .top_k import (
     DIMS,
@@ -58,24 +66,33 @@ from .top_k import (
 
 #: Keys in the registers of a thread.
 THREAD_LISTS = (1, 4, 8, 16)
-#: How lines come into shared memory: by 16 bytes, by elements, or each by its own thread, next to others.
-WIDE, NARROW, BESIDE = range(3)
-#: What a thread has of its line at once, in bytes: for lists of up to 8, and longer ones. 1M lines of 128 float32 with
-#: k = 8 take 0.25 ms with 256 and with 512, 0.30 with 128; with k = 1 0.17, 0.25, 0.17; 300k of 1000 with k = 16 0.75,
-#: 0.66, 1.13.
-SEGMENT_BYTES = (16, 32) if SIMULATED else (256, 512)
-#: Registers of a thread, if those suffice: with 80, 88 and 96 1M lines of 128 float32 with k = 8 take 0.262, 0.258
-#: and 0.244 ms, with k = 4 0.200, 0.196 and 0.194; but of 129, which come element by element, 0.50 with 80 and 0.53
-#: with 96.
-SHORT_REGISTERS = 96
+#: How lines come into shared memory: by 16 bytes that are aligned in memory, and in lines too or not; by elements; or
+#: each by its own thread, next to others.
+WIDE, SHIFTED, NARROW, BESIDE = range(4)
+#: What a thread has of its line at once, in bytes, and up to so many lines the less: then all lines are worked on at
+#: once. 65,536 lines of 128 float32, k = 8, take 0.020 ms with 256 and 0.025 with 512, 1M 0.236 and 0.233, if all
+#: elements are equal 0.33 and 0.27; with k = 16 0.352 and 0.294 (an H100).
+SEGMENT_BYTES = (16, 128) if SIMULATED else (256, 512)
+FEW_LINES = 20 if SIMULATED else 20 * 32 * 132
+#: Registers of a thread: if keys have up to 16 bits, or 32 and k is up to 8; and otherwise for the longest list. 4M
+#: lines of 24 single bytes, k = 16, take 0.460 ms with 192, 0.374 with 96; 1M of 24 float32, k = 8, 0.096 with 102 and
+#: 0.087 with 96; 524,288 of 24 float64, k = 16, 0.153 with 196, 0.126 with 168 (an H200).
+SHORT_REGISTERS, MORE_REGISTERS = 96, 168
 #: Threads of a block.
 SHORT_BLOCK = BLOCK if SIMULATED else 64
+#: Bytes of a segment from which on it is copied before keys are made, and not on its way, if its lines are aligned: 32M
+#: int32 in lines of 24, k = 4, take 0.100 ms so and 0.086, of 64 0.063 and 0.065, of 100 0.061 and 0.067 (an H100).
+LEAST_COPIED = 32 if SIMULATED else 256
+#: Copies of 16 bytes that a thread begins together, and their power of two.
+COPIES_AT_ONCE, COPY_BITS = (2, 1) if SIMULATED else (4, 2)
 #: Loads of 16 bytes that a thread does together, and for how many of these it collects the elements of its own line.
 QUADS_AT_ONCE, OWN_QUADS = (2, 1) if SIMULATED else (8, 4)
 #: Loads of single elements that a thread does together.
 ELEMENTS_AT_ONCE = 2 if SIMULATED else 8
 #: Bits of the reciprocal that divides the number of an element by up to 2**10 columns: it is less than 2**15.
 OF_COLUMNS = 26
+#: Elements of a group, of more than two bytes each, and groups of a segment, at most.
+GROUP, MOST_GROUPS = (2, 16) if SIMULATED else (4, 32)
 #: Above all positions, for the lower half of a word.
 PLACES = 0xFFFF
 #: Of a pair that is none: what belongs to a position is above.
@@ -83,13 +100,14 @@ NONE = -(1 << 31)
 
 
 def group_of(width: int, most: int) -> int:
-    """Return how many elements go into the network at once: 16 bytes or more."""
-    return max(16 // width, most)
+    """Return how many elements go together: into the network, of keys of up to 16 bits; into a group, of others."""
+    return max(16 // width, most) if width <= 2 else GROUP
 
 
-def segment_of(width: int, most: int, size: int) -> int:
+def segment_of(width: int, most: int, size: int, lines: int) -> int:
     """Return how many elements of a line a thread has at once: all, or whole groups."""
-    return min(max(SEGMENT_BYTES[most > 8] // width, group_of(width, most)), size)
+    bytes_ = SEGMENT_BYTES[most > 8 or (width > 2 and lines > FEW_LINES)]
+    return min(max(bytes_ // width, group_of(width, most), most), size)
 
 
 def list_bytes(most: int, width: int) -> int:
@@ -97,18 +115,19 @@ def list_bytes(most: int, width: int) -> int:
     return max(most * width, 16)
 
 
-def row_bytes(width: int, most: int, segment: int) -> int:
+def row_bytes(width: int, most: int, segment: int, staging: int) -> int:
     """Return the bytes of a thread's row in shared memory.
 
-    There must be room for its part of the result, and beside the keys for notes. The lanes' rows begin in different
-    banks: they are an odd multiple of 16 bytes.
+    There must be room for its part of the result, and beside the keys for a group that is none, and the table of
+    groups; or for what lies before and behind a line in aligned units. The lanes' rows begin in different banks: they
+    are an odd multiple of 16 bytes.
     """
     group = group_of(width, most)
     keys = -(-segment // group) * group * width
     if width > 2:
-        bytes_ = max(keys + most + group, list_bytes(most, width) + list_bytes(most, 4))
+        bytes_ = max(keys + group * width + list_bytes(most, 4), list_bytes(most, width) + list_bytes(most, 4))
     else:
-        bytes_ = max(keys, list_bytes(most, 4))
+        bytes_ = max(keys + 16 * (staging == SHIFTED), list_bytes(most, 4))
     return (-(-bytes_ // 16) | 1) * 16
 
 
@@ -172,12 +191,16 @@ def staging(width: int, infinity: int):
     keys_of, _ = key_steps(width, infinity)
     load, store = LOAD_INDEX[f"int{8 * width}"], SHARED_STORE[8 * width]
     load_pair, _ = unit_access(16)
+    copy, arrive = copies()
+    copy_part = part_copy()
+    shifted = shifted_unit(width)
     store_quad = shared_store_all(64, 2) if width == 8 else shared_store_all(32, 4)
+    load_own = shared_load(64, 2) if width == 8 else shared_load(32, 4)
     address_of_lane = LANE_VALUE[64]
     of_quad = 16 // width
     word = np.int64 if width == 8 else np.int32
-    words_at_once = 4 * QUADS_AT_ONCE
     of_word, words_of_quad = max(4 // width, 1), min(of_quad, 4)
+    words_at_once = 4 * QUADS_AT_ONCE
     own_words = OWN_QUADS * words_of_quad
     own_at_once = OWN_QUADS * of_quad
 
@@ -191,6 +214,13 @@ def staging(width: int, infinity: int):
     @helper
     def put(to, address, plan):
         store(to, np.int64(keys_of(load(address), plan)))
+
+    @helper
+    def put_own(to, quad, plan):
+        if width == 8:
+            put_quad(to, quad[0], quad[1], quad[0], quad[1], plan)
+        else:
+            put_quad(to, quad[0], quad[1], quad[2], quad[3], plan)
 
     # Neighbouring lanes bring neighbouring units, of one line after the other or of several lines at once.
 
@@ -235,6 +265,60 @@ def staging(width: int, infinity: int):
                         a, b, c, d = words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]
                         put_quad(tile + rows[i] * pitch + 16 * unit, a, b, c, d, plan)
             unit += 1 << bits
+
+    @helper
+    def copy_units(tile, pitch, source, jump, size, is_aligned):
+        """Copy all units of 16 bytes in which a lane's bytes lie, of which there are so many from `source` on."""
+        lane = np.int64(cuda.threadIdx.x % LANES)
+        beyond = 0 if is_aligned else 15
+        bits = max(lanes_for((size + beyond + 15) // 16), np.int64(COPY_BITS))
+        line, step = lane >> bits, LANES >> bits
+        at = 16 * (lane & ((1 << bits) - 1))
+        origin = address_of_lane(source, 0) + line * jump
+        for _ in range(0, size + beyond, 16 << bits):
+            if is_aligned and jump != 0:
+                to, address = tile + line * pitch + at, origin + at
+                if at < size:
+                    for _ in range(0, 1 << bits, COPIES_AT_ONCE):
+                        for i in range(COPIES_AT_ONCE):
+                            copy(to + i * step * pitch, address + i * step * jump)
+                        to += COPIES_AT_ONCE * step * pitch
+                        address += COPIES_AT_ONCE * step * jump
+            else:
+                for i in range(1 << bits):
+                    address = origin + i * step * jump if jump != 0 else address_of_lane(source, line + i * step)
+                    before = address & 15
+                    rest = size - at + before
+                    if rest > 0:
+                        copy_part(tile + (line + i * step) * pitch + at, address - before + at, min(rest, 16))
+            at += 16 << bits
+        arrive()
+
+    @helper
+    def keys_in_place(own, source, size, is_aligned, plan):
+        """Put keys where the bytes of a lane's line are, or so many bytes before them."""
+        if is_aligned:
+            whole, end = own + size // 64 * 64, own + size
+            while own < whole:
+                p, q, r, s = load_own(own), load_own(own + 16), load_own(own + 32), load_own(own + 48)
+                put_own(own, p, plan)
+                put_own(own + 16, q, plan)
+                put_own(own + 32, r, plan)
+                put_own(own + 48, s, plan)
+                own += 64
+            while own < end:
+                put_own(own, load_own(own), plan)
+                own += 16
+            return
+        end = own + (size + 15) // 16 * 16
+        shift = np.int32(source & 15)
+        p = load_own(own)
+        while own < end:
+            q, r = load_own(own + 16), load_own(min(own + 32, end))
+            put_own(own, shifted(p, q, shift), plan)
+            if own + 16 < end:
+                put_own(own + 16, shifted(q, r, shift), plan)
+            own, p = own + 32, r
 
     @helper
     def stage_elements(tile, pitch, source, jump, first, columns, plan):
@@ -290,7 +374,7 @@ def staging(width: int, infinity: int):
             put(own + c * width, address, plan)
             address += stride
 
-    return stage_quads, stage_elements, stage_own
+    return stage_quads, copy_units, keys_in_place, stage_elements, stage_own
 
 
 @cache
@@ -311,36 +395,67 @@ def chosen_words(width: int, most: int):
 
 @cache
 def chosen_pairs(width: int, most: int):
-    """Return how the best of a segment get into lists of keys and of positions, which are negated."""
-    group = group_of(width, most)
-    bits = 8 * width
-    load, note, noted = shared_load(bits, group), note_reaching(bits, group), noted_keys(bits, most)
+    """Return how the best of a segment get into lists of keys and of positions, which are negated.
+
+    The k best are members of the k groups that have the best ones. The network works on words, upper bits of keys over
+    labels. Where these bits do not tell which elements are among the k best, all with those of the k-th are equally
+    good, as far as one can see, and those above surely are among them: the network works again on what they are above
+    the lowest such key, over labels that follow the positions. That cannot fail.
+    """
+    bits, at_once, listed = 8 * width, max(most, 4), max(most // GROUP, 1)
+    mask = max(MOST_GROUPS, GROUP * most) - 1
+    shift, second = mask.bit_length(), min(1, most - 1)
+    maxima, members = group_steps(bits, GROUP, at_once, listed)
+    upper, within, labels, alike = word_steps(bits, mask)
+    load_keys, store_table = listed_keys(bits, GROUP, most), shared_store_all(32, most)
     key = key_type(width)
-    lowest, highest = key(np.iinfo(key).min), np.iinfo(key).max
+    lowest, highest = np.iinfo(key).min, np.iinfo(key).max
+    no_words, of_all_groups = (key(lowest),) * most, tuple(key(~i) for i in range(most))
 
     @helper
-    def choose(keys, places, own, notes, first, columns, k):
-        tops = keys
-        for c in range(0, columns, group):
-            tops = keep_best(tops, load(own + c * width))
-        bar = pick(tops, k - 1)  # what all that can be among the best k reach
-        c = np.int64(0)
-        while c < columns:
-            if pick(places, k - 1) != NONE:  # a later one must be better than the k-th
-                if pick(keys, k - 1) == highest:
-                    break
-                bar = max(bar, key(pick(keys, k - 1) + 1))
-            # There are more than k only if some are equal; then most of them are left out in the next round.
-            end = notes
-            while c < columns and end - notes <= k:
-                end = note(end, load(own + c * width), bar, c)
-                c += group
-            start = notes
-            while start < end:
-                new_keys, new_places = noted(start, end, own, lowest, first)
-                keys, places = keep_best_pairs(keys, places, new_keys, new_places)
-                start += most
-        return keys, places
+    def words_of(keys, is_exact, low, high, label):
+        if is_exact:
+            return within(keys, low, high, label)
+        return upper(keys, label)
+
+    @helper
+    def choose(keys, places, own, table, first, columns, k):
+        groups = (columns + GROUP - 1) // GROUP
+        low, high, is_exact = key(0), key(0), False
+        while True:
+            beyond, numbers = key(lowest), labels(of_all_groups, groups)
+            if groups > k:
+                best, number = no_words, np.int64(0)
+                while number < groups:
+                    new = words_of(maxima(own, number, groups), is_exact, low, high, mask - number)
+                    best, beyond = keep_best_and_next(best, beyond, new)
+                    number += at_once
+                if k < most:
+                    beyond = pick(best, k)
+                numbers = labels(best, groups)
+                if is_exact:
+                    numbers = sort_numbers(numbers, k, groups)
+            store_table(table, numbers)
+            words, after, number = no_words, key(lowest), np.int64(0)
+            while number < min(k, groups):
+                new = words_of(members(own, table + 4 * number), is_exact, low, high, mask - GROUP * number)
+                words, after = keep_best_and_next(words, after, new)
+                number += listed
+            last = pick(words, k - 1)
+            after = max(beyond, pick(words, k) if k < most else after)
+            if is_exact or last > after | mask:
+                break
+            is_exact = True
+            low, high = key(last & ~mask), key(last | mask)
+            low, high = key(low - (low != lowest)), key(high + (high != highest))
+        new_keys, new_places = load_keys(own, table, labels(words, mask), first)
+        # Those above the highest such key may be out of order, and so may those whose upper bits agree.
+        out_of_order = words[second] >> shift >= high - low if is_exact else alike(words)
+        if out_of_order:
+            new_keys, new_places = sort_pairs(new_keys, new_places)
+        if first == 0:
+            return new_keys, new_places
+        return merge_pairs(keys, places, new_keys, new_places)
 
     return choose
 
@@ -348,7 +463,7 @@ def chosen_pairs(width: int, most: int):
 @cache
 def short_kernel(width: int, infinity: int, most: int) -> Kernel:
     """Return the kernel for many short lines, for the best `most` of each."""
-    stage_quads, stage_elements, stage_own = staging(width, infinity)
+    stage_quads, copy_units, keys_in_place, stage_elements, stage_own = staging(width, infinity)
     _, bits_of = key_steps(width, infinity)
     load, store = unit_access(width)
     is_wide = width > 2
@@ -363,11 +478,15 @@ def short_kernel(width: int, infinity: int, most: int) -> Kernel:
     key_bytes = key(0).itemsize
     load_key, load_place = SHARED_LOAD[8 * key_bytes], SHARED_LOAD[32]
     store_keys, store_places = shared_store_all(8 * key_bytes, most), shared_store_all(32, most)
+    store_group, no_group = shared_store_all(8 * key_bytes, group), (key(lowest),) * group
     places_at = list_bytes(most, key_bytes)
     width_bits = 8 * width
     words = ARRAY_TYPES[np.int64]
 
-    @kernel(registers=SHORT_REGISTERS if width <= 4 and most <= 8 else None)
+    longest = most == THREAD_LISTS[-1]
+    few = width <= 2 or (width == 4 and not longest)
+
+    @kernel(registers=SHORT_REGISTERS if few else MORE_REGISTERS if longest else None)
     def choose_from_short_lines(
         x,  # IN   address of the first element
         values,  # OUT  address of the values
@@ -386,10 +505,10 @@ def short_kernel(width: int, infinity: int, most: int) -> Kernel:
         pitch = number(plan, ROOM)
         tile = shared_address(cuda.shared.array(0, words)) + (thread - lane) * pitch
         own = tile + lane * pitch
-        notes = own + (segment + group - 1) // group * group * width
+        table = own + ((segment + group - 1) // group + 1) * group * width
         way = number(plan, STAGING)
         if way == WIDE and x & 15 != 0:
-            way = np.int64(NARROW)
+            way = np.int64(SHIFTED if is_wide else NARROW)  # that needs room, which is there beside wide keys
         # Lines at one distance from each other need no other lane's address, if all lanes have one.
         jump = np.int64(0)
         if number(plan, DIMS) == 1 and line - lane + LANES <= lines:
@@ -398,17 +517,24 @@ def short_kernel(width: int, infinity: int, most: int) -> Kernel:
         first = np.int64(0)
         while first < size:
             columns = min(segment, size - first)
-            if way == WIDE:
+            if way == WIDE and segment * width < LEAST_COPIED:
                 stage_quads(tile, pitch, source, jump, first, columns, plan)
+            elif way == WIDE or way == SHIFTED:
+                copy_units(tile, pitch, source + first * width, jump, columns * width, way == WIDE)
+                sync_lanes()
+                keys_in_place(own, source + first * width, columns * width, way == WIDE, plan)
             elif way == NARROW:
                 stage_elements(tile, pitch, source, jump, first, columns, plan)
             else:
                 stage_own(own, source, first, columns, plan)
-            for c in range(columns, (columns + group - 1) // group * group):
+            padded = (columns + group - 1) // group * group
+            for c in range(columns, padded):
                 store_key(own + c * width, padding)
+            if is_wide:
+                store_group(own + padded * width, no_group)
             sync_lanes()
             if is_wide:
-                keys, places = choose(keys, places, own, notes, first, columns, k)
+                keys, places = choose(keys, places, own, table, first, columns, k)
             else:
                 keys = choose(keys, own, first, columns)
             sync_lanes()
@@ -430,7 +556,7 @@ def short_kernel(width: int, infinity: int, most: int) -> Kernel:
         of_k = (1 << 16) // k + 1
         value_at, index_at = values + (to + here * step) * width, indices + (to + here * step) * index_size
         while here < end:
-            row = (here * of_k) >> 16  # here // k
+            row = ((here & 0xFFF) * of_k) >> 16  # here // k, by a product of 32 bits
             j = here - row * k
             at = results + row * pitch
             one = load_key(at + j * key_bytes)
