@@ -878,3 +878,47 @@ def test_negative_indices(index):
     picked = np.array([[8, 9]], "float32")
     check(dml.GatherNDDesc(tensor(square), tensor(tuples), tensor(picked), 2, 2), (square, tuples), [[2, 1]])
     check(dml.ScatterNDDesc(*scatter_tensors(square, tuples, picked), 2, 2), (square, tuples, picked), [[0, 9], [8, 3]])
+
+
+def nan_or(operator, old, new):
+    """Return the sum or product of floats; a NaN is the old one, or else the new one, or else the processor's."""
+    word = np.dtype(f"u{old.itemsize}")
+    quiet = np.array(np.nan, old.dtype).view(word)
+    with np.errstate(all="ignore"):
+        result = operator(old, new)
+        made = operator(old.dtype.type(np.inf) * np.zeros((), old.dtype), old.dtype.type(0))
+    found = np.where(np.isnan(result), made, result).view(word)
+    for operand in (new, old):
+        found = np.where(np.isnan(operand), operand.view(word) | quiet, found)
+    return found.view(old.dtype)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize("reduction", ["add", "mul"])
+@pytest.mark.parametrize("columns", [None, 1, 7])
+def test_which_nan_comes_out(columns, reduction, dtype):
+    """A place keeps its NaN; else it gets that of the update, and of infinities what the processor makes of them."""
+    part = np.dtype(dtype) if dtype[0] == "f" else np.dtype(f"f{int(dtype[1:]) // 2}")
+    word, sign = np.dtype(f"u{part.itemsize}"), 1 << 8 * part.itemsize - 1
+    nans = np.array(np.nan, part).view(word) + np.arange(5, dtype=word)
+    signalling = np.array(np.inf, part).view(word) + np.arange(1, 4, dtype=word)
+    numbers = np.array([0, -0.0, 1, -2, np.inf, -np.inf], part)
+    some = np.concatenate([nans, nans | word.type(sign), signalling, numbers.view(word)]).view(part)
+    old, new = (np.ascontiguousarray(x) for x in np.broadcast_arrays(some[:, None], some))
+    if dtype[0] == "c":
+        rng = np.random.default_rng(0)
+        old, new = (np.stack([x, rng.permutation(x.reshape(-1)).reshape(x.shape)], -1) for x in (old, new))
+    if dtype[0] == "f" or reduction == "add":
+        expected = nan_or({"add": np.add, "mul": np.multiply}[reduction], old, new)
+    else:
+        (a, b), (c, d) = (np.moveaxis(x.copy(), -1, 0) for x in (old, new))
+        products = [nan_or(np.multiply, x.copy(), y.copy()) for x, y in ((a, c), (b, d), (a, d), (b, c))]
+        expected = np.stack([nan_or(np.subtract, *products[:2]), nan_or(np.add, *products[2:])], -1)
+    old, new, expected = (x.reshape(-1).view(dtype) for x in (old, new, np.ascontiguousarray(expected)))
+    if columns:
+        old, new, expected = (np.repeat(x[:, None], columns, 1) for x in (old, new, expected))
+    found = dml.scatter_nd(old, np.arange(len(old))[:, None], new, reduction=reduction)
+    assert found.tobytes() == expected.tobytes()
+    if columns:
+        points = np.broadcast_to(np.arange(len(old))[:, None], old.shape)
+        assert dml.scatter_elements(old, points, new, axis=0, reduction=reduction).tobytes() == expected.tobytes()

@@ -94,9 +94,15 @@ def pick(reduction, old, new):
 
 
 @helper
+def operand(old, new):
+    """Return the second operand: of two NaNs the first comes out then. Compilers swap them, and processors take one."""
+    return new if old == old else old
+
+
+@helper
 def combine_floats(reduction, old, new):
     """Add or multiply."""
-    return old + new if reduction == ADD else old * new
+    return old + operand(old, new) if reduction == ADD else old * operand(old, new)
 
 
 def combine(reduction, old, new):
@@ -115,18 +121,19 @@ def _combine(reduction, old, new):
 
 def _combine_complex(reduction, old, new):
     if reduction == ADD:
-        return old + new
+        return complex(combine_floats(ADD, old.real, new.real), combine_floats(ADD, old.imag, new.imag))
     # NumPy's plain formula; Numba's product follows C99 and repairs infinities.
-    real = old.real * new.real - old.imag * new.imag
-    imag = old.real * new.imag + old.imag * new.real
+    left, right = combine_floats(MUL, old.real, new.real), combine_floats(MUL, old.imag, new.imag)
+    real = left - operand(left, right)
+    imag = combine_floats(ADD, combine_floats(MUL, old.real, new.imag), combine_floats(MUL, old.imag, new.real))
     return complex(real, imag)
 
 
 def _combine_numbers(reduction, old, new):
     if reduction == ADD:
-        return type(old)(old + new)
+        return type(old)(old + operand(old, new))
     if reduction == MUL:
-        return type(old)(old * new)
+        return type(old)(old * operand(old, new))
     return new if pick(reduction, old, new) else old
 
 

@@ -17,34 +17,54 @@ from .._tensor import dtype_of, element_size
 from . import helper
 from ._memory import ptx
 
-_REGISTERS = {
-    "float64": "mov.b64 x, $1; mov.b64 y, $2; {op}.rn.f64 x, x, y; mov.b64 $0, x;",
-    "float32": "cvt.u32.u64 t, $1; mov.b32 x, t; cvt.u32.u64 t, $2; mov.b32 y, t; {op}.rn.f32 x, x, y; "
-    "mov.b32 t, x; cvt.u64.u32 $0, t;",
-    "float16": "cvt.u16.u64 h, $1; cvt.f32.f16 x, h; cvt.u16.u64 h, $2; cvt.f32.f16 y, h; {op}.rn.f32 x, x, y; "
-    "cvt.rn.f16.f32 h, x; cvt.u64.u16 $0, h;",
-    "bfloat16": "cvt.u32.u64 t, $1; shl.b32 t, t, 16; mov.b32 x, t; cvt.u32.u64 t, $2; shl.b32 t, t, 16; mov.b32 y, t; "
-    "{op}.rn.f32 x, x, y; cvt.rn.bf16.f32 h, x; cvt.u64.u16 $0, h;",
+_HALF = "cvt.u16.u64 a, $1; cvt.u16.u64 b, $2; "
+#: By type: its bits, its quiet NaN without a sign, how words become a, b and the floats x, y, and z the result.
+_FLOATS = {
+    "float64": (64, 0x7FF8 << 48, "mov.b64 a, $1; mov.b64 b, $2; mov.b64 x, a; mov.b64 y, b;", "mov.b64 r, z;"),
+    "float32": (32, 0x7FC0 << 16, "cvt.u32.u64 a, $1; cvt.u32.u64 b, $2; mov.b32 x, a; mov.b32 y, b;", "mov.b32 r, z;"),
+    "float16": (16, 0x7E00, _HALF + "cvt.f32.f16 x, a; cvt.f32.f16 y, b;", "cvt.rn.f16.f32 r, z;"),
+    "bfloat16": (
+        16,
+        0x7FC0,
+        ".reg .b32 t; cvt.u32.u64 t, $1; shl.b32 t, t, 16; mov.b32 x, t; cvt.u32.u64 t, $2; shl.b32 t, t, 16; "
+        "mov.b32 y, t; " + _HALF,
+        "cvt.rn.bf16.f32 r, z;",
+    ),
 }
 
 
 @cache
 def _float_step(name: str, op: str):
-    """Return the sum (add) or the product (mul) of two floats, given and returned as bits."""
-    kind = "f64" if name == "float64" else "f32"
+    """Return the sum (add), difference (sub) or product (mul) of two floats, given and returned as bits.
+
+    A NaN is that of the first operand, or else of the second one, made quiet, or else what this processor makes of
+    infinities, as on the CPU; the device itself would return one NaN for all.
+    """
+    bits, quiet, take, give = _FLOATS[name]
+    wide = 64 if name == "float64" else 32
+    with np.errstate(all="ignore"):
+        made = quiet | int(np.signbit(np.float32(np.inf) * np.float32(0))) << bits - 1
+    quieting = quiet & -quiet
+    mask = (1 << bits) - 1
 
     def twin(a, b):
         dtype = dtype_of(D[name.upper()])
         word = np.dtype(f"u{dtype.itemsize}")
-        mask = (1 << (8 * dtype.itemsize)) - 1
-        wide = np.float64 if name == "float64" else np.float32
-        x, y = (np.array(bits & mask, word).view(dtype).astype(wide) for bits in (a, b))
+        x, y = (np.array(part & mask, word).view(dtype).astype(f"f{wide // 8}") for part in (a, b))
+        for operand, part in ((x, a), (y, b)):
+            if np.isnan(operand):
+                return int(part) & mask | quieting
         with np.errstate(all="ignore"):
             result = (x + y if op == "add" else x - y if op == "sub" else x * y).astype(dtype)
-        return int(result.view(word))
+        return made if np.isnan(result) else int(result.view(word))
 
-    declared = f".reg .{kind} x, y; .reg .b32 t; .reg .b16 h;"
-    return ptx(f"{{ {declared} {_REGISTERS[name].format(op=op)} }}", 1, 2, twin, pure=True)
+    asm = (
+        f".reg .f{wide} x, y, z; .reg .b{bits} a, b, r; .reg .pred p; {take} {op}.rn.f{wide} z, x, y; {give} "
+        f"setp.nan.f{wide} p, y, y; selp.b{bits} b, b, {made:#x}, p; "
+        f"setp.nan.f{wide} p, x, x; selp.b{bits} a, a, b, p; or.b{bits} a, a, {quieting:#x}; "
+        f"setp.nan.f{wide} p, z, z; selp.b{bits} r, a, r, p; cvt.u64.u{bits} $0, r;"
+    )
+    return ptx(f"{{ {asm} }}", 1, 2, twin, pure=True)
 
 
 @cache
