@@ -10,8 +10,6 @@ from functools import cache
 from itertools import pairwise
 
 from . import SIMULATED
-from ._groups import ASYNC_CAPABILITY
-from ._launch import least_capability
 from ._memory import pointer_at, ptx
 
 if not SIMULATED:
@@ -66,24 +64,6 @@ def shared_store_all(bits, count):
         return types.void(address, numbers), codegen
 
     return store
-
-
-@cache
-def part_copy():
-    """Return ``copy(to, fro, count)``, what `_groups.copies` has, of the first bytes of 16; the others become zero."""
-
-    def twin(to, fro, count):
-        ctypes.memmove(to, fro, count)
-        ctypes.memset(to + count, 0, 16 - count)
-
-    if least_capability() < ASYNC_CAPABILITY:
-        asm = ".reg .pred p<4>; .reg .u32 b<4>; "
-        for i in range(4):
-            asm += f"setp.gt.u32 p{i}, n, {4 * i}; mov.u32 b{i}, 0; @p{i} ld.global.nc.u32 b{i}, [$1+{4 * i}]; "
-        asm += "st.shared.v4.u32 [a], {b0, b1, b2, b3};"
-    else:
-        asm = "cp.async.cg.shared.global [a], [$1], 16, n;"
-    return ptx(f"{{ .reg .u32 a, n; cvt.u32.u64 a, $0; cvt.u32.u64 n, $2; {asm} }}", 0, 3, twin)
 
 
 def shifted_unit(width):

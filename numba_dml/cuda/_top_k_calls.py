@@ -390,7 +390,7 @@ class TopKCall(Repeatable):
         parts, rounds = self.shares(level, width) if level < len(self.pitches) else (self.parts, self.share)
         numbers = [size, stride, low.output_stride, low.k, low.index_itemsize, *rule, self.lines, self.room, levels]
         numbers += [*bits, *pitches, *reciprocal(parts), rounds, self.segment, self.staging]
-        numbers += [max(self.chunk.bit_length() - 1, 0), self.chunks, len(lines)]
+        numbers += [max(self.chunk.bit_length() - 1, 0), self.chunks, self.low, self.high, len(lines)]
         for count, step, out_step in lines:
             numbers += [*reciprocal(max(count, 1)), step, out_step]
         return np.array(numbers, np.int64)

@@ -38,7 +38,6 @@ from ._registers import (
     keys_over_places,
     listed_keys,
     merge_pairs,
-    part_copy,
     pick,
     shared_load,
     shared_store_all,
@@ -51,8 +50,10 @@ from .top_k import (
     DIMS,
     FLIP,
     HEADER,
+    HIGH,
     INDEX_SIZE,
     LINES,
+    LOW,
     OUT_STRIDE,
     ROOM,
     SEGMENT,
@@ -192,7 +193,6 @@ def staging(width: int, infinity: int):
     load, store = LOAD_INDEX[f"int{8 * width}"], SHARED_STORE[8 * width]
     load_pair, _ = unit_access(16)
     copy, arrive = copies()
-    copy_part = part_copy()
     shifted = shifted_unit(width)
     store_quad = shared_store_all(64, 2) if width == 8 else shared_store_all(32, 4)
     load_own = shared_load(64, 2) if width == 8 else shared_load(32, 4)
@@ -267,8 +267,18 @@ def staging(width: int, infinity: int):
             unit += 1 << bits
 
     @helper
-    def copy_units(tile, pitch, source, jump, size, is_aligned):
-        """Copy all units of 16 bytes in which a lane's bytes lie, of which there are so many from `source` on."""
+    def copy_within(to, unit, low, high):
+        """Copy a unit's elements between two addresses: around these there may be none."""
+        for i in range(0, 16, width):
+            if low <= unit + i and unit + i < high:
+                store(to + i, np.int64(load(unit + i)))
+
+    @helper
+    def copy_units(tile, pitch, source, jump, size, low, high, is_aligned):
+        """Copy all units of 16 bytes in which a lane's bytes lie, of which there are so many from `source` on.
+
+        If they are not aligned, others come with them, but none that is outside the input, between two addresses.
+        """
         lane = np.int64(cuda.threadIdx.x % LANES)
         beyond = 0 if is_aligned else 15
         bits = max(lanes_for((size + beyond + 15) // 16), np.int64(COPY_BITS))
@@ -287,10 +297,13 @@ def staging(width: int, infinity: int):
             else:
                 for i in range(1 << bits):
                     address = origin + i * step * jump if jump != 0 else address_of_lane(source, line + i * step)
-                    before = address & 15
-                    rest = size - at + before
-                    if rest > 0:
-                        copy_part(tile + (line + i * step) * pitch + at, address - before + at, min(rest, 16))
+                    unit, end = (address & -16) + at, address + size
+                    if unit < end:
+                        to = tile + (line + i * step) * pitch + at
+                        if low <= unit and unit + 16 <= high:
+                            copy(to, unit)
+                        else:
+                            copy_within(to, unit, low, high)
             at += 16 << bits
         arrive()
 
@@ -520,7 +533,8 @@ def short_kernel(width: int, infinity: int, most: int) -> Kernel:
             if way == WIDE and segment * width < LEAST_COPIED:
                 stage_quads(tile, pitch, source, jump, first, columns, plan)
             elif way == WIDE or way == SHIFTED:
-                copy_units(tile, pitch, source + first * width, jump, columns * width, way == WIDE)
+                low, high = x + number(plan, LOW), x + number(plan, HIGH)
+                copy_units(tile, pitch, source + first * width, jump, columns * width, low, high, way == WIDE)
                 sync_lanes()
                 keys_in_place(own, source + first * width, columns * width, way == WIDE, plan)
             elif way == NARROW:

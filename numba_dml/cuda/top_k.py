@@ -40,9 +40,11 @@ from ._plan import number, quotient
     STAGING,  # how segments come into shared memory
     CHUNK,  # units of a chunk, as a power of two: 1, 2 or 4
     MAXIMA,  # chunks of a line, at least
+    LOW,  # the lowest byte of the input, relative to its first element
+    HIGH,
     DIMS,  # dimensions of the lines
     HEADER,
-) = (*range(6), 8, 9, 10, 11, 13, 15, 18, 19, 20, 21, 22, 23, 24)
+) = (*range(6), 8, 9, 10, 11, 13, 15, *range(18, 27))
 DIM_FIELDS = 5  # size (a divisor), input stride in bytes, output stride in elements
 
 WARPS = BLOCK // LANES
