@@ -17,6 +17,8 @@ from .._tensor import dtype_of, element_size
 from . import helper
 from ._memory import ptx
 
+#: The types whose sums and products depend on their order.
+ROUNDED = {D.FLOAT16, D.FLOAT32, D.FLOAT64, D.BFLOAT16, D.COMPLEX64, D.COMPLEX128}
 _HALF = "cvt.u16.u64 a, $1; cvt.u16.u64 b, $2; "
 #: By type: its bits, its quiet NaN without a sign, how words become a, b and the floats x, y, and z the result.
 _FLOATS = {
@@ -34,11 +36,11 @@ _FLOATS = {
 
 
 @cache
-def _float_step(name: str, op: str):
+def _float_step(name: str, op: str, exact: bool):
     """Return the sum (add), difference (sub) or product (mul) of two floats, given and returned as bits.
 
-    A NaN is that of the first operand, or else of the second one, made quiet, or else what this processor makes of
-    infinities, as on the CPU; the device itself would return one NaN for all.
+    If it is exact, a NaN is that of the first operand, or else of the second one, made quiet, or else what this
+    processor makes of infinities, as on the CPU; the device itself returns one NaN for all.
     """
     bits, quiet, take, give = _FLOATS[name]
     wide = 64 if name == "float64" else 32
@@ -52,32 +54,35 @@ def _float_step(name: str, op: str):
         word = np.dtype(f"u{dtype.itemsize}")
         x, y = (np.array(part & mask, word).view(dtype).astype(f"f{wide // 8}") for part in (a, b))
         for operand, part in ((x, a), (y, b)):
-            if np.isnan(operand):
+            if exact and np.isnan(operand):
                 return int(part) & mask | quieting
         with np.errstate(all="ignore"):
             result = (x + y if op == "add" else x - y if op == "sub" else x * y).astype(dtype)
-        return made if np.isnan(result) else int(result.view(word))
+        return (made if exact else mask >> 1) if np.isnan(result) else int(result.view(word))
 
     asm = (
         f".reg .f{wide} x, y, z; .reg .b{bits} a, b, r; .reg .pred p; {take} {op}.rn.f{wide} z, x, y; {give} "
-        f"setp.nan.f{wide} p, y, y; selp.b{bits} b, b, {made:#x}, p; "
-        f"setp.nan.f{wide} p, x, x; selp.b{bits} a, a, b, p; or.b{bits} a, a, {quieting:#x}; "
-        f"setp.nan.f{wide} p, z, z; selp.b{bits} r, a, r, p; cvt.u64.u{bits} $0, r;"
+        + exact
+        * (
+            f"setp.nan.f{wide} p, y, y; selp.b{bits} b, b, {made:#x}, p; "
+            f"setp.nan.f{wide} p, x, x; selp.b{bits} a, a, b, p; or.b{bits} a, a, {quieting:#x}; "
+            f"setp.nan.f{wide} p, z, z; selp.b{bits} r, a, r, p; "
+        )
+        + f"cvt.u64.u{bits} $0, r;"
     )
     return ptx(f"{{ {asm} }}", 1, 2, twin, pure=True)
 
 
-@cache
-def combiner(data_type, reduction: str):
-    """Return ``combine(old, old_second, new, new_second)`` for a type's reduction: the two words that it leaves."""
+def _step(data_type, reduction: str, exact: bool):
+    """Return ``combine(old, old_second, new, new_second)`` for an element: the two words that it leaves."""
     if data_type is D.BOOL:  # NumPy's arithmetic of bool: add is or, mul is and
         reduction = {"add": "max", "mul": "min"}.get(reduction, reduction)
     if data_type in (D.COMPLEX64, D.COMPLEX128):
-        return _complex_combiner("float32" if data_type is D.COMPLEX64 else "float64", reduction)
+        return _complex_step("float32" if data_type is D.COMPLEX64 else "float64", reduction, exact)
     if reduction in ("min", "max"):
         return _picker(data_type, reduction)
     if is_float(data_type):
-        step = _float_step(data_type.name.lower(), reduction)
+        step = _float_step(data_type.name.lower(), reduction, exact)
 
         @helper
         def combine_floats(old, old_second, new, new_second):
@@ -93,12 +98,11 @@ def combiner(data_type, reduction: str):
     return combine_integers
 
 
-@cache
-def unit_combiner(data_type, reduction: str, width: int):
+def _unit_step(data_type, reduction: str, width: int, exact: bool):
     """Return the same for units of `width` bytes, of as many elements as are in them."""
-    combine = combiner(data_type, reduction)
+    combine = _step(data_type, reduction, exact)
     itemsize = element_size(data_type)
-    if itemsize > 8:
+    if itemsize in (width, 16):
         return combine
     bits, word_bits, two_words = 8 * itemsize, 8 * min(width, 8), width == 16
     mask = (1 << bits) - 1 if bits < 64 else -1
@@ -116,6 +120,87 @@ def unit_combiner(data_type, reduction: str, width: int):
         return combine_words(old, new), combine_words(old_second, new_second) if two_words else old_second
 
     return combine_units
+
+
+def _nan_finder(data_type, width: int):
+    """Return how to tell whether a unit has a NaN."""
+    part = {D.COMPLEX64: D.FLOAT32, D.COMPLEX128: D.FLOAT64}.get(data_type, data_type)
+    bits, word_bits, two_words = 8 * element_size(part), 8 * min(width, 8), width == 16
+    infinity, magnitude = rule_numbers(part, True, False)[1], (1 << bits - 1) - 1
+
+    @helper
+    def in_word(word):
+        found = False
+        for shift in range(0, word_bits, bits):
+            found |= (word >> shift) & magnitude > infinity
+        return found
+
+    @helper
+    def has_nan(first, second):
+        return in_word(first) or in_word(second) if two_words else in_word(first)
+
+    return has_nan
+
+
+@helper
+def _never(first, second):
+    return False
+
+
+@cache
+def unit_steps(data_type, reduction: str, width: int):
+    """Return how units of `width` bytes meet: fast; exactly; and how to tell that the fast result may not be the exact.
+
+    It has a NaN then, of which the device knows only one kind, and which stays one: many steps may be fast, if all of
+    them are done again should their result have one. 3M sums of float32 into three places take 19 ms by exact steps,
+    9.4 by fast ones (an H200).
+    """
+    fast = _unit_step(data_type, reduction, width, False)
+    if reduction in ("min", "max") or data_type not in ROUNDED:
+        return fast, fast, _never
+    return fast, _unit_step(data_type, reduction, width, True), _nan_finder(data_type, width)
+
+
+@cache
+def combiner(data_type, reduction: str, width: int):
+    """Return ``combine(old, old_second, new, new_second)`` for units of `width` bytes: the two words that it leaves."""
+    fast, exact, has_nan = unit_steps(data_type, reduction, width)
+
+    @helper
+    def combine(old, old_second, new, new_second):
+        first, second = fast(old, old_second, new, new_second)
+        if has_nan(first, second):
+            first, second = exact(old, old_second, new, new_second)
+        return first, second
+
+    return combine
+
+
+@cache
+def folder(data_type, reduction: str, width: int):
+    """Return ``fold(first, second, a, b, c, d)``: combine a unit with four others, in their order."""
+    fast, exact, has_nan = unit_steps(data_type, reduction, width)
+
+    def four(combine):
+        @helper
+        def combine_four(first, second, a, b, c, d):
+            first, second = combine(first, second, a[0], a[1])
+            first, second = combine(first, second, b[0], b[1])
+            first, second = combine(first, second, c[0], c[1])
+            return combine(first, second, d[0], d[1])
+
+        return combine_four
+
+    fast_four, exact_four = four(fast), four(exact)
+
+    @helper
+    def fold(first, second, a, b, c, d):
+        found = fast_four(first, second, a, b, c, d)
+        if has_nan(found[0], found[1]):
+            found = exact_four(first, second, a, b, c, d)
+        return found
+
+    return fold
 
 
 #: ``upper(value, shift)``: shift a number to the upper bits of a word.
@@ -163,9 +248,9 @@ def _picker(data_type, reduction: str):
     return pick
 
 
-def _complex_combiner(part: str, reduction: str):
+def _complex_step(part: str, reduction: str, exact: bool):
     """Return the sum or NumPy's plain product of complex numbers."""
-    plus, minus, times = (_float_step(part, op) for op in ("add", "sub", "mul"))
+    plus, minus, times = (_float_step(part, op, exact) for op in ("add", "sub", "mul"))
     both_in_one = part == "float32"
     product = reduction == "mul"
 

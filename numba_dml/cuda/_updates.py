@@ -83,7 +83,7 @@ def replacing(width: int, staged: bool):
 @cache
 def combining(width: int, staged: bool, data_type, reduction: str):
     """Return the steps for updates that are combined with what is there, in their order."""
-    combine = combiner(data_type, reduction)
+    combine = combiner(data_type, reduction, width)
     load, _ = unit_access(width)
     load_head, lanes_alike, lanes_of_place = SHARED_LOAD[32], lanes_with(1), lanes_with(8 * LINK_BYTES)
     load_shared, store_link = SHARED_LOAD[8 * width], SHARED_STORE[8 * LINK_BYTES]

@@ -109,7 +109,7 @@ def scatter_columns_kernel(width: int, index_type: str, data_type=None, reductio
     load_own = OWN_LOAD[width]
     resolve_some, record_all = _index_steps(index_type)
     reduces = reduction != "none"
-    combine = combiner(data_type, reduction) if reduces else None
+    combine = combiner(data_type, reduction, width) if reduces else None
 
     @helper
     def put(at, value):

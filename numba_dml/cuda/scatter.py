@@ -12,7 +12,7 @@ import numpy as np
 
 from .._enums import TensorDataType as D
 from . import SIMULATED, cuda, helper, kernel
-from ._arithmetic import combiner, unit_combiner
+from ._arithmetic import ROUNDED, combiner, folder, unit_steps
 from ._groups import GROUP, fetch_and_add, load_four, mover, shared_type, store_four
 from ._launch import BLOCK, LANES, Kernel
 from ._memory import (
@@ -57,8 +57,6 @@ LONG = 5 if SIMULATED else 256
 #: Threads of such a block that fold, an element each; the others load what comes next, into so many words at a time.
 FOLDERS = 2 if SIMULATED else LANES
 LOADED = 8 if SIMULATED else 2048
-#: Types whose sums and products are rounded, and depend on the order.
-_ROUNDED = {D.FLOAT16, D.FLOAT32, D.FLOAT64, D.BFLOAT16, D.COMPLEX64, D.COMPLEX128}
 #: Blocks for the places with many updates.
 LONG_BLOCKS = 3 if SIMULATED else 1056
 
@@ -656,7 +654,7 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
     """
     load, store = unit_access(width)
     load_key, load_point = pair_fields(is_long)
-    combine = unit_combiner(data_type, reduction, width)
+    combine, exact, has_nan = unit_steps(data_type, reduction, width)
     _, place_in_slice, _ = places("int64", *counts)
 
     @helper
@@ -726,10 +724,16 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
         value = combine(value[0], value[1], new[0], new[1])
         if several:
             value = combine(value[0], value[1], newer[0], newer[1])
-            i += 2
+            at = i + 2
+            while at < points and load_key(pairs, at) == key:
+                value, count = fold_four(value, packed, plan, pairs, points, key, at, unit)
+                at += count
+        if has_nan(value[0], value[1]):
+            value = load(place)
             while i < points and load_key(pairs, i) == key:
-                value, count = fold_four(value, packed, plan, pairs, points, key, i, unit)
-                i += count
+                new = load_update(packed, plan, load_point(pairs, i), unit)
+                value = exact(value[0], value[1], new[0], new[1])
+                i += 1
         store(place, value[0], value[1])
 
     return Kernel(fold_updates, 10)
@@ -769,12 +773,12 @@ def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, i
     shared memory. All else can be combined in any order, by all threads, if of two equal numbers, which may be zeros of
     either sign, the earlier one stays.
     """
-    if reduction in ("min", "max") or data_type not in _ROUNDED:
+    if reduction in ("min", "max") or data_type not in ROUNDED:
         return _fold_in_any_order_kernel(data_type, reduction, width, counts, is_long)
     load, store = unit_access(width)
     load_key, load_point = pair_fields(is_long)
     end_of_place = place_finder(is_long)
-    combine = combiner(data_type, reduction)
+    combine, fold = combiner(data_type, reduction, width), folder(data_type, reduction, width)
     _, place_in_slice, _ = places("int64", *counts)
     words = 2 if width == 16 else 1
     buffer = 2 * LOADED
@@ -839,10 +843,7 @@ def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, i
                         b = take(loaded, at + words * wide)
                         c = take(loaded, at + 2 * words * wide)
                         d = take(loaded, at + 3 * words * wide)
-                        first, second = combine(first, second, a[0], a[1])
-                        first, second = combine(first, second, b[0], b[1])
-                        first, second = combine(first, second, c[0], c[1])
-                        first, second = combine(first, second, d[0], d[1])
+                        first, second = fold(first, second, a, b, c, d)
                         row += 4
                     for last in range(row, rows):
                         a = take(loaded, begin + words * (last * wide + thread))
@@ -865,7 +866,7 @@ def _fold_in_any_order_kernel(
     load, store = unit_access(width)
     load_key, load_point = pair_fields(is_long)
     end_of_place = place_finder(is_long)
-    combine = combiner(data_type, reduction)
+    combine = combiner(data_type, reduction, width)
     _, place_in_slice, _ = places("int64", *counts)
     word = shared_type("int64")
     threads = BLOCK
