@@ -151,9 +151,10 @@ def _never(first, second):
 def unit_steps(data_type, reduction: str, width: int):
     """Return how units of `width` bytes meet: fast; exactly; and how to tell that the fast result may not be the exact.
 
-    It has a NaN then, of which the device knows only one kind, and which stays one: many steps may be fast, if all of
-    them are done again should their result have one. 3M sums of float32 into three places take 19 ms by exact steps,
-    9.4 by fast ones (an H200).
+    It has a NaN then, of which the device knows only one kind, and which stays one: many steps may be fast, and all of
+    them are done again if their result has one. In ms, by exact steps, by asking after every fourth or every step, and
+    by the device's alone: 3M sums of float32 into three places 19, 15.8, 9.4; (4096, 4096) along axis 1 into ten places
+    of each line 0.71, 0.99, 0.64 (an H200).
     """
     fast = _unit_step(data_type, reduction, width, False)
     if reduction in ("min", "max") or data_type not in ROUNDED:
@@ -174,33 +175,6 @@ def combiner(data_type, reduction: str, width: int):
         return first, second
 
     return combine
-
-
-@cache
-def folder(data_type, reduction: str, width: int):
-    """Return ``fold(first, second, a, b, c, d)``: combine a unit with four others, in their order."""
-    fast, exact, has_nan = unit_steps(data_type, reduction, width)
-
-    def four(combine):
-        @helper
-        def combine_four(first, second, a, b, c, d):
-            first, second = combine(first, second, a[0], a[1])
-            first, second = combine(first, second, b[0], b[1])
-            first, second = combine(first, second, c[0], c[1])
-            return combine(first, second, d[0], d[1])
-
-        return combine_four
-
-    fast_four, exact_four = four(fast), four(exact)
-
-    @helper
-    def fold(first, second, a, b, c, d):
-        found = fast_four(first, second, a, b, c, d)
-        if has_nan(found[0], found[1]):
-            found = exact_four(first, second, a, b, c, d)
-        return found
-
-    return fold
 
 
 #: ``upper(value, shift)``: shift a number to the upper bits of a word.

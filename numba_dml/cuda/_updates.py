@@ -20,7 +20,7 @@ from functools import cache
 import numpy as np
 
 from . import cuda, helper
-from ._arithmetic import combiner
+from ._arithmetic import unit_steps
 from ._groups import GROUP
 from ._launch import LANES
 from ._memory import (
@@ -83,7 +83,7 @@ def replacing(width: int, staged: bool):
 @cache
 def combining(width: int, staged: bool, data_type, reduction: str):
     """Return the steps for updates that are combined with what is there, in their order."""
-    combine = combiner(data_type, reduction, width)
+    fast, exact, has_nan = unit_steps(data_type, reduction, width)
     load, _ = unit_access(width)
     load_head, lanes_alike, lanes_of_place = SHARED_LOAD[32], lanes_with(1), lanes_with(8 * LINK_BYTES)
     load_shared, store_link = SHARED_LOAD[8 * width], SHARED_STORE[8 * LINK_BYTES]
@@ -152,13 +152,24 @@ def combining(width: int, staged: bool, data_type, reduction: str):
         value, _ = load(at - number * width)
         return value
 
+    def following(combine):
+        @helper
+        def follow(value, links, at, number):
+            here = np.int32(number)
+            while here > 0:
+                value, _ = combine(value, np.int64(0), update(at, here), np.int64(0))
+                here = load_short(links + LINK_BYTES * here)
+            return value
+
+        return follow
+
+    follow_fast, follow_exactly = following(fast), following(exact)
+
     @helper
     def meet(old, links, elements, at, number):
-        value = old
-        here = np.int32(number)
-        while here > 0:
-            value, _ = combine(value, np.int64(0), update(at, here), np.int64(0))
-            here = load_short(links + LINK_BYTES * here)
+        value = follow_fast(old, links, at, number)
+        if has_nan(value, np.int64(0)):
+            value = follow_exactly(old, links, at, number)
         return value & mask
 
     return note, join, origin, meet

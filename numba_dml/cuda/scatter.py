@@ -12,7 +12,7 @@ import numpy as np
 
 from .._enums import TensorDataType as D
 from . import SIMULATED, cuda, helper, kernel
-from ._arithmetic import ROUNDED, combiner, folder, unit_steps
+from ._arithmetic import ROUNDED, combiner, unit_steps
 from ._groups import GROUP, fetch_and_add, load_four, mover, shared_type, store_four
 from ._launch import BLOCK, LANES, Kernel
 from ._memory import (
@@ -778,7 +778,7 @@ def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, i
     load, store = unit_access(width)
     load_key, load_point = pair_fields(is_long)
     end_of_place = place_finder(is_long)
-    combine, fold = combiner(data_type, reduction, width), folder(data_type, reduction, width)
+    fast, exact, has_nan = unit_steps(data_type, reduction, width)
     _, place_in_slice, _ = places("int64", *counts)
     words = 2 if width == 16 else 1
     buffer = 2 * LOADED
@@ -798,6 +798,29 @@ def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, i
     @helper
     def take(loaded, at):
         return loaded[np.uint32(at)], loaded[np.uint32(at + 1)] if words == 2 else np.int64(0)
+
+    def folding(combine):
+        @helper
+        def fold(first, second, loaded, at, rows, step):
+            row = np.int64(0)
+            while row + 4 <= rows:  # four at a time, so that they come while others are combined
+                a, b = take(loaded, at), take(loaded, at + step)
+                c, d = take(loaded, at + 2 * step), take(loaded, at + 3 * step)
+                first, second = combine(first, second, a[0], a[1])
+                first, second = combine(first, second, b[0], b[1])
+                first, second = combine(first, second, c[0], c[1])
+                first, second = combine(first, second, d[0], d[1])
+                at += 4 * step
+                row += 4
+            for _ in range(row, rows):
+                a = take(loaded, at)
+                first, second = combine(first, second, a[0], a[1])
+                at += step
+            return first, second
+
+        return fold
+
+    fold_fast, fold_exactly = folding(fast), folding(exact)
 
     @kernel
     def fold_many(
@@ -836,18 +859,11 @@ def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, i
                 rows = min(most, end - i)
                 i += rows
                 if folds:
-                    row = np.int64(0)
-                    while row + 4 <= rows:  # four at a time, so that they come while others are combined
-                        at = begin + words * (row * wide + thread)
-                        a = take(loaded, at)
-                        b = take(loaded, at + words * wide)
-                        c = take(loaded, at + 2 * words * wide)
-                        d = take(loaded, at + 3 * words * wide)
-                        first, second = fold(first, second, a, b, c, d)
-                        row += 4
-                    for last in range(row, rows):
-                        a = take(loaded, begin + words * (last * wide + thread))
-                        first, second = combine(first, second, a[0], a[1])
+                    at = begin + words * thread
+                    found = fold_fast(first, second, loaded, at, rows, words * wide)
+                    if has_nan(found[0], found[1]):
+                        found = fold_exactly(first, second, loaded, at, rows, words * wide)
+                    first, second = found
                 elif thread >= FOLDERS and i < end:
                     bring(loaded, LOADED - begin, pairs, packed, i, min(most, end - i), elements, j, wide)
                 begin = LOADED - begin
