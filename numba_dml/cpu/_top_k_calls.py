@@ -29,6 +29,11 @@ ALONE_SIZE, ALONE_MOST_BYTES = 3072, 20_000
 #: in columns for f4 and k 32, staged 36 (k 64: 38 and 39), for f8 and k 16 18 and 27 (k 32: 40 and 31), for f2 and k 64
 #: 33 and 41.
 COLUMN_LIST = 128
+#: Columns of up to so many elements are, whatever k is. Two threads, 3M elements, in ns per element of a thread, in
+#: columns and staged, n and k: f4 40 and 40 4.9 and 29, 100 and 100 9.0 and 20, 255 and 255 20 and 23, 400 and 64 6.8
+#: and 8.3, 400 and 128 15 and 9.5; f8 100 and 100 16 and 28, 255 and 255 39 and 38, 400 and 64 12 and 10; f2 255 and
+#: 255 15 and 19, u1 13 and 16.
+SHORT_COLUMNS = 256
 #: Bytes of a row of a tile of columns, at most: then its limits stay in L1, and rows are so long that the hardware
 #: finds them. Two threads, (4096, 4096) f4 k 8 with rows of 2 KB, 4 KB and 8 KB, in ms: 5.6, 4.8, 3.6.
 COLUMN_ROW = 8192
@@ -102,7 +107,8 @@ def choose(n: int, stride: int, k: int, itemsize: int, count: int, across: int, 
     buffer = -(-min(max(4 * k, BUFFER), max(n, k)) // LANES) * LANES + 2 * LANES
     group = 0
     if n > 1 and stride != itemsize:
-        if step == itemsize and k * max(itemsize, 2) <= COLUMN_LIST and n < 1 << 31 and across >= LANES // 4:
+        few = k * max(itemsize, 2) <= COLUMN_LIST or n <= SHORT_COLUMNS
+        if step == itemsize and few and n < 1 << 31 and across >= LANES // 4:
             row = COLUMN_ROW if n > top_k.CROWDED * k else min(CROWDED_LISTS // k, COLUMN_ROW)
             tile = _column_tile(across, count, max(row // itemsize, LANES))
             return Choice(top_k.COLUMNS, buffer, 0, tile, 1, 0, 0)
