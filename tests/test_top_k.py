@@ -116,6 +116,8 @@ REGIONS = {
     "staged, k just too large for columns of 8 bytes": ((257, 200), 0, 17),
     "staged, k just too large for columns of 4 bytes": ((257, 200), 0, 33),
     "staged, k just too large for columns": ((257, 200), 0, 65),
+    "sorted, searched bit by bit": ((5, 703), -1, 351),
+    "sorted, searched bit by bit, staged": ((640, 5), 0, 300),
     "staged, few columns": ((9000, 3), 0, 20),
     "staged, sorted": ((3001, 3), 0, 300),
     "staged, pieces": ((200_000, 3), 0, 6),

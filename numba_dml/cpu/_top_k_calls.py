@@ -126,6 +126,8 @@ def choose(n: int, stride: int, k: int, itemsize: int, count: int, across: int, 
         sample = min(SAMPLE, 2 * int(sqrt(n)) + k // 4) if sampled else 0
         sample, rank = _rank(sample, k, n, SAMPLE_DEVIATIONS)
         return Choice(top_k.IN_PIECES, buffer, _group(group, buffer * (itemsize + 8)), 0, pieces, sample, rank)
+    if cut:  # all threads have some
+        group = min(group, -(-count // THREADS))
     if k >= SORTED_K and SORTED_PART * k >= n and n < 1 << 31:
         sample = min(SAMPLE, n // SORTED_STEP) if k < n else 0
         sample, rank = _rank(sample, k, n, SORTED_DEVIATIONS)
