@@ -60,6 +60,8 @@ REGIONS = {
     "short, one": ((70, 33), -1, 1),
     "short, fewer lines than the network takes": ((3, 33), -1, 5),
     "short, shorter than a block of the network": ((70, 6), -1, 3),
+    "short, two elements": ((70, 2), -1, 1),
+    "short, sorted": ((70, 15), -1, 15),
     "short, lines left over": ((37, 64), -1, 8),
     "short, a tail": ((40, 131), -1, 16),
     "short, just too few elements for alone": ((17, 255), -1, 16),
@@ -179,6 +181,20 @@ def test_however_many_tiles_columns_have(shape, k, threads, target, monkeypatch)
     found = dml.top_k(x, k, axis=-2)
     np.testing.assert_array_equal(found.indices, expected(x, k, -2, "largest", "last")[1])
     dml.cache_clear()
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "i8"])
+@pytest.mark.parametrize("n", [1, 2, 5, 8, 13])
+def test_tiny_lines_anywhere(dtype, n):
+    """The network looks at what lies before tiny lines, if that is in the array."""
+    rng = np.random.default_rng(n)
+    whole = rng.integers(0, 50, (3, 90, 2 * n + 1)).astype(dtype)
+    k = min(n, 3)
+    for x in (whole[..., :n], whole[..., n + 1 :], whole[:, ::-1, :n], whole[:, ::3, 1 : n + 1], whole[::-1, 7:, n:-1]):
+        found = dml.top_k(x, k)
+        values, indices = expected(x, k, -1, "largest", "last")
+        np.testing.assert_array_equal(found.indices, indices)
+        assert found.values.tobytes() == values.tobytes()
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])

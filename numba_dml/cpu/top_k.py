@@ -536,6 +536,8 @@ def short_lines_in(
     )
     found, first = places[: 2 * LANES], places[2 * LANES :]
     positions = first[: together * k].reshape(together, k)  # of the first line there can be more
+    # The network reads so many elements of a line at least: of shorter ones, what lies before them.
+    first_byte = plan[LOW] + max(together - n, 0) * itemsize(x)
     alone = k <= NETWORK_K and (n >= ALONE_FROM or n * itemsize(x) >= ALONE_FROM_BYTES)
     rule = rule_from(x, plan, RULE)
     inner = HEADER + DIM_FIELDS * (plan[DIMS] - 1)
@@ -548,7 +550,11 @@ def short_lines_in(
         lines = 1
         if alone and select_alone(array_at(x, source, (n,)), n, k, rule, rest, ranked[:GROUPS], listed, first):
             pass
-        elif n >= together and line + together <= end and line % neighbours + together <= neighbours:
+        elif (
+            line + together <= end
+            and line % neighbours + together <= neighbours
+            and min(source, source + (together - 1) * step) >= first_byte
+        ):
             lines = together
             network_lines(x, source, step, n, plan[HIGH], k, rule, best, keys, found, stage, masks, positions)
         else:
