@@ -185,11 +185,15 @@ def sort_words(words, other, count, width, counts):
     for digit in range(digits):
         for bucket in range(buckets):
             counts[digit, bucket] = 0
+    before = np.uint64(0)
+    in_order = True
     for i in range(count):
         number = np.uint64(words[i]) >> np.uint64(HALF)
+        in_order &= number >= before
+        before = number
         for digit in range(digits):
             counts[digit, (number >> np.uint64(bits * digit)) & mask] += 1
-    for digit in range(digits):
+    for digit in range(0 if in_order else digits):
         shift = np.uint64(HALF + bits * digit)
         starts = counts[digit]
         if starts[(np.uint64(words[0]) >> shift) & mask] == count:
