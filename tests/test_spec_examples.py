@@ -922,3 +922,29 @@ def test_which_nan_comes_out(columns, reduction, dtype):
     if columns:
         points = np.broadcast_to(np.arange(len(old))[:, None], old.shape)
         assert dml.scatter_elements(old, points, new, axis=0, reduction=reduction).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize(("count", "elements"), [(2, 5), (3, 1), (6, 5), (40, 1), (70, 1)])
+def test_which_of_many_nans_comes_out(count, elements, dtype):
+    """The first one that a place sees, in the order of its updates; some places see none."""
+    rng = np.random.default_rng(count)
+    word = np.dtype(f"u{dtype[1]}")
+    nans = (np.array(np.nan, dtype).view(word) + np.arange(9, dtype=word)).view(dtype)
+    values = rng.choice(np.array([0, -0.0, 1, -3, 0.5, 2], dtype), (1 + count, 12, elements))
+    rare = rng.random(values.shape) < np.linspace(0, 0.3, 12)[:, None]
+    values[rare] = rng.choice(np.concatenate([nans, np.array([np.inf, -np.inf], dtype)]), rare.sum())
+    order = np.tile(np.arange(12), count)[:, None]
+    for reduction, operator in (("add", np.add), ("mul", np.multiply)):
+        expected = values[0]
+        for updates in values[1:]:
+            expected = nan_or(operator, expected, updates)
+        updates = values[1:].reshape(-1, elements)
+        assert dml.scatter_nd(values[0], order, updates, reduction=reduction).tobytes() == expected.tobytes()
+        points = np.broadcast_to(order, updates.shape)
+        found = dml.scatter_elements(values[0], points, updates, axis=0, reduction=reduction)
+        assert found.tobytes() == expected.tobytes()
+        found = dml.scatter_elements(
+            np.ascontiguousarray(values[0].T), points.T.copy(), updates.T.copy(), axis=1, reduction=reduction
+        )
+        assert found.tobytes() == np.ascontiguousarray(expected.T).tobytes()

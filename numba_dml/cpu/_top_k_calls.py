@@ -107,7 +107,9 @@ def choose(n: int, stride: int, k: int, itemsize: int, count: int, across: int, 
     buffer = -(-min(max(4 * k, BUFFER), max(n, k)) // LANES) * LANES + 2 * LANES
     group = 0
     if n > 1 and stride != itemsize:
-        few = k * max(itemsize, 2) <= COLUMN_LIST or n <= SHORT_COLUMNS
+        few = k * max(itemsize, 2) <= COLUMN_LIST
+        if not few and n <= SHORT_COLUMNS:  # if all threads have some
+            few = not cut or count // across * -(-across // LANES) >= THREADS
         if step == itemsize and few and n < 1 << 31 and across >= LANES // 4:
             row = COLUMN_ROW if n > top_k.CROWDED * k else min(CROWDED_LISTS // k, COLUMN_ROW)
             tile = _column_tile(across, count, max(row // itemsize, LANES))
@@ -126,8 +128,6 @@ def choose(n: int, stride: int, k: int, itemsize: int, count: int, across: int, 
         sample = min(SAMPLE, 2 * int(sqrt(n)) + k // 4) if sampled else 0
         sample, rank = _rank(sample, k, n, SAMPLE_DEVIATIONS)
         return Choice(top_k.IN_PIECES, buffer, _group(group, buffer * (itemsize + 8)), 0, pieces, sample, rank)
-    if cut:  # all threads have some
-        group = min(group, -(-count // THREADS))
     if k >= SORTED_K and SORTED_PART * k >= n and n < 1 << 31:
         sample = min(SAMPLE, n // SORTED_STEP) if k < n else 0
         sample, rank = _rank(sample, k, n, SORTED_DEVIATIONS)

@@ -1,4 +1,4 @@
-"""Lists in registers, and a thread's own row of shared memory: what the kernel for short lines needs.
+"""Lists in registers, and a thread's own part of shared memory: what the kernels for short and for longer lines need.
 
 As in `_memory`, each step has a plain twin for the simulator.
 """
@@ -103,21 +103,19 @@ def shifted_unit(width):
     return shifted
 
 
-def note_reaching(bits, count, of_note=8):
-    """Return ``note(place, keys, bar, first)``: which of `count` keys reach a bar, as notes of 8 or 16 bits.
+def note_reaching(bits, count):
+    """Return ``note(place, keys, bar, first)``: which of `count` keys reach a bar, as notes of 16 bits.
 
     The number of a key is `first` and up, the place is in shared memory. It returns the place after the last note. No
     lane waits for another one.
     """
-    step = of_note // 8
     if SIMULATED:
-        kind = ctypes.c_uint8 if of_note == 8 else ctypes.c_uint16
 
         def note(place, keys, bar, first):
             for i in range(count):
                 if keys[i] >= bar:
-                    pointer_at(kind, place)[0] = int(first) + i
-                    place += step
+                    pointer_at(ctypes.c_uint16, place)[0] = int(first) + i
+                    place += 2
             return place
 
         return note
@@ -127,7 +125,7 @@ def note_reaching(bits, count, of_note=8):
     for i in range(count):
         asm += (
             f"add.u32 n, ${count + 3}, {i}; setp.ge.s{bits} p, ${1 + i}, ${count + 1}; "
-            f"@p st.shared.u{of_note} [a], n; @p add.u32 a, a, {step}; "
+            "@p st.shared.u16 [a], n; @p add.u32 a, a, 2; "
         )
     asm += "cvt.u64.u32 $0, a; }"
     constraints = ",".join(["=l"] + [letter] * (count + 1) + ["l", "r", "~{memory}"])

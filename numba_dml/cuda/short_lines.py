@@ -70,11 +70,12 @@ THREAD_LISTS = (1, 4, 8, 16)
 #: How lines come into shared memory: by 16 bytes that are aligned in memory, and in lines too or not; by elements; or
 #: each by its own thread, next to others.
 WIDE, SHIFTED, NARROW, BESIDE = range(4)
-#: What a thread has of its line at once, in bytes, and up to so many lines the less: then all lines are worked on at
-#: once. 65,536 lines of 128 float32, k = 8, take 0.020 ms with 256 and 0.025 with 512, 1M 0.236 and 0.233, if all
-#: elements are equal 0.33 and 0.27; with k = 16 0.352 and 0.294 (an H100).
+#: What a thread has of its line at once, in bytes: the first number up to k = 8, but if keys are wide only for up to so
+#: many lines, which are all worked on at once then; else the second. 65,536 lines of 128 float32, k = 8, take 0.020 ms
+#: with 256 and 0.025 with 512, 1M 0.236 and 0.233, if all elements are equal 0.33 and 0.27; with k = 16 0.352 and 0.294
+#: (an H100).
 SEGMENT_BYTES = (16, 128) if SIMULATED else (256, 512)
-FEW_LINES = 20 if SIMULATED else 20 * 32 * 132
+AT_ONCE_LINES = 20 if SIMULATED else 20 * 32 * 132
 #: Registers of a thread: if keys have up to 16 bits, or 32 and k is up to 8; and otherwise for the longest list. 4M
 #: lines of 24 single bytes, k = 16, take 0.460 ms with 192, 0.374 with 96; 1M of 24 float32, k = 8, 0.096 with 102 and
 #: 0.087 with 96; 524,288 of 24 float64, k = 16, 0.153 with 196, 0.126 with 168 (an H200).
@@ -107,7 +108,7 @@ def group_of(width: int, most: int) -> int:
 
 def segment_of(width: int, most: int, size: int, lines: int) -> int:
     """Return how many elements of a line a thread has at once: all, or whole groups."""
-    bytes_ = SEGMENT_BYTES[most > 8 or (width > 2 and lines > FEW_LINES)]
+    bytes_ = SEGMENT_BYTES[most > 8 or (width > 2 and lines > AT_ONCE_LINES)]
     return min(max(bytes_ // width, group_of(width, most), most), size)
 
 
@@ -119,9 +120,9 @@ def list_bytes(most: int, width: int) -> int:
 def row_bytes(width: int, most: int, segment: int, staging: int) -> int:
     """Return the bytes of a thread's row in shared memory.
 
-    There must be room for its part of the result, and beside the keys for a group that is none, and the table of
-    groups; or for what lies before and behind a line in aligned units. The lanes' rows begin in different banks: they
-    are an odd multiple of 16 bytes.
+    There must be room for its part of the result; beside the keys for what lies before and behind a line in aligned
+    units, 16 bytes; and if keys are wide for a group that is none, and the table of groups, which come when the units
+    have been made keys. The lanes' rows begin in different banks: they are an odd multiple of 16 bytes.
     """
     group = group_of(width, most)
     keys = -(-segment // group) * group * width

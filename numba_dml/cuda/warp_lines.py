@@ -394,7 +394,7 @@ def warp_kernel(width: int, infinity: int, by_words: bool, units: int, chunks: i
     lowest = int(np.iinfo(key).min)
     leading_keys = (key(lowest),) * LEADING
     partner_key, lane_value = PARTNER_VALUE[key_bits], LANE_VALUE[32]
-    note = note_reaching(key_bits, chunks, 16)
+    note = note_reaching(key_bits, chunks)
     of_unit = 16 // width
     unit_bits, chunk_bits = units.bit_length() - 1, chunks.bit_length() - 1
     room = listed * LANES
