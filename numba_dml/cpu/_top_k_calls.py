@@ -25,10 +25,14 @@ from ._short_lines import NETWORK_K
 #: f8 3000 1.15 and 1.29, f4 5000 0.81 and 0.83 (three distinct values 0.47 and 0.81), i4 5000 0.61 and 0.74, u1 16000
 #: 0.36 and 0.71; but f4 6000 1.38 and 1.02, f2 12000 1.26 and 1.13.
 ALONE_SIZE, ALONE_MOST_BYTES = 3072, 20_000
-#: Columns are kept as sorted lists of so many bytes, single ones counted as two. On one thread 8M elements take 15 ms
-#: in columns for f4 and k 32, staged 36 (k 64: 38 and 39), for f8 and k 16 18 and 27 (k 32: 40 and 31), for f2 and k 64
-#: 33 and 41.
+#: Columns are kept as sorted lists of so many elements; and of so many bytes, single ones counted as two, if a column
+#: has so many bytes for each. Two threads, 3M to 5M random elements, in ms, in columns and staged, of 1000, 4096 and
+#: 50,000 a column: f4 k 16 1.5 and 2.3, 1.1 and 2.4, 0.9 and 3.3, k 32 3.2 and 2.7, 2.0 and 2.8, 1.1 and 3.4; f2 k 32
+#: 2.9 and 2.0, 2.4 and 2.0, 0.9 and 1.7; u1 k 16 1.8 and 1.2, 0.9 and 1.6, 0.5 and 1.1, k 64 8.9 and 2.0, 8.1 and 2.1,
+#: 1.2 and 1.2.
+COLUMN_K = 16
 COLUMN_LIST = 128
+COLUMN_BYTES = 512
 #: Columns of up to so many elements are, whatever k is. Two threads, 3M elements, in ns per element of a thread, in
 #: columns and staged, n and k: f4 40 and 40 4.9 and 29, 100 and 100 9.0 and 20, 255 and 255 20 and 23, 400 and 64 6.8
 #: and 8.3, 400 and 128 15 and 9.5; f8 100 and 100 16 and 28, 255 and 255 39 and 38, 400 and 64 12 and 10; f2 255 and
@@ -107,7 +111,7 @@ def choose(n: int, stride: int, k: int, itemsize: int, count: int, across: int, 
     buffer = -(-min(max(4 * k, BUFFER), max(n, k)) // LANES) * LANES + 2 * LANES
     group = 0
     if n > 1 and stride != itemsize:
-        few = k * max(itemsize, 2) <= COLUMN_LIST
+        few = k <= COLUMN_K or (k * max(itemsize, 2) <= COLUMN_LIST and n * itemsize >= COLUMN_BYTES * k)
         if not few and n <= SHORT_COLUMNS:  # if all threads have some
             few = not cut or count // across * -(-across // LANES) >= THREADS
         if step == itemsize and few and n < 1 << 31 and across >= LANES // 4:
