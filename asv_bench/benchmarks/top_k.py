@@ -69,6 +69,11 @@ NEIGHBOURS = {
     **{f"(100k, 128) k={k} f4": Case((100_000, 128), k) for k in (1, 15, 16, 17, 33, 64)},
     **{f"(1, 10M) k={k} f4": Case((1, 10_000_000), k) for k in (1, 1000, 100_000)},
     **{f"(4096, 4096) k={k} f4, axis 0": Case((4096, 4096), k, axis=0) for k in (1, 16, 17, 64)},
+    # the experts of tokens, what is short along another axis, and what is staged
+    **{f"(100k, 8) k=2 {t}": Case((100_000, 8), 2, t) for t in ("f4", "f2")},
+    **{f"(200, 20000) k={k} f4, axis 0": Case((200, 20_000), k, axis=0) for k in (50, 200)},
+    **{f"(4096, 500) k=100 {t}, axis 0": Case((4096, 500), 100, t, axis=0) for t in ("f4", "i8", "u1")},
+    "(2000, 500) k=500 i8 descending": Case((2000, 500), 500, "i8", "descending"),
     # sizes that are no multiple of anything
     "(1, 999983) k=10 f4": Case((1, 999_983), 10),
     "(63, 50021) k=50 f4": Case((63, 50021), 50),
