@@ -52,7 +52,7 @@ def compare(found, expected, parameters):
     if isinstance(expected, tuple):
         assert all(reference.same(x, y) for x, y in zip(found, expected, strict=True)), (found, expected)
     elif parameters.get("reduction", "none") in ("add", "mul") and expected.dtype.kind in "fcV":
-        # Which NaN comes out of an addition is the processor's choice.
+        # NumPy leaves open which NaN comes out of an addition.
         assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
         wide = np.float64 if expected.dtype.kind != "c" else np.complex128
         np.testing.assert_array_equal(found.astype(wide), expected.astype(wide))

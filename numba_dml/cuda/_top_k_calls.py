@@ -100,7 +100,7 @@ MOST_SHORT_BYTES, MOST_UNALIGNED, SHORT_LINES_BEST = (48, 40, 2) if SIMULATED el
 #: no multiple of 16. In µs, by threads, with k = 4, 8 and 16, and by warps: float32, 76,800 lines of 768 80, 101, 123,
 #: and 136; 102,400 of 1024 132, 147, 207, and 181; 51,300 of 513 88, 100, 115, and 97; int64, 38,400 of 384 68, 88, 99,
 #: and 88, 51,200 of 512 108, 141, 166, and 115; float16, 102,400 of 1024 99, 121, 151, and 183 (an H200).
-FEW_RESULTS, MOST_BEFORE_WARPS = 4, (1 << 13,) * 3 if SIMULATED else (4096, 3072, 2048)
+FEW_RESULTS, MOST_OF_FEW, MOST_OF_MANY, MOST_SHIFTED = (4, *(1 << 13,) * 3) if SIMULATED else (4, 4096, 3072, 2048)
 #: With fewer lines a block has more threads for each than a warp: 528 of 4096 float32, k = 64, take 0.016 ms by blocks
 #: and 0.017 by warps, 1056 0.024 and 0.018, 16384 0.21 and 0.125.
 WARP_LINES = 4 if SIMULATED else 640
@@ -223,7 +223,8 @@ class TopKCall(Repeatable):
             self.warps = warp_lines.sizes_for(self.size, self.k, self.width)
         most, lines = MOST_SHORT * self.width, SHORT_LINES
         if self.warps:
-            most = min(most, MOST_BEFORE_WARPS[2 if not self.quads else self.k > FEW_RESULTS])
+            before_warps = MOST_OF_FEW if self.k <= FEW_RESULTS else MOST_OF_MANY
+            most = min(most, before_warps if self.quads else MOST_SHIFTED)
         if self.k == 1 and self.packed:
             wide = self.quads and self.width <= 4
             most, lines = min(most, MOST_SHORT_BYTES if wide else MOST_UNALIGNED), SHORT_LINES_BEST
