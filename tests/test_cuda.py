@@ -322,14 +322,22 @@ def test_long_lists_with_ties(kind, dtype, room):
         assert np.array_equal(values, np.take_along_axis(a, order, -1))
 
 
+def for_every_width(number):
+    return dict.fromkeys((1, 2, 4, 8), number)
+
+
+FEW = {"FEW_LINES": for_every_width(99), "CHOSEN_BYTES": for_every_width(0)}
+
+
 @pytest.mark.parametrize(
     ("settings", "n", "k", "method"),
     [
         ({}, 300, 3, "delegates"),
-        ({"FEW_LINES": 99, "MOST_CHOSEN": dict.fromkeys((1, 2, 4, 8), 2), "CHOSEN_BYTES": 0}, 300, 3, "sort"),
-        ({"FEW_LINES": 99, "CHOSEN_BYTES": 0, "LONG_BYTES": 99, "MOST_OF_LONG": 2}, 300, 3, "sort"),
-        ({"LEAST_LEFT": dict.fromkeys((1, 2, 4, 8), 10**6)}, 300, 20, "sort"),
-        ({"LEAST_LEFT": dict.fromkeys((1, 2, 4, 8), 10**6), "LARGE_INPUT": 1}, 300, 20, "delegates"),
+        ({**FEW, "MOST_CHOSEN": for_every_width(2)}, 300, 3, "sort"),
+        ({**FEW, "MOST_CHOSEN": for_every_width(2), "CHOSEN_BYTES": for_every_width(10**6)}, 300, 3, "delegates"),
+        ({**FEW, "LONG_BYTES": 99, "MOST_OF_LONG": 2}, 300, 3, "sort"),
+        ({"LEAST_LEFT": for_every_width(10**6)}, 300, 20, "sort"),
+        ({"LEAST_LEFT": for_every_width(10**6), "LARGE_INPUT": 1}, 300, 20, "delegates"),
         ({}, 20, 12, "sort of lines"),
         ({"shared_bytes": lambda: 0}, 20, 12, "sort"),
     ],
@@ -341,7 +349,7 @@ def test_what_is_chosen_or_sorted(settings, n, k, method, dtype, methods, scale,
 
     dml.cache_clear()
     n, k = n * scale, k * scale
-    monkeypatch.setattr(_top_k_calls, "FEW_LINES", 0)
+    monkeypatch.setattr(_top_k_calls, "FEW_LINES", for_every_width(0))
     for name, value in settings.items():
         monkeypatch.setattr(_top_k_calls, name, value)
     a = np.random.default_rng(n).integers(0, 9, (3, n)).astype(dtype)

@@ -70,13 +70,17 @@ LEAST_OWN_LINES, LEAST_ROWS, OWN_THREADS = (LANES, 3, 24) if SIMULATED else (LAN
 #: 16,000, single bytes, the 2000 best take 1.37 ms when they are chosen, and 0.32 when the lines are sorted; of lines
 #: of 4096 of 4 bytes, the 512 best 0.58 and 0.84, the 1024 best 1.3 and 0.85.
 LEAST_LEFT = dict.fromkeys((1, 2, 4, 8), 2) if SIMULATED else {1: 26, 2: 14, 4: 6, 8: 9}
-#: Of few lines at most so many are chosen, by bytes of an element; more are sorted, by many blocks where one cannot.
+#: Of few lines, by bytes of an element, at most so many are chosen; more are sorted, by many blocks where one cannot.
 #: Of a line of 1M of 2 bytes, the 300 best take 0.034 ms when they are chosen and 0.044, the 1000 best 0.051 and 0.045;
-#: the 300 best of single bytes 0.080 and 0.049; of 16M float32 the 800 best 0.113 and 0.109.
-FEW_LINES, MOST_CHOSEN = 0 if SIMULATED else 16, {1: 150, 2: 600, 4: 800, 8: 800}
-#: Of lines of 4-byte elements up to so many bytes, more are chosen: the 2000 best of 1M take 0.062 ms when they are
-#: chosen and 0.068, of 4M 0.097 and 0.089, of four lines of 1M 0.069 and 0.091; of as many int64 0.127 and 0.118.
-CHOSEN_BYTES = 1 << 24
+#: the 300 best of single bytes 0.080 and 0.049; of 16M float32 the 800 best 0.113 and 0.109. But of six lines of 1M
+#: float16 the 1000 best 0.046 and 0.058, of 16 0.053 and 0.090.
+FEW_LINES = dict.fromkeys((1, 2, 4, 8), 0) if SIMULATED else {1: 16, 2: 4, 4: 16, 8: 16}
+MOST_CHOSEN = {1: 150, 2: 600, 4: 800, 8: 800}
+#: Of lines of up to so many bytes, more are chosen. The 2000 best of 1M float32 take 0.062 ms when they are chosen and
+#: 0.068, of 4M 0.097 and 0.089, of four lines of 1M 0.069 and 0.091; of 1M int64 0.080 and 0.103, of six such lines
+#: 0.097 and 0.227; of 131,072 float16 0.035 and 0.041, of 262,144 0.045 and 0.041; of 65,536 single bytes 0.043 and
+#: 0.040, the 1000 best 0.036 and 0.039.
+CHOSEN_BYTES = {1: 1 << 16, 2: 1 << 18, 4: 1 << 24, 8: 1 << 24}
 #: Of lines of more bytes than that fewer are: of 100M float32 the 300 best take 0.187 ms and 0.184, the 800 best 0.36
 #: and 0.19.
 LONG_BYTES, MOST_OF_LONG = 1 << 28, 300
@@ -262,7 +266,7 @@ class TopKCall(Repeatable):
     def most_chosen(self) -> int:
         """Return how many elements of a line are chosen at most, instead of sorted."""
         size = self.size * self.width
-        if self.lines > FEW_LINES or (self.width == 4 and size <= CHOSEN_BYTES):
+        if self.lines > FEW_LINES[self.width] or size <= CHOSEN_BYTES[self.width]:
             return MOST_K
         most = MOST_CHOSEN[self.width]
         return min(most, MOST_OF_LONG) if size > LONG_BYTES else most
