@@ -9,7 +9,7 @@ from numba_dml._order import rule_numbers
 from numba_dml._tensor import normalize_data_type
 from numba_dml.cpu import _arithmetic, _indices, _keys, _sorting
 from numba_dml.cpu._keys import rule_from
-from numba_dml.cpu._memory import ArrayRef, itemsize
+from numba_dml.cpu._memory import ArrayRef, itemsize, load
 
 pytestmark = pytest.mark.cpu
 
@@ -252,6 +252,66 @@ def test_steps_of_columns_equal_their_plain_twins(dtype):
             np.testing.assert_array_equal(where, 10 * order)
             np.testing.assert_array_equal(best, np.take_along_axis(of_lists, order, 1))
             np.testing.assert_array_equal(last[0, : 2 * width].reshape(2, width), best[:, -1])
+
+
+def column_lists(ref, limits, numbers, step):
+    """Insert what beats a limit into the list of its column, in both ways: eight rows together, and row by row."""
+    rule = rule_from(ref, numbers, 0)
+    k, rows_at_once = numbers[3], _keys.ROWS_AT_ONCE
+    last = np.empty((3, 128), limits.dtype)
+    best, where = np.empty((3, 128 * 16), limits.dtype), np.zeros((3, 128 * 16), np.int32)
+    found = np.zeros((3, 128), np.int64)
+    for way in range(3):
+        for column in range(128):
+            last[way, column] = limits[column]
+            best[way, column * 16 : column * 16 + 16] = limits[column]
+            for row in range(0, 24, 1 if way == 2 else rows_at_once):
+                offset, i = row * step + column * itemsize(ref), row + 100
+                args = best[way], where[way], last[way], column, k, i, rule
+                if way == 2:
+                    if _keys.key_of(load(ref, offset), rule) > last[way, column]:
+                        found[way, column] += _keys.insert_row(ref, offset, step, *args)
+                else:
+                    above = _keys.columns_above_plain(ref, offset, rows_at_once, step, last[way], column, rule)
+                    if above & np.uint64(1) != np.uint64(0):
+                        if way == 0:
+                            found[way, column] += _keys.insert_rows(ref, offset, step, *args)
+                        else:
+                            found[way, column] += _keys.insert_rows_plain(ref, offset, rows_at_once, step, *args)
+    return best, where, last, found
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS], ids=str)
+def test_lists_of_columns_equal_their_plain_twins(dtype):
+    rng = np.random.default_rng(8)
+    signed = np.dtype(f"i{dtype.itemsize}")
+    ref = ArrayRef(getattr(types, signed.name), dtype.kind == "f")
+    entry = njit(column_lists).compile((ref, getattr(types, signed.name)[::1], types.int64[::1], types.int64))
+    for k in (1, 5, 16):
+        rows = np.frombuffer(rng.bytes(24 * 200 * dtype.itemsize), dtype).reshape(24, 200).copy()
+        rows[::3, ::5] = 0
+        if dtype.kind == "f":
+            rows[:, ::7] = np.nan
+            rows[1::3, ::5] = -0.0
+        rule = rule_of(dtype, k != 5, k == 5)
+        of_rows = keys(rows.view(signed).reshape(-1), rule).reshape(rows.shape)[:, :128]
+        limits = np.sort(of_rows, 0)[rng.integers(0, 24, 128), np.arange(128)]
+        best, where, last, found = entry(
+            rows, limits.astype(signed), np.array([*rule, 0, 0][:3] + [k], np.int64), rows.strides[0]
+        )
+        for of_ways in (best, where, last, found[:2]):
+            np.testing.assert_array_equal(of_ways[0], of_ways[1])
+        assert found.any()
+        best, where = best.reshape(3, 128, 16)[:, :, :k], where.reshape(3, 128, 16)[:, :, :k]
+        np.testing.assert_array_equal(best[0], best[2])
+        np.testing.assert_array_equal(where[0], where[2])
+        np.testing.assert_array_equal(last, best[:, :, -1])
+        for column in range(128):
+            order = np.argsort(~of_rows[:, column], kind="stable")[:k]
+            order = order[of_rows[order, column] > limits[column]]
+            np.testing.assert_array_equal(where[0, column, : order.size], 100 + order)
+            np.testing.assert_array_equal(best[0, column, : order.size], of_rows[order, column])
+            assert (best[0, column, order.size :] == limits[column]).all()
 
 
 @njit

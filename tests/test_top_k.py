@@ -110,6 +110,10 @@ REGIONS = {
     "columns, the same without a sample": ((135, 37), 0, 4),
     "columns, rows together, one mask": ((135, 64), 0, 3),
     "columns, two tiles of a mask, one of both": ((135, 66), 0, 3),
+    "columns, a vector each, k as large as can be": ((560, 200), 0, 16),
+    "columns, a vector each, rows together": ((560, 1030), 0, 16),
+    "columns, a vector each, less than a mask": ((560, 37), 0, 16),
+    "columns, k just too large for a vector": ((577, 70), 0, 17),
     "columns, just short enough for any k": ((256, 130), 0, 150),
     "columns, sorted": ((99, 66), 0, 99),
     "columns, sorted, less than a mask": ((65, 20), 0, 65),
@@ -153,6 +157,23 @@ def test_columns_of_narrow_elements_with_rows_together(dtype):
     for mode in ("largest", "smallest"):
         found = dml.top_k(x, 3, axis=0, mode=mode)
         np.testing.assert_array_equal(found.indices, expected(x, 3, 0, mode, "last")[1])
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "i8"])
+@pytest.mark.parametrize("across", [37, 64, 200, 1030])
+@pytest.mark.parametrize("k", [1, 5, 16])
+def test_columns_of_which_all_change_late(dtype, across, k):
+    """Then whole rows are inserted into the lists, which so far had single elements."""
+    rng = np.random.default_rng(across + k)
+    x = rng.integers(0, 50, (640, across))
+    x[rng.random(x.shape) < 0.01] += 60
+    x[400:500] = np.arange(100)[:, None] // 2 + 60
+    x[:, ::9] = rng.integers(0, 3, (640, len(range(0, across, 9))))
+    x = x.astype(dtype)
+    for mode in ("largest", "smallest"):
+        turned = x if mode == "largest" else 200 - x
+        found = dml.top_k(turned, k, axis=0, mode=mode)
+        np.testing.assert_array_equal(found.indices, expected(turned, k, 0, mode, "last")[1])
 
 
 @pytest.mark.parametrize("dtype", ["u1", "f4", "i8"])

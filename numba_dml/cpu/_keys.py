@@ -896,6 +896,116 @@ def insert_lanes_plain(ref, offset, best, where, limits, lane, levels, k, positi
         limits[lane + i] = best[at + width * (k - 1)]
 
 
+#: Lanes of what is sorted or ranked at once.
+GROUPS = 16
+
+
+def _emit_insertion(builder, best, where, key, place, highest):
+    """Emit the insertion of a key and its place into a list, best first, that is a vector of each; return the new ones.
+
+    Of equal keys the earlier one comes first. `highest` is a vector of the highest key.
+    """
+    one_on = ir.Constant(ir.VectorType(ir.IntType(32), GROUPS), [GROUPS, *range(GROUPS - 1)])
+    key, place = splat(builder, key, GROUPS), splat(builder, place, GROUPS)
+    above = builder.shuffle_vector(best, highest, one_on)
+    moved = builder.shuffle_vector(where, where, one_on)
+    stays = builder.icmp_signed(">=", best, key)
+    lands = builder.icmp_signed(">=", above, key)
+    smaller = builder.select(builder.icmp_signed("<", above, key), above, key)
+    new_where = builder.select(stays, where, builder.select(lands, place, moved))
+    return _emit_larger(builder, best, smaller), new_where
+
+
+def _column_inserter(count):
+    @intrinsic
+    def insert_column(typingctx, ref, offset, step, keys, places, limits, number, k, position, rule):
+        def codegen(context, builder, signature, args):
+            ref, offset, step, keys, places, limits, number, k, position, rule = args
+            keys_type, places_type, limits_type = signature.args[3:6]
+            word, place_type = ir.IntType(64), ir.IntType(32)
+            element = ir.IntType(keys_type.dtype.bitwidth)
+            vector, numbers = ir.VectorType(element, GROUPS), ir.VectorType(place_type, GROUPS)
+            rule = _rule_values(builder, signature.args[9], rule)
+            start = builder.mul(number, word(GROUPS))
+            to_keys = _place_of(context, builder, keys_type, keys, start, vector)
+            to_places = _place_of(context, builder, places_type, places, start, numbers)
+            to_limit = builder.gep(context.make_array(limits_type)(context, builder, limits).data, [number])
+            first = builder.bitcast(emit_byte_pointer(builder, ref, offset), element.as_pointer())
+
+            def element_of(row):
+                at = builder.gep(builder.bitcast(first, ir.IntType(8).as_pointer()), [builder.mul(row, step)])
+                return builder.load(builder.bitcast(at, element.as_pointer()))
+
+            hits = word(1)
+            if count > 1:
+                column = ir.Constant(ir.VectorType(element, count), ir.Undefined)
+                for row in range(count):
+                    column = builder.insert_element(column, element_of(word(row)), ir.IntType(32)(row))
+                limit = splat(builder, builder.load(to_limit), count)
+                above = builder.icmp_signed(
+                    ">", _emit_key(builder, column, [splat(builder, value, count) for value in rule]), limit
+                )
+                hits = builder.zext(builder.bitcast(above, ir.IntType(count)), word)
+            starts = [_load_vector(builder, to_keys, vector), _load_vector(builder, to_places, numbers)]
+            highest = _splat_constant(vector, (1 << (element.width - 1)) - 1)
+            before = builder.block
+            body, after = (builder.append_basic_block(name) for name in ("candidate", "inserted"))
+            builder.branch(body)
+            builder.position_at_end(body)
+            left, best, where = (builder.phi(kind) for kind in (word, vector, numbers))
+            for phi, value in zip((left, best, where), (hits, *starts), strict=True):
+                phi.add_incoming(value, before)
+            row = builder.cttz(left, ir.Constant(ir.IntType(1), 1))
+            key = _emit_key(builder, element_of(row), rule)
+            place = builder.trunc(builder.add(position, row), place_type)
+            new_best, new_where = _emit_insertion(builder, best, where, key, place, highest)
+            best.add_incoming(new_best, body)
+            where.add_incoming(new_where, body)
+            rest = builder.and_(left, builder.sub(left, word(1)))
+            left.add_incoming(rest, body)
+            builder.cbranch(builder.icmp_unsigned("!=", rest, word(0)), body, after)
+            builder.position_at_end(after)
+            builder.store(new_best, to_keys).align = 1
+            builder.store(new_where, to_places).align = 1
+            last = builder.gep(
+                context.make_array(keys_type)(context, builder, keys).data,
+                [builder.add(start, builder.sub(k, word(1)))],
+            )
+            builder.store(builder.load(last), to_limit)
+            return builder.ctpop(hits)
+
+        word = types.int64
+        return word(ref, word, word, keys, places, limits, word, word, word, rule), codegen
+
+    return insert_column
+
+
+#: ``insert_row(ref, offset, step, keys, places, limits, number, k, position, rule)``: put the element at a byte offset
+#: into list `number`, of 16 keys and places, best first, and the key in its place k into `limits`. ``insert_rows``: put
+#: those of `ROWS_AT_ONCE` rows, `step` bytes apart, that are above the limit, of which there is one. Return how many.
+insert_row, insert_rows = _column_inserter(1), _column_inserter(ROWS_AT_ONCE)
+
+
+@helper
+def insert_rows_plain(ref, offset, count, step, keys, places, limits, number, k, position, rule):
+    """Do what `insert_row` does if `count` is 1, and otherwise `insert_rows`, in plain Numba."""
+    begin = number * GROUPS
+    hits = 0
+    for row in range(count):
+        key = keys.dtype.type(key_of(load(ref, offset + row * step), rule))
+        if count == 1 or key > limits[number]:
+            hits += 1
+            to = GROUPS
+            while to > 0 and keys[begin + to - 1] < key:
+                to -= 1
+            for i in range(GROUPS - 1, to, -1):
+                keys[begin + i], places[begin + i] = keys[begin + i - 1], places[begin + i - 1]
+            if to < GROUPS:
+                keys[begin + to], places[begin + to] = key, position + row
+    limits[number] = keys[begin + k - 1]
+    return hits
+
+
 def _rank_mask(lanes):
     @intrinsic
     def rank_mask(typingctx, keys, at, key, earlier):
@@ -928,10 +1038,6 @@ def rank_plain(keys, at, count, key, earlier):
         tie = keys[at + i] == key and (earlier >> np.uint64(i)) & np.uint64(1) != np.uint64(0)
         rank += keys[at + i] > key or tie
     return rank
-
-
-#: Lanes of what is sorted or ranked at once.
-GROUPS = 16
 
 
 @intrinsic
@@ -1034,7 +1140,6 @@ def insert_best(typingctx, row, at, mask, most, keys, places, rule):
         to_places = _place_of(context, builder, places_type, places, word(0), numbers)
         starts = [_load_vector(builder, to_keys, vector), _load_vector(builder, to_places, numbers)]
         highest = _splat_constant(vector, (1 << (vector.element.width - 1)) - 1)
-        one_on = ir.Constant(numbers, [GROUPS, *range(GROUPS - 1)])
         rule = _rule_values(builder, signature.args[6], rule)
         before = builder.block
         head, body, after = (builder.append_basic_block(name) for name in ("candidates", "candidate", "inserted"))
@@ -1047,15 +1152,10 @@ def insert_best(typingctx, row, at, mask, most, keys, places, rule):
         builder.cbranch(goes_on, body, after)
         builder.position_at_end(body)
         place = builder.add(at, builder.cttz(left, ir.Constant(ir.IntType(1), 1)))
-        key = splat(builder, _emit_key(builder, builder.load(builder.gep(data, [place])), rule), GROUPS)
-        place = splat(builder, builder.trunc(place, number), GROUPS)
-        above = builder.shuffle_vector(best, highest, one_on)
-        moved = builder.shuffle_vector(where, where, one_on)
-        stays = builder.icmp_signed(">=", best, key)
-        lands = builder.icmp_signed(">=", above, key)
-        where.add_incoming(builder.select(stays, where, builder.select(lands, place, moved)), body)
-        smaller = builder.select(builder.icmp_signed("<", above, key), above, key)
-        best.add_incoming(_emit_larger(builder, best, smaller), body)
+        key = _emit_key(builder, builder.load(builder.gep(data, [place])), rule)
+        new_best, new_where = _emit_insertion(builder, best, where, key, builder.trunc(place, number), highest)
+        best.add_incoming(new_best, body)
+        where.add_incoming(new_where, body)
         left.add_incoming(builder.and_(left, builder.sub(left, word(1))), body)
         room.add_incoming(builder.sub(room, word(1)), body)
         builder.branch(head)
