@@ -336,6 +336,8 @@ FEW = {"FEW_LINES": for_every_width(99), "CHOSEN_BYTES": for_every_width(0)}
         ({**FEW, "MOST_CHOSEN": for_every_width(2)}, 300, 3, "sort"),
         ({**FEW, "MOST_CHOSEN": for_every_width(2), "CHOSEN_BYTES": for_every_width(10**6)}, 300, 3, "delegates"),
         ({**FEW, "LONG_BYTES": 99, "MOST_OF_LONG": 2}, 300, 3, "sort"),
+        ({"MANY_LINES": 99, "CHOICE_TIME": 0, "TIME_FOR_EACH": for_every_width(0)}, 60, 2, "1 levels of delegates"),
+        ({"MANY_LINES": 2, "CHOICE_TIME": 0, "TIME_FOR_EACH": for_every_width(0)}, 60, 2, "0 levels of delegates"),
         ({"LEAST_LEFT": for_every_width(10**6)}, 300, 20, "sort"),
         ({"LEAST_LEFT": for_every_width(10**6), "LARGE_INPUT": 1}, 300, 20, "delegates"),
         ({}, 20, 12, "sort of lines"),
