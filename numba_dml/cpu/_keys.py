@@ -930,21 +930,21 @@ def _column_inserter(count):
             to_keys = _place_of(context, builder, keys_type, keys, start, vector)
             to_places = _place_of(context, builder, places_type, places, start, numbers)
             to_limit = builder.gep(context.make_array(limits_type)(context, builder, limits).data, [number])
-            first = builder.bitcast(emit_byte_pointer(builder, ref, offset), element.as_pointer())
+            pointer = emit_byte_pointer(builder, ref, offset)
 
             def element_of(row):
-                at = builder.gep(builder.bitcast(first, ir.IntType(8).as_pointer()), [builder.mul(row, step)])
-                return builder.load(builder.bitcast(at, element.as_pointer()))
+                at = builder.gep(pointer, [builder.mul(row, step)])
+                bits = builder.load(builder.bitcast(at, element.as_pointer()))
+                bits.align = 1
+                return bits
 
             hits = word(1)
             if count > 1:
                 column = ir.Constant(ir.VectorType(element, count), ir.Undefined)
                 for row in range(count):
                     column = builder.insert_element(column, element_of(word(row)), ir.IntType(32)(row))
-                limit = splat(builder, builder.load(to_limit), count)
-                above = builder.icmp_signed(
-                    ">", _emit_key(builder, column, [splat(builder, value, count) for value in rule]), limit
-                )
+                of_column = _emit_key(builder, column, [splat(builder, value, count) for value in rule])
+                above = builder.icmp_signed(">", of_column, splat(builder, builder.load(to_limit), count))
                 hits = builder.zext(builder.bitcast(above, ir.IntType(count)), word)
             starts = [_load_vector(builder, to_keys, vector), _load_vector(builder, to_places, numbers)]
             highest = _splat_constant(vector, (1 << (element.width - 1)) - 1)
@@ -967,10 +967,8 @@ def _column_inserter(count):
             builder.position_at_end(after)
             builder.store(new_best, to_keys).align = 1
             builder.store(new_where, to_places).align = 1
-            last = builder.gep(
-                context.make_array(keys_type)(context, builder, keys).data,
-                [builder.add(start, builder.sub(k, word(1)))],
-            )
+            place_k = builder.add(start, builder.sub(k, word(1)))
+            last = builder.gep(context.make_array(keys_type)(context, builder, keys).data, [place_k])
             builder.store(builder.load(last), to_limit)
             return builder.ctpop(hits)
 
