@@ -388,6 +388,8 @@ NEIGHBOURS: dict[str, dict[str, Any]] = {
         **{f"(8000, 4096) k=2048 {t}": TopKCase((8 * K, 4096), 2048, t) for t in ("f2", "i8")},
         **{f"(35, 759552) k=1 {t}, axis 0": TopKCase((35, 759_552), 1, t, axis=0) for t in ("f4", "u1")},
         "(1, 100M) k=800 f4": TopKCase((1, 100 * M), 800),
+        **{f"({n}, 250000) k=50 f4": TopKCase((n, 250 * K), 50) for n in (1, 24, 56)},
+        **{f"(16, 131072) k=1000 {t}": TopKCase((16, 1 << 17), 1000, t) for t in ("f2", "i8")},
     },
     "gather": {
         **{f"10M of 10M rows of 16 {t}": GatherCase((10 * M, 16), 10 * M, t) for t in common.DTYPES},
