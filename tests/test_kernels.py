@@ -9,7 +9,7 @@ from numba_dml._order import rule_numbers
 from numba_dml._tensor import normalize_data_type
 from numba_dml.cpu import _arithmetic, _indices, _keys, _sorting
 from numba_dml.cpu._keys import rule_from
-from numba_dml.cpu._memory import ArrayRef, itemsize, load
+from numba_dml.cpu._memory import ArrayRef, itemsize
 
 pytestmark = pytest.mark.cpu
 
@@ -255,29 +255,29 @@ def test_steps_of_columns_equal_their_plain_twins(dtype):
 
 
 def column_lists(ref, limits, numbers, step):
-    """Insert what beats a limit into the list of its column, in both ways: eight rows together, and row by row."""
+    """Insert what beats a limit into the list of its column: row by row and eight rows together, plainly and not."""
     rule = rule_from(ref, numbers, 0)
-    k, rows_at_once = numbers[3], _keys.ROWS_AT_ONCE
-    last = np.empty((3, 128), limits.dtype)
-    best, where = np.empty((3, 128 * 16), limits.dtype), np.zeros((3, 128 * 16), np.int32)
-    found = np.zeros((3, 128), np.int64)
-    for way in range(3):
+    k = numbers[3]
+    last = np.empty((4, 128), limits.dtype)
+    best, where = np.empty((4, 128 * 16), limits.dtype), np.zeros((4, 128 * 16), np.int32)
+    found = np.zeros((4, 128), np.int64)
+    for way in range(4):
+        count = 1 if way < 2 else _keys.ROWS_AT_ONCE
         for column in range(128):
             last[way, column] = limits[column]
             best[way, column * 16 : column * 16 + 16] = limits[column]
-            for row in range(0, 24, 1 if way == 2 else rows_at_once):
-                offset, i = row * step + column * itemsize(ref), row + 100
-                args = best[way], where[way], last[way], column, k, i, rule
-                if way == 2:
-                    if _keys.key_of(load(ref, offset), rule) > last[way, column]:
-                        found[way, column] += _keys.insert_row(ref, offset, step, *args)
+            for row in range(0, 24, count):
+                offset = row * step + column * itemsize(ref)
+                args = best[way], where[way], last[way], column, k, row + 100, rule
+                above = _keys.columns_above_plain(ref, offset, count, step, last[way], column, rule)
+                if above & np.uint64(1) == np.uint64(0):
+                    continue
+                if way % 2 == 1:
+                    found[way, column] += _keys.insert_rows_plain(ref, offset, count, step, *args)
+                elif count == 1:
+                    found[way, column] += _keys.insert_row(ref, offset, step, *args)
                 else:
-                    above = _keys.columns_above_plain(ref, offset, rows_at_once, step, last[way], column, rule)
-                    if above & np.uint64(1) != np.uint64(0):
-                        if way == 0:
-                            found[way, column] += _keys.insert_rows(ref, offset, step, *args)
-                        else:
-                            found[way, column] += _keys.insert_rows_plain(ref, offset, rows_at_once, step, *args)
+                    found[way, column] += _keys.insert_rows(ref, offset, step, *args)
     return best, where, last, found
 
 
@@ -299,10 +299,10 @@ def test_lists_of_columns_equal_their_plain_twins(dtype):
         best, where, last, found = entry(
             rows, limits.astype(signed), np.array([*rule, 0, 0][:3] + [k], np.int64), rows.strides[0]
         )
-        for of_ways in (best, where, last, found[:2]):
-            np.testing.assert_array_equal(of_ways[0], of_ways[1])
-        assert found.any()
-        best, where = best.reshape(3, 128, 16)[:, :, :k], where.reshape(3, 128, 16)[:, :, :k]
+        for of_ways in (best, where, last, found):
+            np.testing.assert_array_equal(of_ways[::2], of_ways[1::2])
+        assert found.any(1).all()
+        best, where = best.reshape(4, 128, 16)[:, :, :k], where.reshape(4, 128, 16)[:, :, :k]
         np.testing.assert_array_equal(best[0], best[2])
         np.testing.assert_array_equal(where[0], where[2])
         np.testing.assert_array_equal(last, best[:, :, -1])

@@ -163,17 +163,22 @@ def test_columns_of_narrow_elements_with_rows_together(dtype):
 @pytest.mark.parametrize("across", [37, 64, 200, 1030])
 @pytest.mark.parametrize("k", [1, 5, 16])
 def test_columns_of_which_all_change_late(dtype, across, k):
-    """Then whole rows are inserted into the lists, which so far had single elements."""
+    """Then whole rows are inserted into lists that had single elements; sooner, if narrow. Some columns keep theirs."""
     rng = np.random.default_rng(across + k)
     x = rng.integers(0, 50, (640, across))
-    x[rng.random(x.shape) < 0.01] += 60
-    x[400:500] = np.arange(100)[:, None] // 2 + 60
+    for row in range(0, 640, 32):  # where no bound is looked for, and where it is: few are high
+        x[row, rng.random(across) < 0.1] += 40
+    rises = [row for row in range(400, 500) if row % 32 >= 8]  # seen by no sample of every fourth eight rows
+    x[rises] = np.arange(len(rises))[:, None] // 2 + 90
     x[:, ::9] = rng.integers(0, 3, (640, len(range(0, across, 9))))
+    x[2:20, ::9] += 80  # and stay the best
     x = x.astype(dtype)
     for mode in ("largest", "smallest"):
         turned = x if mode == "largest" else 200 - x
-        found = dml.top_k(turned, k, axis=0, mode=mode)
-        np.testing.assert_array_equal(found.indices, expected(turned, k, 0, mode, "last")[1])
+        values, indices = dml.top_k(turned, k, axis=0, mode=mode)
+        want_values, want = expected(turned, k, 0, mode, "last")
+        np.testing.assert_array_equal(indices, want)
+        np.testing.assert_array_equal(values, want_values)
 
 
 @pytest.mark.parametrize("dtype", ["u1", "f4", "i8"])

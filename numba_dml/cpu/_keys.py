@@ -991,7 +991,7 @@ def insert_rows_plain(ref, offset, count, step, keys, places, limits, number, k,
     hits = 0
     for row in range(count):
         key = keys.dtype.type(key_of(load(ref, offset + row * step), rule))
-        if count == 1 or key > limits[number]:
+        if count == 1 or key > limits[number]:  # one alone is inserted unasked
             hits += 1
             to = GROUPS
             while to > 0 and keys[begin + to - 1] < key:

@@ -151,10 +151,12 @@ LONG_ROW = 4096
 ROWS_AHEAD = 4
 #: So are those of columns with at most so many elements for each result: nearly all groups have one to insert.
 CROWDED = 32
-#: What it takes to insert an element alone, and those of a row whose lists are side by side: for each place in these,
-#: and once. One thread, in ns. (4096, 4096) f4, two threads, in ms, k 8 and 16: 2.03 and 2.45; 2.4 and 3.7 if rows are
-#: inserted; if columns ascend 2.5 and 4.1, by rows 2.3 and 4.0, and 3.2 and 6.1 always alone.
-ALONE, PER_LEVEL, PER_ROW = 8, 2, 5
+#: What it takes to insert an element alone, and those of a row whose lists are side by side, `insert_width` of them:
+#: for each place of these, and once; only their ratios count. Two threads, in ms, rows always, and elements alone while
+#: that takes less: (4096, 4096) f4 k 8 2.35 and 2.0, k 16 3.4 and 2.4, if columns ascend 2.2 and 2.3, 3.8 and 3.9
+#: (always alone: 3.2 and 6.1). With 8 for an element 8-byte columns that ascend never changed over with k 16: 7.1, not
+#: 6.1.
+ALONE, PER_LEVEL, PER_ROW = 12, 2, 5
 
 
 @helper
@@ -916,10 +918,9 @@ def interleave_lists(keys, places, best, where, lists, k, together):
 def column_tile(x, values, indices, plan, task):
     """Select from a tile of neighbouring lines: their elements at one position are contiguous, a row.
 
-    Every line has a sorted list. An element that beats the last of its list is inserted: alone, while few do, or in the
-    same steps as the elements of its neighbours, for some of them in vain, so that a line that ascends costs not much
-    more than any other. Rows of long lines are looked at eight together, a part of each, then the next: the memory is
-    read in eight long streams.
+    Every line has a sorted list. An element that beats the last of its list is inserted: alone, until once many do, and
+    from then on in the same steps as the elements of its neighbours, for some of them in vain. Rows of long lines are
+    looked at eight together, a part of each, then the next: the memory is read in eight long streams.
     """
     size = itemsize(x)
     n = plan[SIZE]
@@ -984,7 +985,7 @@ def column_tile(x, values, indices, plan, task):
                     hits &= hits - np.uint64(1)
                     element = at + lane * size + j * step
                     insert_lanes(x, element, best, where, limits, first + lane, levels, k, i + j, rule)
-        if single and hit * ALONE > width // together * count * (PER_LEVEL * k + PER_ROW):
+        if single and hit * ALONE > -(-lanes // together) * count * (PER_LEVEL * k + PER_ROW):
             single = False
             interleave_lists(keys, places, best, where, width, k, together)
         i += count

@@ -53,10 +53,10 @@ LEAST_THREADS, LOOKS, BUSY_THREADS = (BLOCK, 8, 1) if SIMULATED else (64, 8, 132
 LONG_LINE = 1 << 31
 #: With fewer lines there are multiprocessors without any.
 MANY_LINES = 3 if SIMULATED else 132
-#: Then a block that has a line to itself reads it more slowly than all together find delegates: GB/s. Choosing by these
-#: takes longer, in ns, and for each of the best, by bytes of an element. In µs, without and with delegates, k = 50: a
-#: line of 1 MB float32 32 and 17, 40 of them 36 and 28; of 512 KB 20.3 and 17.7, 24 of them 22.7 and 20.4; of 256 KB 17
-#: and 18; k = 600, of 1 MB 42 and 30, of 384 KB 27 and 28; 512 KB of int64 32 and 37.
+#: A block that has a line to itself reads it more slowly than all together find the delegates of so few lines: GB/s.
+#: Choosing by these takes longer, in ns, and for each of the best, by bytes of an element. In µs, without and with
+#: delegates, k = 50: a line of 1 MB float32 32 and 17, 40 of them 36 and 28; of 512 KB 20.3 and 17.7, 24 of them 22.7
+#: and 20.4; of 256 KB 17 and 18; k = 600, of 1 MB 42 and 30, of 384 KB 27 and 28; 512 KB of int64 32 and 37.
 BLOCK_RATE, ALL_RATE, CHOICE_TIME = (38, 3500, 40) if SIMULATED else (38, 3500, 8000)
 TIME_FOR_EACH = {1: 0, 2: 8, 4: 5, 8: 12}
 #: Bytes of a line from which on several blocks look for its one best element, how many blocks there are then at most,
@@ -339,6 +339,7 @@ class TopKCall(Repeatable):
         longest = AT_ONCE * most if self.packed else LEAST_SIZE
         widest = WIDEST if self.packed else max(min(WIDEST, self.lines * self.size // SERIAL), LEAST_SERIAL)
         sizes: tuple[int, ...] = ()
+        # Blocks with long lists have room for more maxima, and were not measured with delegates.
         if units > longest or (self.packed and listed <= LONG_LISTS and self.lags()):
             sizes = group_sizes(self.size, self.k, least, self.key_bytes, AT_ONCE * most, widest)
         if sizes:
@@ -366,9 +367,9 @@ class TopKCall(Repeatable):
 
     def lags(self) -> bool:
         """Tell whether all multiprocessors find the delegates of few lines sooner than blocks read a line each."""
-        size = self.size * self.width
-        sooner = size / BLOCK_RATE - self.lines * size / ALL_RATE
-        return self.lines < MANY_LINES and sooner > CHOICE_TIME + TIME_FOR_EACH[self.width] * self.k
+        size: int = self.size * self.width
+        sooner = size / BLOCK_RATE - self.lines * size / ALL_RATE  # never with 93 lines or more
+        return sooner > CHOICE_TIME + TIME_FOR_EACH[self.width] * self.k
 
     def list_bytes(self) -> int:
         """Return the bytes of the lists of keys, positions and groups of a block that chooses."""
