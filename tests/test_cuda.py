@@ -1166,6 +1166,111 @@ def test_elements_that_are_merged(size, points, dtype, offset, room, monkeypatch
     assert result[-1] == 7
 
 
+@pytest.fixture
+def by_warps(room, monkeypatch):
+    """How many slices warps have moved, for each launch."""
+    from numba_dml.cuda import _move_calls, _slices
+
+    found = []
+
+    def noted(slices):
+        found.append(slices)
+        return _slices.divide_slices(slices)
+
+    monkeypatch.setattr(_move_calls, "divide_slices", noted)
+    dml.cache_clear()
+    yield found
+    dml.cache_clear()
+
+
+@pytest.mark.parametrize("index_dtype", ["i8", "u4"])
+@pytest.mark.parametrize(
+    ("shape", "dtype", "axis", "are_narrow"),
+    [
+        ((40, 3), "f4", 0, True),
+        ((41, 3), "i2", 0, True),
+        ((5, 9, 3), "u1", 1, True),
+        ((3, 2, 9, 3), "f4", -2, True),
+        ((3, 9, 2, 2), "f4", 1, False),  # units of 16 bytes
+        ((40, 2), "f4", 0, False),
+        ((50, 4), "u1", 0, False),  # one unit
+        ((20, 5), "u1", 0, False),  # too many
+    ],
+)
+def test_slices_that_warps_gather(shape, dtype, axis, are_narrow, index_dtype, by_warps, room):
+    """Slices of few narrow units, some of which no warp has in full, and those whose index is bad."""
+    rng = np.random.default_rng(len(shape))
+    size, points = shape[axis], 31
+    if not room.SIMULATED:
+        shape, points = (*shape[:-1], 11 * shape[-1]), 20_003
+    a = rng.integers(0, 99, shape, "i4").astype(dtype)
+    i = rng.integers(0 if index_dtype == "u4" else -size, size, points).astype(index_dtype)
+    agree(partial(dml.gather, axis=axis), partial(reference.gather, axis=axis), a, i, sizes=[size])
+    if room.SIMULATED or are_narrow:
+        assert bool(by_warps) is are_narrow
+
+
+def test_slices_without_places(room, by_warps):
+    """Where there is nothing to gather from, the first index is bad, and no memory is read."""
+    i = np.zeros(31 if room.SIMULATED else 200_000, "i8")
+    for bounds in ("raise", "drop", "clamp"):
+        with pytest.raises(IndexError, match=r"indices\[0\] = 0 is out of range for axis 0 of size 0"):
+            dml.gather(np.empty((0, 3), "f4"), i, bounds=bounds)
+    assert not by_warps
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("kind", ["unique", "merged", "claimed", "tabled"])
+@pytest.mark.parametrize("dtype", ["f4", "u1"])
+def test_slices_that_warps_scatter(dtype, kind, in_place, room, by_warps, monkeypatch):
+    """Slices of few narrow units, in place or beside what is left; and nothing at all if an index is bad."""
+    from numba_dml.cuda import _element_calls
+    from numba_dml.cuda._arrays import OWN
+    from numba_dml.cuda._calls import build
+
+    monkeypatch.setattr(_element_calls, "MOST_POINTS", 0)
+    monkeypatch.setattr(_element_calls, "MOST_OWNED", 0)
+    rng = np.random.default_rng(3)
+    width, places, points = 3, 100, 12 if kind == "tabled" else 81
+    if not room.SIMULATED:
+        width = 7 if dtype == "f4" else 5
+        places, points = (3_300_000, 140_003) if kind == "tabled" else (150_001, 120_003)
+    a = rng.integers(0, 99, (places, width), "i4").astype(dtype)
+    i = (rng.permutation(places) if kind == "unique" else rng.integers(-places, places, places))[:points, None]
+    u = rng.integers(100, 199, (points, width)).astype(dtype)
+    tensors = [dml.TensorDesc(x.dtype, x.shape) for x in (a, i, u, a)]
+    layouts = tuple((x.strides, x.dtype) for x in (a, i, u))
+
+    def scattered(i, bounds):
+        descriptor = dml.ScatterNDDesc(*tensors, 2, 2, unique=kind == "unique", bounds=bounds)
+        call = build(descriptor, layouts, (a.shape,), None)
+        assert (call.entries > 0) is (kind == "tabled")
+        if kind == "merged":
+            assert call.merge_bytes > 0
+        else:
+            call.merge_bytes = 0
+        old, indices, updates = (OWN.to_device(x, 0) for x in (a, i, u))
+        out = old if in_place else OWN.to_device(np.full_like(a, 7), 0)
+        error = None
+        try:
+            call.launch(old, indices, updates, out, 0, (), in_place)
+        except IndexError as raised:
+            error = str(raised)
+        return OWN.to_host(out), error
+
+    found, error = scattered(i, "raise")
+    assert reference.same(found, reference.scatter_nd(a, i, u))
+    assert error is None
+    assert by_warps == [places if kind == "merged" and not in_place else points]
+    i[5] = places
+    found, error = scattered(i, "drop")
+    assert reference.same(found, reference.scatter_nd(a, i, u, bounds="drop"))
+    found, error = scattered(i, "raise")
+    assert error == f"scatter_nd: indices[5, 0] = {places} is out of range for axis 0 of size {places}"
+    if in_place:
+        assert reference.same(found, a)
+
+
 @pytest.mark.parametrize("size", [0, 1, 15, 16, 31, 200, 1000])
 @pytest.mark.parametrize("offset", [0, 1])
 @pytest.mark.parametrize("quads", [0, 1, 9, 40])
@@ -1232,19 +1337,24 @@ def test_elements_of_long_lines(size, dtype, room):
         dml.gather_elements(a, bad, axis=1)
 
 
-@pytest.fixture(params=["ColumnScatter", "OwnColumnScatter"])
+@pytest.fixture
 def column_way(request, small_regions):
-    """Columns are transposed, or have a thread each."""
+    """Columns are transposed, have a thread each, or are in shared memory; which is a test's parameter."""
     from numba_dml.cuda import _element_calls
 
+    thresholds = {"LEAST_SHARED_COLUMN": 999}
     if request.param == "OwnColumnScatter":
-        small_regions.setattr(_element_calls, "LEAST_OWN", 2)
-        for name in ("MOST_GATHERED", "MOST_SCATTERED", "MOST_COMBINED"):
-            small_regions.setattr(_element_calls, name, 999)
+        thresholds |= dict.fromkeys(("MOST_SCATTERED", "MOST_CHAINED", "MOST_COMBINED"), 999)
+        thresholds |= {"LEAST_OWN": 2, "MOST_GATHERED": dict.fromkeys((1, 2, 4, 8), 999)}
+    if request.param == "SharedColumnScatter":
+        thresholds = {"LEAST_SHARED_COLUMN": 1, "SHARED_COLUMN_BYTES": 1000, "LEAST_OWN": 999}
+    for name, value in thresholds.items():
+        small_regions.setattr(_element_calls, name, value)
     return request.param
 
 
 @pytest.mark.parametrize("number", range(1, 8))
+@pytest.mark.parametrize("column_way", ["ColumnScatter", "OwnColumnScatter", "SharedColumnScatter"], indirect=True)
 def test_elements_of_columns(number, column_way):
     rng = np.random.default_rng(number)
     (*outer, size, columns), points = [((9, 13), 9), ((2, 7, 5), 12), ((30, 6), 7)][number % 3]
@@ -1265,6 +1375,40 @@ def test_elements_of_columns(number, column_way):
     i, u = i[..., : columns - 2].copy(), u[..., : columns - 2].copy()
     expected = reference.scatter_elements(a, i, u, axis=-2)
     assert reference.same(dml.scatter_elements(a, i, u, axis=-2), expected)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f2", "i4", "f8"])
+@pytest.mark.parametrize(
+    ("small", "large"),
+    [((5, 9), (33, 13_001)), ((2, 9, 7), (3, 257, 1111)), ((10, 13), (2048, 1600)), ((3, 21), (7000, 1601))],
+)
+def test_columns_in_shared_memory(small, large, dtype, room, monkeypatch):
+    """Blocks with many columns, and with few long ones; a scatter that keeps the last of thousands of updates."""
+    from numba_dml.cuda import _element_calls
+    from numba_dml.cuda._calls import build
+
+    monkeypatch.setattr(_element_calls, "MOST_IN_L2", 0)
+    if room.SIMULATED:
+        monkeypatch.setattr(_element_calls, "SHARED_COLUMN_BYTES", 1000)
+    shape = small if room.SIMULATED else large
+    rng = np.random.default_rng(len(shape))
+    size, columns = shape[-2:]
+    for points in (size, size // 3 + 1):
+        i = rng.integers(-size, size, (*shape[:-2], points, columns))
+        i[..., :3, 0] = 1  # duplicates in a row
+        a, u = (rng.integers(0, 99, x).astype(dtype) for x in (shape, i.shape))
+        tensors = [dml.TensorDesc(x.dtype, x.shape) for x in (a, i, u)]
+        layouts = tuple((x.strides, x.dtype) for x in (a, i, u))
+        gather = build(dml.GatherElementsDesc(*tensors, axis=a.ndim - 2), layouts[:2], (u.shape,), None)
+        assert isinstance(gather.way, _element_calls.SharedColumnGather)
+        scatter = build(dml.ScatterElementsDesc(*tensors, tensors[0], axis=a.ndim - 2), layouts, (a.shape,), None)
+        has_room = {1: 64, 2: 32, 4: 32, 8: 16}[a.itemsize] * size < 132 << 10  # claims of a row of 16 bytes, or 32
+        assert isinstance(scatter.way, _element_calls.SharedColumnScatter) is (room.SIMULATED or has_room)
+        np.testing.assert_array_equal(dml.gather_elements(a, i, axis=-2), np.take_along_axis(a, i, -2))
+        expected = a.copy()
+        for row in range(points):
+            np.put_along_axis(expected, i[..., row : row + 1, :], u[..., row : row + 1, :], -2)
+        np.testing.assert_array_equal(dml.scatter_elements(a, i, u, axis=-2), expected)
 
 
 REDUCTIONS = [
@@ -1341,6 +1485,7 @@ def test_reductions_of_lines(reduction, dtype, kind, small_lines):
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+@pytest.mark.parametrize("column_way", ["ColumnScatter", "OwnColumnScatter"], indirect=True)
 @pytest.mark.parametrize("kind", DUPLICATES)
 def test_reductions_of_columns(kind, column_way):
     number = list(DUPLICATES).index(kind)

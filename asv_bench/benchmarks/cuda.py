@@ -394,6 +394,8 @@ NEIGHBOURS: dict[str, dict[str, Any]] = {
     "gather": {
         **{f"10M of 10M rows of 16 {t}": GatherCase((10 * M, 16), 10 * M, t) for t in common.DTYPES},
         "10M of 10M rows of 17 f4": GatherCase((10 * M, 17), 10 * M),
+        "8M of 8M rows of 50 u1": GatherCase((8 * M, 50), 8 * M, "u1"),
+        "100k of 100k rows of 1025 f4": GatherCase((100 * K, 1025), 100 * K),
         "10M of 10M rows of 64 f4, i4 indices": GatherCase((10 * M, 64), 10 * M, index_dtype="i4"),
         "(16384, 16384) f4, axis 1": GatherCase((16384, 16384), 16384, axis=1),
         "20k of 64M i8": GatherCase((64 * M, 1), 20 * K, "i8"),
@@ -405,6 +407,7 @@ NEIGHBOURS: dict[str, dict[str, Any]] = {
             for d in (1, 0)
         },
         "(64, 1024, 1024) f4, axis 1": GatherElementsCase((64, 1024, 1024), 1),
+        **{f"(256, 250000) {t}, axis 0": GatherElementsCase((256, 250 * K), 0, t) for t in ("f4", "u1")},
         "(2048, 2048) f4, axis 0": GatherElementsCase((2048, 2048), 0),
         "(4, 4M) f4, axis 0": GatherElementsCase((4, 4 * M), 0),
         "(14670, 1163) f8, axis 1": GatherElementsCase((14_670, 1163), 1, "f8"),
@@ -421,6 +424,8 @@ NEIGHBOURS: dict[str, dict[str, Any]] = {
             for d in (1, 0)
         },
         "(2048, 2048) f4, axis 0": ScatterElementsCase((2048, 2048), 0),
+        "(64, 1024, 1024) f4, axis 1": ScatterElementsCase((64, 1024, 1024), 1),
+        **{f"(256, 250000) {t}, axis 0": ScatterElementsCase((256, 250 * K), 0, t) for t in ("f4", "u1")},
         **{
             f"(4096, 4096) {t}, axis {d}, add": ScatterElementsCase((4096, 4096), d, t, reduction="add")
             for t in ("f4", "i4")
@@ -432,6 +437,7 @@ NEIGHBOURS: dict[str, dict[str, Any]] = {
     "scatter_nd": {
         **{f"10M of 100M {t}, 1-tuples": ScatterNDCase((100 * M,), 10 * M, 1, t) for t in common.DTYPES},
         "64M of 1000 f4, 1-tuples": ScatterNDCase((K,), 64 * M, 1),
+        "3M of 6M rows of 17 f4, 1-tuples": ScatterNDCase((6 * M, 17), 3 * M, 1),
         "10M of (10000, 10000) f4, 2-tuples": ScatterNDCase((10 * K, 10 * K), 10 * M, 2),
         **{
             f"10M of 100M {t}, 1-tuples, add": ScatterNDCase((100 * M,), 10 * M, 1, t, reduction="add")

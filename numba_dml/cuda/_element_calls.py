@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._device import DeviceArray
 from .._tensor import product
-from . import SIMULATED, _sorting, _updates, bins, columns, lines, own_columns, own_places, scatter
+from . import SIMULATED, _sorting, _updates, bins, columns, lines, own_columns, own_places, scatter, shared_columns
 from ._arrays import scratch
 from ._fill import set_words
 from ._groups import QUAD_BYTES, shared_bytes
@@ -55,12 +55,39 @@ LINE_PER_POINT = 8
 #: elements: 2048² take 0.11 ms transposed and 0.17 by claims, 4096² 0.27 and 1.57. Each part of a column reads all of
 #: its indices, so for parts there must be as many times more: 43 columns of 106,986, in four, take 0.22 and 0.10.
 LEAST_MATRIX_BYTES, LEAST_SCATTERED = (64, 8) if SIMULATED else (48 << 20, 4 << 20)
-#: Columns of so many bytes at most have a thread each, if there are so many columns: with more, what they read again is
-#: no longer in the caches. Of 2M columns of 16 elements of 4 bytes a gather takes 0.15 ms so and 0.82 transposed, a
-#: scatter 0.31 and 1.07; of 1M columns of 64 elements 0.70 and 0.76, and 1.9 and 1.0. Where the matrix stays in L2,
-#: more can be combined: in 32768 columns of 200 elements 0.165 ms so and 0.228 transposed.
-MOST_GATHERED, MOST_SCATTERED, MOST_COMBINED, LEAST_OWN = (24, 24, 24, 24) if SIMULATED else (256, 128, 1024, 1 << 15)
+#: Columns of so many bytes, or elements, at most have a thread each, if there are so many columns; longer ones go by
+#: shared memory. In ms, so and by that: a gather from 1M columns of 32 float32 takes 0.173 and 0.170, from 700,000 of
+#: 48 0.24 and 0.18, from 4M of 8 single bytes 0.179 and 0.147; a scatter to 4M columns of 8 float32 0.255 and 0.246, to
+#: 2M of 16 0.31 and 0.21. What is combined in the order of its updates, so and transposed: 2M columns of 16 0.31 and
+#: 1.07, 1M of 64 1.9 and 1.0; where the matrix stays in L2, 32768 columns of 200 0.165 and 0.228.
+MOST_GATHERED = dict.fromkeys((1, 2, 4, 8), 24) if SIMULATED else {1: 4, 2: 128, 4: 128, 8: 128}
+MOST_SCATTERED, MOST_CHAINED, MOST_COMBINED, LEAST_OWN = (6, 24, 24, 24) if SIMULATED else (8, 128, 1024, 1 << 15)
 L2_BYTES = 256 if SIMULATED else 32 << 20
+#: Shared memory of a block that has columns of at least so many elements there, and of one with narrow rows, of which a
+#: multiprocessor has one only: a gather from 2**26 float32 in columns of 4096 takes 0.45 ms by rows of 32 bytes, which
+#: take 128 KB, and 0.59 by 16; from 2**25 of 2 bytes in columns of 6000 0.200 by 32, 192 KB, and 0.224.
+SHARED_COLUMN_BYTES, LEAST_SHARED_COLUMN = (40, 1) if SIMULATED else (132 << 10, 5)
+LEAST_SHARED_ROW, NARROW_ROW, NARROW_COLUMNS = (1, 2, 2) if SIMULATED else (16, 32, 16)
+#: Threads of such a block, and how many bytes of shared memory and elements it has at most. One that has a
+#: multiprocessor to itself has as many threads as can be: 2**26 float32 in columns of 256 take 0.34 ms with 256, and
+#: 0.39 with 512; of 4096 0.45 with 1024, and 0.83 with 512; 1000² of them 0.0088 with 1024, and 0.0097 with 512.
+SHARED_THREADS = (
+    ((BLOCK, 1 << 20, 1 << 20),)
+    if SIMULATED
+    else ((BLOCK, 40 << 10, 20 << 10), (512, 72 << 10, 80 << 10), (1024, 1 << 20, 1 << 20))
+)
+MULTIPROCESSORS = 3 if SIMULATED else 132
+#: With so few elements a block takes twice as long for each.
+FEW_IN_BLOCK = 1 if SIMULATED else 600
+#: The highest number of a point that its claim can hold.
+MOST_CLAIMING = (1 << 31) - 1
+#: A thread has so many claims for each element that it would gather: 2**25 float32 in columns of 64 are scattered in
+#: 0.211 ms with 4096 claims for 256 threads, and in 0.245 with 8192.
+CLAIMS_PER_ELEMENT = 0.32
+#: If so many bytes are moved in all, they stay in L2, from where a gather is as fast if blocks would take so much
+#: longer than at best, or have columns of fewer elements: 4M float32 in columns of 6 take 0.027 ms from there and 0.032
+#: by shared memory, of 16 0.0273 and 0.0280, of 32 0.0286 and 0.0279; of 7000, by rows of 16 bytes, 0.037 and 0.052.
+MOST_IN_L2, MOST_COST, LEAST_IN_L2 = (0, 1.4, 24) if SIMULATED else (100 << 20, 1.4, 24)
 #: Fewer columns are not worth a tile.
 LEAST_COLUMNS = 2 if SIMULATED else 32
 #: Scratch memory for the strips that are transposed. A gather from 16384² elements of 4 bytes takes
@@ -386,7 +413,7 @@ class OwnColumnGather(_OwnColumns):
         found = find_columns(call)
         if not found or found.size * found.columns * call.run < LEAST_MATRIX_BYTES:
             return None
-        return cls(call, found) if cls.suit(call, found, MOST_GATHERED) else None
+        return cls(call, found) if cls.suit(call, found, MOST_GATHERED[call.run]) else None
 
     def __call__(
         self, a: DeviceArray, indices: DeviceArray, out: DeviceArray, stream: int, record: int, number: int
@@ -410,7 +437,9 @@ class OwnColumnScatter(_OwnColumns, _ScatterWay):
     def find(cls, call: ScatterCall) -> OwnColumnScatter | None:
         """Return the way for a layout, if it is one for it."""
         found = find_columns(call)
-        most = MOST_COMBINED if call.reduces and call.out_bytes <= L2_BYTES else MOST_SCATTERED
+        most = MOST_SCATTERED * call.run
+        if call.reduces:
+            most = MOST_COMBINED if call.out_bytes <= L2_BYTES else MOST_CHAINED
         return cls(call, found) if found and cls.suit(call, found, most) else None
 
     def __call__(self, given: ScatterArguments) -> Any:
@@ -422,6 +451,119 @@ class OwnColumnScatter(_OwnColumns, _ScatterWay):
         addresses = out.pointer, old, indices.pointer, updates.pointer, plan
         own_columns.scatter_columns_kernel(call.run, call.index_name, *self.reduction)(
             device, stream, self.blocks, *addresses, record, number, flag, *self.shape
+        )
+        return memory
+
+
+class Tile(NamedTuple):
+    """What a block has of columns in shared memory."""
+
+    cost: float  #: how much longer it takes than it would at best, estimated
+    side: int  #: columns
+    strips: int  #: blocks of a matrix
+    shared: int  #: bytes
+    threads: int
+
+
+class _SharedColumns:
+    """Columns of which a block has some in shared memory."""
+
+    def __init__(self, call: Any, found: Columns, tile: Tile) -> None:
+        self.call, self.tile = call, tile
+        self.blocks = found.matrices * tile.strips
+        steps = found.matrix_step, found.row_step, found.index_matrix_step, found.index_row_step
+        self.shape = (*steps, found.columns, tile.strips, tile.side.bit_length() - 1, found.length)
+
+    @staticmethod
+    def tile_for(
+        found: Columns, width: int, element_bytes: int, narrow_bytes: int, least_row: int, elements: float
+    ) -> Tile | None:
+        """Return the best tile, if there is one: an element takes so much shared memory.
+
+        Narrow rows may take so much in all, and have so many bytes of data at least. `elements`: those of a thread,
+        beside what they are in a gather.
+        """
+        if not found.length * LINE_PER_POINT >= found.size >= LEAST_SHARED_COLUMN:
+            return None
+        tiles = []
+        for bit in range(BLOCK.bit_length()):
+            side = 1 << bit
+            row, count = side * width, side * found.size
+            shared = count * element_bytes
+            strips = -(-found.columns // side)
+            blocks = found.matrices * strips
+            is_narrow = row <= NARROW_ROW and side <= NARROW_COLUMNS
+            if (
+                row < least_row
+                or shared > (narrow_bytes if is_narrow else SHARED_COLUMN_BYTES)
+                or blocks < LEAST_BLOCKS
+            ):
+                continue
+            of_size = (n for n, size, many in SHARED_THREADS if shared <= size and count <= many * elements)
+            lone = blocks <= MULTIPROCESSORS
+            threads = SHARED_THREADS[-1][0] if lone else next(of_size)
+            # Sectors of 32 bytes that are read and written in part; blocks with little to do; more threads to wait for;
+            # multiprocessors that wait for the others.
+            cost = (8 + 2 * width * max(1.0, 32 / row)) / (8 + 2 * width) * (1.05 if row <= NARROW_ROW else 1.0)
+            cost *= 1 + (FEW_IN_BLOCK / count) ** 2
+            cost *= 1.05 if threads > BLOCK and not lone else 1.0
+            cost *= -(-blocks // MULTIPROCESSORS) * MULTIPROCESSORS / blocks
+            tiles.append(Tile(cost, side, strips, shared, threads))
+        return min(tiles, default=None)
+
+
+class SharedColumnGather(_SharedColumns):
+    """Gather from columns that fit into shared memory."""
+
+    @classmethod
+    def find(cls, call: GatherCall) -> SharedColumnGather | None:
+        """Return the way for a layout, if it is one for it."""
+        found = find_columns(call)
+        tile = found and cls.tile_for(found, call.run, call.run, shared_bytes(), LEAST_SHARED_ROW, 1)
+        if not found or not tile:
+            return None
+        if call.work < MOST_IN_L2 and (tile.cost > MOST_COST or found.size < LEAST_IN_L2):
+            return None
+        return cls(call, found, tile)
+
+    def __call__(
+        self, a: DeviceArray, indices: DeviceArray, out: DeviceArray, stream: int, record: int, number: int
+    ) -> None:
+        call = self.call
+        addresses = a.pointer, indices.pointer, out.pointer, call.plan(a.device, call.run).address
+        shared_columns.gather_shared_kernel(call.run, call.index_name, self.tile.threads)(
+            a.device, stream, self.blocks, *addresses, record, number, *self.shape, shared=self.tile.shared
+        )
+
+
+class SharedColumnScatter(_SharedColumns, _ScatterWay):
+    """Scatter to columns whose claims fit into shared memory."""
+
+    @classmethod
+    def find(cls, call: ScatterCall) -> SharedColumnScatter | None:
+        """Return the way for a layout, if it is one for it."""
+        found = find_columns(call)
+        if not found or call.reduces or found.length > MOST_CLAIMING:
+            return None
+        claim_bytes = shared_columns.CLAIM_BYTES
+        # Of few bytes in a row more updates come along that no claim wants.
+        least_row = NARROW_ROW if call.run >= 4 else LEAST_SHARED_ROW
+        tile = cls.tile_for(found, call.run, claim_bytes, SHARED_COLUMN_BYTES, least_row, CLAIMS_PER_ELEMENT)
+        if not tile:
+            return None
+        way = cls(call, found, tile)
+        way.covers = found.matrices * found.size * found.columns * call.run == call.out_bytes
+        return way
+
+    def __call__(self, given: ScatterArguments) -> Any:
+        """Write the updates over what is at the address `old`; return memory that is in use until all is done."""
+        old, indices, updates, out, stream, record, *_ = given
+        call, device = self.call, out.device
+        memory, flag, number = call.look_first(given)
+        plan = call.plan(device, call.run).address
+        addresses = out.pointer, old, indices.pointer, updates.pointer, plan
+        shared_columns.scatter_shared_kernel(call.run, call.index_name, self.tile.threads)(
+            device, stream, self.blocks, *addresses, record, number, flag, *self.shape, shared=self.tile.shared
         )
         return memory
 

@@ -137,19 +137,20 @@ def _unit_twins(width):
     return load, store
 
 
-def unit_access(width):
+def unit_access(width, pure=True):
     """Return the load and the store of a unit of 1, 2, 4, 8 or 16 aligned bytes, as a pair of words.
 
-    Loads are for what no thread writes while the kernel runs.
+    Loads are for what no thread writes while the kernel runs. What is not pure stays where it is: pure ones sink to
+    where they are used, if that depends on something, and each is waited for by itself.
     """
     load_twin, store_twin = _unit_twins(width)
     if width == 16:
         return (
-            ptx("ld.global.nc.v2.u64 {$0, $1}, [$2];", 2, 1, load_twin, pure=True),
+            ptx("ld.global.nc.v2.u64 {$0, $1}, [$2];", 2, 1, load_twin, pure=pure),
             ptx("st.global.v2.u64 [$0], {$1, $2};", 0, 3, store_twin),
         )
     return (
-        ptx(f"{{ ld.global.nc.u{8 * width} $0, [$2]; mov.u64 $1, 0; }}", 2, 1, load_twin, pure=True),
+        ptx(f"{{ ld.global.nc.u{8 * width} $0, [$2]; mov.u64 $1, 0; }}", 2, 1, load_twin, pure=pure),
         ptx(f"st.global.u{8 * width} [$0], $1;", 0, 3, store_twin),
     )
 
@@ -190,7 +191,7 @@ def _partner_twin(value, mask):
 
 
 def _lane_twin(value, lane):
-    return _meet(value)[1][lane]
+    return _meet(value)[1][lane % LANES]
 
 
 def _shuffle(mode, twin, bits):
@@ -205,7 +206,7 @@ def _shuffle(mode, twin, bits):
 
 #: By bits: ``partner_value(value, mask)``, what the lane with the number ``lane ^ mask`` has. All lanes take part.
 PARTNER_VALUE = {bits: _shuffle("bfly", _partner_twin, bits) for bits in (32, 64)}
-#: By bits: ``lane_value(value, lane)``, what a lane has.
+#: By bits: ``lane_value(value, lane)``, what a lane has; its number is taken modulo those of a warp.
 LANE_VALUE = {bits: _shuffle("idx", _lane_twin, bits) for bits in (32, 64)}
 
 

@@ -29,6 +29,8 @@ from ._element_calls import (
     OwnColumnScatter,
     OwnPlaceScatter,
     ScatterArguments,
+    SharedColumnGather,
+    SharedColumnScatter,
     blocks_with_own,
     by_lines,
 )
@@ -37,6 +39,7 @@ from ._groups import GROUP, QUAD_BYTES
 from ._launch import BLOCK, DeviceMemory, Kernel, is_current, on_device, recorder, refuse_capture
 from ._plan import CLAMP, DROP, RAISE, make_plan
 from ._repeat import Repeatable
+from ._slices import divide_slices, moves_by_warps
 
 _BOUNDS = {"clamp": CLAMP, "drop": DROP}
 #: The numbers of launches, which no other argument of a kernel equals.
@@ -148,14 +151,29 @@ class _MoveCall(Repeatable):
         """Return the kernel that moves units of a width."""
         raise NotImplementedError
 
+    def slice_kernel(self, width: int) -> Kernel:
+        """Return the kernel whose warps move slices of such units."""
+        raise NotImplementedError
+
+    def goes_by_warps(self, width: int) -> bool:
+        """Tell whether warps move the slices."""
+        has_places = all(size > 0 for size, _ in self.lowering.coordinates)  # or there is nothing to read instead
+        return not self.outer and has_places and moves_by_warps(width, self.slice_bytes // width, self.points)
+
     def bind(self, device: int, width: int) -> tuple[Kernel, int, int, int, int]:
-        """Return the kernel for units of a width, its plan's address, how many blocks and units, and each block's."""
+        """Return the kernel for units of a width, its plan's address, and how many blocks.
+
+        And how many units there are, and each block's; or if they go by warps how many slices, and each warp's.
+        """
         found = self.bound.get((device, width))
         if found is None:
-            units = self.moved // width
-            plan = self.plan(device, width).address
-            blocks, share = gather.divide(units, self.few_units)
-            found = self.bound[device, width] = self.unit_kernel(width), plan, blocks, units, share
+            if self.goes_by_warps(width):
+                kernel, count = self.slice_kernel(width), self.points
+                blocks, share = divide_slices(count)
+            else:
+                kernel, count = self.unit_kernel(width), self.moved // width
+                blocks, share = gather.divide(count, self.few_units)
+            found = self.bound[device, width] = kernel, self.plan(device, width).address, blocks, count, share
         return found
 
     def has_plan(self, address: int) -> bool:
@@ -281,7 +299,12 @@ class GatherCall(_MoveCall):
         self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], spans: Sequence[Span] = ()
     ) -> None:
         super().__init__(lowering, dtype, shape, spans)
-        self.way = LineGather.find(self) or OwnColumnGather.find(self) or ColumnGather.find(self)
+        self.way = (
+            LineGather.find(self)
+            or OwnColumnGather.find(self)
+            or SharedColumnGather.find(self)
+            or ColumnGather.find(self)
+        )
         self.kernel = f"gather {8 * self.steps}-bit cuda{_name(self.way)}"
 
     def __call__(self, a: DeviceArray, indices: DeviceArray, out: Any) -> Any:
@@ -311,6 +334,9 @@ class GatherCall(_MoveCall):
 
     def unit_kernel(self, width: int) -> Kernel:
         return gather.gather_kernel(width, self.index_name, *self.counts)
+
+    def slice_kernel(self, width: int) -> Kernel:
+        return gather.gather_slices_kernel(width, self.index_name, *self.counts[:2])
 
     def launch(
         self, a: DeviceArray, indices: DeviceArray, out: DeviceArray, stream: int, others: Collection[int | None] = ()
@@ -375,6 +401,7 @@ class ScatterCall(_MoveCall):
             by_lines(self).find(self)
             or FewPlaceCombine.find(self)
             or OwnColumnScatter.find(self)
+            or SharedColumnScatter.find(self)
             or ColumnScatter.find(self)
             or BinnedScatter.find(self)
             or OwnPlaceScatter.find(self)
@@ -478,6 +505,13 @@ class ScatterCall(_MoveCall):
         claims = self.claim_bytes, self.entries > 0
         return scatter.scatter_kernel(width, self.index_name, *self.counts, *claims, self.combined)
 
+    def slice_kernel(self, width: int) -> Kernel:
+        claims = self.claim_bytes, self.entries > 0
+        return scatter.scatter_slices_kernel(width, self.index_name, *self.counts[:2], *claims)
+
+    def goes_by_warps(self, width: int) -> bool:
+        return not self.combined and super().goes_by_warps(width)
+
     def look_first(self, given: ScatterArguments) -> tuple[DeviceArray | None, int, int]:
         """If nothing may be written when an index is bad, look at all of them before.
 
@@ -561,10 +595,14 @@ class ScatterCall(_MoveCall):
                 device, stream, blocks, out.pointer, old, updates.pointer, claims, units
             )
         else:
-            plan = self.plan(device, width).address
-            blocks, share = gather.divide(units, self.few_units)
-            pointers = out.pointer, old, updates.pointer, plan, claims
-            scatter.merge_kernel(width, self.merge_bytes)(device, stream, blocks, *pointers, units, share)
+            pointers = out.pointer, old, updates.pointer, self.plan(device, width).address, claims
+            if moves_by_warps(width, self.slice_bytes // width, self.places):
+                kernel, count = scatter.merge_slices_kernel(width, self.merge_bytes), self.places
+                blocks, share = divide_slices(count)
+            else:
+                kernel, count = scatter.merge_kernel(width, self.merge_bytes), units
+                blocks, share = gather.divide(count, self.few_units)
+            kernel(device, stream, blocks, *pointers, count, share)
 
     def fold(self, given: ScatterArguments) -> DeviceArray:
         """Combine the updates with what is there; return memory that is in use until all is done.

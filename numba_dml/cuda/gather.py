@@ -15,8 +15,8 @@ import numpy as np
 
 from . import SIMULATED, cuda, helper, kernel
 from ._bounds import record_bad
-from ._launch import BLOCK, Kernel
-from ._memory import LOAD_INDEX, await_inputs, unit_access
+from ._launch import BLOCK, LANES, Kernel
+from ._memory import LANE_VALUE, LOAD_INDEX, await_inputs, lanes_where, unit_access
 from ._plan import (
     BOUNDS,
     CLAMP,
@@ -33,12 +33,11 @@ from ._plan import (
     number,
     quotient,
 )
+from ._slices import NOWHERE, slice_mover, slices_of_warp
 
 #: Units per thread, if there are more than that in all. Else it is one, so that more threads wait for memory: 32K units
 #: of 16 bytes take 4.3 µs and 5.1, 128K 5.6 and 5.7, 256K 7.5 and 6.3.
 UNITS, FEW_UNITS = 4, 12 if SIMULATED else 1 << 17
-#: Where a unit has no source: its index is out of range, or it is behind the end.
-NOWHERE = -(1 << 63)
 #: Up to so many loops, coordinates and outer dimensions a kernel is compiled for their number; beyond, for any.
 MOST_LOOPS, MOST_COORDS, MOST_OUTER = 3, 3, 1
 
@@ -199,3 +198,53 @@ def gather_kernel(width: int, index_type: str, loops: int, coords: int, outer: i
             store(packed + unit * width, value[0], value[1])
 
     return Kernel(gather_units, 8)
+
+
+@cache
+def gather_slices_kernel(width: int, index_type: str, loops: int, coords: int) -> Kernel:
+    """Return the kernel that gathers slices of narrow units by warps; see `places` and `_slices`."""
+    _, store = unit_access(width)
+    place_of_point, _, place_if_inside = places(index_type, loops, coords, 0)
+    move_slices = slice_mover(width, False)
+    lane_value = LANE_VALUE[64]
+
+    @helper
+    def empty_slices(packed, plan, first, count, lane, missing):
+        """Write zeros for those points of a warp that are missing."""
+        size = number(plan, SLICE)
+        for i in range(count):
+            if lane_value(missing, np.int64(i)) != 0:
+                for unit in range(lane, size, LANES):
+                    store(packed + ((first + i) * size + unit) * width, np.int64(0), np.int64(0))
+
+    @kernel
+    def gather_slices(
+        data,  # IN   address of the input's first element; no coordinate has none
+        index,  # IN   address of the packed indices
+        packed,  # OUT  address of the packed output
+        plan,  # IN   address of the plan
+        record,  # OUT  where a bad index is recorded
+        launch,  # IN   the number of this launch
+        points,  # IN   how many points there are
+        share,  # IN   how many of them a warp has
+    ):
+        await_inputs()
+        first, count, lane = slices_of_warp(points, share)
+        if count <= 0:
+            return
+        place, bad = np.int64(0), False
+        if lane < count:
+            place, bad = place_if_inside(plan, index, first + lane)
+        any_bad = lanes_where(np.int32(bad)) != 0
+        missing = np.int64(0)
+        if any_bad and bad:  # it is recorded
+            found = place_of_point(plan, index, record, launch, first + lane)
+            if found != NOWHERE:
+                place = found
+            else:
+                missing = np.int64(1)
+        move_slices(packed + first * number(plan, SLICE) * width, data + place, plan, count, lane)
+        if any_bad:
+            empty_slices(packed, plan, first, count, lane, missing)
+
+    return Kernel(gather_slices, 8, waits=True)

@@ -23,25 +23,28 @@ AT_ONCE = 4
 
 
 @cache
-def _index_steps(index_type: str):
-    """Return how to resolve some points of a column, and how to record those that are bad."""
+def index_steps(index_type: str, at_once: int):
+    """Return how to resolve so many points of a column, and how to record those that are bad.
+
+    They are every `step`-th from one on.
+    """
     load_index, index_bytes = LOAD_INDEX[index_type], np.dtype(index_type).itemsize
     resolve = resolver(index_type.startswith("i"))
 
     @helper
-    def resolve_some(positions, indices, row_step, first, length, size, bounds):
-        """Find the positions of points from one on; tell whether one is bad. Those after the last are the last."""
+    def resolve_some(positions, indices, row_step, first, step, length, size, bounds):
+        """Find the positions of points; tell whether one is bad. Those after the last are the last."""
         bad = False
-        for j in range(AT_ONCE):
-            value = load_index(indices + min(first + j, length - 1) * row_step * index_bytes)
+        for j in range(at_once):
+            value = load_index(indices + min(first + j * step, length - 1) * row_step * index_bytes)
             positions[j] = resolve(value, size, bounds)
             bad |= positions[j] < 0
         return bad
 
     @helper
-    def record_all(indices, at, row_step, length, size, bounds, record, launch, plan):
+    def record_all(indices, at, row_step, first, step, length, size, bounds, record, launch, plan):
         """Record the bad indices of a column, whose first one has the number `at`."""
-        for r in range(length):
+        for r in range(first, length, step):
             value = load_index(indices + r * row_step * index_bytes)
             if resolve(value, size, bounds) < 0:
                 record_bad(record, launch, at + r * row_step, value, plan)
@@ -54,7 +57,7 @@ def gather_columns_kernel(width: int, index_type: str) -> Kernel:
     """Return the kernel that gathers elements of a width."""
     index_bytes = np.dtype(index_type).itemsize
     load, store = unit_access(width)
-    resolve_some, record_all = _index_steps(index_type)
+    resolve_some, record_all = index_steps(index_type, AT_ONCE)
 
     @kernel
     def gather_columns(
@@ -88,7 +91,7 @@ def gather_columns_kernel(width: int, index_type: str) -> Kernel:
         bad = False
         first = np.int64(0)
         while first < length:
-            bad |= resolve_some(positions, index + at * index_bytes, index_row_step, first, length, size, bounds)
+            bad |= resolve_some(positions, index + at * index_bytes, index_row_step, first, 1, length, size, bounds)
             for j in range(AT_ONCE):
                 values[j], _ = load(source + max(positions[j], np.int64(0)) * row_step)
             for j in range(AT_ONCE):
@@ -96,7 +99,7 @@ def gather_columns_kernel(width: int, index_type: str) -> Kernel:
                     store(to + (first + j) * columns * width, values[j] if positions[j] >= 0 else np.int64(0), 0)
             first += AT_ONCE
         if bad and bounds != DROP:
-            record_all(index + at * index_bytes, at, index_row_step, length, size, bounds, record, launch, plan)
+            record_all(index + at * index_bytes, at, index_row_step, 0, 1, length, size, bounds, record, launch, plan)
 
     return Kernel(gather_columns, 13, waits=True)
 
@@ -107,7 +110,7 @@ def scatter_columns_kernel(width: int, index_type: str, data_type=None, reductio
     index_bytes = np.dtype(index_type).itemsize
     load, store = unit_access(width)
     load_own = OWN_LOAD[width]
-    resolve_some, record_all = _index_steps(index_type)
+    resolve_some, record_all = index_steps(index_type, AT_ONCE)
     reduces = reduction != "none"
     combine = combiner(data_type, reduction, width) if reduces else None
 
@@ -160,7 +163,7 @@ def scatter_columns_kernel(width: int, index_type: str, data_type=None, reductio
         bad = False
         first = np.int64(0)
         while first < length:
-            bad |= resolve_some(positions, index + at * index_bytes, index_row_step, first, length, size, bounds)
+            bad |= resolve_some(positions, index + at * index_bytes, index_row_step, first, 1, length, size, bounds)
             for j in range(AT_ONCE):
                 values[j], _ = load(updates + min(first + j, length - 1) * columns * width)
             for j in range(AT_ONCE):
@@ -168,6 +171,6 @@ def scatter_columns_kernel(width: int, index_type: str, data_type=None, reductio
                     put(target + positions[j] * row_step, values[j])
             first += AT_ONCE
         if bad and launch >= 0 and bounds != DROP:
-            record_all(index + at * index_bytes, at, index_row_step, length, size, bounds, record, launch, plan)
+            record_all(index + at * index_bytes, at, index_row_step, 0, 1, length, size, bounds, record, launch, plan)
 
     return Kernel(scatter_columns, 15, waits=True)

@@ -29,8 +29,9 @@ from ._memory import (
     unit_access,
 )
 from ._plan import BOUNDS, DROP, GRANULE, LOWEST, SLICE, number, quotient
+from ._slices import NOWHERE, slice_mover, slices_of_warp
 from ._sorting import WARPS, pair_access, pair_fields
-from .gather import NOWHERE, places
+from .gather import places
 
 #: Up to so many units or points a thread has one, see `gather.FEW_UNITS`; where they go is met at random, so that it is
 #: more of them: 1M units of 16 bytes, of which half are replaced, take 19 µs and 21, 4M 47 and 46.
@@ -395,6 +396,45 @@ def scatter_kernel(
 
 
 @cache
+def scatter_slices_kernel(
+    width: int, index_type: str, loops: int, coords: int, claim_bytes: int, tabled: bool
+) -> Kernel:
+    """Return what `scatter_kernel` is for slices of narrow units, by warps, without combining; see `_slices`."""
+    _, holds = claiming(claim_bytes, tabled)
+    place_of_point, _, _ = places(index_type, loops, coords, 0)
+    move_slices = slice_mover(width, True)
+
+    @kernel
+    def scatter_slices(
+        data,  # OUT  address of the output's first element
+        index,  # IN   address of the packed indices
+        packed,  # IN   address of the packed updates
+        plan,  # IN   address of the plan
+        record,  # OUT  where a bad index is recorded
+        launch,  # IN   the number of this launch, -1: the indices have been looked at
+        claims,  # IN   address of the flag and of the claims
+        last_entry,  # IN   the last entry of a table
+        all_or_none,  # IN   1: write nothing if an index is bad
+        points,  # IN   how many points there are
+        share,  # IN   how many of them a warp has
+    ):
+        await_inputs()
+        if all_or_none != 0 and load_now(claims) == 0:
+            return
+        first, count, lane = slices_of_warp(points, share)
+        if count <= 0:
+            return
+        at = np.int64(NOWHERE)
+        if lane < count:
+            place = place_of_point(plan, index, record, launch, first + lane)
+            if place != NOWHERE and holds(claims, last_entry, number_of_place(plan, place), first + lane):
+                at = data + place
+        move_slices(packed + first * number(plan, SLICE) * width, at, plan, count, lane)
+
+    return Kernel(scatter_slices, 11, waits=True)
+
+
+@cache
 def entry_kernel(width: int) -> Kernel:
     """Return the kernel that writes the updates in a table of claims, slices of one unit; see `claiming`.
 
@@ -491,6 +531,35 @@ def merge_kernel(width: int, claim_bytes: int) -> Kernel:
             store(data + d * width, value_d[0], value_d[1])
 
     return Kernel(merge_units, 7)
+
+
+@cache
+def merge_slices_kernel(width: int, claim_bytes: int) -> Kernel:
+    """Return what `merge_kernel` is for slices of narrow units, by warps; see `_slices`."""
+    _, load_claim = claim_access(claim_bytes)
+    move_slices = slice_mover(width, False)
+
+    @kernel
+    def merge_slices(
+        data,  # OUT  address of the output's first element
+        old,  # IN   the same of what is there otherwise; packed, as the output is
+        packed,  # IN   address of the packed updates
+        plan,  # IN   address of the plan
+        claims,  # IN   address of the flag and of the claims, of which each slice of the output has one
+        slices,  # IN   how many slices the output has
+        share,  # IN   how many of them a warp has
+    ):
+        await_inputs()
+        first, count, lane = slices_of_warp(slices, share)
+        if count <= 0:
+            return
+        bytes_of_slice = number(plan, SLICE) * width
+        place = min(first + lane, slices - 1)
+        point = load_claim(claims + FLAG_BYTES + claim_bytes * place)
+        at = old + place * bytes_of_slice if point < 0 else packed + point * bytes_of_slice
+        move_slices(data + first * bytes_of_slice, at, plan, count, lane)
+
+    return Kernel(merge_slices, 7, waits=True)
 
 
 @cache
