@@ -80,8 +80,12 @@ def register() -> None:
 
         return _jitted.scatter_nd(a, indices, updates, batch_dims, reduction, unique, out, bounds)
 
+    # In a caller's loop over rows each reference that is counted takes as long as 6 elements of a row. What implements
+    # `top_k` becomes part of the caller, and counts none itself (see `cpu._jitted.top_k`).
+    uncounted = {"forceinline": True, "_nrt": False}
     for function in (top_k, gather, gather_elements, gather_nd, scatter_elements, scatter_nd):
-        overload(getattr(ops, function.__name__), prefer_literal=True)(function)
+        options = uncounted if function is top_k else {}
+        overload(getattr(ops, function.__name__), jit_options=options, prefer_literal=True)(function)
 
 
 def register_if_imported() -> None:

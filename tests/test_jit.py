@@ -596,6 +596,58 @@ def test_results_that_share_memory(dtype, rng):
     assert after.mi_alloc - before.mi_alloc == after.mi_free - before.mi_free > 0
 
 
+@numba.njit
+def into_rows(a, k, values, indices):
+    for i in range(len(a)):
+        last = dml.top_k(a[i], k, out=(values[i], indices[i]))
+    return last
+
+
+@numba.njit
+def kept_rows(a, k):
+    return [dml.top_k(a[i], k) for i in range(len(a))]
+
+
+@numba.njit
+def of_new_arrays(size, k):
+    a = np.arange(size) % 7
+    out = np.empty(k, a.dtype), np.empty(k, np.int64)
+    return dml.top_k(a, k, out=out), out[1]
+
+
+def test_references_of_results(rng):
+    """Outputs and results live as long as they are used, of lines that are refused for their bad keys, or size, too."""
+    a = rng.standard_normal((20, 64)).astype("f4")
+    a[3], a[5], a[7, 9:] = np.nan, -np.inf, 1
+    values, indices = np.empty((20, 8), "f4"), np.empty((20, 8), "i8")
+
+    def call_all():
+        last = into_rows(a, 8, values, indices)
+        expected = dml.top_k(a, 8)
+        assert same(values, expected.values)
+        assert same(indices, expected.indices)
+        assert np.shares_memory(last.values, values)
+        for size in (5, 8, 40, 64):
+            for row, kept in enumerate(kept_rows(a[:, :size], 5)):
+                assert same(kept.indices, dml.top_k(a[row, :size], 5).indices)
+        for size, k in ((50, 3), (50, 20), (5000, 3)):
+            result, own = of_new_arrays(size, k)
+            assert result.indices.tolist() == own.tolist() == dml.top_k(np.arange(size) % 7, k).indices.tolist()
+
+    call_all()
+    gc.collect()
+    _nrt_python.memsys_enable_stats()
+    try:
+        counts = [sys.getrefcount(x) for x in (a, values, indices)]
+        before = rtsys.get_allocation_stats()
+        call_all()
+        after = rtsys.get_allocation_stats()
+    finally:
+        _nrt_python.memsys_disable_stats()
+    assert [sys.getrefcount(x) for x in (a, values, indices)] == counts
+    assert after.mi_alloc - before.mi_alloc == after.mi_free - before.mi_free > 0
+
+
 def run(code, cache, *args, **environment):
     """Run a module in a new process, and return what it prints."""
     (cache / "user.py").write_text(textwrap.dedent(code))

@@ -25,13 +25,14 @@ SIGNATURE = (types.int64, ANY, ANY, ANY, ANY, PLAN)
 _KERNEL = (types.int64, types.int64, types.int64, *SIGNATURE[1:])
 
 
-def emit_call(context, builder, signature, function, *args):
-    """Emit the call of the code at an address, which returns an int64, and what raises if that has raised."""
+def emit_call(context, builder, signature, function, *args, raises=True):
+    """Emit the call of the code at an address, which returns an int64, and, if it may raise, what passes that on."""
     pointer = context.call_conv.get_function_type(types.int64, signature).as_pointer()
     code = builder.inttoptr(function, pointer)
     status, result = context.call_conv.call_function(builder, code, types.int64, signature, args)
-    with builder.if_then(status.is_error, likely=False):
-        context.call_conv.return_status_propagate(builder, status)
+    if raises:
+        with builder.if_then(status.is_error, likely=False):
+            context.call_conv.return_status_propagate(builder, status)
     return result
 
 
