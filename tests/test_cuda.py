@@ -1347,7 +1347,7 @@ def column_way(request, small_regions):
         thresholds |= dict.fromkeys(("MOST_SCATTERED", "MOST_CHAINED", "MOST_COMBINED"), 999)
         thresholds |= {"LEAST_OWN": 2, "MOST_GATHERED": dict.fromkeys((1, 2, 4, 8), 999)}
     if request.param == "SharedColumnScatter":
-        thresholds = {"LEAST_SHARED_COLUMN": 1, "SHARED_COLUMN_BYTES": 1000, "LEAST_OWN": 999}
+        thresholds = {"LEAST_SHARED_COLUMN": 1, "SHARED_COLUMN_BYTES": 1000, "LEAST_OWN": 999, "MOST_IN_L2": 0}
     for name, value in thresholds.items():
         small_regions.setattr(_element_calls, name, value)
     return request.param
