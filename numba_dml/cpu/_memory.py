@@ -144,22 +144,22 @@ def splat(builder, value, count):
     return builder.shuffle_vector(lane, ir.Constant(vector, ir.Undefined), zeros)
 
 
-def emit_prefetch(builder, pointer, level=1):
+def emit_prefetch(builder, pointer, level=1, writes=False):
     """Emit the request for the cache line that a pointer to bytes leads to, into caches of this level and above."""
     number = ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [pointer.type, number, number, number])
     function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
-    builder.call(function, [pointer, number(0), number(4 - level), number(1)])  # to read, how near, data
+    builder.call(function, [pointer, number(int(writes)), number(4 - level), number(1)])  # to write, how near, data
 
 
-def _prefetch(level):
+def _prefetch(level, writes=False):
     @intrinsic
     def prefetch(typingctx, ref, offset):
         """``prefetch(ref, offset)``: ask for the cache line at a byte offset. It never faults."""
 
         def codegen(context, builder, signature, args):
             _, pointer = _pointer(context, builder, args[0], args[1], types.uint8)
-            emit_prefetch(builder, pointer, level)
+            emit_prefetch(builder, pointer, level, writes)
             return context.get_dummy_value()
 
         return types.void(ref, types.int64), codegen
@@ -167,8 +167,8 @@ def _prefetch(level):
     return prefetch
 
 
-#: For what is read next, and for what should leave the L1 to others until it is read.
-prefetch, prefetch_to_l2 = _prefetch(1), _prefetch(2)
+#: For what is read next, for what should leave the L1 to others until it is read, and for what is written next.
+prefetch, prefetch_to_l2, prefetch_to_write = _prefetch(1), _prefetch(2), _prefetch(1, writes=True)
 
 
 def _ends_copy(size):

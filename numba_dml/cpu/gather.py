@@ -51,6 +51,7 @@ from ._memory import (
     load,
     prefetch,
     prefetch_to_l2,
+    prefetch_to_write,
     store,
     stream_bytes,
     stream_joint,
@@ -77,6 +78,11 @@ AHEAD_BYTES = 512
 #: From this many bytes on, a slice of a large output is written past the caches whatever its alignment: the lines that
 #: it shares with its neighbours are few.
 STREAM_SLICE = 1024
+#: Lines of an output that the caches hold are asked for so many bytes before they are written, if slices have so many
+#: bytes or more: or each store waits for its line until those before it are done. 1 MB from a table of 1 MB, two
+#: threads, in µs, without and with that: rows of 160 bytes 21.9 and 20.2, of 192 22 and 19, of 256 22 and 18.5, of 1 KB
+#: 17.7 and 16.6; of 128 22 and 25. 5 MB of rows of 256 from a table in L1 107 and 84; 8 MB from 8 MB 311 and 299.
+WRITTEN_AHEAD, LEAST_WRITTEN = 1024, 160
 #: Single elements are copied in groups, and these in chunks of so many elements. In passing, each chunk asks for its
 #: share of what will be read soon: of the indices this many blocks ahead, or rows if they are short, and of the next
 #: row of data, up to this many lines. Into the L2: the L1 is for the row of data that is read. (2048, 4096) f4, int64
@@ -199,6 +205,12 @@ def take_runs(
     distance = min(max(LONG_AHEAD // length, LEAST_AHEAD), MOST_AHEAD)
     if large and step == length and (address(packed) + to | length) & 15 == 0:
         stream_runs(data, base, offsets, packed, to, length, count, distance)
+        return
+    if not large and LEAST_WRITTEN <= length <= VECTOR_BYTES:  # a loop of its own, or that of others took a tenth more
+        for i in range(count):
+            for byte in range(WRITTEN_AHEAD, WRITTEN_AHEAD + length, CACHE_LINE):
+                prefetch_to_write(packed, to + i * step + byte)
+            copy_vectors(packed, to + i * step, data, base + offsets[np.uint64(i)], length)
         return
     for i in range(count):
         fro = base + offsets[np.uint64(i)]
