@@ -16,7 +16,7 @@ import numpy as np
 from . import SIMULATED, cuda, helper, kernel
 from ._bounds import record_bad
 from ._launch import BLOCK, LANES, Kernel
-from ._memory import LANE_VALUE, LOAD_INDEX, await_inputs, lanes_where, unit_access
+from ._memory import LANE_VALUE, LOAD_INDEX, await_inputs, lanes_where, sync_lanes, unit_access
 from ._plan import (
     BOUNDS,
     CLAMP,
@@ -245,6 +245,7 @@ def gather_slices_kernel(width: int, index_type: str, loops: int, coords: int) -
                 missing = np.int64(1)
         move_slices(packed + first * number(plan, SLICE) * width, data + place, plan, count, lane)
         if any_bad:
+            sync_lanes()  # other lanes have written there
             empty_slices(packed, plan, first, count, lane, missing)
 
     return Kernel(gather_slices, 8, waits=True)
