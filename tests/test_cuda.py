@@ -806,17 +806,30 @@ def test_a_capture_is_refused_before_it_breaks(torch):
 def test_what_is_made_at_the_first_call_cannot_be_captured(torch):
     from cuda.bindings import driver
 
-    x, i = torch.arange(12.0, device="cuda").reshape(4, 3), torch.tensor([1], device="cuda")
-    out, stream = dml.gather(x, i), torch.cuda.Stream()
+    x = torch.arange(12.0, device="cuda").reshape(4, 3)
+    out, stream = dml.top_k(x, 1), torch.cuda.Stream()
     dml.cache_clear()
     driver.cuStreamBeginCapture(stream.cuda_stream, driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL)
     try:
         error = "expected a call before the capture with arrays of the same layout, which makes kernels and plans"
         with pytest.raises(RuntimeError, match=error), torch.cuda.stream(stream):
-            dml.gather(x, i, out=out, bounds="deferred")
+            dml.top_k(x, 1, out=out)
     finally:
         driver.cuStreamEndCapture(stream.cuda_stream)
-    assert torch.equal(dml.gather(x, i), x[1:2])
+    assert torch.equal(dml.top_k(x, 1).values, x[:, 2:])
+
+
+def test_a_first_gather_can_be_captured(torch):
+    """Its kernel is there; its plan, which is not, needs no memory."""
+    x, i = torch.arange(12.0, device="cuda").reshape(4, 3), torch.tensor([1], device="cuda")
+    out, graph = dml.gather(x, i), torch.cuda.CUDAGraph()
+    dml.cache_clear()
+    with torch.cuda.graph(graph):
+        dml.gather(x, i, out=out, bounds="deferred")
+    dml.cache_clear()
+    i.fill_(2)
+    graph.replay()
+    assert torch.equal(out, x[2:3])
 
 
 def test_a_second_process_finds_the_kernels(room, tmp_path):

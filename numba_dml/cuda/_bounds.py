@@ -1,8 +1,8 @@
 """Bad indices: how a kernel records the first one, and how the host reads it.
 
-A record is five words: a lock, the number of the launch, the position in the indices, the value, and the address of the
-plan, which tells the host whose it is. The first launch that meets a bad index keeps the record until the host has read
-it; within that launch the lowest position wins. Nobody writes while indices are good.
+A record is five words: a lock, the number of the launch, the position in the indices, the value, and the plan's
+identity, which tells the host whose it is. The first launch that meets a bad index keeps the record until the host has
+read it; within that launch the lowest position wins. Nobody writes while indices are good.
 
 The record is in host memory, far away. Before it there is a gate in device memory: a word with the lowest position that
 came by, and its launch. Of millions of bad indices only the few that lower it go on to the record and its lock.
@@ -36,7 +36,7 @@ def record_bad(
     launch,  # IN      the number of this launch
     position,  # IN    of the index, in elements
     value,  # IN       the index
-    plan,  # IN        address of the plan
+    plan,  # IN        identity of the plan
 ):
     """Record a bad index unless an earlier launch, or a lower position of this one, has been recorded."""
     lowest = ((launch & LAUNCH_MASK) << POSITION_BITS) | position

@@ -15,8 +15,8 @@ from . import SIMULATED, _sorting, _updates, bins, columns, lines, own_columns, 
 from ._arrays import scratch
 from ._fill import set_words
 from ._groups import QUAD_BYTES, shared_bytes
-from ._launch import BLOCK, DeviceMemory, Kernel
-from ._plan import DROP, make_plan
+from ._launch import BLOCK, Kernel
+from ._plan import DROP, Plan
 
 if TYPE_CHECKING:
     from ._move_calls import GatherCall, ScatterCall, _MoveCall
@@ -587,7 +587,7 @@ class _Strips:
         for part in self.parts:
             self.starts.append(self.size)
             self.size += -(-part * count // 16) * 16
-        self.plans: dict[int, DeviceMemory] = {}
+        self.plans: dict[int, Plan] = {}
         self.turn = columns.turn_kernel(call.run)
 
     def plan(self, device: int) -> int:
@@ -596,8 +596,8 @@ class _Strips:
         if found is None:
             size, length, width = self.found.size, self.found.length, self.call.run
             loops = [(self.found.columns, size * width, length), (length, 0, 1)]
-            plan = make_plan(1, 1, loops, [(size, width)], [], DROP)
-            found = self.plans.setdefault(device, DeviceMemory(device, plan))
+            plan = Plan(device, 1, 1, loops, [(size, width)], [], DROP)
+            found = self.plans.setdefault(device, plan)
         return found.address
 
     def strips(self) -> list[tuple[int, int, int, int]]:
@@ -801,14 +801,15 @@ class FewPlaceCombine(_ScatterWay):
         _, indices, updates, out, stream, record, *_ = given
         call, device, width = self.call, out.device, self.call.dtype.itemsize
         memory, flag, number = call.look_first(given)
-        scatter.combine_few_kernel(width, call.index_name, *call.counts, call.combined)(
+        kernel = scatter.combine_few_kernel(width, call.index_name, *call.counts, call.combined)
+        kernel(
             device,
             stream,
             self.blocks,
             out.pointer,
             indices.pointer,
             updates.pointer,
-            call.plan(device, width).address,
+            call.plan(device, width).for_kernel(kernel),
             record,
             number,
             flag,
@@ -863,16 +864,17 @@ class BinnedScatter(_ScatterWay):
         flag, starts = memory.pointer, memory.pointer + scatter.FLAG_BYTES
         sizes = starts + 8 * (count + 1)
         entries, target = memory.pointer + head, memory.pointer + head + size
-        plan = call.plan(device, call.run).address
+        plan = call.plan(device, call.run)
         set_words(device, stream, flag, scatter.FLAG_BYTES, -1)
         set_words(device, stream, starts, zeros, 0)
         share = -(-call.points // (bins.COUNTERS * bins.TILE)) * bins.TILE
-        bins.count_kernel(call.index_name, loops, coords)(
+        kernel = bins.count_kernel(call.index_name, loops, coords)
+        kernel(
             device,
             stream,
             -(-call.points // share),
             indices.pointer,
-            plan,
+            plan.for_kernel(kernel),
             record,
             number,
             flag,
@@ -884,13 +886,14 @@ class BinnedScatter(_ScatterWay):
         )
         _sorting.add_up(device, stream, starts, 0, 1, count + 1)
         tiles = -(-call.points // bins.TILE)
-        bins.coarse_kernel(call.run, call.index_name, loops, coords)(
+        kernel = bins.coarse_kernel(call.run, call.index_name, loops, coords)
+        kernel(
             device,
             stream,
             tiles,
             indices.pointer,
             updates.pointer,
-            plan,
+            plan.for_kernel(kernel),
             call.points,
             coarse,
             starts,
@@ -954,7 +957,8 @@ class OwnPlaceScatter(_ScatterWay):
         call, device = self.call, out.device
         width = call.unit_width(old | updates.pointer | out.pointer)
         blocks = -(-call.places // self.share) if old != out.pointer else min(OWN_BLOCKS, call.points)
-        own_places.own_places_kernel(width, call.index_name, *call.counts)(
+        kernel = own_places.own_places_kernel(width, call.index_name, *call.counts)
+        kernel(
             device,
             stream,
             blocks,
@@ -962,7 +966,7 @@ class OwnPlaceScatter(_ScatterWay):
             old,
             indices.pointer,
             updates.pointer,
-            call.plan(device, width).address,
+            call.plan(device, width).for_kernel(kernel),
             record,
             number,
             all_or_none,

@@ -20,7 +20,7 @@ from ..cpu import compiled, helper, locking
 from ..cpu._memory import ArrayRef, load, store
 
 #: The most arrays of a call, and arguments of a kernel.
-MOST_ARRAYS, MOST_ARGUMENTS = 4, 32
+MOST_ARRAYS, MOST_ARGUMENTS = 4, 64
 PAIRS = list(combinations(range(MOST_ARRAYS), 2))
 
 # What is recorded, in words: functions and objects by their addresses, then for each array, for each pair of arrays,

@@ -36,8 +36,8 @@ from ._element_calls import (
 )
 from ._fill import copy_and_set, divide_copy, is_copied_by_kernel
 from ._groups import GROUP, QUAD_BYTES
-from ._launch import BLOCK, DeviceMemory, Kernel, is_current, on_device, recorder, refuse_capture
-from ._plan import CLAMP, DROP, RAISE, make_plan
+from ._launch import BLOCK, Kernel, is_current, on_device, recorder, refuse_capture
+from ._plan import CLAMP, DROP, RAISE, Plan
 from ._repeat import Repeatable
 from ._slices import divide_slices, moves_by_warps
 
@@ -112,7 +112,7 @@ class _MoveCall(Repeatable):
             )
         )
         np.array([reach[0], reach[1] + self.run, self.moved, self.out_bytes], np.int64)  # an error if they are larger
-        self.plans: dict[tuple[int, int], DeviceMemory] = {}
+        self.plans: dict[tuple[int, int], Plan] = {}
         self.bound: dict[tuple[int, int], tuple[Kernel, int, int, int, int]] = {}
         self.bounds = low.bounds
         if low.function.startswith("gather") and any(size == 0 for size, _ in low.coordinates):
@@ -131,11 +131,12 @@ class _MoveCall(Repeatable):
         aligned = self.steps | addresses
         return min(aligned & -aligned, 16)
 
-    def plan(self, device: int, width: int) -> DeviceMemory:
+    def plan(self, device: int, width: int) -> Plan:
         """Return the plan for units of a width."""
         found = self.plans.get((device, width))
         if found is None:
-            plan = make_plan(
+            plan = Plan(
+                device,
                 max(self.slice_bytes // width, 1),
                 max(self.run // width, 1),
                 self.loops,
@@ -144,11 +145,11 @@ class _MoveCall(Repeatable):
                 _BOUNDS.get(self.bounds, RAISE),
                 *self.claims,
             )
-            found = self.plans.setdefault((device, width), DeviceMemory(device, plan))
+            found = self.plans.setdefault((device, width), plan)
         return found
 
-    def unit_kernel(self, width: int) -> Kernel:
-        """Return the kernel that moves units of a width."""
+    def unit_kernel(self, width: int, alone: bool) -> Kernel:
+        """Return the kernel that moves units of a width, a thread one alone or several."""
         raise NotImplementedError
 
     def slice_kernel(self, width: int) -> Kernel:
@@ -161,7 +162,7 @@ class _MoveCall(Repeatable):
         return not self.outer and has_places and moves_by_warps(width, self.slice_bytes // width, self.points)
 
     def bind(self, device: int, width: int) -> tuple[Kernel, int, int, int, int]:
-        """Return the kernel for units of a width, its plan's address, and how many blocks.
+        """Return the kernel for units of a width, what it is given of the plan, and how many blocks.
 
         And how many units there are, and each block's; or if they go by warps how many slices, and each warp's.
         """
@@ -171,14 +172,16 @@ class _MoveCall(Repeatable):
                 kernel, count = self.slice_kernel(width), self.points
                 blocks, share = divide_slices(count)
             else:
-                kernel, count = self.unit_kernel(width), self.moved // width
+                count = self.moved // width
+                kernel = self.unit_kernel(width, count <= self.few_units)
                 blocks, share = gather.divide(count, self.few_units)
-            found = self.bound[device, width] = kernel, self.plan(device, width).address, blocks, count, share
+            plan = self.plan(device, width).for_kernel(kernel)
+            found = self.bound[device, width] = kernel, plan, blocks, count, share
         return found
 
-    def has_plan(self, address: int) -> bool:
-        """Tell whether one of the plans has an address."""
-        return any(plan.address == address for plan in tuple(self.plans.values()))  # another thread may add one
+    def has_plan(self, identity: int) -> bool:
+        """Tell whether one of the plans has an identity."""
+        return any(plan.identity == identity for plan in tuple(self.plans.values()))  # another thread may add one
 
     #: The granule and the lowest of the places that a scatter claims, and the bytes of a claim if there is no table.
     claims = (1, 0)
@@ -207,14 +210,15 @@ class _MoveCall(Repeatable):
         With a table of claims, that is with `entries`, so many bytes are copied on the way.
         """
         if claim_bytes == 4 and not entries and self.blocks_with_claims:
-            scatter.combine_few_kernel(claim_bytes, self.index_name, *self.counts, None)(
+            kernel = scatter.combine_few_kernel(claim_bytes, self.index_name, *self.counts, None)
+            kernel(
                 device,
                 stream,
                 self.blocks_with_claims,
                 claims + scatter.FLAG_BYTES,
                 indices.pointer,
                 0,
-                self.plan(device, 1).address,
+                self.plan(device, 1).for_kernel(kernel),
                 record,
                 number,
                 claims,
@@ -227,12 +231,13 @@ class _MoveCall(Repeatable):
         # To find an entry takes several steps, of which a thread has one point's on their way.
         blocks, share = gather.divide(self.points, self.points if entries else self.few_units)
         copying, copied = divide_copy(size)
-        scatter.claim_kernel(self.index_name, *self.counts, claim_bytes, entries > 0)(
+        kernel = scatter.claim_kernel(self.index_name, *self.counts, claim_bytes, entries > 0)
+        kernel(
             device,
             stream,
             blocks + copying,
             indices.pointer,
-            self.plan(device, 1).address,
+            self.plan(device, 1).for_kernel(kernel),
             record,
             number,
             claims,
@@ -332,8 +337,8 @@ class GatherCall(_MoveCall):
             self.launch_recorded((a, indices), (target,), launch)
         return out if out is not None else a.library.finish(target, stream)
 
-    def unit_kernel(self, width: int) -> Kernel:
-        return gather.gather_kernel(width, self.index_name, *self.counts)
+    def unit_kernel(self, width: int, alone: bool) -> Kernel:
+        return gather.gather_kernel(width, self.index_name, *self.counts, alone)
 
     def slice_kernel(self, width: int) -> Kernel:
         return gather.gather_slices_kernel(width, self.index_name, *self.counts[:2])
@@ -501,7 +506,7 @@ class ScatterCall(_MoveCall):
         self.finish(records, record, stream, len(a.shape), index_shape)
         del memory  # only now
 
-    def unit_kernel(self, width: int) -> Kernel:
+    def unit_kernel(self, width: int, alone: bool) -> Kernel:
         claims = self.claim_bytes, self.entries > 0
         return scatter.scatter_kernel(width, self.index_name, *self.counts, *claims, self.combined)
 
@@ -595,14 +600,14 @@ class ScatterCall(_MoveCall):
                 device, stream, blocks, out.pointer, old, updates.pointer, claims, units
             )
         else:
-            pointers = out.pointer, old, updates.pointer, self.plan(device, width).address, claims
             if moves_by_warps(width, self.slice_bytes // width, self.places):
                 kernel, count = scatter.merge_slices_kernel(width, self.merge_bytes), self.places
                 blocks, share = divide_slices(count)
             else:
                 kernel, count = scatter.merge_kernel(width, self.merge_bytes), units
                 blocks, share = gather.divide(count, self.few_units)
-            kernel(device, stream, blocks, *pointers, count, share)
+            plan = self.plan(device, width).for_kernel(kernel)
+            kernel(device, stream, blocks, out.pointer, old, updates.pointer, plan, claims, count, share)
 
     def fold(self, given: ScatterArguments) -> DeviceArray:
         """Combine the updates with what is there; return memory that is in use until all is done.
@@ -612,7 +617,7 @@ class ScatterCall(_MoveCall):
         old, indices, updates, out, stream, record, number, all_or_none = given
         device, points, itemsize = out.device, self.points, self.dtype.itemsize
         width = self.unit_width(old | updates.pointer | out.pointer)
-        plan, item_plan = (self.plan(device, size).address for size in (width, itemsize))
+        plan, item_plan = self.plan(device, width), self.plan(device, itemsize)
         is_long = max(points, self.places) > scatter.MOST_SHORT
         sort = _sorting.Sort(1, points, is_long, self.places.bit_length())
         most = points // (scatter.LONG + 1) + 1
@@ -624,20 +629,32 @@ class ScatterCall(_MoveCall):
         self.fill(old, out, stream, flag, scatter.FLAG_BYTES)
         make, at_once = (scatter.rank_kernel, _sorting.WARPS) if few else (scatter.pair_kernel, BLOCK)
         nowhere = self.places
-        make(self.index_name, *self.counts, is_long)(
-            device, stream, -(-points // at_once), indices.pointer, plan, record, number, flag, points, nowhere, pairs
+        kernel = make(self.index_name, *self.counts, is_long)
+        kernel(
+            device,
+            stream,
+            -(-points // at_once),
+            indices.pointer,
+            plan.for_kernel(kernel),
+            record,
+            number,
+            flag,
+            points,
+            nowhere,
+            pairs,
         )
         if not few:
             pairs = sort.sort(device, stream, sorting, pairs)
         blocks = -(-points * (self.slice_bytes // width) // BLOCK)
         kind = self.lowering.data_type, self.lowering.reduction
-        scatter.fold_kernel(*kind, width, self.counts, is_long)(
+        kernel = scatter.fold_kernel(*kind, width, self.counts, is_long)
+        kernel(
             device,
             stream,
             blocks,
             out.pointer,
             updates.pointer,
-            plan,
+            plan.for_kernel(kernel),
             flag,
             all_or_none,
             pairs,
@@ -648,10 +665,9 @@ class ScatterCall(_MoveCall):
         )
         if points > scatter.LONG:
             blocks = min(scatter.LONG_BLOCKS, most * -(-self.slice_bytes // (itemsize * scatter.FOLDERS)))
-            addresses = out.pointer, updates.pointer, item_plan, pairs
-            scatter.fold_many_kernel(*kind, itemsize, self.counts, is_long)(
-                device, stream, blocks, *addresses, points, long_count, longs, blocks
-            )
+            kernel = scatter.fold_many_kernel(*kind, itemsize, self.counts, is_long)
+            addresses = out.pointer, updates.pointer, item_plan.for_kernel(kernel), pairs
+            kernel(device, stream, blocks, *addresses, points, long_count, longs, blocks)
         return memory
 
 

@@ -207,11 +207,12 @@ def _recorded(
     words += layouts
     words[LAUNCHES_AT] = 8 * len(words)
     for step in launches:
-        if len(step.args) > MOST_ARGUMENTS:
+        given = step.arguments()
+        if len(given) > MOST_ARGUMENTS:
             return None
-        words += [step.kernel.handle(arrays[0].device), len(step.args), *step.config()]
-        for value in step.args:
-            argument = _argument(value, arrays, spans, memories)
+        words += [step.kernel.handle(arrays[0].device), len(given), *step.config()]
+        for value, may_be_address in given:
+            argument = _argument(value, arrays, spans, memories) if may_be_address else (NUMBER, value)
             if argument is None:
                 return None
             words += argument

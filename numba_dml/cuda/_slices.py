@@ -60,7 +60,7 @@ def slice_mover(width: int, scatters: bool):
     def move_slices(
         packed,  # IN, OUT  address of the packed array's first slice for this warp
         at,  # IN, OUT  address of the slice that this lane knows, NOWHERE: it is not written
-        plan,  # IN  address of the plan
+        plan,  # IN  the plan
         count,  # IN  how many slices this warp moves
         lane,  # IN  the number of this lane
     ):

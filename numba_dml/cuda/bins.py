@@ -15,6 +15,7 @@ from . import SIMULATED, cuda, helper, kernel
 from ._groups import ASKED_BYTES, ask_for, fetch_and_add, shared_type
 from ._launch import BLOCK, Kernel
 from ._memory import await_inputs, load_i64, load_now, store_now, unit_access
+from ._plan import numbers_in
 from ._sorting import add_up_threads
 from .gather import NOWHERE, places
 from .scatter import number_of_place
@@ -49,7 +50,7 @@ def count_kernel(index_type: str, loops: int, coords: int) -> Kernel:
     @kernel
     def count_bins(
         index,  # IN      address of the packed indices
-        plan,  # IN      address of the plan
+        plan,  # IN      the plan
         record,  # OUT     where a bad index is recorded
         launch,  # IN      the number of this launch
         flag,  # OUT     address of a word that becomes 0 if an index is bad
@@ -86,7 +87,7 @@ def count_kernel(index_type: str, loops: int, coords: int) -> Kernel:
             for point in range(begin + thread, end, BLOCK):
                 place_of_point(plan, index, record, launch, point)
 
-    return Kernel(count_bins, 9, waits=True, shares=True)
+    return Kernel(count_bins, 9, plan=(1, numbers_in(loops, coords, 0)), waits=True, shares=True)
 
 
 @helper
@@ -113,7 +114,7 @@ def coarse_kernel(width: int, index_type: str, loops: int, coords: int) -> Kerne
     def sort_coarsely(
         index,  # IN      address of the packed indices
         packed,  # IN      address of the packed updates
-        plan,  # IN      address of the plan
+        plan,  # IN      the plan
         points,  # IN      how many points there are
         count,  # IN      how many coarse bins there are
         starts,  # IN      address of (bins,) int64: where the entries of a bin start
@@ -160,7 +161,7 @@ def coarse_kernel(width: int, index_type: str, loops: int, coords: int) -> Kerne
             to = i + np.int64(bases[np.uint32((key & 0xFFFFFFFF) >> COARSE_BITS)])
             store_entry(entries + ENTRY_BYTES * to, key, values[np.uint32(i)])
 
-    return Kernel(sort_coarsely, 8, waits=True)
+    return Kernel(sort_coarsely, 8, plan=(2, numbers_in(loops, coords, 0)), waits=True)
 
 
 @cache

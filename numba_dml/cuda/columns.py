@@ -15,7 +15,7 @@ from ._bounds import record_bad
 from ._groups import shared_type
 from ._launch import BLOCK, Kernel
 from ._memory import LOAD_INDEX, await_inputs, unit_access
-from ._plan import BOUNDS, DROP, HEADER, LOOP_FIELDS, LOOPS, number
+from ._plan import BOUNDS, DROP, HEADER, IDENTITY, LOOP_FIELDS, LOOPS, number
 from .lines import resolver
 
 #: Rows and columns of a tile, and which of its rows a thread is in at a time.
@@ -127,6 +127,6 @@ def turn_indices_kernel(index_type: str, position_bytes: int) -> Kernel:
                 here = at + min(row + y + STEP * i, rows - 1) * row_step
                 value = load(index + here * index_bytes)
                 if resolve(value, size, bounds) < 0:
-                    record_bad(record, launch, here, value, plan)
+                    record_bad(record, launch, here, value, number(plan, IDENTITY))
 
     return Kernel(turn_indices, 10, waits=True)

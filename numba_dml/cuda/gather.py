@@ -4,7 +4,8 @@ Units are as wide as the slices and the alignment of both sides allow. The threa
 so that stores, and the loads of a slice, are coalesced, and each has four of them on their way at once: a load for
 every unit that the memory needs in flight. No step of these depends on an index being good, or the compiler would wait
 for one load before the next; units with a bad one are done again, one by one. It makes rows of 256 bytes 4 % faster, of
-68 14 %. If there are few units, a thread has one, and moves it so from the start.
+68 14 %. If there are few units, a thread has one, in a kernel of its own, which a device has loaded sooner: gathers of
+some kilobytes take 3.6 µs, and 4.0 if a kernel holds both.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from ._plan import (
     COORDS,
     DROP,
     HEADER,
+    IDENTITY,
     LOOP_FIELDS,
     LOOPS,
     OUTER,
@@ -31,13 +33,15 @@ from ._plan import (
     RUN,
     SLICE,
     number,
+    numbers_in,
     quotient,
 )
 from ._slices import NOWHERE, slice_mover, slices_of_warp
 
-#: Units per thread, if there are more than that in all. Else it is one, so that more threads wait for memory: 32K units
-#: of 16 bytes take 4.3 µs and 5.1, 128K 5.6 and 5.7, 256K 7.5 and 6.3.
-UNITS, FEW_UNITS = 4, 12 if SIMULATED else 1 << 17
+#: Units per thread, if there are more than that in all. Else it is one, so that more threads wait for memory: 134K
+#: units of 16 bytes take 5.2 µs and 6.0, 600K 11.4 and 12.3, 1M 12.4 and 12.7; 2.5M 24.7 and 23.7, 3.3M 30.2 and 28.6,
+#: 160M 1363 and 1252.
+UNITS, FEW_UNITS = 4, 12 if SIMULATED else 1 << 20
 #: Up to so many loops, coordinates and outer dimensions a kernel is compiled for their number; beyond, for any.
 MOST_LOOPS, MOST_COORDS, MOST_OUTER = 3, 3, 1
 
@@ -76,7 +80,7 @@ def places(index_type: str, loops: int, coords: int, outer: int):
 
     @helper
     def place_of_point(
-        plan,  # IN   address of the plan
+        plan,  # IN   the plan
         index,  # IN   address of the packed indices
         record,  # OUT  where a bad index is recorded
         launch,  # IN   the number of this launch, -1: do not record any
@@ -101,7 +105,7 @@ def places(index_type: str, loops: int, coords: int, outer: int):
                     inside = False
                     i = np.int64(0)
                     if launch >= 0 and bounds != DROP:
-                        record_bad(record, launch, at + c, value, plan)
+                        record_bad(record, launch, at + c, value, number(plan, IDENTITY))
             offset += i * number(plan, field + 1)
         return offset if inside else np.int64(NOWHERE)
 
@@ -145,8 +149,8 @@ def places(index_type: str, loops: int, coords: int, outer: int):
 
 
 @cache
-def gather_kernel(width: int, index_type: str, loops: int, coords: int, outer: int) -> Kernel:
-    """Return the kernel that gathers units of `width` bytes; see `places`."""
+def gather_kernel(width: int, index_type: str, loops: int, coords: int, outer: int, alone: bool) -> Kernel:
+    """Return the kernel that gathers units of `width` bytes, a thread one alone or `UNITS`; see `places`."""
     load, store = unit_access(width)
     place_of_point, place_in_slice, place_if_inside = places(index_type, loops, coords, outer)
 
@@ -156,6 +160,30 @@ def gather_kernel(width: int, index_type: str, loops: int, coords: int, outer: i
         place, bad = place_if_inside(plan, index, point)
         return place + place_in_slice(plan, unit - point * number(plan, SLICE), width), bad
 
+    @helper
+    def move_checked(data, index, packed, plan, record, launch, unit):
+        """Move a unit; a bad index is recorded."""
+        point = quotient(unit, plan, SLICE)
+        place = place_of_point(plan, index, record, launch, point)
+        value = np.int64(0), np.int64(0)
+        if place != NOWHERE:
+            value = load(data + place + place_in_slice(plan, unit - point * number(plan, SLICE), width))
+        store(packed + unit * width, value[0], value[1])
+
+    @kernel
+    def gather_unit(data, index, packed, plan, record, launch, units, share):
+        """See `gather_units`."""
+        await_inputs()
+        unit = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
+        if unit >= units:
+            return
+        source, bad = source_of(plan, index, unit)
+        if bad:
+            move_checked(data, index, packed, plan, record, launch, unit)
+        else:
+            value = load(data + source)
+            store(packed + unit * width, value[0], value[1])
+
     # With three loops it would take more than 40 registers, of which a multiprocessor has enough for six blocks: 64
     # matrices of 1024 x 1024 take 0.541 ms along axis 1 with the limit, 0.559 without.
     @kernel(registers=40 if loops == 3 else None)
@@ -163,7 +191,7 @@ def gather_kernel(width: int, index_type: str, loops: int, coords: int, outer: i
         data,  # IN   address of the input's first element
         index,  # IN   address of the packed indices
         packed,  # OUT  address of the packed output
-        plan,  # IN   address of the plan
+        plan,  # IN   the plan
         record,  # OUT  where a bad index is recorded
         launch,  # IN   the number of this launch
         units,  # IN   how many units the output has
@@ -176,28 +204,22 @@ def gather_kernel(width: int, index_type: str, loops: int, coords: int, outer: i
         if a > last:
             return
         b, c, d = min(a + BLOCK, last), min(a + 2 * BLOCK, last), min(a + 3 * BLOCK, last)  # some may be one unit
-        if share > BLOCK:
-            from_a, bad_a = source_of(plan, index, a)
-            from_b, bad_b = source_of(plan, index, b)
-            from_c, bad_c = source_of(plan, index, c)
-            from_d, bad_d = source_of(plan, index, d)
-            if not (bad_a or bad_b or bad_c or bad_d):
-                value_a, value_b = load(data + from_a), load(data + from_b)
-                value_c, value_d = load(data + from_c), load(data + from_d)
-                store(packed + a * width, value_a[0], value_a[1])
-                store(packed + b * width, value_b[0], value_b[1])
-                store(packed + c * width, value_c[0], value_c[1])
-                store(packed + d * width, value_d[0], value_d[1])
-                return
-        for unit in range(a, d + 1, BLOCK):  # one by one, and the bad ones are recorded
-            point = quotient(unit, plan, SLICE)
-            place = place_of_point(plan, index, record, launch, point)
-            value = np.int64(0), np.int64(0)
-            if place != NOWHERE:
-                value = load(data + place + place_in_slice(plan, unit - point * number(plan, SLICE), width))
-            store(packed + unit * width, value[0], value[1])
+        from_a, bad_a = source_of(plan, index, a)
+        from_b, bad_b = source_of(plan, index, b)
+        from_c, bad_c = source_of(plan, index, c)
+        from_d, bad_d = source_of(plan, index, d)
+        if bad_a or bad_b or bad_c or bad_d:
+            for unit in range(a, d + 1, BLOCK):
+                move_checked(data, index, packed, plan, record, launch, unit)
+            return
+        value_a, value_b = load(data + from_a), load(data + from_b)
+        value_c, value_d = load(data + from_c), load(data + from_d)
+        store(packed + a * width, value_a[0], value_a[1])
+        store(packed + b * width, value_b[0], value_b[1])
+        store(packed + c * width, value_c[0], value_c[1])
+        store(packed + d * width, value_d[0], value_d[1])
 
-    return Kernel(gather_units, 8)
+    return Kernel(gather_unit if alone else gather_units, 8, plan=(3, numbers_in(loops, coords, outer)))
 
 
 @cache
@@ -222,7 +244,7 @@ def gather_slices_kernel(width: int, index_type: str, loops: int, coords: int) -
         data,  # IN   address of the input's first element; no coordinate has none
         index,  # IN   address of the packed indices
         packed,  # OUT  address of the packed output
-        plan,  # IN   address of the plan
+        plan,  # IN   the plan
         record,  # OUT  where a bad index is recorded
         launch,  # IN   the number of this launch
         points,  # IN   how many points there are
@@ -248,4 +270,4 @@ def gather_slices_kernel(width: int, index_type: str, loops: int, coords: int) -
             sync_lanes()  # other lanes have written there
             empty_slices(packed, plan, first, count, lane, missing)
 
-    return Kernel(gather_slices, 8, waits=True)
+    return Kernel(gather_slices, 8, plan=(3, numbers_in(loops, coords, 0)), waits=True)

@@ -15,7 +15,7 @@ from ._arithmetic import combiner
 from ._bounds import record_bad
 from ._launch import BLOCK, Kernel
 from ._memory import LOAD_INDEX, OWN_LOAD, await_inputs, load_now, unit_access
-from ._plan import BOUNDS, DROP, HEADER, LOOP_FIELDS, LOOPS, number
+from ._plan import BOUNDS, DROP, HEADER, IDENTITY, LOOP_FIELDS, LOOPS, number
 from .lines import resolver
 
 #: Points whose loads are on their way together.
@@ -47,7 +47,7 @@ def index_steps(index_type: str, at_once: int):
         for r in range(first, length, step):
             value = load_index(indices + r * row_step * index_bytes)
             if resolve(value, size, bounds) < 0:
-                record_bad(record, launch, at + r * row_step, value, plan)
+                record_bad(record, launch, at + r * row_step, value, number(plan, IDENTITY))
 
     return resolve_some, record_all
 

@@ -16,7 +16,7 @@ from . import SIMULATED, cuda, helper, kernel
 from ._groups import mover, shared_type
 from ._launch import BLOCK, Kernel
 from ._memory import SHARED_LOAD, await_inputs, shared_address, unit_access
-from ._plan import BOUNDS, DROP, GRANULE, LOWEST, SLICE, number, quotient
+from ._plan import BOUNDS, DROP, GRANULE, LOWEST, SLICE, number, numbers_in, quotient
 from .gather import NOWHERE, places
 from .lines import registers_of
 from .scatter import EMPTY, ENTRY_BYTES, number_of_place, spread
@@ -84,7 +84,7 @@ def own_places_kernel(width: int, index_type: str, loops: int, coords: int, oute
         old,  # IN   the same of what is there before, maybe the output itself
         index,  # IN   address of the packed indices
         packed,  # IN   address of the packed updates
-        plan,  # IN   address of the plan
+        plan,  # IN   the plan
         record,  # OUT  where a bad index is recorded
         launch,  # IN   the number of this launch
         all_or_none,  # IN   1: write nothing if an index is bad
@@ -141,4 +141,4 @@ def own_places_kernel(width: int, index_type: str, loops: int, coords: int, oute
                 place_of_point(plan, index, record, launch, point)
 
     jitted = kernel(registers=registers_of(THREADS))(scatter_to_own_places)
-    return Kernel(jitted, 12, waits=True, shares=True, threads=THREADS)
+    return Kernel(jitted, 12, plan=(4, numbers_in(loops, coords, outer)), waits=True, shares=True, threads=THREADS)

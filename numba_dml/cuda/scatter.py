@@ -28,7 +28,7 @@ from ._memory import (
     sum_of_lanes,
     unit_access,
 )
-from ._plan import BOUNDS, DROP, GRANULE, LOWEST, SLICE, number, quotient
+from ._plan import BOUNDS, DROP, GRANULE, HEADER, LOWEST, SLICE, number, numbers_in, quotient
 from ._slices import NOWHERE, slice_mover, slices_of_warp
 from ._sorting import WARPS, pair_access, pair_fields
 from .gather import places
@@ -174,7 +174,7 @@ def claim_kernel(index_type: str, loops: int, coords: int, outer: int, claim_byt
     @kernel
     def claim_places(
         index,  # IN      address of the packed indices
-        plan,  # IN      address of the plan
+        plan,  # IN      the plan
         record,  # OUT     where a bad index is recorded
         launch,  # IN      the number of this launch
         claims,  # IN OUT  address of the flag, whose bits are set, and of the claims; 0: there are none
@@ -206,7 +206,7 @@ def claim_kernel(index_type: str, loops: int, coords: int, outer: int, claim_byt
             for point in range(a, end, BLOCK):
                 place_of_point(plan, index, record, launch, point)
 
-    return Kernel(claim_places, 13)
+    return Kernel(claim_places, 13, plan=(1, numbers_in(loops, coords, outer)))
 
 
 @cache
@@ -263,7 +263,7 @@ def combine_few_kernel(
         data,  # IN OUT  address of the output's first element, or of the claims, whose bits are set
         index,  # IN      address of the packed indices
         packed,  # IN      address of the packed updates, if there are any
-        plan,  # IN      address of the plan
+        plan,  # IN      the plan
         record,  # OUT     where a bad index is recorded
         launch,  # IN      the number of this launch, -1: the indices have been looked at
         flag,  # IN OUT  address of a word that is 0 if an index is bad; 0: write in any case. Claims say so there
@@ -302,7 +302,8 @@ def combine_few_kernel(
             if own[np.uint32(i)] != neutral:
                 combine(data + width * i, np.int64(own[np.uint32(i)]))
 
-    return Kernel(combine_few, 10, waits=True, shares=True, threads=OWNERS)
+    given = numbers_in(loops, coords, outer)
+    return Kernel(combine_few, 10, plan=(3, given), waits=True, shares=True, threads=OWNERS)
 
 
 @cache
@@ -359,7 +360,7 @@ def scatter_kernel(
         data,  # OUT  address of the output's first element
         index,  # IN   address of the packed indices
         packed,  # IN   address of the packed updates
-        plan,  # IN   address of the plan
+        plan,  # IN   the plan
         record,  # OUT  where a bad index is recorded
         launch,  # IN   the number of this launch, -1: the indices have been looked at
         claims,  # IN   address of the flag and of the claims
@@ -392,7 +393,7 @@ def scatter_kernel(
             for unit in range(a, end, BLOCK):
                 place_of_point(plan, index, record, launch, quotient(unit, plan, SLICE))
 
-    return Kernel(scatter_units, 11)
+    return Kernel(scatter_units, 11, plan=(3, numbers_in(loops, coords, outer)))
 
 
 @cache
@@ -409,7 +410,7 @@ def scatter_slices_kernel(
         data,  # OUT  address of the output's first element
         index,  # IN   address of the packed indices
         packed,  # IN   address of the packed updates
-        plan,  # IN   address of the plan
+        plan,  # IN   the plan
         record,  # OUT  where a bad index is recorded
         launch,  # IN   the number of this launch, -1: the indices have been looked at
         claims,  # IN   address of the flag and of the claims
@@ -431,7 +432,7 @@ def scatter_slices_kernel(
                 at = data + place
         move_slices(packed + first * number(plan, SLICE) * width, at, plan, count, lane)
 
-    return Kernel(scatter_slices, 11, waits=True)
+    return Kernel(scatter_slices, 11, plan=(3, numbers_in(loops, coords, 0)), waits=True)
 
 
 @cache
@@ -504,7 +505,7 @@ def merge_kernel(width: int, claim_bytes: int) -> Kernel:
         data,  # OUT  address of the output's first element
         old,  # IN   the same of what is there otherwise; packed, as the output is
         packed,  # IN   address of the packed updates
-        plan,  # IN   address of the plan
+        plan,  # IN   the plan
         claims,  # IN   address of the flag and of the claims, of which each slice of the output has one
         units,  # IN   how many units the output has
         share,  # IN   how many of them a block writes
@@ -530,7 +531,7 @@ def merge_kernel(width: int, claim_bytes: int) -> Kernel:
             store(data + c * width, value_c[0], value_c[1])
             store(data + d * width, value_d[0], value_d[1])
 
-    return Kernel(merge_units, 7)
+    return Kernel(merge_units, 7, plan=(3, HEADER))
 
 
 @cache
@@ -544,7 +545,7 @@ def merge_slices_kernel(width: int, claim_bytes: int) -> Kernel:
         data,  # OUT  address of the output's first element
         old,  # IN   the same of what is there otherwise; packed, as the output is
         packed,  # IN   address of the packed updates
-        plan,  # IN   address of the plan
+        plan,  # IN   the plan
         claims,  # IN   address of the flag and of the claims, of which each slice of the output has one
         slices,  # IN   how many slices the output has
         share,  # IN   how many of them a warp has
@@ -559,7 +560,7 @@ def merge_slices_kernel(width: int, claim_bytes: int) -> Kernel:
         at = old + place * bytes_of_slice if point < 0 else packed + point * bytes_of_slice
         move_slices(data + first * bytes_of_slice, at, plan, count, lane)
 
-    return Kernel(merge_slices, 7, waits=True)
+    return Kernel(merge_slices, 7, plan=(3, HEADER), waits=True)
 
 
 @cache
@@ -623,7 +624,7 @@ def pair_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: b
     @kernel
     def make_pairs(
         index,  # IN   address of the packed indices
-        plan,  # IN   address of the plan
+        plan,  # IN   the plan
         record,  # OUT  where a bad index is recorded
         launch,  # IN   the number of this launch
         flag,  # OUT  address of a word that becomes 0 if an index is bad
@@ -642,7 +643,7 @@ def pair_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: b
                 key = number_of_place(plan, place)
             store_pair(pairs + pair_bytes * point, key, point)
 
-    return Kernel(make_pairs, 8)
+    return Kernel(make_pairs, 8, plan=(1, numbers_in(loops, coords, outer)))
 
 
 @cache
@@ -670,7 +671,7 @@ def rank_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: b
     @kernel
     def rank_pairs(
         index,  # IN   address of the packed indices
-        plan,  # IN   address of the plan
+        plan,  # IN   the plan
         record,  # OUT  where a bad index is recorded
         launch,  # IN   the number of this launch
         flag,  # OUT  address of a word that becomes 0 if an index is bad
@@ -708,7 +709,7 @@ def rank_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: b
             if lane == LANES - 1:
                 store_pair(pairs + pair_bytes * np.int64(before), own, point)
 
-    return Kernel(rank_pairs, 8, waits=True)
+    return Kernel(rank_pairs, 8, plan=(1, numbers_in(loops, coords, outer)), waits=True)
 
 
 @cache
@@ -758,7 +759,7 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
     def fold_updates(
         data,  # IN OUT  address of the output's first element
         packed,  # IN      address of the packed updates
-        plan,  # IN      address of the plan
+        plan,  # IN      the plan
         flag,  # IN      address of a word that is 0 if an index is bad
         all_or_none,  # IN      1: write nothing if an index is bad
         pairs,  # IN      address of (points,) sorted pairs
@@ -781,7 +782,7 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
         after, next_point = load_key(pairs, second), load_point(pairs, second)
         place = data + number(plan, LOWEST) + key * number(plan, GRANULE) + place_in_slice(plan, unit, width)
         several = second > i and after == key
-        value = load(place if key != nowhere else plan)  # which can be read as well
+        value = load(place if key != nowhere else packed)  # which can be read as well
         new = load_update(packed, plan, point, unit)
         newer = load_update(packed, plan, next_point if several else point, unit)
         if key == nowhere or (i > 0 and before == key):
@@ -805,7 +806,7 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
                 i += 1
         store(place, value[0], value[1])
 
-    return Kernel(fold_updates, 10)
+    return Kernel(fold_updates, 10, plan=(2, numbers_in(*counts)))
 
 
 @cache
@@ -895,7 +896,7 @@ def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, i
     def fold_many(
         data,  # IN OUT  address of the output's first element
         packed,  # IN      address of the packed updates
-        plan,  # IN      address of the plan, for units of one element
+        plan,  # IN      the plan, for units of one element
         pairs,  # IN      address of (points,) sorted pairs
         points,
         long_count,  # IN      address of the number of places, less one
@@ -940,7 +941,7 @@ def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, i
             if folds:
                 store(place, first, second)
 
-    return Kernel(fold_many, 8, waits=True)
+    return Kernel(fold_many, 8, plan=(2, numbers_in(*counts)), waits=True)
 
 
 @cache
@@ -969,7 +970,7 @@ def _fold_in_any_order_kernel(
     def fold_many_in_any_order(
         data,  # IN OUT  address of the output's first element
         packed,  # IN      address of the packed updates
-        plan,  # IN      address of the plan, for units of one element
+        plan,  # IN      the plan, for units of one element
         pairs,  # IN      address of (points,) sorted pairs
         points,
         long_count,  # IN      address of the number of places, less one
@@ -1026,4 +1027,4 @@ def _fold_in_any_order_kernel(
                 store(place, value, np.int64(0))
             cuda.syncthreads()
 
-    return Kernel(fold_many_in_any_order, 8, waits=True)
+    return Kernel(fold_many_in_any_order, 8, plan=(2, numbers_in(*counts)), waits=True)
