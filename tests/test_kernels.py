@@ -211,8 +211,11 @@ def column_steps(ref, limits, numbers, step):
         masks[4, at] = _keys.rows_that_beat(ref, offset, step, limits, at, rule)
         masks[5, at] = _keys.rows_that_beat_plain(ref, offset, step, limits, at, rule)
     best[:] = _keys.lowest_key(best)
+    lowered = np.full((2, 72), limits[3], limits.dtype)
     for group in range(3):
         offset = (group * _keys.ROWS_AT_ONCE * step) + 3 * itemsize(ref)
+        _keys.lower_limits(ref, offset, step, lowered[0], 5, rule)
+        _keys.lower_limits_plain(ref, offset, step, lowered[1], 5, rule)
         _keys.raise_lists(ref, offset, step, best[0], width * k, k, rule)
         _keys.raise_lists_plain(ref, offset, step, best[1], width * k, k, rule)
     bounds = best.copy()
@@ -221,7 +224,7 @@ def column_steps(ref, limits, numbers, step):
             offset, levels, position = row * step + (lane + 5) * itemsize(ref), min(row, k), 10 * row
             _keys.insert_lanes(ref, offset, best[0], where[0], last[0], lane, levels, k, position, rule)
             _keys.insert_lanes_plain(ref, offset, best[1], where[1], last[1], lane, levels, k, position, rule)
-    return masks, bounds, best, where, last
+    return masks, bounds, best, where, last, lowered
 
 
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS], ids=str)
@@ -242,8 +245,8 @@ def test_steps_of_columns_equal_their_plain_twins(dtype):
             of_rows = keys(rows.view(signed).reshape(-1), rule).reshape(rows.shape)
             limits = np.sort(of_rows, 0)[rng.integers(15, 24, 128), np.arange(128)]  # few elements beat them
             numbers = np.array([*rule, 0, 0][:3] + [k], np.int64)
-            masks, bounds, best, where, last = entry(rows, limits.astype(signed), numbers, rows.strides[0])
-            for one, other in (masks[:2], masks[2:4], masks[4:], bounds, best, where, last):
+            masks, bounds, best, where, last, lowered = entry(rows, limits.astype(signed), numbers, rows.strides[0])
+            for one, other in (masks[:2], masks[2:4], masks[4:], bounds, best, where, last, lowered):
                 np.testing.assert_array_equal(one, other)
                 assert one.any()
             best, where = (x[0, : k * 2 * width].reshape(2, k, width) for x in (best, where))
@@ -252,6 +255,10 @@ def test_steps_of_columns_equal_their_plain_twins(dtype):
             np.testing.assert_array_equal(where, 10 * order)
             np.testing.assert_array_equal(best, np.take_along_axis(of_lists, order, 1))
             np.testing.assert_array_equal(last[0, : 2 * width].reshape(2, width), best[:, -1])
+            of_fours = of_rows[:, 3 : 3 + width].reshape(6, 4, width).max(1).min(0)
+            np.testing.assert_array_equal(lowered[0, 5 : 5 + width], np.minimum(of_fours, limits[3]))
+            assert (lowered[0] < limits[3]).any()
+            assert (lowered[0] == limits[3]).any()
 
 
 def column_lists(ref, limits, numbers, step):

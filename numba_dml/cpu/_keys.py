@@ -13,6 +13,7 @@ are in this file. The scalar key and the vector one come from the same emitter.
 from __future__ import annotations
 
 from functools import partial, reduce
+from itertools import islice
 
 import numpy as np
 from llvmlite import ir
@@ -823,6 +824,42 @@ def raise_lists_plain(ref, offset, step, best, first, k, rule):
             held = best[first + lane + level * width]
             best[first + lane + level * width] = max(key, held)
             key = min(key, held)
+
+
+@intrinsic
+def lower_limits(typingctx, ref, offset, step, limits, first, rule):
+    """``lower_limits(ref, offset, step, limits, first, rule)``: lower limits to the best of each half of some rows.
+
+    Rows and columns are those of `rows_that_beat`. What is lower already stays.
+    """
+
+    def codegen(context, builder, signature, args):
+        ref, offset, step, limits, first, rule = args
+        array_type = signature.args[3]
+        vector = _vector_of(array_type.dtype, _LIST_BITS)
+        values = _rule_values(builder, signature.args[5], rule)
+        rows = _emit_rows(builder, emit_byte_pointer(builder, ref, offset), ROWS_AT_ONCE, step, vector, 1, values)
+        place = _place_of(context, builder, array_type, limits, first, vector)
+        limit = _load_vector(builder, place, vector)
+        for _ in range(2):
+            (key,) = _emit_best_of_rows(builder, islice(rows, ROWS_AT_ONCE // 2))
+            limit = builder.select(builder.icmp_signed("<", key, limit), key, limit)
+        builder.store(limit, place).align = 1
+        return context.get_dummy_value()
+
+    return types.void(ref, types.int64, types.int64, limits, types.int64, rule), codegen
+
+
+@helper
+def lower_limits_plain(ref, offset, step, limits, first, rule):
+    """Do what `lower_limits` does, in plain Numba."""
+    half = ROWS_AT_ONCE // 2
+    for lane in range(insert_width(limits)):
+        for begin in (0, half):
+            key = lowest_key(limits)
+            for row in range(begin, begin + half):
+                key = max(key, limits.dtype.type(key_of(load(ref, offset + row * step + lane * itemsize(ref)), rule)))
+            limits[first + lane] = min(limits[first + lane], key)
 
 
 @intrinsic
