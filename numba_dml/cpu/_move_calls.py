@@ -39,7 +39,11 @@ TILE_LIMIT = 1 << 22
 #: and 13.6; (1000, 250) 0.40 and 0.30, (1000, 1000) 2.4 and 1.3, (4096, 1024) 18 and 8. Strips of 512 KiB take 1.4,
 #: 4.8, 14.4, 0.29, 1.1 and 8.5. In strips of 128 bytes (8000, 1000) takes one thread 55, and 37 if it is not cut; sums
 #: in (4096, 1024) 12.8 in strips of 256 bytes, and 11.4.
-CACHED_STRIPS, CACHED_WIDTH, CACHED_SUMS, LEAST_CUT = 1 << 20, 256, 1 << 10, 15 * CACHE_LINE
+SMALL_TILE, LEAST_WIDTH, LEAST_SUM_WIDTH, LEAST_CUT = 1 << 20, 256, 1 << 10, 15 * CACHE_LINE
+#: Elements of a row of a gather's tile that is as small. Two threads, in ms, before and now, f4: (413, 3533) 1.3 and
+#: 1.13, (1000, 3533) 4.1 and 3.2, (100, 14000) 1.24 and 0.83, (60, 80000) 4.3 and 2.9; not for several matrices, (20,
+#: 300, 2048) 19 and 23, nor for narrower ones, (2048, 4096) 17 and 21, (1000, 1000) f8 1.0 and 1.15.
+WIDE_TILE = 256
 #: What a strip of a scatter's output should be, which is copied and written to in one go, where it is contiguous.
 STRIP_BYTES = 1 << 18
 #: A new output of a scatter is written in its own order if its slices have this many bytes, and if the 4 bytes that are
@@ -391,17 +395,18 @@ def _tile(loops: int, length: int, step: int, index_step: int, lines: int, slice
     """
     if loops == 1 or not index_step or step != slice_bytes or length * step < TILE_ROW:
         return 0
-    if lines * length * step <= TILE_BYTES or lines * CACHE_LINE > TILE_LIMIT:
+    tile = SMALL_TILE if loops == 2 and lines * WIDE_TILE * step <= SMALL_TILE else TILE_BYTES
+    if lines * length * step <= tile or lines * CACHE_LINE > TILE_LIMIT:
         return 0
-    return max(TILE_BYTES // (lines * step), CACHE_LINE // step, 1)
+    return max(tile // (lines * step), CACHE_LINE // step, 1)
 
 
 def _strips_bytes(lowering: Move, near: int, whole: int) -> int:
     """Return how large a strip of an output should be, of which so many bytes are written to side by side."""
-    width = CACHED_WIDTH if lowering.reduction == "none" else CACHED_SUMS
+    width = LEAST_WIDTH if lowering.reduction == "none" else LEAST_SUM_WIDTH
     rows = whole // near
     one_matrix = [size for size, _ in lowering.coordinates] == [rows]
-    return CACHED_STRIPS if one_matrix and rows * width <= CACHED_STRIPS else TILE_BYTES
+    return SMALL_TILE if one_matrix and rows * width <= SMALL_TILE else TILE_BYTES
 
 
 def _split(lowering: Move, moved: int, points: int, whole: int) -> int:
@@ -413,8 +418,8 @@ def _split(lowering: Move, moved: int, points: int, whole: int) -> int:
         if abs(stride) < CACHE_LINE:
             near = size * abs(stride)
             enough = near > max(NEAR_BYTES // threads, LEAST_NEAR)
-            if near and scatter.SPARSE * moved >= whole and _strips_bytes(lowering, near, whole) == CACHED_STRIPS:
-                enough = near >= LEAST_CUT and (threads > 1 or whole > CACHED_STRIPS)
+            if near and scatter.SPARSE * moved >= whole and _strips_bytes(lowering, near, whole) == SMALL_TILE:
+                enough = near >= LEAST_CUT and (threads > 1 or whole > SMALL_TILE)
         else:  # threads are busy three quarters of the time, or as many as matter; few batches of slices: see _by_place
             busy = 4 * size >= 3 * threads * -(-size // threads) > 0
             enough = size >= 64 or (busy and slice_bytes < PLACE_BYTES)
