@@ -83,6 +83,12 @@ REGIONS = {
     "rows, just too short for a first bound": ((9, 255), -1, 32),
     "rows, k just too small to be sorted": ((3, 3001), -1, 255),
     "sorted, k just large enough": ((3, 3001), -1, 256),
+    "sorted, k just large enough for a short line": ((3, 1920), -1, 192),
+    "rows, a line just too long for that": ((3, 1921), -1, 192),
+    "sorted, of 8 bytes, k just large enough": ((3, 960), -1, 96),
+    "rows, k just too small for that": ((3, 950), -1, 95),
+    "sorted, just enough elements": ((3, 200), -1, 200),
+    "rows, just too few elements to be sorted": ((3, 199), -1, 199),
     "sorted, half of a line": ((3, 3001), -1, 1501),
     "sorted, too short for a sample": ((5, 600), -1, 300),
     "sorted, everything": ((4, 777), -1, 777),
@@ -284,6 +290,22 @@ def test_wide_elements_with_few_upper_halves(dtype, upper):
         for mode in ("largest", "smallest"):
             found = dml.top_k(x, k, mode=mode)
             np.testing.assert_array_equal(found.indices, expected(x, k, -1, mode, "last")[1])
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8", "u4", "u8"])
+@pytest.mark.parametrize("size", [300, 2000])  # by 20 bits at first, and by 30
+def test_numbers_that_first_differ_in_any_bit(dtype, size):
+    """Of a line that is sorted: in the lowest bits alone, in all, or all but one near each other."""
+    rng = np.random.default_rng(4)
+    bits = 8 * np.dtype(dtype).itemsize
+    lines = [rng.integers(0, 1 << width, size, np.uint64, True) for width in range(1, bits - 2, 3)]
+    lines += [np.where(np.arange(size) == rng.integers(size), np.uint64(1) << np.uint64(bits - 2), x) for x in lines]
+    x = np.stack(lines).astype(f"u{bits // 8}").view(dtype)
+    x = x if x.dtype.kind == "f" else x - x.dtype.type(3)  # around zero
+    for k in (size // 2, size):
+        for mode in ("largest", "smallest"):
+            for found, wanted in zip(dml.top_k(x, k, mode=mode), expected(x, k, -1, mode, "last"), strict=True):
+                np.testing.assert_array_equal(found.view(f"u{found.itemsize}"), wanted.view(f"u{wanted.itemsize}"))
 
 
 def test_short_lines_of_a_window():

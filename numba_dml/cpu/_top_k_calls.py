@@ -75,6 +75,11 @@ SAMPLE_DEVIATIONS = 4
 #: smaller part is surveyed.
 SORTED_K = 256
 SORTED_PART = top_k.SURVEYED * LANES
+#: And from smaller ones on, the second for 8 bytes, if it is a larger part of a line that is not too short. Two
+#: threads, ns per element as rows and so, n and k: f4 300 and 250 7.4 and 5.6, 500 and 250 4.2 and 3.5, 1000 and 150
+#: 1.8 and 1.5, 300 and 150 3.5 and 4.2; i8 500 and 100 4.1 and 3.7, 250 9.3 and 4.4, 1000 and 100 2.8 and 2.4, 2000 and
+#: 150 1.6 and 2.2, f8 300 and 100 4.0 and 4.1, 100 and 100 7.2 and 8.5.
+SORTED_FEW, SORTED_LONG, SORTED_FEW_PART, SORTED_SIZE = 192, 96, 10, 200
 #: Lines are only cut into pieces if k is at most this part. In pieces, and sorted: (10, 1M) k 10,000 8.0 and 7.8,
 #: k 40,000 20 and 13; (1, 10M) k 100,000 8.7 and 7, k 300,000 17 and 13.
 PIECES_PART = 64
@@ -132,7 +137,8 @@ def choose(n: int, stride: int, k: int, itemsize: int, count: int, across: int, 
         sample = min(SAMPLE, 2 * int(sqrt(n)) + k // 4) if sampled else 0
         sample, rank = _rank(sample, k, n, SAMPLE_DEVIATIONS)
         return Choice(top_k.IN_PIECES, buffer, _group(group, buffer * (itemsize + 8)), 0, pieces, sample, rank)
-    if k >= SORTED_K and SORTED_PART * k >= n and n < 1 << 31:
+    few = k >= (SORTED_FEW if itemsize < 8 else SORTED_LONG) and SORTED_FEW_PART * k >= n >= SORTED_SIZE
+    if (few or (k >= SORTED_K and SORTED_PART * k >= n)) and n < 1 << 31:
         sample = min(SAMPLE, n // SORTED_STEP) if k < n else 0
         sample, rank = _rank(sample, k, n, SORTED_DEVIATIONS)
         return Choice(top_k.SORTED, buffer, _group(group, n * itemsize), 0, 1, sample, rank)
