@@ -97,6 +97,13 @@ def sort_by_rank(keys, positions, count, k, best):
 
     `keys` must have room up to the next multiple of 64.
     """
+    ordered = 1
+    while ordered < count and keys[ordered] <= keys[ordered - 1]:
+        ordered += 1
+    if ordered >= count:
+        for j in range(min(k, count)):
+            best[j] = positions[j]
+        return
     blocks = pad(keys, count) // LANES
     nothing = (keys.dtype.type(0),)
     for i in range(count):
