@@ -24,7 +24,7 @@ FEW = 4096
 #: element of whole lines, by 32 bits (of int64 often all, twice) and so: i8 500 21 and 4.6, 4000 16 and 4.0; f4 500 5.9
 #: and 4.9; f8 4000 by 20 9.1, by 30 5.4.
 FEW_WORDS = 1 << 9
-#: How far an element is moved to settle the order of numbers with the same upper half.
+#: How far an element is moved to settle the order of numbers that have these bits in common.
 SETTLED = 16
 HALF = 32
 #: Room for the counts: of all digits of the sort together, or of one on the way to the k-th best.
