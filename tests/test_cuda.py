@@ -724,6 +724,15 @@ def test_tensors_on_streams_in_graphs_and_strided(torch):
     out.zero_()
     graph.replay()
     assert torch.equal(out, x[1:3])
+    for _ in range(2):  # a replay is checked, too, and again
+        dml.check()
+        i[0, 1] = 4
+        graph.replay()
+        with pytest.raises(IndexError, match=r"gather: indices\[0, 1\] = 4 is out of range for axis 0 of size 4"):
+            dml.check()
+        i[0, 1] = 2
+    graph.replay()
+    dml.check()
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         assert torch.equal(dml.gather(x, i[0]), x[1:3])
@@ -830,6 +839,10 @@ def test_a_first_gather_can_be_captured(torch):
     i.fill_(2)
     graph.replay()
     assert torch.equal(out, x[2:3])
+    i.fill_(4)
+    graph.replay()
+    with pytest.raises(IndexError, match="index 4 at flat position 0 of a deferred call's indices is out of range"):
+        dml.check()  # the call is gone
 
 
 def test_a_second_process_finds_the_kernels(room, tmp_path):
@@ -967,7 +980,7 @@ def way_of(descriptor, *arrays):
 
     def run(a, i, u):
         target, indices, updates = (OWN.to_device(x, 0) for x in (a, i, u))
-        _, record, number = call.begin(0)
+        _, record, number = call.begin(0, 0, ())
         given = ScatterArguments(target.pointer, indices, updates, target, 0, record.address, number, all_or_none=1)
         memory = (call.way or call.write)(given)
         result = OWN.to_host(target)

@@ -521,6 +521,25 @@ def test_deferred_errors_name_the_call(tensor, repeats):
         dml.check()
 
 
+def test_a_bad_index_that_comes_after_a_check_is_raised_by_the_next(tensor, monkeypatch):
+    """The check may have waited for another stream."""
+    from numba_dml.cuda._launch import Kernel
+
+    x, bad, start, held = tensor(np.arange(5.0)), tensor(np.array([1, 9])), Kernel.__call__, []
+    with monkeypatch.context() as patch:
+        patch.setattr(Kernel, "__call__", lambda *args, **kwargs: held.append((args, kwargs)))
+        found = dml.gather(x, bad, bounds="deferred")
+    dml.check()
+    for args, kwargs in held:
+        start(*args, **kwargs)
+    with pytest.raises(IndexError, match=r"gather: indices\[1\] = 9 is out of range for axis 0 of size 5"):
+        dml.check()
+    check(found, np.array([1.0, 0.0]))
+    dml.gather(x, tensor(np.array([7])), bounds="deferred")
+    with pytest.raises(IndexError, match=r"gather: indices\[0\] = 7 is out of range for axis 0 of size 5"):
+        dml.check()
+
+
 def test_what_the_device_is_asked(request, room, by_python):
     """Another device, a capture, and a library that fails: nothing is launched, and the call goes its way."""
     if not room.SIMULATED:

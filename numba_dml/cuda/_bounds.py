@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -52,6 +53,7 @@ def record_bad(
     waiting = True
     while waiting:
         first = load_now(record + 8 * LAUNCH)
+        cuda.threadfence()  # not a position of the record before this one
         if first != NOTHING and (first != launch or load_now(record + 8 * POSITION) <= position):
             waiting = False
         elif exchange_if(record + 8 * LOCK, 0, 1) == 0:
@@ -60,7 +62,7 @@ def record_bad(
                 store_now(record + 8 * POSITION, position)
                 store_now(record + 8 * VALUE, value)
                 store_now(record + 8 * PLAN, plan)
-                cuda.threadfence()
+                cuda.threadfence_system()  # the host may look while this kernel runs, after another stream's
                 store_now(record + 8 * LAUNCH, launch)
             cuda.threadfence()
             exchange_if(record + 8 * LOCK, 1, 0)
@@ -77,8 +79,8 @@ class Record:
         self.address = self.gate.address
 
     def clear(self) -> None:
-        """Empty it, after a launch that recorded something."""
-        self.words[...] = _EMPTY
+        """Empty it, after a launch that recorded something; another stream's may be about to record, and then will."""
+        self.words[LAUNCH] = NOTHING
         with on_device(self.gate.device):
             set_bytes(self.address + 8 * GATE, 0xFF, 8, 0)
 
@@ -90,8 +92,11 @@ class Records:
         self.device = device
         self.free: deque[Record] = deque()
         self.deferred = self.new()
-        #: The calls that deferred their check since the last one, and the rank and index shape that they were given.
+        #: The calls that deferred their check since the last one, and the rank and index shape that they were given;
+        #: and those before it, as long as they are there: one may be on its way still, or in a graph that is replayed.
         self.calls: dict[Any, tuple[int, tuple[int, ...]]] = {}
+        self.earlier: WeakKeyDictionary[Any, tuple[int, tuple[int, ...]]] = WeakKeyDictionary()
+        self.lock = threading.Lock()
 
     def new(self) -> Record:
         """Return an empty record."""
@@ -113,16 +118,27 @@ class Records:
         record.clear()
         return found  # type: ignore[return-value]
 
+    def defer(self, call: Any, ndim: int, index_shape: tuple[int, ...]) -> None:
+        """Note a call that is about to be launched, and the rank and index shape that it was given."""
+        with self.lock:
+            self.calls[call] = ndim, index_shape
+
     def check(self, stream: int | None) -> None:
         """Raise what the deferred calls recorded."""
-        calls, self.calls = self.calls, {}
+        with self.lock:
+            calls, self.calls = self.calls, {}
+            self.earlier.update(calls)
         with on_device(self.device):
-            found = self.read(self.deferred, stream) if calls else None
-        if found:
-            position, value, plan = found
-            for call, (ndim, index_shape) in calls.items():
-                if call.has_plan(plan):
-                    raise call.error(ndim, index_shape, position, value)
+            found = self.read(self.deferred, stream)
+        if found is None:
+            return
+        position, value, plan = found
+        with self.lock:
+            earlier = list(self.earlier.items())
+        for call, (ndim, index_shape) in earlier:
+            if call.has_plan(plan):
+                raise call.error(ndim, index_shape, position, value)
+        raise IndexError(f"index {value} at flat position {position} of a deferred call's indices is out of range")
 
 
 _records: dict[int, Records] = {}

@@ -251,9 +251,14 @@ class _MoveCall(Repeatable):
             copied,
         )
 
-    def begin(self, device: int) -> tuple[Records, Record, int]:
-        """Return the records of a device, the one for a launch, and the launch's number."""
+    def begin(self, device: int, ndim: int, index_shape: tuple[int, ...]) -> tuple[Records, Record, int]:
+        """Return the records of a device, the one for a launch, and the launch's number.
+
+        The caller's input and indices, of this rank and shape, are named if a bad index is found later.
+        """
         records = records_of(device)
+        if self.deferred:
+            records.defer(self, ndim, index_shape)
         record, number = records.deferred if self.deferred else records.take(), next(_launches)
         if recorder.steps is not None:
             recorder.given = record.address, number
@@ -265,7 +270,8 @@ class _MoveCall(Repeatable):
         if again is None or (self.checked and not records_of(again.device).free):  # a new record cannot be captured
             return None
         result = again.new(self.output) if out is None else out
-        records, record, number = self.begin(again.device)
+        ndim, index_shape = len(again.shapes[0]), again.shapes[1]
+        records, record, number = self.begin(again.device, ndim, index_shape)
         stream = None
         try:
             stream = again((*arrays, result), record.address, number)
@@ -274,13 +280,12 @@ class _MoveCall(Repeatable):
                 records.free.append(record)
         if stream is None:
             return None
-        self.finish(records, record, stream, len(again.shapes[0]), again.shapes[1])
+        self.finish(records, record, stream, ndim, index_shape)
         return result
 
     def finish(self, records: Records, record: Record, stream: int, ndim: int, index_shape: tuple[int, ...]) -> None:
-        """Raise for a bad index, or remember to do it later; the caller's input and indices are of a rank and shape."""
+        """Raise for a bad index, unless that is deferred; the caller's input and indices are of a rank and shape."""
         if self.deferred:
-            records.calls[self] = ndim, index_shape
             return
         found = records.read(record, stream) if self.checked else None
         records.free.append(record)
@@ -350,7 +355,7 @@ class GatherCall(_MoveCall):
         device, index_shape = a.device, indices.shape
         if self.spans and not self.spans[1].packed:
             indices = packed(indices, stream)
-        records, record, number = self.begin(device)
+        records, record, number = self.begin(device, len(a.shape), index_shape)
         memory: Any = None
         if self.way:
             memory = self.way(a, indices, out, stream, record.address, number)
@@ -493,7 +498,7 @@ class ScatterCall(_MoveCall):
             return
         if not self.spans[1].packed:
             indices = packed(indices, stream)
-        records, record, number = self.begin(a.device)
+        records, record, number = self.begin(a.device, len(a.shape), index_shape)
         all_or_none = int(in_place and self.checked)
         write = self.fold if self.reduces and not self.combined else self.write
         if self.way and self.way.suits(old, updates.pointer, out.pointer):

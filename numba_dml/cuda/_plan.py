@@ -136,5 +136,11 @@ else:
 
 @helper
 def quotient(n, plan, field):
-    """Return ``n // divisor`` for a divisor of a plan and 0 <= n < 2**63."""
+    """Return ``n // divisor`` for a divisor of a plan and 0 <= n < 2**62."""
     return high_product(n << 1, number(plan, field + 1)) >> number(plan, field + 2)
+
+
+@helper
+def axis_size(plan):
+    """Return the size of the axis that a plan's first coordinate goes along."""
+    return number(plan, HEADER + LOOP_FIELDS * number(plan, LOOPS))

@@ -19,6 +19,7 @@ from ._plan import SLICE, number, quotient
 WIDEST = 4
 #: Slices of so many units are moved by warps, if there are so many units in all. In µs, by warps and by threads:
 #: 100,000 rows of 5 float32 5.9 and 5.8, 50,000 of 17 6.0 and 6.8, 10,000 of 129 7.0 and 8.0; 500 of 1025 6.2 and 5.6.
+#: So that a warp counts what it moves with 32 bits, a slice has fewer than 2**24.
 SLICE_UNITS, LEAST_UNITS = (range(2, 5), 24) if SIMULATED else (range(5, 1 << 24), 1 << 19)
 #: And if there is a slice for each of so many warps. With fewer than a slice for each of their lanes, a warp has fewer:
 #: rows of 17 float32, half of 100,000 of which are updated in place, take 6.6 µs, 7.6 with four times as many warps.

@@ -15,7 +15,7 @@ from ._bounds import record_bad
 from ._groups import shared_type
 from ._launch import BLOCK, Kernel
 from ._memory import LOAD_INDEX, await_inputs, unit_access
-from ._plan import BOUNDS, DROP, HEADER, IDENTITY, LOOP_FIELDS, LOOPS, number
+from ._plan import BOUNDS, DROP, IDENTITY, axis_size, number
 from .lines import resolver
 
 #: Rows and columns of a tile, and which of its rows a thread is in at a time.
@@ -105,7 +105,7 @@ def turn_indices_kernel(index_type: str, position_bytes: int) -> Kernel:
         await_inputs()
         tile = cuda.shared.array(CELLS, number_type)
         matrix, row, column = tile_of(rows, columns)
-        size = number(plan, HEADER + LOOP_FIELDS * number(plan, LOOPS))
+        size = axis_size(plan)
         bounds = number(plan, BOUNDS)
         x = np.int64(cuda.threadIdx.x) % SIDE
         y = np.int64(cuda.threadIdx.x) // SIDE

@@ -15,7 +15,7 @@ from ._arithmetic import combiner
 from ._bounds import record_bad
 from ._launch import BLOCK, Kernel
 from ._memory import LOAD_INDEX, OWN_LOAD, await_inputs, load_now, unit_access
-from ._plan import BOUNDS, DROP, HEADER, IDENTITY, LOOP_FIELDS, LOOPS, number
+from ._plan import BOUNDS, DROP, IDENTITY, axis_size, number
 from .lines import resolver
 
 #: Points whose loads are on their way together.
@@ -83,7 +83,7 @@ def gather_columns_kernel(width: int, index_type: str) -> Kernel:
             return
         matrix = item // columns
         column = item - matrix * columns
-        size = number(plan, HEADER + LOOP_FIELDS * number(plan, LOOPS))
+        size = axis_size(plan)
         bounds = number(plan, BOUNDS)
         source = data + matrix * matrix_step + column * width
         at = matrix * index_matrix_step + column
@@ -101,7 +101,7 @@ def gather_columns_kernel(width: int, index_type: str) -> Kernel:
         if bad and bounds != DROP:
             record_all(index + at * index_bytes, at, index_row_step, 0, 1, length, size, bounds, record, launch, plan)
 
-    return Kernel(gather_columns, 13, waits=True)
+    return Kernel(gather_columns, 13)
 
 
 @cache
@@ -146,7 +146,7 @@ def scatter_columns_kernel(width: int, index_type: str, data_type=None, reductio
             return
         matrix = item // columns
         column = item - matrix * columns
-        size = number(plan, HEADER + LOOP_FIELDS * number(plan, LOOPS))
+        size = axis_size(plan)
         bounds = number(plan, BOUNDS)
         offset = matrix * matrix_step + column * width
         source, target = old + offset, data + offset
@@ -173,4 +173,4 @@ def scatter_columns_kernel(width: int, index_type: str, data_type=None, reductio
         if bad and launch >= 0 and bounds != DROP:
             record_all(index + at * index_bytes, at, index_row_step, 0, 1, length, size, bounds, record, launch, plan)
 
-    return Kernel(scatter_columns, 15, waits=True)
+    return Kernel(scatter_columns, 15)

@@ -345,7 +345,7 @@ def scatter_kernel(
         return place + place_in_slice(plan, unit - point * number(plan, SLICE), width)
 
     @helper
-    def load_at(packed, unit, place):
+    def load_update(packed, unit, place):
         if place == NOWHERE:
             return np.int64(0), np.int64(0)
         return load(packed + unit * width)
@@ -380,10 +380,10 @@ def scatter_kernel(
         to_b = place_of(plan, index, record, claims, last_entry, b, end)
         to_c = place_of(plan, index, record, claims, last_entry, c, end)
         to_d = place_of(plan, index, record, claims, last_entry, d, end)
-        value_a = load_at(packed, a, to_a)
-        value_b = load_at(packed, b, to_b)
-        value_c = load_at(packed, c, to_c)
-        value_d = load_at(packed, d, to_d)
+        value_a = load_update(packed, a, to_a)
+        value_b = load_update(packed, b, to_b)
+        value_c = load_update(packed, c, to_c)
+        value_d = load_update(packed, d, to_d)
         put(data, to_a, value_a)
         put(data, to_b, value_b)
         put(data, to_c, value_c)
@@ -446,7 +446,7 @@ def entry_kernel(width: int) -> Kernel:
     load_two, _ = unit_access(2 * ENTRY_BYTES)
 
     @helper
-    def load_at(packed, last_entry, word):
+    def load_update(packed, last_entry, word):
         return load(packed + (word & last_entry) * width) if word != EMPTY else (np.int64(0), np.int64(0))
 
     @helper
@@ -473,8 +473,8 @@ def entry_kernel(width: int) -> Kernel:
         if i <= last_entry:
             a, b = load_two(claims + FLAG_BYTES + ENTRY_BYTES * i)
             c, d = load_two(claims + FLAG_BYTES + ENTRY_BYTES * (i + 2))
-            value_a, value_b = load_at(packed, last_entry, a), load_at(packed, last_entry, b)
-            value_c, value_d = load_at(packed, last_entry, c), load_at(packed, last_entry, d)
+            value_a, value_b = load_update(packed, last_entry, a), load_update(packed, last_entry, b)
+            value_c, value_d = load_update(packed, last_entry, c), load_update(packed, last_entry, d)
             put(start, granule, bits, a, value_a)
             put(start, granule, bits, b, value_b)
             put(start, granule, bits, c, value_c)

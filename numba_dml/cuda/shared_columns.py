@@ -15,7 +15,7 @@ from . import cuda, helper, kernel
 from ._groups import shared_type
 from ._launch import Kernel
 from ._memory import await_inputs, load_now, raise_shared, shared_address, unit_access
-from ._plan import BOUNDS, DROP, HEADER, LOOP_FIELDS, LOOPS, number
+from ._plan import BOUNDS, DROP, axis_size, number
 from .lines import registers_of
 from .own_columns import index_steps
 
@@ -26,11 +26,16 @@ CLAIM_BYTES = 4
 
 @helper
 def columns_of_block(strips, bits, columns):
-    """Return the block's matrix and this thread's column and row, whether there is such a column, and how many rows."""
+    """Return where this thread works, and how many rows the block's threads are.
+
+    It is the block's matrix, and in that the column and the row; whether there is such a column; and the number of the
+    column in the block.
+    """
     block, thread = np.int64(cuda.blockIdx.x), np.int64(cuda.threadIdx.x)
     matrix = block // strips
-    column = ((block - matrix * strips) << bits) + (thread & ((1 << bits) - 1))
-    return matrix, column, thread >> bits, column < columns, np.int64(cuda.blockDim.x) >> bits
+    own = thread & ((1 << bits) - 1)
+    column = ((block - matrix * strips) << bits) + own
+    return matrix, column, thread >> bits, column < columns, own, np.int64(cuda.blockDim.x) >> bits
 
 
 @cache
@@ -61,9 +66,8 @@ def gather_shared_kernel(width: int, index_type: str, threads: int) -> Kernel:
         elements = cuda.shared.array(0, element)
         positions = cuda.local.array(AT_ONCE, np.int64)
         values = cuda.local.array(AT_ONCE, np.int64)
-        matrix, column, row, inside, rows = columns_of_block(strips, bits, columns)
-        own = np.int64(cuda.threadIdx.x) & ((1 << bits) - 1)
-        size = number(plan, HEADER + LOOP_FIELDS * number(plan, LOOPS))
+        matrix, column, row, inside, own, rows = columns_of_block(strips, bits, columns)
+        size = axis_size(plan)
         bounds = number(plan, BOUNDS)
         source = data + matrix * matrix_step + column * width
         r = row if inside else size
@@ -128,9 +132,8 @@ def scatter_shared_kernel(width: int, index_type: str, threads: int) -> Kernel:
         positions = cuda.local.array(AT_ONCE, np.int64)
         values = cuda.local.array(AT_ONCE, np.int64)
         written = cuda.local.array(AT_ONCE, np.int32)
-        matrix, column, row, inside, rows = columns_of_block(strips, bits, columns)
-        own = np.int64(cuda.threadIdx.x) & ((1 << bits) - 1)
-        size = number(plan, HEADER + LOOP_FIELDS * number(plan, LOOPS))
+        matrix, column, row, inside, own, rows = columns_of_block(strips, bits, columns)
+        size = axis_size(plan)
         bounds = number(plan, BOUNDS)
         for i in range(cuda.threadIdx.x, size << bits, cuda.blockDim.x):
             claims[i] = 0
