@@ -34,12 +34,16 @@ STREAM_BYTES = 1 << 25
 TILE_BYTES = 1 << 21
 TILE_LIMIT = 1 << 22
 #: Strips of a scatter's output that stay in a cache, beside indices and updates that go through it. They are at least
-#: so wide, or so wide if updates are combined, and a row has so many bytes. Two threads, f4 along axis 0, in ms, before
-#: (in strips of `TILE_BYTES`, or not cut) and now: (413, 3533) 3.5 and 1.8, (1000, 3533) 7.9 and 4.9, (2048, 4096) 17
-#: and 13.6; (1000, 250) 0.40 and 0.30, (1000, 1000) 2.4 and 1.3, (4096, 1024) 18 and 8. Strips of 512 KiB take 1.4,
-#: 4.8, 14.4, 0.29, 1.1 and 8.5. In strips of 128 bytes (8000, 1000) takes one thread 55, and 37 if it is not cut; sums
-#: in (4096, 1024) 12.8 in strips of 256 bytes, and 11.4.
-SMALL_TILE, LEAST_WIDTH, LEAST_SUM_WIDTH, LEAST_CUT = 1 << 20, 256, 1 << 10, 15 * CACHE_LINE
+#: so wide, or so wide if updates are combined, where the output has more than so many bytes. Two threads, f4 along axis
+#: 0, in ms, not cut (each thread reads all indices), by threads alone, and in strips of 2, 1 and 0.5 MiB: (1000, 1000)
+#: 2.5, 1.7, 1.7, 1.3 and 1.1; (2000, 2000) 16, 11, 8, 6.0 and 6.2; (8000, 300) 7.8, 6.5, 5.1, 4.0 and 4.1; (16000, 300)
+#: 21, 15, 13, 15 and 18; (8000, 2000) 90, 52, 39, 39 and 45. Sums: (1000, 1000) 2.0, 1.3, 1.3 and 1.2; (2000, 300) 1.1,
+#: 0.86, 0.85 and 0.98; (5000, 1000) 20, 16, 16 and 20; (8000, 1000) 37, 28, 42 and 45.
+SMALL_TILE, LEAST_WIDTH, LEAST_SUM_WIDTH, LARGE = 1 << 20, 256, 1 << 10, 1 << 24
+#: Rows of such an output are cut if they have so many bytes, or so many if updates are combined: 100 f4, not cut and in
+#: strips, 1000 rows 0.132 and 0.116, 5000 0.74 and 0.80, 16,000 4.2 and 3.4, sums 0.136 and 0.130, 0.74 and 1.04, 3.2
+#: and 5.2.
+LEAST_CUT, LEAST_SUM_CUT = 6 * CACHE_LINE, 15 * CACHE_LINE
 #: Elements of a row of a gather's tile that is as small. Two threads, in ms, before and now, f4: (413, 3533) 1.3 and
 #: 1.13, (1000, 3533) 4.1 and 3.2, (100, 14000) 1.24 and 0.83, (60, 80000) 4.3 and 2.9; not for several matrices, (20,
 #: 300, 2048) 19 and 23, nor for narrower ones, (2048, 4096) 17 and 21, (1000, 1000) f8 1.0 and 1.15.
@@ -403,10 +407,17 @@ def _tile(loops: int, length: int, step: int, index_step: int, lines: int, slice
 
 def _strips_bytes(lowering: Move, near: int, whole: int) -> int:
     """Return how large a strip of an output should be, of which so many bytes are written to side by side."""
-    width = LEAST_WIDTH if lowering.reduction == "none" else LEAST_SUM_WIDTH
-    rows = whole // near
-    one_matrix = [size for size, _ in lowering.coordinates] == [rows]
-    return SMALL_TILE if one_matrix and rows * width <= SMALL_TILE else TILE_BYTES
+    rows, sums = whole // near, lowering.reduction != "none"
+    if not _is_matrix(lowering, rows):
+        return TILE_BYTES
+    if rows * (LEAST_SUM_WIDTH if sums else LEAST_WIDTH) <= SMALL_TILE or (whole <= LARGE and not sums):
+        return SMALL_TILE
+    return TILE_BYTES if rows * (LEAST_SUM_WIDTH if sums else 2 * CACHE_LINE) <= TILE_BYTES else whole
+
+
+def _is_matrix(lowering: Move, rows: int) -> bool:
+    """Tell whether indices lead to so many rows, which are all that there is."""
+    return [size for size, _ in lowering.coordinates] == [rows]
 
 
 def _split(lowering: Move, moved: int, points: int, whole: int) -> int:
@@ -418,8 +429,9 @@ def _split(lowering: Move, moved: int, points: int, whole: int) -> int:
         if abs(stride) < CACHE_LINE:
             near = size * abs(stride)
             enough = near > max(NEAR_BYTES // threads, LEAST_NEAR)
-            if near and scatter.SPARSE * moved >= whole and _strips_bytes(lowering, near, whole) == SMALL_TILE:
-                enough = near >= LEAST_CUT and (threads > 1 or whole > SMALL_TILE)
+            if near and scatter.SPARSE * moved >= whole and _is_matrix(lowering, whole // near):
+                least = LEAST_CUT if lowering.reduction == "none" else LEAST_SUM_CUT
+                enough = near >= least and (threads > 1 or whole > SMALL_TILE)
         else:  # threads are busy three quarters of the time, or as many as matter; few batches of slices: see _by_place
             busy = 4 * size >= 3 * threads * -(-size // threads) > 0
             enough = size >= 64 or (busy and slice_bytes < PLACE_BYTES)

@@ -52,7 +52,6 @@ from ._indices import (
     first_of,
     group_inside,
     overlaps,
-    row_bases,
     run_offset,
     share_of_loop,
 )
@@ -72,7 +71,7 @@ from ._memory import (
     store,
     stream_bytes,
 )
-from .gather import BLOCKS_AHEAD, OVERLAP, ROWS_AHEAD, copy_run, take_runs, tuple_bytes
+from .gather import BLOCKS_AHEAD, OVERLAP, ROWS_AHEAD, copy_run, take_runs
 
 # How threads share the work (SPLIT). A number from 0 on names a loop whose iterations write to different places.
 BY_WINDOW = -1  # each thread goes through all points, and writes those that fall into its part of the output
@@ -154,26 +153,48 @@ def put_elements(
     return True
 
 
-def put_directly(writing, plan, data, base, pattern, stepped, index, position, packed, fro, count, soon):
-    """Write updates of one element by indices that are neighbours, if all are 0 or more and in range; tell whether.
+def put_directly(writing, plan, data, pattern, stepped, index, packed, at, count, rows, steps, ahead):
+    """Write updates of one element by indices that are neighbours, row by row of `count` points, `rows` in all.
 
-    If not, some may have been written, which will be written again. Not `writing`: only look at the indices. What sees
-    them as bytes works out offsets.
+    The first row is `at` an offset in data, a position in indices and a byte in packed, the next one `steps` further,
+    and what is asked for in passing is `ahead` by as much. Return how many rows were written before one that has an
+    index below 0 or out of range. Of that one some may have been written, which will be written again. Not `writing`:
+    only look at the indices. What sees them as bytes works out offsets.
     """
     raise NotImplementedError
 
 
 @chosen(put_directly)
-def _put_directly(writing, plan, data, base, pattern, stepped, index, position, packed, fro, count, soon):
+def _put_directly(writing, plan, data, pattern, stepped, index, packed, at, count, rows, steps, ahead):
     if index == ANY:
-        return lambda writing, plan, data, base, pattern, stepped, index, position, packed, fro, count, soon: False
+        return lambda writing, plan, data, pattern, stepped, index, packed, at, count, rows, steps, ahead: 0
 
-    def directly(writing, plan, data, base, pattern, stepped, index, position, packed, fro, count, soon):
-        if not writing:
-            return all_inside(index, position * itemsize(index), count, plan[coords_at(plan)])
-        return put_elements(plan, data, base, pattern, stepped, index, position, packed, fro, count, soon)
+    def directly(writing, plan, data, pattern, stepped, index, packed, at, count, rows, steps, ahead):
+        base, position, fro = at
+        for row in range(rows):
+            soon = (position + ahead[0]) * itemsize(index), fro + ahead[1]
+            if not writing:
+                inside = all_inside(index, position * itemsize(index), count, plan[coords_at(plan)])
+            else:
+                inside = put_elements(plan, data, base, pattern, stepped, index, position, packed, fro, count, soon)
+            if not inside:
+                return row
+            base, position, fro = base + steps[0], position + steps[1], fro + steps[2]
+        return rows
 
     return directly
+
+
+@helper
+def rows_from(plan, rows, p, end):
+    """Return how many rows are evenly apart from point `p` on, which starts one, by how much: see `put_directly`."""
+    loop, length, _ = rows
+    if loop == 0:
+        return 1, (np.int64(0), np.int64(0), np.int64(0))
+    field = HEADER + LOOP_FIELDS * (loop - 1)
+    row = p // length
+    count = min(plan[field] - row % plan[field], (end - p) // length)
+    return count, (plan[field + 1], plan[field + 2], plan[field + 3])
 
 
 @helper
@@ -282,24 +303,23 @@ def scatter_range(
     directly = plain or not writing
     pattern, offsets, kept = buffer[BLOCK : 2 * BLOCK], buffer[2 * BLOCK : 3 * BLOCK], buffer[3 * BLOCK :]
     rows = find_rows(plan, pattern)
-    loop, length, unit = rows
+    _, length, unit = rows
     stepped = unit > 1 or step != 0
     p = begin
     while p < end:
-        count, origin, position, fro, first, row, j = block_at(plan, rows, block_points(plan), p, end)
-        p += count
+        count, origin, position, fro, first, _, _ = block_at(plan, rows, block_points(plan), p, end)
         shape = pattern[first:]
-        index_ahead = position + BLOCKS_AHEAD * BLOCK * plan[COORDS]
-        packed_ahead = fro + BLOCK * packed_step
-        if plain and length <= BLOCK:  # short rows, of a strip: the next ones are elsewhere
-            _, index_ahead, packed_ahead = row_bases(plan, loop, row + ROWS_AHEAD)
-            index_ahead += j * index_step
-            packed_ahead += j * packed_step
-        soon = index_ahead // plan[COORDS] * tuple_bytes(plan), packed_ahead
-        if directly and put_directly(
-            writing, plan, data, origin, shape, stepped, index, position, packed, fro, count, soon
-        ):
-            continue
+        if directly:
+            at, alike, steps = (origin, position, fro), 1, (np.int64(0), np.int64(0), np.int64(0))
+            ahead = BLOCKS_AHEAD * BLOCK, BLOCK * packed_step
+            if count == length:  # short rows, of a strip: the next ones are elsewhere
+                alike, steps = rows_from(plan, rows, p, end)
+                ahead = ROWS_AHEAD * steps[1], ROWS_AHEAD * steps[2]
+            done = put_directly(writing, plan, data, shape, stepped, index, packed, at, count, alike, steps, ahead)
+            if done:
+                p += done * count
+                continue
+        p += count
         status = find_offsets(plan, index, position, count, shape, step, index_step, buffer, offsets)
         if status >= 0:
             return status
@@ -322,9 +342,9 @@ def scatter_range(
     return np.int64(-1)
 
 
-#: The least width of a strip whose iterations write to neighbours, in bytes: two lines. On 16 threads (4096, 1024) f4
-#: takes 5.6 ms with 512, 2.4 with 128, 2.6 with 64.
-LEAST_STRIP = 128
+#: The least width of a strip whose iterations write to neighbours, in bytes: a line. Two threads, f4 along axis 0, in
+#: ms, with one line and two: (10000, 600) 16.1 and 18.6; (20000, 300), (5000, 1000) the same.
+LEAST_STRIP = CACHE_LINE
 #: A strip of up to so many bytes is packed: where an axis is long, one is larger than it should be.
 MOST_PACKED = 1 << 22
 #: In place strips are packed too, which copies them twice, if there is an update for so many elements, or more, and
@@ -337,10 +357,12 @@ FAR = np.int64(2**62)
 
 @helper
 def count_strips(plan, threads):
-    """Return how many strips the split loop is cut into: one for each thread at least, if they are not too narrow."""
+    """Return how many strips the split loop is cut into: as many for each thread, if they are not too narrow."""
     field = HEADER + LOOP_FIELDS * plan[SPLIT]
     size, step = plan[field], abs(plan[field + 1])
-    return -(-size // max(min(plan[TILE], max(size // threads, LEAST_STRIP // max(step, 1))), 1))
+    least = max(LEAST_STRIP // max(step, 1), 1)
+    width = max(min(plan[TILE], -(-size // threads)), least)
+    return max(min(-(-size // (width * threads)) * threads, size // least), 1)
 
 
 @helper
@@ -377,7 +399,7 @@ def packed_strip(plan, threads):
     size, step = plan[field], plan[field + 1]
     if step >= CACHE_LINE or plan[RUNS] * plan[RUN] != 1:
         return 0
-    room = plan[COPY] // plan[PERIOD] * (-(-size // count_strips(plan, threads)) * step + 2 * CACHE_LINE)
+    room = plan[COPY] // plan[PERIOD] * (-(-size // count_strips(plan, threads)) * step + CACHE_LINE)
     return room if room <= MOST_PACKED else 0
 
 
