@@ -38,6 +38,12 @@ COLUMN_BYTES = 512
 #: and 8.3, 400 and 128 15 and 9.5; f8 100 and 100 16 and 28, 255 and 255 39 and 38, 400 and 64 12 and 10; f2 255 and
 #: 255 15 and 19, u1 13 and 16.
 SHORT_COLUMNS = 256
+#: Fewer neighbours than this are staged, if columns are longer, and fewer than a mask if they have so many elements and
+#: not all threads would have one. Two threads, k=5, in ms, columns and staged: 50 matrices of (300, 16) f4 0.153 and
+#: 0.153, (300, 24) 0.181 and 0.230; 20 of (1000, 16) 0.140 and 0.105, (1000, 24) 0.159 and 0.160, (1000, 32) u1 0.131
+#: and 0.154; 2000 of (10, 32), k=3 0.71 and 4.5; one of (200, 40), k=3 0.008 and 0.029, (500, 40) 0.014 and 0.022,
+#: (1000, 40) 0.025 and 0.022, (5000, 40), k=10 0.093 and 0.054, (5000, 64) 0.054 and 0.135.
+SHORT_ACROSS, ACROSS, LONG_COLUMNS = LANES // 4, 3 * LANES // 8, 1 << 10
 #: Bytes of a row of a tile of columns, at most: then its limits stay in L1, and rows are so long that the hardware
 #: finds them. Two threads, (4096, 4096) f4 k 8 with rows of 2 KB, 4 KB and 8 KB, in ms: 5.6, 4.8, 3.6.
 COLUMN_ROW = 8192
@@ -116,10 +122,11 @@ def choose(n: int, stride: int, k: int, itemsize: int, count: int, across: int, 
     buffer = -(-min(max(4 * k, BUFFER), max(n, k)) // LANES) * LANES + 2 * LANES
     group = 0
     if n > 1 and stride != itemsize:
+        busy = not cut or count // across * -(-across // LANES) >= THREADS  # all threads have columns
         few = k <= COLUMN_K or (k * max(itemsize, 2) <= COLUMN_LIST and n * itemsize >= COLUMN_BYTES * k)
-        if not few and n <= SHORT_COLUMNS:  # if all threads have some
-            few = not cut or count // across * -(-across // LANES) >= THREADS
-        if step == itemsize and few and n < 1 << 31 and across >= LANES // 4:
+        few = few or (busy and n <= SHORT_COLUMNS)
+        least = SHORT_ACROSS if n <= SHORT_COLUMNS else ACROSS if busy or n < LONG_COLUMNS else LANES
+        if step == itemsize and few and n < 1 << 31 and across >= least:
             row = COLUMN_ROW if n > top_k.CROWDED * k else min(CROWDED_LISTS // k, COLUMN_ROW)
             tile = _column_tile(across, count, max(row // itemsize, LANES))
             return Choice(top_k.COLUMNS, buffer, 0, tile, 1, 0, 0)
