@@ -53,6 +53,8 @@ CROWDED_LISTS = 1 << 14
 #: Elements that a buffer holds at least, for rows. One thread, 1000 rows of 5000 f4, k 8, random and all equal, in ms:
 #: 2.2 and 6.0 with 512, 2.0 and 4.4 with 256, 2.0 and 3.0 with 128; k 64 (256 elements then) 5.0 and 4.8, with 512 6.4.
 BUFFER = 128
+#: Short lines that are not contiguous are staged in batches of so many bytes, or of 64 lines.
+BATCH_BYTES = 1 << 16
 #: What the buffers of lines that are staged together may take, in bytes and per thread.
 GROUP_BYTES = 1 << 24
 #: The shortest piece that a long line is cut into: a piece pays for its own warm-up of the threshold. So there are few:
@@ -131,10 +133,11 @@ def choose(n: int, stride: int, k: int, itemsize: int, count: int, across: int, 
             tile = _column_tile(across, count, max(row // itemsize, LANES))
             return Choice(top_k.COLUMNS, buffer, 0, tile, 1, 0, 0)
         group = max(1, min(across, CACHE_LINE // itemsize))
-    elif k == 1 and n >= LANES and (count >= 16 or n < 2 * PIECE_SIZE):
-        return Choice(top_k.BEST, k, 0, 0, 1, 0, 0)
-    elif n <= alone_size(itemsize) and k <= NETWORK_K:
-        return Choice(top_k.SHORT, k, 0, 0, 1, 0, 0)
+    batch = max(BATCH_BYTES // (n * itemsize), LANES) if group else 0
+    if k == 1 and n >= LANES and (count >= 16 or n < 2 * PIECE_SIZE) and (not group or n <= alone_size(itemsize)):
+        return Choice(top_k.BEST, k, batch, 0, 1, 0, 0)
+    if n <= alone_size(itemsize) and k <= NETWORK_K:
+        return Choice(top_k.SHORT, k, batch, 0, 1, 0, 0)
     if cut and count < max(16, 2 * THREADS) and n >= 2 * PIECE_SIZE and PIECES_PART * k <= n:
         pieces = 1
         while count * pieces < 2 * THREADS or (count * pieces % THREADS > 0 and count * pieces < 8 * THREADS):

@@ -6,7 +6,8 @@ the tie rule (lower index first) for free. There are six ways to a line's elemen
 
 - `best`: k is 1: a running maximum, and the place where it came from;
 - `short`: few elements and a small k: a network for several lines at once, groups of one line (see `_short_lines`),
-  or a sorted list; jitted code hands over a single line without a plan (`alone_kernel`);
+  or a sorted list; jitted code hands over a single line without a plan (`alone_kernel`). Lines that are not contiguous
+  are staged in batches, for both;
 - `rows`: lines are contiguous, or are staged in blocks; long ones are surveyed first (see `survey`);
 - `pieces`: as rows, for few long lines: they are cut into pieces, which start from one bound and are merged at the end;
 - `sorted`: a large k (see `_digits`);
@@ -89,8 +90,9 @@ from .gather import OVERLAP
     INDEX_BYTES,
     SAMPLE,  # elements of a long line that are looked at for a bound, a multiple of 64, 0: none
     SAMPLE_RANK,  # how many of them shall lie above it
+    BASE,  # byte where the first line starts, relative to the first element of the input
     HEADER,
-) = (*range(8), *range(10, 21))
+) = (*range(8), *range(10, 22))
 DIM_FIELDS = 3  # size, input stride, output stride
 # The ways to a line's elements; each has a kernel.
 SHORT, ROWS, COLUMNS, BEST, IN_PIECES, SORTED = range(6)
@@ -171,7 +173,7 @@ ALONE, PER_LEVEL, PER_ROW = 12, 2, 5
 @helper
 def line_bases(plan, line):
     """Return where a line starts in the input and in the outputs."""
-    source = np.int64(0)
+    source = plan[BASE]
     to = np.int64(0)
     for d in range(plan[DIMS] - 1, -1, -1):
         field = HEADER + DIM_FIELDS * d
@@ -441,8 +443,9 @@ def find_best(row, size, rule):
     best = key_of(row[0], rule)
     found = 0
     block = -1
-    whole = size // LANES * LANES
-    for at in range(0, whole, LANES):
+    whole = size if size >= LANES else 0
+    for start in range(0, whole, LANES):
+        at = min(start, size - LANES)  # the last block lies on the one before it in part, which beats nothing again
         if beats(row, at, best, rule) != np.uint64(0):  # in random lines seldom, in ascending ones always
             block = at
             best = best_lane(row, at, rule)
@@ -515,7 +518,49 @@ def finish_line(plan, x, line, values, indices, keys, positions, count, scratch,
 
 
 @helper
-def best_of_lines(x, values, indices, plan, begin, end):
+def stage_lines(x, bases, stride, start, count, stage, lines):
+    """Stage so many elements, from number `start` on, of the lines of a group."""
+    at_once = max(min(STAGED_ROWS, STAGED_BYTES // max(abs(stride), 1)), LEAST_STAGED)
+    for first in range(0, count, at_once):
+        last = min(first + at_once, count)
+        rest = last - (last - first) % 4
+        for g in range(lines):
+            at = bases[g] + (start + first) * stride
+            for i in range(first, rest, 4):
+                a, b = load(x, at), load(x, at + stride)
+                c, d = load(x, at + 2 * stride), load(x, at + 3 * stride)
+                stage[g, np.uint64(i)], stage[g, np.uint64(i + 1)] = a, b
+                stage[g, np.uint64(i + 2)], stage[g, np.uint64(i + 3)] = c, d
+                at += 4 * stride
+            for i in range(rest, last):
+                stage[g, np.uint64(i)] = load(x, at + (i - rest) * stride)
+
+
+@allocating
+def packed_plan(x, plan):
+    """Return a plan for lines that follow each other."""
+    packed = plan.copy()
+    packed[STRIDE] = itemsize(x)
+    step = plan[SIZE] * itemsize(x)
+    for d in range(plan[DIMS] - 1, -1, -1):
+        field = HEADER + DIM_FIELDS * d
+        packed[field + 1] = step
+        step *= plan[field]
+    return packed
+
+
+@helper
+def stage_batch(x, plan, first, last, bases, stage, packed):
+    """Stage the lines first <= line < last, one after the other, and let a packed plan lead there."""
+    for line in range(first, last):
+        bases[line - first] = line_bases(plan, line)[0]
+    stage_lines(x, bases, plan[STRIDE], 0, plan[SIZE], stage, last - first)
+    low, step = stage.ctypes.data - address(x), plan[SIZE] * itemsize(x)
+    packed[BASE], packed[LOW], packed[HIGH] = low - first * step, low, low + (last - first) * step
+
+
+@helper
+def best_of_lines_in(x, values, indices, plan, begin, end):
     """Find the best element of each of the lines begin <= line < end."""
     rule = rule_from(x, plan, RULE)
     size = itemsize(x)
@@ -524,6 +569,21 @@ def best_of_lines(x, values, indices, plan, begin, end):
         position = find_best(array_at(x, source, (plan[SIZE],)), plan[SIZE], rule)
         write_index(indices, plan[INDEX_SIZE], to, position)
         store(values, to * size, load(x, source + position * size))
+
+
+@allocating
+def best_of_lines(x, values, indices, plan, begin, end):
+    """Do the same for lines that are not contiguous, too: these are staged in batches."""
+    staged = plan[GROUP] > 0
+    batch = max(plan[GROUP] if staged else end - begin, 1)
+    packed = packed_plan(x, plan) if staged else plan
+    stage = key_buffer(x, (batch if staged else 0, plan[SIZE]))
+    bases = empty(stage.shape[0], np.int64)
+    for first in range(begin, end, batch):
+        last = min(first + batch, end)
+        if staged:
+            stage_batch(x, plan, first, last, bases, stage, packed)
+        best_of_lines_in(x, values, indices, packed, first, last)
 
 
 @helper
@@ -569,7 +629,7 @@ def short_lines_in(
             pass
         elif (
             line + together <= end
-            and line % neighbours + together <= neighbours
+            and (plan[GROUP] > 0 or line % neighbours + together <= neighbours)
             and min(source, source + (together - 1) * step) >= first_byte
         ):
             lines = together
@@ -581,20 +641,31 @@ def short_lines_in(
             else:
                 insert_short(row, n, k, rule, keys, positions[0])
         for i in range(lines):
-            write_line(plan, x, source + i * step, values, indices, to + i * out_step, positions[i])
+            if i > 0:
+                to = to + out_step if (line + i) % neighbours else line_bases(plan, line + i)[1]
+            write_line(plan, x, source + i * step, values, indices, to, positions[i])
         line += lines
 
 
 @allocating
 def short_lines(x, values, indices, plan, begin, end):
-    """Select from the lines begin <= line < end, which are short."""
+    """Select from the lines begin <= line < end, which are short; others than contiguous ones are staged in batches."""
     k = plan[K]
     best = network_list(x, k)
     masks = empty(-(-plan[SIZE] // LANES), np.uint64)
     room = key_buffer(x, (masks.size + 3) * LANES + max(k, NETWORK_K))  # few allocations: each takes 0.05 us
     places = empty(2 * LANES + max(best.size, GROUPS), np.int64)
     listed = empty(GROUPS, np.int32)
-    short_lines_in(x, values, indices, plan, begin, end, best, masks, room, places, listed)
+    staged = plan[GROUP] > 0
+    batch = max(plan[GROUP] if staged else end - begin, 1)
+    packed = packed_plan(x, plan) if staged else plan
+    stage = key_buffer(x, (batch if staged else 0, plan[SIZE]))
+    bases = empty(stage.shape[0], np.int64)
+    for first in range(begin, end, batch):
+        last = min(first + batch, end)
+        if staged:
+            stage_batch(x, plan, first, last, bases, stage, packed)
+        short_lines_in(x, values, indices, packed, first, last, best, masks, room, places, listed)
 
 
 @allocating
@@ -608,25 +679,6 @@ def stage_for(x, plan, most):
         return key_buffer(x, (1, 0))
     of_line = CACHE_LINE // itemsize(x)
     return key_buffer(x, (plan[GROUP], (-(-most // LANES) * LANES // of_line | 1) * of_line))
-
-
-@helper
-def stage_lines(x, bases, stride, start, count, stage, lines):
-    """Stage so many elements, from number `start` on, of the lines of a group."""
-    at_once = max(min(STAGED_ROWS, STAGED_BYTES // max(abs(stride), 1)), LEAST_STAGED)
-    for first in range(0, count, at_once):
-        last = min(first + at_once, count)
-        rest = last - (last - first) % 4
-        for g in range(lines):
-            at = bases[g] + (start + first) * stride
-            for i in range(first, rest, 4):
-                a, b = load(x, at), load(x, at + stride)
-                c, d = load(x, at + 2 * stride), load(x, at + 3 * stride)
-                stage[g, np.uint64(i)], stage[g, np.uint64(i + 1)] = a, b
-                stage[g, np.uint64(i + 2)], stage[g, np.uint64(i + 3)] = c, d
-                at += 4 * stride
-            for i in range(rest, last):
-                stage[g, np.uint64(i)] = load(x, at + (i - rest) * stride)
 
 
 @allocating
