@@ -549,9 +549,24 @@ def packed_plan(x, plan):
     return packed
 
 
+@allocating
+def batches(x, plan, lines):
+    """Return how many of so many lines are a batch, and the plan for one: all, and `plan`, if they are not staged.
+
+    And what `stage_batch` needs beside them.
+    """
+    staged = plan[GROUP] > 0
+    batch = max(plan[GROUP] if staged else lines, 1)
+    stage = key_buffer(x, (batch if staged else 0, plan[SIZE]))
+    return batch, packed_plan(x, plan) if staged else plan, (stage, empty(stage.shape[0], np.int64))
+
+
 @helper
-def stage_batch(x, plan, first, last, bases, stage, packed):
-    """Stage the lines first <= line < last, one after the other, and let a packed plan lead there."""
+def stage_batch(x, plan, first, last, packed, staging):
+    """Stage the lines first <= line < last, if they are to be, and let a packed plan lead there."""
+    if plan[GROUP] == 0:
+        return
+    stage, bases = staging
     for line in range(first, last):
         bases[line - first] = line_bases(plan, line)[0]
     stage_lines(x, bases, plan[STRIDE], 0, plan[SIZE], stage, last - first)
@@ -574,15 +589,10 @@ def best_of_lines_in(x, values, indices, plan, begin, end):
 @allocating
 def best_of_lines(x, values, indices, plan, begin, end):
     """Do the same for lines that are not contiguous, too: these are staged in batches."""
-    staged = plan[GROUP] > 0
-    batch = max(plan[GROUP] if staged else end - begin, 1)
-    packed = packed_plan(x, plan) if staged else plan
-    stage = key_buffer(x, (batch if staged else 0, plan[SIZE]))
-    bases = empty(stage.shape[0], np.int64)
+    batch, packed, staging = batches(x, plan, end - begin)
     for first in range(begin, end, batch):
         last = min(first + batch, end)
-        if staged:
-            stage_batch(x, plan, first, last, bases, stage, packed)
+        stage_batch(x, plan, first, last, packed, staging)
         best_of_lines_in(x, values, indices, packed, first, last)
 
 
@@ -656,15 +666,10 @@ def short_lines(x, values, indices, plan, begin, end):
     room = key_buffer(x, (masks.size + 3) * LANES + max(k, NETWORK_K))  # few allocations: each takes 0.05 us
     places = empty(2 * LANES + max(best.size, GROUPS), np.int64)
     listed = empty(GROUPS, np.int32)
-    staged = plan[GROUP] > 0
-    batch = max(plan[GROUP] if staged else end - begin, 1)
-    packed = packed_plan(x, plan) if staged else plan
-    stage = key_buffer(x, (batch if staged else 0, plan[SIZE]))
-    bases = empty(stage.shape[0], np.int64)
+    batch, packed, staging = batches(x, plan, end - begin)
     for first in range(begin, end, batch):
         last = min(first + batch, end)
-        if staged:
-            stage_batch(x, plan, first, last, bases, stage, packed)
+        stage_batch(x, plan, first, last, packed, staging)
         short_lines_in(x, values, indices, packed, first, last, best, masks, room, places, listed)
 
 
