@@ -391,3 +391,25 @@ def test_an_empty_axis_behind_an_index_that_is_dropped(target):
                 IndexError, match=rf"indices\[0, {axis}\] = {indices[0]} is out of range for axis {axis}"
             ):
                 dml.gather_nd(np.zeros((1, 0, 5)), np.array([indices]), bounds=bounds)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add"])
+@pytest.mark.parametrize(
+    "shape", [(500, 95), (500, 97), (4096, 96), (4097, 100), (17_000, 96), (1024, 240), (2049, 240)], ids=str
+)
+def test_rows_of_strips_with_indices_of_every_kind(shape, reduction):
+    """Rows that follow each other, some with negative indices; around the widths from which they are cut."""
+    rng = np.random.default_rng(shape[0])
+    a, u = (rng.integers(0, 99, shape).astype("f4") for _ in range(2))
+    i = rng.integers(0, shape[0] // 2, shape)  # so there are duplicates
+    i[300:303] -= shape[0]
+    i[-1, -1] = -1
+    for where in ("new", "in place"):
+        out = a.copy() if where == "in place" else None
+        found = dml.scatter_elements(a if out is None else out, i, u, axis=0, reduction=reduction, out=out)
+        np.testing.assert_array_equal(found, reference.scatter_elements(a, i, u, axis=0, reduction=reduction))
+    i[400, 7] = shape[0]
+    before = a.copy()
+    with pytest.raises(IndexError, match=rf"scatter_elements: indices\[400, 7\] = {shape[0]} is out of range"):
+        dml.scatter_elements(a, i, u, axis=0, reduction=reduction, out=a)
+    np.testing.assert_array_equal(a, before)
