@@ -37,7 +37,7 @@ from ._entries import set_word
 from ._memory import ANY, SIGNED, UNSIGNED, ArrayRef
 from ._move_calls import _arithmetic_type
 from ._offsets import finder_address
-from ._short_lines import NETWORK_K
+from ._short_lines import SHORT_K
 from ._top_k_calls import alone_size
 from .gather import gather_kernel
 from .scatter import scatter_kernel
@@ -401,7 +401,7 @@ def top_k(a: Any, k: Any, axis: Any, mode: Any, sorted: Any, nan: Any, index_dty
     check, run = entries.CHECK, entries.RUN
     dtype = a.dtype
     # A short line is selected from at once, without a look at anything else.
-    most, longest = (NETWORK_K, min(alone_size(itemsize), index_max + 1)) if ndim == 1 else (0, 0)
+    most, longest = (SHORT_K, min(alone_size(itemsize), index_max + 1)) if ndim == 1 else (0, 0)
     select = _alone_caller(itemsize, isinstance(a.dtype, types.Float)) if ndim == 1 else None
 
     def is_alone(a, k, axis):

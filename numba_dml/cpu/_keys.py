@@ -16,12 +16,14 @@ from functools import partial, reduce
 from itertools import islice
 
 import numpy as np
+from llvmlite import binding as llvm
 from llvmlite import ir
 from numba import types
 from numba.core.extending import intrinsic
+from numba.np.numpy_support import as_dtype
 
 from . import allocating, chosen, helper
-from ._memory import CACHE_LINE, emit_byte_pointer, emit_prefetch, empty, itemsize, load, splat
+from ._memory import CACHE_LINE, array_at, emit_byte_pointer, emit_prefetch, empty, itemsize, load, splat
 
 #: How many elements one mask covers.
 LANES = 64
@@ -38,6 +40,13 @@ _SIGNED = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 _NORMAL = {32: 1 << 23, 64: 1 << 52}
 #: The bits of the keys of neighbouring columns that are inserted into their lists together.
 _LIST_BITS = 256
+#: How many lines go through the network together: 512 bits of keys, two vectors where these have 256. One thread of an
+#: Intel Xeon, ns a line, four lines and eight: f8 64, k 6 132 and 91; f4 64, k 6 88 and 59, 128, k 16 282 and 140.
+NETWORK_LINES = 8
+#: Whether there is an instruction for the larger of two int64. (Any code is right on any processor.)
+_HAS_LARGER_OF_INT64 = llvm.get_host_cpu_features().get("avx512f", False)
+#: And how long their lists are.
+_DEPTHS = (1, 2, 4, 8, 16)
 
 
 def _emit_key(builder, bits, rule):
@@ -541,96 +550,186 @@ def prefetch_lanes(typingctx, row, at):
     return types.void(row, types.int64), codegen
 
 
-def _network_lanes(width):
-    """Return the width of a lane, in bits, and how many lines go through the network together.
+def _network_key(width):
+    """Return the type of a key in the network, and how many of its low bits are the element's position.
 
-    Vectors of 256 bits: a block of the lines and one vector of the list just fit the registers of AVX2, and AVX-512 of
-    the first generations loses nothing. Lanes of single bytes are widened.
+    With positions, what is sorted is the result: the first of equal elements has the highest key. Without, 100,000
+    lines of 128 had to be searched for it: one thread of an Intel Xeon, ns a line, before and now, k 8: f4 145 and 104,
+    f2 115 and 82, u1 114 and 48; 64, k 6: f4 70 and 58. Eight bytes have no room for them. Four get a float64, whose 53
+    bits hold both, where there is no instruction for the maximum of two int64. AMD EPYC without AVX-512, int64 and
+    float64: 64 f4, k 2 66 and 55, 128, k 8 143 and 128; Xeon with it 38 and 45, 104 and 110.
     """
-    lane = max(width, 16)
-    return lane, 256 // lane
+    both = types.int64 if _HAS_LARGER_OF_INT64 else types.float64
+    return {8: (types.int32, 16), 16: (types.int32, 16), 32: (both, 16), 64: (types.int64, 0)}[width]
 
 
 def network_list(ref, k):
-    """Return an empty list of k keys for every line that goes through the network together (inside kernels only)."""
+    """Return an empty list of at least k keys for each line that goes through the network together, best first.
+
+    Inside kernels only. Lists are as long as the network has ways for: by powers of two.
+    """
     raise NotImplementedError
 
 
 @chosen(network_list, allocates=True)
 def _network_list(ref, k):
-    lane, lines = _network_lanes(ref.dtype.bitwidth)
-    kind = _SIGNED[lane]
-    return lambda ref, k: empty((k, lines), kind)
+    kind = as_dtype(_network_key(ref.dtype.bitwidth)[0]).type
+
+    def lists(ref, k):
+        depth = 1
+        while depth < k:
+            depth *= 2
+        return empty((depth, NETWORK_LINES), kind)
+
+    return lists
+
+
+def _emit_sorted(builder, columns, exchange):
+    """Emit the odd-even merge sort of vectors, lane by lane, best first; they are a power of two."""
+    columns = list(columns)
+
+    def merge(first, step, count):
+        if 2 * step < count:
+            merge(first, 2 * step, count)
+            merge(first + step, 2 * step, count)
+            for i in range(first + step, first + count - step, 2 * step):
+                columns[i], columns[i + step] = exchange(columns[i], columns[i + step])
+        else:
+            columns[first], columns[first + step] = exchange(columns[first], columns[first + step])
+
+    def sort(first, count):
+        if count > 1:
+            sort(first, count // 2)
+            sort(first + count // 2, count // 2)
+            merge(first, 1, count)
+
+    sort(0, len(columns))
+    return columns
+
+
+def _emit_best_of_both(builder, one, other, exchange):
+    """Emit the best of two lists of vectors, as many as the first has; both are in order, best first.
+
+    What is better of one from the front and the other from the back rises and falls once: it is bitonic.
+    """
+    one = list(one)
+    for i, vector in enumerate(other[: len(one)]):
+        one[-1 - i], _ = exchange(one[-1 - i], vector)
+    step = len(one) // 2
+    while step:
+        for i in range(len(one)):
+            if i & step == 0:
+                one[i], one[i + step] = exchange(one[i], one[i + step])
+        step //= 2
+    return one
 
 
 @intrinsic
-def insert_block(typingctx, ref, offset, line_step, skip, best, k, rule):
-    """``insert_block(ref, offset, line_step, skip, best, k, rule)``: put a square block into the lists of its lines.
+def insert_block(typingctx, ref, offset, line_step, at, skip, best, rule):
+    """``insert_block(ref, offset, line_step, at, skip, best, rule)``: put a square block into the lists of its lines.
 
-    The block is as long as there are lines, whose distance is `line_step` bytes; its first `skip` elements per line are
-    left out. `best` is (k, lines): the best keys of each line so far, in order. The lines are transposed in registers;
-    then each position goes down the lists, by a maximum and a minimum a place.
+    The block is as long as there are lines, from element `at` of each on; the lines start at `offset`, `line_step`
+    bytes apart. Its first `skip` elements per line are left out. `best` has the best keys of each line so far (see
+    `network_list`). The lines are transposed in registers; then the columns are sorted, in groups as long as the list,
+    and the best of both are merged: for a list of 8, 35 comparisons of 8 columns, where putting one after the other
+    down the list takes 64.
     """
     width = ref.dtype.bitwidth
-    lane, lines = _network_lanes(width)
+    key_type, place_bits = _network_key(width)
+    lines = NETWORK_LINES
 
     def codegen(context, builder, signature, args):
-        ref, offset, line_step, skip, best, k, rule = args
+        ref, offset, line_step, at, skip, best, rule = args
         word = ir.IntType(64)
         bits = ir.VectorType(ir.IntType(width), lines)
-        vector = ir.VectorType(ir.IntType(lane), lines)
-        pointer, values = emit_byte_pointer(builder, ref, offset), _rule_values(builder, signature.args[6], rule)
+        vector = ir.VectorType(context.get_data_type(key_type), lines)
+        start = builder.add(offset, builder.mul(at, word(width // 8)))
+        pointer, values = emit_byte_pointer(builder, ref, start), _rule_values(builder, signature.args[6], rule)
         rows = [key for (key,) in _emit_rows(builder, pointer, lines, line_step, bits, 1, values)]
-        rows = [builder.sext(key, vector) if lane > width else key for key in rows]
         half = lines // 2
         number = ir.VectorType(ir.IntType(32), lines)
         low = [i for pair in range(half) for i in (pair, lines + pair)]
         mixes = [ir.Constant(number, low), ir.Constant(number, [half + i for i in low])]
         for _ in range(lines.bit_length() - 1):
             rows = [builder.shuffle_vector(rows[i], rows[i + half], mix) for i in range(half) for mix in mixes]
-        lowest = _splat_constant(vector, -(1 << (lane - 1)))
-        columns = [
-            builder.select(builder.icmp_signed("<", ir.Constant(word, i), skip), lowest, row)
-            for i, row in enumerate(rows)
-        ]
-        first = context.make_array(signature.args[4])(context, builder, best).data
-        first = builder.bitcast(first, vector.as_pointer())
-        before = builder.block
-        body = builder.append_basic_block("insert")
-        after = builder.append_basic_block("inserted")
-        builder.branch(body)
-        builder.position_at_end(body)
-        j = builder.phi(word)
-        j.add_incoming(ir.Constant(word, 0), before)
-        carried = [builder.phi(vector) for _ in columns]
-        place = builder.gep(first, [j])
-        top = builder.load(place, typ=vector)
-        top.align = 1
-        for phi, column in zip(carried, columns, strict=True):
-            better = builder.icmp_signed(">", phi, top)
-            low = builder.select(better, top, phi)
-            top = builder.select(better, phi, top)
-            phi.add_incoming(column, before)
-            phi.add_incoming(low, body)
-        builder.store(top, place).align = 1
-        following = builder.add(j, ir.Constant(word, 1))
-        j.add_incoming(following, body)
-        builder.cbranch(builder.icmp_signed("<", following, k), body, after)
-        builder.position_at_end(after)
+        is_float = isinstance(key_type, types.Float)
+        if place_bits:
+            last = builder.sub(word((1 << place_bits) - 1), at)
+            last = builder.sitofp(last, vector.element) if is_float else builder.trunc(last, vector.element)
+            last, unit = splat(builder, last, lines), _splat_constant(vector, 1 << place_bits)
+            wider, times, plus, minus = (
+                (builder.sitofp, builder.fmul, builder.fadd, builder.fsub)
+                if is_float
+                else (builder.sext, builder.mul, builder.add, builder.sub)
+            )
+            rows = [
+                plus(times(wider(key, vector), unit), minus(last, _splat_constant(vector, i)))
+                for i, key in enumerate(rows)
+            ]
+        lowest = _splat_constant(vector, float(-(1 << 63)) if is_float else -(1 << (vector.element.width - 1)))
+        whole, cut, ready = builder.block, *(builder.append_basic_block(name) for name in ("cut", "ready"))
+        builder.cbranch(builder.icmp_signed(">", skip, word(0)), cut, ready)
+        builder.position_at_end(cut)
+        rest = [builder.select(builder.icmp_signed("<", word(i), skip), lowest, row) for i, row in enumerate(rows)]
+        builder.branch(ready)
+        builder.position_at_end(ready)
+        columns = [builder.phi(vector) for _ in rows]
+        for column, row, part in zip(columns, rows, rest, strict=True):
+            column.add_incoming(row, whole)
+            column.add_incoming(part, cut)
+
+        def exchange(a, b):
+            better = (builder.fcmp_ordered if is_float else builder.icmp_signed)(">", b, a)
+            return builder.select(better, b, a), builder.select(better, a, b)
+
+        lists = context.make_array(signature.args[5])(context, builder, best)
+        first = builder.bitcast(lists.data, vector.as_pointer())
+        depth = builder.extract_value(lists.shape, 0)
+        done = builder.append_basic_block("done")
+        cases = builder.switch(depth, done)
+        for count in _DEPTHS:
+            block = builder.append_basic_block(f"list_of_{count}")
+            cases.add_case(word(count), block)
+            builder.position_at_end(block)
+            places = [builder.gep(first, [word(i)]) for i in range(count)]
+            listed = [_load_vector(builder, place, vector) for place in places]
+            size = min(count, lines)
+            groups = [_emit_sorted(builder, columns[i : i + size], exchange) for i in range(0, lines, size)]
+            while len(groups) > 1:
+                pairs = zip(groups[::2], groups[1::2], strict=True)
+                groups = [_emit_best_of_both(builder, one, other, exchange) for one, other in pairs]
+            for place, keys in zip(places, _emit_best_of_both(builder, listed, groups[0], exchange), strict=True):
+                builder.store(keys, place).align = 1
+            builder.branch(done)
+        builder.position_at_end(done)
         return context.get_dummy_value()
 
-    return types.void(ref, types.int64, types.int64, types.int64, best, types.int64, rule), codegen
+    return types.void(ref, types.int64, types.int64, types.int64, types.int64, best, rule), codegen
 
 
 @helper
-def insert_block_plain(ref, offset, line_step, skip, best, k, rule):
+def insert_block_plain(ref, offset, line_step, at, skip, best, rule):
     """Do what `insert_block` does, in plain Numba."""
     for line in range(best.shape[1]):
-        for i in range(skip, best.shape[1]):
-            key = best.dtype.type(key_of(load(ref, offset + line * line_step + i * itemsize(ref)), rule))
-            for j in range(k):
+        for i in range(at + skip, at + best.shape[1]):
+            key = listed_key(best, key_of(load(ref, offset + line * line_step + i * itemsize(ref)), rule), i)
+            for j in range(best.shape[0]):
                 if key > best[j, line]:
                     key, best[j, line] = best[j, line], key
+
+
+def listed_key(best, key, place):
+    """Return a key of the network: that of an element, and its position (inside kernels only)."""
+    raise NotImplementedError
+
+
+@chosen(listed_key)
+def _listed_key(best, key, place):
+    kind = as_dtype(best.dtype).type
+    _, place_bits = _network_key(key.bitwidth)
+    if not place_bits:
+        return lambda best, key, place: key
+    return lambda best, key, place: kind((np.int64(key) << place_bits) + (1 << place_bits) - 1 - place)
 
 
 @intrinsic
@@ -640,7 +739,6 @@ def find_keys(typingctx, row, size, best, line, k, positions, rule):
     The list is ``best[:k, line]``, in order; ``positions[line, :k]`` are places of these keys among the first `size`
     elements, of 64 at most, the first place for the first of equal keys. 64 elements of the row are read.
     """
-    lane, lines = _network_lanes(row.dtype.bitwidth)
 
     def codegen(context, builder, signature, args):
         row, size, best, line, k, positions, rule = args
@@ -662,9 +760,8 @@ def find_keys(typingctx, row, size, best, line, k, positions, rule):
         after = builder.append_basic_block("found")
         builder.cbranch(builder.icmp_signed("<", j, k), body, after)
         builder.position_at_end(body)
-        key = builder.load(builder.gep(listed, [builder.mul(j, ir.Constant(word, lines))]))
-        narrow = key if lane == keys.type.element.width else builder.trunc(key, keys.type.element)
-        equal = _as_mask(builder, builder.icmp_signed("==", keys, splat(builder, narrow, LANES)))
+        key = builder.load(builder.gep(listed, [builder.mul(j, ir.Constant(word, NETWORK_LINES))]))
+        equal = _as_mask(builder, builder.icmp_signed("==", keys, splat(builder, key, LANES)))
         again = builder.and_(builder.icmp_signed("==", key, last), builder.icmp_signed(">", j, ir.Constant(word, 0)))
         found = builder.select(again, rest, builder.and_(equal, inside))
         builder.store(builder.cttz(found, ir.Constant(ir.IntType(1), 0)), builder.gep(placed, [j]))
@@ -687,6 +784,38 @@ def find_keys_plain(row, size, best, line, k, positions, rule):
         while i < size and key_of(row[i], rule) != best[j, line]:
             i += 1
         positions[line, j] = i
+
+
+def network_places(ref, offset, line_step, size, limit, k, rule, best, stage, positions):
+    """Fill `positions`, (lines, k), with those of the elements in the lists of the network (inside kernels only).
+
+    Those of eight bytes, 64 at most, are looked for in their lines; `limit` is where what may be looked at ends, in
+    bytes, and `stage` has room for 64.
+    """
+    raise NotImplementedError
+
+
+@chosen(network_places)
+def _network_places(ref, offset, line_step, size, limit, k, rule, best, stage, positions):
+    _, place_bits = _network_key(ref.dtype.bitwidth)
+    last = (1 << place_bits) - 1
+
+    def unpack(ref, offset, line_step, size, limit, k, rule, best, stage, positions):
+        for line in range(NETWORK_LINES):
+            for j in range(k):
+                positions[line, j] = last - (np.int64(best[j, line]) & last)
+
+    def find(ref, offset, line_step, size, limit, k, rule, best, stage, positions):
+        for line in range(NETWORK_LINES):
+            start = offset + line * line_step
+            row = array_at(ref, start, (size,))
+            if start + LANES * itemsize(ref) > limit:  # the last lines of an array
+                for i in range(size):
+                    stage[i] = row[i]
+                row = stage
+            find_keys(row, size, best, line, k, positions, rule)
+
+    return unpack if place_bits else find
 
 
 def insert_width(best):
@@ -1041,35 +1170,25 @@ def insert_rows_plain(ref, offset, count, step, keys, places, limits, number, k,
     return hits
 
 
-def _rank_mask(lanes):
-    @intrinsic
-    def rank_mask(typingctx, keys, at, key, earlier):
-        """``rank_mask(keys, at, key, earlier)``: how many of ``keys[at:]`` come before a key; a tie if bit i is set."""
+@intrinsic
+def rank_of_64(typingctx, keys, at, key, earlier):
+    """``rank_of_64(keys, at, key, earlier)``: how many of 64 keys come before a key; a tie if bit i is set."""
 
-        def codegen(context, builder, signature, args):
-            found = _load_lanes(context, builder, signature.args[0], args[0], args[1], lanes)
-            limit = splat(builder, args[2], lanes)
-            mask = ir.IntType(lanes)
-            above = _as_mask(builder, builder.icmp_signed(">", found, limit))
-            equal = _as_mask(builder, builder.icmp_signed("==", found, limit))
-            early = args[3] if lanes == 64 else builder.trunc(args[3], mask)
-            before = builder.or_(above, builder.and_(equal, early))
-            count = builder.ctpop(before)
-            return count if lanes == 64 else builder.zext(count, ir.IntType(64))
+    def codegen(context, builder, signature, args):
+        found = _load_lanes(context, builder, signature.args[0], args[0], args[1])
+        limit = splat(builder, args[2], LANES)
+        above = _as_mask(builder, builder.icmp_signed(">", found, limit))
+        equal = _as_mask(builder, builder.icmp_signed("==", found, limit))
+        return builder.ctpop(builder.or_(above, builder.and_(equal, args[3])))
 
-        return types.int64(keys, types.int64, keys.dtype, types.uint64), codegen
-
-    return rank_mask
-
-
-rank_of_16, rank_of_64 = _rank_mask(16), _rank_mask(64)
+    return types.int64(keys, types.int64, keys.dtype, types.uint64), codegen
 
 
 @helper
-def rank_plain(keys, at, count, key, earlier):
-    """Return what `rank_of_16` and `rank_of_64` return for a count of 16 or 64, in plain Numba."""
+def rank_of_64_plain(keys, at, key, earlier):
+    """Return what `rank_of_64` returns, in plain Numba."""
     rank = 0
-    for i in range(count):
+    for i in range(LANES):
         tie = keys[at + i] == key and (earlier >> np.uint64(i)) & np.uint64(1) != np.uint64(0)
         rank += keys[at + i] > key or tie
     return rank

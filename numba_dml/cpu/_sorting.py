@@ -111,8 +111,8 @@ def compact(keys, positions, count, k):
 
 
 @helper
-def sort_by_rank(keys, positions, count, k, best):
-    """Write the positions of the k best keys to `best`, in order: each goes where its rank says.
+def sort_by_rank(keys, positions, count, best):
+    """Write the positions of all keys to `best`, in order: each goes where its rank says.
 
     `keys` must have room up to the next multiple of 64.
     """
@@ -120,7 +120,7 @@ def sort_by_rank(keys, positions, count, k, best):
     while ordered < count and keys[ordered] <= keys[ordered - 1]:
         ordered += 1
     if ordered >= count:
-        for j in range(min(k, count)):
+        for j in range(count):
             best[j] = positions[j]
         return
     blocks = pad(keys, count) // LANES
@@ -138,8 +138,7 @@ def sort_by_rank(keys, positions, count, k, best):
         rank += rank_of_64(keys, own * LANES, key, (np.uint64(1) << np.uint64(i - own * LANES)) - np.uint64(1))
         for block in range(own + 1, blocks):
             rank += bit_count(beats_keys(keys, block * LANES, key, nothing))
-        if rank < k:
-            best[rank] = positions[i]
+        best[rank] = positions[i]
 
 
 @helper
@@ -201,6 +200,6 @@ def sort_all(keys, positions, count, scratch_keys, scratch_positions):
     The processor would guess wrong which ranks are below k: 100,000 lines of 32, k 20, took 39 ms so, and take 23.
     """
     if count <= RANKED:
-        sort_by_rank(keys, positions, count, count, scratch_positions)
+        sort_by_rank(keys, positions, count, scratch_positions)
         return True
     return sort_by_digits(keys, positions, count, scratch_keys, scratch_positions)

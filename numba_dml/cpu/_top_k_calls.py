@@ -18,7 +18,7 @@ from ..ops.top_k import TopK
 from . import launcher, top_k
 from ._keys import LANES
 from ._memory import ANY, CACHE_LINE, SIGNED, ArrayRef
-from ._short_lines import NETWORK_K
+from ._short_lines import SHORT_K
 
 #: Up to so many elements or bytes, lines are selected from by a network, or by the maxima of 16 groups (see
 #: `top_k.ALONE_FROM`), if k allows it. This and a survey (see `feed`) took, in µs for k 8, before the former took less:
@@ -136,7 +136,7 @@ def choose(n: int, stride: int, k: int, itemsize: int, count: int, across: int, 
     batch = max(BATCH_BYTES // (n * itemsize), LANES) if group else 0
     if k == 1 and n >= LANES and (count >= 16 or n < 2 * PIECE_SIZE) and (not group or n <= alone_size(itemsize)):
         return Choice(top_k.BEST, k, batch, 0, 1, 0, 0)
-    if n <= alone_size(itemsize) and k <= NETWORK_K:
+    if n <= alone_size(itemsize) and k <= SHORT_K:
         return Choice(top_k.SHORT, k, batch, 0, 1, 0, 0)
     if cut and count < max(16, 2 * THREADS) and n >= 2 * PIECE_SIZE and PIECES_PART * k <= n:
         pieces = 1

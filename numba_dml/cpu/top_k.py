@@ -5,9 +5,9 @@ buffer, which is compacted to the k best when it is full. The strict comparison 
 the tie rule (lower index first) for free. There are six ways to a line's elements:
 
 - `best`: k is 1: a running maximum, and the place where it came from;
-- `short`: few elements and a small k: a network for several lines at once, groups of one line (see `_short_lines`),
-  or a sorted list; jitted code hands over a single line without a plan (`alone_kernel`). Lines that are not contiguous
-  are staged in batches, for both;
+- `short`: few elements and a small k: a network for several lines at once, or groups of one line (see `_short_lines`);
+  jitted code hands over a single line without a plan (`alone_kernel`). Lines that are not contiguous are staged in
+  batches;
 - `rows`: lines are contiguous, or are staged in blocks; long ones are surveyed first (see `survey`);
 - `pieces`: as rows, for few long lines: they are cut into pieces, which start from one bound and are merged at the end;
 - `sorted`: a large k (see `_digits`);
@@ -42,6 +42,7 @@ from ._keys import (
     beats_keys,
     best_lane,
     best_lanes,
+    bit_count,
     bits_of,
     insert_lanes,
     insert_row,
@@ -66,8 +67,8 @@ from ._keys import (
     skip_lanes,
 )
 from ._memory import CACHE_LINE, address, array_at, empty, itemsize, load, prefetch, seen_as, store
-from ._short_lines import NETWORK_K, network_lines, reaching, select_alone
-from ._sorting import SURPLUS, bisect, compact, count_above, pad, sort_all, sort_by_rank
+from ._short_lines import network_lines, select_alone
+from ._sorting import SURPLUS, bisect, compact, pad, sort_all
 from .gather import OVERLAP
 
 # The header of a plan. Strides of the input are in bytes, those of the outputs in elements.
@@ -117,15 +118,12 @@ SPARSE = 1024
 #: and descending lines took 0.58 and 0.40 ms of (64, 50257) without that, 5.0 and 4.4 of (2000, 3000) k 8 (random 2.3).
 SURVEYED = 2
 SURVEYED_BLOCKS = 32
-#: Up to so many elements, a short line without neighbours is sorted by insertion. A line of 128 f4 alone, k 8, takes
-#: 0.8 µs by bisection and 1.4 by insertion, with 0.4 that every call takes; shorter ones have not been measured.
-INSERTED = 32
-#: Lines of so many elements or bytes are selected from one by one. One thread of an AMD EPYC and of an Intel Xeon, in
-#: ns a line, with it and without, k 4 and 12: f4 128 95 and 88, 141 and 128 (Xeon 136 and 106, 153 and 197), 256 105
-#: and 158, 168 and 188 (151 and 163, 219 and 314), 1000 214 and 359, 260 and 540; f8 128 115 and 118, 184 and 242 (125
-#: and 190, 209 and 404), 1000 315 and 620, 387 and 1435; f2 256 85 and 76, 140 and 119; u1 256 66 and 73, 112 and 123;
-#: k 16 of f4 256 233 and 218, of i4 221 and 188, of 1000 350 and 627, 317 and 559.
-ALONE_FROM, ALONE_FROM_BYTES = 256, 1024
+#: Lines of so many elements, of one, two, four and eight bytes, are selected from one by one. One thread of an AMD EPYC
+#: without AVX-512 (and of an Intel Xeon with it), ns a line, through the network and one by one: k 2 and 8 of f4 128 89
+#: and 110, 135 and 159 (78 and 82, 112 and 125), 256 166 and 153, 248 and 211 (153 and 118, 214 and 173), k 16 413 and
+#: 395 (268 and 266); f2 256 81 and 123, 116 and 190 (93 and 117, 153 and 177), 512 148 and 161, 198 and 276 (176 and
+#: 148, 292 and 249); u1 512 100 and 110, 157 and 199 (100 and 97, 141 and 183). The network has no positions for f8.
+ALONE_FROM = (512, 384, 200, LANES + 1)
 #: Elements that are looked at for one, the nearest ones, and all over the line. Two threads, (64, 50257) k 50: f4 0.35
 #: ms, i8 0.9 with the nearest 16384; with as many from all over 0.67 and 1.9.
 LOOK_AHEAD = 16384
@@ -379,65 +377,6 @@ def feed(
 
 
 @helper
-def insert_short(row, size, k, rule, keys, positions):
-    """Select from a short line: a sorted list of k, insertion by insertion."""
-    count = 0
-    for i in range(size):
-        key = key_of(row[i], rule)
-        if count < k:
-            j = count
-            count += 1
-        elif key > keys[k - 1]:
-            j = k - 1
-        else:
-            continue
-        while j > 0 and keys[j - 1] < key:
-            keys[j] = keys[j - 1]
-            positions[j] = positions[j - 1]
-            j -= 1
-        keys[j] = key
-        positions[j] = i
-
-
-@helper
-def select_short(
-    row,  # IN   (size,) intW, elements
-    size,
-    k,
-    rule,
-    stage,  # OUT  (size, rounded up to 64,) keys, scratch
-    keys,  # OUT  (64,) keys, scratch
-    found,  # OUT  (64,) int64, scratch
-    positions,  # OUT  (k,) int64, the result, best first
-):
-    """Select from a short line by bisection, for a small k."""
-    for i in range(size):
-        stage[i] = key_of(row[i], rule)
-    padded = pad(stage, size)
-    threshold, above = bisect(stage, padded, k)
-    if above > k + k // 8:  # of many elements with the same key only the first ones belong to the result
-        threshold = stage.dtype.type(threshold + 1)
-        above = count_above(stage, padded, threshold)
-    ties = max(k - above, 0)
-    bound = threshold if ties == 0 else stage.dtype.type(threshold - 1)
-    everything = ties > 0 and threshold == lowest_key(stage)
-    count = np.int64(0)
-    for at in range(0, padded, LANES):
-        mask = ~np.uint64(0) if everything else beats_keys(stage, at, bound, (stage.dtype.type(0),))
-        while mask != np.uint64(0):
-            i = at + lowest_bit(mask)
-            mask &= mask - np.uint64(1)
-            if stage[i] == threshold:
-                ties -= 1
-                if ties < 0:
-                    continue
-            keys[count] = stage[i]
-            found[count] = i
-            count += 1
-    sort_by_rank(keys, found, count, k, positions)
-
-
-@helper
 def find_best(row, size, rule):
     """Return the position of the best element of a line, the first of equal ones."""
     best = key_of(row[0], rule)
@@ -604,28 +543,20 @@ def short_lines_in(
     plan,  # IN   (fields,) int64
     begin,  # IN   the lines begin <= line < end
     end,
-    best,  # OUT  (k, lines) keys of the network
-    masks,  # OUT  (blocks of a line,) uint64
-    room,  # OUT  (64 * (blocks + 3) + max(k, NETWORK_K),) keys
-    places,  # OUT  (2 * LANES + max(lines * k, GROUPS),) int64
-    listed,  # OUT  (GROUPS,) int32
+    best,  # OUT  (k or more, lines) keys of the network
+    room,  # OUT  (64 + 16,) keys
+    places,  # OUT  (max(lines * k, 16),) int64
+    listed,  # OUT  (16,) int32
 ):
-    """Select from short lines; the last five are scratch."""
+    """Select from short lines; the last four are scratch."""
     k = plan[K]
     n = plan[SIZE]
     together = best.shape[1]
-    whole = masks.size * LANES
-    stage, rest, ranked, keys = (
-        room[:whole],
-        room[whole : whole + LANES],
-        room[whole + LANES : whole + 3 * LANES],
-        room[whole + 3 * LANES :],
-    )
-    found, first = places[: 2 * LANES], places[2 * LANES :]
-    positions = first[: together * k].reshape(together, k)  # of the first line there can be more
+    stage, keys = room[:LANES], room[LANES:]
+    positions = places[: together * k].reshape(together, k)  # of one line there can be more
     # The network reads so many elements of a line at least: of shorter ones, what lies before them.
     first_byte = plan[LOW] + max(together - n, 0) * itemsize(x)
-    alone = k <= NETWORK_K and (n >= ALONE_FROM or n * itemsize(x) >= ALONE_FROM_BYTES)
+    by_network = n < ALONE_FROM[bit_count(np.uint64(itemsize(x) - 1))]  # the power of two that the size is
     rule = rule_from(x, plan, RULE)
     inner = HEADER + DIM_FIELDS * (plan[DIMS] - 1)
     neighbours = plan[inner] if plan[DIMS] else 1
@@ -635,21 +566,16 @@ def short_lines_in(
     while line < end:
         source, to = line_bases(plan, line)
         lines = 1
-        if alone and select_alone(array_at(x, source, (n,)), n, k, rule, rest, ranked[:GROUPS], listed, first):
-            pass
-        elif (
-            line + together <= end
+        if (
+            by_network
+            and line + together <= end
             and (plan[GROUP] > 0 or line % neighbours + together <= neighbours)
             and min(source, source + (together - 1) * step) >= first_byte
         ):
             lines = together
-            network_lines(x, source, step, n, plan[HIGH], k, rule, best, keys, found, stage, masks, positions)
+            network_lines(x, source, step, n, plan[HIGH], k, rule, best, stage, positions)
         else:
-            row = array_at(x, source, (n,))
-            if n > INSERTED and k <= NETWORK_K:
-                select_short(row, n, k, rule, stage, ranked, found, positions[0])
-            else:
-                insert_short(row, n, k, rule, keys, positions[0])
+            select_alone(array_at(x, source, (n,)), n, k, rule, stage, keys, listed, places)
         for i in range(lines):
             if i > 0:
                 to = to + out_step if (line + i) % neighbours else line_bases(plan, line + i)[1]
@@ -660,17 +586,15 @@ def short_lines_in(
 @allocating
 def short_lines(x, values, indices, plan, begin, end):
     """Select from the lines begin <= line < end, which are short; others than contiguous ones are staged in batches."""
-    k = plan[K]
-    best = network_list(x, k)
-    masks = empty(-(-plan[SIZE] // LANES), np.uint64)
-    room = key_buffer(x, (masks.size + 3) * LANES + max(k, NETWORK_K))  # few allocations: each takes 0.05 us
-    places = empty(2 * LANES + max(best.size, GROUPS), np.int64)
+    best = network_list(x, plan[K])
+    room = key_buffer(x, LANES + GROUPS)  # few allocations: each takes 0.05 us
+    places = empty(max(best.size, GROUPS), np.int64)
     listed = empty(GROUPS, np.int32)
     batch, packed, staging = batches(x, plan, end - begin)
     for first in range(begin, end, batch):
         last = min(first + batch, end)
         stage_batch(x, plan, first, last, packed, staging)
-        short_lines_in(x, values, indices, packed, first, last, best, masks, room, places, listed)
+        short_lines_in(x, values, indices, packed, first, last, best, room, places, listed)
 
 
 @allocating
@@ -833,6 +757,15 @@ def merge_pieces(
 
 
 @helper
+def reaching(row, size, threshold, rule):
+    """Return the mask of the first `size` elements, of 64 at most, whose key is at least the threshold."""
+    mask = ~np.uint64(0)
+    if threshold > lowest_key(row):
+        mask = beats(row, np.int64(0), row.dtype.type(threshold - 1), rule)
+    return mask & (~np.uint64(0) >> np.uint64(LANES - size))
+
+
+@helper
 def add_ties(plan, x, line, bound, keys, positions, count, stage):
     """Put the first elements of a line whose key is the bound behind the better ones; return how many there are now.
 
@@ -850,7 +783,7 @@ def add_ties(plan, x, line, bound, keys, positions, count, stage):
         else:
             for i in range(size):
                 stage[i] = load(x, source + (at + i) * stride)
-        mask = reaching(row, np.int64(0), size, bound, rule)
+        mask = reaching(row, size, bound, rule)
         while mask != np.uint64(0):
             i = lowest_bit(mask)
             mask &= mask - np.uint64(1)
@@ -1249,8 +1182,7 @@ def alone_kernel(x, values, indices, memory):
     keys = array_at(x, at, (GROUPS,))
     rest = array_at(x, at + GROUPS * itemsize(x), (LANES,))
     row = array_at(x, 0, (size,))
-    if not select_alone(row, size, k, rule_from(x, numbers, 3), rest, keys, places, positions):
-        return np.int64(REFUSED)
+    select_alone(row, size, k, rule_from(x, numbers, 3), rest, keys, places, positions)
     for j in range(k):
         store(values, j * itemsize(x), row[positions[j]])
         write_index(indices, index_size, j, positions[j])
