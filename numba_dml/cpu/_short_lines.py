@@ -3,8 +3,8 @@
 Of many, several go through a network at once, which does the same steps whatever the data are, so no distribution is
 slower than another. Its keys carry positions, but for elements of eight bytes, which are looked for in their lines.
 
-Longer ones, and those that come alone, are selected from one by one: the maxima of 16 groups of a line tell a key that
-k elements reach, and few others do; those go into a list in registers (see `select_alone`).
+Longer ones, and those that come alone, are selected from one by one: the maxima of groups of a line tell a key that k
+elements reach, and few others do; those go into a list in registers (see `select_alone`).
 """
 
 from __future__ import annotations

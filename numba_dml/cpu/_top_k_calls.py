@@ -20,7 +20,7 @@ from ._keys import LANES
 from ._memory import ANY, CACHE_LINE, SIGNED, ArrayRef
 from ._short_lines import SHORT_K
 
-#: Up to so many elements or bytes, lines are selected from by a network, or by the maxima of 16 groups (see
+#: Up to so many elements or bytes, lines are selected from by a network, or by the maxima of groups (see
 #: `top_k.ALONE_FROM`), if k allows it. This and a survey (see `feed`) took, in µs for k 8, before the former took less:
 #: f8 3000 1.15 and 1.29, f4 5000 0.81 and 0.83 (three distinct values 0.47 and 0.81), i4 5000 0.61 and 0.74, u1 16000
 #: 0.36 and 0.71; but f4 6000 1.38 and 1.02, f2 12000 1.26 and 1.13.
