@@ -45,7 +45,7 @@ _LIST_BITS = 256
 NETWORK_LINES = 8
 #: Whether there is an instruction for the larger of two int64. (Any code is right on any processor.)
 _HAS_LARGER_OF_INT64 = llvm.get_host_cpu_features().get("avx512f", False)
-#: And how long their lists are.
+#: And how long their lists are, if not longer and a multiple of that.
 _DEPTHS = (1, 2, 4, 8, 16)
 
 
@@ -566,7 +566,7 @@ def _network_key(width):
 def network_list(ref, k):
     """Return an empty list of at least k keys for each line that goes through the network together, best first.
 
-    Inside kernels only. Lists are as long as the network has ways for: by powers of two.
+    Inside kernels only. Lists are as long as the network has ways for: by powers of two, longer ones by lines.
     """
     raise NotImplementedError
 
@@ -577,8 +577,10 @@ def _network_list(ref, k):
 
     def lists(ref, k):
         depth = 1
-        while depth < k:
+        while depth < min(k, _DEPTHS[-1]):
             depth *= 2
+        if depth < k:
+            depth = -(-k // NETWORK_LINES) * NETWORK_LINES
         return empty((depth, NETWORK_LINES), kind)
 
     return lists
@@ -607,21 +609,24 @@ def _emit_sorted(builder, columns, exchange):
     return columns
 
 
-def _emit_best_of_both(builder, one, other, exchange):
-    """Emit the best of two lists of vectors, as many as the first has; both are in order, best first.
+def _emit_ordered(builder, vectors, exchange):
+    """Emit the merge of vectors that rise and fall at most once, lane by lane, best first; they are a power of two."""
+    vectors = list(vectors)
+    step = len(vectors) // 2
+    while step:
+        for i in range(len(vectors)):
+            if i & step == 0:
+                vectors[i], vectors[i + step] = exchange(vectors[i], vectors[i + step])
+        step //= 2
+    return vectors
 
-    What is better of one from the front and the other from the back rises and falls once: it is bitonic.
-    """
+
+def _emit_best_of_both(builder, one, other, exchange):
+    """Emit the best of two lists of vectors, as many as the first has; both are in order, best first."""
     one = list(one)
     for i, vector in enumerate(other[: len(one)]):
         one[-1 - i], _ = exchange(one[-1 - i], vector)
-    step = len(one) // 2
-    while step:
-        for i in range(len(one)):
-            if i & step == 0:
-                one[i], one[i + step] = exchange(one[i], one[i + step])
-        step //= 2
-    return one
+    return _emit_ordered(builder, one, exchange)
 
 
 @intrinsic
@@ -632,7 +637,7 @@ def insert_block(typingctx, ref, offset, line_step, at, skip, best, rule):
     bytes apart. Its first `skip` elements per line are left out. `best` has the best keys of each line so far (see
     `network_list`). The lines are transposed in registers; then the columns are sorted, in groups as long as the list,
     and the best of both are merged: for a list of 8, 35 comparisons of 8 columns, where putting one after the other
-    down the list takes 64.
+    down the list takes 64. A list of more than 16 takes what is better by parts of 8, and hands on what was there.
     """
     width = ref.dtype.bitwidth
     key_type, place_bits = _network_key(width)
@@ -685,8 +690,8 @@ def insert_block(typingctx, ref, offset, line_step, at, skip, best, rule):
         lists = context.make_array(signature.args[5])(context, builder, best)
         first = builder.bitcast(lists.data, vector.as_pointer())
         depth = builder.extract_value(lists.shape, 0)
-        done = builder.append_basic_block("done")
-        cases = builder.switch(depth, done)
+        done, longer = builder.append_basic_block("done"), builder.append_basic_block("longer")
+        cases = builder.switch(depth, longer)
         for count in _DEPTHS:
             block = builder.append_basic_block(f"list_of_{count}")
             cases.add_case(word(count), block)
@@ -701,6 +706,21 @@ def insert_block(typingctx, ref, offset, line_step, at, skip, best, rule):
             for place, keys in zip(places, _emit_best_of_both(builder, listed, groups[0], exchange), strict=True):
                 builder.store(keys, place).align = 1
             builder.branch(done)
+        builder.position_at_end(longer)
+
+        def pass_on(level, *carried):
+            part = builder.gep(first, [builder.mul(level, word(lines))])
+            places = [builder.gep(part, [word(i)]) for i in range(lines)]
+            listed = [_load_vector(builder, place, vector) for place in places]
+            both = [exchange(old, new) for old, new in zip(listed, carried[::-1], strict=True)]
+            better, others = zip(*both, strict=True)
+            for place, keys in zip(places, _emit_ordered(builder, better, exchange), strict=True):
+                builder.store(keys, place).align = 1
+            return _emit_ordered(builder, others, exchange)
+
+        parts = builder.sdiv(depth, word(lines))
+        _emit_levels(builder, parts, _emit_sorted(builder, columns, exchange), pass_on)
+        builder.branch(done)
         builder.position_at_end(done)
         return context.get_dummy_value()
 

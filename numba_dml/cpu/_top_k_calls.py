@@ -16,15 +16,28 @@ from .._pool import allocator
 from .._tensor import extent, product
 from ..ops.top_k import TopK
 from . import launcher, top_k
-from ._keys import LANES
+from ._keys import LANES, NETWORK_LINES
 from ._memory import ANY, CACHE_LINE, SIGNED, ArrayRef
 from ._short_lines import SHORT_K
 
 #: Up to so many elements or bytes, lines are selected from by a network, or by the maxima of groups (see
-#: `top_k.ALONE_FROM`), if k allows it. This and a survey (see `feed`) took, in µs for k 8, before the former took less:
+#: `ALONE_FROM`), if k allows it. This and a survey (see `feed`) took, in µs for k 8, before the former took less:
 #: f8 3000 1.15 and 1.29, f4 5000 0.81 and 0.83 (three distinct values 0.47 and 0.81), i4 5000 0.61 and 0.74, u1 16000
 #: 0.36 and 0.71; but f4 6000 1.38 and 1.02, f2 12000 1.26 and 1.13.
 ALONE_SIZE, ALONE_MOST_BYTES = 3072, 20_000
+#: Lines of so many elements, of one, two, four and eight bytes, are selected from one by one. One thread of an AMD EPYC
+#: without AVX-512 (and of an Intel Xeon with it), ns a line, through the network and one by one: k 2 and 8 of f4 128 89
+#: and 110, 135 and 159 (78 and 82, 112 and 125), 256 166 and 153, 248 and 211 (153 and 118, 214 and 173), k 16 413 and
+#: 395 (268 and 266); f2 256 81 and 123, 116 and 190 (93 and 117, 153 and 177), 512 148 and 161, 198 and 276 (176 and
+#: 148, 292 and 249); u1 512 100 and 110, 157 and 199 (100 and 97, 141 and 183). The network has no positions for f8.
+ALONE_FROM = (512, 384, 200, LANES + 1)
+#: And for a larger k, lines of fewer elements than these go through the network, if there are as many as it takes. One
+#: thread of an Intel Xeon, ns a line, as rows and so, k 17, 32 and 64: f4 64 513 and 143, 665 and 191, 623 and 321, 256
+#: 532 and 474, 774 and 603, 1595 and 1029, 400 604 and 745, 792 and 888, 2017 and 1559; f2 128 603 and 152, 681 and
+#: 206, 832 and 332, 400 567 and 427, 681 and 539, 1538 and 844; u1 128 674 and 178, 654 and 158, 1469 and 475, 600 523
+#: and 485, 616 and 579, 1967 and 1620; i8 64 570 and 217, 710 and 280, 937 and 641; k 128 of f4 128 1572 and 1085, 300
+#: 2787 and 2242.
+NETWORK_SIZE = (600, 400, 300, LANES + 1)
 #: Columns are kept as sorted lists of so many elements; and of so many bytes, single ones counted as two, if a column
 #: has so many bytes for each. Two threads, 3M to 5M random elements, in ms, in columns and staged, of 1000, 4096 and
 #: 50,000 a column: f4 k 16 1.5 and 2.3, 1.1 and 2.4, 0.9 and 3.3, k 32 3.2 and 2.7, 2.0 and 2.8, 1.1 and 3.4; f2 k 32
@@ -104,7 +117,7 @@ class Choice(NamedTuple):
     method: int
     capacity: int  #: elements of the buffer of a line
     group: int  #: lines that are staged together, 0: they are contiguous
-    tile: int  #: lines per tile of columns
+    tile: int  #: lines that are looked at together: columns, or lines in the network
     pieces: int  #: that a line is cut into
     sample: int  #: elements that are looked at for a bound
     rank: int  #: how many of them shall lie above it
@@ -136,8 +149,12 @@ def choose(n: int, stride: int, k: int, itemsize: int, count: int, across: int, 
     batch = max(BATCH_BYTES // (n * itemsize), LANES) if group else 0
     if k == 1 and n >= LANES and (count >= 16 or n < 2 * PIECE_SIZE) and (not group or n <= alone_size(itemsize)):
         return Choice(top_k.BEST, k, batch, 0, 1, 0, 0)
-    if n <= alone_size(itemsize) and k <= SHORT_K:
-        return Choice(top_k.SHORT, k, batch, 0, 1, 0, 0)
+    sorts = k >= (SORTED_FEW if itemsize < 8 else SORTED_LONG) and SORTED_FEW_PART * k >= n >= SORTED_SIZE
+    if k <= SHORT_K and n <= alone_size(itemsize):
+        together = NETWORK_LINES if n < ALONE_FROM[min(itemsize // 2, 3)] else 1
+        return Choice(top_k.SHORT, k, batch, together, 1, 0, 0)
+    if not sorts and count >= NETWORK_LINES and n < NETWORK_SIZE[min(itemsize // 2, 3)]:
+        return Choice(top_k.SHORT, k, batch, NETWORK_LINES, 1, 0, 0)
     if cut and count < max(16, 2 * THREADS) and n >= 2 * PIECE_SIZE and PIECES_PART * k <= n:
         pieces = 1
         while count * pieces < 2 * THREADS or (count * pieces % THREADS > 0 and count * pieces < 8 * THREADS):
@@ -147,8 +164,7 @@ def choose(n: int, stride: int, k: int, itemsize: int, count: int, across: int, 
         sample = min(SAMPLE, 2 * int(sqrt(n)) + k // 4) if sampled else 0
         sample, rank = _rank(sample, k, n, SAMPLE_DEVIATIONS)
         return Choice(top_k.IN_PIECES, buffer, _group(group, buffer * (itemsize + 8)), 0, pieces, sample, rank)
-    few = k >= (SORTED_FEW if itemsize < 8 else SORTED_LONG) and SORTED_FEW_PART * k >= n >= SORTED_SIZE
-    if (few or (k >= SORTED_K and SORTED_PART * k >= n)) and n < 1 << 31:
+    if (sorts or (k >= SORTED_K and SORTED_PART * k >= n)) and n < 1 << 31:
         sample = min(SAMPLE, n // SORTED_STEP) if k < n else 0
         sample, rank = _rank(sample, k, n, SORTED_DEVIATIONS)
         return Choice(top_k.SORTED, buffer, _group(group, n * itemsize), 0, 1, sample, rank)

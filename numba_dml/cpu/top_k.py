@@ -42,7 +42,6 @@ from ._keys import (
     beats_keys,
     best_lane,
     best_lanes,
-    bit_count,
     bits_of,
     insert_lanes,
     insert_row,
@@ -67,7 +66,7 @@ from ._keys import (
     skip_lanes,
 )
 from ._memory import CACHE_LINE, address, array_at, empty, itemsize, load, prefetch, seen_as, store
-from ._short_lines import network_lines, select_alone
+from ._short_lines import SHORT_K, network_lines, select_alone
 from ._sorting import SURPLUS, bisect, compact, pad, sort_all
 from .gather import OVERLAP
 
@@ -84,7 +83,7 @@ from .gather import OVERLAP
     CAPACITY,  # elements of a buffer
     PIECES,  # pieces per line
     GROUP,  # lines that are staged together, 0: they are contiguous
-    TILE,  # lines per tile of columns
+    TILE,  # lines that are looked at together: columns, or lines in the network
     LOW,  # the lowest byte of the input, relative to its first element
     HIGH,
     VALUE_BYTES,
@@ -118,12 +117,6 @@ SPARSE = 1024
 #: and descending lines took 0.58 and 0.40 ms of (64, 50257) without that, 5.0 and 4.4 of (2000, 3000) k 8 (random 2.3).
 SURVEYED = 2
 SURVEYED_BLOCKS = 32
-#: Lines of so many elements, of one, two, four and eight bytes, are selected from one by one. One thread of an AMD EPYC
-#: without AVX-512 (and of an Intel Xeon with it), ns a line, through the network and one by one: k 2 and 8 of f4 128 89
-#: and 110, 135 and 159 (78 and 82, 112 and 125), 256 166 and 153, 248 and 211 (153 and 118, 214 and 173), k 16 413 and
-#: 395 (268 and 266); f2 256 81 and 123, 116 and 190 (93 and 117, 153 and 177), 512 148 and 161, 198 and 276 (176 and
-#: 148, 292 and 249); u1 512 100 and 110, 157 and 199 (100 and 97, 141 and 183). The network has no positions for f8.
-ALONE_FROM = (512, 384, 200, LANES + 1)
 #: Elements that are looked at for one, the nearest ones, and all over the line. Two threads, (64, 50257) k 50: f4 0.35
 #: ms, i8 0.9 with the nearest 16384; with as many from all over 0.67 and 1.9.
 LOOK_AHEAD = 16384
@@ -544,11 +537,12 @@ def short_lines_in(
     begin,  # IN   the lines begin <= line < end
     end,
     best,  # OUT  (k or more, lines) keys of the network
+    few,  # OUT  (lines, n) elements, if k is above `SHORT_K`
     room,  # OUT  (64 + 16,) keys
     places,  # OUT  (max(lines * k, 16),) int64
     listed,  # OUT  (16,) int32
 ):
-    """Select from short lines; the last four are scratch."""
+    """Select from short lines; the last five are scratch."""
     k = plan[K]
     n = plan[SIZE]
     together = best.shape[1]
@@ -556,7 +550,6 @@ def short_lines_in(
     positions = places[: together * k].reshape(together, k)  # of one line there can be more
     # The network reads so many elements of a line at least: of shorter ones, what lies before them.
     first_byte = plan[LOW] + max(together - n, 0) * itemsize(x)
-    by_network = n < ALONE_FROM[bit_count(np.uint64(itemsize(x) - 1))]  # the power of two that the size is
     rule = rule_from(x, plan, RULE)
     inner = HEADER + DIM_FIELDS * (plan[DIMS] - 1)
     neighbours = plan[inner] if plan[DIMS] else 1
@@ -565,21 +558,31 @@ def short_lines_in(
     line = begin
     while line < end:
         source, to = line_bases(plan, line)
-        lines = 1
+        lines = min(together, end - line)
         if (
-            by_network
-            and line + together <= end
+            plan[TILE] > 1
+            and lines == together
             and (plan[GROUP] > 0 or line % neighbours + together <= neighbours)
             and min(source, source + (together - 1) * step) >= first_byte
         ):
-            lines = together
             network_lines(x, source, step, n, plan[HIGH], k, rule, best, stage, positions)
-        else:
+        elif k <= SHORT_K:
+            lines = 1
             select_alone(array_at(x, source, (n,)), n, k, rule, stage, keys, listed, places)
+        else:  # what the network makes of lines that are not there is not looked at
+            for i in range(lines):
+                row = array_at(x, line_bases(plan, line + i)[0], (n,))
+                for j in range(n):
+                    few[i, j] = row[j]
+            at, bytes_of_line = few.ctypes.data - address(x), n * itemsize(x)
+            network_lines(x, at, bytes_of_line, n, at + together * bytes_of_line, k, rule, best, stage, positions)
         for i in range(lines):
             if i > 0:
-                to = to + out_step if (line + i) % neighbours else line_bases(plan, line + i)[1]
-            write_line(plan, x, source + i * step, values, indices, to, positions[i])
+                if (line + i) % neighbours:
+                    source, to = source + step, to + out_step
+                else:
+                    source, to = line_bases(plan, line + i)
+            write_line(plan, x, source, values, indices, to, positions[i])
         line += lines
 
 
@@ -587,6 +590,7 @@ def short_lines_in(
 def short_lines(x, values, indices, plan, begin, end):
     """Select from the lines begin <= line < end, which are short; others than contiguous ones are staged in batches."""
     best = network_list(x, plan[K])
+    few = key_buffer(x, (best.shape[1], plan[SIZE] if plan[K] > SHORT_K else 0))
     room = key_buffer(x, LANES + GROUPS)  # few allocations: each takes 0.05 us
     places = empty(max(best.size, GROUPS), np.int64)
     listed = empty(GROUPS, np.int32)
@@ -594,7 +598,7 @@ def short_lines(x, values, indices, plan, begin, end):
     for first in range(begin, end, batch):
         last = min(first + batch, end)
         stage_batch(x, plan, first, last, packed, staging)
-        short_lines_in(x, values, indices, packed, first, last, best, room, places, listed)
+        short_lines_in(x, values, indices, packed, first, last, best, few, room, places, listed)
 
 
 @allocating
