@@ -157,7 +157,7 @@ def test_the_network_equals_its_plain_twin(dtype):
     entry = njit(networks).compile((ref, numbers[::1], numbers, numbers, numbers))
     for nan_first in (False, True):
         rule = np.array([*rule_of(dtype, False, nan_first), 0, 0][:3], np.int64)
-        for k in (1, 2, 3, 8, 16):
+        for k in (1, 2, 3, 8, 16, 17, 40):
             for skip in (0, 1, 3):
                 one, other = entry(row, rule, size * dtype.itemsize, skip, k)
                 np.testing.assert_array_equal(one, other)

@@ -64,10 +64,31 @@ REGIONS = {
     "short, sorted": ((70, 15), -1, 15),
     "short, lines left over": ((37, 64), -1, 8),
     "short, a tail": ((40, 131), -1, 16),
-    "short, just too few elements for alone": ((17, 255), -1, 16),
-    "short, just too few bytes for alone": ((17, 127), -1, 15),
-    "alone, just enough elements": ((9, 256), -1, 16),
-    "alone, just enough bytes": ((9, 128), -1, 14),
+    "network, of 1 byte, just short enough": ((17, 511), -1, 15),
+    "alone, of 1 byte, just long enough": ((9, 512), -1, 16),
+    "network, of 2 bytes, just short enough": ((17, 383), -1, 16),
+    "alone, of 2 bytes, just long enough": ((9, 384), -1, 14),
+    "network, of 4 bytes, just short enough": ((17, 199), -1, 16),
+    "alone, of 4 bytes, just long enough": ((9, 200), -1, 9),
+    "network, of 8 bytes, just short enough": ((17, 64), -1, 16),
+    "alone, of 8 bytes, just long enough": ((9, 65), -1, 16),
+    "network, just too large a k for a list of 16": ((17, 40), -1, 17),
+    "network, k just as long as a list": ((8, 40), -1, 24),
+    "network, k just too large for a list": ((23, 64), -1, 25),
+    "network, everything": ((33, 50), -1, 50),
+    "rows, just too few lines for the network": ((7, 40), -1, 17),
+    "network, of 1 byte, a large k, just short enough": ((9, 599), -1, 40),
+    "rows, of 1 byte, k too large, just long enough": ((9, 600), -1, 40),
+    "network, of 2 bytes, a large k, just short enough": ((9, 399), -1, 33),
+    "rows, of 2 bytes, k too large, just long enough": ((9, 400), -1, 33),
+    "network, of 4 bytes, a large k, just short enough": ((9, 299), -1, 100),
+    "rows, of 4 bytes, k too large, just long enough": ((9, 300), -1, 20),
+    "network, of 8 bytes, a large k, just short enough": ((9, 64), -1, 64),
+    "rows, of 8 bytes, k too large, just long enough": ((9, 65), -1, 65),
+    "network, k just too small to be sorted": ((9, 250), -1, 191),
+    "network, just too few elements to be sorted": ((9, 199), -1, 199),
+    "network, a large k, staged": ((30, 70, 3), 1, 30),
+    "network, a large k, staged, several batches": ((1500, 33, 3), 1, 20),
     "alone, one more element": ((9, 257), -1, 2),
     "alone, a tail": ((9, 2001), -1, 7),
     "alone, widest k": ((9, 1025), -1, 16),
@@ -212,6 +233,37 @@ def test_a_column_that_has_hardly_anything_but_the_lowest(dtype, across, which):
     for k in (1, 3):
         found = dml.top_k(x, k, axis=0)
         np.testing.assert_array_equal(found.indices, expected(x, k, 0, "largest", "last")[1])
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i2", "f4", "u8", "f8"])
+@pytest.mark.parametrize("n", [20, 64, 100, 200, 520, 1000])
+@pytest.mark.parametrize("k", [3, 9, 16])
+def test_a_line_that_has_hardly_anything_but_the_lowest(dtype, n, k):
+    """Then there is no element that is a bound of k: the first of the lowest ones belong to the result."""
+    rng = np.random.default_rng(n)
+    dtype = np.dtype(dtype)
+    for high in (0, 1, k - 1, k, n // 2):
+        x = np.full((9, n), np.nan if dtype.kind == "f" else np.iinfo(dtype).min, dtype)
+        for line in x:  # in places that share groups of a line, and anywhere
+            line[rng.choice(range(0, n, 16), min(high, -(-n // 16)), replace=False)] = 3
+            line[rng.choice(n, high // 2, replace=False)] = 5
+        found = dml.top_k(x, k)
+        np.testing.assert_array_equal(found.indices, expected(x, k, -1, "largest", "last")[1])
+        for line, indices in zip(x, found.indices, strict=True):
+            np.testing.assert_array_equal(dml.top_k(line, k).indices, indices)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f4", "i8"])
+def test_lines_of_which_some_are_in_order(dtype):
+    rng = np.random.default_rng(7)
+    x = rng.integers(0, 100, (8 * 9, 40)).astype(dtype)
+    for group in range(9):  # all but one line, which is in order but for one element
+        x[8 * group : 8 * group + 8] = np.sort(x[8 * group : 8 * group + 8])[:, ::-1]
+        if group < 8:
+            x[9 * group, [5 * group, 5 * group + 4]] = x[9 * group, [5 * group + 4, 5 * group]]
+    for mode in ("largest", "smallest"):
+        found = dml.top_k(x, 20, mode=mode)
+        np.testing.assert_array_equal(found.indices, expected(x, 20, -1, mode, "last")[1])
 
 
 @pytest.mark.parametrize("threads", [1, 3, 8])
