@@ -629,6 +629,101 @@ def _emit_best_of_both(builder, one, other, exchange):
     return _emit_ordered(builder, one, exchange)
 
 
+def _emit_transposed(builder, rows):
+    """Emit the columns of a square of vectors, by as many steps as their number has bits."""
+    count = len(rows)
+    half = count // 2
+    number = ir.VectorType(ir.IntType(32), count)
+    low = [i for pair in range(half) for i in (pair, count + pair)]
+    mixes = [ir.Constant(number, low), ir.Constant(number, [half + i for i in low])]
+    for _ in range(count.bit_length() - 1):
+        rows = [builder.shuffle_vector(rows[i], rows[i + half], mix) for i in range(half) for mix in mixes]
+    return rows
+
+
+def _emit_placed(builder, columns, at, vector, place_bits):
+    """Emit keys with positions, see `_network_key`, of neighbouring columns from position `at` on."""
+    is_float = not isinstance(vector.element, ir.IntType)
+    last = builder.sub(at.type((1 << place_bits) - 1), at)
+    if is_float:
+        wider, times, plus, minus = builder.sitofp, builder.fmul, builder.fadd, builder.fsub
+        last = builder.sitofp(last, vector.element)
+    else:
+        wider, times, plus, minus = builder.sext, builder.mul, builder.add, builder.sub
+        last = builder.trunc(last, vector.element)
+    last, unit = splat(builder, last, vector.count), _splat_constant(vector, 1 << place_bits)
+    return [
+        plus(times(wider(keys, vector), unit), minus(last, _splat_constant(vector, i)))
+        for i, keys in enumerate(columns)
+    ]
+
+
+def _emit_without_first(builder, columns, skip):
+    """Emit columns of which the first ones have the lowest key; `skip`, how many, is seldom above 0."""
+    vector = columns[0].type
+    # As `lowest_key` of a list, which fits a float64 too.
+    width = 64 if isinstance(vector.element, ir.DoubleType) else vector.element.width
+    lowest = _splat_constant(vector, -(1 << (width - 1)))
+    whole, cut, ready = builder.block, *(builder.append_basic_block(name) for name in ("cut", "ready"))
+    builder.cbranch(builder.icmp_signed(">", skip, skip.type(0)), cut, ready)
+    builder.position_at_end(cut)
+    rest = [
+        builder.select(builder.icmp_signed("<", skip.type(i), skip), lowest, keys) for i, keys in enumerate(columns)
+    ]
+    builder.branch(ready)
+    builder.position_at_end(ready)
+    phis = [builder.phi(vector) for _ in columns]
+    for phi, keys, part in zip(phis, columns, rest, strict=True):
+        phi.add_incoming(keys, whole)
+        phi.add_incoming(part, cut)
+    return phis
+
+
+def _emit_insertion_of_columns(builder, columns, first, depth):
+    """Emit what puts columns into the lists of their lanes, of so many vectors from the pointer `first` on."""
+    vector, lines, word = columns[0].type, len(columns), depth.type
+    compare = builder.icmp_signed if isinstance(vector.element, ir.IntType) else builder.fcmp_ordered
+
+    def exchange(a, b):
+        better = compare(">", b, a)
+        return builder.select(better, b, a), builder.select(better, a, b)
+
+    def places_of(begin, count):
+        places = [builder.gep(begin, [word(i)]) for i in range(count)]
+        return places, [_load_vector(builder, place, vector) for place in places]
+
+    def store(vectors, places):
+        for keys, place in zip(vectors, places, strict=True):
+            builder.store(keys, place).align = 1
+
+    def pass_on(part, *carried):
+        places, listed = places_of(builder.gep(first, [builder.mul(part, word(lines))]), lines)
+        both = [exchange(old, new) for old, new in zip(listed, carried[::-1], strict=True)]
+        better, others = zip(*both, strict=True)
+        store(_emit_ordered(builder, better, exchange), places)
+        return _emit_ordered(builder, others, exchange)
+
+    done, longer = builder.append_basic_block("done"), builder.append_basic_block("longer")
+    cases = builder.switch(depth, longer)
+    for count in _DEPTHS:
+        block = builder.append_basic_block(f"list_of_{count}")
+        cases.add_case(word(count), block)
+        builder.position_at_end(block)
+        places, listed = places_of(first, count)
+        size = min(count, lines)
+        groups = [_emit_sorted(builder, columns[i : i + size], exchange) for i in range(0, lines, size)]
+        while len(groups) > 1:
+            pairs = zip(groups[::2], groups[1::2], strict=True)
+            groups = [_emit_best_of_both(builder, one, other, exchange) for one, other in pairs]
+        store(_emit_best_of_both(builder, listed, groups[0], exchange), places)
+        builder.branch(done)
+    builder.position_at_end(longer)
+    parts = builder.sdiv(depth, word(lines))
+    _emit_levels(builder, parts, _emit_sorted(builder, columns, exchange), pass_on)
+    builder.branch(done)
+    builder.position_at_end(done)
+
+
 @intrinsic
 def insert_block(typingctx, ref, offset, line_step, at, skip, best, rule):
     """``insert_block(ref, offset, line_step, at, skip, best, rule)``: put a square block into the lists of its lines.
@@ -641,87 +736,21 @@ def insert_block(typingctx, ref, offset, line_step, at, skip, best, rule):
     """
     width = ref.dtype.bitwidth
     key_type, place_bits = _network_key(width)
-    lines = NETWORK_LINES
 
     def codegen(context, builder, signature, args):
         ref, offset, line_step, at, skip, best, rule = args
-        word = ir.IntType(64)
-        bits = ir.VectorType(ir.IntType(width), lines)
-        vector = ir.VectorType(context.get_data_type(key_type), lines)
-        start = builder.add(offset, builder.mul(at, word(width // 8)))
+        bits = ir.VectorType(ir.IntType(width), NETWORK_LINES)
+        vector = ir.VectorType(context.get_data_type(key_type), NETWORK_LINES)
+        start = builder.add(offset, builder.mul(at, at.type(width // 8)))
         pointer, values = emit_byte_pointer(builder, ref, start), _rule_values(builder, signature.args[6], rule)
-        rows = [key for (key,) in _emit_rows(builder, pointer, lines, line_step, bits, 1, values)]
-        half = lines // 2
-        number = ir.VectorType(ir.IntType(32), lines)
-        low = [i for pair in range(half) for i in (pair, lines + pair)]
-        mixes = [ir.Constant(number, low), ir.Constant(number, [half + i for i in low])]
-        for _ in range(lines.bit_length() - 1):
-            rows = [builder.shuffle_vector(rows[i], rows[i + half], mix) for i in range(half) for mix in mixes]
-        is_float = isinstance(key_type, types.Float)
+        rows = [keys for (keys,) in _emit_rows(builder, pointer, NETWORK_LINES, line_step, bits, 1, values)]
+        columns = _emit_transposed(builder, rows)
         if place_bits:
-            last = builder.sub(word((1 << place_bits) - 1), at)
-            last = builder.sitofp(last, vector.element) if is_float else builder.trunc(last, vector.element)
-            last, unit = splat(builder, last, lines), _splat_constant(vector, 1 << place_bits)
-            wider, times, plus, minus = (
-                (builder.sitofp, builder.fmul, builder.fadd, builder.fsub)
-                if is_float
-                else (builder.sext, builder.mul, builder.add, builder.sub)
-            )
-            rows = [
-                plus(times(wider(key, vector), unit), minus(last, _splat_constant(vector, i)))
-                for i, key in enumerate(rows)
-            ]
-        lowest = _splat_constant(vector, float(-(1 << 63)) if is_float else -(1 << (vector.element.width - 1)))
-        whole, cut, ready = builder.block, *(builder.append_basic_block(name) for name in ("cut", "ready"))
-        builder.cbranch(builder.icmp_signed(">", skip, word(0)), cut, ready)
-        builder.position_at_end(cut)
-        rest = [builder.select(builder.icmp_signed("<", word(i), skip), lowest, row) for i, row in enumerate(rows)]
-        builder.branch(ready)
-        builder.position_at_end(ready)
-        columns = [builder.phi(vector) for _ in rows]
-        for column, row, part in zip(columns, rows, rest, strict=True):
-            column.add_incoming(row, whole)
-            column.add_incoming(part, cut)
-
-        def exchange(a, b):
-            better = (builder.fcmp_ordered if is_float else builder.icmp_signed)(">", b, a)
-            return builder.select(better, b, a), builder.select(better, a, b)
-
+            columns = _emit_placed(builder, columns, at, vector, place_bits)
+        columns = _emit_without_first(builder, columns, skip)
         lists = context.make_array(signature.args[5])(context, builder, best)
         first = builder.bitcast(lists.data, vector.as_pointer())
-        depth = builder.extract_value(lists.shape, 0)
-        done, longer = builder.append_basic_block("done"), builder.append_basic_block("longer")
-        cases = builder.switch(depth, longer)
-        for count in _DEPTHS:
-            block = builder.append_basic_block(f"list_of_{count}")
-            cases.add_case(word(count), block)
-            builder.position_at_end(block)
-            places = [builder.gep(first, [word(i)]) for i in range(count)]
-            listed = [_load_vector(builder, place, vector) for place in places]
-            size = min(count, lines)
-            groups = [_emit_sorted(builder, columns[i : i + size], exchange) for i in range(0, lines, size)]
-            while len(groups) > 1:
-                pairs = zip(groups[::2], groups[1::2], strict=True)
-                groups = [_emit_best_of_both(builder, one, other, exchange) for one, other in pairs]
-            for place, keys in zip(places, _emit_best_of_both(builder, listed, groups[0], exchange), strict=True):
-                builder.store(keys, place).align = 1
-            builder.branch(done)
-        builder.position_at_end(longer)
-
-        def pass_on(level, *carried):
-            part = builder.gep(first, [builder.mul(level, word(lines))])
-            places = [builder.gep(part, [word(i)]) for i in range(lines)]
-            listed = [_load_vector(builder, place, vector) for place in places]
-            both = [exchange(old, new) for old, new in zip(listed, carried[::-1], strict=True)]
-            better, others = zip(*both, strict=True)
-            for place, keys in zip(places, _emit_ordered(builder, better, exchange), strict=True):
-                builder.store(keys, place).align = 1
-            return _emit_ordered(builder, others, exchange)
-
-        parts = builder.sdiv(depth, word(lines))
-        _emit_levels(builder, parts, _emit_sorted(builder, columns, exchange), pass_on)
-        builder.branch(done)
-        builder.position_at_end(done)
+        _emit_insertion_of_columns(builder, columns, first, builder.extract_value(lists.shape, 0))
         return context.get_dummy_value()
 
     return types.void(ref, types.int64, types.int64, types.int64, types.int64, best, rule), codegen
