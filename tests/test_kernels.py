@@ -136,12 +136,16 @@ def test_a_lane_limit_lets_subnormal_numbers_count_as_zero(dtype, largest):
 
 def networks(ref, rule, step, skip, k):
     key = rule_from(ref, rule, 0)
-    one, other = _keys.network_list(ref, k), _keys.network_list(ref, k)
+    depth = _keys.list_depth(k)
+    one, other = _keys.network_lists(ref, 4 * depth), _keys.network_lists(ref, 4 * depth)
     one[:] = _keys.lowest_key(one)
     other[:] = _keys.lowest_key(other)
-    for at in range(3):
-        _keys.insert_block(ref, 0, step, at * one.shape[1], skip, one, key)
-        _keys.insert_block_plain(ref, 0, step, at * one.shape[1], skip, other, key)
+    width = itemsize(ref)
+    for at in range(0, 3 * _keys.NETWORK_LINES, _keys.NETWORK_LINES):
+        _keys.insert_lines(ref, 0, step, at, skip, one, depth, depth, key)
+        _keys.insert_block_plain(ref, 0, step, width, at, skip, other, depth, depth, key)
+        _keys.insert_columns(ref, 0, step, at, skip, one, 2 * depth, depth, key)
+        _keys.insert_block_plain(ref, 0, width, step, at, skip, other, 2 * depth, depth, key)
     return one, other
 
 
@@ -161,7 +165,11 @@ def test_the_network_equals_its_plain_twin(dtype):
             for skip in (0, 1, 3):
                 one, other = entry(row, rule, size * dtype.itemsize, skip, k)
                 np.testing.assert_array_equal(one, other)
-                assert (one[0] > 0).any()
+                depth = one.shape[0] // 4
+                assert (one[depth] > 0).any()
+                assert (one[2 * depth] > 0).any()
+                for untouched in (one[:depth], one[3 * depth :]):
+                    assert (untouched == untouched[0, 0]).all()
 
 
 @njit

@@ -563,27 +563,24 @@ def _network_key(width):
     return {8: (types.int32, 16), 16: (types.int32, 16), 32: (both, 16), 64: (types.int64, 0)}[width]
 
 
-def network_list(ref, k):
-    """Return an empty list of at least k keys for each line that goes through the network together, best first.
+@helper
+def list_depth(k):
+    """Return how many keys, at least k, a list of the network has: a power of two, or a longer one by lines."""
+    depth = 1
+    while depth < min(k, _DEPTHS[-1]):
+        depth *= 2
+    return depth if depth >= k else -(-k // NETWORK_LINES) * NETWORK_LINES
 
-    Inside kernels only. Lists are as long as the network has ways for: by powers of two, longer ones by lines.
-    """
+
+def network_lists(ref, keys):
+    """Return room for so many keys of each line that goes through the network together (inside kernels only)."""
     raise NotImplementedError
 
 
-@chosen(network_list, allocates=True)
-def _network_list(ref, k):
+@chosen(network_lists, allocates=True)
+def _network_lists(ref, keys):
     kind = as_dtype(_network_key(ref.dtype.bitwidth)[0]).type
-
-    def lists(ref, k):
-        depth = 1
-        while depth < min(k, _DEPTHS[-1]):
-            depth *= 2
-        if depth < k:
-            depth = -(-k // NETWORK_LINES) * NETWORK_LINES
-        return empty((depth, NETWORK_LINES), kind)
-
-    return lists
+    return lambda ref, keys: empty((keys, NETWORK_LINES), kind)
 
 
 def _emit_sorted(builder, columns, exchange):
@@ -724,45 +721,56 @@ def _emit_insertion_of_columns(builder, columns, first, depth):
     builder.position_at_end(done)
 
 
-@intrinsic
-def insert_block(typingctx, ref, offset, line_step, at, skip, best, rule):
-    """``insert_block(ref, offset, line_step, at, skip, best, rule)``: put a square block into the lists of its lines.
+def _block_inserter(across):
+    @intrinsic
+    def insert_block(typingctx, ref, offset, step, at, skip, best, first, depth, rule):
+        """``insert_block(ref, offset, step, at, skip, best, first, depth, rule)``: put a square block into lists.
 
-    The block is as long as there are lines, from element `at` of each on; the lines start at `offset`, `line_step`
-    bytes apart. Its first `skip` elements per line are left out. `best` has the best keys of each line so far (see
-    `network_list`). The lines are transposed in registers; then the columns are sorted, in groups as long as the list,
-    and the best of both are merged: for a list of 8, 35 comparisons of 8 columns, where putting one after the other
-    down the list takes 64. A list of more than 16 takes what is better by parts of 8, and hands on what was there.
-    """
-    width = ref.dtype.bitwidth
-    key_type, place_bits = _network_key(width)
+        It has eight elements of eight lines, from element `at` of each on. For `insert_lines` the elements of a line
+        are contiguous, and the lines `step` bytes apart; for `insert_columns` it is the other way round. The first line
+        starts at `offset`. The first `skip` elements per line are left out. The lists are ``best[first : first +
+        depth]``, the best keys of each line so far (see `network_list`).
 
-    def codegen(context, builder, signature, args):
-        ref, offset, line_step, at, skip, best, rule = args
-        bits = ir.VectorType(ir.IntType(width), NETWORK_LINES)
-        vector = ir.VectorType(context.get_data_type(key_type), NETWORK_LINES)
-        start = builder.add(offset, builder.mul(at, at.type(width // 8)))
-        pointer, values = emit_byte_pointer(builder, ref, start), _rule_values(builder, signature.args[6], rule)
-        rows = [keys for (keys,) in _emit_rows(builder, pointer, NETWORK_LINES, line_step, bits, 1, values)]
-        columns = _emit_transposed(builder, rows)
-        if place_bits:
-            columns = _emit_placed(builder, columns, at, vector, place_bits)
-        columns = _emit_without_first(builder, columns, skip)
-        lists = context.make_array(signature.args[5])(context, builder, best)
-        first = builder.bitcast(lists.data, vector.as_pointer())
-        _emit_insertion_of_columns(builder, columns, first, builder.extract_value(lists.shape, 0))
-        return context.get_dummy_value()
+        Lines are transposed in registers; then the columns are sorted, in groups as long as the list, and the best of
+        both are merged: for a list of 8, 35 comparisons of 8 columns, where putting one after the other down the list
+        takes 64. A list of more than 16 takes what is better by parts of 8, and hands on what was there.
+        """
+        width = ref.dtype.bitwidth
+        key_type, place_bits = _network_key(width)
 
-    return types.void(ref, types.int64, types.int64, types.int64, types.int64, best, rule), codegen
+        def codegen(context, builder, signature, args):
+            ref, offset, step, at, skip, best, first, depth, rule = args
+            bits = ir.VectorType(ir.IntType(width), NETWORK_LINES)
+            vector = ir.VectorType(context.get_data_type(key_type), NETWORK_LINES)
+            start = builder.add(offset, builder.mul(at, step if across else at.type(width // 8)))
+            pointer, values = emit_byte_pointer(builder, ref, start), _rule_values(builder, signature.args[8], rule)
+            columns = [keys for (keys,) in _emit_rows(builder, pointer, NETWORK_LINES, step, bits, 1, values)]
+            if not across:
+                columns = _emit_transposed(builder, columns)
+            if place_bits:
+                columns = _emit_placed(builder, columns, at, vector, place_bits)
+            columns = _emit_without_first(builder, columns, skip)
+            data = context.make_array(signature.args[5])(context, builder, best).data
+            lists = builder.gep(builder.bitcast(data, vector.as_pointer()), [first])
+            _emit_insertion_of_columns(builder, columns, lists, depth)
+            return context.get_dummy_value()
+
+        numbers = [types.int64] * 4
+        return types.void(ref, *numbers, best, types.int64, types.int64, rule), codegen
+
+    return insert_block
+
+
+insert_lines, insert_columns = _block_inserter(False), _block_inserter(True)
 
 
 @helper
-def insert_block_plain(ref, offset, line_step, at, skip, best, rule):
-    """Do what `insert_block` does, in plain Numba."""
-    for line in range(best.shape[1]):
-        for i in range(at + skip, at + best.shape[1]):
-            key = listed_key(best, key_of(load(ref, offset + line * line_step + i * itemsize(ref)), rule), i)
-            for j in range(best.shape[0]):
+def insert_block_plain(ref, offset, line_step, step, at, skip, best, first, depth, rule):
+    """Do what `insert_lines` and `insert_columns` do, in plain Numba; elements are `step` bytes apart."""
+    for line in range(NETWORK_LINES):
+        for i in range(at + skip, at + NETWORK_LINES):
+            key = listed_key(best, key_of(load(ref, offset + line * line_step + i * step), rule), i)
+            for j in range(first, first + depth):
                 if key > best[j, line]:
                     key, best[j, line] = best[j, line], key
 
@@ -865,6 +873,18 @@ def _find_in_lines(find_keys):
 find_in_lines_16, find_in_lines_64 = _find_in_lines(find_keys_16), _find_in_lines(find_keys_64)
 
 
+def listed_place(ref, key):
+    """Return the position of the element that a key of the network stands for (inside kernels only)."""
+    raise NotImplementedError
+
+
+@chosen(listed_place)
+def _listed_place(ref, key):
+    _, place_bits = _network_key(ref.dtype.bitwidth)
+    last = (1 << place_bits) - 1
+    return lambda ref, key: last - (np.int64(key) & last)
+
+
 def network_places(ref, offset, line_step, size, limit, k, rule, best, stage, positions):
     """Fill `positions`, (lines, k), with those of the elements in the lists of the network (inside kernels only).
 
@@ -877,12 +897,11 @@ def network_places(ref, offset, line_step, size, limit, k, rule, best, stage, po
 @chosen(network_places)
 def _network_places(ref, offset, line_step, size, limit, k, rule, best, stage, positions):
     _, place_bits = _network_key(ref.dtype.bitwidth)
-    last = (1 << place_bits) - 1
 
     def unpack(ref, offset, line_step, size, limit, k, rule, best, stage, positions):
         for line in range(NETWORK_LINES):
             for j in range(k):
-                positions[line, j] = last - (np.int64(best[j, line]) & last)
+                positions[line, j] = listed_place(ref, best[j, line])
 
     def find(ref, offset, line_step, size, limit, k, rule, best, stage, positions):
         if size <= 16:

@@ -20,7 +20,8 @@ from ._keys import (
     bit_count,
     group_bound,
     insert_best,
-    insert_block,
+    insert_columns,
+    insert_lines,
     key_of,
     lowest_bit,
     lowest_key,
@@ -59,7 +60,7 @@ def network_lines(
     limit,  # IN   where what may be looked at ends, in bytes
     k,
     rule,
-    best,  # OUT  (k or more, lines) keys, scratch, see `network_list`
+    best,  # OUT  (k or more, lines) keys, scratch, see `list_depth`
     stage,  # OUT  (64,) elements, scratch
     positions,  # OUT  (lines, k) int64, the result, best first
 ):
@@ -80,7 +81,7 @@ def network_lines(
     best[:] = lowest_key(best)
     for at in range(0, size, NETWORK_LINES):
         first = min(at, size - NETWORK_LINES)  # the last block lies partly on the one before it
-        insert_block(ref, offset, line_step, first, at - first, best, rule)
+        insert_lines(ref, offset, line_step, first, at - first, best, 0, best.shape[0], rule)
     network_places(ref, offset, line_step, size, limit, k, rule, best, stage, positions)
 
 
@@ -150,3 +151,24 @@ def add_lowest(row, size, whole, start, last, k, rule, keys, positions):
             mask &= mask - np.uint64(1)
             found += 1
         at += LANES
+
+
+@helper
+def network_columns(
+    ref,  # IN   the input
+    offset,  # IN   where the first column starts, in bytes
+    step,  # IN   from element to element of a column
+    size,  # IN   elements per column, at least as many as go through the network together
+    lanes,  # IN   how many columns, as many at least
+    depth,  # IN   see `list_depth`
+    rule,
+    best,  # OUT  (groups of columns * depth, lines) keys
+):
+    """Select from columns side by side; of those that the last group shares with the one before, from both."""
+    best[:] = lowest_key(best)
+    for at in range(0, size, NETWORK_LINES):
+        first = min(at, size - NETWORK_LINES)
+        for group in range(best.shape[0] // depth):
+            lane = min(group * NETWORK_LINES, lanes - NETWORK_LINES)
+            start = offset + lane * itemsize(ref)
+            insert_columns(ref, start, step, first, at - first, best, group * depth, depth, rule)

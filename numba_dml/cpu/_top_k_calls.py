@@ -38,6 +38,14 @@ ALONE_FROM = (512, 384, 200, LANES + 1)
 #: and 485, 616 and 579, 1967 and 1620; i8 64 570 and 217, 710 and 280, 937 and 641; k 128 of f4 128 1572 and 1085, 300
 #: 2787 and 2242.
 NETWORK_SIZE = (600, 400, 300, LANES + 1)
+#: Columns of fewer elements than these, of one, two and four bytes (half as many for k 1), go through the network, in
+#: tiles of so many bytes a row. One thread of an Intel Xeon, ns a column, as lists and so, k 2, 8 and 32 of f4 64 49
+#: and 24, 118 and 46, 319 and 170, 250 89 and 77, 291 and 144, 1114 and 496, 500 136 and 151, 298 and 262, 1345 and
+#: 918; f2 250 72 and 59, 228 and 116, 832 and 323, 900 200 and 202, 382 and 377, 1783 and 996; u1 250 88 and 33, 299
+#: and 103, 948 and 271, 900 124 and 108, 298 and 209, 1077 and 813; k 1 of f4 64 39 and 17, 250 68 and 62, 500 116 and
+#: 122. Rows of 64 bytes take up to twice as long as those of 256 to 4096.
+COLUMN_SIZE = (900, 500, 400)
+SHORT_COLUMN_ROW = 1024
 #: Columns are kept as sorted lists of so many elements; and of so many bytes, single ones counted as two, if a column
 #: has so many bytes for each. Two threads, 3M to 5M random elements, in ms, in columns and staged, of 1000, 4096 and
 #: 50,000 a column: f4 k 16 1.5 and 2.3, 1.1 and 2.4, 0.9 and 3.3, k 32 3.2 and 2.7, 2.0 and 2.8, 1.1 and 3.4; f2 k 32
@@ -136,20 +144,24 @@ def choose(n: int, stride: int, k: int, itemsize: int, count: int, across: int, 
     """
     buffer = -(-min(max(4 * k, BUFFER), max(n, k)) // LANES) * LANES + 2 * LANES
     group = 0
+    sorts = k >= (SORTED_FEW if itemsize < 8 else SORTED_LONG) and SORTED_FEW_PART * k >= n >= SORTED_SIZE
     if n > 1 and stride != itemsize:
+        short = itemsize < 8 and NETWORK_LINES <= n < COLUMN_SIZE[itemsize // 2] // (2 if k == 1 else 1)
+        if step == itemsize and across >= NETWORK_LINES and short and not sorts:
+            tile = _column_tile(across, count, max(SHORT_COLUMN_ROW // itemsize, NETWORK_LINES), NETWORK_LINES)
+            return Choice(top_k.SHORT_COLUMNS, 0, 0, tile, 1, 0, 0)
         busy = not cut or count // across * -(-across // LANES) >= THREADS  # all threads have columns
         few = k <= COLUMN_K or (k * max(itemsize, 2) <= COLUMN_LIST and n * itemsize >= COLUMN_BYTES * k)
         few = few or (busy and n <= SHORT_COLUMNS)
         least = SHORT_ACROSS if n <= SHORT_COLUMNS else ACROSS if busy or n < LONG_COLUMNS else LANES
         if step == itemsize and few and n < 1 << 31 and across >= least:
             row = COLUMN_ROW if n > top_k.CROWDED * k else min(CROWDED_LISTS // k, COLUMN_ROW)
-            tile = _column_tile(across, count, max(row // itemsize, LANES))
+            tile = _column_tile(across, count, max(row // itemsize, LANES), LANES)
             return Choice(top_k.COLUMNS, buffer, 0, tile, 1, 0, 0)
         group = max(1, min(across, CACHE_LINE // itemsize))
     batch = max(BATCH_BYTES // (n * itemsize), LANES) if group else 0
     if k == 1 and n >= LANES and (count >= 16 or n < 2 * PIECE_SIZE) and (not group or n <= alone_size(itemsize)):
         return Choice(top_k.BEST, k, batch, 0, 1, 0, 0)
-    sorts = k >= (SORTED_FEW if itemsize < 8 else SORTED_LONG) and SORTED_FEW_PART * k >= n >= SORTED_SIZE
     if k <= SHORT_K and n <= alone_size(itemsize):
         together = NETWORK_LINES if n < ALONE_FROM[min(itemsize // 2, 3)] else 1
         return Choice(top_k.SHORT, k, batch, together, 1, 0, 0)
@@ -171,12 +183,12 @@ def choose(n: int, stride: int, k: int, itemsize: int, count: int, across: int, 
     return Choice(top_k.ROWS, buffer, _group(group, buffer * (itemsize + 8)), 0, 1, 0, 0)
 
 
-def _column_tile(across: int, count: int, most: int) -> int:
-    """Return how many neighbouring lines are a tile: `most`, or less, so that all threads have as many tiles."""
+def _column_tile(across: int, count: int, most: int, unit: int) -> int:
+    """Return how many neighbouring lines are a tile: `most`, or fewer units, so that all threads have as many tiles."""
     tiles = -(-across // most)
-    while count // across * tiles % THREADS > 0 and across > tiles * LANES:
+    while count // across * tiles % THREADS > 0 and across > tiles * unit:
         tiles += 1
-    return -(-across // (tiles * LANES)) * LANES
+    return -(-across // (tiles * unit)) * unit
 
 
 def _group(group: int, line_bytes: int) -> int:
@@ -245,7 +257,7 @@ class TopKCall:
         floats = is_float(low.data_type)
         x = ArrayRef(SIGNED[size], floats)
         self.launch, driver = launcher(top_k.KERNELS[choice.method], (x, x, ANY, ANY), self.effort)
-        name = ("short", "rows", "columns", "best", "pieces", "sorted")[choice.method]
+        name = ("short", "rows", "columns", "best", "pieces", "sorted", "short columns")[choice.method]
         self.kernel = f"top_k {name} {8 * size}-bit {'float' if floats else 'integer'} {driver}"
 
     def __call__(self, a: Any, out: Any) -> TopK:

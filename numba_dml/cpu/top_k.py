@@ -2,7 +2,7 @@
 
 Elements become keys (see `_keys`). A line is scanned in index order; what beats the k-th best key so far goes to a
 buffer, which is compacted to the k best when it is full. The strict comparison and the stable compaction and sort give
-the tie rule (lower index first) for free. There are six ways to a line's elements:
+the tie rule (lower index first) for free. There are seven ways to a line's elements:
 
 - `best`: k is 1: a running maximum, and the place where it came from;
 - `short`: few elements and a small k: a network for several lines at once, or groups of one line (see `_short_lines`);
@@ -11,7 +11,8 @@ the tie rule (lower index first) for free. There are six ways to a line's elemen
 - `rows`: lines are contiguous, or are staged in blocks; long ones are surveyed first (see `survey`);
 - `pieces`: as rows, for few long lines: they are cut into pieces, which start from one bound and are merged at the end;
 - `sorted`: a large k (see `_digits`);
-- `columns`: neighbouring lines are contiguous: tiles of them go down the axis together, never transposed.
+- `columns`: neighbouring lines are contiguous: tiles of them go down the axis together, never transposed;
+- `short columns`: the same for few elements, which go through the network of short lines as they are.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from ._keys import (
     BLOCKS_AT_ONCE,
     GROUPS,
     LANES,
+    NETWORK_LINES,
     ROWS_AT_ONCE,
     any_row_beats,
     beats,
@@ -52,10 +54,12 @@ from ._keys import (
     key_of,
     lane_limit,
     least_bound,
+    list_depth,
+    listed_place,
     lower_limits,
     lowest_bit,
     lowest_key,
-    network_list,
+    network_lists,
     place_buffer,
     prefetch_lanes,
     raise_lanes,
@@ -66,7 +70,7 @@ from ._keys import (
     skip_lanes,
 )
 from ._memory import CACHE_LINE, address, array_at, empty, itemsize, load, prefetch, seen_as, store
-from ._short_lines import SHORT_K, network_lines, select_alone
+from ._short_lines import SHORT_K, network_columns, network_lines, select_alone
 from ._sorting import SURPLUS, bisect, compact, pad, sort_all
 from .gather import OVERLAP
 
@@ -95,7 +99,7 @@ from .gather import OVERLAP
 ) = (*range(8), *range(10, 22))
 DIM_FIELDS = 3  # size, input stride, output stride
 # The ways to a line's elements; each has a kernel.
-SHORT, ROWS, COLUMNS, BEST, IN_PIECES, SORTED = range(6)
+SHORT, ROWS, COLUMNS, BEST, IN_PIECES, SORTED, SHORT_COLUMNS = range(7)
 
 #: Elements per staged block: with 64 bytes of neighbouring lines, 512 KiB, half of a common L2.
 STAGE = 8192
@@ -589,7 +593,7 @@ def short_lines_in(
 @allocating
 def short_lines(x, values, indices, plan, begin, end):
     """Select from the lines begin <= line < end, which are short; others than contiguous ones are staged in batches."""
-    best = network_list(x, plan[K])
+    best = network_lists(x, list_depth(plan[K]))
     few = key_buffer(x, (best.shape[1], plan[SIZE] if plan[K] > SHORT_K else 0))
     room = key_buffer(x, LANES + GROUPS)  # few allocations: each takes 0.05 us
     places = empty(max(best.size, GROUPS), np.int64)
@@ -1026,6 +1030,37 @@ def column_tile(x, values, indices, plan, task):
             store(values, at * size, load(x, source + lane * size + position * stride))
 
 
+@allocating
+def short_column_tile(x, values, indices, plan, task):
+    """Select from a tile of neighbouring lines, as `column_tile`, which go through the network of short lines."""
+    across = plan[HEADER + DIM_FIELDS * (plan[DIMS] - 1)]
+    tiles = -(-across // plan[TILE])
+    lane0 = min(task % tiles * plan[TILE], across - NETWORK_LINES)  # the last tile is as wide as the network at least
+    lanes = min(plan[TILE], across - lane0)
+    source, to = line_bases(plan, task // tiles * across + lane0)
+    depth = list_depth(plan[K])
+    best = network_lists(x, -(-lanes // NETWORK_LINES) * depth)
+    network_columns(x, source, plan[STRIDE], plan[SIZE], lanes, depth, rule_from(x, plan, RULE), best)
+    write_columns(x, values, indices, plan, source, to, lanes, depth, best)
+
+
+@helper
+def write_columns(x, values, indices, plan, source, to, lanes, depth, best):
+    """Write what columns side by side have in the lists of the network, row by row."""
+    size = itemsize(x)
+    stride = plan[STRIDE]
+    lane_step = plan[HEADER + DIM_FIELDS * (plan[DIMS] - 1) + 2]
+    for j in range(plan[K]):
+        for group in range(best.shape[0] // depth):
+            first = min(group * NETWORK_LINES, lanes - NETWORK_LINES)
+            for i in range(NETWORK_LINES):
+                lane = first + i
+                position = listed_place(x, best[group * depth + j, i])
+                at = to + lane * lane_step + j * plan[OUT_STRIDE]
+                write_index(indices, plan[INDEX_SIZE], at, position)
+                store(values, at * size, load(x, source + lane * size + position * stride))
+
+
 @helper
 def piece_buffers(x, scratch, plan):
     """Return what phases hand on, in memory of the caller: bounds; the best of every piece, and how many they are."""
@@ -1157,6 +1192,15 @@ def columns_kernel(phase, task, tasks, x, values, indices, _, plan):
 
 
 @kernel
+def short_columns_kernel(phase, task, tasks, x, values, indices, _, plan):
+    """Run a task, or tell how many there are: select from tiles of short columns."""
+    if task == ASK:
+        return task_count(phase, x, values, indices, plan, tile_count(plan))
+    short_column_tile(x, values, indices, plan, task)
+    return np.int64(0)
+
+
+@kernel
 def pieces_kernel(phase, task, tasks, x, values, indices, scratch, plan):
     """Run a task of a phase, or tell how many there are: select from the pieces of lines."""
     if task == ASK:
@@ -1194,4 +1238,12 @@ def alone_kernel(x, values, indices, memory):
 
 
 #: A kernel for each way to the elements, by method: one for all of them took 12 s to compile, these take 0.8 to 5.
-KERNELS = (short_kernel, rows_kernel, columns_kernel, best_kernel, pieces_kernel, sorted_kernel)
+KERNELS = (
+    short_kernel,
+    rows_kernel,
+    columns_kernel,
+    best_kernel,
+    pieces_kernel,
+    sorted_kernel,
+    short_columns_kernel,
+)
