@@ -56,7 +56,7 @@ def network_lines(
     ref,  # IN   the input
     offset,  # IN   where the first line starts, in bytes
     line_step,  # IN   from line to line
-    size,  # IN   elements per line, up to `network_size`
+    size,  # IN   elements per line
     limit,  # IN   where what may be looked at ends, in bytes
     k,
     rule,
