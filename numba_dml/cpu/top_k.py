@@ -942,6 +942,19 @@ def interleave_lists(keys, places, best, where, lists, k, together):
             where[at + j * together] = places[number * GROUPS + j]
 
 
+@helper
+def tile_of_columns(plan, task, least):
+    """Return how many neighbouring lines a tile has, and where it starts in the input and in the outputs.
+
+    The last one begins earlier, if it had fewer than `least`.
+    """
+    across = plan[HEADER + DIM_FIELDS * (plan[DIMS] - 1)]  # lines that are neighbours
+    tiles = -(-across // plan[TILE])
+    first = max(min(task % tiles * plan[TILE], across - least), 0)
+    source, to = line_bases(plan, task // tiles * across + first)
+    return min(plan[TILE], across - first), source, to
+
+
 @allocating
 def column_tile(x, values, indices, plan, task):
     """Select from a tile of neighbouring lines: their elements at one position are contiguous, a row.
@@ -954,11 +967,7 @@ def column_tile(x, values, indices, plan, task):
     n = plan[SIZE]
     k = plan[K]
     stride = plan[STRIDE]
-    across = plan[HEADER + DIM_FIELDS * (plan[DIMS] - 1)]  # lines that are neighbours
-    tiles = -(-across // plan[TILE])
-    lane0 = max(min(task % tiles * plan[TILE], across - LANES), 0)  # the last tile is a mask at least, if there is one
-    lanes = min(plan[TILE], across - lane0)
-    source, to = line_bases(plan, task // tiles * across + lane0)
+    lanes, source, to = tile_of_columns(plan, task, LANES)  # the last tile is a mask at least, if there is one
     rule = rule_from(x, plan, RULE)
     own = ~np.uint64(0) >> np.uint64(max(LANES - lanes, 0))
     width = -(-lanes // LANES) * LANES
@@ -1033,11 +1042,7 @@ def column_tile(x, values, indices, plan, task):
 @allocating
 def short_column_tile(x, values, indices, plan, task):
     """Select from a tile of neighbouring lines, as `column_tile`, which go through the network of short lines."""
-    across = plan[HEADER + DIM_FIELDS * (plan[DIMS] - 1)]
-    tiles = -(-across // plan[TILE])
-    lane0 = min(task % tiles * plan[TILE], across - NETWORK_LINES)  # the last tile is as wide as the network at least
-    lanes = min(plan[TILE], across - lane0)
-    source, to = line_bases(plan, task // tiles * across + lane0)
+    lanes, source, to = tile_of_columns(plan, task, NETWORK_LINES)
     depth = list_depth(plan[K])
     best = network_lists(x, -(-lanes // NETWORK_LINES) * depth)
     network_columns(x, source, plan[STRIDE], plan[SIZE], lanes, depth, rule_from(x, plan, RULE), best)
