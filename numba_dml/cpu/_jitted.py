@@ -75,10 +75,9 @@ def _addresses(entry: str, *arguments: Any) -> _Addresses:
         itemsize, floats, lines = arguments
         x = ArrayRef(SIGNED[itemsize], floats)
         for method, kernel in enumerate(KERNELS):
-            needed = method != IN_PIECES and (
-                lines or method not in (COLUMNS, SHORT_COLUMNS)
-            )  # one line has no columns
-            needed = needed and (method != SHORT_COLUMNS or itemsize < 8)
+            needed = method != IN_PIECES
+            if method in (COLUMNS, SHORT_COLUMNS):  # a single line has no columns, short ones are of up to four bytes
+                needed = lines and (method == COLUMNS or itemsize < 8)
             code.append(_kernel_address(kernel, (x, x, ANY, ANY)) if needed else 0)
     else:
         operator, element, width, tuples = arguments

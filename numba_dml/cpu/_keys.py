@@ -43,10 +43,10 @@ _LIST_BITS = 256
 #: How many lines go through the network together: 512 bits of keys, two vectors where these have 256. One thread of an
 #: Intel Xeon, ns a line, four lines and eight: f8 64, k 6 132 and 91; f4 64, k 6 88 and 59, 128, k 16 282 and 140.
 NETWORK_LINES = 8
+#: How long their lists are, if not longer and a multiple of the number of lines.
+_DEPTHS = (1, 2, 4, 8, 16)
 #: Whether there is an instruction for the larger of two int64. (Any code is right on any processor.)
 _HAS_LARGER_OF_INT64 = llvm.get_host_cpu_features().get("avx512f", False)
-#: And how long their lists are, if not longer and a multiple of that.
-_DEPTHS = (1, 2, 4, 8, 16)
 
 
 def _emit_key(builder, bits, rule):
@@ -729,7 +729,7 @@ def _block_inserter(across):
         It has eight elements of eight lines, from element `at` of each on. For `insert_lines` the elements of a line
         are contiguous, and the lines `step` bytes apart; for `insert_columns` it is the other way round. The first line
         starts at `offset`. The first `skip` elements per line are left out. The lists are ``best[first : first +
-        depth]``, the best keys of each line so far (see `network_list`).
+        depth]``, the best keys of each line so far (see `list_depth`).
 
         Lines are transposed in registers; then the columns are sorted, in groups as long as the list, and the best of
         both are merged: for a list of 8, 35 comparisons of 8 columns, where putting one after the other down the list

@@ -29,7 +29,7 @@ from ._keys import (
 )
 from ._memory import CACHE_LINE, itemsize, load, prefetch_to_l2
 
-#: The largest k of short lines: so long are the longest lists of the network, and the list in registers.
+#: The largest k for which a line is selected from alone: so long is the list in registers.
 SHORT_K = 16
 #: After so many candidates for each result, others must beat the k-th best so far (asking always would make each block
 #: wait for the one before); then also those of the same block, after so many of them or k.

@@ -5,7 +5,7 @@ buffer, which is compacted to the k best when it is full. The strict comparison 
 the tie rule (lower index first) for free. There are seven ways to a line's elements:
 
 - `best`: k is 1: a running maximum, and the place where it came from;
-- `short`: few elements and a small k: a network for several lines at once, or groups of one line (see `_short_lines`);
+- `short`: few elements: a network for several lines at once, or, for a small k, groups of one (see `_short_lines`);
   jitted code hands over a single line without a plan (`alone_kernel`). Lines that are not contiguous are staged in
   batches;
 - `rows`: lines are contiguous, or are staged in blocks; long ones are surveyed first (see `survey`);
