@@ -256,6 +256,31 @@ def _subclasses(cls: type[Descriptor]) -> list[type[Descriptor]]:
     return [cls, *(kind for child in cls.__subclasses__() for kind in _subclasses(child))]
 
 
+#: Of each input its strides, in bytes and in the descriptor's rank, and its dtype, which may have another byte order.
+Layouts = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
+
+
+def build_call(
+    target: str | None,
+    descriptor: Descriptor,
+    layouts: Layouts,
+    output_shapes: tuple[tuple[int, ...], ...],
+    out_strides: tuple[int, ...] | None = None,
+) -> Any:
+    """Return what computes a descriptor for inputs of these layouts on a target.
+
+    `output_shapes` are the shapes that the caller sees: a function's have no leading 1s. `out_strides` describe an
+    output that is written in place (a scatter's); it is packed when they are absent.
+    """
+    try:
+        kernels = _dispatch.kernels(_dispatch.resolve_target(target))
+        return kernels.call(descriptor, layouts, output_shapes, out_strides)
+    except OverflowError:  # offsets are 64-bit numbers; no array can be so large, but a descriptor can
+        raise ValueError(
+            f"{descriptor.function}: found a tensor of 2**63 bytes or more, expected a smaller one"
+        ) from None
+
+
 class CompiledOperator:
     """A descriptor compiled for one target: call it with arrays.
 
@@ -299,31 +324,14 @@ class CompiledOperator:
         #: The last call for arrays on a device: the next one may be the same (see `cuda._repeat`).
         self._last: Any = None
         self._build = partial(self._checked_call)  # part of the cache key: a partial hashes faster than a bound method
-        packed = self.call_for(
+        packed = build_call(
+            target,
+            descriptor,
             tuple((packed_strides(shape, dtype.itemsize), dtype) for _, shape, dtype in self._inputs),
             self._output_shapes,
         )
         self.kernel = packed.kernel
         self.work = packed.work
-
-    def call_for(
-        self,
-        layouts: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...],
-        output_shapes: tuple[tuple[int, ...], ...],
-        out_strides: tuple[int, ...] | None = None,
-    ) -> Any:
-        """Return the call for inputs of these layouts: strides (in bytes, in the descriptor's rank) and dtypes.
-
-        A dtype may differ from the descriptor's in byte order. `output_shapes` are the shapes that the caller sees: a
-        function's have no leading 1s. `out_strides` describe an output that is written in place (a scatter's); it is
-        packed when they are absent.
-        """
-        try:
-            return _dispatch.kernels(self.target).call(self.descriptor, layouts, output_shapes, out_strides)
-        except OverflowError:  # offsets are 64-bit numbers; no array can be so large, but a descriptor can
-            raise ValueError(
-                f"{self.descriptor.function}: found a tensor of 2**63 bytes or more, expected a smaller one"
-            ) from None
 
     def _checked_call(self, out_strides: tuple[int, ...] | None, *layout: Any) -> Any:
         function = self.descriptor.function
@@ -332,7 +340,8 @@ class CompiledOperator:
                 raise ValueError(f"{function} operator: {name}: found shape {found_shape}, expected {shape}")
             if found_dtype.newbyteorder("=") != dtype:
                 raise TypeError(f"{function} operator: {name}: found dtype {found_dtype}, expected {dtype}")
-        return self.call_for(tuple(zip(layout[1::3], layout[2::3], strict=True)), self._output_shapes, out_strides)
+        layouts = tuple(zip(layout[1::3], layout[2::3], strict=True))
+        return build_call(self.target, self.descriptor, layouts, self._output_shapes, out_strides)
 
     def _repeated(self, stream: Any, *inputs: Any, out: Any) -> Any:
         """Make the last call again, if it was for arrays on a device that are like these; else return None."""

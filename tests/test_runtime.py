@@ -124,6 +124,19 @@ def test_a_second_process_loads_every_kernel_and_the_right_driver(tmp_path):
     assert second.strip() == "loaded"
 
 
+def test_a_function_compiles_what_it_runs_and_nothing_else(tmp_path):
+    """Not the kernel of packed arrays, too, which `describe` names."""
+    run(
+        """
+        import numpy as np, numba_dml as dml
+        from numba_dml.cpu import top_k
+        dml.top_k(np.zeros((20, 8), np.float32, order="F"), 3)
+        assert [kernel.__name__ for kernel in top_k.KERNELS if kernel.overloads] == ["short_columns_kernel"]
+        """,
+        NUMBA_CACHE_DIR=str(tmp_path),
+    )
+
+
 def test_kernels_that_were_compiled_apart_call_their_own_helpers(tmp_path):
     """Numba numbers what it compiles from 1 on in every process, and links machine code by names and numbers."""
     parts = {

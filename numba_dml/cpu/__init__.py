@@ -355,7 +355,7 @@ def _launch(kernel: Any, arrays: tuple[Any, ...], driver: str, prepare: Callable
 
 
 def call(*args: Any) -> Any:
-    """Build the call for a descriptor and a layout; see `numba_dml._operator.CompiledOperator.call_for`."""
+    """Build the call for a descriptor and a layout; see `numba_dml._operator.build_call`."""
     from ._calls import build  # the calls need the drivers above
 
     return build(*args)

@@ -74,7 +74,7 @@ def kernel(function: Callable[..., Any] | None = None, *, registers: int | None 
 
 
 def call(*args: Any) -> Any:
-    """Build the call for a descriptor and a layout; see `numba_dml._operator.CompiledOperator.call_for`."""
+    """Build the call for a descriptor and a layout; see `numba_dml._operator.build_call`."""
     from ._calls import build
 
     return build(*args)

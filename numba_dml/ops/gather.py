@@ -15,7 +15,7 @@ from .. import _operator as op
 from .._enums import FeatureLevel, OperatorType
 from .._errors import DescriptorError
 from .._lowering import Move, move
-from .._operator import Descriptor, Level, cached_call, call_elsewhere, compile_operator
+from .._operator import Descriptor, Level, build_call, cached_call, call_elsewhere
 from .._tensor import TensorDesc, packed_strides
 from ._function import check_data, check_indices, check_parameters, normalize_axis, padded, padded_layout, reject
 
@@ -131,8 +131,11 @@ def _build(
         )
     except DescriptorError as error:
         reject("gather", error, GatherDesc)
-    return compile_operator(descriptor, target=target).call_for(
-        (padded_layout(strides, dtype, rank), padded_layout(index_strides, index_dtype, rank)), (sizes,)
+    return build_call(
+        target,
+        descriptor,
+        (padded_layout(strides, dtype, rank), padded_layout(index_strides, index_dtype, rank)),
+        (sizes,),
     )
 
 

@@ -15,7 +15,7 @@ from .. import _operator as op
 from .._enums import FeatureLevel, OperatorType
 from .._errors import DescriptorError
 from .._lowering import Move, move
-from .._operator import Descriptor, Level, cached_call, call_elsewhere, compile_operator
+from .._operator import Descriptor, Level, build_call, cached_call, call_elsewhere
 from .._tensor import TensorDesc, packed_strides
 from ._function import check_data, check_indices, check_not_scalar, check_parameters, normalize_axis, reject
 
@@ -132,9 +132,7 @@ def _build(
         )
     except DescriptorError as error:
         reject("gather_elements", error, GatherElementsDesc)
-    return compile_operator(descriptor, target=target).call_for(
-        ((strides, dtype), (index_strides, index_dtype)), (index_shape,)
-    )
+    return build_call(target, descriptor, ((strides, dtype), (index_strides, index_dtype)), (index_shape,))
 
 
 def gather_elements(

@@ -15,7 +15,7 @@ from .. import _operator as op
 from .._enums import FeatureLevel, OperatorType
 from .._errors import DescriptorError
 from .._lowering import Move, move
-from .._operator import Descriptor, Level, cached_call, call_elsewhere, compile_operator, out_strides
+from .._operator import Descriptor, Level, build_call, cached_call, call_elsewhere, out_strides
 from .._tensor import TensorDesc
 from ._function import (
     check_data,
@@ -177,8 +177,12 @@ def _build(
         )
     except DescriptorError as error:
         reject("scatter_elements", error, ScatterElementsDesc)
-    return compile_operator(descriptor, target=target).call_for(
-        ((strides, dtype), (index_strides, index_dtype), (update_strides, update_dtype)), (shape,), out_layout
+    return build_call(
+        target,
+        descriptor,
+        ((strides, dtype), (index_strides, index_dtype), (update_strides, update_dtype)),
+        (shape,),
+        out_layout,
     )
 
 

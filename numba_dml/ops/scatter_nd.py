@@ -15,7 +15,7 @@ from .. import _operator as op
 from .._enums import FeatureLevel, OperatorType
 from .._errors import DescriptorError
 from .._lowering import Move
-from .._operator import Descriptor, Level, cached_call, call_elsewhere, compile_operator, out_strides
+from .._operator import Descriptor, Level, build_call, cached_call, call_elsewhere, out_strides
 from .._tensor import TensorDesc
 from ._function import (
     check_data,
@@ -163,7 +163,9 @@ def _build(
             _check_updates(update_shape, slice_sizes(shape, index_shape, batch_dims))
         reject("scatter_nd", error, ScatterNDDesc)
     _check_updates(update_shape, slice_sizes(shape, index_shape, batch_dims))
-    return compile_operator(descriptor, target=target).call_for(
+    return build_call(
+        target,
+        descriptor,
         (
             padded_layout(strides, dtype, rank),
             padded_layout(index_strides, index_dtype, rank),

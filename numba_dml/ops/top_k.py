@@ -15,7 +15,7 @@ from .. import _operator as op
 from .._enums import AxisDirection, FeatureLevel, OperatorType, TensorDataType
 from .._errors import DescriptorError
 from .._lowering import Select
-from .._operator import Descriptor, Level, cached_call, call_elsewhere, compile_operator
+from .._operator import Descriptor, Level, build_call, cached_call, call_elsewhere
 from .._order import nan_is_first
 from .._tensor import TensorDesc, collapse, data_type_name, element_size, normalize_data_type, packed_strides
 from ._function import check_not_scalar, check_parameters, normalize_axis, reject
@@ -232,7 +232,7 @@ def _build(
         )
     except DescriptorError as error:
         reject("top_k", error, TopK1Desc)
-    return compile_operator(descriptor, target=target).call_for(((strides, dtype),), (sizes, sizes))
+    return build_call(target, descriptor, ((strides, dtype),), (sizes, sizes))
 
 
 def _ordered_type(dtype: np.dtype[Any]) -> Any:
