@@ -102,6 +102,8 @@ REGIONS = {
     "rows, a survey, many blocks": ((3, 20_001), -1, 156),
     "rows, just too large a k for a survey": ((3, 20_001), -1, 157),
     "rows, just too short for a first bound": ((9, 255), -1, 32),
+    "rows, just so much of a line that its order is asked for": ((9, 320), -1, 20),
+    "rows, just too small a part of a line for that": ((9, 321), -1, 20),
     "rows, k just too small to be sorted": ((3, 3001), -1, 255),
     "sorted, k just large enough": ((3, 3001), -1, 256),
     "sorted, k just large enough for a short line": ((3, 1920), -1, 192),
@@ -271,16 +273,25 @@ def test_a_line_that_has_hardly_anything_but_the_lowest(dtype, n, k):
 
 
 @pytest.mark.parametrize("dtype", ["u1", "f4", "i8"])
-def test_lines_of_which_some_are_in_order(dtype):
-    rng = np.random.default_rng(7)
-    x = rng.integers(0, 100, (8 * 9, 40)).astype(dtype)
-    for group in range(9):  # all but one line, which is in order but for one element
-        x[8 * group : 8 * group + 8] = np.sort(x[8 * group : 8 * group + 8])[:, ::-1]
-        if group < 8:
-            x[9 * group, [5 * group, 5 * group + 4]] = x[9 * group, [5 * group + 4, 5 * group]]
+@pytest.mark.parametrize(("n", "k"), [(40, 40), (130, 33), (500, 40), (700, 300)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_lines_of_which_some_are_in_order(dtype, n, k, axis):
+    """Those are not looked at further; the others are, and so is one that is in order but for its last elements."""
+    rng = np.random.default_rng(n)
+    x = distribution("random", (90, n), dtype, rng)
+    order = rng.integers(0, 3, 90)
+    order[:12], order[20:] = 1, 2  # whole groups, whatever a group is
+    x[order == 1] = np.sort(x[order == 1], 1)
+    x[order == 2] = np.sort(x[order == 2], 1)[:, ::-1]
+    x[3], x[35] = x[3, 0], 0
+    x[40:45, -1] = x[40:45, 0]
+    for line in range(47, 90, 9):  # one of each group
+        x[line, [line % n, line % n - 9]] = x[line, [line % n - 9, line % n]]
     for mode in ("largest", "smallest"):
-        found = dml.top_k(x, 20, mode=mode)
-        np.testing.assert_array_equal(found.indices, expected(x, 20, -1, mode, "last")[1])
+        values, indices = dml.top_k(x if axis else np.ascontiguousarray(x.T), k, axis=axis, mode=mode)
+        want_values, want = expected(x, k, 1, mode, "last")
+        assert np.array_equal(indices if axis else indices.T, want)
+        assert np.array_equal(values if axis else values.T, want_values)
 
 
 @pytest.mark.parametrize("threads", [1, 3, 8])

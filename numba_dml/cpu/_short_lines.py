@@ -22,33 +22,17 @@ from ._keys import (
     insert_best,
     insert_columns,
     insert_lines,
-    key_of,
     lowest_bit,
     lowest_key,
     network_places,
 )
-from ._memory import CACHE_LINE, itemsize, load, prefetch_to_l2
+from ._memory import CACHE_LINE, itemsize, prefetch_to_l2
 
 #: The largest k for which a line is selected from alone: so long is the list in registers.
 SHORT_K = 16
 #: After so many candidates for each result, others must beat the k-th best so far (asking always would make each block
 #: wait for the one before); then also those of the same block, after so many of them or k.
 CANDIDATES, AT_ONCE = 2, 8
-
-
-@helper
-def in_order(ref, offset, line_step, size, rule):
-    """Tell whether all lines that go through the network together are in order, best first."""
-    for line in range(NETWORK_LINES):
-        at = offset + line * line_step
-        before = key_of(load(ref, at), rule)
-        for _ in range(1, size):
-            at += itemsize(ref)
-            key = key_of(load(ref, at), rule)
-            if key > before:
-                return False
-            before = key
-    return True
 
 
 @helper
@@ -65,14 +49,6 @@ def network_lines(
     positions,  # OUT  (lines, k) int64, the result, best first
 ):
     """Select from neighbouring lines, as many as the network takes."""
-    # For a small k the network takes less than to look. Two threads, ns a line, without and with it, k 30 of 30 i8 in
-    # descending order 231 and 33, 32 of 64 f4 109 and 67, 100 of 250 f4 1093 and 339. Random lines are seldom in order
-    # for more than two elements.
-    if k > SHORT_K and in_order(ref, offset, line_step, size, rule):
-        for line in range(NETWORK_LINES):
-            for i in range(k):
-                positions[line, i] = i
-        return
     # Each line is too short for the hardware to see where it leads. One thread, f4 64, k 2 and 6, ns a line with and
     # without: AMD EPYC 50 and 58, 75 and 82; f8 64, k 6 Intel Xeon 91 and 123.
     for line in range(NETWORK_LINES, 2 * NETWORK_LINES):

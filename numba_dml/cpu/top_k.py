@@ -133,6 +133,9 @@ LOOK_PARTS = 64
 PARTS_AHEAD = 4
 #: 2**64 times the golden ratio's fraction: its multiples fill an interval evenly.
 GOLDEN = 0x9E3779B97F4A7C15
+#: Lines are only asked whether they are in order if this part of one is selected, or more: else selecting takes no
+#: longer than asking.
+ORDERED_PART = 16
 #: The status of a kernel if a bound was too high: the plan shall be run without a sample; or if a line is not one that
 #: it can do.
 TOO_FEW, REFUSED = 1, 2
@@ -412,16 +415,76 @@ def write_index(indices, size, at, position):
 
 
 @helper
+def write_element(plan, x, source, values, indices, to, j, position):
+    """Write where the j-th best element of a line is, and the element, bit by bit."""
+    at = to + j * plan[OUT_STRIDE]
+    write_index(indices, plan[INDEX_SIZE], at, position)
+    store(values, at * itemsize(values), load(x, source + position * plan[STRIDE]))
+
+
+@helper
 def write_line(plan, x, source, values, indices, to, positions):
-    """Write the selected positions of a line, and the elements there, bit by bit."""
-    stride = plan[STRIDE]
-    step = plan[OUT_STRIDE]
-    index_size = plan[INDEX_SIZE]
-    size = itemsize(values)
+    """Write the selected positions of a line, and the elements there."""
     for j in range(plan[K]):
-        position = positions[j]
-        write_index(indices, index_size, to + j * step, position)
-        store(values, (to + j * step) * size, load(x, source + position * stride))
+        write_element(plan, x, source, values, indices, to, j, positions[j])
+
+
+@helper
+def order_of(x, source, stride, n, rule):
+    """Tell whether a line is in order: 1, best first, -1, best last, or 0."""
+    rises = falls = False
+    row = array_at(x, source, (n,))
+    at, end = 1, min(4, n)
+    while at < n:
+        if stride == itemsize(x):  # a loop that LLVM vectorises
+            for i in range(at, end):
+                before, key = key_of(row[np.uint64(i - 1)], rule), key_of(row[np.uint64(i)], rule)
+                rises |= key > before
+                falls |= key < before
+        else:
+            before = key_of(load(x, source + (at - 1) * stride), rule)
+            for i in range(at, end):
+                key = key_of(load(x, source + i * stride), rule)
+                rises |= key > before
+                falls |= key < before
+                before = key
+        if rises and falls:
+            return 0
+        at, end = end, min(end + LANES, n)
+    return -1 if rises else 1
+
+
+@helper
+def write_ordered(plan, x, values, indices, line, lines):
+    """Write the results of those of some lines that are in order; stop at the first that is not, return its number.
+
+    Nothing is looked at if few elements of a line are selected. Of equal elements the earlier one comes first, in lines
+    whose best come last, too.
+    """
+    n, k, stride = plan[SIZE], plan[K], plan[STRIDE]
+    if k <= SHORT_K or k * ORDERED_PART < n:
+        return 0
+    rule = rule_from(x, plan, RULE)
+    for number in range(lines):
+        source, to = line_bases(plan, line + number)
+        order = order_of(x, source, stride, n, rule)
+        if order == 0:
+            return number
+        if order > 0:
+            for j in range(k):
+                write_element(plan, x, source, values, indices, to, j, j)
+            continue
+        begin, written = n - 1, 0
+        key = key_of(load(x, source + begin * stride), rule)
+        while written < k:
+            end, of_these = begin + 1, key
+            while begin >= 0 and key == of_these:
+                begin -= 1
+                key = key_of(load(x, source + max(begin, 0) * stride), rule)
+            for i in range(min(end - begin - 1, k - written)):
+                write_element(plan, x, source, values, indices, to, written + i, begin + 1 + i)
+            written += end - begin - 1
+    return lines
 
 
 @helper
@@ -561,8 +624,12 @@ def short_lines_in(
     out_step = plan[inner + 2] if plan[DIMS] else 0
     line = begin
     while line < end:
-        source, to = line_bases(plan, line)
         lines = min(together, end - line)
+        ordered = write_ordered(plan, x, values, indices, line, lines)
+        if ordered == lines:
+            line += lines
+            continue
+        source, to = line_bases(plan, line)
         if (
             plan[TILE] > 1
             and lines == together
@@ -685,6 +752,8 @@ def whole_lines_in(x, values, indices, plan, begin, end, buffers, keys, position
     group = found.size
     for line in range(begin, end, group):
         lines = min(group, end - line)
+        done = write_ordered(plan, x, values, indices, line, lines)
+        line, lines = line + done, lines - done
         for g in range(lines):
             full[g] = False
             thresholds[g] = 0
@@ -815,6 +884,8 @@ def sorted_lines_in(x, values, indices, plan, begin, end, stage, words, other, s
     rule = rule_from(x, plan, RULE)
     for line in range(begin, end, group):
         lines = min(group, end - line)
+        done = write_ordered(plan, x, values, indices, line, lines)
+        line, lines = line + done, lines - done
         for g in range(lines):
             bases[g] = line_bases(plan, line + g)[0]
         if staged:
@@ -944,15 +1015,16 @@ def interleave_lists(keys, places, best, where, lists, k, together):
 
 @helper
 def tile_of_columns(plan, task, least):
-    """Return how many neighbouring lines a tile has, and where it starts in the input and in the outputs.
+    """Return the first line of a tile, how many neighbours it has, and where it starts in the input and the outputs.
 
     The last one begins earlier, if it had fewer than `least`.
     """
     across = plan[HEADER + DIM_FIELDS * (plan[DIMS] - 1)]  # lines that are neighbours
     tiles = -(-across // plan[TILE])
     first = max(min(task % tiles * plan[TILE], across - least), 0)
-    source, to = line_bases(plan, task // tiles * across + first)
-    return min(plan[TILE], across - first), source, to
+    line = task // tiles * across + first
+    source, to = line_bases(plan, line)
+    return line, min(plan[TILE], across - first), source, to
 
 
 @allocating
@@ -967,7 +1039,9 @@ def column_tile(x, values, indices, plan, task):
     n = plan[SIZE]
     k = plan[K]
     stride = plan[STRIDE]
-    lanes, source, to = tile_of_columns(plan, task, LANES)  # the last tile is a mask at least, if there is one
+    line, lanes, source, to = tile_of_columns(plan, task, LANES)  # the last tile is a mask at least, if there is one
+    if write_ordered(plan, x, values, indices, line, lanes) == lanes:
+        return
     rule = rule_from(x, plan, RULE)
     own = ~np.uint64(0) >> np.uint64(max(LANES - lanes, 0))
     width = -(-lanes // LANES) * LANES
@@ -1042,7 +1116,9 @@ def column_tile(x, values, indices, plan, task):
 @allocating
 def short_column_tile(x, values, indices, plan, task):
     """Select from a tile of neighbouring lines, as `column_tile`, which go through the network of short lines."""
-    lanes, source, to = tile_of_columns(plan, task, NETWORK_LINES)
+    line, lanes, source, to = tile_of_columns(plan, task, NETWORK_LINES)
+    if write_ordered(plan, x, values, indices, line, lanes) == lanes:
+        return
     depth = list_depth(plan[K])
     best = network_lists(x, -(-lanes // NETWORK_LINES) * depth)
     network_columns(x, source, plan[STRIDE], plan[SIZE], lanes, depth, rule_from(x, plan, RULE), best)
