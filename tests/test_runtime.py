@@ -12,6 +12,9 @@ import pytest
 
 import numba_dml as dml
 from numba_dml import cpu
+from numba_dml.cpu import kernel
+from numba_dml.cpu._drivers import ASK
+from numba_dml.cpu._memory import ANY
 
 pytestmark = pytest.mark.cpu
 
@@ -61,7 +64,7 @@ ALL_KERNELS = """
     longest = np.arange(1e6)
     assert dml.top_k(longest, 2).indices.tolist() == [999_999, 999_998]
     threads = numba.get_num_threads()
-    numba.set_num_threads(1)  # lines so long that they are cut into pieces run on the serial driver here only
+    numba.set_num_threads(1)  # lines that are cut into pieces run without other threads here only
     assert dml.top_k(longest, 2).indices.tolist() == [999_999, 999_998]
     numba.set_num_threads(threads)
     jitted = [run_serial, run_parallel, gather.gather_kernel, take.take_kernel, scatter.scatter_kernel]
@@ -370,14 +373,52 @@ def test_one_thread_uses_the_serial_drivers():
     run(code.replace("DRIVER", "'parallel'"), NUMBA_NUM_THREADS="2")
 
 
+@kernel
+def asked_kernel(phase, task, tasks, a, b, c, d, plan):
+    """Note for how many threads it is asked, and what they are told while it runs."""
+    if task == ASK:
+        if phase == 0:
+            plan[0] = tasks
+        return np.int64(1 - phase) * 64
+    plan[1 + task] = tasks
+    return np.int64(0)
+
+
+def test_a_launch_uses_as_many_threads_as_it_may():
+    import numba
+
+    launch, driver = cpu.launcher(asked_kernel, (ANY,) * 4, 1 << 30)
+    mask, a = numba.get_num_threads(), np.zeros(1)
+    for most, masked in ((None, mask), (1, mask), (2, mask), (1000, mask), (None, 1), (2, 1)):
+        numba.set_num_threads(masked)
+        try:
+            plan = np.zeros(65, np.int64)
+            with dml.config(threads=most):
+                assert launch(a, a, a, a, plan) == 0
+            assert numba.get_num_threads() == masked
+        finally:
+            numba.set_num_threads(mask)
+        assert plan[0] == (min(most or masked, masked) if driver == "parallel" else 1)
+        assert (plan[1:] == 64).all()
+
+
 def test_a_mask_of_one_thread_runs_serially(monkeypatch):
     import numba
 
     a, i = np.arange(1e5), np.arange(100_000)
-    monkeypatch.setattr(cpu, "thread_count", lambda: 1)
+    monkeypatch.setattr(cpu._threads, "broken", True)  # a parallel region would abort
+    assert cpu.thread_count() == 1
     np.testing.assert_array_equal(dml.gather(a, i), a)
     monkeypatch.undo()
-    assert cpu.thread_count() == numba.get_num_threads()
+    before = numba.get_num_threads()
+    assert cpu.thread_count() == before
+    numba.set_num_threads(1)
+    try:
+        assert cpu.thread_count() == 1
+        np.testing.assert_array_equal(dml.gather(a, i), a)
+        assert numba.get_num_threads() == 1
+    finally:
+        numba.set_num_threads(before)
 
 
 def test_rooms_are_in_step():

@@ -112,10 +112,7 @@ def serial(function: Callable[..., Any]) -> Any:
 
 
 def parallel(function: Callable[..., Any]) -> Any:
-    """Jit the parallel driver; its last argument is the number of threads.
-
-    The number is an argument because `numba.get_num_threads` inside a kernel would keep it out of the disk cache.
-    """
+    """Jit the parallel driver."""
     return _with_disk_cache(numba.njit(parallel=True, **_OPTIONS)(function))
 
 
@@ -273,23 +270,17 @@ def _start_threads() -> None:
                 del os.environ["GOMP_SPINCOUNT"]
 
 
-def thread_count() -> int:
-    """Return how many threads a launch may use now."""
+def most_threads() -> int:
+    """Return how many threads a launch may use at most, of those that Numba would; 0: all."""
     if _threads.broken:
         return 1
+    return (_config.current().threads or 0) if _config.used else 0
+
+
+def thread_count() -> int:
+    """Return how many threads a launch would use now."""
     count: int = numba.get_num_threads()
-    limit = _config.current().threads if _config.used else None
-    return count if limit is None else min(count, limit)
-
-
-def _limited(entry: Callable[..., int], *args: Any) -> int:
-    """Run the parallel driver on as many threads as its last argument says; Numba would take all."""
-    before = numba.get_num_threads()
-    numba.set_num_threads(args[-1])
-    try:
-        return entry(*args)
-    finally:
-        numba.set_num_threads(before)
+    return min(count, most_threads() or count)
 
 
 #: Calls that are built now compile at their first launch: whoever builds them wants to know what they would do.
@@ -333,21 +324,13 @@ def _launch(kernel: Any, arrays: tuple[Any, ...], driver: str, prepare: Callable
         return partial(compiled(run_serial, SIGNATURE), address)
     _start_threads()
     entry = compiled(run_parallel, (*SIGNATURE, types.int64))
-    alone: Callable[..., int] | None = None
 
     def launch(*args: Any) -> int:
-        nonlocal alone
-        count = thread_count()
-        if count == 1:
-            alone = alone or compiled(run_serial, SIGNATURE)
-            return alone(address, *args)
-        fewer = _config.used and count < numba.get_num_threads()  # setting it takes 2.5 µs
-        run = partial(_limited, entry) if fewer else entry
         if _threads.concurrent:
-            return run(address, *args, count)
+            return entry(address, *args, most_threads())
         # The layer `workqueue` aborts the process on concurrent launches: one at a time, unless it is another layer.
         with _threads.lock:
-            status = run(address, *args, count)
+            status = entry(address, *args, most_threads())
             _threads.concurrent = threading_layer() != "workqueue"
             return status
 

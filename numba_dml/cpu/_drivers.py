@@ -14,14 +14,17 @@ import platform
 import numpy as np
 from llvmlite import ir
 from numba import prange, types
+from numba.core import cgutils
 from numba.core.extending import intrinsic
 
 from . import PLAN, helper, parallel, serial
 from ._memory import ANY
 
 ASK = -1
-#: Of the drivers, without what comes last in the parallel one, the number of threads.
+#: Of the drivers, without what comes last in the parallel one, the most threads it may use.
 SIGNATURE = (types.int64, ANY, ANY, ANY, ANY, PLAN)
+#: C's int.
+_INT = ir.IntType(32)
 _KERNEL = (types.int64, types.int64, types.int64, *SIGNATURE[1:])
 
 
@@ -64,6 +67,34 @@ def relax(typingctx):
     return types.void(), codegen
 
 
+@intrinsic
+def thread_mask(typingctx):
+    """``thread_mask()``: how many threads Numba would use.
+
+    `numba.get_num_threads` takes a lock that processes share, 1 µs for each call, and what compiles it does, too.
+    """
+
+    def codegen(context, builder, signature, args):
+        word = ir.IntType(64)  # as Numba declares it for `prange`
+        ask = cgutils.get_or_insert_function(builder.module, ir.FunctionType(word, []), "get_num_threads")
+        return builder.sext(builder.trunc(builder.call(ask, []), _INT), word)
+
+    return types.int64(), codegen
+
+
+@intrinsic
+def set_thread_mask(typingctx, count):
+    """``set_thread_mask(count)``: let Numba use so many threads."""
+
+    def codegen(context, builder, signature, args):
+        kind = ir.FunctionType(ir.VoidType(), [_INT])
+        tell = cgutils.get_or_insert_function(builder.module, kind, "set_num_threads")
+        builder.call(tell, [builder.trunc(args[0], _INT)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), codegen
+
+
 @serial
 def spin(count):
     """Wait as a thread without work does, so many times."""
@@ -87,20 +118,25 @@ def run_serial(kernel, a, b, c, d, plan):
 
 
 @parallel
-def run_parallel(kernel, a, b, c, d, plan, threads):
-    """Run a kernel on several threads."""
+def run_parallel(kernel, a, b, c, d, plan, most):
+    """Run a kernel on as many threads as Numba would use, or on `most`, if that is above 0 and they are fewer."""
+    mask = thread_mask()
+    threads = min(most, mask) if most > 0 else mask
     status = np.int64(0)
     phase = 0
     while status == 0:
         tasks = call_kernel(kernel, phase, ASK, threads, a, b, c, d, plan)
         if tasks <= 0:
             return tasks
-        if tasks == 1:  # without waking other threads
-            status = call_kernel(kernel, phase, 0, 1, a, b, c, d, plan)
+        if tasks == 1 or threads == 1:  # without waking other threads
+            for task in range(tasks):
+                status = lower_status(status, call_kernel(kernel, phase, task, tasks, a, b, c, d, plan))
         else:
             found = np.empty(tasks, np.int64)
+            set_thread_mask(threads)
             for task in prange(tasks):
                 found[task] = call_kernel(kernel, phase, task, tasks, a, b, c, d, plan)
+            set_thread_mask(mask)
             for task in range(tasks):
                 status = lower_status(status, found[task])
         phase += 1
