@@ -179,6 +179,22 @@ def stream_runs(data, base, offsets, packed, to, length, count, distance):
     stream_bytes(packed, to + head, data, base + offsets[count - 1] + head, length - head)
 
 
+def _short_taker(copy):
+    @helper
+    def take_short(data, base, offsets, packed, to, step, count, length, distance):
+        """Copy slices of fewer than 64 bytes, and ask for those that are some ahead; see `take_runs`."""
+        for i in range(count):
+            prefetch(data, base + offsets[np.uint64(min(i + distance, count - 1))])
+            copy(packed, to + i * step, data, base + offsets[np.uint64(i)], length)
+
+    return take_short
+
+
+#: Each is a loop of its own: one that chose for each slice took 27 µs for 6216 slices of 28 bytes from a table in L2,
+#: and 30 ms for 1M from memory; these 19 and 19 (one thread of an AMD EPYC).
+take_1_to_16, take_17_to_32, take_32_to_64 = map(_short_taker, (copy_short, copy_16_to_32, copy_32_to_64))
+
+
 @helper
 def take_runs(
     data,  # IN   the input
@@ -198,9 +214,12 @@ def take_runs(
     to += begin
     if length < SHORT_BYTES:
         distance = min(max(BYTES_AHEAD // length, LEAST_AHEAD), MOST_AHEAD)
-        for i in range(count):
-            prefetch(data, base + offsets[min(i + distance, count - 1)])
-            copy_short(packed, to + i * step, data, base + offsets[i], length)
+        if length >= 32:
+            take_32_to_64(data, base, offsets, packed, to, step, count, length, distance)
+        elif length > 16:
+            take_17_to_32(data, base, offsets, packed, to, step, count, length, distance)
+        else:
+            take_1_to_16(data, base, offsets, packed, to, step, count, length, distance)
         return
     distance = min(max(LONG_AHEAD // length, LEAST_AHEAD), MOST_AHEAD)
     if large and step == length and (address(packed) + to | length) & 15 == 0:
