@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import geometric_mean, median, median_low
 from typing import Any
 
-from benchmarks.common import DTYPES, HARD, LIBRARIES, OURS, TINY, Operator, medians, share_of_limit
+from benchmarks.common import CORES, DTYPES, HARD, LIBRARIES, OURS, TINY, Operator, medians, share_of_limit
 
 OPERATORS = ["top_k", "gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd"]
 PACKAGES = ["numba_dml", "numba", "numpy", "torch", "onnxruntime", "jax", "faiss-cpu"]
@@ -219,8 +219,7 @@ def processor() -> str:
 def threads() -> str:
     """Return how many threads the libraries start: one per core that this process may use, or what they are told."""
     told = [f"{name}={os.environ[name]}" for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS") if name in os.environ]
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return ", ".join([f"{cores} threads", *told])
+    return ", ".join([f"{CORES} threads", *told])
 
 
 def installed(package: str) -> str:

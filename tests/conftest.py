@@ -1,6 +1,7 @@
 """The targets to test, and how Hypothesis runs."""
 
 import os
+import sys
 import warnings
 
 import pytest
@@ -20,6 +21,30 @@ settings.load_profile("suite")
 #: A target that is named here and cannot be used is an error, not a skip.
 TARGETS = os.environ.get("NUMBA_DML_TEST_TARGETS", "cpu").split(",")
 FUNCTIONS = [dml.gather, dml.gather_elements, dml.gather_nd, dml.scatter_elements, dml.scatter_nd, dml.top_k]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_compilation():
+    """Let coverage look away while kernels are compiled, but the first: with its tracer Numba takes twice as long."""
+    if sys.gettrace() is None:
+        yield
+        return
+    from numba_dml import cpu
+
+    compile_kernel, seen = cpu._compiled, []
+
+    def look_away(*args):
+        trace = sys.gettrace()  # each thread has its own
+        sys.settrace(None if seen else trace)
+        seen.append(args)
+        try:
+            return compile_kernel(*args)
+        finally:
+            sys.settrace(trace)
+
+    cpu._compiled = look_away
+    yield
+    cpu._compiled = compile_kernel
 
 
 @pytest.fixture(scope="session", params=TARGETS)

@@ -107,12 +107,21 @@ def test_waiting_threads_sleep_soon_unless_told_otherwise(given, least, most):
     assert least <= int(found[1]) <= most if found else "OPENMP" not in said  # another OpenMP, or another layer
 
 
-def test_a_second_process_loads_every_kernel_and_the_right_driver(tmp_path):
-    first = run(
-        ALL_KERNELS + "\n    print(sum(sum(d.stats.cache_misses.values()) for d in jitted))",
-        NUMBA_CACHE_DIR=str(tmp_path),
-    )
-    assert int(first) == 15
+@pytest.fixture(scope="module")
+def filled_cache(tmp_path_factory):
+    """Let two processes that start at once compile all kernels; return where these are."""
+    cache = str(tmp_path_factory.mktemp("cache"))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": cache}
+    code = textwrap.dedent(ALL_KERNELS) + "print(sum(sum(d.stats.cache_misses.values()) for d in jitted))"
+    command = [sys.executable, "-W", "error", "-c", code]
+    running = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    printed = [process.communicate(timeout=300)[0] for process in running]
+    assert [process.returncode for process in running] == [0, 0]
+    assert sum(map(int, printed)) == 15, "one of them compiles a kernel, the other one waits for it"
+    return cache
+
+
+def test_a_second_process_loads_every_kernel_and_the_right_driver(filled_cache):
     second = run(
         ALL_KERNELS
         + """
@@ -122,7 +131,7 @@ def test_a_second_process_loads_every_kernel_and_the_right_driver(tmp_path):
         assert bool(d.targetoptions.get("parallel")) == d.__name__.endswith("_parallel")
     print("loaded")
     """,
-        NUMBA_CACHE_DIR=str(tmp_path),
+        NUMBA_CACHE_DIR=filled_cache,
     )
     assert second.strip() == "loaded"
 
@@ -175,13 +184,6 @@ def test_a_cache_that_holds_the_wrong_kernel_is_noticed(tmp_path):
     files[0].write_bytes(b"torn")
     assert "compiles its kernels anew" in run(two, ok=False, NUMBA_CACHE_DIR=str(tmp_path))  # the warning is an error
     run(two, NUMBA_CACHE_DIR=str(tmp_path), PYTHONWARNINGS="ignore")
-
-
-def test_processes_that_start_at_once(tmp_path):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(tmp_path)}
-    code = textwrap.dedent(ALL_KERNELS)
-    running = [subprocess.Popen([sys.executable, "-W", "error", "-c", code], env=environment) for _ in range(2)]
-    assert [p.wait(timeout=300) for p in running] == [0, 0]
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="POSIX permissions")

@@ -21,6 +21,9 @@ import numpy as np
 #: The smoke run: fewer cases, of smaller sizes. Nothing it measures means anything.
 SMALL = os.environ.get("NUMBA_DML_BENCH_SMALL", "0") not in ("", "0")
 
+#: How many cores this process may use; every library starts as many threads.
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
 #: The smallest case of every operator. Its throughput means nothing.
 TINY = "8 elements"
 
@@ -183,8 +186,10 @@ def onnx_call(
     # Opset 24 is the first whose TopK takes 8-bit integers.
     opsets = [helper.make_opsetid("", 24 if operator == "TopK" and onnx.defs.onnx_opset_version() >= 24 else 18)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = CORES  # or one for each core of the machine, which it binds itself to
     try:
-        session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
     except Exception as error:  # "NOT_IMPLEMENTED", "no kernel for this type": its exceptions have no public base
         raise NotImplementedError(str(error)) from None
     if out is None:
