@@ -144,7 +144,7 @@ def test_results_do_not_depend_on_threads():
     a = rng.standard_normal(300_000).astype(np.float32)
     indices = rng.integers(0, 5000, a.size)
     before, results = numba.get_num_threads(), []
-    for threads in (None, 1, 2, 1000):
+    for threads in (None, 1, 2, 1000, 2**63):
         with dml.config(threads=threads):
             assert cpu.thread_count() == min(before, threads or before)
             results.append((dml.scatter_elements(a, indices, a, reduction="add"), *dml.top_k(a, 100)))

@@ -287,11 +287,17 @@ def test_lines_of_which_some_are_in_order(dtype, n, k, axis):
     x[40:45, -1] = x[40:45, 0]
     for line in range(47, 90, 9):  # one of each group
         x[line, [line % n, line % n - 9]] = x[line, [line % n - 9, line % n]]
+    if dtype == "f4":  # lines of which the ends have equal keys
+        x[4:12] = np.sort(np.abs(x[4:12]), 1)
+        x[4:8, :7] = [0, -0.0, -0.0, 0, 0, -0.0, 0]
+        x[6:10, -3:] = [np.nan, -np.nan, np.nan]
+        x[10, :5] = np.nan
     for mode in ("largest", "smallest"):
-        values, indices = dml.top_k(x if axis else np.ascontiguousarray(x.T), k, axis=axis, mode=mode)
-        want_values, want = expected(x, k, 1, mode, "last")
-        assert np.array_equal(indices if axis else indices.T, want)
-        assert np.array_equal(values if axis else values.T, want_values)
+        for nan in ("last", "largest", "first"):
+            values, indices = dml.top_k(x if axis else np.ascontiguousarray(x.T), k, axis=axis, mode=mode, nan=nan)
+            want_values, want = expected(x, k, 1, mode, nan)
+            assert np.array_equal(indices if axis else indices.T, want)
+            assert np.array(values if axis else values.T, order="C").tobytes() == want_values.tobytes()
 
 
 @pytest.mark.parametrize("threads", [1, 3, 8])

@@ -187,7 +187,7 @@ def onnx_call(
     opsets = [helper.make_opsetid("", 24 if operator == "TopK" and onnx.defs.onnx_opset_version() >= 24 else 18)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = CORES  # or one for each core of the machine, which it binds itself to
+    options.intra_op_num_threads = CORES  # or it starts one for each core of the machine, and binds it there
     try:
         session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
     except Exception as error:  # "NOT_IMPLEMENTED", "no kernel for this type": its exceptions have no public base

@@ -87,11 +87,18 @@ def _named(function: Callable[..., Any]) -> Callable[..., Any]:
     Machine code is linked by names. Of two kernels that were compiled in processes of their own, one would call the
     other's helper, if these were made by one function and take the same types.
     """
-    made_for = [
-        getattr(cell.cell_contents, "__name__", repr(cell.cell_contents)) for cell in function.__closure__ or ()
-    ]
-    function.__qualname__ += f"({','.join(made_for)})" if made_for else ""
+    function.__qualname__ += _made_for(function)
     return function
+
+
+def _made_for(function: Any) -> str:
+    """Return the names of what a function inside another one is made for, and what these are made for in turn."""
+    parts = []
+    for cell in getattr(function, "__closure__", None) or ():
+        value = cell.cell_contents
+        inner = getattr(value, "_defn", getattr(value, "py_func", value))  # of an intrinsic, or of a helper
+        parts.append(getattr(inner, "__name__", repr(value)) + _made_for(inner))
+    return f"({','.join(parts)})" if parts else ""
 
 
 def chosen(function: Callable[..., Any], allocates: bool = False) -> Any:
@@ -271,10 +278,10 @@ def _start_threads() -> None:
 
 
 def most_threads() -> int:
-    """Return how many threads a launch may use at most, of those that Numba would; 0: all."""
+    """Return the most threads that a launch may use, or 0 if it may use all that Numba would."""
     if _threads.broken:
         return 1
-    return (_config.current().threads or 0) if _config.used else 0
+    return min(_config.current().threads or 0, numba.config.NUMBA_NUM_THREADS) if _config.used else 0
 
 
 def thread_count() -> int:
@@ -326,7 +333,7 @@ def _launch(kernel: Any, arrays: tuple[Any, ...], driver: str, prepare: Callable
     entry = compiled(run_parallel, (*SIGNATURE, types.int64))
 
     def launch(*args: Any) -> int:
-        if _threads.concurrent:
+        if _threads.concurrent or thread_count() == 1:
             return entry(address, *args, most_threads())
         # The layer `workqueue` aborts the process on concurrent launches: one at a time, unless it is another layer.
         with _threads.lock:

@@ -71,7 +71,8 @@ def relax(typingctx):
 def thread_mask(typingctx):
     """``thread_mask()``: how many threads Numba would use.
 
-    `numba.get_num_threads` takes a lock that processes share, 1 µs for each call, and what compiles it does, too.
+    Called from Python, `numba.get_num_threads` takes a lock that processes share, 1 µs of each launch; compiled by
+    Numba, it would keep the driver out of the disk cache.
     """
 
     def codegen(context, builder, signature, args):
@@ -121,7 +122,7 @@ def run_serial(kernel, a, b, c, d, plan):
 def run_parallel(kernel, a, b, c, d, plan, most):
     """Run a kernel on as many threads as Numba would use, or on `most`, if that is above 0 and they are fewer."""
     mask = thread_mask()
-    threads = min(most, mask) if most > 0 else mask
+    threads = max(min(most, mask) if most > 0 else mask, 1)
     status = np.int64(0)
     phase = 0
     while status == 0:

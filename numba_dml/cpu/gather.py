@@ -182,7 +182,7 @@ def stream_runs(data, base, offsets, packed, to, length, count, distance):
 def _short_taker(copy):
     @helper
     def take_short(data, base, offsets, packed, to, step, count, length, distance):
-        """Copy slices of fewer than 64 bytes, and ask for those that are some ahead; see `take_runs`."""
+        """Copy slices that are short enough for `copy`, and ask for those that are some ahead; see `take_runs`."""
         for i in range(count):
             prefetch(data, base + offsets[np.uint64(min(i + distance, count - 1))])
             copy(packed, to + i * step, data, base + offsets[np.uint64(i)], length)
@@ -190,9 +190,9 @@ def _short_taker(copy):
     return take_short
 
 
-#: Each is a loop of its own: one that chose for each slice took 27 µs for 6216 slices of 28 bytes from a table in L2,
-#: and 30 ms for 1M from memory; these 19 and 19 (one thread of an AMD EPYC).
-take_1_to_16, take_17_to_32, take_32_to_64 = map(_short_taker, (copy_short, copy_16_to_32, copy_32_to_64))
+#: Slices of 17 to 31 bytes and of 32 to 63 have loops of their own: where one loop chose for each slice, 6216 slices of
+#: 28 bytes from a table in L2 took 27 µs, and 1M from memory 30 ms; now 19 and 19 (one thread of an AMD EPYC).
+take_1_to_16, take_17_to_31, take_32_to_63 = map(_short_taker, (copy_short, copy_16_to_32, copy_32_to_64))
 
 
 @helper
@@ -215,9 +215,9 @@ def take_runs(
     if length < SHORT_BYTES:
         distance = min(max(BYTES_AHEAD // length, LEAST_AHEAD), MOST_AHEAD)
         if length >= 32:
-            take_32_to_64(data, base, offsets, packed, to, step, count, length, distance)
+            take_32_to_63(data, base, offsets, packed, to, step, count, length, distance)
         elif length > 16:
-            take_17_to_32(data, base, offsets, packed, to, step, count, length, distance)
+            take_17_to_31(data, base, offsets, packed, to, step, count, length, distance)
         else:
             take_1_to_16(data, base, offsets, packed, to, step, count, length, distance)
         return

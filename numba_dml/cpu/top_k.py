@@ -415,18 +415,18 @@ def write_index(indices, size, at, position):
 
 
 @helper
-def write_element(plan, x, source, values, indices, to, j, position):
-    """Write where the j-th best element of a line is, and the element, bit by bit."""
-    at = to + j * plan[OUT_STRIDE]
-    write_index(indices, plan[INDEX_SIZE], at, position)
-    store(values, at * itemsize(values), load(x, source + position * plan[STRIDE]))
+def write_element(x, source, stride, values, indices, index_size, at, position):
+    """Write a position in a line, and the element there, bit by bit."""
+    write_index(indices, index_size, at, position)
+    store(values, at * itemsize(values), load(x, source + position * stride))
 
 
 @helper
 def write_line(plan, x, source, values, indices, to, positions):
     """Write the selected positions of a line, and the elements there."""
+    stride, step, index_size = plan[STRIDE], plan[OUT_STRIDE], plan[INDEX_SIZE]
     for j in range(plan[K]):
-        write_element(plan, x, source, values, indices, to, j, positions[j])
+        write_element(x, source, stride, values, indices, index_size, to + j * step, positions[j])
 
 
 @helper
@@ -461,7 +461,7 @@ def write_ordered(plan, x, values, indices, line, lines):
     Nothing is looked at if few elements of a line are selected. Of equal elements the earlier one comes first, in lines
     whose best come last, too.
     """
-    n, k, stride = plan[SIZE], plan[K], plan[STRIDE]
+    n, k, stride, step, index_size = plan[SIZE], plan[K], plan[STRIDE], plan[OUT_STRIDE], plan[INDEX_SIZE]
     if k <= SHORT_K or k * ORDERED_PART < n:
         return 0
     rule = rule_from(x, plan, RULE)
@@ -472,7 +472,7 @@ def write_ordered(plan, x, values, indices, line, lines):
             return number
         if order > 0:
             for j in range(k):
-                write_element(plan, x, source, values, indices, to, j, j)
+                write_element(x, source, stride, values, indices, index_size, to + j * step, j)
             continue
         begin, written = n - 1, 0
         key = key_of(load(x, source + begin * stride), rule)
@@ -482,7 +482,7 @@ def write_ordered(plan, x, values, indices, line, lines):
                 begin -= 1
                 key = key_of(load(x, source + max(begin, 0) * stride), rule)
             for i in range(min(end - begin - 1, k - written)):
-                write_element(plan, x, source, values, indices, to, written + i, begin + 1 + i)
+                write_element(x, source, stride, values, indices, index_size, to + (written + i) * step, begin + 1 + i)
             written += end - begin - 1
     return lines
 
@@ -626,8 +626,8 @@ def short_lines_in(
     while line < end:
         lines = min(together, end - line)
         ordered = write_ordered(plan, x, values, indices, line, lines)
-        if ordered == lines:
-            line += lines
+        if ordered > 0:
+            line += ordered
             continue
         source, to = line_bases(plan, line)
         if (
