@@ -29,22 +29,23 @@ def quick_compilation():
     if sys.gettrace() is None:
         yield
         return
-    from numba_dml import cpu
+    from numba.core import compiler
 
-    compile_kernel, seen = cpu._compiled, []
+    compile_extra, seen = compiler.compile_extra, []
 
-    def look_away(*args):
+    def look_away(typing_context, target_context, function, *args, **options):
         trace = sys.gettrace()  # each thread has its own
-        sys.settrace(trace if len(seen) < 3 else None)
-        seen.append(args)
+        if function.__module__.startswith("numba_dml."):
+            seen.append(function)
+            sys.settrace(trace if len(seen) < 4 else None)
         try:
-            return compile_kernel(*args)
+            return compile_extra(typing_context, target_context, function, *args, **options)
         finally:
             sys.settrace(trace)
 
-    cpu._compiled = look_away
+    compiler.compile_extra = look_away
     yield
-    cpu._compiled = compile_kernel
+    compiler.compile_extra = compile_extra
 
 
 @pytest.fixture(scope="session", params=TARGETS)
