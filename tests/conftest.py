@@ -1,7 +1,6 @@
 """The targets to test, and how Hypothesis runs."""
 
 import os
-import sys
 import warnings
 
 import pytest
@@ -21,31 +20,6 @@ settings.load_profile("suite")
 #: A target that is named here and cannot be used is an error, not a skip.
 TARGETS = os.environ.get("NUMBA_DML_TEST_TARGETS", "cpu").split(",")
 FUNCTIONS = [dml.gather, dml.gather_elements, dml.gather_nd, dml.scatter_elements, dml.scatter_nd, dml.top_k]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def quick_compilation():
-    """Let coverage look away while kernels are compiled, but for a few: with its tracer Numba takes twice as long."""
-    if sys.gettrace() is None:
-        yield
-        return
-    from numba.core import compiler
-
-    compile_extra, seen = compiler.compile_extra, []
-
-    def look_away(typing_context, target_context, function, *args, **options):
-        trace = sys.gettrace()  # each thread has its own
-        if function.__module__.startswith("numba_dml."):
-            seen.append(function)
-            sys.settrace(trace if len(seen) < 4 else None)
-        try:
-            return compile_extra(typing_context, target_context, function, *args, **options)
-        finally:
-            sys.settrace(trace)
-
-    compiler.compile_extra = look_away
-    yield
-    compiler.compile_extra = compile_extra
 
 
 @pytest.fixture(scope="session", params=TARGETS)
