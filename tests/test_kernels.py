@@ -7,7 +7,7 @@ from numba import njit, types
 
 from numba_dml._order import rule_numbers
 from numba_dml._tensor import normalize_data_type
-from numba_dml.cpu import _arithmetic, _indices, _keys, _sorting
+from numba_dml.cpu import _arithmetic, _indices, _keys, _network, _sorting
 from numba_dml.cpu._keys import rule_from
 from numba_dml.cpu._memory import ArrayRef, itemsize
 
@@ -136,16 +136,16 @@ def test_a_lane_limit_lets_subnormal_numbers_count_as_zero(dtype, largest):
 
 def networks(ref, rule, step, skip, k):
     key = rule_from(ref, rule, 0)
-    depth = _keys.list_depth(k)
-    one, other = _keys.network_lists(ref, 4 * depth), _keys.network_lists(ref, 4 * depth)
+    depth = _network.list_depth(k)
+    one, other = _network.network_lists(ref, 4 * depth), _network.network_lists(ref, 4 * depth)
     one[:] = _keys.lowest_key(one)
     other[:] = _keys.lowest_key(other)
     width = itemsize(ref)
-    for at in range(0, 3 * _keys.NETWORK_LINES, _keys.NETWORK_LINES):
-        _keys.insert_lines(ref, 0, step, at, skip, one, depth, depth, key)
-        _keys.insert_block_plain(ref, 0, step, width, at, skip, other, depth, depth, key)
-        _keys.insert_columns(ref, 0, step, at, skip, one, 2 * depth, depth, key)
-        _keys.insert_block_plain(ref, 0, width, step, at, skip, other, 2 * depth, depth, key)
+    for at in range(0, 3 * _network.NETWORK_LINES, _network.NETWORK_LINES):
+        _network.insert_lines(ref, 0, step, at, skip, one, depth, depth, key)
+        _network.insert_block_plain(ref, 0, step, width, at, skip, other, depth, depth, key)
+        _network.insert_columns(ref, 0, step, at, skip, one, 2 * depth, depth, key)
+        _network.insert_block_plain(ref, 0, width, step, at, skip, other, 2 * depth, depth, key)
     return one, other
 
 
@@ -176,9 +176,9 @@ def test_the_network_equals_its_plain_twin(dtype):
 def places(row, size, best, line, k, rule):
     found = np.zeros((3, best.shape[1], k), np.int64)
     if size <= 16:
-        _keys.find_keys_16(row, size, best, line, k, found[0], rule)
-    _keys.find_keys_64(row, size, best, line, k, found[1], rule)
-    _keys.find_keys_plain(row, size, best, line, k, found[2], rule)
+        _network.find_keys_16(row, size, best, line, k, found[0], rule)
+    _network.find_keys_64(row, size, best, line, k, found[1], rule)
+    _network.find_keys_plain(row, size, best, line, k, found[2], rule)
     return found[:, line]
 
 
@@ -195,7 +195,7 @@ def test_keys_are_found_where_their_plain_twin_finds_them(dtype):
             for size in (5, 16, 33, 64):
                 order = np.argsort(~keys(row, rule)[:size], kind="stable")
                 for k in (1, 3, min(size, 16)):
-                    best = rng.integers(-9, 9, (k, _keys.NETWORK_LINES))
+                    best = rng.integers(-9, 9, (k, _network.NETWORK_LINES))
                     best[:, 1] = keys(row, rule)[order[:k]]
                     for found in places(row, size, best, 1, k, rule)[size > 16 :]:
                         np.testing.assert_array_equal(found, order[:k])

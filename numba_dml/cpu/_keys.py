@@ -7,7 +7,7 @@ key), ``^ flip``, and one key for all NaNs: the lowest or the highest integer, w
 
 The scan of a top-k asks 64 elements at once which of them beat a threshold. LLVM does not vectorise the plain loop into
 a bit mask (3-4 times slower), so such steps are intrinsics in portable vector IR, each with a plain twin; all of them
-are in this file. The scalar key and the vector one come from the same emitter.
+are in this file and in `_network`. The scalar key and the vector one come from the same emitter.
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ from functools import partial, reduce
 from itertools import islice
 
 import numpy as np
-from llvmlite import binding as llvm
 from llvmlite import ir
 from numba import types
 from numba.core.extending import intrinsic
-from numba.np.numpy_support import as_dtype
 
 from . import allocating, chosen, helper
-from ._memory import CACHE_LINE, array_at, emit_byte_pointer, emit_prefetch, empty, itemsize, load, splat
+from ._memory import CACHE_LINE, emit_byte_pointer, emit_prefetch, empty, itemsize, load, splat
 
 #: How many elements one mask covers.
 LANES = 64
@@ -40,33 +38,26 @@ _SIGNED = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 _NORMAL = {32: 1 << 23, 64: 1 << 52}
 #: The bits of the keys of neighbouring columns that are inserted into their lists together.
 _LIST_BITS = 256
-#: How many lines go through the network together: 512 bits of keys, two vectors where these have 256. One thread of an
-#: Intel Xeon, ns a line, four lines and eight: f8 64, k 6 132 and 91; f4 64, k 6 88 and 59, 128, k 16 282 and 140.
-NETWORK_LINES = 8
-#: How long their lists are, if not longer and a multiple of the number of lines.
-_DEPTHS = (1, 2, 4, 8, 16)
-#: Whether there is an instruction for the larger of two int64. (Any code is right on any processor.)
-_HAS_LARGER_OF_INT64 = llvm.get_host_cpu_features().get("avx512f", False)
 
 
-def _emit_key(builder, bits, rule):
+def emit_key(builder, bits, rule):
     """Emit the key of an integer or of a vector of integers; `rule` holds values of the same type."""
     if len(rule) == 1:
         return builder.xor(bits, rule[0])
     flip, infinity, nan_key = rule
     width = bits.type.element.width if isinstance(bits.type, ir.VectorType) else bits.type.width
     zero = ir.Constant(bits.type, None)
-    magnitude = builder.and_(bits, _splat_constant(bits.type, (1 << (width - 1)) - 1))
+    magnitude = builder.and_(bits, splat_constant(bits.type, (1 << (width - 1)) - 1))
     signed = builder.select(builder.icmp_signed("<", bits, zero), builder.sub(zero, magnitude), magnitude)
     key = builder.xor(signed, flip)
     return builder.select(builder.icmp_signed(">", magnitude, infinity), nan_key, key)
 
 
-def _splat_constant(typ, value):
+def splat_constant(typ, value):
     return ir.Constant(typ, [value] * typ.count if isinstance(typ, ir.VectorType) else value)
 
 
-def _as_mask(builder, bits):
+def as_mask(builder, bits):
     """Emit the conversion of a vector of bits to a number.
 
     The empty instruction keeps LLVM from moving the conversion behind a branch: where two ways to a mask meet, it would
@@ -80,7 +71,7 @@ def _opaque(builder, number):
     return builder.asm(ir.FunctionType(number.type, [number.type]), "", "=r,0", [number], False)
 
 
-def _rule_values(builder, rule_type, rule):
+def rule_values(builder, rule_type, rule):
     return [builder.extract_value(rule, i) for i in range(len(rule_type))]
 
 
@@ -89,7 +80,7 @@ def key_of(typingctx, bits, rule):
     """``key_of(bits, rule)``: the key of one element."""
 
     def codegen(context, builder, signature, args):
-        return _emit_key(builder, args[0], _rule_values(builder, signature.args[1], args[1]))
+        return emit_key(builder, args[0], rule_values(builder, signature.args[1], args[1]))
 
     return rule.dtype(rule.dtype, rule), codegen
 
@@ -134,24 +125,24 @@ def _place_of(context, builder, array_type, array, at, vector):
     return builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
 
 
-def _load_vector(builder, pointer, vector):
+def load_vector(builder, pointer, vector):
     """Emit the load of a vector, at any alignment."""
     lanes = builder.load(pointer, typ=vector)
     lanes.align = 1
     return lanes
 
 
-def _load_lanes(context, builder, array_type, array, at, count=LANES):
+def load_lanes(context, builder, array_type, array, at, count=LANES):
     """Emit the load of neighbouring elements of an array."""
     vector = _vector_of(array_type.dtype, count * array_type.dtype.bitwidth)
-    return _load_vector(builder, _place_of(context, builder, array_type, array, at, vector), vector)
+    return load_vector(builder, _place_of(context, builder, array_type, array, at, vector), vector)
 
 
 def _emit_larger(builder, a, b):
     return builder.select(builder.icmp_signed(">", a, b), a, b)
 
 
-def _emit_rows(builder, pointer, count, step, vector, parts, rule):
+def emit_rows(builder, pointer, count, step, vector, parts, rule):
     """Emit the keys of parts of a row, side by side, for each of `count` rows that are `step` bytes apart.
 
     A row's parts come together: where rows are short, the memory is then read from one end to the other. 100,000 rows
@@ -164,12 +155,12 @@ def _emit_rows(builder, pointer, count, step, vector, parts, rule):
         keys = []
         for part in range(parts):
             at = builder.gep(pointer, [step.type(part * vector.count * vector.element.width // 8)])
-            bits = _load_vector(builder, builder.bitcast(at, vector.as_pointer()), vector)
-            keys.append(_emit_key(builder, bits, values))
+            bits = load_vector(builder, builder.bitcast(at, vector.as_pointer()), vector)
+            keys.append(emit_key(builder, bits, values))
         yield keys
 
 
-def _emit_levels(builder, count, carried, body):
+def emit_levels(builder, count, carried, body):
     """Emit a loop over so many places of lists; ``body(level, *carried)`` emits one, and returns what it carries on."""
     word = ir.IntType(64)
     before = builder.block
@@ -193,10 +184,10 @@ def beats_keys(typingctx, row, at, threshold, rule):
     """``beats_keys(row, at, threshold, rule)``: bit i: the key of ``row[at + i]`` is above the threshold."""
 
     def codegen(context, builder, signature, args):
-        lanes = _load_lanes(context, builder, signature.args[0], args[0], args[1])
-        values = [splat(builder, value, LANES) for value in _rule_values(builder, signature.args[3], args[3])]
-        above = builder.icmp_signed(">", _emit_key(builder, lanes, values), splat(builder, args[2], LANES))
-        return _as_mask(builder, above)
+        lanes = load_lanes(context, builder, signature.args[0], args[0], args[1])
+        values = [splat(builder, value, LANES) for value in rule_values(builder, signature.args[3], args[3])]
+        above = builder.icmp_signed(">", emit_key(builder, lanes, values), splat(builder, args[2], LANES))
+        return as_mask(builder, above)
 
     return types.uint64(row, types.int64, row.dtype, rule), codegen
 
@@ -210,11 +201,11 @@ def beats_floats(typingctx, row, at, limit, turn, rest):
 
     def codegen(context, builder, signature, args):
         # LLVM must not see that `beats_keys` loads the same: it would load before the choice, more than registers hold.
-        bits = _load_lanes(context, builder, signature.args[0], args[0], _opaque(builder, args[1]))
+        bits = load_lanes(context, builder, signature.args[0], args[0], _opaque(builder, args[1]))
         floats = ir.VectorType(ir.FloatType() if args[2].type.width == 32 else ir.DoubleType(), LANES)
         limits = builder.bitcast(splat(builder, args[2], LANES), floats)
         lanes = builder.bitcast(builder.xor(bits, splat(builder, args[3], LANES)), floats)
-        return builder.xor(_as_mask(builder, builder.fcmp_ordered(">", lanes, limits)), args[4])
+        return builder.xor(as_mask(builder, builder.fcmp_ordered(">", lanes, limits)), args[4])
 
     return types.uint64(row, types.int64, row.dtype, row.dtype, types.uint64), codegen
 
@@ -254,14 +245,14 @@ def any_beats(typingctx, row, at, threshold, rule):
     """``any_beats(row, at, threshold, rule)``: whether any of 256 keys from ``row[at]`` on is above the threshold."""
 
     def codegen(context, builder, signature, args):
-        values = [splat(builder, value, LANES) for value in _rule_values(builder, signature.args[3], args[3])]
+        values = [splat(builder, value, LANES) for value in rule_values(builder, signature.args[3], args[3])]
         limits = splat(builder, args[2], LANES)
         found = ir.Constant(ir.VectorType(ir.IntType(1), LANES), None)
         for part in range(WIDE // LANES):
             place = builder.add(args[1], args[1].type(part * LANES))
-            lanes = _load_lanes(context, builder, signature.args[0], args[0], place)
-            found = builder.or_(found, builder.icmp_signed(">", _emit_key(builder, lanes, values), limits))
-        mask = _as_mask(builder, found)
+            lanes = load_lanes(context, builder, signature.args[0], args[0], place)
+            found = builder.or_(found, builder.icmp_signed(">", emit_key(builder, lanes, values), limits))
+        mask = as_mask(builder, found)
         return builder.icmp_unsigned("!=", mask, mask.type(0))
 
     return types.boolean(row, types.int64, row.dtype, rule), codegen
@@ -289,7 +280,7 @@ def _load_parts(context, builder, array_type, array, at):
     """Emit the loads of 64 elements, in vectors of 64 bytes."""
     lanes = 8 * CACHE_LINE // array_type.dtype.bitwidth
     for part in range(0, LANES, lanes):
-        yield _load_lanes(context, builder, array_type, array, builder.add(at, at.type(part)), lanes)
+        yield load_lanes(context, builder, array_type, array, builder.add(at, at.type(part)), lanes)
 
 
 def _emit_best(builder, blocks, better):
@@ -338,9 +329,7 @@ def _emit_best_keys(context, builder, array_type, row, at, values, blocks):
 
     def keys(block):
         parts = _load_parts(context, builder, array_type, row, builder.add(at, at.type(block * LANES)))
-        return [
-            _emit_key(builder, part, [splat(builder, value, part.type.count) for value in values]) for part in parts
-        ]
+        return [emit_key(builder, part, [splat(builder, value, part.type.count) for value in values]) for part in parts]
 
     return _emit_best(builder, [keys(block) for block in range(blocks)], partial(builder.icmp_signed, ">"))
 
@@ -373,7 +362,7 @@ def best_key(typingctx, row, at, rule):
     """``best_key(row, at, rule)``: the best of 64 keys, from ``row[at]`` on."""
 
     def codegen(context, builder, signature, args):
-        values = _rule_values(builder, signature.args[2], args[2])
+        values = rule_values(builder, signature.args[2], args[2])
         return _first(builder, _emit_best_keys(context, builder, signature.args[0], *args[:2], values, 1))
 
     return row.dtype(row, types.int64, rule), codegen
@@ -394,7 +383,7 @@ def best_keys(typingctx, row, at, best, first, rule):
     """``best_keys(row, at, best, first, rule)``: write the best key of each of four blocks, from ``best[first]`` on."""
 
     def codegen(context, builder, signature, args):
-        values = _rule_values(builder, signature.args[4], args[4])
+        values = rule_values(builder, signature.args[4], args[4])
         found = _emit_best_keys(context, builder, signature.args[0], *args[:2], values, BLOCKS_AT_ONCE)
         builder.store(found, _place_of(context, builder, signature.args[2], *args[2:4], found.type)).align = 1
         return context.get_dummy_value()
@@ -408,9 +397,9 @@ def best_floats(typingctx, row, at, best, first, turn, rule):
 
     def codegen(context, builder, signature, args):
         turn = args[4]
-        values = [splat(builder, value, BLOCKS_AT_ONCE) for value in _rule_values(builder, signature.args[5], args[5])]
+        values = [splat(builder, value, BLOCKS_AT_ONCE) for value in rule_values(builder, signature.args[5], args[5])]
         found = _emit_best_floats(context, builder, signature.args[0], *args[:2], turn, BLOCKS_AT_ONCE)
-        found = _emit_key(builder, builder.xor(found, splat(builder, turn, BLOCKS_AT_ONCE)), values)
+        found = emit_key(builder, builder.xor(found, splat(builder, turn, BLOCKS_AT_ONCE)), values)
         builder.store(found, _place_of(context, builder, signature.args[2], *args[2:4], found.type)).align = 1
         return context.get_dummy_value()
 
@@ -517,10 +506,10 @@ def raise_lanes(typingctx, row, at, best, first, rule):
     """``raise_lanes(row, at, best, first, rule)``: raise 64 of the best keys to those of ``row[at:]``."""
 
     def codegen(context, builder, signature, args):
-        lanes = _load_lanes(context, builder, signature.args[0], args[0], args[1])
-        values = [splat(builder, value, LANES) for value in _rule_values(builder, signature.args[4], args[4])]
-        keys = _emit_key(builder, lanes, values)
-        before = _load_lanes(context, builder, signature.args[2], args[2], args[3])
+        lanes = load_lanes(context, builder, signature.args[0], args[0], args[1])
+        values = [splat(builder, value, LANES) for value in rule_values(builder, signature.args[4], args[4])]
+        keys = emit_key(builder, lanes, values)
+        before = load_lanes(context, builder, signature.args[2], args[2], args[3])
         # If LLVM saw that it is the same place, it would store by masks: 64-bit keys took four times as long.
         place = _place_of(context, builder, signature.args[2], args[2], _opaque(builder, args[3]), before.type)
         builder.store(_emit_larger(builder, keys, before), place).align = 1
@@ -550,368 +539,6 @@ def prefetch_lanes(typingctx, row, at):
     return types.void(row, types.int64), codegen
 
 
-def _network_key(width):
-    """Return the type of a key in the network, and how many of its low bits are the element's position.
-
-    With positions, what is sorted is the result: the first of equal elements has the highest key. Without, 100,000
-    lines of 128 had to be searched for it: one thread of an Intel Xeon, ns a line, before and now, k 8: f4 145 and 104,
-    f2 115 and 82, u1 114 and 48; 64, k 6: f4 70 and 58. Eight bytes have no room for them. Four get a float64, whose 53
-    bits hold both, where there is no instruction for the maximum of two int64. AMD EPYC without AVX-512, int64 and
-    float64: 64 f4, k 2 66 and 55, 128, k 8 143 and 128; Xeon with it 38 and 45, 104 and 110.
-    """
-    both = types.int64 if _HAS_LARGER_OF_INT64 else types.float64
-    return {8: (types.int32, 16), 16: (types.int32, 16), 32: (both, 16), 64: (types.int64, 0)}[width]
-
-
-@helper
-def list_depth(k):
-    """Return how many keys, at least k, a list of the network has: a power of two, or a longer one by lines."""
-    depth = 1
-    while depth < min(k, _DEPTHS[-1]):
-        depth *= 2
-    return depth if depth >= k else -(-k // NETWORK_LINES) * NETWORK_LINES
-
-
-def network_lists(ref, keys):
-    """Return room for so many keys of each line that goes through the network together (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(network_lists, allocates=True)
-def _network_lists(ref, keys):
-    kind = as_dtype(_network_key(ref.dtype.bitwidth)[0]).type
-    return lambda ref, keys: empty((keys, NETWORK_LINES), kind)
-
-
-def _emit_sorted(builder, columns, exchange):
-    """Emit the odd-even merge sort of vectors, lane by lane, best first; they are a power of two."""
-    columns = list(columns)
-
-    def merge(first, step, count):
-        if 2 * step < count:
-            merge(first, 2 * step, count)
-            merge(first + step, 2 * step, count)
-            for i in range(first + step, first + count - step, 2 * step):
-                columns[i], columns[i + step] = exchange(columns[i], columns[i + step])
-        else:
-            columns[first], columns[first + step] = exchange(columns[first], columns[first + step])
-
-    def sort(first, count):
-        if count > 1:
-            sort(first, count // 2)
-            sort(first + count // 2, count // 2)
-            merge(first, 1, count)
-
-    sort(0, len(columns))
-    return columns
-
-
-def _emit_ordered(builder, vectors, exchange):
-    """Emit the merge of vectors that rise and fall at most once, lane by lane, best first; they are a power of two."""
-    vectors = list(vectors)
-    step = len(vectors) // 2
-    while step:
-        for i in range(len(vectors)):
-            if i & step == 0:
-                vectors[i], vectors[i + step] = exchange(vectors[i], vectors[i + step])
-        step //= 2
-    return vectors
-
-
-def _emit_best_of_both(builder, one, other, exchange):
-    """Emit the best of two lists of vectors, as many as the first has; both are in order, best first."""
-    one = list(one)
-    for i, vector in enumerate(other[: len(one)]):
-        one[-1 - i], _ = exchange(one[-1 - i], vector)
-    return _emit_ordered(builder, one, exchange)
-
-
-def _emit_transposed(builder, rows):
-    """Emit the columns of a square of vectors, by as many steps as their number has bits."""
-    count = len(rows)
-    half = count // 2
-    number = ir.VectorType(ir.IntType(32), count)
-    low = [i for pair in range(half) for i in (pair, count + pair)]
-    mixes = [ir.Constant(number, low), ir.Constant(number, [half + i for i in low])]
-    for _ in range(count.bit_length() - 1):
-        rows = [builder.shuffle_vector(rows[i], rows[i + half], mix) for i in range(half) for mix in mixes]
-    return rows
-
-
-def _emit_placed(builder, columns, at, vector, place_bits):
-    """Emit keys with positions, see `_network_key`, of neighbouring columns from position `at` on."""
-    is_float = not isinstance(vector.element, ir.IntType)
-    last = builder.sub(at.type((1 << place_bits) - 1), at)
-    if is_float:
-        wider, times, plus, minus = builder.sitofp, builder.fmul, builder.fadd, builder.fsub
-        last = builder.sitofp(last, vector.element)
-    else:
-        wider, times, plus, minus = builder.sext, builder.mul, builder.add, builder.sub
-        last = builder.trunc(last, vector.element)
-    last, unit = splat(builder, last, vector.count), _splat_constant(vector, 1 << place_bits)
-    return [
-        plus(times(wider(keys, vector), unit), minus(last, _splat_constant(vector, i)))
-        for i, keys in enumerate(columns)
-    ]
-
-
-def _emit_without_first(builder, columns, skip):
-    """Emit columns of which the first ones have the lowest key; `skip`, how many, is seldom above 0."""
-    vector = columns[0].type
-    # As `lowest_key` of a list, which fits a float64 too.
-    width = 64 if isinstance(vector.element, ir.DoubleType) else vector.element.width
-    lowest = _splat_constant(vector, -(1 << (width - 1)))
-    whole, cut, ready = builder.block, *(builder.append_basic_block(name) for name in ("cut", "ready"))
-    builder.cbranch(builder.icmp_signed(">", skip, skip.type(0)), cut, ready)
-    builder.position_at_end(cut)
-    rest = [
-        builder.select(builder.icmp_signed("<", skip.type(i), skip), lowest, keys) for i, keys in enumerate(columns)
-    ]
-    builder.branch(ready)
-    builder.position_at_end(ready)
-    phis = [builder.phi(vector) for _ in columns]
-    for phi, keys, part in zip(phis, columns, rest, strict=True):
-        phi.add_incoming(keys, whole)
-        phi.add_incoming(part, cut)
-    return phis
-
-
-def _emit_insertion_of_columns(builder, columns, first, depth):
-    """Emit what puts columns into the lists of their lanes, of so many vectors from the pointer `first` on."""
-    vector, lines, word = columns[0].type, len(columns), depth.type
-    compare = builder.icmp_signed if isinstance(vector.element, ir.IntType) else builder.fcmp_ordered
-
-    def exchange(a, b):
-        better = compare(">", b, a)
-        return builder.select(better, b, a), builder.select(better, a, b)
-
-    def places_of(begin, count):
-        places = [builder.gep(begin, [word(i)]) for i in range(count)]
-        return places, [_load_vector(builder, place, vector) for place in places]
-
-    def store(vectors, places):
-        for keys, place in zip(vectors, places, strict=True):
-            builder.store(keys, place).align = 1
-
-    def pass_on(part, *carried):
-        places, listed = places_of(builder.gep(first, [builder.mul(part, word(lines))]), lines)
-        both = [exchange(old, new) for old, new in zip(listed, carried[::-1], strict=True)]
-        better, others = zip(*both, strict=True)
-        store(_emit_ordered(builder, better, exchange), places)
-        return _emit_ordered(builder, others, exchange)
-
-    done, longer = builder.append_basic_block("done"), builder.append_basic_block("longer")
-    cases = builder.switch(depth, longer)
-    for count in _DEPTHS:
-        block = builder.append_basic_block(f"list_of_{count}")
-        cases.add_case(word(count), block)
-        builder.position_at_end(block)
-        places, listed = places_of(first, count)
-        size = min(count, lines)
-        groups = [_emit_sorted(builder, columns[i : i + size], exchange) for i in range(0, lines, size)]
-        while len(groups) > 1:
-            pairs = zip(groups[::2], groups[1::2], strict=True)
-            groups = [_emit_best_of_both(builder, one, other, exchange) for one, other in pairs]
-        store(_emit_best_of_both(builder, listed, groups[0], exchange), places)
-        builder.branch(done)
-    builder.position_at_end(longer)
-    parts = builder.sdiv(depth, word(lines))
-    _emit_levels(builder, parts, _emit_sorted(builder, columns, exchange), pass_on)
-    builder.branch(done)
-    builder.position_at_end(done)
-
-
-def _block_inserter(across):
-    @intrinsic
-    def insert_block(typingctx, ref, offset, step, at, skip, best, first, depth, rule):
-        """``insert_block(ref, offset, step, at, skip, best, first, depth, rule)``: put a square block into lists.
-
-        It has eight elements of eight lines, from element `at` of each on. For `insert_lines` the elements of a line
-        are contiguous, and the lines `step` bytes apart; for `insert_columns` it is the other way round. The first line
-        starts at `offset`. The first `skip` elements per line are left out. The lists are ``best[first : first +
-        depth]``, the best keys of each line so far (see `list_depth`).
-
-        Lines are transposed in registers; then the columns are sorted, in groups as long as the list, and the best of
-        both are merged: for a list of 8, 35 comparisons of 8 columns, where putting one after the other down the list
-        takes 64. A list of more than 16 takes what is better by parts of 8, and hands on what was there.
-        """
-        width = ref.dtype.bitwidth
-        key_type, place_bits = _network_key(width)
-
-        def codegen(context, builder, signature, args):
-            ref, offset, step, at, skip, best, first, depth, rule = args
-            bits = ir.VectorType(ir.IntType(width), NETWORK_LINES)
-            vector = ir.VectorType(context.get_data_type(key_type), NETWORK_LINES)
-            start = builder.add(offset, builder.mul(at, step if across else at.type(width // 8)))
-            pointer, values = emit_byte_pointer(builder, ref, start), _rule_values(builder, signature.args[8], rule)
-            columns = [keys for (keys,) in _emit_rows(builder, pointer, NETWORK_LINES, step, bits, 1, values)]
-            if not across:
-                columns = _emit_transposed(builder, columns)
-            if place_bits:
-                columns = _emit_placed(builder, columns, at, vector, place_bits)
-            columns = _emit_without_first(builder, columns, skip)
-            data = context.make_array(signature.args[5])(context, builder, best).data
-            lists = builder.gep(builder.bitcast(data, vector.as_pointer()), [first])
-            _emit_insertion_of_columns(builder, columns, lists, depth)
-            return context.get_dummy_value()
-
-        numbers = [types.int64] * 4
-        return types.void(ref, *numbers, best, types.int64, types.int64, rule), codegen
-
-    return insert_block
-
-
-insert_lines, insert_columns = _block_inserter(False), _block_inserter(True)
-
-
-@helper
-def insert_block_plain(ref, offset, line_step, step, at, skip, best, first, depth, rule):
-    """Do what `insert_lines` and `insert_columns` do, in plain Numba; elements are `step` bytes apart."""
-    for line in range(NETWORK_LINES):
-        for i in range(at + skip, at + NETWORK_LINES):
-            key = listed_key(best, key_of(load(ref, offset + line * line_step + i * step), rule), i)
-            for j in range(first, first + depth):
-                if key > best[j, line]:
-                    key, best[j, line] = best[j, line], key
-
-
-def listed_key(best, key, place):
-    """Return a key of the network: that of an element, and its position (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(listed_key)
-def _listed_key(best, key, place):
-    kind = as_dtype(best.dtype).type
-    _, place_bits = _network_key(key.bitwidth)
-    if not place_bits:
-        return lambda best, key, place: key
-    return lambda best, key, place: kind((np.int64(key) << place_bits) + (1 << place_bits) - 1 - place)
-
-
-def _find_keys(lanes):
-    @intrinsic
-    def find_keys(typingctx, row, size, best, line, k, positions, rule):
-        """``find_keys(row, size, best, line, k, positions, rule)``: tell where the keys of a list are in a short line.
-
-        The list is ``best[:k, line]``, in order; ``positions[line, :k]`` are places of these keys among the first
-        `size` elements, the first place for the first of equal keys. As many elements are read as the name says.
-        """
-
-        def codegen(context, builder, signature, args):
-            row, size, best, line, k, positions, rule = args
-            word = ir.IntType(64)
-            values = [splat(builder, value, lanes) for value in _rule_values(builder, signature.args[6], rule)]
-            loaded = _load_lanes(context, builder, signature.args[0], row, ir.Constant(word, 0), lanes)
-            keys = _emit_key(builder, loaded, values)
-            inside = builder.lshr(ir.Constant(word, -1), builder.sub(ir.Constant(word, LANES), size))
-            listed = builder.gep(context.make_array(signature.args[2])(context, builder, best).data, [line])
-            placed = context.make_array(signature.args[5])(context, builder, positions).data
-            placed = builder.gep(placed, [builder.mul(line, k)])
-            before = builder.block
-            head, body = (builder.append_basic_block(name) for name in ("key", "find"))
-            builder.branch(head)
-            builder.position_at_end(head)
-            j, last, rest = (builder.phi(typ) for typ in (word, listed.type.pointee, word))
-            for phi, value in ((j, 0), (last, 0), (rest, 0)):
-                phi.add_incoming(ir.Constant(phi.type, value), before)
-            after = builder.append_basic_block("found")
-            builder.cbranch(builder.icmp_signed("<", j, k), body, after)
-            builder.position_at_end(body)
-            key = builder.load(builder.gep(listed, [builder.mul(j, ir.Constant(word, NETWORK_LINES))]))
-            equal = _as_mask(builder, builder.icmp_signed("==", keys, splat(builder, key, lanes)))
-            equal = equal if lanes == 64 else builder.zext(equal, word)
-            again = builder.and_(
-                builder.icmp_signed("==", key, last), builder.icmp_signed(">", j, ir.Constant(word, 0))
-            )
-            found = builder.select(again, rest, builder.and_(equal, inside))
-            builder.store(builder.cttz(found, ir.Constant(ir.IntType(1), 0)), builder.gep(placed, [j]))
-            one = ir.Constant(word, 1)
-            j.add_incoming(builder.add(j, one), body)
-            last.add_incoming(key, body)
-            rest.add_incoming(builder.and_(found, builder.sub(found, one)), body)
-            builder.branch(head)
-            builder.position_at_end(after)
-            return context.get_dummy_value()
-
-        return types.void(row, types.int64, best, types.int64, types.int64, positions, rule), codegen
-
-    return find_keys
-
-
-#: For lines of up to so many elements. Two threads of an AMD EPYC, ns a line, with 64 and 16, all of 7 int64 64 and 31,
-#: 4 of 16 float64 42 and 22.
-find_keys_16, find_keys_64 = _find_keys(16), _find_keys(64)
-
-
-@helper
-def find_keys_plain(row, size, best, line, k, positions, rule):
-    """Do what `find_keys_16` and `find_keys_64` do, in plain Numba."""
-    for j in range(k):
-        i = positions[line, j - 1] + 1 if j > 0 and best[j, line] == best[j - 1, line] else 0
-        while i < size and key_of(row[i], rule) != best[j, line]:
-            i += 1
-        positions[line, j] = i
-
-
-def _find_in_lines(find_keys):
-    @helper
-    def find_in_lines(ref, offset, line_step, size, limit, k, rule, best, stage, positions):
-        """Do what `network_places` does, for elements of eight bytes."""
-        for line in range(NETWORK_LINES):
-            start = offset + line * line_step
-            row = array_at(ref, start, (size,))
-            if start + LANES * itemsize(ref) > limit:  # the last lines of an array
-                for i in range(size):
-                    stage[i] = row[i]
-                row = stage
-            find_keys(row, size, best, line, k, positions, rule)
-
-    return find_in_lines
-
-
-find_in_lines_16, find_in_lines_64 = _find_in_lines(find_keys_16), _find_in_lines(find_keys_64)
-
-
-def listed_place(ref, key):
-    """Return the position of the element that a key of the network stands for (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(listed_place)
-def _listed_place(ref, key):
-    _, place_bits = _network_key(ref.dtype.bitwidth)
-    last = (1 << place_bits) - 1
-    return lambda ref, key: last - (np.int64(key) & last)
-
-
-def network_places(ref, offset, line_step, size, limit, k, rule, best, stage, positions):
-    """Fill `positions`, (lines, k), with those of the elements in the lists of the network (inside kernels only).
-
-    Those of eight bytes, 64 at most, are looked for in their lines; `limit` is where what may be looked at ends, in
-    bytes, and `stage` has room for 64.
-    """
-    raise NotImplementedError
-
-
-@chosen(network_places)
-def _network_places(ref, offset, line_step, size, limit, k, rule, best, stage, positions):
-    _, place_bits = _network_key(ref.dtype.bitwidth)
-
-    def unpack(ref, offset, line_step, size, limit, k, rule, best, stage, positions):
-        for line in range(NETWORK_LINES):
-            for j in range(k):
-                positions[line, j] = listed_place(ref, best[j, line])
-
-    def find(ref, offset, line_step, size, limit, k, rule, best, stage, positions):
-        if size <= 16:
-            find_in_lines_16(ref, offset, line_step, size, limit, k, rule, best, stage, positions)
-        else:
-            find_in_lines_64(ref, offset, line_step, size, limit, k, rule, best, stage, positions)
-
-    return unpack if place_bits else find
-
-
 def insert_width(best):
     """Return how many lists `insert_lanes` inserts into (inside kernels only)."""
     raise NotImplementedError
@@ -934,15 +561,15 @@ def _columns_above(count):
             ref, offset, step, limits, first, rule = args
             array_type = signature.args[3]
             vector = _vector_of(array_type.dtype, 8 * CACHE_LINE)
-            values = _rule_values(builder, signature.args[5], rule)
+            values = rule_values(builder, signature.args[5], rule)
             pointer = emit_byte_pointer(builder, ref, offset)
-            rows = _emit_rows(builder, pointer, count, step, vector, LANES // vector.count, values)
+            rows = emit_rows(builder, pointer, count, step, vector, LANES // vector.count, values)
             word = ir.IntType(LANES)
             found = word(0)
             for part, best in enumerate(_emit_best_of_rows(builder, rows)):
                 lane = first.type(part * vector.count)
-                least = _load_lanes(context, builder, array_type, limits, builder.add(first, lane), vector.count)
-                mask = _as_mask(builder, builder.icmp_signed(">", best, least))
+                least = load_lanes(context, builder, array_type, limits, builder.add(first, lane), vector.count)
+                mask = as_mask(builder, builder.icmp_signed(">", best, least))
                 if vector.count < LANES:
                     mask = builder.shl(builder.zext(mask, word), word(part * vector.count))
                 found = builder.or_(found, mask)
@@ -980,11 +607,11 @@ def rows_that_beat(typingctx, ref, offset, step, limits, first, rule):
         ref, offset, step, limits, first, rule = args
         array_type = signature.args[3]
         vector = _vector_of(array_type.dtype, _LIST_BITS)
-        values = _rule_values(builder, signature.args[5], rule)
-        least = _load_lanes(context, builder, array_type, limits, first, vector.count)
+        values = rule_values(builder, signature.args[5], rule)
+        least = load_lanes(context, builder, array_type, limits, first, vector.count)
         word, number = ir.IntType(64), ir.IntType(vector.count)
         found = word(0)
-        rows = _emit_rows(builder, emit_byte_pointer(builder, ref, offset), ROWS_AT_ONCE, step, vector, 1, values)
+        rows = emit_rows(builder, emit_byte_pointer(builder, ref, offset), ROWS_AT_ONCE, step, vector, 1, values)
         for row, (keys,) in enumerate(rows):
             above = builder.bitcast(builder.icmp_signed(">", keys, least), number)
             bit = builder.zext(builder.icmp_unsigned("!=", above, number(0)), word)
@@ -1016,19 +643,19 @@ def raise_lists(typingctx, ref, offset, step, best, first, k, rule):
         ref, offset, step, best, first, k, rule = args
         array_type = signature.args[3]
         vector = _vector_of(array_type.dtype, _LIST_BITS)
-        values = _rule_values(builder, signature.args[6], rule)
-        rows = _emit_rows(builder, emit_byte_pointer(builder, ref, offset), ROWS_AT_ONCE, step, vector, 1, values)
+        values = rule_values(builder, signature.args[6], rule)
+        rows = emit_rows(builder, emit_byte_pointer(builder, ref, offset), ROWS_AT_ONCE, step, vector, 1, values)
         (key,) = _emit_best_of_rows(builder, rows)
 
         def raise_place(level, carried):
             at = builder.add(first, builder.mul(level, level.type(vector.count)))
             place = _place_of(context, builder, array_type, best, at, vector)
-            held = _load_vector(builder, place, vector)
+            held = load_vector(builder, place, vector)
             larger = builder.icmp_signed(">", carried, held)
             builder.store(builder.select(larger, carried, held), place).align = 1
             return (builder.select(larger, held, carried),)
 
-        _emit_levels(builder, k, (key,), raise_place)
+        emit_levels(builder, k, (key,), raise_place)
         return context.get_dummy_value()
 
     word = types.int64
@@ -1060,10 +687,10 @@ def lower_limits(typingctx, ref, offset, step, limits, first, rule):
         ref, offset, step, limits, first, rule = args
         array_type = signature.args[3]
         vector = _vector_of(array_type.dtype, _LIST_BITS)
-        values = _rule_values(builder, signature.args[5], rule)
-        rows = _emit_rows(builder, emit_byte_pointer(builder, ref, offset), ROWS_AT_ONCE, step, vector, 1, values)
+        values = rule_values(builder, signature.args[5], rule)
+        rows = emit_rows(builder, emit_byte_pointer(builder, ref, offset), ROWS_AT_ONCE, step, vector, 1, values)
         place = _place_of(context, builder, array_type, limits, first, vector)
-        limit = _load_vector(builder, place, vector)
+        limit = load_vector(builder, place, vector)
         for _ in range(2):
             (key,) = _emit_best_of_rows(builder, islice(rows, ROWS_AT_ONCE // 2))
             limit = builder.select(builder.icmp_signed("<", key, limit), key, limit)
@@ -1098,8 +725,8 @@ def insert_lanes(typingctx, ref, offset, best, where, limits, lane, levels, k, p
     def codegen(context, builder, signature, args):
         ref, offset, best, where, limits, lane, levels, k, position, rule = args
         vector = _vector_of(signature.args[2].dtype, _LIST_BITS)
-        values = _rule_values(builder, signature.args[9], rule)
-        ((key,),) = _emit_rows(builder, emit_byte_pointer(builder, ref, offset), 1, offset, vector, 1, values)
+        values = rule_values(builder, signature.args[9], rule)
+        ((key,),) = emit_rows(builder, emit_byte_pointer(builder, ref, offset), 1, offset, vector, 1, values)
         number = ir.IntType(signature.args[3].dtype.bitwidth)
         position = position if number.width == 64 else builder.trunc(position, number)
         place = splat(builder, position, vector.count)
@@ -1112,7 +739,7 @@ def insert_lanes(typingctx, ref, offset, best, where, limits, lane, levels, k, p
 
         def insert(level, carried, carried_place):
             at_key, at_place = pointers(level)
-            held, held_place = _load_vector(builder, at_key, key.type), _load_vector(builder, at_place, place.type)
+            held, held_place = load_vector(builder, at_key, key.type), load_vector(builder, at_place, place.type)
             # Where the element goes, and at all places behind: there what it displaces moves on by one. Positions are
             # exchanged by their difference: LLVM would turn a choice into a masked store, which is slow (19 ms, not
             # 10).
@@ -1123,13 +750,13 @@ def insert_lanes(typingctx, ref, offset, best, where, limits, lane, levels, k, p
             builder.store(builder.xor(held_place, change), at_place).align = 1
             return builder.select(larger, held, carried), builder.xor(carried_place, change)
 
-        carried, carried_place = _emit_levels(builder, levels, (key, place), insert)
+        carried, carried_place = emit_levels(builder, levels, (key, place), insert)
         with builder.if_then(builder.icmp_signed("<", levels, k)):  # a free place
             at_key, at_place = pointers(levels)
             builder.store(carried, at_key).align = 1
             builder.store(carried_place, at_place).align = 1
         at_key, _ = pointers(builder.sub(k, k.type(1)))
-        last = _load_vector(builder, at_key, key.type)
+        last = load_vector(builder, at_key, key.type)
         builder.store(last, _place_of(context, builder, signature.args[4], limits, lane, key.type)).align = 1
         return context.get_dummy_value()
 
@@ -1185,7 +812,7 @@ def _column_inserter(count):
             word, place_type = ir.IntType(64), ir.IntType(32)
             element = ir.IntType(keys_type.dtype.bitwidth)
             vector, numbers = ir.VectorType(element, GROUPS), ir.VectorType(place_type, GROUPS)
-            rule = _rule_values(builder, signature.args[9], rule)
+            rule = rule_values(builder, signature.args[9], rule)
             start = builder.mul(number, word(GROUPS))
             to_keys = _place_of(context, builder, keys_type, keys, start, vector)
             to_places = _place_of(context, builder, places_type, places, start, numbers)
@@ -1203,11 +830,11 @@ def _column_inserter(count):
                 column = ir.Constant(ir.VectorType(element, count), ir.Undefined)
                 for row in range(count):
                     column = builder.insert_element(column, element_of(word(row)), ir.IntType(32)(row))
-                of_column = _emit_key(builder, column, [splat(builder, value, count) for value in rule])
+                of_column = emit_key(builder, column, [splat(builder, value, count) for value in rule])
                 above = builder.icmp_signed(">", of_column, splat(builder, builder.load(to_limit), count))
                 hits = builder.zext(builder.bitcast(above, ir.IntType(count)), word)
-            starts = [_load_vector(builder, to_keys, vector), _load_vector(builder, to_places, numbers)]
-            highest = _splat_constant(vector, (1 << (element.width - 1)) - 1)
+            starts = [load_vector(builder, to_keys, vector), load_vector(builder, to_places, numbers)]
+            highest = splat_constant(vector, (1 << (element.width - 1)) - 1)
             before = builder.block
             body, after = (builder.append_basic_block(name) for name in ("candidate", "inserted"))
             builder.branch(body)
@@ -1216,7 +843,7 @@ def _column_inserter(count):
             for phi, value in zip((left, best, where), (hits, *starts), strict=True):
                 phi.add_incoming(value, before)
             row = builder.cttz(left, ir.Constant(ir.IntType(1), 1))
-            key = _emit_key(builder, element_of(row), rule)
+            key = emit_key(builder, element_of(row), rule)
             place = builder.trunc(builder.add(position, row), place_type)
             new_best, new_where = _emit_insertion(builder, best, where, key, place, highest)
             best.add_incoming(new_best, body)
@@ -1269,10 +896,10 @@ def rank_of_64(typingctx, keys, at, key, earlier):
     """``rank_of_64(keys, at, key, earlier)``: how many of 64 keys come before a key; a tie if bit i is set."""
 
     def codegen(context, builder, signature, args):
-        found = _load_lanes(context, builder, signature.args[0], args[0], args[1])
+        found = load_lanes(context, builder, signature.args[0], args[0], args[1])
         limit = splat(builder, args[2], LANES)
-        above = _as_mask(builder, builder.icmp_signed(">", found, limit))
-        equal = _as_mask(builder, builder.icmp_signed("==", found, limit))
+        above = as_mask(builder, builder.icmp_signed(">", found, limit))
+        equal = as_mask(builder, builder.icmp_signed("==", found, limit))
         return builder.ctpop(builder.or_(above, builder.and_(equal, args[3])))
 
     return types.int64(keys, types.int64, keys.dtype, types.uint64), codegen
@@ -1318,14 +945,12 @@ def group_bound(typingctx, row, whole, start, low, high, k, rule):
         array_type = signature.args[0]
         word, number = ir.IntType(64), ir.VectorType(ir.IntType(32), GROUPS)
         vector = ir.VectorType(ir.IntType(array_type.dtype.bitwidth), GROUPS)
-        lowest = _splat_constant(vector, -(1 << (vector.element.width - 1)))
-        values = [splat(builder, value, GROUPS) for value in _rule_values(builder, signature.args[6], rule)]
+        lowest = splat_constant(vector, -(1 << (vector.element.width - 1)))
+        values = [splat(builder, value, GROUPS) for value in rule_values(builder, signature.args[6], rule)]
 
         def keys_from(at):
             starts = (builder.add(at, word(i)) for i in range(0, LANES, GROUPS))
-            return [
-                _emit_key(builder, _load_lanes(context, builder, array_type, row, i, GROUPS), values) for i in starts
-            ]
+            return [emit_key(builder, load_lanes(context, builder, array_type, row, i, GROUPS), values) for i in starts]
 
         def sort(keys):
             span = 2
@@ -1414,9 +1039,9 @@ def insert_best(typingctx, row, at, mask, most, keys, places, rule):
         numbers = ir.VectorType(number, GROUPS)
         to_keys = _place_of(context, builder, keys_type, keys, word(0), vector)
         to_places = _place_of(context, builder, places_type, places, word(0), numbers)
-        starts = [_load_vector(builder, to_keys, vector), _load_vector(builder, to_places, numbers)]
-        highest = _splat_constant(vector, (1 << (vector.element.width - 1)) - 1)
-        rule = _rule_values(builder, signature.args[6], rule)
+        starts = [load_vector(builder, to_keys, vector), load_vector(builder, to_places, numbers)]
+        highest = splat_constant(vector, (1 << (vector.element.width - 1)) - 1)
+        rule = rule_values(builder, signature.args[6], rule)
         before = builder.block
         head, body, after = (builder.append_basic_block(name) for name in ("candidates", "candidate", "inserted"))
         builder.branch(head)
@@ -1428,7 +1053,7 @@ def insert_best(typingctx, row, at, mask, most, keys, places, rule):
         builder.cbranch(goes_on, body, after)
         builder.position_at_end(body)
         place = builder.add(at, builder.cttz(left, ir.Constant(ir.IntType(1), 1)))
-        key = _emit_key(builder, builder.load(builder.gep(data, [place])), rule)
+        key = emit_key(builder, builder.load(builder.gep(data, [place])), rule)
         new_best, new_where = _emit_insertion(builder, best, where, key, builder.trunc(place, number), highest)
         best.add_incoming(new_best, body)
         where.add_incoming(new_where, body)

@@ -15,18 +15,15 @@ from . import helper
 from ._keys import (
     GROUPS,
     LANES,
-    NETWORK_LINES,
     beats,
     bit_count,
     group_bound,
     insert_best,
-    insert_columns,
-    insert_lines,
     lowest_bit,
     lowest_key,
-    network_places,
 )
 from ._memory import CACHE_LINE, itemsize, prefetch_to_l2
+from ._network import NETWORK_LINES, insert_columns, insert_lines, network_places
 
 #: The largest k for which a line is selected from alone: so long is the list in registers.
 SHORT_K = 16

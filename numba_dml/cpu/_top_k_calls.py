@@ -16,8 +16,9 @@ from .._pool import allocator
 from .._tensor import extent, product
 from ..ops.top_k import TopK
 from . import launcher, top_k
-from ._keys import LANES, NETWORK_LINES
+from ._keys import LANES
 from ._memory import ANY, CACHE_LINE, SIGNED, ArrayRef
+from ._network import NETWORK_LINES
 from ._short_lines import SHORT_K
 
 #: Up to so many elements or bytes, lines are selected from by a network, or by the maxima of groups (see

@@ -37,7 +37,6 @@ from ._keys import (
     BLOCKS_AT_ONCE,
     GROUPS,
     LANES,
-    NETWORK_LINES,
     ROWS_AT_ONCE,
     any_row_beats,
     beats,
@@ -54,12 +53,9 @@ from ._keys import (
     key_of,
     lane_limit,
     least_bound,
-    list_depth,
-    listed_place,
     lower_limits,
     lowest_bit,
     lowest_key,
-    network_lists,
     place_buffer,
     prefetch_lanes,
     raise_lanes,
@@ -70,6 +66,7 @@ from ._keys import (
     skip_lanes,
 )
 from ._memory import CACHE_LINE, address, array_at, empty, itemsize, load, prefetch, seen_as, store
+from ._network import NETWORK_LINES, list_depth, listed_place, network_lists
 from ._short_lines import SHORT_K, network_columns, network_lines, select_alone
 from ._sorting import SURPLUS, bisect, compact, pad, sort_all
 from .gather import OVERLAP
