@@ -136,7 +136,7 @@ def test_a_lane_limit_lets_subnormal_numbers_count_as_zero(dtype, largest):
 
 def networks(ref, rule, step, skip, k):
     key = rule_from(ref, rule, 0)
-    depth = _network.list_depth(k)
+    depth = _network.list_depth(k, _network.NETWORK_LINES)
     one, other = _network.network_lists(ref, 4 * depth), _network.network_lists(ref, 4 * depth)
     one[:] = _keys.lowest_key(one)
     other[:] = _keys.lowest_key(other)
@@ -170,6 +170,50 @@ def test_the_network_equals_its_plain_twin(dtype):
                 assert (one[2 * depth] > 0).any()
                 for untouched in (one[:depth], one[3 * depth :]):
                     assert (untouched == untouched[0, 0]).all()
+
+
+def cut_networks(ref, rule, skip, k, place_bits, top):
+    key = rule_from(ref, rule, 0)
+    lines, step, depth = _network.CUT_LINES, 64 * itemsize(ref), _network.list_depth(k, _network.CUT_LINES)
+    one, other = np.full((2, depth + 3, lines), -(1 << 31), np.int32)
+    for at in range(0, 48, lines):
+        _network.insert_cut(ref, 0, step, at, skip, one, depth, place_bits, top, key)
+        _network.insert_cut_plain(ref, 0, step, at, skip, other, depth, place_bits, top, key)
+    ties = np.zeros((2, 32), np.uint64)
+    for bits in range(32):
+        ties[0, bits] = _network.tied_lists(one, k, bits)
+        ties[1, bits] = _network.tied_lists_plain(one, k, bits)
+    return one, other, ties
+
+
+@pytest.mark.parametrize("dtype", [np.dtype(t) for t in ("i4", "u4", "f4")], ids=str)
+def test_the_network_by_cut_keys_equals_its_plain_twin(dtype):
+    rng = np.random.default_rng(1)
+    ref, numbers = ArrayRef(types.int32, dtype.kind == "f"), types.int64
+    entry = njit(cut_networks).compile((ref, numbers[::1], numbers, numbers, numbers, numbers))
+    wide = np.frombuffer(rng.bytes(64 * 64 * 4), dtype).copy()
+    near = (rng.integers(0, 3000, wide.size) + wide[0].view("i4")).astype("i4").view(dtype)
+    for row in (wide, near):
+        row[::3] = row[1]  # some are tied
+        row[::5] = np.nan if dtype.kind == "f" else row[2]
+    for nan_first, row in ((False, wide), (True, wide), (False, near)):
+        rule = rule_of(dtype, False, nan_first)
+        numbers = np.array([*rule, 0, 0][:3], np.int64)
+        top = int(keys(row.view("i4"), rule).max())
+        for k in (1, 2, 3, 8, 16, 17, 40):
+            for skip in (0, 1, 7):
+                for place_bits, highest in (
+                    (6, _network.NO_TOP),
+                    (9, _network.NO_TOP),
+                    (6, top),
+                    (9, min(top + 3, (1 << 31) - 1)),
+                ):
+                    one, other, ties = entry(row, numbers, skip, k, place_bits, highest)
+                    np.testing.assert_array_equal(one, other)
+                    assert (one[0] > one[1]).all()
+                    assert (one[-2:] == -(1 << 31)).all()
+                    np.testing.assert_array_equal(ties[0], ties[1])
+                    assert k > 3 or ties[0, 0] == 0 < ties[0, 31]
 
 
 @njit

@@ -83,8 +83,11 @@ REGIONS = {
     "rows, of 1 byte, k too large, just long enough": ((9, 600), -1, 40),
     "network, of 2 bytes, a large k, just short enough": ((9, 399), -1, 33),
     "rows, of 2 bytes, k too large, just long enough": ((9, 400), -1, 33),
-    "network, of 4 bytes, a large k, just short enough": ((9, 299), -1, 100),
-    "rows, of 4 bytes, k too large, just long enough": ((9, 300), -1, 20),
+    "network, of 4 bytes, a large k, just short enough": ((9, 399), -1, 100),
+    "rows, of 4 bytes, k too large, just long enough": ((9, 400), -1, 20),
+    "cut keys, just short enough": ((17, 599), -1, 9),
+    "alone, just too long for cut keys": ((17, 600), -1, 9),
+    "cut keys, as few elements as lines": ((35, 16), -1, 16),
     "network, of 8 bytes, a large k, just short enough": ((9, 64), -1, 64),
     "rows, of 8 bytes, k too large, just long enough": ((9, 65), -1, 65),
     "network, k just too small to be sorted": ((9, 250), -1, 191),
@@ -272,6 +275,47 @@ def test_a_line_that_has_hardly_anything_but_the_lowest(dtype, n, k):
         np.testing.assert_array_equal(found.indices, expected(x, k, -1, "largest", "last")[1])
         for line, indices in zip(x, found.indices, strict=True):
             np.testing.assert_array_equal(dml.top_k(line, k).indices, indices)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i4", "u4"])
+@pytest.mark.parametrize(
+    ("n", "k"), [(16, 16), (19, 1), (64, 6), (64, 64), (100, 17), (128, 8), (150, 40), (300, 3), (399, 25), (599, 16)]
+)
+def test_lines_whose_best_are_equal_but_for_the_last_bits(dtype, n, k):
+    """These are the position while lines are selected from, as long as that is certain; it is for most of the lines.
+
+    Some groups are looked at, some have results that are uncertain, some of these even among the keys near the highest
+    one; and after many of those come some that are certain again.
+    """
+    rng = np.random.default_rng(n)
+    steps = rng.integers(-40, 40, (2000, n))
+    if dtype == "f4":
+        one = np.full((2000, n), 1.0, dtype).view("i4")
+        near, wide = (one + steps).astype("i4").view(dtype), rng.standard_normal((2000, n)).astype(dtype)
+        far = np.where(rng.random((2000, n)) < 0.2, near, -wide)
+        far[::3] *= 2**-20
+    else:
+        wide = np.frombuffer(rng.bytes(8000 * n), dtype).reshape(2000, n).copy()
+        near = (steps + np.iinfo(dtype).max // 3).astype(dtype)
+        far = np.where(rng.random((2000, n)) < 0.2, near, near // 1000)
+        far[::3] //= 1000
+    x = wide.copy()
+    x[100:160], x[180:800] = near[100:160], near[180:800]  # a few groups, and many, until all are tried again
+    x[1000:1040], x[1060:1070], x[1080:1400] = far[1000:1040], far[1060:1070], far[1080:1400]
+    x[1500:1600:7, : n // 2] = near[1500:1600:7, : n // 2]
+    x[1610:1640, ::5] = x[1610:1640, :1]
+    for line in range(1700, 1990, 13):  # pairs whose order the last bit tells, among the best and behind them
+        best = np.argsort(x[line])[::-1]
+        for rank in (0, k // 2, k - 1):
+            if rank + 1 < n:
+                x.view("i4")[line, best[rank + 1]] = x.view("i4")[line, best[rank]] - (rank % 2)
+    for mode in ("largest", "smallest"):
+        values, indices = dml.top_k(x, k, mode=mode)
+        want_values, want = expected(x, k, -1, mode, "last")
+        np.testing.assert_array_equal(indices, want)
+        assert values.tobytes() == want_values.tobytes()
+        few = dml.top_k(x[95:112].reshape(17, 1, n)[:, 0], k, mode=mode)
+        np.testing.assert_array_equal(few.indices, want[95:112])
 
 
 @pytest.mark.parametrize("dtype", ["u1", "f4", "i8"])

@@ -138,7 +138,7 @@ def load_lanes(context, builder, array_type, array, at, count=LANES):
     return load_vector(builder, _place_of(context, builder, array_type, array, at, vector), vector)
 
 
-def _emit_larger(builder, a, b):
+def emit_larger(builder, a, b):
     return builder.select(builder.icmp_signed(">", a, b), a, b)
 
 
@@ -512,7 +512,7 @@ def raise_lanes(typingctx, row, at, best, first, rule):
         before = load_lanes(context, builder, signature.args[2], args[2], args[3])
         # If LLVM saw that it is the same place, it would store by masks: 64-bit keys took four times as long.
         place = _place_of(context, builder, signature.args[2], args[2], _opaque(builder, args[3]), before.type)
-        builder.store(_emit_larger(builder, keys, before), place).align = 1
+        builder.store(emit_larger(builder, keys, before), place).align = 1
         return context.get_dummy_value()
 
     return types.void(row, types.int64, best, types.int64, rule), codegen
@@ -551,7 +551,7 @@ def _insert_width(best):
 
 
 def _emit_best_of_rows(builder, rows):
-    return reduce(lambda best, keys: list(map(partial(_emit_larger, builder), keys, best)), rows)
+    return reduce(lambda best, keys: list(map(partial(emit_larger, builder), keys, best)), rows)
 
 
 def _columns_above(count):
@@ -800,7 +800,7 @@ def _emit_insertion(builder, best, where, key, place, highest):
     lands = builder.icmp_signed(">=", above, key)
     smaller = builder.select(builder.icmp_signed("<", above, key), above, key)
     new_where = builder.select(stays, where, builder.select(lands, place, moved))
-    return _emit_larger(builder, best, smaller), new_where
+    return emit_larger(builder, best, smaller), new_where
 
 
 def _column_inserter(count):
@@ -972,7 +972,7 @@ def group_bound(typingctx, row, whole, start, low, high, k, rule):
         builder.position_at_end(body)
         keys = keys_from(at)
         for phi, pair in ((even, keys[::2]), (odd, keys[1::2])):
-            phi.add_incoming(_emit_larger(builder, phi, _emit_larger(builder, *pair)), body)
+            phi.add_incoming(emit_larger(builder, phi, emit_larger(builder, *pair)), body)
         at.add_incoming(builder.add(at, word(LANES)), body)
         builder.branch(head)
         builder.position_at_end(after)
@@ -981,15 +981,15 @@ def group_bound(typingctx, row, whole, start, low, high, k, rule):
         for i, keys in enumerate(keys_from(start)):
             lanes = ir.Constant(number, list(range(GROUPS * i, GROUPS * (i + 1))))
             inside = builder.and_(builder.icmp_signed(">=", lanes, low), builder.icmp_signed("<", lanes, high))
-            both[i % 2] = _emit_larger(builder, both[i % 2], builder.select(inside, keys, lowest))
+            both[i % 2] = emit_larger(builder, both[i % 2], builder.select(inside, keys, lowest))
         builder.cbranch(builder.icmp_signed(">", k, word(GROUPS // 2)), many, few)
         builder.position_at_end(few)
-        best_of_few = sort(_emit_larger(builder, *both))
+        best_of_few = sort(emit_larger(builder, *both))
         builder.branch(done)
         builder.position_at_end(many)
         first, second = map(sort, both)
         backwards = ir.Constant(number, list(range(GROUPS - 1, -1, -1)))
-        best_of_many = _emit_larger(builder, first, builder.shuffle_vector(second, second, backwards))
+        best_of_many = emit_larger(builder, first, builder.shuffle_vector(second, second, backwards))
         best_of_many = _emit_bitonic(builder, best_of_many, GROUPS)
         builder.branch(done)
         builder.position_at_end(done)

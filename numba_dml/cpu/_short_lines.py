@@ -2,6 +2,10 @@
 
 Of many, several go through a network at once, which does the same steps whatever the data are, so no distribution is
 slower than another. Its keys carry positions, but for elements of eight bytes, which are looked for in their lines.
+Those of four bytes have keys of four bytes, too, whose last bits are the position: that is faster, and as good where
+the rest of the keys differ. It shows in the lists if they do not: then elements are looked at, and if that does not
+tell, or has to be done often, the lines go through the network with the keys that are near the highest one, or, if that
+does not tell either, with whole ones (see `cut_lines`).
 
 Longer ones, and those that come alone, are selected from one by one: the maxima of groups of a line tell a key that k
 elements reach, and few others do; those go into a list in registers (see `select_alone`).
@@ -11,25 +15,39 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import helper
-from ._keys import (
-    GROUPS,
-    LANES,
-    beats,
-    bit_count,
-    group_bound,
-    insert_best,
-    lowest_bit,
-    lowest_key,
+from . import chosen, helper
+from ._keys import GROUPS, LANES, beats, bit_count, group_bound, insert_best, key_of, lowest_bit, lowest_key
+from ._memory import CACHE_LINE, array_at, itemsize, load, prefetch_to_l2
+from ._network import (
+    CUT_LINES,
+    NETWORK_LINES,
+    NO_TOP,
+    insert_columns,
+    insert_cut,
+    insert_lines,
+    network_places,
+    tied_lists,
 )
-from ._memory import CACHE_LINE, itemsize, prefetch_to_l2
-from ._network import NETWORK_LINES, insert_columns, insert_lines, network_places
 
 #: The largest k for which a line is selected from alone: so long is the list in registers.
 SHORT_K = 16
 #: After so many candidates for each result, others must beat the k-th best so far (asking always would make each block
 #: wait for the one before); then also those of the same block, after so many of them or k.
 CANDIDATES, AT_ONCE = 2, 8
+#: Elements that are equal but for their last bits are put in order as long as that takes no more moves than this and k.
+MOVES = 8
+
+
+@helper
+def prefetch_lines(ref, offset, line_step, lines, size):
+    """Ask for lines, each of which is too short for the hardware to see where it leads.
+
+    One thread, f4 64, k 2 and 6, ns a line with and without: AMD EPYC 50 and 58, 75 and 82; f8 64, k 6 Intel Xeon 91
+    and 123.
+    """
+    for line in range(lines):
+        for byte in range(0, size * itemsize(ref), CACHE_LINE):
+            prefetch_to_l2(ref, offset + line * line_step + byte)
 
 
 @helper
@@ -46,16 +64,96 @@ def network_lines(
     positions,  # OUT  (lines, k) int64, the result, best first
 ):
     """Select from neighbouring lines, as many as the network takes."""
-    # Each line is too short for the hardware to see where it leads. One thread, f4 64, k 2 and 6, ns a line with and
-    # without: AMD EPYC 50 and 58, 75 and 82; f8 64, k 6 Intel Xeon 91 and 123.
-    for line in range(NETWORK_LINES, 2 * NETWORK_LINES):
-        for byte in range(0, size * itemsize(ref), CACHE_LINE):
-            prefetch_to_l2(ref, offset + line * line_step + byte)
+    prefetch_lines(ref, offset + NETWORK_LINES * line_step, line_step, NETWORK_LINES, size)
     best[:] = lowest_key(best)
     for at in range(0, size, NETWORK_LINES):
         first = min(at, size - NETWORK_LINES)  # the last block lies partly on the one before it
         insert_lines(ref, offset, line_step, first, at - first, best, 0, best.shape[0], rule)
     network_places(ref, offset, line_step, size, limit, k, rule, best, stage, positions)
+
+
+def cut_lines(
+    ref,  # IN   the input
+    offset,  # IN   where the first line starts, in bytes
+    line_step,  # IN   from line to line
+    size,  # IN   elements per line, `CUT_LINES` at least
+    k,
+    rule,
+    best,  # OUT  (k + 1 or more, lines) int32 keys, scratch, see `insert_cut`
+    positions,  # OUT  (lines, k) int64, the result, best first
+    by_top,  # IN   keep the keys below the highest one whole, or else those of all
+):
+    """Select from `CUT_LINES` neighbouring lines, if elements have cut keys (inside kernels only).
+
+    Tell whether there is a result: if keys are equal but for their last bits, it may be uncertain.
+    """
+    raise NotImplementedError
+
+
+@chosen(cut_lines)
+def _cut_lines(ref, offset, line_step, size, k, rule, best, positions, by_top):
+    if ref.dtype.bitwidth != 32:
+        return lambda ref, offset, line_step, size, k, rule, best, positions, by_top: False
+
+    def select(ref, offset, line_step, size, k, rule, best, positions, by_top):
+        prefetch_lines(ref, offset + CUT_LINES * line_step, line_step, CUT_LINES, size)
+        place_bits = 1
+        while size > 1 << place_bits:
+            place_bits += 1
+        last = (1 << place_bits) - 1
+        top = highest_key(ref, offset, line_step, size, rule) if by_top else NO_TOP
+        best[:] = lowest_key(best)
+        for at in range(0, size, CUT_LINES):
+            first = min(at, size - CUT_LINES)
+            insert_cut(ref, offset, line_step, first, at - first, best, best.shape[0] - 1, place_bits, top, rule)
+        for line in range(CUT_LINES):
+            for j in range(k):
+                positions[line, j] = last - (best[j, line] & last)
+        if by_top:
+            lowest = -(1 << (31 - place_bits))
+            for line in range(CUT_LINES):
+                if best[k - 1, line] >> place_bits == lowest:  # the key of others, too
+                    return False
+            return True
+        tied = tied_lists(best, k, place_bits)
+        while tied != np.uint64(0):
+            line = lowest_bit(tied)
+            tied &= tied - np.uint64(1)
+            if k < size and best[k - 1, line] >> place_bits == best[k, line] >> place_bits:
+                return False  # one that was left out may be better
+            if not put_in_order(array_at(ref, offset + line * line_step, (size,)), k, rule, positions, line):
+                return False
+        return True
+
+    return select
+
+
+@helper
+def highest_key(ref, offset, line_step, size, rule):
+    """Return the highest key of `CUT_LINES` neighbouring lines."""
+    top = key_of(load(ref, offset), rule)
+    for line in range(CUT_LINES):
+        row = array_at(ref, offset + line * line_step, (size,))
+        for i in range(size):
+            top = max(top, key_of(row[np.uint64(i)], rule))
+    return np.int64(top)
+
+
+@helper
+def put_in_order(row, k, rule, positions, line):
+    """Put the elements that were selected from a line in order; tell whether few moves did it."""
+    moves = 0
+    for j in range(1, k):
+        place, to = positions[line, j], j
+        key = key_of(row[place], rule)
+        while to > 0 and key_of(row[positions[line, to - 1]], rule) < key:
+            positions[line, to] = positions[line, to - 1]
+            to -= 1
+        positions[line, to] = place
+        moves += j - to
+        if moves > k + MOVES:
+            return False
+    return True
 
 
 @helper

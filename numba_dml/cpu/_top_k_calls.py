@@ -38,7 +38,7 @@ ALONE_FROM = (512, 384, 200, LANES + 1)
 #: 206, 832 and 332, 400 567 and 427, 681 and 539, 1538 and 844; u1 128 674 and 178, 654 and 158, 1469 and 475, 600 523
 #: and 485, 616 and 579, 1967 and 1620; i8 64 570 and 217, 710 and 280, 937 and 641; k 128 of f4 128 1572 and 1085, 300
 #: 2787 and 2242.
-NETWORK_SIZE = (600, 400, 300, LANES + 1)
+NETWORK_SIZE = (600, 400, 400, LANES + 1)
 #: Columns of fewer elements than these, of one, two and four bytes (half as many for k 1), go through the network, in
 #: tiles of so many bytes a row. One thread of an Intel Xeon, ns a column, as lists and so, k 2, 8 and 32 of f4 64 49
 #: and 24, 118 and 46, 319 and 170, 250 89 and 77, 291 and 144, 1114 and 496, 500 136 and 151, 298 and 262, 1345 and
