@@ -34,20 +34,25 @@ SHORT_K = 16
 #: After so many candidates for each result, others must beat the k-th best so far (asking always would make each block
 #: wait for the one before); then also those of the same block, after so many of them or k.
 CANDIDATES, AT_ONCE = 2, 8
+#: Lines are asked for so many bytes ahead, or the next group of them, or at most so many groups. One thread of an AMD
+#: EPYC, 25 MB of f4, ns a line, without that, all of the next group at once, and so: 64, k 6 59, 48 and 47, 128, k 8
+#: 163, 103 and 92, 256, k 16 285, 274 and 189.
+AHEAD, MOST_AHEAD = 1 << 13, 4
 #: Elements that are equal but for their last bits are put in order as long as that takes no more moves than this and k.
 MOVES = 8
 
 
 @helper
-def prefetch_lines(ref, offset, line_step, lines, size):
-    """Ask for lines, each of which is too short for the hardware to see where it leads.
+def prefetch_ahead(ref, offset, line_step, lines, size, at):
+    """Ask for a cache line, from element `at` on, of as many lines as there are, which come some groups later.
 
-    One thread, f4 64, k 2 and 6, ns a line with and without: AMD EPYC 50 and 58, 75 and 82; f8 64, k 6 Intel Xeon 91
-    and 123.
+    Each line is too short for the hardware to see where it leads.
     """
-    for line in range(lines):
-        for byte in range(0, size * itemsize(ref), CACHE_LINE):
-            prefetch_to_l2(ref, offset + line * line_step + byte)
+    width = itemsize(ref)
+    if at * width % CACHE_LINE == 0:
+        ahead = lines * max(min(AHEAD // (lines * size * width), MOST_AHEAD), 1)
+        for line in range(ahead, ahead + lines):
+            prefetch_to_l2(ref, offset + line * line_step + at * width)
 
 
 @helper
@@ -64,9 +69,9 @@ def network_lines(
     positions,  # OUT  (lines, k) int64, the result, best first
 ):
     """Select from neighbouring lines, as many as the network takes."""
-    prefetch_lines(ref, offset + NETWORK_LINES * line_step, line_step, NETWORK_LINES, size)
     best[:] = lowest_key(best)
     for at in range(0, size, NETWORK_LINES):
+        prefetch_ahead(ref, offset, line_step, NETWORK_LINES, size, at)
         first = min(at, size - NETWORK_LINES)  # the last block lies partly on the one before it
         insert_lines(ref, offset, line_step, first, at - first, best, 0, best.shape[0], rule)
     network_places(ref, offset, line_step, size, limit, k, rule, best, stage, positions)
@@ -96,7 +101,6 @@ def _cut_lines(ref, offset, line_step, size, k, rule, best, positions, by_top):
         return lambda ref, offset, line_step, size, k, rule, best, positions, by_top: False
 
     def select(ref, offset, line_step, size, k, rule, best, positions, by_top):
-        prefetch_lines(ref, offset + CUT_LINES * line_step, line_step, CUT_LINES, size)
         place_bits = 1
         while size > 1 << place_bits:
             place_bits += 1
@@ -104,6 +108,7 @@ def _cut_lines(ref, offset, line_step, size, k, rule, best, positions, by_top):
         top = highest_key(ref, offset, line_step, size, rule) if by_top else NO_TOP
         best[:] = lowest_key(best)
         for at in range(0, size, CUT_LINES):
+            prefetch_ahead(ref, offset, line_step, CUT_LINES, size, at)
             first = min(at, size - CUT_LINES)
             insert_cut(ref, offset, line_step, first, at - first, best, best.shape[0] - 1, place_bits, top, rule)
         for line in range(CUT_LINES):
