@@ -31,8 +31,8 @@ ALONE_SIZE, ALONE_MOST_BYTES = 3072, 20_000
 #: and 110, 135 and 159 (78 and 82, 112 and 125), 256 166 and 153, 248 and 211 (153 and 118, 214 and 173), k 16 413 and
 #: 395 (268 and 266); f2 256 81 and 123, 116 and 190 (93 and 117, 153 and 177), 512 148 and 161, 198 and 276 (176 and
 #: 148, 292 and 249); u1 512 100 and 110, 157 and 199 (100 and 97, 141 and 183). Since lines are asked for piece by
-#: piece, on the EPYC, k 8: f2 600 231 and 342, 800 296 and 399, u1 700 206 and 262, 1000 284 and 320. The network has no
-#: positions for f8, and shorter keys for f4 (see `top_k.CUT_SIZE`).
+#: piece, on the EPYC, k 8: f2 600 231 and 342, 800 296 and 399, u1 700 206 and 262, 1000 284 and 320. The network has
+#: no positions for f8, and shorter keys for f4 (see `top_k.CUT_SIZE`).
 ALONE_FROM = (800, 600, 200, LANES + 1)
 #: And for a larger k, lines of fewer elements than these go through the network, if there are as many as it takes. One
 #: thread of an Intel Xeon, ns a line, as rows and so, k 17, 32 and 64: f4 64 513 and 143, 665 and 191, 623 and 321, 256
