@@ -277,6 +277,34 @@ def test_a_line_that_has_hardly_anything_but_the_lowest(dtype, n, k):
             np.testing.assert_array_equal(dml.top_k(line, k).indices, indices)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [600, 1111])
+def test_the_best_of_lines_that_ascend(dtype, n):
+    """Their ends are looked at early; the first of equal elements counts, and what comes last need not be better."""
+    rng = np.random.default_rng(n)
+    dtype = np.dtype(dtype)
+    x = np.sort(rng.integers(0, 2 if dtype == "?" else 120, (24, n)), 1)
+    x[1:4, 550:] = x[1:4, 549:550]  # the best is there before
+    x[4, :] = 0
+    x[5] = 50 + (np.arange(n) >= n - 1)
+    x[6, -64:] = 0
+    x[7, 530] = x[7].max()
+    x = x.astype(dtype)
+    if dtype.kind not in "iub":
+        tiny = np.finfo("f4" if dtype.itemsize == 2 else dtype).smallest_subnormal
+        x[8:11, -64:], x[11, -70:] = np.nan, np.nan
+        x[12:16] = (np.arange(n) * tiny).astype(dtype)
+        x[13, -64:], x[14, -30:] = 0, -0.0
+        x[16, -1], x[17, -64:] = np.inf, -np.inf
+    for y in (x, x[:, ::-1].copy(), -x if dtype.kind == "f" else x):
+        for mode in ("largest", "smallest"):
+            for nan in ("last", "first"):
+                values, indices = dml.top_k(y, 1, mode=mode, nan=nan)
+                want_values, want = expected(y, 1, -1, mode, nan)
+                np.testing.assert_array_equal(indices, want)
+                assert values.tobytes() == want_values.tobytes()
+
+
 @pytest.mark.parametrize("dtype", ["f4", "i4", "u4"])
 @pytest.mark.parametrize(
     ("n", "k"), [(16, 16), (19, 1), (64, 6), (64, 64), (100, 17), (128, 8), (150, 40), (300, 3), (399, 25), (599, 16)]
