@@ -72,8 +72,9 @@ REGIONS = {
     "alone, of 2 bytes, just long enough": ((9, 600), -1, 14),
     "network, of 4 bytes, just short enough": ((17, 199), -1, 16),
     "alone, of 4 bytes, just long enough": ((9, 200), -1, 9),
-    "network, of 8 bytes, just short enough": ((17, 64), -1, 16),
-    "alone, of 8 bytes, just long enough": ((9, 65), -1, 16),
+    "cut keys of 8 bytes, just short enough": ((13, 699), -1, 16),
+    "alone, of 8 bytes, just too long for cut keys": ((13, 700), -1, 16),
+    "cut keys of 8 bytes, lines left over": ((11, 65), -1, 9),
     "network, just too large a k for a list of 16": ((17, 40), -1, 17),
     "network, k just as long as a list": ((8, 40), -1, 24),
     "network, k just too large for a list": ((23, 64), -1, 25),
@@ -88,8 +89,9 @@ REGIONS = {
     "cut keys, just short enough": ((19, 599), -1, 9),
     "alone, just too long for cut keys": ((19, 600), -1, 9),
     "cut keys, as few elements as lines": ((35, 16), -1, 16),
-    "network, of 8 bytes, a large k, just short enough": ((9, 64), -1, 64),
-    "rows, of 8 bytes, k too large, just long enough": ((9, 65), -1, 65),
+    "cut keys of 8 bytes, a large k, just short enough": ((11, 499), -1, 64),
+    "rows, of 8 bytes, k too large, just long enough": ((11, 500), -1, 65),
+    "cut keys of 8 bytes, everything": ((13, 86), -1, 86),
     "network, k just too small to be sorted": ((9, 250), -1, 191),
     "network, just too few elements to be sorted": ((9, 199), -1, 199),
     "network, a large k, staged": ((30, 70, 3), 1, 30),
@@ -305,7 +307,7 @@ def test_the_best_of_lines_that_ascend(dtype, n):
                 assert values.tobytes() == want_values.tobytes()
 
 
-@pytest.mark.parametrize("dtype", ["f4", "i4", "u4"])
+@pytest.mark.parametrize("dtype", ["f4", "i4", "u4", "f8", "i8", "u8"])
 @pytest.mark.parametrize(
     ("n", "k"), [(16, 16), (19, 1), (64, 6), (64, 64), (100, 17), (128, 8), (150, 40), (300, 3), (399, 25), (599, 16)]
 )
@@ -316,15 +318,17 @@ def test_lines_whose_best_are_equal_but_for_the_last_bits(dtype, n, k):
     one; and after many of those come some that are certain again.
     """
     rng = np.random.default_rng(n)
+    dtype = np.dtype(dtype)
+    signed = np.dtype(f"i{dtype.itemsize}")
     steps = rng.integers(-40, 40, (2000, n))
-    if dtype == "f4":
-        one = np.full((2000, n), 1.0, dtype).view("i4")
-        near, wide = (one + steps).astype("i4").view(dtype), rng.standard_normal((2000, n)).astype(dtype)
+    if dtype.kind == "f":
+        near = (np.full((2000, n), 1.0, dtype).view(signed) + steps).astype(signed).view(dtype)
+        wide = rng.standard_normal((2000, n)).astype(dtype)
         far = np.where(rng.random((2000, n)) < 0.2, near, -wide)
-        far[::3] *= 2**-20
+        far[::3] *= dtype.type(2.0 ** (-20 if dtype == "f4" else -200))
     else:
-        wide = np.frombuffer(rng.bytes(8000 * n), dtype).reshape(2000, n).copy()
-        near = (steps + np.iinfo(dtype).max // 3).astype(dtype)
+        wide = np.frombuffer(rng.bytes(2000 * n * dtype.itemsize), dtype).reshape(2000, n).copy()
+        near = (steps + np.iinfo(signed).max // 3).astype(dtype)
         far = np.where(rng.random((2000, n)) < 0.2, near, near // 1000)
         far[::3] //= 1000
     x = wide.copy()
@@ -336,7 +340,7 @@ def test_lines_whose_best_are_equal_but_for_the_last_bits(dtype, n, k):
         best = np.argsort(x[line])[::-1]
         for rank in (0, k // 2, k - 1):
             if rank + 1 < n:
-                x.view("i4")[line, best[rank + 1]] = x.view("i4")[line, best[rank]] - (rank % 2)
+                x.view(signed)[line, best[rank + 1]] = x.view(signed)[line, best[rank]] - (rank % 2)
     for mode in ("largest", "smallest"):
         values, indices = dml.top_k(x, k, mode=mode)
         want_values, want = expected(x, k, -1, mode, "last")

@@ -18,31 +18,25 @@ from numba.np.numpy_support import as_dtype
 
 from . import chosen, helper
 from ._keys import (
-    LANES,
-    as_mask,
-    emit_key,
     emit_larger,
     emit_levels,
     emit_rows,
     key_of,
-    load_lanes,
     load_vector,
     rule_values,
     splat_constant,
 )
-from ._memory import array_at, emit_byte_pointer, empty, itemsize, load, splat
+from ._memory import emit_byte_pointer, empty, itemsize, load, splat
 
 #: Whether there is an instruction for the larger of two int64. (Any code is right on any processor.)
 _HAS_LARGER_OF_INT64 = llvm.get_host_cpu_features().get("avx512f", False)
 #: How many lines go through the network together: 512 bits of keys, two vectors where these have 256. One thread of an
 #: Intel Xeon, ns a line, four lines and eight: f8 64, k 6 132 and 91; f4 64, k 6 88 and 59, 128, k 16 282 and 140.
 NETWORK_LINES = 8
-#: And with keys of 32 bits (see `insert_cut`): a vector of as many bits as there are instructions for. One thread of an
-#: AMD EPYC with vectors of 256 bits, ns a line, 8 lines and 16: f4 64, k 6 54 and 74; of an Intel Xeon with those of
-#: 512, 8 columns of 16 lines together and 16: 63 and 56.
-CUT_LINES = 16 if _HAS_LARGER_OF_INT64 else 8
-#: No key is the highest one of `insert_cut`.
-NO_TOP = 1 << 40
+#: And with keys that are cut (see `insert_cut`), of 32 and 64 bits, and how many elements of each together. One thread
+#: of an AMD EPYC with vectors of 256 bits, ns a line, 8 lines and 16: f4 64, k 6 54 and 74; of an Intel Xeon with those
+#: of 512, 8 elements of 16 lines and 16: 63 and 56.
+CUT_BLOCKS = {32: (16, 16), 64: (8, 8)} if _HAS_LARGER_OF_INT64 else {32: (8, 8), 64: (4, 8)}
 #: How long their lists are, if not longer and a multiple of the number of lines.
 _DEPTHS = (1, 2, 4, 8, 16)
 
@@ -57,16 +51,16 @@ def _network_key(width):
     float64: 64 f4, k 2 66 and 55, 128, k 8 143 and 128; Xeon with it 38 and 45, 104 and 110.
     """
     both = types.int64 if _HAS_LARGER_OF_INT64 else types.float64
-    return {8: (types.int32, 16), 16: (types.int32, 16), 32: (both, 16), 64: (types.int64, 0)}[width]
+    return {8: (types.int32, 16), 16: (types.int32, 16), 32: (both, 16)}[width]
 
 
 @helper
-def list_depth(k, lines):
-    """Return how many keys, at least k, a list of the network has: a power of two, or a longer one by lines."""
+def list_depth(k, together):
+    """Return how many keys, at least k, a list of the network has: a power of two, or some times `together`."""
     depth = 1
     while depth < min(k, _DEPTHS[-1]):
         depth *= 2
-    return depth if depth >= k else -(-k // lines) * lines
+    return depth if depth >= k else -(-k // together) * together
 
 
 def network_lists(ref, keys):
@@ -76,7 +70,8 @@ def network_lists(ref, keys):
 
 @chosen(network_lists, allocates=True)
 def _network_lists(ref, keys):
-    kind = as_dtype(_network_key(ref.dtype.bitwidth)[0]).type
+    width = ref.dtype.bitwidth
+    kind = np.int64 if width == 64 else as_dtype(_network_key(width)[0]).type
     return lambda ref, keys: empty((keys, NETWORK_LINES), kind)
 
 
@@ -257,12 +252,16 @@ def _emit_insertion_of_columns(builder, columns, first, depth, tells=False):
     builder.position_at_end(done)
 
 
-def _emit_block(builder, ref, offset, step, at, width, lines, across, rule):
-    """Emit the keys of a square block, column by column; see `insert_block`."""
+def _emit_block(builder, ref, offset, step, at, width, shape, across, rule):
+    """Emit the keys of a block, so many lines and elements, column by column; see `insert_block`."""
+    lines, count = shape
     bits = ir.VectorType(ir.IntType(width), lines)
     start = builder.add(offset, builder.mul(at, step if across else at.type(width // 8)))
-    rows = [keys for (keys,) in emit_rows(builder, emit_byte_pointer(builder, ref, start), lines, step, bits, 1, rule)]
-    return rows if across else _emit_transposed(builder, rows)
+    pointer = emit_byte_pointer(builder, ref, start)
+    if across:
+        return [keys for (keys,) in emit_rows(builder, pointer, count, step, bits, 1, rule)]
+    rows = emit_rows(builder, pointer, lines, step, bits, count // lines, rule)
+    return [keys for square in zip(*rows, strict=True) for keys in _emit_transposed(builder, list(square))]
 
 
 def _lists_of(context, builder, array_type, array, vector):
@@ -290,10 +289,10 @@ def _block_inserter(across):
         def codegen(context, builder, signature, args):
             ref, offset, step, at, skip, best, first, depth, rule = args
             values = rule_values(builder, signature.args[8], rule)
-            columns = _emit_block(builder, ref, offset, step, at, width, NETWORK_LINES, across, values)
+            shape = NETWORK_LINES, NETWORK_LINES
+            columns = _emit_block(builder, ref, offset, step, at, width, shape, across, values)
             vector = ir.VectorType(context.get_data_type(key_type), NETWORK_LINES)
-            if place_bits:
-                columns = _emit_placed(builder, columns, at, vector, place_bits)
+            columns = _emit_placed(builder, columns, at, vector, place_bits)
             columns = _emit_without_first(builder, columns, skip)
             lists = _lists_of(context, builder, signature.args[5], best, vector)
             _emit_insertion_of_columns(builder, columns, builder.gep(lists, [first]), depth)
@@ -326,26 +325,38 @@ def has_cut_keys(ref):
 
 @chosen(has_cut_keys)
 def _has_cut_keys(ref):
-    cut = ref.dtype.bitwidth == 32
+    cut = ref.dtype.bitwidth in CUT_BLOCKS
     return lambda ref: cut
 
 
-def _emit_cut(builder, columns, place_bits, top):
-    """Emit keys whose last bits are free for a position: cut off, or, if there is a `top`, moved out; see `insert_cut`.
+def cut_block(ref):
+    """Return how many lines are selected from together by cut keys, and how many elements of each (kernels only)."""
+    raise NotImplementedError
+
+
+@chosen(cut_block)
+def _cut_block(ref):
+    shape = CUT_BLOCKS.get(ref.dtype.bitwidth, (1, 1))
+    return lambda ref: shape
+
+
+def _emit_cut(builder, columns, place_bits, by_top, top):
+    """Emit keys whose last bits are free for a position: cut off, or else moved out; see `insert_cut`.
 
     Of the second kind are those up to `top`, as many as the bits can tell apart; lower ones become the lowest of them.
     """
-    vector, word = columns[0].type, top.type
-    size = builder.shl(word(1), place_bits)
-    half = builder.sdiv(word(1 << 31), size)
-    lowest = builder.sub(top, builder.sub(builder.add(half, half), word(1)))
-    lowest = emit_larger(builder, lowest, word(-1 << 31))
+    vector, wide = columns[0].type, ir.IntType(128)
+    width = vector.element.width
+    place_bits = builder.zext(place_bits, wide)
+    size, half = builder.shl(wide(1), place_bits), builder.lshr(wide(1 << (width - 1)), place_bits)
+    base = builder.sub(builder.sext(top, wide), builder.sub(half, wide(1)))
+    lowest = emit_larger(builder, builder.sub(base, half), wide(-1 << (width - 1)))
     kept, lowest, base, bits = (
         splat(builder, builder.trunc(number, vector.element), vector.count)
-        for number in (builder.neg(size), lowest, builder.sub(top, builder.sub(half, word(1))), place_bits)
+        for number in (builder.neg(size), lowest, base, place_bits)
     )
     near, far, ready = (builder.append_basic_block(name) for name in ("moved", "cut", "free"))
-    builder.cbranch(builder.icmp_signed("<=", top, word((1 << 31) - 1)), near, far)
+    builder.cbranch(by_top, near, far)
     builder.position_at_end(near)
     moved = [builder.shl(builder.sub(emit_larger(builder, keys, lowest), base), bits) for keys in columns]
     builder.branch(ready)
@@ -357,28 +368,30 @@ def _emit_cut(builder, columns, place_bits, top):
 
 
 @intrinsic
-def insert_cut(typingctx, ref, offset, step, at, skip, best, depth, place_bits, top, rule):
-    """``insert_cut(ref, offset, step, at, skip, best, depth, place_bits, top, rule)``: put a block into lists.
+def insert_cut(typingctx, ref, offset, step, at, skip, best, depth, place_bits, by_top, top, rule):
+    """``insert_cut(ref, offset, step, at, skip, best, depth, place_bits, by_top, top, rule)``: put a block into lists.
 
-    As `insert_lines`, for elements of four bytes and `CUT_LINES` lines, by keys of 32 bits, twice as many for each
-    instruction. The last `place_bits` of a key are its element's position. So the element's own last bits are cut off,
-    and of those that are equal but for these, the first one comes first, whatever they are. Or, unless `top` is
-    `NO_TOP`, all keys up to that one are whole, but all below as many as there is room for become equal.
+    As `insert_lines`, for the block of lines that `cut_block` tells, by keys as wide as elements. The last `place_bits`
+    of a key are its element's position. So the element's own last bits are cut off, and of those that are equal but for
+    these, the first one comes first, whatever they are. Or `by_top`: if none is above `top`, those near it are whole,
+    and all below, which there is no room for, become equal.
 
     The lists are ``best[:depth]``; ``best[depth]`` has the best of what is in no list, so that whoever compares
     neighbours there (see `tied_lists`) knows what is certain. That takes 16 of 190 instructions, for 8 lines of 8.
     """
+    width = ref.dtype.bitwidth
+    lines, count = CUT_BLOCKS[width]
 
     def codegen(context, builder, signature, args):
-        ref, offset, step, at, skip, best, depth, place_bits, top, rule = args
-        values = rule_values(builder, signature.args[9], rule)
-        columns = _emit_block(builder, ref, offset, step, at, 32, CUT_LINES, False, values)
+        ref, offset, step, at, skip, best, depth, place_bits, by_top, top, rule = args
+        values = rule_values(builder, signature.args[10], rule)
+        columns = _emit_block(builder, ref, offset, step, at, width, (lines, count), False, values)
         vector = columns[0].type
         last = builder.sub(builder.sub(builder.shl(at.type(1), place_bits), at.type(1)), at)
-        last = splat(builder, builder.trunc(last, vector.element), CUT_LINES)
+        last = splat(builder, last if width == 64 else builder.trunc(last, vector.element), lines)
         columns = [
             builder.or_(keys, builder.sub(last, splat_constant(vector, i)))
-            for i, keys in enumerate(_emit_cut(builder, columns, place_bits, top))
+            for i, keys in enumerate(_emit_cut(builder, columns, place_bits, by_top, top))
         ]
         columns = _emit_without_first(builder, columns, skip)
         lists = _lists_of(context, builder, signature.args[5], best, vector)
@@ -386,21 +399,23 @@ def insert_cut(typingctx, ref, offset, step, at, skip, best, depth, place_bits, 
         return context.get_dummy_value()
 
     word = types.int64
-    return types.void(ref, word, word, word, word, best, word, word, word, rule), codegen
+    return types.void(ref, word, word, word, word, best, word, word, types.boolean, ref.dtype, rule), codegen
 
 
 @helper
-def insert_cut_plain(ref, offset, step, at, skip, best, depth, place_bits, top, rule):
+def insert_cut_plain(ref, offset, step, at, skip, best, depth, place_bits, by_top, top, rule):
     """Do what `insert_cut` does, in plain Numba."""
+    lines, count = cut_block(ref)
     last = (1 << place_bits) - 1
-    half = 1 << (31 - place_bits)
-    for line in range(CUT_LINES):
-        for i in range(at + skip, at + CUT_LINES):
+    half = np.uint64(1) << np.uint64(8 * itemsize(ref) - 1 - place_bits)
+    for line in range(lines):
+        for i in range(at + skip, at + count):
             key = np.int64(key_of(load(ref, offset + line * step + i * itemsize(ref)), rule))
-            if top == NO_TOP:
-                key >>= place_bits
+            if by_top:
+                below = min(np.uint64(top) - np.uint64(key), half + half - np.uint64(1))
+                key = np.int64(half - np.uint64(1) - below)
             else:
-                key = max(key - top + half - 1, -half)
+                key >>= place_bits
             key = (key << place_bits) + last - i
             for j in range(depth + 1):
                 if key > best[j, line]:
@@ -413,10 +428,12 @@ def tied_lists(typingctx, best, k, place_bits):
 
     That is, but for their positions.
     """
+    width = best.dtype.bitwidth
+    lines, _ = CUT_BLOCKS[width]
 
     def codegen(context, builder, signature, args):
         best, k, place_bits = args
-        vector = ir.VectorType(ir.IntType(32), CUT_LINES)
+        vector = ir.VectorType(ir.IntType(width), lines)
         lists = _lists_of(context, builder, signature.args[0], best, vector)
 
         def next_keys(level, before, least):
@@ -426,8 +443,9 @@ def tied_lists(typingctx, best, k, place_bits):
 
         first = load_vector(builder, lists, vector)
         _, least = emit_levels(builder, k, (first, splat_constant(vector, -1)), next_keys)
-        size = splat(builder, builder.trunc(builder.shl(k.type(1), place_bits), vector.element), CUT_LINES)
-        tied = builder.bitcast(builder.icmp_unsigned("<", least, size), ir.IntType(CUT_LINES))
+        size = builder.shl(k.type(1), place_bits)
+        size = splat(builder, size if width == 64 else builder.trunc(size, vector.element), lines)
+        tied = builder.bitcast(builder.icmp_unsigned("<", least, size), ir.IntType(lines))
         return builder.zext(tied, ir.IntType(64))
 
     return types.uint64(best, types.int64, types.int64), codegen
@@ -437,7 +455,7 @@ def tied_lists(typingctx, best, k, place_bits):
 def tied_lists_plain(best, k, place_bits):
     """Return what `tied_lists` returns, in plain Numba."""
     mask = np.uint64(0)
-    for line in range(CUT_LINES):
+    for line in range(best.shape[1]):
         for j in range(k):
             if best[j, line] >> place_bits == best[j + 1, line] >> place_bits:
                 mask |= np.uint64(1) << np.uint64(line)
@@ -453,93 +471,7 @@ def listed_key(best, key, place):
 def _listed_key(best, key, place):
     kind = as_dtype(best.dtype).type
     _, place_bits = _network_key(key.bitwidth)
-    if not place_bits:
-        return lambda best, key, place: key
     return lambda best, key, place: kind((np.int64(key) << place_bits) + (1 << place_bits) - 1 - place)
-
-
-def _find_keys(lanes):
-    @intrinsic
-    def find_keys(typingctx, row, size, best, line, k, positions, rule):
-        """``find_keys(row, size, best, line, k, positions, rule)``: tell where the keys of a list are in a short line.
-
-        The list is ``best[:k, line]``, in order; ``positions[line, :k]`` are places of these keys among the first
-        `size` elements, the first place for the first of equal keys. As many elements are read as the name says.
-        """
-
-        def codegen(context, builder, signature, args):
-            row, size, best, line, k, positions, rule = args
-            word = ir.IntType(64)
-            values = [splat(builder, value, lanes) for value in rule_values(builder, signature.args[6], rule)]
-            loaded = load_lanes(context, builder, signature.args[0], row, ir.Constant(word, 0), lanes)
-            keys = emit_key(builder, loaded, values)
-            inside = builder.lshr(ir.Constant(word, -1), builder.sub(ir.Constant(word, LANES), size))
-            listed = builder.gep(context.make_array(signature.args[2])(context, builder, best).data, [line])
-            placed = context.make_array(signature.args[5])(context, builder, positions).data
-            placed = builder.gep(placed, [builder.mul(line, k)])
-            before = builder.block
-            head, body = (builder.append_basic_block(name) for name in ("key", "find"))
-            builder.branch(head)
-            builder.position_at_end(head)
-            j, last, rest = (builder.phi(typ) for typ in (word, listed.type.pointee, word))
-            for phi, value in ((j, 0), (last, 0), (rest, 0)):
-                phi.add_incoming(ir.Constant(phi.type, value), before)
-            after = builder.append_basic_block("found")
-            builder.cbranch(builder.icmp_signed("<", j, k), body, after)
-            builder.position_at_end(body)
-            key = builder.load(builder.gep(listed, [builder.mul(j, ir.Constant(word, NETWORK_LINES))]))
-            equal = as_mask(builder, builder.icmp_signed("==", keys, splat(builder, key, lanes)))
-            equal = equal if lanes == 64 else builder.zext(equal, word)
-            again = builder.and_(
-                builder.icmp_signed("==", key, last), builder.icmp_signed(">", j, ir.Constant(word, 0))
-            )
-            found = builder.select(again, rest, builder.and_(equal, inside))
-            builder.store(builder.cttz(found, ir.Constant(ir.IntType(1), 0)), builder.gep(placed, [j]))
-            one = ir.Constant(word, 1)
-            j.add_incoming(builder.add(j, one), body)
-            last.add_incoming(key, body)
-            rest.add_incoming(builder.and_(found, builder.sub(found, one)), body)
-            builder.branch(head)
-            builder.position_at_end(after)
-            return context.get_dummy_value()
-
-        return types.void(row, types.int64, best, types.int64, types.int64, positions, rule), codegen
-
-    return find_keys
-
-
-#: For lines of up to so many elements. Two threads of an AMD EPYC, ns a line, with 64 and 16, all of 7 int64 64 and 31,
-#: 4 of 16 float64 42 and 22.
-find_keys_16, find_keys_64 = _find_keys(16), _find_keys(64)
-
-
-@helper
-def find_keys_plain(row, size, best, line, k, positions, rule):
-    """Do what `find_keys_16` and `find_keys_64` do, in plain Numba."""
-    for j in range(k):
-        i = positions[line, j - 1] + 1 if j > 0 and best[j, line] == best[j - 1, line] else 0
-        while i < size and key_of(row[i], rule) != best[j, line]:
-            i += 1
-        positions[line, j] = i
-
-
-def _find_in_lines(find_keys):
-    @helper
-    def find_in_lines(ref, offset, line_step, size, limit, k, rule, best, stage, positions):
-        """Do what `network_places` does, for elements of eight bytes."""
-        for line in range(NETWORK_LINES):
-            start = offset + line * line_step
-            row = array_at(ref, start, (size,))
-            if start + LANES * itemsize(ref) > limit:  # the last lines of an array
-                for i in range(size):
-                    stage[i] = row[i]
-                row = stage
-            find_keys(row, size, best, line, k, positions, rule)
-
-    return find_in_lines
-
-
-find_in_lines_16, find_in_lines_64 = _find_in_lines(find_keys_16), _find_in_lines(find_keys_64)
 
 
 def listed_place(ref, key):
@@ -552,30 +484,3 @@ def _listed_place(ref, key):
     _, place_bits = _network_key(ref.dtype.bitwidth)
     last = (1 << place_bits) - 1
     return lambda ref, key: last - (np.int64(key) & last)
-
-
-def network_places(ref, offset, line_step, size, limit, k, rule, best, stage, positions):
-    """Fill `positions`, (lines, k), with those of the elements in the lists of the network (inside kernels only).
-
-    Those of eight bytes, 64 at most, are looked for in their lines; `limit` is where what may be looked at ends, in
-    bytes, and `stage` has room for 64.
-    """
-    raise NotImplementedError
-
-
-@chosen(network_places)
-def _network_places(ref, offset, line_step, size, limit, k, rule, best, stage, positions):
-    _, place_bits = _network_key(ref.dtype.bitwidth)
-
-    def unpack(ref, offset, line_step, size, limit, k, rule, best, stage, positions):
-        for line in range(NETWORK_LINES):
-            for j in range(k):
-                positions[line, j] = listed_place(ref, best[j, line])
-
-    def find(ref, offset, line_step, size, limit, k, rule, best, stage, positions):
-        if size <= 16:
-            find_in_lines_16(ref, offset, line_step, size, limit, k, rule, best, stage, positions)
-        else:
-            find_in_lines_64(ref, offset, line_step, size, limit, k, rule, best, stage, positions)
-
-    return unpack if place_bits else find

@@ -1,11 +1,11 @@
 """Top-k of short lines.
 
 Of many, several go through a network at once, which does the same steps whatever the data are, so no distribution is
-slower than another. Its keys carry positions, but for elements of eight bytes, which are looked for in their lines.
-Those of four bytes have keys of four bytes, too, whose last bits are the position: that is faster, and as good where
-the rest of the keys differ. It shows in the lists if they do not: then elements are looked at, and if that does not
-tell, or has to be done often, the lines go through the network with the keys that are near the highest one, or, if that
-does not tell either, with whole ones (see `cut_lines`).
+slower than another. Its keys carry positions. For elements of eight bytes there is no room for both, and for those of
+four both take twice the time: their keys are cut, and as good where the rest of them differs. It shows in the lists if
+it does not. Then elements are looked at, and if that does not tell, the lines go through the network again with those
+keys whole that are near the highest one; and if that does not tell either, by keys that are all whole, or one by one
+(see `cut_lines`).
 
 Longer ones, and those that come alone, are selected from one by one: the maxima of groups of a line tell a key that k
 elements reach, and few others do; those go into a list in registers (see `select_alone`).
@@ -17,15 +17,15 @@ import numpy as np
 
 from . import chosen, helper
 from ._keys import GROUPS, LANES, beats, bit_count, group_bound, insert_best, key_of, lowest_bit, lowest_key
-from ._memory import CACHE_LINE, array_at, itemsize, load, prefetch_to_l2
+from ._memory import CACHE_LINE, array_at, itemsize, prefetch_to_l2
 from ._network import (
-    CUT_LINES,
+    CUT_BLOCKS,
     NETWORK_LINES,
-    NO_TOP,
+    cut_block,
     insert_columns,
     insert_cut,
     insert_lines,
-    network_places,
+    listed_place,
     tied_lists,
 )
 
@@ -55,40 +55,50 @@ def prefetch_ahead(ref, offset, line_step, lines, size, at):
             prefetch_to_l2(ref, offset + line * line_step + at * width)
 
 
-@helper
 def network_lines(
     ref,  # IN   the input
     offset,  # IN   where the first line starts, in bytes
     line_step,  # IN   from line to line
     size,  # IN   elements per line
-    limit,  # IN   where what may be looked at ends, in bytes
     k,
     rule,
     best,  # OUT  (k or more, lines) keys, scratch, see `list_depth`
-    stage,  # OUT  (64,) elements, scratch
     positions,  # OUT  (lines, k) int64, the result, best first
 ):
-    """Select from neighbouring lines, as many as the network takes."""
-    best[:] = lowest_key(best)
-    for at in range(0, size, NETWORK_LINES):
-        prefetch_ahead(ref, offset, line_step, NETWORK_LINES, size, at)
-        first = min(at, size - NETWORK_LINES)  # the last block lies partly on the one before it
-        insert_lines(ref, offset, line_step, first, at - first, best, 0, best.shape[0], rule)
-    network_places(ref, offset, line_step, size, limit, k, rule, best, stage, positions)
+    """Select from neighbouring lines, as many as the network takes; not of eight bytes (inside kernels only)."""
+    raise NotImplementedError
+
+
+@chosen(network_lines)
+def _network_lines(ref, offset, line_step, size, k, rule, best, positions):
+    if ref.dtype.bitwidth == 64:
+        return lambda ref, offset, line_step, size, k, rule, best, positions: None
+
+    def select(ref, offset, line_step, size, k, rule, best, positions):
+        best[:] = lowest_key(best)
+        for at in range(0, size, NETWORK_LINES):
+            prefetch_ahead(ref, offset, line_step, NETWORK_LINES, size, at)
+            first = min(at, size - NETWORK_LINES)  # the last block lies partly on the one before it
+            insert_lines(ref, offset, line_step, first, at - first, best, 0, best.shape[0], rule)
+        for line in range(NETWORK_LINES):
+            for j in range(k):
+                positions[line, j] = listed_place(ref, best[j, line])
+
+    return select
 
 
 def cut_lines(
     ref,  # IN   the input
     offset,  # IN   where the first line starts, in bytes
     line_step,  # IN   from line to line
-    size,  # IN   elements per line, `CUT_LINES` at least
+    size,  # IN   elements per line, as many as a block has at least
     k,
     rule,
-    best,  # OUT  (k + 1 or more, lines) int32 keys, scratch, see `insert_cut`
+    best,  # OUT  (k + 1 or more, lines) intW, scratch, see `insert_cut`
     positions,  # OUT  (lines, k) int64, the result, best first
     by_top,  # IN   keep the keys below the highest one whole, or else those of all
 ):
-    """Select from `CUT_LINES` neighbouring lines, if elements have cut keys (inside kernels only).
+    """Select from neighbouring lines, as many as `cut_block` tells, if elements have cut keys (inside kernels only).
 
     Tell whether there is a result: if keys are equal but for their last bits, it may be uncertain.
     """
@@ -97,26 +107,31 @@ def cut_lines(
 
 @chosen(cut_lines)
 def _cut_lines(ref, offset, line_step, size, k, rule, best, positions, by_top):
-    if ref.dtype.bitwidth != 32:
+    width = ref.dtype.bitwidth
+    if width not in CUT_BLOCKS:
         return lambda ref, offset, line_step, size, k, rule, best, positions, by_top: False
 
     def select(ref, offset, line_step, size, k, rule, best, positions, by_top):
+        lines, together = cut_block(ref)
         place_bits = 1
         while size > 1 << place_bits:
             place_bits += 1
         last = (1 << place_bits) - 1
-        top = highest_key(ref, offset, line_step, size, rule) if by_top else NO_TOP
+        top = lowest_key(best)
+        if by_top:
+            for line in range(lines):
+                top = max(top, highest_key(ref, offset + line * line_step, size, rule))
         best[:] = lowest_key(best)
-        for at in range(0, size, CUT_LINES):
-            prefetch_ahead(ref, offset, line_step, CUT_LINES, size, at)
-            first = min(at, size - CUT_LINES)
-            insert_cut(ref, offset, line_step, first, at - first, best, best.shape[0] - 1, place_bits, top, rule)
-        for line in range(CUT_LINES):
+        for at in range(0, size, together):
+            prefetch_ahead(ref, offset, line_step, lines, size, at)
+            first, depth = min(at, size - together), best.shape[0] - 1
+            insert_cut(ref, offset, line_step, first, at - first, best, depth, place_bits, by_top, top, rule)
+        for line in range(lines):
             for j in range(k):
                 positions[line, j] = last - (best[j, line] & last)
         if by_top:
-            lowest = -(1 << (31 - place_bits))
-            for line in range(CUT_LINES):
+            lowest = -(1 << (width - 1 - place_bits))
+            for line in range(lines):
                 if best[k - 1, line] >> place_bits == lowest:  # the key of others, too
                     return False
             return True
@@ -134,14 +149,13 @@ def _cut_lines(ref, offset, line_step, size, k, rule, best, positions, by_top):
 
 
 @helper
-def highest_key(ref, offset, line_step, size, rule):
-    """Return the highest key of `CUT_LINES` neighbouring lines."""
-    top = key_of(load(ref, offset), rule)
-    for line in range(CUT_LINES):
-        row = array_at(ref, offset + line * line_step, (size,))
-        for i in range(size):
-            top = max(top, key_of(row[np.uint64(i)], rule))
-    return np.int64(top)
+def highest_key(ref, offset, size, rule):
+    """Return the highest key of a line."""
+    row = array_at(ref, offset, (size,))
+    top = key_of(row[0], rule)
+    for i in range(size):
+        top = max(top, key_of(row[np.uint64(i)], rule))
+    return top
 
 
 @helper
@@ -159,6 +173,22 @@ def put_in_order(row, k, rule, positions, line):
         if moves > k + MOVES:
             return False
     return True
+
+
+@helper
+def insert_all(row, size, k, rule, positions, line):
+    """Select from a line, of any size and k, by putting one element after the other where it belongs."""
+    count = 0
+    for i in range(size):
+        key = key_of(row[i], rule)
+        to = count
+        while to > 0 and key_of(row[positions[line, to - 1]], rule) < key:
+            if to < k:
+                positions[line, to] = positions[line, to - 1]
+            to -= 1
+        if to < k:
+            positions[line, to] = i
+            count = min(count + 1, k)
 
 
 @helper

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import allocating, helper, kernel
+from . import allocating, chosen, helper, kernel
 from ._digits import (
     DIGIT_COUNTS,
     HALF,
@@ -66,8 +66,8 @@ from ._keys import (
     skip_lanes,
 )
 from ._memory import CACHE_LINE, address, array_at, empty, itemsize, load, prefetch, seen_as, store
-from ._network import CUT_LINES, NETWORK_LINES, has_cut_keys, list_depth, listed_place, network_lists
-from ._short_lines import SHORT_K, cut_lines, network_columns, network_lines, select_alone
+from ._network import NETWORK_LINES, cut_block, has_cut_keys, list_depth, listed_place, network_lists
+from ._short_lines import SHORT_K, cut_lines, insert_all, network_columns, network_lines, select_alone
 from ._sorting import SURPLUS, bisect, compact, pad, sort_all
 from .gather import OVERLAP
 
@@ -138,10 +138,11 @@ BETTER, FIRST_BLOCKS = 8, 64
 #: Lines are only asked whether they are in order if this part of one is selected, or more: else selecting takes no
 #: longer than asking.
 ORDERED_PART = 16
-#: Cut keys (see `cut_lines`) are for lines of fewer elements than this. One thread of an AMD EPYC, ns a line, by whole
-#: keys or alone, and so, normally and evenly distributed, k 8 of 400 270 and 170, 274 and 190, 600 314 and 245, 309 and
-#: 307, 800 367 and 320, 356 and 356; k 16 of 600 409 and 342, 414 and 376.
-CUT_SIZE = 600
+#: Cut keys (see `cut_lines`) are for lines of fewer elements than this, of four and eight bytes. One thread of an AMD
+#: EPYC, ns a line, by whole keys or alone, and so, f4, normally and evenly distributed, k 8 of 400 270 and 170, 274 and
+#: 190, 600 314 and 245, 309 and 307, 800 367 and 320, 356 and 356; k 16 of 600 409 and 342, 414 and 376; f8 64, k 6 150
+#: and 85, 400, k 8 677 and 521, 700, k 8 1110 and 862.
+CUT_SIZE = (600, 700)
 #: They are trusted until results are uncertain too often: each of these counts as many as so many others, and more than
 #: the second number of them may not be left over. For the next lines, so many, the keys near the highest one are kept,
 #: or all. One thread of an AMD EPYC, ns a line, without cut keys, with them, and if what is not cut was whole: f4 64, k
@@ -615,6 +616,29 @@ def best_of_lines(x, values, indices, plan, begin, end):
         best_of_lines_in(x, values, indices, packed, first, last)
 
 
+def select_left_over(x, plan, line, lines, rule, best, few, positions):
+    """Select from so many lines, fewer than the network takes or not neighbours, one by one (inside kernels only)."""
+    raise NotImplementedError
+
+
+@chosen(select_left_over)
+def _select_left_over(x, plan, line, lines, rule, best, few, positions):
+    def insert(x, plan, line, lines, rule, best, few, positions):
+        for i in range(lines):
+            row = array_at(x, line_bases(plan, line + i)[0], (plan[SIZE],))
+            insert_all(row, plan[SIZE], plan[K], rule, positions, i)
+
+    def stage(x, plan, line, lines, rule, best, few, positions):
+        n = plan[SIZE]
+        for i in range(lines):  # what the network makes of lines that are not there is not looked at
+            row = array_at(x, line_bases(plan, line + i)[0], (n,))
+            for j in range(n):
+                few[i, j] = row[j]
+        network_lines(x, few.ctypes.data - address(x), n * itemsize(x), n, plan[K], rule, best, positions)
+
+    return insert if x.dtype.bitwidth == 64 else stage
+
+
 @helper
 def short_lines_in(
     x,  # IN   the input
@@ -635,7 +659,8 @@ def short_lines_in(
     n = plan[SIZE]
     stage, keys = room[:LANES], room[LANES:]
     # Of one line there can be more. (`reshape` takes Numba 0.1 s.)
-    positions = array_at(seen_as(x, np.int64), places.ctypes.data - address(x), (max(NETWORK_LINES, CUT_LINES), k))
+    cut_count, cut_least = cut_block(x)
+    positions = array_at(seen_as(x, np.int64), places.ctypes.data - address(x), (max(NETWORK_LINES, cut_count), k))
     # The network reads so many elements of a line at least: of shorter ones, what lies before them.
     first_byte = plan[LOW] + max(NETWORK_LINES - n, 0) * itemsize(x)
     rule = rule_from(x, plan, RULE)
@@ -643,16 +668,16 @@ def short_lines_in(
     neighbours = plan[inner] if plan[DIMS] else 1
     step = plan[inner + 1] if plan[DIMS] else 0
     out_step = plan[inner + 2] if plan[DIMS] else 0
-    can_cut = has_cut_keys(x) and CUT_LINES <= n < CUT_SIZE
-    otherwise = BY_TOP if plan[TILE] > 1 else WHOLE
+    can_cut = has_cut_keys(x) and cut_least <= n < CUT_SIZE[itemsize(x) // 8]
+    otherwise = BY_TOP if plan[TILE] > 1 or itemsize(x) == 8 else WHOLE
     way, trust, again = (CUT if can_cut else WHOLE), TRUST, end  # the last: the line from which on they are cut again
     line = begin
     while line < end:
         if line >= again:
             way, again = CUT, end
-        cuts = way != WHOLE and line <= end - CUT_LINES
-        cuts = cuts and (plan[GROUP] > 0 or line % neighbours + CUT_LINES <= neighbours)
-        lines = CUT_LINES if cuts else min(NETWORK_LINES, end - line)
+        cuts = way != WHOLE and line <= end - cut_count
+        cuts = cuts and (plan[GROUP] > 0 or line % neighbours + cut_count <= neighbours)
+        lines = cut_count if cuts else min(NETWORK_LINES, end - line)
         ordered = write_ordered(plan, x, values, indices, line, lines)
         if ordered > 0:
             line += ordered
@@ -663,7 +688,7 @@ def short_lines_in(
             if way == CUT:
                 trust = min(trust + 1, 2 * TRUST) if certain else trust - UNCERTAIN
             if not certain:
-                again = line + (UNTRUSTED if trust < 0 else CUT_LINES) if way == CUT else again
+                again = line + (UNTRUSTED if trust < 0 else cut_count) if way == CUT else again
                 way, trust = (otherwise if way == CUT else WHOLE), max(trust, 0)
                 continue
         elif (
@@ -672,17 +697,12 @@ def short_lines_in(
             and (plan[GROUP] > 0 or line % neighbours + NETWORK_LINES <= neighbours)
             and min(source, source + (NETWORK_LINES - 1) * step) >= first_byte
         ):
-            network_lines(x, source, step, n, plan[HIGH], k, rule, best, stage, positions)
+            network_lines(x, source, step, n, k, rule, best, positions)
         elif k <= SHORT_K:
             lines = 1
             select_alone(array_at(x, source, (n,)), n, k, rule, stage, keys, listed, places)
-        else:  # what the network makes of lines that are not there is not looked at
-            for i in range(lines):
-                row = array_at(x, line_bases(plan, line + i)[0], (n,))
-                for j in range(n):
-                    few[i, j] = row[j]
-            at, bytes_of_line = few.ctypes.data - address(x), n * itemsize(x)
-            network_lines(x, at, bytes_of_line, n, at + NETWORK_LINES * bytes_of_line, k, rule, best, stage, positions)
+        else:
+            select_left_over(x, plan, line, lines, rule, best, few, positions)
         for i in range(lines):
             if i > 0:
                 if (line + i) % neighbours:
@@ -698,12 +718,13 @@ def short_lines(x, values, indices, plan, begin, end):
     """Select from the lines begin <= line < end, which are short; others than contiguous ones are staged in batches."""
     # The lists of both kinds of keys lie in the same memory: 64 bits for each line, or 32 for up to twice as many.
     depth = list_depth(plan[K], NETWORK_LINES)
-    cut_depth = list_depth(plan[K], CUT_LINES) + 1 if has_cut_keys(x) else 0
+    cut_count, together = cut_block(x)
+    cut_depth = list_depth(plan[K], together) + 1 if has_cut_keys(x) else 0
     lists = network_lists(x, max(depth, cut_depth))
-    best, cut = lists[:depth], array_at(seen_as(x, np.int32), lists.ctypes.data - address(x), (cut_depth, CUT_LINES))
+    best, cut = lists[:depth], array_at(x, lists.ctypes.data - address(x), (cut_depth, cut_count))
     few = key_buffer(x, (NETWORK_LINES, plan[SIZE] if plan[K] > SHORT_K else 0))
     room = key_buffer(x, LANES + GROUPS)  # few allocations: each takes 0.05 us
-    places = empty(max(max(NETWORK_LINES, CUT_LINES) * plan[K], GROUPS), np.int64)
+    places = empty(max(max(NETWORK_LINES, cut_count) * plan[K], GROUPS), np.int64)
     listed = empty(GROUPS, np.int32)
     batch, packed, staging = batches(x, plan, end - begin)
     for first in range(begin, end, batch):
