@@ -172,17 +172,19 @@ def test_the_network_equals_its_plain_twin(dtype):
                     assert (untouched == untouched[0, 0]).all()
 
 
-def cut_networks(ref, rule, skip, k, place_bits, by_top, top):
+def cut_networks(ref, rule, skip, k, place_bits, near, top):
     key = rule_from(ref, rule, 0)
     lines, together = _network.cut_block(ref)
     step, depth = 64 * itemsize(ref), _network.list_depth(k, together)
     one, other = _keys.key_buffer(ref, (depth + 3, lines)), _keys.key_buffer(ref, (depth + 3, lines))
     one[:] = _keys.lowest_key(one)
     other[:] = _keys.lowest_key(other)
-    top = one.dtype.type(top)
+    tops = _keys.key_buffer(ref, lines)
+    for line in range(lines):
+        tops[line] = max(top - line * 1000, -(1 << 31))
     for at in range(0, 48, together):
-        _network.insert_cut(ref, 0, step, at, skip, one, depth, place_bits, by_top, top, key)
-        _network.insert_cut_plain(ref, 0, step, at, skip, other, depth, place_bits, by_top, top, key)
+        _network.insert_cut(ref, 0, step, at, skip, one, depth, place_bits, near, tops, key)
+        _network.insert_cut_plain(ref, 0, step, at, skip, other, depth, place_bits, near, tops, key)
     ties = np.zeros((2, 32), np.uint64)
     for bits in range(32):
         ties[0, bits] = _network.tied_lists(one, k, bits)
@@ -208,8 +210,8 @@ def test_the_network_by_cut_keys_equals_its_plain_twin(dtype):
         higher = min(top + 3, np.iinfo(signed).max)
         for k in (1, 2, 3, 8, 16, 17, 40):
             for skip in (0, 1, 7):
-                for place_bits, by_top, highest in ((6, False, 0), (9, False, 5), (6, True, top), (9, True, higher)):
-                    one, other, ties = entry(row, numbers, skip, k, place_bits, by_top, highest)
+                for place_bits, near_top, highest in ((6, False, 0), (6, True, top), (9, True, higher), (9, True, 7)):
+                    one, other, ties = entry(row, numbers, skip, k, place_bits, near_top, highest)
                     np.testing.assert_array_equal(one, other)
                     assert (one[0] > one[1]).all()
                     assert (one[-2:] == np.iinfo(signed).min).all()

@@ -340,41 +340,48 @@ def _cut_block(ref):
     return lambda ref: shape
 
 
-def _emit_cut(builder, columns, place_bits, by_top, top):
-    """Emit keys whose last bits are free for a position: cut off, or else moved out; see `insert_cut`.
-
-    Of the second kind are those up to `top`, as many as the bits can tell apart; lower ones become the lowest of them.
-    """
-    vector, wide = columns[0].type, ir.IntType(128)
-    width = vector.element.width
-    place_bits = builder.zext(place_bits, wide)
-    size, half = builder.shl(wide(1), place_bits), builder.lshr(wide(1 << (width - 1)), place_bits)
-    base = builder.sub(builder.sext(top, wide), builder.sub(half, wide(1)))
-    lowest = emit_larger(builder, builder.sub(base, half), wide(-1 << (width - 1)))
-    kept, lowest, base, bits = (
-        splat(builder, builder.trunc(number, vector.element), vector.count)
-        for number in (builder.neg(size), lowest, base, place_bits)
+def _emit_cut(builder, columns, place_bits, near, tops):
+    """Emit keys whose last bits are free for a position: cut off, or, if `near`, moved out; see `insert_cut`."""
+    vector = columns[0].type
+    element = vector.element
+    lowest = element(-1 << (element.width - 1))
+    half = builder.lshr(lowest, place_bits)  # of how many keys there is room for
+    most = builder.sub(builder.add(half, half), element(1))
+    size, most, base, limit, bits = (
+        splat(builder, number, vector.count)
+        for number in (
+            builder.neg(builder.shl(element(1), place_bits)),
+            most,
+            builder.sub(half, element(1)),
+            builder.add(lowest, most),
+            place_bits,
+        )
     )
-    near, far, ready = (builder.append_basic_block(name) for name in ("moved", "cut", "free"))
-    builder.cbranch(by_top, near, far)
-    builder.position_at_end(near)
-    moved = [builder.shl(builder.sub(emit_larger(builder, keys, lowest), base), bits) for keys in columns]
+    near_block, far_block, ready = (builder.append_basic_block(name) for name in ("moved", "cut", "free"))
+    builder.cbranch(near, near_block, far_block)
+    builder.position_at_end(near_block)
+    below = builder.sub(emit_larger(builder, tops, limit), most)
+    base = builder.sub(tops, base)
+    moved = []
+    for keys in columns:
+        keys = builder.select(builder.icmp_signed("<", keys, tops), keys, tops)
+        moved.append(builder.shl(builder.sub(emit_larger(builder, keys, below), base), bits))
     builder.branch(ready)
-    builder.position_at_end(far)
-    cut = [builder.and_(keys, kept) for keys in columns]
+    builder.position_at_end(far_block)
+    cut = [builder.and_(keys, size) for keys in columns]
     builder.branch(ready)
     builder.position_at_end(ready)
-    return _emit_choice(builder, [(moved, near), (cut, far)])
+    return _emit_choice(builder, [(moved, near_block), (cut, far_block)])
 
 
 @intrinsic
-def insert_cut(typingctx, ref, offset, step, at, skip, best, depth, place_bits, by_top, top, rule):
-    """``insert_cut(ref, offset, step, at, skip, best, depth, place_bits, by_top, top, rule)``: put a block into lists.
+def insert_cut(typingctx, ref, offset, step, at, skip, best, depth, place_bits, near, tops, rule):
+    """``insert_cut(ref, offset, step, at, skip, best, depth, place_bits, near, tops, rule)``: put a block into lists.
 
     As `insert_lines`, for the block of lines that `cut_block` tells, by keys as wide as elements. The last `place_bits`
     of a key are its element's position. So the element's own last bits are cut off, and of those that are equal but for
-    these, the first one comes first, whatever they are. Or `by_top`: if none is above `top`, those near it are whole,
-    and all below, which there is no room for, become equal.
+    these, the first one comes first, whatever they are. Or, if `near`, keys are whole that are not above ``tops[i]``,
+    in line i, nor so far below that there is no room for them: these become equal to the last ones that there is.
 
     The lists are ``best[:depth]``; ``best[depth]`` has the best of what is in no list, so that whoever compares
     neighbours there (see `tied_lists`) knows what is certain. That takes 16 of 190 instructions, for 8 lines of 8.
@@ -383,15 +390,18 @@ def insert_cut(typingctx, ref, offset, step, at, skip, best, depth, place_bits, 
     lines, count = CUT_BLOCKS[width]
 
     def codegen(context, builder, signature, args):
-        ref, offset, step, at, skip, best, depth, place_bits, by_top, top, rule = args
+        ref, offset, step, at, skip, best, depth, place_bits, near, tops, rule = args
         values = rule_values(builder, signature.args[10], rule)
         columns = _emit_block(builder, ref, offset, step, at, width, (lines, count), False, values)
         vector = columns[0].type
         last = builder.sub(builder.sub(builder.shl(at.type(1), place_bits), at.type(1)), at)
-        last = splat(builder, last if width == 64 else builder.trunc(last, vector.element), lines)
+        if width < 64:
+            last, place_bits = (builder.trunc(number, vector.element) for number in (last, place_bits))
+        last = splat(builder, last, lines)
+        tops = load_vector(builder, _lists_of(context, builder, signature.args[9], tops, vector), vector)
         columns = [
             builder.or_(keys, builder.sub(last, splat_constant(vector, i)))
-            for i, keys in enumerate(_emit_cut(builder, columns, place_bits, by_top, top))
+            for i, keys in enumerate(_emit_cut(builder, columns, place_bits, near, tops))
         ]
         columns = _emit_without_first(builder, columns, skip)
         lists = _lists_of(context, builder, signature.args[5], best, vector)
@@ -399,20 +409,21 @@ def insert_cut(typingctx, ref, offset, step, at, skip, best, depth, place_bits, 
         return context.get_dummy_value()
 
     word = types.int64
-    return types.void(ref, word, word, word, word, best, word, word, types.boolean, ref.dtype, rule), codegen
+    return types.void(ref, word, word, word, word, best, word, word, types.boolean, tops, rule), codegen
 
 
 @helper
-def insert_cut_plain(ref, offset, step, at, skip, best, depth, place_bits, by_top, top, rule):
+def insert_cut_plain(ref, offset, step, at, skip, best, depth, place_bits, near, tops, rule):
     """Do what `insert_cut` does, in plain Numba."""
     lines, count = cut_block(ref)
     last = (1 << place_bits) - 1
     half = np.uint64(1) << np.uint64(8 * itemsize(ref) - 1 - place_bits)
     for line in range(lines):
+        top = np.int64(tops[line])
         for i in range(at + skip, at + count):
             key = np.int64(key_of(load(ref, offset + line * step + i * itemsize(ref)), rule))
-            if by_top:
-                below = min(np.uint64(top) - np.uint64(key), half + half - np.uint64(1))
+            if near:
+                below = min(np.uint64(top) - np.uint64(min(key, top)), half + half - np.uint64(1))
                 key = np.int64(half - np.uint64(1) - below)
             else:
                 key >>= place_bits

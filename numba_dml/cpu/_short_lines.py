@@ -1,11 +1,9 @@
 """Top-k of short lines.
 
-Of many, several go through a network at once, which does the same steps whatever the data are, so no distribution is
-slower than another. Its keys carry positions. For elements of eight bytes there is no room for both, and for those of
-four both take twice the time: their keys are cut, and as good where the rest of them differs. It shows in the lists if
-it does not. Then elements are looked at, and if that does not tell, the lines go through the network again with those
-keys whole that are near the highest one; and if that does not tell either, by keys that are all whole, or one by one
-(see `cut_lines`).
+Of many, several go through a network at once, which does the same steps whatever the data are. Its keys carry
+positions. For elements of eight bytes there is no room for both, and for those of four both take twice the time: their
+keys are cut, and as good where the rest of them differs. It shows in the lists if it does not: then some elements are
+put in order, or the lines go through the network a second time (see `cut_lines`).
 
 Longer ones, and those that come alone, are selected from one by one: the maxima of groups of a line tell a key that k
 elements reach, and few others do; those go into a list in registers (see `select_alone`).
@@ -38,8 +36,6 @@ CANDIDATES, AT_ONCE = 2, 8
 #: EPYC, 25 MB of f4, ns a line, without that, all of the next group at once, and so: 64, k 6 59, 48 and 47, 128, k 8
 #: 163, 103 and 92, 256, k 16 285, 274 and 189.
 AHEAD, MOST_AHEAD = 1 << 13, 4
-#: Elements that are equal but for their last bits are put in order as long as that takes no more moves than this and k.
-MOVES = 8
 
 
 @helper
@@ -95,57 +91,85 @@ def cut_lines(
     k,
     rule,
     best,  # OUT  (k + 1 or more, lines) intW, scratch, see `insert_cut`
+    stage,  # OUT  (64,) intW, scratch
     positions,  # OUT  (lines, k) int64, the result, best first
-    by_top,  # IN   keep the keys below the highest one whole, or else those of all
+    near,  # IN   try the keys that are near the highest one
 ):
     """Select from neighbouring lines, as many as `cut_block` tells, if elements have cut keys (inside kernels only).
 
-    Tell whether there is a result: if keys are equal but for their last bits, it may be uncertain.
+    Return how often they went through the network, or 0: the keys near the highest one are too few.
     """
     raise NotImplementedError
 
 
 @chosen(cut_lines)
-def _cut_lines(ref, offset, line_step, size, k, rule, best, positions, by_top):
+def _cut_lines(ref, offset, line_step, size, k, rule, best, stage, positions, near):
     width = ref.dtype.bitwidth
     if width not in CUT_BLOCKS:
-        return lambda ref, offset, line_step, size, k, rule, best, positions, by_top: False
+        return lambda ref, offset, line_step, size, k, rule, best, stage, positions, near: 1
 
-    def select(ref, offset, line_step, size, k, rule, best, positions, by_top):
-        lines, together = cut_block(ref)
+    def select(ref, offset, line_step, size, k, rule, best, stage, positions, near):
+        lines, _ = cut_block(ref)
+        tops, certain = stage[:lines], stage[lines : 2 * lines]
         place_bits = 1
         while size > 1 << place_bits:
             place_bits += 1
         last = (1 << place_bits) - 1
-        top = lowest_key(best)
-        if by_top:
+        tops[:] = lowest_key(tops)
+        if near:
+            top = lowest_key(tops)
             for line in range(lines):
                 top = max(top, highest_key(ref, offset + line * line_step, size, rule))
-        best[:] = lowest_key(best)
-        for at in range(0, size, together):
-            prefetch_ahead(ref, offset, line_step, lines, size, at)
-            first, depth = min(at, size - together), best.shape[0] - 1
-            insert_cut(ref, offset, line_step, first, at - first, best, depth, place_bits, by_top, top, rule)
+            tops[:] = top
+        fill_cut(ref, offset, line_step, size, rule, best, place_bits, near, tops)
         for line in range(lines):
             for j in range(k):
                 positions[line, j] = last - (best[j, line] & last)
-        if by_top:
+        if near:
             lowest = -(1 << (width - 1 - place_bits))
             for line in range(lines):
                 if best[k - 1, line] >> place_bits == lowest:  # the key of others, too
-                    return False
-            return True
+                    return 0
+            return 1
         tied = tied_lists(best, k, place_bits)
+        if tied == np.uint64(0):
+            return 1
+        passes = 1
+        certain[:] = k
         while tied != np.uint64(0):
             line = lowest_bit(tied)
             tied &= tied - np.uint64(1)
-            if k < size and best[k - 1, line] >> place_bits == best[k, line] >> place_bits:
-                return False  # one that was left out may be better
-            if not put_in_order(array_at(ref, offset + line * line_step, (size,)), k, rule, positions, line):
-                return False
-        return True
+            count, bucket = k, best[k - 1, line] >> place_bits
+            if k < size and bucket == best[k, line] >> place_bits:  # one that was left out may be better
+                while count > 0 and best[count - 1, line] >> place_bits == bucket:
+                    count -= 1
+                highest = (bucket << place_bits) | last
+                tops[line] = highest + (highest < ~lowest_key(tops))
+                certain[line] = count
+                passes = 2
+            row = array_at(ref, offset + line * line_step, (size,))
+            put_in_order(row, count, rule, best, line, place_bits, positions)
+        if passes == 2:
+            # What is better than the keys that begin as the k-th does is known; among these, whole ones now tell.
+            fill_cut(ref, offset, line_step, size, rule, best, place_bits, True, tops)
+            for line in range(lines):
+                for j in range(certain[line], k):
+                    positions[line, j] = last - (best[j, line] & last)
+        return passes
 
     return select
+
+
+@helper
+def fill_cut(ref, offset, line_step, size, rule, best, place_bits, near, tops):
+    """Put neighbouring lines into lists, see `insert_cut`."""
+    lines, together = cut_block(ref)
+    depth = best.shape[0] - 1
+    best[:] = lowest_key(best)
+    for at in range(0, size, together):
+        prefetch_ahead(ref, offset, line_step, lines, size, at)
+        first = min(at, size - together)
+        insert_cut(ref, offset, line_step, first, at - first, best, depth, place_bits, near, tops, rule)
 
 
 @helper
@@ -159,36 +183,16 @@ def highest_key(ref, offset, size, rule):
 
 
 @helper
-def put_in_order(row, k, rule, positions, line):
-    """Put the elements that were selected from a line in order; tell whether few moves did it."""
-    moves = 0
-    for j in range(1, k):
-        place, to = positions[line, j], j
-        key = key_of(row[place], rule)
-        while to > 0 and key_of(row[positions[line, to - 1]], rule) < key:
-            positions[line, to] = positions[line, to - 1]
-            to -= 1
-        positions[line, to] = place
-        moves += j - to
-        if moves > k + MOVES:
-            return False
-    return True
-
-
-@helper
-def insert_all(row, size, k, rule, positions, line):
-    """Select from a line, of any size and k, by putting one element after the other where it belongs."""
-    count = 0
-    for i in range(size):
-        key = key_of(row[i], rule)
-        to = count
-        while to > 0 and key_of(row[positions[line, to - 1]], rule) < key:
-            if to < k:
+def put_in_order(row, count, rule, best, line, place_bits, positions):
+    """Put the first elements that were selected from a line in order, where their cut keys do not tell it."""
+    for j in range(1, count):
+        if best[j, line] >> place_bits == best[j - 1, line] >> place_bits:
+            place, to = positions[line, j], j
+            key = key_of(row[place], rule)
+            while to > 0 and key_of(row[positions[line, to - 1]], rule) < key:
                 positions[line, to] = positions[line, to - 1]
-            to -= 1
-        if to < k:
-            positions[line, to] = i
-            count = min(count + 1, k)
+                to -= 1
+            positions[line, to] = place
 
 
 @helper

@@ -26,13 +26,13 @@ from ._short_lines import SHORT_K
 #: f8 3000 1.15 and 1.29, f4 5000 0.81 and 0.83 (three distinct values 0.47 and 0.81), i4 5000 0.61 and 0.74, u1 16000
 #: 0.36 and 0.71; but f4 6000 1.38 and 1.02, f2 12000 1.26 and 1.13.
 ALONE_SIZE, ALONE_MOST_BYTES = 3072, 20_000
-#: Lines of so many elements, of one, two, four and eight bytes, are selected from one by one. One thread of an AMD EPYC
-#: without AVX-512 (and of an Intel Xeon with it), ns a line, through the network and one by one: k 2 and 8 of f4 128 89
-#: and 110, 135 and 159 (78 and 82, 112 and 125), 256 166 and 153, 248 and 211 (153 and 118, 214 and 173), k 16 413 and
-#: 395 (268 and 266); f2 256 81 and 123, 116 and 190 (93 and 117, 153 and 177), 512 148 and 161, 198 and 276 (176 and
-#: 148, 292 and 249); u1 512 100 and 110, 157 and 199 (100 and 97, 141 and 183). Since lines are asked for piece by
-#: piece, on the EPYC, k 8: f2 600 231 and 342, 800 296 and 399, u1 700 206 and 262, 1000 284 and 320. There are
-#: shorter keys for f4, and for f8 no others (see `top_k.CUT_SIZE`).
+#: Lines of so many elements, of one, two, four and eight bytes, do not go through the network by whole keys (for eight
+#: bytes there are none), but are selected from one by one, where keys are not cut (see `top_k.CUT_SIZE`). One thread of
+#: an AMD EPYC without AVX-512 (and of an Intel Xeon with it), ns a line, through the network and one by one: k 2 and 8
+#: of f4 128 89 and 110, 135 and 159 (78 and 82, 112 and 125), 256 166 and 153, 248 and 211 (153 and 118, 214 and 173),
+#: k 16 413 and 395 (268 and 266); f2 256 81 and 123, 116 and 190 (93 and 117, 153 and 177), 512 148 and 161, 198 and
+#: 276 (176 and 148, 292 and 249); u1 512 100 and 110, 157 and 199 (100 and 97, 141 and 183). Since lines are asked for
+#: piece by piece, on the EPYC, k 8: f2 600 231 and 342, 800 296 and 399, u1 700 206 and 262, 1000 284 and 320.
 ALONE_FROM = (800, 600, 200, 0)
 #: And for a larger k, lines of fewer elements than these go through the network, if there are as many as it takes. One
 #: thread of an Intel Xeon, ns a line, as rows and so, k 17, 32 and 64: f4 64 513 and 143, 665 and 191, 623 and 321, 256
@@ -40,7 +40,8 @@ ALONE_FROM = (800, 600, 200, 0)
 #: 206, 832 and 332, 400 567 and 427, 681 and 539, 1538 and 844; u1 128 674 and 178, 654 and 158, 1469 and 475, 600 523
 #: and 485, 616 and 579, 1967 and 1620; i8 64 570 and 217, 710 and 280, 937 and 641; k 128 of f4 128 1572 and 1085, 300
 #: 2787 and 2242. Since then, on an AMD EPYC, k 32: f4 390 1400 and 410, f2 700 1032 and 586, 1000 1096 and 800, u1 800
-#: 767 and 562, 1200 869 and 801, f8 64 626 and 290, 100 (k 50) 2586 and 743, 400 2390 and 1320.
+#: 767 and 562, 1200 869 and 801, f8 64 626 and 290, 100 (k 50) 2586 and 743, 400 2390 and 1320 (of three distinct
+#: values, k 90, 1600 and 2600).
 NETWORK_SIZE = (1000, 800, 400, 500)
 #: Columns of fewer elements than these, of one, two and four bytes (half as many for k 1), go through the network, in
 #: tiles of so many bytes a row. One thread of an Intel Xeon, ns a column, as lists and so, k 2, 8 and 32 of f4 64 49
@@ -129,7 +130,7 @@ class Choice(NamedTuple):
     method: int
     capacity: int  #: elements of the buffer of a line
     group: int  #: lines that are staged together, 0: they are contiguous
-    tile: int  #: lines that are looked at together: columns, or lines in the network
+    tile: int  #: lines that are looked at together: columns, or lines in the network by whole keys
     pieces: int  #: that a line is cut into
     sample: int  #: elements that are looked at for a bound
     rank: int  #: how many of them shall lie above it

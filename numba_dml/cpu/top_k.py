@@ -67,7 +67,7 @@ from ._keys import (
 )
 from ._memory import CACHE_LINE, address, array_at, empty, itemsize, load, prefetch, seen_as, store
 from ._network import NETWORK_LINES, cut_block, has_cut_keys, list_depth, listed_place, network_lists
-from ._short_lines import SHORT_K, cut_lines, insert_all, network_columns, network_lines, select_alone
+from ._short_lines import SHORT_K, cut_lines, network_columns, network_lines, select_alone
 from ._sorting import SURPLUS, bisect, compact, pad, sort_all
 from .gather import OVERLAP
 
@@ -84,7 +84,7 @@ from .gather import OVERLAP
     CAPACITY,  # elements of a buffer
     PIECES,  # pieces per line
     GROUP,  # lines that are staged together, 0: they are contiguous
-    TILE,  # lines that are looked at together: columns, or lines in the network
+    TILE,  # lines that are looked at together: columns, or lines in the network by whole keys
     LOW,  # the lowest byte of the input, relative to its first element
     HIGH,
     VALUE_BYTES,
@@ -141,16 +141,13 @@ ORDERED_PART = 16
 #: Cut keys (see `cut_lines`) are for lines of fewer elements than this, of four and eight bytes. One thread of an AMD
 #: EPYC, ns a line, by whole keys or alone, and so, f4, normally and evenly distributed, k 8 of 400 270 and 170, 274 and
 #: 190, 600 314 and 245, 309 and 307, 800 367 and 320, 356 and 356; k 16 of 600 409 and 342, 414 and 376; f8 64, k 6 150
-#: and 85, 400, k 8 677 and 521, 700, k 8 1110 and 862.
-CUT_SIZE = (600, 700)
-#: They are trusted until results are uncertain too often: each of these counts as many as so many others, and more than
-#: the second number of them may not be left over. For the next lines, so many, the keys near the highest one are kept,
-#: or all. One thread of an AMD EPYC, ns a line, without cut keys, with them, and if what is not cut was whole: f4 64, k
-#: 6 72, 44 and 44, three distinct values 72, 60 and 70; i4 128, k 32 330, 158 and 150, numbers below 1000 330, 172 and
-#: 320.
-UNCERTAIN, TRUST, UNTRUSTED = 3, 6, 512
-#: How lines go through the network: by keys that are cut, by those below the highest one, by whole ones.
-CUT, BY_TOP, WHOLE = range(3)
+#: and 85, 400, k 8 677 and 521, 500, k 16 1033 and 863, but 690, k 8 578 and 700 in another run.
+CUT_SIZE = (600, 500)
+#: If too many groups of lines go through the network twice for that (`TRUST` is how many more than a quarter of them),
+#: the keys near the highest one of a group are tried for so many lines, and if these are too few, whole ones, where
+#: there are any. One thread of an AMD EPYC, ns a line, without cut keys, with them, and without that: f4 64, k 6 random
+#: 83, 50 and 50, three distinct values 81, 72 and 105; k 32 random 216, 117 and 117, whole numbers 222, 225 and 351.
+COSTLY, TRUST, UNTRUSTED = 3, 6, 512
 #: The status of a kernel if a bound was too high: the plan shall be run without a sample; or if a line is not one that
 #: it can do.
 TOO_FEW, REFUSED = 1, 2
@@ -616,27 +613,36 @@ def best_of_lines(x, values, indices, plan, begin, end):
         best_of_lines_in(x, values, indices, packed, first, last)
 
 
-def select_left_over(x, plan, line, lines, rule, best, few, positions):
-    """Select from so many lines, fewer than the network takes or not neighbours, one by one (inside kernels only)."""
+def select_left_over(x, plan, line, lines, rule, best, cut, few, stage, positions):
+    """Select from lines that are fewer than the network takes, or are not neighbours (inside kernels only).
+
+    They are staged in `few`. What the network makes of lines that are not there is not looked at.
+    """
     raise NotImplementedError
 
 
 @chosen(select_left_over)
-def _select_left_over(x, plan, line, lines, rule, best, few, positions):
-    def insert(x, plan, line, lines, rule, best, few, positions):
-        for i in range(lines):
-            row = array_at(x, line_bases(plan, line + i)[0], (plan[SIZE],))
-            insert_all(row, plan[SIZE], plan[K], rule, positions, i)
+def _select_left_over(x, plan, line, lines, rule, best, cut, few, stage, positions):
+    def select(x, plan, line, lines, rule, best, cut, few, stage, positions):
+        n, at = stage_left_over(x, plan, line, lines, few), few.ctypes.data - address(x)
+        network_lines(x, at, n * itemsize(x), n, plan[K], rule, best, positions)
 
-    def stage(x, plan, line, lines, rule, best, few, positions):
-        n = plan[SIZE]
-        for i in range(lines):  # what the network makes of lines that are not there is not looked at
-            row = array_at(x, line_bases(plan, line + i)[0], (n,))
-            for j in range(n):
-                few[i, j] = row[j]
-        network_lines(x, few.ctypes.data - address(x), n * itemsize(x), n, plan[K], rule, best, positions)
+    def select_cut(x, plan, line, lines, rule, best, cut, few, stage, positions):
+        n, at = stage_left_over(x, plan, line, lines, few), few.ctypes.data - address(x)
+        cut_lines(x, at, n * itemsize(x), n, plan[K], rule, cut, stage, positions, False)
 
-    return insert if x.dtype.bitwidth == 64 else stage
+    return select_cut if x.dtype.bitwidth == 64 else select
+
+
+@helper
+def stage_left_over(x, plan, line, lines, few):
+    """Stage so many lines, and return how many elements each has."""
+    n = plan[SIZE]
+    for i in range(lines):
+        row = array_at(x, line_bases(plan, line + i)[0], (n,))
+        for j in range(n):
+            few[i, j] = row[j]
+    return n
 
 
 @helper
@@ -669,28 +675,30 @@ def short_lines_in(
     step = plan[inner + 1] if plan[DIMS] else 0
     out_step = plan[inner + 2] if plan[DIMS] else 0
     can_cut = has_cut_keys(x) and cut_least <= n < CUT_SIZE[itemsize(x) // 8]
-    otherwise = BY_TOP if plan[TILE] > 1 or itemsize(x) == 8 else WHOLE
-    way, trust, again = (CUT if can_cut else WHOLE), TRUST, end  # the last: the line from which on they are cut again
+    # The last two are lines: from there on it is counted how often lines go twice, and keys are cut.
+    near, trust, again, cut_from = False, TRUST, 0, begin
     line = begin
     while line < end:
-        if line >= again:
-            way, again = CUT, end
-        cuts = way != WHOLE and line <= end - cut_count
+        if 0 < again <= line:
+            near, again = False, 0
+        cuts = can_cut and cut_from <= line <= end - cut_count
         cuts = cuts and (plan[GROUP] > 0 or line % neighbours + cut_count <= neighbours)
-        lines = cut_count if cuts else min(NETWORK_LINES, end - line)
+        lines = cut_count if cuts else min(NETWORK_LINES if itemsize(x) < 8 else cut_count, end - line)
         ordered = write_ordered(plan, x, values, indices, line, lines)
         if ordered > 0:
             line += ordered
             continue
         source, to = line_bases(plan, line)
         if cuts:
-            certain = cut_lines(x, source, step, n, k, rule, cut, positions, way == BY_TOP)
-            if way == CUT:
-                trust = min(trust + 1, 2 * TRUST) if certain else trust - UNCERTAIN
-            if not certain:
-                again = line + (UNTRUSTED if trust < 0 else cut_count) if way == CUT else again
-                way, trust = (otherwise if way == CUT else WHOLE), max(trust, 0)
-                continue
+            passes = 0
+            while passes == 0:
+                passes = cut_lines(x, source, step, n, k, rule, cut, stage, positions, near)
+                if passes == 0:
+                    near, cut_from = False, again if plan[TILE] > 1 else line
+            if again == 0:
+                trust = min(trust + 1, 2 * TRUST) if passes == 1 else trust - COSTLY
+                if trust < 0:
+                    near, trust, again = True, 0, line + UNTRUSTED
         elif (
             plan[TILE] > 1
             and lines == NETWORK_LINES
@@ -702,7 +710,7 @@ def short_lines_in(
             lines = 1
             select_alone(array_at(x, source, (n,)), n, k, rule, stage, keys, listed, places)
         else:
-            select_left_over(x, plan, line, lines, rule, best, few, positions)
+            select_left_over(x, plan, line, lines, rule, best, cut, few, stage, positions)
         for i in range(lines):
             if i > 0:
                 if (line + i) % neighbours:
