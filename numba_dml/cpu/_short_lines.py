@@ -150,7 +150,8 @@ def _cut_lines(ref, offset, line_step, size, k, rule, best, stage, positions, ne
             row = array_at(ref, offset + line * line_step, (size,))
             put_in_order(row, count, rule, best, line, place_bits, positions)
         if passes == 2:
-            # What is better than the keys that begin as the k-th does is known; among these, whole ones now tell.
+            # What is better than the keys that begin as the k-th does is known; among these, whole ones now tell. (One
+            # call in a loop, for both passes, takes 10 to 20 % longer for all lines.)
             fill_cut(ref, offset, line_step, size, rule, best, place_bits, True, tops)
             for line in range(lines):
                 for j in range(certain[line], k):

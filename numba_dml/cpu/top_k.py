@@ -143,10 +143,11 @@ ORDERED_PART = 16
 #: 190, 600 314 and 245, 309 and 307, 800 367 and 320, 356 and 356; k 16 of 600 409 and 342, 414 and 376; f8 64, k 6 150
 #: and 85, 400, k 8 677 and 521, 500, k 16 1033 and 863, but 690, k 8 578 and 700 in another run.
 CUT_SIZE = (600, 500)
-#: If too many groups of lines go through the network twice for that (`TRUST` is how many more than a quarter of them),
-#: the keys near the highest one of a group are tried for so many lines, and if these are too few, whole ones, where
-#: there are any. One thread of an AMD EPYC, ns a line, without cut keys, with them, and without that: f4 64, k 6 random
-#: 83, 50 and 50, three distinct values 81, 72 and 105; k 32 random 216, 117 and 117, whole numbers 222, 225 and 351.
+#: Groups of lines some of which are equal but for the last bits go through the network twice. Each takes as much trust
+#: as so many others give; if there is none left (there is so much at first, and never more than twice as much), the
+#: keys near the highest one of a group are tried for so many lines, and if these are too few, whole ones, where there
+#: are any. One thread of an AMD EPYC, ns a line, without cut keys, with them, and without that: f4 64, k 6 random 83,
+#: 50 and 50, three distinct values 81, 72 and 105; k 32 random 216, 117 and 117, whole numbers 222, 225 and 351.
 COSTLY, TRUST, UNTRUSTED = 3, 6, 512
 #: The status of a kernel if a bound was too high: the plan shall be run without a sample; or if a line is not one that
 #: it can do.
@@ -675,7 +676,8 @@ def short_lines_in(
     step = plan[inner + 1] if plan[DIMS] else 0
     out_step = plan[inner + 2] if plan[DIMS] else 0
     can_cut = has_cut_keys(x) and cut_least <= n < CUT_SIZE[itemsize(x) // 8]
-    # The last two are lines: from there on it is counted how often lines go twice, and keys are cut.
+    # Whether the keys near the highest one are tried; the line from which on cut ones are trusted again, 0: they are;
+    # and the line from which on keys are cut at all.
     near, trust, again, cut_from = False, TRUST, 0, begin
     line = begin
     while line < end:
