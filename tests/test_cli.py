@@ -16,7 +16,7 @@ import numba_dml as dml
 from numba_dml import __main__ as cli
 from numba_dml import cpu
 from numba_dml.__main__ import main
-from numba_dml._cli import _files, _terminal, bench, cache, run, warmup
+from numba_dml._cli import _files, _terminal, bench, cache, info, run, warmup
 
 pytestmark = pytest.mark.cpu
 
@@ -400,6 +400,24 @@ def test_interrupted_from_outside():
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=30) == ("", "")
     assert process.returncode == 130
+
+
+def test_info_of_a_machine_that_tells_little(monkeypatch):
+    def fail(*args):
+        raise OSError
+
+    assert info.installed("numba") == numba.__version__
+    assert info.installed("no-such-package") is None
+    monkeypatch.setattr(Path, "read_text", fail)
+    monkeypatch.setattr("platform.processor", lambda: "")
+    monkeypatch.setattr("platform.machine", lambda: "abacus")
+    assert info.processor() == "abacus"
+
+    def no_layer():
+        raise ValueError("Threading layer is not initialized.")
+
+    monkeypatch.setattr(numba, "threading_layer", no_layer)
+    assert info.layer() == "none (Threading layer is not initialized.)"
 
 
 def test_info(capsys):

@@ -1012,6 +1012,21 @@ def test_from_dict_refuses_another_operator():
     refusal(lambda: dml.Descriptor.from_dict(values | {"operator": "Sort"}), "operator", "'Sort'", "GatherND1")
 
 
+def test_from_dict_refuses_other_fields():
+    values = build("TOP_K").to_dict()
+    refusal(lambda: dml.Descriptor.from_dict(values | {"largest": True}), "largest", "field of this name", "axis")
+    tensor = next(name for name, value in values.items() if isinstance(value, dict))
+    del values[tensor]
+    refusal(lambda: dml.Descriptor.from_dict(values), tensor, "nothing", "a tensor")
+
+
+def test_fields_of_another_kind_are_refused():
+    top_k = build("TOP_K")
+    tensor = top_k.input_fields[0]
+    refusal(lambda: dataclasses.replace(top_k, **{tensor: np.zeros(3)}), tensor, "a ndarray", "a TensorDesc")
+    refusal(lambda: dataclasses.replace(top_k, sorted="yes"), "sorted", "'yes'", "True or False")
+
+
 def test_from_dict_validates():
     values = build("TOP_K").to_dict() | {"k": 9}
     refusal(lambda: dml.Descriptor.from_dict(values), "k", "9", "0 to 3")
