@@ -168,6 +168,29 @@ i = np.stack([np.arange(80), np.arange(80)[::-1]], 1)
         run(start + part, NUMBA_CACHE_DIR=str(tmp_path))
 
 
+def test_the_network_has_the_same_results_in_the_shapes_for_other_processors(tmp_path):
+    code = """
+        import numpy as np, numba_dml as dml
+        from numba_dml.cpu import _network
+
+        shapes = {32: (16, 16), 64: (8, 8)}, {32: (8, 8), 64: (4, 8)}
+        _network.CUT_BLOCKS = shapes[_network.CUT_BLOCKS == shapes[0]]
+        rng = np.random.default_rng(5)
+        for dtype in ("f4", "i8"):
+            for n, k in ((16, 3), (40, 40), (130, 8), (300, 20)):
+                x = rng.standard_normal((100, n)) * 1e9
+                x[30:50] = np.round(x[30:50], -9)
+                x[60:90] = x[60:90, :1] * (1 + rng.integers(0, 9, (30, n)) * 2.0**-23)
+                x = x.astype(dtype)
+                values, indices = dml.top_k(x, k)
+                want = np.argsort(-x, 1, kind="stable")[:, :k]
+                assert np.array_equal(indices, want), (dtype, n, k)
+                assert np.array_equal(values, np.take_along_axis(x, want, 1))
+        print("the same")
+    """
+    assert run(code, NUMBA_CACHE_DIR=str(tmp_path)).strip() == "the same"
+
+
 def test_no_two_helpers_have_one_name():
     """Those of a factory are named by what they are made for, too: by its name alone one could be linked as another."""
     from numba.core.dispatcher import Dispatcher

@@ -1,6 +1,6 @@
 """The network that selects from several short lines, or columns, at once.
 
-A square of elements becomes keys (see `_keys`), which are sorted column by column of vectors, one lane for each line,
+A block of elements becomes keys (see `_keys`), which are sorted column by column of vectors, one lane for each line,
 and merged into a list of the best of each line. It does the same steps whatever the data are. As in `_keys`, its steps
 are in portable vector IR, each with a plain twin.
 """
@@ -37,7 +37,7 @@ NETWORK_LINES = 8
 #: of an AMD EPYC with vectors of 256 bits, ns a line, 8 lines and 16: f4 64, k 6 54 and 74; of an Intel Xeon with those
 #: of 512, 8 elements of 16 lines and 16: 63 and 56.
 CUT_BLOCKS = {32: (16, 16), 64: (8, 8)} if _HAS_LARGER_OF_INT64 else {32: (8, 8), 64: (4, 8)}
-#: How long their lists are, if not longer and a multiple of the number of lines.
+#: How long their lists are, if not longer: then some times as many as go in together.
 _DEPTHS = (1, 2, 4, 8, 16)
 
 
@@ -318,19 +318,11 @@ def insert_block_plain(ref, offset, line_step, step, at, skip, best, first, dept
                     key, best[j, line] = best[j, line], key
 
 
-def has_cut_keys(ref):
-    """Tell whether elements go through the network with keys that are cut, see `insert_cut` (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(has_cut_keys)
-def _has_cut_keys(ref):
-    cut = ref.dtype.bitwidth in CUT_BLOCKS
-    return lambda ref: cut
-
-
 def cut_block(ref):
-    """Return how many lines are selected from together by cut keys, and how many elements of each (kernels only)."""
+    """Return how many lines go through the network together by cut keys, and how many elements of each.
+
+    Elements of one and two bytes, one at a time, do not. (Inside kernels only.)
+    """
     raise NotImplementedError
 
 

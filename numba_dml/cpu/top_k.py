@@ -66,7 +66,7 @@ from ._keys import (
     skip_lanes,
 )
 from ._memory import CACHE_LINE, address, array_at, empty, itemsize, load, prefetch, seen_as, store
-from ._network import NETWORK_LINES, cut_block, has_cut_keys, list_depth, listed_place, network_lists
+from ._network import NETWORK_LINES, cut_block, list_depth, listed_place, network_lists
 from ._short_lines import SHORT_K, cut_lines, network_columns, network_lines, select_alone
 from ._sorting import SURPLUS, bisect, compact, pad, sort_all
 from .gather import OVERLAP
@@ -675,7 +675,7 @@ def short_lines_in(
     neighbours = plan[inner] if plan[DIMS] else 1
     step = plan[inner + 1] if plan[DIMS] else 0
     out_step = plan[inner + 2] if plan[DIMS] else 0
-    can_cut = has_cut_keys(x) and cut_least <= n < CUT_SIZE[itemsize(x) // 8]
+    can_cut = cut_count > 1 and cut_least <= n < CUT_SIZE[itemsize(x) // 8]
     # Whether the keys near the highest one are tried; the line from which on cut ones are trusted again, 0: they are;
     # and the line from which on keys are cut at all.
     near, trust, again, cut_from = False, TRUST, 0, begin
@@ -729,7 +729,7 @@ def short_lines(x, values, indices, plan, begin, end):
     # The lists of both kinds of keys lie in the same memory: 64 bits for each line, or 32 for up to twice as many.
     depth = list_depth(plan[K], NETWORK_LINES)
     cut_count, together = cut_block(x)
-    cut_depth = list_depth(plan[K], together) + 1 if has_cut_keys(x) else 0
+    cut_depth = list_depth(plan[K], together) + 1
     lists = network_lists(x, max(depth, cut_depth))
     best, cut = lists[:depth], array_at(x, lists.ctypes.data - address(x), (cut_depth, cut_count))
     few = key_buffer(x, (NETWORK_LINES, plan[SIZE] if plan[K] > SHORT_K else 0))
