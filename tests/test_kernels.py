@@ -82,6 +82,37 @@ def test_masks_equal_their_plain_twins(dtype, largest, nan_first):
 
 
 @njit
+def last_bits(row, rule, bits):
+    found = np.zeros((3, row.size - 64), np.bool_)
+    for at in range(row.size - 64):
+        key, last = _keys.key_of(row[at % 7], rule), row.dtype.type(bits)
+        found[0, at] = _keys.differs_at_the_end(row, at, key, last, rule)
+        found[1, at] = _keys.differs_at_the_end_plain(row, at, key, last, rule)
+        for i in range(at, at + 64):
+            other = _keys.key_of(row[i], rule)
+            found[2, at] |= other != key and other | last == key | last
+    return found
+
+
+@pytest.mark.parametrize("dtype", ["i4", "u4", "f4", "i8", "u8", "f8"])
+@pytest.mark.parametrize("bits", [1, 63, 1023])
+def test_elements_that_differ_in_their_last_bits_are_found(dtype, bits):
+    dtype = np.dtype(dtype)
+    rng = np.random.default_rng(4)
+    row = np.frombuffer(rng.bytes(400 * dtype.itemsize), f"i{dtype.itemsize}").copy()
+    row[:7] &= np.iinfo(row.dtype).max - 1023
+    row[:7] |= bits - 1
+    row[7:200:21] = row[rng.integers(0, 7, 10)]  # equal, or apart by one bit
+    row[17:400:61] = row[rng.integers(0, 7, 7)] ^ rng.integers(0, 2, 7)
+    for largest, nan_first in ((True, False), (False, True)):
+        found = last_bits(row, rule_of(dtype, largest, nan_first), bits)
+        np.testing.assert_array_equal(found[0], found[2])
+        np.testing.assert_array_equal(found[1], found[2])
+        assert found.any()
+        assert not found.all()
+
+
+@njit
 def best_lanes(row, rule):
     found = np.zeros((2, row.size - 64), row.dtype)
     fours = np.zeros((row.size - 256, _keys.BLOCKS_AT_ONCE + 2), row.dtype)  # with one place more at either end
@@ -185,10 +216,10 @@ def cut_networks(ref, rule, skip, k, place_bits, near, top):
     for at in range(0, 48, together):
         _network.insert_cut(ref, 0, step, at, skip, one, depth, place_bits, near, tops, key)
         _network.insert_cut_plain(ref, 0, step, at, skip, other, depth, place_bits, near, tops, key)
-    ties = np.zeros((2, 32), np.uint64)
+    ties = np.zeros((2, 2, 32), np.uint64)
     for bits in range(32):
-        ties[0, bits] = _network.tied_lists(one, k, bits)
-        ties[1, bits] = _network.tied_lists_plain(one, k, bits)
+        ties[0, 0, bits], ties[0, 1, bits] = _network.tied_lists(one, k, bits)
+        ties[1, 0, bits], ties[1, 1, bits] = _network.tied_lists_plain(one, k, bits)
     return one, other, ties
 
 
@@ -216,8 +247,9 @@ def test_the_network_by_cut_keys_equals_its_plain_twin(dtype):
                     assert (one[0] > one[1]).all()
                     assert (one[-2:] == np.iinfo(signed).min).all()
                     np.testing.assert_array_equal(ties[0], ties[1])
-                    assert k > 3 or ties[0, 0] == 0
-                    assert ties[0, 31] > 0 or dtype.itemsize == 8
+                    assert k > 3 or ties[0, 0, 0] == 0
+                    assert ties[0, 0, 31] > 0 or dtype.itemsize == 8
+                    assert (ties[0, 1] & ~ties[0, 0] == 0).all()
 
 
 def column_steps(ref, limits, numbers, step):

@@ -193,6 +193,36 @@ def beats_keys(typingctx, row, at, threshold, rule):
 
 
 @intrinsic
+def differs_at_the_end(typingctx, row, at, key, last, rule):
+    """``differs_at_the_end(row, at, key, last, rule)``: a key of ``row[at : at + 64]`` differs, in the bits of `last`.
+
+    That is, from `key`, and in none of the other bits.
+    """
+
+    def codegen(context, builder, signature, args):
+        row, at, key, last, rule = args
+        lanes = load_lanes(context, builder, signature.args[0], row, at)
+        values = [splat(builder, value, LANES) for value in rule_values(builder, signature.args[4], rule)]
+        apart = builder.xor(emit_key(builder, lanes, values), splat(builder, key, LANES))
+        less = builder.add(apart, splat_constant(apart.type, -1))  # of none, it is more than `last`
+        found = builder.icmp_unsigned("<", less, splat(builder, last, LANES))
+        mask = builder.bitcast(found, ir.IntType(LANES))
+        return builder.icmp_signed("!=", mask, mask.type(0))
+
+    return types.boolean(row, types.int64, row.dtype, row.dtype, rule), codegen
+
+
+@helper
+def differs_at_the_end_plain(row, at, key, last, rule):
+    """Return what `differs_at_the_end` returns, in plain Numba."""
+    for i in range(LANES):
+        other = key_of(row[at + i], rule)
+        if other != key and other & ~last == key & ~last:
+            return True
+    return False
+
+
+@intrinsic
 def beats_floats(typingctx, row, at, limit, turn, rest):
     """``beats_floats(row, at, limit, turn, rest)``: bit i: ``row[at + i] ^ turn``, a float, is above a limit.
 

@@ -28,15 +28,16 @@ from ._keys import (
 )
 from ._memory import emit_byte_pointer, empty, itemsize, load, splat
 
-#: Whether there is an instruction for the larger of two int64. (Any code is right on any processor.)
-_HAS_LARGER_OF_INT64 = llvm.get_host_cpu_features().get("avx512f", False)
+#: Whether vectors have 512 bits, and there is an instruction for the larger of two int64. (Any code is right on any
+#: processor.)
+HAS_WIDE_VECTORS = llvm.get_host_cpu_features().get("avx512f", False)
 #: How many lines go through the network together: 512 bits of keys, two vectors where these have 256. One thread of an
 #: Intel Xeon, ns a line, four lines and eight: f8 64, k 6 132 and 91; f4 64, k 6 88 and 59, 128, k 16 282 and 140.
 NETWORK_LINES = 8
 #: And with keys that are cut (see `insert_cut`), of 32 and 64 bits, and how many elements of each together. One thread
 #: of an AMD EPYC with vectors of 256 bits, ns a line, 8 lines and 16: f4 64, k 6 54 and 74; of an Intel Xeon with those
 #: of 512, 8 elements of 16 lines and 16: 63 and 56.
-CUT_BLOCKS = {32: (16, 16), 64: (8, 8)} if _HAS_LARGER_OF_INT64 else {32: (8, 8), 64: (4, 8)}
+CUT_BLOCKS = {32: (16, 16), 64: (8, 8)} if HAS_WIDE_VECTORS else {32: (8, 8), 64: (4, 8)}
 #: How long their lists are, if not longer: then some times as many as go in together.
 _DEPTHS = (1, 2, 4, 8, 16)
 
@@ -50,7 +51,7 @@ def _network_key(width):
     bits hold both, where there is no instruction for the maximum of two int64. AMD EPYC without AVX-512, int64 and
     float64: 64 f4, k 2 66 and 55, 128, k 8 143 and 128; Xeon with it 38 and 45, 104 and 110.
     """
-    both = types.int64 if _HAS_LARGER_OF_INT64 else types.float64
+    both = types.int64 if HAS_WIDE_VECTORS else types.float64
     return {8: (types.int32, 16), 16: (types.int32, 16), 32: (both, 16)}[width]
 
 
@@ -429,7 +430,7 @@ def insert_cut_plain(ref, offset, step, at, skip, best, depth, place_bits, near,
 def tied_lists(typingctx, best, k, place_bits):
     """``tied_lists(best, k, place_bits)``: bit i: neighbours among the first k + 1 cut keys of list i are equal so far.
 
-    That is, but for their positions.
+    That is, but for their positions. The second result tells where this holds for keys that are higher than the k-th.
     """
     width = best.dtype.bitwidth
     lines, _ = CUT_BLOCKS[width]
@@ -439,30 +440,42 @@ def tied_lists(typingctx, best, k, place_bits):
         vector = ir.VectorType(ir.IntType(width), lines)
         lists = _lists_of(context, builder, signature.args[0], best, vector)
 
-        def next_keys(level, before, least):
-            keys = load_vector(builder, builder.gep(lists, [builder.add(level, level.type(1))]), vector)
-            apart = builder.xor(before, keys)
-            return keys, builder.select(builder.icmp_unsigned("<", apart, least), apart, least)
+        def level_of(level):
+            return load_vector(builder, builder.gep(lists, [level]), vector)
 
-        first = load_vector(builder, lists, vector)
-        _, least = emit_levels(builder, k, (first, splat_constant(vector, -1)), next_keys)
+        def less(one, other):
+            return builder.select(builder.icmp_unsigned("<", one, other), one, other)
+
+        def next_keys(level, before, least, least_above):
+            keys = level_of(builder.add(level, level.type(1)))
+            apart = builder.xor(before, keys)
+            is_above = builder.icmp_unsigned(">=", builder.xor(before, last), size)
+            return keys, less(least, apart), less(least_above, builder.select(is_above, apart, none))
+
+        last, none = level_of(builder.sub(k, k.type(1))), splat_constant(vector, -1)
         size = builder.shl(k.type(1), place_bits)
         size = splat(builder, size if width == 64 else builder.trunc(size, vector.element), lines)
-        tied = builder.bitcast(builder.icmp_unsigned("<", least, size), ir.IntType(lines))
-        return builder.zext(tied, ir.IntType(64))
+        _, least, least_above = emit_levels(builder, k, (level_of(k.type(0)), none, none), next_keys)
+        masks = [
+            builder.zext(builder.bitcast(builder.icmp_unsigned("<", apart, size), ir.IntType(lines)), ir.IntType(64))
+            for apart in (least, least_above)
+        ]
+        return context.make_tuple(builder, signature.return_type, masks)
 
-    return types.uint64(best, types.int64, types.int64), codegen
+    return types.UniTuple(types.uint64, 2)(best, types.int64, types.int64), codegen
 
 
 @helper
 def tied_lists_plain(best, k, place_bits):
     """Return what `tied_lists` returns, in plain Numba."""
-    mask = np.uint64(0)
+    tied = above = np.uint64(0)
     for line in range(best.shape[1]):
         for j in range(k):
             if best[j, line] >> place_bits == best[j + 1, line] >> place_bits:
-                mask |= np.uint64(1) << np.uint64(line)
-    return mask
+                tied |= np.uint64(1) << np.uint64(line)
+                if best[j, line] >> place_bits != best[k - 1, line] >> place_bits:
+                    above |= np.uint64(1) << np.uint64(line)
+    return tied, above
 
 
 def listed_key(best, key, place):

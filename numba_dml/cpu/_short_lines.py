@@ -14,7 +14,18 @@ from __future__ import annotations
 import numpy as np
 
 from . import chosen, helper
-from ._keys import GROUPS, LANES, beats, bit_count, group_bound, insert_best, key_of, lowest_bit, lowest_key
+from ._keys import (
+    GROUPS,
+    LANES,
+    beats,
+    bit_count,
+    differs_at_the_end,
+    group_bound,
+    insert_best,
+    key_of,
+    lowest_bit,
+    lowest_key,
+)
 from ._memory import CACHE_LINE, array_at, itemsize, prefetch_to_l2
 from ._network import (
     CUT_BLOCKS,
@@ -36,6 +47,8 @@ CANDIDATES, AT_ONCE = 2, 8
 #: EPYC, 25 MB of f4, ns a line, without that, all of the next group at once, and so: 64, k 6 59, 48 and 47, 128, k 8
 #: 163, 103 and 92, 256, k 16 285, 274 and 189.
 AHEAD, MOST_AHEAD = 1 << 13, 4
+#: What it can take to select by cut keys, see `cut_lines`.
+NONE, ONCE, ORDER, TWICE = range(4)
 
 
 @helper
@@ -97,7 +110,8 @@ def cut_lines(
 ):
     """Select from neighbouring lines, as many as `cut_block` tells, if elements have cut keys (inside kernels only).
 
-    Return how often they went through the network, or 0: the keys near the highest one are too few.
+    Return what it took: they went through the network `ONCE`, and most of them were put in `ORDER`, or `TWICE`; or
+    `NONE`: the keys near the highest one are too few.
     """
     raise NotImplementedError
 
@@ -106,7 +120,7 @@ def cut_lines(
 def _cut_lines(ref, offset, line_step, size, k, rule, best, stage, positions, near):
     width = ref.dtype.bitwidth
     if width not in CUT_BLOCKS:
-        return lambda ref, offset, line_step, size, k, rule, best, stage, positions, near: 1
+        return lambda ref, offset, line_step, size, k, rule, best, stage, positions, near: ONCE
 
     def select(ref, offset, line_step, size, k, rule, best, stage, positions, near):
         lines, _ = cut_block(ref)
@@ -129,34 +143,38 @@ def _cut_lines(ref, offset, line_step, size, k, rule, best, stage, positions, ne
             lowest = -(1 << (width - 1 - place_bits))
             for line in range(lines):
                 if best[k - 1, line] >> place_bits == lowest:  # the key of others, too
-                    return 0
-            return 1
-        tied = tied_lists(best, k, place_bits)
-        if tied == np.uint64(0):
-            return 1
-        passes = 1
+                    return NONE
+            return ONCE
+        tied, tied_above = tied_lists(best, k, place_bits)
+        if tied == np.uint64(0) or have_no_last_bits(ref, offset, line_step, lines, size, last):
+            return ONCE
+        effort = ORDER if bit_count(tied) > lines // 2 else ONCE
         certain[:] = k
         while tied != np.uint64(0):
             line = lowest_bit(tied)
             tied &= tied - np.uint64(1)
+            row = array_at(ref, offset + line * line_step, (size,))
             count, bucket = k, best[k - 1, line] >> place_bits
-            if k < size and bucket == best[k, line] >> place_bits:  # one that was left out may be better
+            left_out = k < size and bucket == best[k, line] >> place_bits
+            differ = left_out or (k > 1 and bucket == best[k - 2, line] >> place_bits)
+            differ = differ and differ_at_the_end(row, size, positions[line, k - 1], last, rule)
+            if differ and left_out:  # one of these may be better
                 while count > 0 and best[count - 1, line] >> place_bits == bucket:
                     count -= 1
                 highest = (bucket << place_bits) | last
                 tops[line] = highest + (highest < ~lowest_key(tops))
                 certain[line] = count
-                passes = 2
-            row = array_at(ref, offset + line * line_step, (size,))
-            put_in_order(row, count, rule, best, line, place_bits, positions)
-        if passes == 2:
+                effort = TWICE
+            if (differ and not left_out) or (tied_above >> np.uint64(line)) & np.uint64(1) != np.uint64(0):
+                put_in_order(row, size, count, rule, best, line, place_bits, positions)
+        if effort == TWICE:
             # What is better than the keys that begin as the k-th does is known; among these, whole ones now tell. (One
             # call in a loop, for both passes, takes 10 to 20 % longer for all lines.)
             fill_cut(ref, offset, line_step, size, rule, best, place_bits, True, tops)
             for line in range(lines):
                 for j in range(certain[line], k):
                     positions[line, j] = last - (best[j, line] & last)
-        return passes
+        return effort
 
     return select
 
@@ -184,16 +202,54 @@ def highest_key(ref, offset, size, rule):
 
 
 @helper
-def put_in_order(row, count, rule, best, line, place_bits, positions):
+def have_no_last_bits(ref, offset, line_step, lines, size, last):
+    """Tell whether the last bits of all elements are zero, as those of floats that are whole numbers are."""
+    bits = array_at(ref, offset, (size,))[0]
+    for line in range(lines):
+        row = array_at(ref, offset + line * line_step, (size,))
+        for i in range(size):
+            bits = row.dtype.type(bits | row[np.uint64(i)])
+    return bits & last == 0
+
+
+@helper
+def differ_at_the_end(row, size, place, last, rule):
+    """Tell whether an element of a line may differ from the one at a place in the last bits of its key alone.
+
+    Of a line of 64 elements or more, it tells whether one does.
+    """
+    differ = size < LANES
+    key = key_of(row[place], rule)
+    for block in range(0, size if not differ else 0, LANES):
+        differ |= differs_at_the_end(row, min(block, size - LANES), key, row.dtype.type(last), rule)
+    return differ
+
+
+@helper
+def put_in_order(row, size, count, rule, best, line, place_bits, positions):
     """Put the first elements that were selected from a line in order, where their cut keys do not tell it."""
-    for j in range(1, count):
-        if best[j, line] >> place_bits == best[j - 1, line] >> place_bits:
-            place, to = positions[line, j], j
-            key = key_of(row[place], rule)
-            while to > 0 and key_of(row[positions[line, to - 1]], rule) < key:
-                positions[line, to] = positions[line, to - 1]
-                to -= 1
-            positions[line, to] = place
+    last = (1 << place_bits) - 1
+    start, bucket = 0, best[0, line] >> place_bits  # of those whose keys begin alike, the first one
+    for end in range(1, count + 1):
+        before = bucket
+        if end < count:
+            bucket = best[np.uint64(end), line] >> place_bits
+        if end == count or bucket != before:
+            if end > start + 1 and differ_at_the_end(row, size, positions[line, start], last, rule):
+                put_run_in_order(row, start, end, rule, positions[line])
+            start = end
+
+
+@helper
+def put_run_in_order(row, start, end, rule, positions):
+    """Put ``positions[start:end]`` in order."""
+    for j in range(start + 1, end):
+        place, to = positions[j], j
+        key = key_of(row[place], rule)
+        while to > start and key_of(row[positions[to - 1]], rule) < key:
+            positions[to] = positions[to - 1]
+            to -= 1
+        positions[to] = place
 
 
 @helper

@@ -18,7 +18,7 @@ from ..ops.top_k import TopK
 from . import launcher, top_k
 from ._keys import LANES
 from ._memory import ANY, CACHE_LINE, SIGNED, ArrayRef
-from ._network import NETWORK_LINES
+from ._network import HAS_WIDE_VECTORS, NETWORK_LINES
 from ._short_lines import SHORT_K
 
 #: Up to so many elements or bytes, lines are selected from by a network, or by the maxima of groups (see
@@ -32,8 +32,9 @@ ALONE_SIZE, ALONE_MOST_BYTES = 3072, 20_000
 #: of f4 128 89 and 110, 135 and 159 (78 and 82, 112 and 125), 256 166 and 153, 248 and 211 (153 and 118, 214 and 173),
 #: k 16 413 and 395 (268 and 266); f2 256 81 and 123, 116 and 190 (93 and 117, 153 and 177), 512 148 and 161, 198 and
 #: 276 (176 and 148, 292 and 249); u1 512 100 and 110, 157 and 199 (100 and 97, 141 and 183). Since lines are asked for
-#: piece by piece, on the EPYC, k 8: f2 600 231 and 342, 800 296 and 399, u1 700 206 and 262, 1000 284 and 320.
-ALONE_FROM = (800, 600, 200, 0)
+#: piece by piece, on the EPYC, k 8: f2 600 231 and 342, 800 296 and 399, u1 700 206 and 262, 1000 284 and 320, and on
+#: the Xeon f2 256 151 and 172, 512 280 and 211, u1 512 152 and 166, 800 228 and 199.
+ALONE_FROM = (700, 350, 200, 0) if HAS_WIDE_VECTORS else (800, 600, 200, 0)
 #: And for a larger k, lines of fewer elements than these go through the network, if there are as many as it takes. One
 #: thread of an Intel Xeon, ns a line, as rows and so, k 17, 32 and 64: f4 64 513 and 143, 665 and 191, 623 and 321, 256
 #: 532 and 474, 774 and 603, 1595 and 1029, 400 604 and 745, 792 and 888, 2017 and 1559; f2 128 603 and 152, 681 and
@@ -41,8 +42,9 @@ ALONE_FROM = (800, 600, 200, 0)
 #: and 485, 616 and 579, 1967 and 1620; i8 64 570 and 217, 710 and 280, 937 and 641; k 128 of f4 128 1572 and 1085, 300
 #: 2787 and 2242. Since then, on an AMD EPYC, k 32: f4 390 1400 and 410, f2 700 1032 and 586, 1000 1096 and 800, u1 800
 #: 767 and 562, 1200 869 and 801, f8 64 626 and 290, 100 (k 50) 2586 and 743, 400 2390 and 1320 (of three distinct
-#: values, k 90, 1600 and 2600).
-NETWORK_SIZE = (1000, 800, 400, 500)
+#: values, k 90, 1600 and 2600), and on the Xeon f2 400 708 and 535, 700 849 and 888, u1 600 611 and 591, 1000 702 and
+#: 944, f4 400 824 and 401, 600 883 and 620, f8 400 1316 and 840, 600 1413 and 1243.
+NETWORK_SIZE = (*((700, 650) if HAS_WIDE_VECTORS else (1000, 800)), *top_k.CUT_SIZE)
 #: Columns of fewer elements than these, of one, two and four bytes (half as many for k 1), go through the network, in
 #: tiles of so many bytes a row. One thread of an Intel Xeon, ns a column, as lists and so, k 2, 8 and 32 of f4 64 49
 #: and 24, 118 and 46, 319 and 170, 250 89 and 77, 291 and 144, 1114 and 496, 500 136 and 151, 298 and 262, 1345 and

@@ -67,7 +67,7 @@ from ._keys import (
 )
 from ._memory import CACHE_LINE, address, array_at, empty, itemsize, load, prefetch, seen_as, store
 from ._network import NETWORK_LINES, cut_block, list_depth, listed_place, network_lists
-from ._short_lines import SHORT_K, cut_lines, network_columns, network_lines, select_alone
+from ._short_lines import NONE, ONCE, SHORT_K, TWICE, cut_lines, network_columns, network_lines, select_alone
 from ._sorting import SURPLUS, bisect, compact, pad, sort_all
 from .gather import OVERLAP
 
@@ -138,16 +138,17 @@ BETTER, FIRST_BLOCKS = 8, 64
 #: Lines are only asked whether they are in order if this part of one is selected, or more: else selecting takes no
 #: longer than asking.
 ORDERED_PART = 16
-#: Cut keys (see `cut_lines`) are for lines of fewer elements than this, of four and eight bytes. One thread of an AMD
-#: EPYC, ns a line, by whole keys or alone, and so, f4, normally and evenly distributed, k 8 of 400 270 and 170, 274 and
-#: 190, 600 314 and 245, 309 and 307, 800 367 and 320, 356 and 356; k 16 of 600 409 and 342, 414 and 376; f8 64, k 6 150
-#: and 85, 400, k 8 677 and 521, 500, k 16 1033 and 863, but 690, k 8 578 and 700 in another run.
-CUT_SIZE = (600, 500)
-#: Groups of lines some of which are equal but for the last bits go through the network twice. Each takes as much trust
-#: as so many others give; if there is none left (there is so much at first, and never more than twice as much), the
-#: keys near the highest one of a group are tried for so many lines, and if these are too few, whole ones, where there
-#: are any. One thread of an AMD EPYC, ns a line, without cut keys, with them, and without that: f4 64, k 6 random 83,
-#: 50 and 50, three distinct values 81, 72 and 105; k 32 random 216, 117 and 117, whole numbers 222, 225 and 351.
+#: Cut keys (see `cut_lines`) are for lines of fewer elements than this, of four and eight bytes. One thread, ns a line,
+#: alone and so, k 8: of an AMD EPYC f4 400 270 and 170 (evenly distributed 274 and 190), 600 314 and 245 (309 and 307),
+#: f8 64, k 6 150 and 85, 400 677 and 521, 690 578 and 700; of an Intel Xeon with AVX-512 f4 400 235 and 174 (229 and
+#: 223), 600 277 and 270 (265 and 345), f8 300 296 and 247, 400 343 and 317, 500 372 and 395.
+CUT_SIZE = (500, 450)
+#: Groups of lines of which some are equal but for the last bits go through the network twice, and of others most have
+#: keys that are equal so far. Each takes as much trust as so many others give; if there is none left (there is so much
+#: at first, and never more than twice as much), the keys near the highest one of a group are tried for so many lines,
+#: and if these are too few, cut ones as before, or whole ones, if any group went twice and there are some. One thread
+#: of an AMD EPYC, ns a line, without cut keys, with them, and without that: f4 64, k 6 random 83, 50 and 50, three
+#: distinct values 81, 72 and 105; k 32 random 216, 117 and 117, whole numbers 222, 225 and 351.
 COSTLY, TRUST, UNTRUSTED = 3, 6, 512
 #: The status of a kernel if a bound was too high: the plan shall be run without a sample; or if a line is not one that
 #: it can do.
@@ -677,12 +678,12 @@ def short_lines_in(
     out_step = plan[inner + 2] if plan[DIMS] else 0
     can_cut = cut_count > 1 and cut_least <= n < CUT_SIZE[itemsize(x) // 8]
     # Whether the keys near the highest one are tried; the line from which on cut ones are trusted again, 0: they are;
-    # and the line from which on keys are cut at all.
-    near, trust, again, cut_from = False, TRUST, 0, begin
+    # whether whole ones are better than these; and the line from which on keys are cut at all.
+    near, trust, again, whole, cut_from = False, TRUST, 0, False, begin
     line = begin
     while line < end:
         if 0 < again <= line:
-            near, again = False, 0
+            near, trust, again, whole = False, TRUST, 0, False
         cuts = can_cut and cut_from <= line <= end - cut_count
         cuts = cuts and (plan[GROUP] > 0 or line % neighbours + cut_count <= neighbours)
         lines = cut_count if cuts else min(NETWORK_LINES if itemsize(x) < 8 else cut_count, end - line)
@@ -692,15 +693,15 @@ def short_lines_in(
             continue
         source, to = line_bases(plan, line)
         if cuts:
-            passes = 0
-            while passes == 0:
-                passes = cut_lines(x, source, step, n, k, rule, cut, stage, positions, near)
-                if passes == 0:
-                    near, cut_from = False, again if plan[TILE] > 1 else line
+            effort = cut_lines(x, source, step, n, k, rule, cut, stage, positions, near)
+            if effort == NONE:
+                near, cut_from = False, again if whole else line
+                continue
             if again == 0:
-                trust = min(trust + 1, 2 * TRUST) if passes == 1 else trust - COSTLY
+                trust = min(trust + 1, 2 * TRUST) if effort == ONCE else trust - COSTLY
+                whole = whole or (effort == TWICE and plan[TILE] > 1)
                 if trust < 0:
-                    near, trust, again = True, 0, line + UNTRUSTED
+                    near, again = True, line + UNTRUSTED
         elif (
             plan[TILE] > 1
             and lines == NETWORK_LINES
