@@ -152,6 +152,8 @@ REGIONS = {
     "columns of 1 byte, just too long for the network": ((900, 40), 0, 9),
     "short columns, k just too small to be sorted": ((250, 40), 0, 191),
     "columns, k just large enough to be sorted": ((250, 40), 0, 192),
+    "columns of 8 bytes, k just too small to be staged": ((130, 66), 0, 12),
+    "columns of 8 bytes, k just large enough to be staged": ((130, 66), 0, 13),
     "columns, two tiles": ((50, 1200), 0, 32),
     "columns, middle axis": ((3, 40, 70), 1, 4),
     "columns, all": ((32, 64), 0, 32),

@@ -195,8 +195,8 @@ def _ends_copy(size):
     return copy_ends
 
 
-#: Copies of few bytes without a loop: 8 to 16, 16 to 32, 32 to 64.
-copy_8_to_16, copy_16_to_32, copy_32_to_64 = _ends_copy(8), _ends_copy(16), _ends_copy(32)
+#: Copies of few bytes without a loop: 8 to 16, 16 to 32, 32 to 64, 64 to 128.
+copy_8_to_16, copy_16_to_32, copy_32_to_64, copy_64_to_128 = map(_ends_copy, (8, 16, 32, 64))
 
 
 @intrinsic

@@ -60,6 +60,12 @@ SHORT_COLUMN_ROW = 1024
 #: 1.2 and 1.2.
 COLUMN_K = 16
 COLUMN_LIST = 128
+#: But those of eight bytes that are short enough for cut keys are staged, if k is so much or more, and one more for
+#: each 128 elements. One thread, ns a column, as lists and staged: of an AMD EPYC, k 16, 64 590 and 295, 300 2040 and
+#: 1248; of an Intel Xeon in a cache, k 8 and 16, 64 168 and 134, 330 and 164, 128 256 and 242, 551 and 294, 300, k 12
+#: and 16, 625 and 615, 886 and 619; from memory 176 and 211, 347 and 245, 261 and 431, 559 and 488, 629 and 973, 898
+#: and 1000.
+FEW_OF_SHORT = 12
 COLUMN_BYTES = 512
 #: Columns of up to so many elements are, whatever k is. Two threads, 3M elements, in ns per element of a thread, in
 #: columns and staged, n and k: f4 40 and 40 4.9 and 29, 100 and 100 9.0 and 20, 255 and 255 20 and 23, 400 and 64 6.8
@@ -161,6 +167,8 @@ def choose(n: int, stride: int, k: int, itemsize: int, count: int, across: int, 
         few = k <= COLUMN_K or (k * max(itemsize, 2) <= COLUMN_LIST and n * itemsize >= COLUMN_BYTES * k)
         few = few or (busy and n <= SHORT_COLUMNS)
         least = SHORT_ACROSS if n <= SHORT_COLUMNS else ACROSS if busy or n < LONG_COLUMNS else LANES
+        if itemsize == 8 and NETWORK_LINES <= n < top_k.CUT_SIZE[1] and k >= FEW_OF_SHORT + n // 128:
+            few = False
         if step == itemsize and few and n < 1 << 31 and across >= least:
             row = COLUMN_ROW if n > top_k.CROWDED * k else min(CROWDED_LISTS // k, COLUMN_ROW)
             tile = _column_tile(across, count, max(row // itemsize, LANES), LANES)
