@@ -181,30 +181,19 @@ def stream_runs(data, base, offsets, packed, to, length, count, distance):
 
 
 def _short_taker(copy):
-    copy_is_long = copy is copy_64_to_128
-
     @helper
     def take_short(data, base, offsets, packed, to, step, count, length, distance):
         """Copy slices that are short enough for `copy`, and ask for those that are some ahead; see `take_runs`."""
         for i in range(count):
-            ahead = base + offsets[np.uint64(min(i + distance, count - 1))]
-            prefetch(data, ahead)
-            if copy_is_long:
-                prefetch(data, ahead + length - 1)
+            prefetch(data, base + offsets[np.uint64(min(i + distance, count - 1))])
             copy(packed, to + i * step, data, base + offsets[np.uint64(i)], length)
 
     return take_short
 
 
 #: Slices of 17 to 31 bytes and of 32 to 63 have loops of their own: where one loop chose for each slice, 6216 slices of
-#: 28 bytes from a table in L2 took 27 µs, and 1M from memory 30 ms; now 19 and 19 (one thread of an AMD EPYC). So have
-#: those of 65 to 128, which are in up to three cache lines: two threads, 4096 of 4096 slices, in µs, with the loop over
-#: vectors, with one copy by both ends, and with both ends asked for: EPYC, 68 bytes 33, 28 and 23, 100 bytes 31, 27 and
-#: 25, 128 bytes 27, 28 and 23; an Intel Xeon 20.5, 18.8 and (by vectors of 32 bytes, which take longer) 22.1, 100 bytes
-#: 21.2, 19.1 and 21.9.
-take_1_to_16, take_17_to_31, take_32_to_63, take_65_to_128 = map(
-    _short_taker, (copy_short, copy_16_to_32, copy_32_to_64, copy_64_to_128)
-)
+#: 28 bytes from a table in L2 took 27 µs, and 1M from memory 30 ms; now 19 and 19 (one thread of an AMD EPYC).
+take_1_to_16, take_17_to_31, take_32_to_63 = map(_short_taker, (copy_short, copy_16_to_32, copy_32_to_64))
 
 
 @helper
@@ -238,8 +227,10 @@ def take_runs(
         stream_runs(data, base, offsets, packed, to, length, count, distance)
         return
     if not large and CACHE_LINE < length <= 2 * CACHE_LINE:
-        distance = max(BYTES_AHEAD // length, LEAST_AHEAD)
-        take_65_to_128(data, base, offsets, packed, to, step, count, length, distance)
+        # Two threads, 4096 slices of 4096, in µs, by vectors, so, and if both ends are asked for ahead: an Intel Xeon,
+        # 80 bytes 19.6, 18.5 and 19.9, 100 21.0, 19.6 and 20.9; an AMD EPYC, 68 bytes 33, 28 and 23, 100 31, 27 and 25.
+        for i in range(count):
+            copy_64_to_128(packed, to + i * step, data, base + offsets[np.uint64(i)], length)
         return
     if not large and LEAST_WRITTEN <= length <= VECTOR_BYTES:  # a loop of its own, or that of others took a tenth more
         for i in range(count):
