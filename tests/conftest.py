@@ -31,6 +31,12 @@ def usable_target(request):
     return request.param
 
 
+@pytest.fixture
+def simulated(usable_target):
+    """Whether kernels run in CUDA's simulator: what a device does at once may take it seconds."""
+    return usable_target == "cuda" and os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
+
+
 @pytest.fixture(autouse=True)
 def target(request, usable_target):
     """Make a target the default one, for functions and operators; tests of the CPU's own parts skip the others."""

@@ -1,7 +1,5 @@
 """Errors say what was found, what was expected and for which argument; inputs stay untouched; the next call works."""
 
-import os
-
 import numpy as np
 import pytest
 
@@ -168,8 +166,8 @@ def test_float_axis_is_refused_also_when_the_integer_is_known():
 
 @pytest.mark.parametrize("rows", [6, 300_000], ids=["serial", "parallel"])
 @pytest.mark.parametrize("bad", [0, 3, -1], ids=["first", "middle", "last"])
-def test_in_place_scatter_is_untouched_after_an_error(rows, bad):
-    if rows > 6 and os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
+def test_in_place_scatter_is_untouched_after_an_error(rows, bad, simulated):
+    if rows > 6 and simulated:
         pytest.skip("takes the simulator minutes")
     a = np.arange(rows)
     i = np.arange(rows)

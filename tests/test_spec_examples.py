@@ -896,7 +896,7 @@ def nan_or(operator, old, new):
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "c16"])
 @pytest.mark.parametrize("reduction", ["add", "mul"])
 @pytest.mark.parametrize("columns", [None, 1, 7])
-def test_which_nan_comes_out(columns, reduction, dtype):
+def test_which_nan_comes_out(columns, reduction, dtype, simulated):
     """A place keeps its NaN; else it gets that of the update, and of infinities what the processor makes of them."""
     part = np.dtype(dtype) if dtype[0] == "f" else np.dtype(f"f{int(dtype[1:]) // 2}")
     word, sign = np.dtype(f"u{part.itemsize}"), 1 << 8 * part.itemsize - 1
@@ -915,6 +915,8 @@ def test_which_nan_comes_out(columns, reduction, dtype):
         products = [nan_or(np.multiply, x.copy(), y.copy()) for x, y in ((a, c), (b, d), (a, d), (b, c))]
         expected = np.stack([nan_or(np.subtract, *products[:2]), nan_or(np.add, *products[2:])], -1)
     old, new, expected = (x.reshape(-1).view(dtype) for x in (old, new, np.ascontiguousarray(expected)))
+    if columns == 7 and simulated:  # which takes 10 s for all pairs; without columns it has them all
+        old, new, expected = (x[::5] for x in (old, new, expected))
     if columns:
         old, new, expected = (np.repeat(x[:, None], columns, 1) for x in (old, new, expected))
     found = dml.scatter_nd(old, np.arange(len(old))[:, None], new, reduction=reduction)
