@@ -397,11 +397,21 @@ def test_an_empty_axis_behind_an_index_that_is_dropped(target):
 
 @pytest.mark.parametrize("reduction", ["none", "add"])
 @pytest.mark.parametrize(
-    "shape", [(500, 95), (500, 97), (4096, 96), (4097, 100), (17_000, 96), (1024, 240), (2049, 240)], ids=str
+    ("shape", "l2"),
+    [
+        *(
+            ((rows, columns), 1 << 21)
+            for rows, columns in [(500, 95), (500, 97), (17_000, 96), (1024, 240), (2049, 240)]
+        ),
+        *((shape, l2) for shape in [(4096, 96), (4097, 100)] for l2 in (1 << 19, 1 << 21)),
+    ],
+    ids=str,
 )
-def test_rows_of_strips_with_indices_of_every_kind(shape, reduction):
+def test_rows_of_strips_with_indices_of_every_kind(shape, l2, reduction, monkeypatch):
     """Rows that follow each other, some with negative indices; around the widths from which they are cut."""
     rng = np.random.default_rng(shape[0])
+    monkeypatch.setattr(_move_calls, "L2_BYTES", l2)
+    dml.cache_clear()
     a, u = (rng.integers(0, 99, shape).astype("f4") for _ in range(2))
     i = rng.integers(0, shape[0] // 2, shape)  # so there are duplicates
     i[300:303] -= shape[0]
