@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from llvmlite import binding as llvm
 
 from . import allocating, helper, kernel
 from ._drivers import ASK
@@ -81,9 +82,11 @@ AHEAD_BYTES = 512
 STREAM_SLICE = 1024
 #: Lines of an output that the caches hold are asked for so many bytes before they are written, if slices have so many
 #: bytes or more: or each store waits for its line until those before it are done. 1 MB from a table of 1 MB, two
-#: threads, in µs, without and with that: rows of 160 bytes 21.9 and 20.2, of 192 22 and 19, of 256 22 and 18.5, of 1 KB
-#: 17.7 and 16.6; of 128 22 and 25. 5 MB of rows of 256 from a table in L1 107 and 84; 8 MB from 8 MB 311 and 299.
-WRITTEN_AHEAD, LEAST_WRITTEN = 1024, 160
+#: threads of an Intel Xeon, in µs, without and with that: rows of 160 bytes 21.9 and 20.2, of 192 22 and 19, of 256 22
+#: and 18.5, of 1 KB 17.7 and 16.6; of 128 22 and 25. 5 MB of rows of 256 from a table in L1 107 and 84; 8 MB from 8 MB
+#: 311 and 299. An AMD EPYC (Zen 3) loses by it: 1000 of 70 rows of 1 KB 33 and 35, 1287 of 2553 of 2 KB 88 and 109,
+#: 4000 of 256 bytes 40 and 46, 10,000 of 100,000 of 256 bytes 324 and 448.
+WRITTEN_AHEAD, LEAST_WRITTEN = 1024, VECTOR_BYTES + 1 if llvm.get_host_cpu_name().startswith("znver") else 160
 #: Single elements are copied in groups, and these in chunks of so many elements. In passing, each chunk asks for its
 #: share of what will be read soon: of the indices this many blocks ahead, or rows if they are short, and of the next
 #: row of data, up to this many lines. Into the L2: the L1 is for the row of data that is read. (2048, 4096) f4, int64
@@ -232,9 +235,10 @@ def take_runs(
         for i in range(count):
             copy_64_to_128(packed, to + i * step, data, base + offsets[np.uint64(i)], length)
         return
-    if not large and LEAST_WRITTEN <= length <= VECTOR_BYTES:  # a loop of its own, or that of others took a tenth more
+    if not large and length <= VECTOR_BYTES:  # a loop of its own, or that of others took a tenth more
+        written = length if length >= LEAST_WRITTEN else 0
         for i in range(count):
-            for byte in range(WRITTEN_AHEAD, WRITTEN_AHEAD + length, CACHE_LINE):
+            for byte in range(WRITTEN_AHEAD, WRITTEN_AHEAD + written, CACHE_LINE):
                 prefetch_to_write(packed, to + i * step + byte)
             copy_vectors(packed, to + i * step, data, base + offsets[np.uint64(i)], length)
         return
