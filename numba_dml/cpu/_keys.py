@@ -194,9 +194,9 @@ def beats_keys(typingctx, row, at, threshold, rule):
 
 @intrinsic
 def differs_at_the_end(typingctx, row, at, key, last, rule):
-    """``differs_at_the_end(row, at, key, last, rule)``: a key of ``row[at : at + 64]`` differs, in the bits of `last`.
+    """``differs_at_the_end(row, at, key, last, rule)``: whether a key of ``row[at : at + 64]`` differs from `key`.
 
-    That is, from `key`, and in none of the other bits.
+    That is, in the bits of `last` alone.
     """
 
     def codegen(context, builder, signature, args):
@@ -204,7 +204,7 @@ def differs_at_the_end(typingctx, row, at, key, last, rule):
         lanes = load_lanes(context, builder, signature.args[0], row, at)
         values = [splat(builder, value, LANES) for value in rule_values(builder, signature.args[4], rule)]
         apart = builder.xor(emit_key(builder, lanes, values), splat(builder, key, LANES))
-        less = builder.add(apart, splat_constant(apart.type, -1))  # of none, it is more than `last`
+        less = builder.add(apart, splat_constant(apart.type, -1))  # 0, which is none, becomes more than `last`
         found = builder.icmp_unsigned("<", less, splat(builder, last, LANES))
         mask = builder.bitcast(found, ir.IntType(LANES))
         return builder.icmp_signed("!=", mask, mask.type(0))

@@ -157,7 +157,7 @@ def _cut_lines(ref, offset, line_step, size, k, rule, best, stage, positions, ne
             count, bucket = k, best[k - 1, line] >> place_bits
             left_out = k < size and bucket == best[k, line] >> place_bits
             differ = left_out or (k > 1 and bucket == best[k - 2, line] >> place_bits)
-            differ = differ and differ_at_the_end(row, size, positions[line, k - 1], last, rule)
+            differ = differ and may_differ(row, size, positions[line, k - 1], last, rule)
             if differ and left_out:  # one of these may be better
                 while count > 0 and best[count - 1, line] >> place_bits == bucket:
                     count -= 1
@@ -213,7 +213,7 @@ def have_no_last_bits(ref, offset, line_step, lines, size, last):
 
 
 @helper
-def differ_at_the_end(row, size, place, last, rule):
+def may_differ(row, size, place, last, rule):
     """Tell whether an element of a line may differ from the one at a place in the last bits of its key alone.
 
     Of a line of 64 elements or more, it tells whether one does.
@@ -235,7 +235,7 @@ def put_in_order(row, size, count, rule, best, line, place_bits, positions):
         if end < count:
             bucket = best[np.uint64(end), line] >> place_bits
         if end == count or bucket != before:
-            if end > start + 1 and differ_at_the_end(row, size, positions[line, start], last, rule):
+            if end > start + 1 and may_differ(row, size, positions[line, start], last, rule):
                 put_run_in_order(row, start, end, rule, positions[line])
             start = end
 

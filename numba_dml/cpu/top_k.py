@@ -143,12 +143,12 @@ ORDERED_PART = 16
 #: f8 64, k 6 150 and 85, 400 677 and 521, 690 578 and 700; of an Intel Xeon with AVX-512 f4 400 235 and 174 (229 and
 #: 223), 600 277 and 270 (265 and 345), f8 300 296 and 247, 400 343 and 317, 500 372 and 395.
 CUT_SIZE = (500, 450)
-#: Groups of lines of which some are equal but for the last bits go through the network twice, and of others most have
-#: keys that are equal so far. Each takes as much trust as so many others give; if there is none left (there is so much
-#: at first, and never more than twice as much), the keys near the highest one of a group are tried for so many lines,
-#: and if these are too few, cut ones as before, or whole ones, if any group went twice and there are some. One thread
-#: of an AMD EPYC, ns a line, without cut keys, with them, and without that: f4 64, k 6 random 83, 50 and 50, three
-#: distinct values 81, 72 and 105; k 32 random 216, 117 and 117, whole numbers 222, 225 and 351.
+#: A group of lines that goes through the network twice, or most of whose lines have keys that are equal so far, takes
+#: as much trust as so many others give. If there is none left (there is so much at first, and never more than twice as
+#: much), the keys near the highest one of a group are tried for so many lines, and if these are too few, cut ones as
+#: before, or whole ones, if any group went twice and there are some. One thread of an AMD EPYC, ns a line, without cut
+#: keys, with them, and without that: f4 64, k 6 random 83, 50 and 50, three distinct values 81, 72 and 105; k 32 random
+#: 216, 117 and 117, whole numbers 222, 225 and 351.
 COSTLY, TRUST, UNTRUSTED = 3, 6, 512
 #: The status of a kernel if a bound was too high: the plan shall be run without a sample; or if a line is not one that
 #: it can do.
