@@ -86,7 +86,8 @@ STREAM_SLICE = 1024
 #: and 18.5, of 1 KB 17.7 and 16.6; of 128 22 and 25. 5 MB of rows of 256 from a table in L1 107 and 84; 8 MB from 8 MB
 #: 311 and 299. An AMD EPYC (Zen 3) loses by it: 1000 of 70 rows of 1 KB 33 and 35, 1287 of 2553 of 2 KB 88 and 109,
 #: 4000 of 256 bytes 40 and 46, 10,000 of 100,000 of 256 bytes 324 and 448.
-WRITTEN_AHEAD, LEAST_WRITTEN = 1024, VECTOR_BYTES + 1 if llvm.get_host_cpu_name().startswith("znver") else 160
+WRITTEN_AHEAD, LEAST_WRITTEN = 1024, 160
+ASKS_TO_WRITE = not llvm.get_host_cpu_name().startswith("znver")
 #: Single elements are copied in groups, and these in chunks of so many elements. In passing, each chunk asks for its
 #: share of what will be read soon: of the indices this many blocks ahead, or rows if they are short, and of the next
 #: row of data, up to this many lines. Into the L2: the L1 is for the row of data that is read. (2048, 4096) f4, int64
@@ -229,14 +230,14 @@ def take_runs(
     if large and step == length and (address(packed) + to | length) & 15 == 0:
         stream_runs(data, base, offsets, packed, to, length, count, distance)
         return
-    if not large and CACHE_LINE < length <= 2 * CACHE_LINE:
-        # Two threads, 4096 slices of 4096, in µs, by vectors, so, and if both ends are asked for ahead: an Intel Xeon,
-        # 80 bytes 19.6, 18.5 and 19.9, 100 21.0, 19.6 and 20.9; an AMD EPYC, 68 bytes 33, 28 and 23, 100 31, 27 and 25.
+    if not large and CACHE_LINE < length < 2 * CACHE_LINE:
+        # Two threads, 4096 slices of 4096, in µs, by vectors, and so: an Intel Xeon, 80 bytes 19.6 and 18.5, 100 21.0
+        # and 19.6 (20.9 if both ends are asked for ahead); an AMD EPYC, 80 bytes 28.1 and 27.2, 100 31.5 and 30.5.
         for i in range(count):
             copy_64_to_128(packed, to + i * step, data, base + offsets[np.uint64(i)], length)
         return
-    if not large and length <= VECTOR_BYTES:  # a loop of its own, or that of others took a tenth more
-        written = length if length >= LEAST_WRITTEN else 0
+    if not large and LEAST_WRITTEN <= length <= VECTOR_BYTES:  # a loop of its own, or that of others took a tenth more
+        written = length if ASKS_TO_WRITE else 0
         for i in range(count):
             for byte in range(WRITTEN_AHEAD, WRITTEN_AHEAD + written, CACHE_LINE):
                 prefetch_to_write(packed, to + i * step + byte)
