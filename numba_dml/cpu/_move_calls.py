@@ -51,11 +51,11 @@ TILE_LIMIT = 1 << 22
 #: 21, 15, 13, 15 and 18; (8000, 2000) 90, 52, 39, 39 and 45. Sums: (1000, 1000) 2.0, 1.3, 1.3 and 1.2; (2000, 300) 1.1,
 #: 0.86, 0.85 and 0.98; (5000, 1000) 20, 16, 16 and 20; (8000, 1000) 37, 28, 42 and 45.
 SMALL_TILE, LEAST_WIDTH, LEAST_SUM_WIDTH, LARGE = 1 << 20, 256, 1 << 10, 1 << 24
-#: Where the L2 has no room for two of them, narrower ones are not worth their while, and threads share such an output
-#: alone. Two threads of an AMD EPYC with 512 KB, in strips, alone, and PyTorch: (16000, 100) f4 12.0, 7.5 and 10.5, in
-#: place 16.0, 8.1 and 10.4, f8 32, 13 and 16; (12000, 200) 14.3, 10.4 and 15.6; (6000, 500) 17.7, 12.9 and 17.2; (9000,
-#: 400) 17.7 and 17.3; but (4500, 800) 13.6, 17.6 and 22.5, and of as few rows as are cut, (3000, 300) 3.5 and 3.0.
-L2_BYTES = _l2_bytes()
+#: Where the L2 has no room for two of them, narrower ones are not worth their while, and threads share an output of up
+#: to so many bytes alone. Two threads of an AMD EPYC with 512 KB, ms, in strips, alone, and PyTorch: (16000, 100) f4
+#: 11.2, 6.4 and 11.8, f8 in place 38, 13 and 14; (10000, 300) 17.7, 13.6 and 19.6; (6000, 500) 17.7, 12.9 and 17.2; but
+#: (9000, 400) 17.2, 20.2 and 23.9, (4500, 800) 13.8, 18.2 and 22.7. Of few rows, (3000, 300), 3.5 and 3.0.
+L2_BYTES, MOST_ALONE = _l2_bytes(), 13 << 20
 #: Rows of such an output are cut if they have so many bytes, or so many if updates are combined: 100 f4, not cut and in
 #: strips, 1000 rows 0.132 and 0.116, 5000 0.74 and 0.80, 16,000 4.2 and 3.4, sums 0.136 and 0.130, 0.74 and 1.04, 3.2
 #: and 5.2.
@@ -429,7 +429,7 @@ def _strips_bytes(lowering: Move, near: int, whole: int) -> int:
     if rows * (LEAST_SUM_WIDTH if sums else LEAST_WIDTH) <= SMALL_TILE:
         return SMALL_TILE
     if whole <= LARGE and not sums:
-        return SMALL_TILE if L2_BYTES >= 2 * SMALL_TILE else whole
+        return SMALL_TILE if L2_BYTES >= 2 * SMALL_TILE or whole > MOST_ALONE else whole
     return TILE_BYTES if rows * (LEAST_SUM_WIDTH if sums else 2 * CACHE_LINE) <= TILE_BYTES else whole
 
 
