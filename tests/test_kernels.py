@@ -11,7 +11,7 @@ from numba_dml.cpu import _arithmetic, _indices, _keys, _network, _sorting
 from numba_dml.cpu._keys import rule_from
 from numba_dml.cpu._memory import ArrayRef, itemsize
 
-pytestmark = [pytest.mark.cpu, pytest.mark.no_cover]
+pytestmark = pytest.mark.cpu
 
 FLOATS = {np.dtype("f2"): 0x7C00, np.dtype("f4"): 0x7F800000, np.dtype("f8"): 0x7FF0000000000000}
 INTEGERS = [np.dtype(t) for t in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")]

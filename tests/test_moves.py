@@ -11,8 +11,6 @@ from numba_dml.cpu import _move_calls, scatter
 
 from . import reference
 
-pytestmark = pytest.mark.no_cover
-
 SHAPES = [(5, 1300), (300, 9), (3, 40, 80), (1, 70, 20)]
 
 

@@ -11,8 +11,6 @@ from numba_dml.cpu.top_k import CUT_SIZE, IN_PIECES, TOO_FEW
 
 from .strategies import sampled_places
 
-pytestmark = pytest.mark.no_cover
-
 DTYPES = ["f4", "f2", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "?", ml_dtypes.bfloat16]
 KINDS = ["random", "ascending", "descending", "constant", "few", "nan", "zeros"]
 
