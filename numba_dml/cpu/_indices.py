@@ -25,6 +25,7 @@ DROPPED = np.int64(-(2**63))
 INDEX_KINDS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 INT32, INT64, UINT64 = map(INDEX_KINDS.index, ("int32", "int64", "uint64"))
 RAISE, CLAMP, DROP = 0, 1, 2
+PACK_NEW, PACK_IN_PLACE = 1, 2
 
 # The header of a plan. Offsets and strides are in bytes; index positions are in elements.
 (
@@ -54,12 +55,14 @@ RAISE, CLAMP, DROP = 0, 1, 2
     SPLIT,  # how a scatter is shared among threads
     COPY,  # bytes to copy from the input of a scatter before it, 0: the output already holds them
     PERIOD,  # with a split loop: the bytes after which the places that its iterations write to repeat
+    TILE_IN_PLACE,  # with a split loop: what TILE is for a scatter in place
+    PACKS,  # with a split loop: which strips are packed, PACK_NEW, PACK_IN_PLACE, or both
     REDUCTION,
     SHARES,  # of the points, in a scatter by bins: as many as threads at most
     SCRATCH,  # the address of its memory
     FINDER,  # the address of the code that turns tuples of indices into offsets
     HEADER,
-) = range(30)
+) = range(32)
 LOOP_FIELDS = 4  # size, data stride, index stride, packed stride
 COORD_FIELDS = 2  # size, data stride
 OUTER_FIELDS = 2  # size, data stride

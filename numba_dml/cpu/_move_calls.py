@@ -45,17 +45,23 @@ STREAM_BYTES = 1 << 25
 TILE_BYTES = 1 << 21
 TILE_LIMIT = 1 << 22
 #: Strips of a scatter's output that stay in a cache, beside indices and updates that go through it. They are at least
-#: so wide, or so wide if updates are combined, where the output has more than so many bytes. Two threads, f4 along axis
-#: 0, in ms, not cut (each thread reads all indices), by threads alone, and in strips of 2, 1 and 0.5 MiB: (1000, 1000)
-#: 2.5, 1.7, 1.7, 1.3 and 1.1; (2000, 2000) 16, 11, 8, 6.0 and 6.2; (8000, 300) 7.8, 6.5, 5.1, 4.0 and 4.1; (16000, 300)
-#: 21, 15, 13, 15 and 18; (8000, 2000) 90, 52, 39, 39 and 45. Sums: (1000, 1000) 2.0, 1.3, 1.3 and 1.2; (2000, 300) 1.1,
-#: 0.86, 0.85 and 0.98; (5000, 1000) 20, 16, 16 and 20; (8000, 1000) 37, 28, 42 and 45.
-SMALL_TILE, LEAST_WIDTH, LEAST_SUM_WIDTH, LARGE = 1 << 20, 256, 1 << 10, 1 << 24
-#: Where the L2 has no room for two of them, narrower ones are not worth their while, and threads share an output of up
-#: to so many bytes alone. Two threads of an AMD EPYC with 512 KB, ms, in strips, alone, and PyTorch: (16000, 100) f4
-#: 11.2, 6.4 and 11.8, f8 in place 38, 13 and 14; (10000, 300) 17.7, 13.6 and 19.6; (6000, 500) 17.7, 12.9 and 17.2; but
-#: (9000, 400) 17.2, 20.2 and 23.9, (4500, 800) 13.8, 18.2 and 22.7. Of few rows, (3000, 300), 3.5 and 3.0.
+#: so wide, or so wide if updates are combined. Two threads, f4 along axis 0, in ms, not cut (each thread reads all
+#: indices), by threads alone, and in strips of 2, 1 and 0.5 MiB: (1000, 1000) 2.5, 1.7, 1.7, 1.3 and 1.1; (2000, 2000)
+#: 16, 11, 8, 6.0 and 6.2; (8000, 2000) 90, 52, 39, 39 and 45. Sums: (1000, 1000) 2.0, 1.3, 1.3 and 1.2; (2000, 300)
+#: 1.1, 0.86, 0.85 and 0.98; (5000, 1000) 20, 16, 16 and 20; (8000, 1000) 37, 28, 42 and 45.
+SMALL_TILE, LEAST_WIDTH, LEAST_SUM_WIDTH = 1 << 20, 256, 1 << 10
+#: Narrower ones are not worth their while: up to so many bytes of an output, and of any if even strips of `TILE_BYTES`
+#: are narrower, threads share it alone. Two threads of an Intel Xeon with an L2 of 2 MB, f4 along axis 0, in ms, in
+#: strips, alone, and PyTorch: (16000, 300) 23.8, 13.6 and 20.2, (8000, 300) 10.6, 7.1 and 10.4, (10000, 600) 30, 20 and
+#: 29, (20000, 100) f8 21, 8.7 and 9.9, but (5000, 1000) 12.8, 14.7 and 20.1. Of an AMD EPYC with 512 KB: (16000, 100)
+#: 11.2, 6.4 and 11.8, (10000, 300) 17.7, 13.6 and 19.6, but (9000, 400) 17.2, 20.2 and 23.9.
 L2_BYTES, MOST_ALONE = _l2_bytes(), 13 << 20
+#: Strips are packed where rows are so many bytes apart, or a multiple: a cache has few places for them. Elsewhere it
+#: does not pay if the L2 is large, in ms, packed and not: (2000, 1000) 4.2 and 3.7, in place 5.6 and 3.5, (1000, 1000)
+#: f8 2.9 and 2.4, in place 3.5 and 2.2; (2000, 2048) in place 11 and 14, (2048, 4096) 17 and 31. If it is small, new
+#: outputs are packed, (8000, 1000) 27 and 37, and larger ones in place, (4000, 1000) 20 and 22; smaller ones have no
+#: strips in place: (1000, 1000) 2.9 and 2.3, PyTorch 3.5, f8 5.1, 3.7 and 4.1, (500, 500) f8 0.56, 0.38 and 0.82.
+CONFLICT_BYTES = 1 << 10
 #: Rows of such an output are cut if they have so many bytes, or so many if updates are combined: 100 f4, not cut and in
 #: strips, 1000 rows 0.132 and 0.116, 5000 0.74 and 0.80, 16,000 4.2 and 3.4, sums 0.136 and 0.130, 0.74 and 1.04, 3.2
 #: and 5.2.
@@ -249,8 +255,11 @@ class ScatterCall(_MoveCall):
             strides = packed_strides(shape, lowering.itemsize)
             period = min([s for s in strides if s > (size - 1) * step], default=max(whole, 1))
             self.plan[_indices.PERIOD] = period
-            strip = STRIP_BYTES if period == whole else _strips_bytes(lowering, period, whole) * period // max(whole, 1)
-            self.plan[_indices.TILE] = max(strip // abs(step), CACHE_LINE // abs(step), 1)
+            *strips, packs = _strips(lowering, period, whole)
+            tiles = (_indices.TILE, _indices.TILE_IN_PLACE)
+            for tile, strip in zip(tiles, strips, strict=True):
+                self.plan[tile] = max(strip * period // max(whole, 1) // abs(step), CACHE_LINE // abs(step), 1)
+            self.plan[_indices.PACKS] = packs
         if kernel_copies:
             self.work += 2 * whole
             self.effort += 2 * whole // COPY_SPEED
@@ -421,16 +430,25 @@ def _tile(loops: int, length: int, step: int, index_step: int, lines: int, slice
     return max(tile // (lines * step), CACHE_LINE // step, 1)
 
 
-def _strips_bytes(lowering: Move, near: int, whole: int) -> int:
-    """Return how large a strip of an output should be, of which so many bytes are written to side by side."""
-    rows, sums = whole // near, lowering.reduction != "none"
+def _strips(lowering: Move, near: int, whole: int) -> tuple[int, int, int]:
+    """Return how large a strip should be of a new output, of which so many bytes are side by side, and of one in place.
+
+    The third number tells which strips are packed, as the plan does.
+    """
+    rows, sums, both = whole // max(near, 1), lowering.reduction != "none", _indices.PACK_NEW | _indices.PACK_IN_PLACE
+    if rows <= 1:
+        return STRIP_BYTES, STRIP_BYTES, _indices.PACK_NEW
     if not _is_matrix(lowering, rows):
-        return TILE_BYTES
-    if rows * (LEAST_SUM_WIDTH if sums else LEAST_WIDTH) <= SMALL_TILE:
-        return SMALL_TILE
-    if whole <= LARGE and not sums:
-        return SMALL_TILE if L2_BYTES >= 2 * SMALL_TILE or whole > MOST_ALONE else whole
-    return TILE_BYTES if rows * (LEAST_SUM_WIDTH if sums else 2 * CACHE_LINE) <= TILE_BYTES else whole
+        return TILE_BYTES, TILE_BYTES, both
+    least, roomy = rows * (LEAST_SUM_WIDTH if sums else LEAST_WIDTH), L2_BYTES >= 2 * SMALL_TILE
+    size = whole
+    if least <= SMALL_TILE:
+        size = SMALL_TILE
+    elif (whole > MOST_ALONE or sums) and least <= (TILE_BYTES if sums or roomy else 2 * TILE_BYTES):
+        size = TILE_BYTES
+    if sums or near % CONFLICT_BYTES == 0 or (whole > MOST_ALONE and not roomy):
+        return size, size, both
+    return (size, size, 0) if roomy else (size, whole, _indices.PACK_NEW)
 
 
 def _is_matrix(lowering: Move, rows: int) -> bool:

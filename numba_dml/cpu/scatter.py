@@ -29,7 +29,10 @@ from ._indices import (
     LOOPS,
     LOW,
     OUTER,
+    PACK_IN_PLACE,
+    PACK_NEW,
     PACKED_BYTES,
+    PACKS,
     PERIOD,
     POINTS,
     RAISE,
@@ -43,6 +46,7 @@ from ._indices import (
     STARTS_LOW,
     STREAM,
     TILE,
+    TILE_IN_PLACE,
     all_inside,
     block_at,
     block_points,
@@ -67,11 +71,12 @@ from ._memory import (
     itemsize,
     load,
     prefetch,
+    prefetch_to_write,
     seen_as,
     store,
     stream_bytes,
 )
-from .gather import BLOCKS_AHEAD, OVERLAP, ROWS_AHEAD, copy_run, take_runs
+from .gather import ASKS_TO_WRITE, BLOCKS_AHEAD, OVERLAP, ROWS_AHEAD, copy_run, take_runs
 
 # How threads share the work (SPLIT). A number from 0 on names a loop whose iterations write to different places.
 BY_WINDOW = -1  # each thread goes through all points, and writes those that fall into its part of the output
@@ -105,6 +110,12 @@ def put_slice(plan, data, offset, packed, fro, low, high):
         put_run(data, place, packed, fro + (run * length + first) * size, last - first, plan[REDUCTION])
 
 
+#: Places in more bytes than this are asked for a group ahead: a core that stores waits for one line after the other.
+#: Two threads of an Intel Xeon, f4, in ms, without and with that: (1000, 1000) along axis 0 2.2 and 1.6, (100, 20000)
+#: along axis 1 2.9 and 2.2, (1, 20000) 0.048 and 0.037. An AMD EPYC (Zen 3) loses by it: (1, 2000000) 11.3 and 13.5.
+SMALL_BYTES = 1 << 15
+
+
 @helper
 def put_elements(
     plan,  # IN   (fields,) int64
@@ -132,6 +143,7 @@ def put_elements(
     n, stride = plan[field], plan[field + 1]
     index_ahead, packed_ahead = soon
     whole = count // GROUP * GROUP
+    asked = GROUP if ASKS_TO_WRITE and n * abs(stride) > SMALL_BYTES else 0
     for i in range(0, whole, GROUP):
         for ahead in range(0, GROUP * width, CACHE_LINE):
             prefetch(index, index_ahead + i * width + ahead)
@@ -139,10 +151,15 @@ def put_elements(
         if not group_inside(index, at + i * width, n):
             return False
         if stepped or stride != size:
+            for j in range(i, i + asked):
+                number = np.int64(load(index, at + j * width))
+                prefetch_to_write(data, base + pattern[np.uint64(j)] + number * stride)
             for j in range(i, i + GROUP):
                 number = np.int64(load(index, at + j * width))
                 store(data, base + pattern[np.uint64(j)] + number * stride, load(packed, fro + j * size))
         else:
+            for j in range(i, i + asked):
+                prefetch_to_write(data, base + np.int64(load(index, at + j * width)) * size)
             for j in range(i, i + GROUP):
                 number = np.int64(load(index, at + j * width))
                 store(data, base + number * size, load(packed, fro + j * size))
@@ -343,31 +360,34 @@ def scatter_range(
     return np.int64(-1)
 
 
-#: The least width of a strip whose iterations write to neighbours, in bytes: a line. Two threads, f4 along axis 0, in
-#: ms, with one line and two: (10000, 600) 16.1 and 18.6; (20000, 300), (5000, 1000) the same.
-LEAST_STRIP = CACHE_LINE
+#: The least width in bytes of packed strips whose iterations write to neighbours; of others it is a line. 16 threads,
+#: f4 along axis 0, in ms, with a line and so: (16000, 100) 2.6 and 1.8, (16000, 128) 2.6 and 1.7.
+LEAST_STRIP = 16
+#: If every thread has one strip, and rows do not begin at lines, strips do so only if they are this wide: otherwise
+#: some would be twice as wide as others. 16 threads, in ms, before and now: (20000, 300) 7.3 and 5.1, (8000, 300) 1.9
+#: and 1.6. If threads have several, lines count: two of an AMD EPYC take 24 ms for (16000, 300), and 34 without.
+LINED_STRIP = 3 * CACHE_LINE
 #: A strip of up to so many bytes is packed: where an axis is long, one is larger than it should be.
 MOST_PACKED = 1 << 22
-#: In place strips are packed too, which copies them twice, if there is an update for so many elements, or more, and
-#: they have more rows than that. Two threads, in ms, without and with: (3, 1M) f4 1.74 and 2.04, (16, 20000) 0.23 and
-#: 0.27, (32, 100000) 4.5 and 3.6, (1000, 1000) 2.2 and 1.6, (2048, 4096) 38 and 18, with 600 rows of updates 13 and 7.
+#: In place strips are packed, if they are, where there is an update for so many elements, or more, and they have more
+#: rows than that: it copies them twice.
 SPARSE, FEW_ROWS = 4, 16
 #: A window of this many bytes to both sides is the whole output.
 FAR = np.int64(2**62)
 
 
 @helper
-def count_strips(plan, threads):
+def count_strips(plan, tile, packs, threads):
     """Return how many strips the split loop is cut into: as many for each thread, if they are not too narrow."""
     field = HEADER + LOOP_FIELDS * plan[SPLIT]
     size, step = plan[field], abs(plan[field + 1])
-    least = max(LEAST_STRIP // max(step, 1), 1)
-    width = max(min(plan[TILE], -(-size // threads)), least)
+    least = max((LEAST_STRIP if packs else CACHE_LINE) // max(step, 1), 1)
+    width = max(min(tile, -(-size // threads)), least)
     return max(min(-(-size // (width * threads)) * threads, size // least), 1)
 
 
 @helper
-def strip_start(data, plan, strip, strips):
+def strip_start(data, plan, strip, strips, threads):
     """Return the first iteration of the split loop that is a strip's.
 
     Two threads that write to one cache line wait for each other. If rows are a multiple of it, a line has one thread,
@@ -376,7 +396,8 @@ def strip_start(data, plan, strip, strips):
     field = HEADER + LOOP_FIELDS * plan[SPLIT]
     size, step = plan[field], plan[field + 1]
     start = size * strip // strips
-    if 0 < strip < strips and 0 < step < CACHE_LINE:
+    least = LINED_STRIP if strips == threads and plan[PERIOD] % CACHE_LINE else CACHE_LINE
+    if 0 < strip < strips and 0 < step < CACHE_LINE and size * step >= strips * least:
         rest = (address(data) + plan[DATA_BASE] + start * step) % CACHE_LINE
         start -= min(rest // step, start)
     return start
@@ -390,7 +411,7 @@ def copy_strip(source, data, plan, start, count):
 
 
 @helper
-def packed_strip(plan, threads):
+def packed_strip(plan, tile, threads):
     """Return how many bytes a strip has whose rows follow each other, 0: it is written where it belongs.
 
     Rows are often a power of two apart, and a cache has few places for a strip of them: (2048, 4096) f4 takes two
@@ -400,7 +421,7 @@ def packed_strip(plan, threads):
     size, step = plan[field], plan[field + 1]
     if step >= CACHE_LINE or plan[RUNS] * plan[RUN] != 1:
         return 0
-    room = plan[COPY] // plan[PERIOD] * (-(-size // count_strips(plan, threads)) * step + CACHE_LINE)
+    room = plan[COPY] // plan[PERIOD] * (-(-size // count_strips(plan, tile, True, threads)) * step + CACHE_LINE)
     return room if room <= MOST_PACKED else 0
 
 
@@ -429,18 +450,19 @@ def pack_plan(share, period, width, start, at):
 
 
 @allocating
-def scatter_strips(writing, fresh, source, data, index, packed, plan, thread, threads, buffer, room):
+def scatter_strips(writing, fresh, source, data, index, packed, plan, tile, thread, threads, buffer, room):
     """Check or write one thread's share of the updates, strip by strip; return the position of the first bad index.
 
     `fresh` says that it must be copied before; if there is `room`, a strip is updated there, and copied from there.
     """
     split, period = plan[SPLIT], plan[PERIOD]
-    strips = count_strips(plan, threads)
+    strips = count_strips(plan, tile, room.size > 0, threads)
     first = np.int64(-1)
     at = room.ctypes.data - address(data)
     rows = plan[COPY] // period if room.size else 0
     for strip in range(strips * thread // threads, strips * (thread + 1) // threads):
-        left, right = strip_start(data, plan, strip, strips), strip_start(data, plan, strip + 1, strips)
+        left = strip_start(data, plan, strip, strips, threads)
+        right = strip_start(data, plan, strip + 1, strips, threads)
         share = share_of_loop(plan, split, left, right)
         step = plan[HEADER + LOOP_FIELDS * split + 1]
         start, width = left * step, (right - left) * step
@@ -462,10 +484,15 @@ def scatter_strips(writing, fresh, source, data, index, packed, plan, thread, th
 def share_by_strips(writing, fresh, source, data, index, packed, plan, thread, threads):
     """Do what `scatter_strips` does, with memory for it."""
     buffer = empty(4 * BLOCK, np.int64)
-    dense = SPARSE * plan[POINTS] * itemsize(data) >= plan[COPY]
-    packs = fresh or (writing and dense and plan[COPY] > FEW_ROWS * plan[PERIOD])
-    room = empty(packed_strip(plan, threads) if packs else 0, np.uint8)
-    return scatter_strips(writing, fresh, source, data, index, packed, plan, thread, threads, buffer, room)
+    field = HEADER + LOOP_FIELDS * plan[SPLIT]
+    row = plan[field] * abs(plan[field + 1])
+    if fresh:
+        tile, packs = plan[TILE], plan[PACKS] & PACK_NEW != 0 or row < threads * LINED_STRIP
+    else:
+        tile, packs = plan[TILE_IN_PLACE], plan[PACKS] & PACK_IN_PLACE != 0 or row < threads * CACHE_LINE
+        packs &= writing and SPARSE * plan[POINTS] * itemsize(data) >= plan[COPY] > FEW_ROWS * plan[PERIOD]
+    room = empty(packed_strip(plan, tile, threads) if packs else 0, np.uint8)
+    return scatter_strips(writing, fresh, source, data, index, packed, plan, tile, thread, threads, buffer, room)
 
 
 @allocating
