@@ -314,9 +314,17 @@ def test_single_elements_sorted_by_strips(shape, dtype):
 
 
 @pytest.mark.parametrize("size", [1, 5, 1000])
-@pytest.mark.parametrize("dtype", ["i1", "u2", "i4", "u8", "?", "f2", "f4", "f8"])
-def test_many_updates_of_a_small_output(size, dtype):
-    """Each share of the points has an output of its own, or looks for its own part; in place, all or nothing."""
+@pytest.mark.parametrize(
+    ("dtype", "own"),
+    [*((dtype, True) for dtype in ["i1", "u2", "i4", "u8", "?", "f2", "f4", "f8"]), ("i4", False), ("f2", False)],
+)
+def test_many_updates_of_a_small_output(size, dtype, own, monkeypatch):
+    """Each share of the points has an output of its own, looks for its own part, or is the only one.
+
+    In place, which is a copy of a new output or is looked at first, it is all or nothing.
+    """
+    monkeypatch.setattr(_move_calls, "LEAST_SHARES", 2 if own else 1 << 30)
+    dml.cache_clear()
     rng = np.random.default_rng(size)
     points = 30_001
     limits = {"?": (0, 2), "f2": (-999, 999), "f4": (-9999, 9999), "f8": (-(1 << 40), 1 << 40)}
@@ -329,7 +337,7 @@ def test_many_updates_of_a_small_output(size, dtype):
         dml.ScatterNDDesc(*(dml.TensorDesc(x.dtype, x.shape) for x in (a[:, None], i, u[:, None], a[:, None])), 2, 2),
         target="cpu",
     )
-    assert "own" in repr(operator)
+    assert ("own" in repr(operator)) == own
     ufuncs = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
     for reduction in ("none", *ufuncs):
         expected = a.copy()
@@ -352,6 +360,21 @@ def test_many_updates_of_a_small_output(size, dtype):
         kept = np.delete(np.arange(points), points - 3)
         dropped = dml.scatter_nd(a, bad, u, reduction=reduction, bounds="drop")
         assert reference.same(dropped, dml.scatter_nd(a, i[kept], u[kept], reduction=reduction))
+
+
+@pytest.mark.usefixtures("small_regions")
+@pytest.mark.parametrize("small_regions", ["serial"], indirect=True)
+@pytest.mark.parametrize("index_dtype", ["i4", "i8"])
+@pytest.mark.parametrize("reduction", ["add", "mul", "max"])
+@pytest.mark.parametrize("negative", [None, 0, 63, 64, 511, 512, 700, 1299])
+def test_sums_begin_again_where_an_index_is_negative(negative, reduction, index_dtype):
+    """Of a row some groups are combined before an index below 0 is met; none of them twice."""
+    rng = np.random.default_rng(3)
+    a, u = (rng.integers(1, 4, shape).astype("i4") for shape in [(3, 40), (3, 1300)])
+    i = rng.integers(0, 40, u.shape).astype(index_dtype)
+    if negative is not None:
+        i[:2, negative] -= 40
+    check(dml.scatter_elements, reference.scatter_elements, a, i, u, axis=1, reduction=reduction)
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
@@ -401,7 +424,8 @@ def test_an_empty_axis_behind_an_index_that_is_dropped(target):
             ((rows, columns), 1 << 21)
             for rows, columns in [(500, 95), (500, 97), (17_000, 96), (1024, 240), (2049, 240)]
         ),
-        *((shape, l2) for shape in [(4096, 96), (4097, 100)] for l2 in (1 << 19, 1 << 21)),
+        *((shape, l2) for shape in [(4096, 96), (4097, 100), (600, 256)] for l2 in (1 << 19, 1 << 21)),
+        ((4500, 110), 0),
     ],
     ids=str,
 )
@@ -409,6 +433,8 @@ def test_rows_of_strips_with_indices_of_every_kind(shape, l2, reduction, monkeyp
     """Rows that follow each other, some with negative indices; around the widths from which they are cut."""
     rng = np.random.default_rng(shape[0])
     monkeypatch.setattr(_move_calls, "L2_BYTES", l2)
+    if not l2:  # strips in place are packed, which otherwise takes more than 13 MiB
+        monkeypatch.setattr(_move_calls, "MOST_ALONE", 1 << 20)
     dml.cache_clear()
     a, u = (rng.integers(0, 99, shape).astype("f4") for _ in range(2))
     i = rng.integers(0, shape[0] // 2, shape)  # so there are duplicates

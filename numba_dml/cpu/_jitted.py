@@ -671,7 +671,7 @@ def _scatter(
         unit = itemsize
         element, combination = _arithmetic_type(data_type, op.REDUCTIONS.index(reduced))
     tuples = operator == entries.SCATTER_ND
-    direct = not tuples and reduced == "none" and unit == itemsize
+    direct = not tuples and unit == itemsize
     enter = _caller("move_entry", "scatter", element, _direct_width(kind) if direct else 0, tuples)
     at = entries.MOVE_ARRAYS + 6 + 2 * (a.ndim + indices.ndim + updates.ndim)
     spare = a.ndim + indices.ndim

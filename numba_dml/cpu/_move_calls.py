@@ -88,7 +88,9 @@ BIN_BYTES = 1 << 18
 MOST_BINS = 1 << 10
 #: An output of up to so many bytes is small: each share of the points has one of its own, if it has so many times as
 #: many points as there are elements, and so many.
-OWN_BYTES, UPDATES_PER_OWN, LEAST_SHARE = 1 << 20, 4, 1 << 12
+OWN_BYTES, UPDATES_PER_OWN, LEAST_SHARE, LEAST_SHARES = 1 << 20, 4, 1 << 12, 4
+#: In place a new output is made and copied if the indices have so many times as many bytes, and it counts as so many.
+IN_PLACE_COPY, LEAST_COPY = 8, 1 << 15
 #: Slices of so many bytes are copied so many times as fast as single elements, for the choice of the driver. 1000 rows
 #: of 128 bytes take one thread 9 µs and two 14, 2000 of 256 bytes 21 and 20.
 COPY_BYTES, COPY_SPEED = 32, 4
@@ -264,7 +266,7 @@ class ScatterCall(_MoveCall):
             self.work += 2 * whole
             self.effort += 2 * whole // COPY_SPEED
         code, name = (scatter.strips_kernel, "strips ") if split >= 0 else (scatter.scatter_kernel, "")
-        data, width = ArrayRef(element), 0 if lowering.reduction != "none" else index_width(self.plan)
+        data, width = ArrayRef(element), index_width(self.plan)
         arrays = (ANY, data, ANY, data)
         self.direct_arrays = (ANY, data, ArrayRef(SIGNED[width]) if width else ANY, data)
         self.scratch_bytes = 0
@@ -278,6 +280,9 @@ class ScatterCall(_MoveCall):
                 code, name = scatter.own_kernel, "own "
                 self.plan[_indices.SHARES] = shares
                 self.scratch_bytes = shares * (whole // unit * max(unit, 4) + 2 * CACHE_LINE)
+        # In place indices are read twice, first to look for a bad one, unless the new output is copied there at last.
+        checks = lowering.bounds == "raise"
+        self.copies_in_place = checks and kernel_copies and self.index_bytes > IN_PLACE_COPY * max(whole, LEAST_COPY)
         self.new_only = code in (scatter.places_kernel, scatter.bins_kernel)
         if code in (scatter.scatter_kernel, scatter.strips_kernel):
             arrays = self.direct_arrays
@@ -323,7 +328,8 @@ class ScatterCall(_MoveCall):
         if not (single and any_order and 0 < whole <= OWN_BYTES and self.points < 1 << 31):
             return 0
         updates_of_share = max(UPDATES_PER_OWN * (whole // self.dtype.itemsize), LEAST_SHARE)
-        return int(min(numba.config.NUMBA_NUM_THREADS, self.points // updates_of_share))
+        shares = int(min(numba.config.NUMBA_NUM_THREADS, self.points // updates_of_share))
+        return shares if shares >= LEAST_SHARES else 0
 
     def _plan_bins(self, whole: int, unit: int) -> None:
         """Set the numbers for a scatter by bins."""
@@ -343,6 +349,9 @@ class ScatterCall(_MoveCall):
             check_out(self.function, "out", out, self.shape, self.dtype)
             result = out
         source = a
+        if self.copies_in_place and (a is result or _same_memory(a, result)):
+            np.copyto(result, self(a, indices, updates, None))
+            return result
         if a is not result and not self.kernel_copies and not _same_memory(a, result):
             if any(np.may_share_memory(result, array) for array in (a, indices, updates)):
                 return self.through_copies(a, indices, updates, result)
