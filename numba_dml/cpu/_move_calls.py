@@ -406,7 +406,10 @@ def _arithmetic_type(data_type: D, reduction: int) -> tuple[Any, int]:
     if data_type is D.BOOL:  # NumPy's arithmetic of bool: add is or, mul is and
         codes = {_arithmetic.ADD: _arithmetic.MAX, _arithmetic.MUL: _arithmetic.MIN}
         return types.uint8, codes.get(reduction, reduction)
-    return getattr(types, dtype_of(data_type).name), reduction
+    element = getattr(types, dtype_of(data_type).name)
+    if element in UNSIGNED.values() and reduction in (_arithmetic.ADD, _arithmetic.MUL):  # the same bits, and sooner
+        element = SIGNED[element.bitwidth // 8]
+    return element, reduction
 
 
 def index_width(plan: ndarray[Any, Any]) -> int:
