@@ -87,9 +87,11 @@ BINNED_PART = 128
 BIN_BYTES = 1 << 18
 MOST_BINS = 1 << 10
 #: An output of up to so many bytes is small: each share of the points has one of its own, if it has so many times as
-#: many points as there are elements, and so many.
+#: many points as there are elements, and so many, and if there are so many shares: 1M updates of 2000 float32 take two
+#: threads 2.1 ms so, four 0.95, eight 0.52, and one alone 0.92 to 1.1, 1M sums of int32 2.4, 1.06, 0.57 and 1.2.
 OWN_BYTES, UPDATES_PER_OWN, LEAST_SHARE, LEAST_SHARES = 1 << 20, 4, 1 << 12, 4
-#: In place a new output is made and copied if the indices have so many times as many bytes, and it counts as so many.
+#: In place a new output is made and copied if the indices have so many times as many bytes, and it counts as so many at
+#: least: 1M sums into 2000 float32 take one thread 2.4 ms so, and 3.1 if the indices are looked at first.
 IN_PLACE_COPY, LEAST_COPY = 8, 1 << 15
 #: Slices of so many bytes are copied so many times as fast as single elements, for the choice of the driver. 1000 rows
 #: of 128 bytes take one thread 9 µs and two 14, 2000 of 256 bytes 21 and 20.
