@@ -50,11 +50,12 @@ TILE_LIMIT = 1 << 22
 #: 16, 11, 8, 6.0 and 6.2; (8000, 2000) 90, 52, 39, 39 and 45. Sums: (1000, 1000) 2.0, 1.3, 1.3 and 1.2; (2000, 300)
 #: 1.1, 0.86, 0.85 and 0.98; (5000, 1000) 20, 16, 16 and 20; (8000, 1000) 37, 28, 42 and 45.
 SMALL_TILE, LEAST_WIDTH, LEAST_SUM_WIDTH = 1 << 20, 256, 1 << 10
-#: Narrower ones are not worth their while: up to so many bytes of an output, and of any if even strips of `TILE_BYTES`
-#: are narrower, threads share it alone. Two threads of an Intel Xeon with an L2 of 2 MB, f4 along axis 0, in ms, in
-#: strips, alone, and PyTorch: (16000, 300) 23.8, 13.6 and 20.2, (8000, 300) 10.6, 7.1 and 10.4, (10000, 600) 30, 20 and
-#: 29, (20000, 100) f8 21, 8.7 and 9.9, but (5000, 1000) 12.8, 14.7 and 20.1. Of an AMD EPYC with 512 KB: (16000, 100)
-#: 11.2, 6.4 and 11.8, (10000, 300) 17.7, 13.6 and 19.6, but (9000, 400) 17.2, 20.2 and 23.9.
+#: Narrower ones are not worth their while: up to so many bytes of an output threads share it alone, and any output if
+#: even strips of `TILE_BYTES` are narrower, or half as wide as that where the L2 has no room for two of `SMALL_TILE`.
+#: Two threads of an Intel Xeon with an L2 of 2 MB, f4 along axis 0, in ms, in strips, alone, and PyTorch: (16000, 300)
+#: 23.8, 13.6 and 20.2, (8000, 300) 10.6, 7.1 and 10.4, (10000, 600) 30, 20 and 29, (20000, 100) f8 21, 8.7 and 9.9, but
+#: (5000, 1000) 12.8, 14.7 and 20.1. Of an AMD EPYC with 512 KB: (16000, 100) 11.2, 6.4 and 11.8, (10000, 300) 17.7,
+#: 13.6 and 19.6, but (9000, 400) 17.2, 20.2 and 23.9.
 L2_BYTES, MOST_ALONE = _l2_bytes(), 13 << 20
 #: Strips are packed where rows are so many bytes apart, or a multiple: a cache has few places for them. Elsewhere it
 #: does not pay if the L2 is large, in ms, packed and not: (2000, 1000) 4.2 and 3.7, in place 5.6 and 3.5, (1000, 1000)
@@ -91,7 +92,8 @@ MOST_BINS = 1 << 10
 #: threads 2.1 ms so, four 0.95, eight 0.52, and one alone 0.92 to 1.1, 1M sums of int32 2.4, 1.06, 0.57 and 1.2.
 OWN_BYTES, UPDATES_PER_OWN, LEAST_SHARE, LEAST_SHARES = 1 << 20, 4, 1 << 12, 4
 #: In place a new output is made and copied if the indices have so many times as many bytes, and it counts as so many at
-#: least: 1M sums into 2000 float32 take one thread 2.4 ms so, and 3.1 if the indices are looked at first.
+#: least: 1M sums into 2000 float32 take one thread of an AMD EPYC 2.2 ms so, and 2.9 if indices are looked at first,
+#: into 100,000 3.4 and 4.1, 1M updates of 2000 1.3 and 1.9.
 IN_PLACE_COPY, LEAST_COPY = 8, 1 << 15
 #: Slices of so many bytes are copied so many times as fast as single elements, for the choice of the driver. 1000 rows
 #: of 128 bytes take one thread 9 µs and two 14, 2000 of 256 bytes 21 and 20.

@@ -179,8 +179,8 @@ def combine_elements(reduction, stepped, far, plan, data, base, pattern, index, 
     """Combine updates of one element with what is there, in their order; return how many.
 
     These are the ones before a group with an index below 0 or out of range; all arguments are as in `put_elements`.
-    `far`: ask for their places first. What is read soon is asked for, too: 1M sums into 2000 float32 take one thread of
-    an Intel Xeon 2.7 ms, and 2.9 without.
+    `far`: ask for their places first. What is read soon is asked for, too, which spared a thread of an Intel Xeon a
+    tenth of 1M sums into 2000 float32.
     """
     size, width = itemsize(data), itemsize(index)
     at = position * width
