@@ -1,10 +1,26 @@
-"""Slow, obvious oracles in NumPy and plain Python: loops over positions, straight from the specification."""
+"""Slow, obvious oracles in NumPy and plain Python, straight from the specification."""
 
 from __future__ import annotations
 
-from itertools import product
+import sys
+from functools import wraps
 
 import numpy as np
+
+
+def untraced(function):
+    """Run a function without coverage's tracer, which sees nothing in it, and takes as long as all else."""
+
+    @wraps(function)
+    def call(*args, **parameters):
+        trace = sys.gettrace()
+        sys.settrace(None)
+        try:
+            return function(*args, **parameters)
+        finally:
+            sys.settrace(trace)
+
+    return call
 
 
 def resolve(value: int, size: int, bounds: str) -> int | None:
@@ -20,92 +36,132 @@ def resolve(value: int, size: int, bounds: str) -> int | None:
     raise IndexError(value)
 
 
+def resolve_all(indices: np.ndarray, size: int, bounds: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places that indices mean, in a row, and which of them count: a dropped one has any place."""
+    places = [resolve(value, size, bounds) for value in indices.reshape(-1).tolist()]
+    kept = np.array([place is not None for place in places], bool)
+    return np.array([place or 0 for place in places], np.intp), kept
+
+
 def native(array: np.ndarray) -> np.ndarray:
-    return np.array(array, dtype=array.dtype.newbyteorder("="))
+    return np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
 
 
+@untraced
 def gather(a, indices, axis=0, bounds="raise"):
     a = native(a)
     axis %= a.ndim
     if bounds == "drop" and a.shape[axis] == 0 and indices.size and a.size != 0:
         raise IndexError
     out = np.zeros(a.shape[:axis] + indices.shape + a.shape[axis + 1 :], a.dtype)
-    for outer in np.ndindex(a.shape[:axis]):
-        for i in np.ndindex(indices.shape):
-            place = resolve(indices[i], a.shape[axis], bounds)
-            if place is not None:
-                out[outer + i] = a[(*outer, place)]
+    if 0 not in a.shape[:axis]:
+        places, kept = resolve_all(indices, a.shape[axis], bounds)
+        rows = out.reshape(a.shape[:axis] + (indices.size,) + a.shape[axis + 1 :])
+        before = (slice(None),) * axis
+        rows[(*before, kept)] = a[(*before, places[kept])]
     return out
 
 
+@untraced
 def gather_elements(a, indices, axis=-1, bounds="raise"):
     a = native(a)
     axis %= a.ndim
     out = np.zeros(indices.shape, a.dtype)
-    for i in np.ndindex(indices.shape):
-        at = [0 if n == 1 else j for n, j in zip(a.shape, i, strict=True)]
-        place = resolve(indices[i], a.shape[axis], bounds)
-        if place is not None:
-            at[axis] = place
-            out[i] = a[tuple(at)]
+    # Of a dimension of size 1 its only element is meant.
+    at = [i if n > 1 else 0 * i for n, i in zip(a.shape, positions(indices.shape), strict=True)]
+    at[axis], kept = resolve_all(indices, a.shape[axis], bounds)
+    out.reshape(-1)[kept] = a[tuple(i[kept] for i in at)]
     return out
 
 
+@untraced
 def gather_nd(a, indices, batch_dims=0, bounds="raise"):
     a = native(a)
-    t = indices.shape[-1]
-    out = np.zeros(indices.shape[:-1] + a.shape[batch_dims + t :], a.dtype)
-    for p in np.ndindex(indices.shape[:-1]):
-        places = [resolve(indices[p][c], a.shape[batch_dims + c], bounds) for c in range(t)]
-        if None not in places:
-            out[p] = a[p[:batch_dims] + tuple(places)]
+    points = indices.shape[:-1]
+    at, kept = tuples_at(a, indices, batch_dims, bounds)
+    rest = a.shape[len(at) :]
+    out = np.zeros(points + rest, a.dtype)
+    out.reshape((len(kept), *rest))[kept] = a[tuple(i[kept] for i in at)]
     return out
+
+
+def positions(shape):
+    """Return the coordinates of all positions of a shape, each in a row."""
+    return list(np.indices(shape).reshape(len(shape), np.prod(shape, dtype=int)))
+
+
+def tuples_at(a, indices, batch_dims, bounds):
+    """Return the coordinates that tuples of indices mean, those of batches first, and which tuples count."""
+    at = positions(indices.shape[:-1])[:batch_dims]
+    kept = np.ones(indices.shape[:-1], bool).reshape(-1)
+    for c in range(indices.shape[-1]):
+        places, here = resolve_all(indices[..., c], a.shape[batch_dims + c], bounds)
+        at.append(places)
+        kept &= here
+    return at, kept
+
+
+def keep_nan(operation, old, new):
+    """NumPy's arithmetic, but of two NaNs the old one comes out: there it depends on the machine."""
+    return operation(old, np.where(old == old, new, old), dtype=old.dtype)
 
 
 def combine(reduction, old, new):
-    """NumPy's own arithmetic on 0-d arrays of the dtype; of equal values, min and max keep the old one."""
+    """Return what updates leave; of equal values, min and max keep the old one."""
     if reduction == "none":
         return new
-    if reduction == "mul" and old.dtype.kind == "c":  # NumPy's SIMD loops fuse, so its last bits depend on the machine
-        result = np.empty((), old.dtype)
-        result.real = old.real * new.real - old.imag * new.imag
-        result.imag = old.real * new.imag + old.imag * new.real
-        return result
     if reduction in ("add", "mul"):
-        return {"add": np.add, "mul": np.multiply}[reduction](old, new, dtype=old.dtype)
-    if np.any(old != old) or old == new:
-        return old
-    if np.any(new != new):
-        return new
-    return new if (new < old) == (reduction == "min") else old
+        operation = {"add": np.add, "mul": np.multiply}[reduction]
+        if old.dtype.kind != "c":
+            return keep_nan(operation, old, new)
+        result = np.empty_like(old)
+        (a, b), (c, d) = (old.real, old.imag), (new.real, new.imag)
+        if reduction == "add":
+            result.real, result.imag = keep_nan(np.add, a, c), keep_nan(np.add, b, d)
+        else:  # NumPy's SIMD loops fuse, so its last bits depend on the machine
+            ac, bd, ad, bc = (keep_nan(np.multiply, x, y) for x, y in ((a, c), (b, d), (a, d), (b, c)))
+            result.real, result.imag = keep_nan(np.subtract, ac, bd), keep_nan(np.add, ad, bc)
+        return result
+    stays = (old != old) | (old == new)
+    better = new < old if reduction == "min" else new > old
+    return np.where(~stays & (better | (new != new)), new, old)
 
 
+def update(out, places, updates, reduction):
+    """Combine updates with a flat array: the first ones of all places, then their second ones, and so on."""
+    seen: dict[int, int] = {}
+    nth = np.zeros(len(places), np.intp)
+    for i, place in enumerate(places.tolist()):
+        nth[i] = seen[place] = seen.get(place, -1) + 1
+    order = np.argsort(nth, kind="stable")
+    for part in np.split(order, np.cumsum(np.bincount(nth))[:-1]):
+        out[places[part]] = combine(reduction, out[places[part]], updates[part])
+
+
+@untraced
 def scatter_elements(a, indices, updates, axis=-1, reduction="none", bounds="raise"):
     out = native(a)
-    updates = native(updates)
-    for i in np.ndindex(indices.shape):
-        place = resolve(indices[i], a.shape[axis], bounds)
-        if place is not None:
-            at = list(i)
-            at[axis] = place
-            out[tuple(at)] = combine(reduction, out[tuple(at)], updates[i])
+    at = positions(indices.shape)
+    at[axis], kept = resolve_all(indices, a.shape[axis], bounds)
+    if kept.any():
+        places = np.ravel_multi_index([i[kept] for i in at], a.shape)
+        update(out.reshape(-1), places, native(updates).reshape(-1)[kept], reduction)
     return out
 
 
+@untraced
 def scatter_nd(a, indices, updates, batch_dims=0, reduction="none", bounds="raise"):
     out = native(a)
-    updates = native(updates)
-    t = indices.shape[-1]
-    for p in np.ndindex(indices.shape[:-1]):
-        places = [resolve(indices[p][c], a.shape[batch_dims + c], bounds) for c in range(t)]
-        if None not in places:
-            at = p[:batch_dims] + tuple(places)
-            rest = a.shape[batch_dims + t :]
-            for s in product(*map(range, rest)):
-                out[at + s] = combine(reduction, out[at + s], updates[p + s])
+    at, kept = tuples_at(a, indices, batch_dims, bounds)
+    length = np.prod(a.shape[len(at) :], dtype=int)
+    if kept.any() and length:
+        slices = np.ravel_multi_index([i[kept] for i in at], a.shape[: len(at)])
+        places = slices[:, None] * length + np.arange(length)
+        update(out.reshape(-1), places.reshape(-1), native(updates).reshape(len(kept), -1)[kept].reshape(-1), reduction)
     return out
 
 
+@untraced
 def top_k(a, k, axis=-1, mode="largest", nan="last"):
     """The first k of a stable sort, by Python's own ordering of numbers."""
     a = native(a)

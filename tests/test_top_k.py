@@ -9,6 +9,7 @@ from numba_dml.cpu import _top_k_calls
 from numba_dml.cpu._top_k_calls import ALONE_FROM, NETWORK_SIZE
 from numba_dml.cpu.top_k import CUT_SIZE, IN_PIECES, TOO_FEW
 
+from .reference import untraced
 from .strategies import sampled_places
 
 DTYPES = ["f4", "f2", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "?", ml_dtypes.bfloat16]
@@ -40,18 +41,18 @@ def distribution(kind, shape, dtype, rng, axis=-1):
     return x
 
 
+@untraced
 def expected(x, k, axis, mode, nan):
     """A stable sort of keys: NaN first or last, then the value; both zeros are one."""
-    wide = x.astype(np.float64) if x.dtype.kind not in "iub" else x
-    lines = np.moveaxis(wide, axis, -1)
+    lines = np.moveaxis(x, axis, -1)
     if x.dtype.kind in "iub":
-        ranks = np.unique(lines, return_inverse=True)[1].reshape(lines.shape)
-        order = np.argsort(-ranks if mode == "largest" else ranks, -1, kind="stable")
+        order = np.argsort(~lines if mode == "largest" else lines, -1, kind="stable")
     else:
-        rank = np.where(np.isnan(lines), np.inf, -lines if mode == "largest" else lines)
-        first = np.isnan(lines) & (nan == "first" or (nan, mode) == ("largest", "largest"))
-        worst = np.isnan(lines) & ~first
-        order = np.lexsort((rank, np.where(first, 0, np.where(worst, 2, 1))), axis=-1)
+        lines = lines.astype(np.promote_types(np.float32, x.dtype))
+        order = np.argsort(-lines if mode == "largest" else lines, -1, kind="stable")  # NumPy puts NaN last
+        if nan == "first" or (nan, mode) == ("largest", "largest"):
+            number = ~np.isnan(np.take_along_axis(lines, order, -1))
+            order = np.take_along_axis(order, np.argsort(number, -1, kind="stable"), -1)
     indices = np.moveaxis(order[..., :k], -1, axis)
     return np.take_along_axis(x, indices, axis), indices
 
