@@ -48,6 +48,8 @@ class Untraced(event.Listener):
 
 
 event.register("numba:compile", Untraced())
+if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
+    from . import simulator as simulator
 
 #: A target that is named here and cannot be used is an error, not a skip.
 TARGETS = os.environ.get("NUMBA_DML_TEST_TARGETS", "cpu").split(",")
