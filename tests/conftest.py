@@ -10,6 +10,8 @@ from numba.core import event
 
 import numba_dml as dml
 
+from . import simulator
+
 # A first call compiles for seconds, so no deadline; on shared machines timing says nothing anyway.
 settings.register_profile(
     "suite",
@@ -49,7 +51,7 @@ class Untraced(event.Listener):
 
 event.register("numba:compile", Untraced())
 if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
-    from . import simulator as simulator
+    simulator.wait_for_threads()
 
 #: A target that is named here and cannot be used is an error, not a skip.
 TARGETS = os.environ.get("NUMBA_DML_TEST_TARGETS", "cpu").split(",")

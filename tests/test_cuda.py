@@ -1436,7 +1436,7 @@ def test_columns_in_shared_memory(small, large, dtype, room, monkeypatch):
     for points in (size, size // 3 + 1):
         i = rng.integers(-size, size, (*shape[:-2], points, columns))
         i[..., :3, 0] = 1  # duplicates in a row
-        a, u = (rng.integers(0, 99, x).astype(dtype) for x in (shape, i.shape))
+        a, u = (rng.integers(-99, 99, x).astype(dtype) for x in (shape, i.shape))
         tensors = [dml.TensorDesc(x.dtype, x.shape) for x in (a, i, u)]
         layouts = tuple((x.strides, x.dtype) for x in (a, i, u))
         gather = build(dml.GatherElementsDesc(*tensors, axis=a.ndim - 2), layouts[:2], (u.shape,), None)

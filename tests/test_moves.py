@@ -377,6 +377,27 @@ def test_sums_begin_again_where_an_index_is_negative(negative, reduction, index_
     check(dml.scatter_elements, reference.scatter_elements, a, i, u, axis=1, reduction=reduction)
 
 
+@pytest.mark.parametrize("reduction", ["min", "max"])
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "?", "f2", "f4", "f8"])
+def test_the_order_of_all_numbers(dtype, reduction):
+    """Numbers of any bits, also of unsigned ones that would be negative; few places, so most of them meet others."""
+    rng = np.random.default_rng(11)
+    if dtype == "?":
+        a, u = (rng.random(shape) < 0.5 for shape in [(3, 40), (3, 700)])
+    else:
+        size = np.dtype(dtype).itemsize
+        a, u = (np.frombuffer(rng.bytes(3 * n * size), dtype).reshape(3, n) for n in (40, 700))
+    i = rng.integers(0, 40, u.shape)
+    expected = reference.scatter_elements(a, i, u, axis=1, reduction=reduction)
+    in_place = a.copy()
+    dml.scatter_elements(in_place, i, u, axis=1, reduction=reduction, out=in_place)
+    assert reference.same(in_place, expected)
+    i[1, 600] -= 40
+    assert reference.same(dml.scatter_elements(a, i, u, axis=1, reduction=reduction), expected)
+    at = np.stack(np.broadcast_arrays(np.arange(3)[:, None], i), -1)
+    assert reference.same(dml.scatter_nd(a, at, u, reduction=reduction), expected)
+
+
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
 @pytest.mark.parametrize("reduction", ["add", "min", "max"])
 def test_floats_are_combined_in_their_order_in_a_small_output(dtype, reduction):

@@ -44,7 +44,8 @@ def gather_shared_kernel(width: int, index_type: str, threads: int) -> Kernel:
     index_bytes = np.dtype(index_type).itemsize
     load, store = unit_access(width)
     resolve_some, record_all = index_steps(index_type, AT_ONCE)
-    element = shared_type(f"int{8 * width}")
+    # As `load` returns them: the simulator refuses what a GPU cuts off.
+    element = shared_type(f"uint{8 * width}" if width < 8 else "int64")
 
     def gather_shared(
         data,  # IN   address of the input's first element
