@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 from numba import types
-from numba.core.extending import intrinsic, overload
+from numba.core.extending import intrinsic
 
-from . import helper
+from . import chosen, helper
 
 NONE, ADD, MUL, MIN, MAX = range(5)
 REDUCTIONS = ("none", "add", "mul", "min", "max")
 #: Added to the code of a reduction for the bits of float16 and of bfloat16.
 FLOAT16 = 10
 BFLOAT16 = 20
+#: Added to the codes of min and max for unsigned numbers, which arrive as signed ones.
+UNSIGNED_ORDER = 30
 
 
 @intrinsic
@@ -85,6 +87,21 @@ def float_to_bfloat(value):
     return np.uint16((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16))
 
 
+def in_order(reduction, value):
+    """Return a number by which min and max compare (inside kernels only)."""
+    raise NotImplementedError
+
+
+@chosen(in_order)
+def _in_order(reduction, value):
+    if isinstance(value, types.Complex):  # there is no min or max of them, but code for the type
+        return lambda reduction, value: value.real
+    if isinstance(value, types.Float):
+        return lambda reduction, value: value
+    sign = np.int64(-1) << np.int64(value.bitwidth - 1)
+    return lambda reduction, value: type(value)(value ^ (sign if reduction > UNSIGNED_ORDER else np.int64(0)))
+
+
 @helper
 def pick(reduction, old, new):
     """Whether min or max takes the update: never over a NaN, and of equal values the old one stays."""
@@ -110,13 +127,14 @@ def combine(reduction, old, new):
     raise NotImplementedError
 
 
-@overload(combine)
+@chosen(combine)
 def _combine(reduction, old, new):
     if isinstance(old, types.Complex):
         return _combine_complex
     if old == types.uint16:
         return _combine_16
-    return _combine_numbers
+    # What is unsigned is moved only (see `_move_calls._arithmetic_type`).
+    return _combine_numbers if old not in (types.uint8, types.uint32, types.uint64) else lambda reduction, old, new: new
 
 
 def _combine_complex(reduction, old, new):
@@ -134,7 +152,8 @@ def _combine_numbers(reduction, old, new):
         return type(old)(old + operand(old, new))
     if reduction == MUL:
         return type(old)(old * operand(old, new))
-    return new if pick(reduction, old, new) else old
+    kind = reduction - UNSIGNED_ORDER if reduction > UNSIGNED_ORDER else reduction
+    return new if pick(kind, in_order(reduction, old), in_order(reduction, new)) else old
 
 
 def _combine_16(reduction, old, new):
@@ -143,15 +162,9 @@ def _combine_16(reduction, old, new):
         x, y = bfloat_to_float(old), bfloat_to_float(new)
         if kind <= MUL:
             return float_to_bfloat(combine_floats(kind, x, y))
-        return new if pick(kind, x, y) else old
-    if reduction > FLOAT16:
+    else:
         kind = reduction - FLOAT16
         x, y = half_to_float(old), half_to_float(new)
         if kind <= MUL:
             return float_to_half(combine_floats(kind, x, y))
-        return new if pick(kind, x, y) else old
-    if reduction == ADD:
-        return np.uint16(old + new)
-    if reduction == MUL:
-        return np.uint16(old * new)
-    return new if pick(reduction, old, new) else old
+    return new if pick(kind, x, y) else old

@@ -409,11 +409,13 @@ def _arithmetic_type(data_type: D, reduction: int) -> tuple[Any, int]:
         return types.uint16, reduction + _arithmetic.BFLOAT16
     if data_type is D.BOOL:  # NumPy's arithmetic of bool: add is or, mul is and
         codes = {_arithmetic.ADD: _arithmetic.MAX, _arithmetic.MUL: _arithmetic.MIN}
-        return types.uint8, codes.get(reduction, reduction)
+        return types.int8, codes.get(reduction, reduction)
     element = getattr(types, dtype_of(data_type).name)
-    if element in UNSIGNED.values() and reduction in (_arithmetic.ADD, _arithmetic.MUL):  # the same bits, and sooner
-        element = SIGNED[element.bitwidth // 8]
-    return element, reduction
+    if element not in UNSIGNED.values():
+        return element, reduction
+    # The sums and products of signed numbers have the same bits, and what is seen as unsigned is moved only.
+    ordered = reduction in (_arithmetic.MIN, _arithmetic.MAX)
+    return SIGNED[element.bitwidth // 8], reduction + _arithmetic.UNSIGNED_ORDER * ordered
 
 
 def index_width(plan: ndarray[Any, Any]) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import allocating, chosen, helper, kernel
-from ._arithmetic import ADD, MUL, NONE, combine
+from ._arithmetic import ADD, MAX, MIN, MUL, NONE, UNSIGNED_ORDER, combine, in_order, pick
 from ._drivers import ASK
 from ._indices import (
     ALL_INSIDE,
@@ -175,7 +175,25 @@ def put_elements(
 
 
 @helper
-def combine_elements(reduction, stepped, far, plan, data, base, pattern, index, position, packed, fro, count):
+def combine_some(reduction, code, stepped, data, base, stride, pattern, index, at, packed, fro, first, last):
+    """Combine updates `first` to `last` of `combine_elements` by a constant.
+
+    `code` says the same, and whether what is compared are the bits of unsigned numbers.
+    """
+    size, width = itemsize(data), itemsize(index)
+    for j in range(first, last):
+        to = base + np.int64(load(index, at + j * width)) * stride
+        if stepped:
+            to += pattern[np.uint64(j)]
+        old, new = load(data, to), load(packed, fro + j * size)
+        if reduction > MUL:
+            store(data, to, new if pick(reduction, in_order(code, old), in_order(code, new)) else old)
+        else:
+            store(data, to, combine(reduction, old, new))
+
+
+@helper
+def combine_elements(stepped, far, plan, data, base, pattern, index, position, packed, fro, count):
     """Combine updates of one element with what is there, in their order; return how many.
 
     These are the ones before a group with an index below 0 or out of range; all arguments are as in `put_elements`.
@@ -186,6 +204,8 @@ def combine_elements(reduction, stepped, far, plan, data, base, pattern, index, 
     at = position * width
     field = coords_at(plan)
     n, stride = plan[field], plan[field + 1]
+    code = plan[REDUCTION]
+    reduction = code - UNSIGNED_ORDER if code > UNSIGNED_ORDER else code
     for first in range(0, count, COMBINED):
         last = min(first + COMBINED, count)
         for soon in range(COMBINED_AHEAD, COMBINED_AHEAD + COMBINED * width, CACHE_LINE):
@@ -197,12 +217,17 @@ def combine_elements(reduction, stepped, far, plan, data, base, pattern, index, 
         for j in range(first, last if far else first):
             number = np.int64(load(index, at + j * width))
             prefetch(data, base + pattern[np.uint64(j)] + number * stride)
-        for j in range(first, last if stepped else first):
-            to = base + pattern[np.uint64(j)] + np.int64(load(index, at + j * width)) * stride
-            store(data, to, combine(reduction, load(data, to), load(packed, fro + j * size)))
-        for j in range(first, first if stepped else last):
-            to = base + np.int64(load(index, at + j * width)) * stride
-            store(data, to, combine(reduction, load(data, to), load(packed, fro + j * size)))
+        # By constants: 1M maxima took a thread of an Intel Xeon 1.8 to 2.9 ms by a number, and 1.0 to 1.4 so.
+        if reduction == ADD and not stepped:
+            combine_some(ADD, code, False, data, base, stride, pattern, index, at, packed, fro, first, last)
+        elif reduction == ADD:
+            combine_some(ADD, code, True, data, base, stride, pattern, index, at, packed, fro, first, last)
+        elif reduction == MIN:
+            combine_some(MIN, code, True, data, base, stride, pattern, index, at, packed, fro, first, last)
+        elif reduction == MAX:
+            combine_some(MAX, code, True, data, base, stride, pattern, index, at, packed, fro, first, last)
+        else:
+            combine_some(MUL, code, True, data, base, stride, pattern, index, at, packed, fro, first, last)
     return count
 
 
@@ -213,7 +238,7 @@ def put_directly(writing, far, plan, data, pattern, stepped, index, packed, at, 
     and what is asked for in passing is `ahead` by as much; `far`: so are places to combine with. Return how many points
     are done before one that has an index below 0, perhaps, or out of range. Some that follow may have been written,
     which will be written again, but none combined. Not `writing`: only look at the indices. What sees them as bytes
-    works out offsets, and so does what combines unsigned numbers.
+    works out offsets, and so does what combines floats of 16 bits.
     """
     raise NotImplementedError
 
@@ -225,19 +250,12 @@ def _put_directly(writing, far, plan, data, pattern, stepped, index, packed, at,
 
     def combined(writing, far, plan, data, pattern, stepped, index, packed, at, count, rows, steps, ahead):
         base, position, fro = at
-        reduction = plan[REDUCTION]
         for row in range(rows):
             if not writing:
                 inside = all_inside(index, position * itemsize(index), count, plan[coords_at(plan)])
                 done = count if inside else 0
-            elif reduction == ADD:
-                done = combine_elements(
-                    ADD, stepped, far, plan, data, base, pattern, index, position, packed, fro, count
-                )
             else:
-                done = combine_elements(
-                    reduction, True, far, plan, data, base, pattern, index, position, packed, fro, count
-                )
+                done = combine_elements(stepped, far, plan, data, base, pattern, index, position, packed, fro, count)
             if done < count:
                 return row * count + done
             base, position, fro = base + steps[0], position + steps[1], fro + steps[2]
