@@ -87,6 +87,12 @@ def float_to_bfloat(value):
     return np.uint16((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16))
 
 
+@helper
+def kind_of(reduction):
+    """Return the code of a reduction of numbers, whether they are signed or not."""
+    return reduction - UNSIGNED_ORDER if reduction > UNSIGNED_ORDER else reduction
+
+
 def in_order(reduction, value):
     """Return a number by which min and max compare (inside kernels only)."""
     raise NotImplementedError
@@ -152,8 +158,7 @@ def _combine_numbers(reduction, old, new):
         return type(old)(old + operand(old, new))
     if reduction == MUL:
         return type(old)(old * operand(old, new))
-    kind = reduction - UNSIGNED_ORDER if reduction > UNSIGNED_ORDER else reduction
-    return new if pick(kind, in_order(reduction, old), in_order(reduction, new)) else old
+    return new if pick(kind_of(reduction), in_order(reduction, old), in_order(reduction, new)) else old
 
 
 def _combine_16(reduction, old, new):
