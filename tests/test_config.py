@@ -289,10 +289,10 @@ def test_of_two_processes_one_compiles(tmp_path):
     code = """
         import sys, numpy as np, numba_dml as dml
         from numba_dml.cpu import take
-        from numba_dml.cpu._drivers import run_serial
+        from numba_dml.cpu._drivers import run_locked
         sys.stdin.readline()
         assert dml.gather(np.arange(4, dtype="u1"), [3, 1]).tolist() == [3, 1]
-        print(sum(sum(d.stats.cache_misses.values()) for d in (take.take_kernel, run_serial)))
+        print(sum(sum(d.stats.cache_misses.values()) for d in (take.take_kernel, run_locked)))
     """
     environment = {
         **os.environ,

@@ -11,11 +11,13 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
+from numba import types
 
 import numba_dml as dml
 from numba_dml import cpu
 from numba_dml.cpu import kernel
 from numba_dml.cpu._drivers import ASK
+from numba_dml.cpu._memory import ANY
 
 pytestmark = pytest.mark.cpu
 
@@ -32,11 +34,11 @@ def run(code, *, ok=True, **environment):
     return done.stdout if ok else done.stderr
 
 
-# A kernel of each family, with the serial and the parallel driver, and what they must return.
+# A kernel of each family, with each driver, and what they must return.
 ALL_KERNELS = """
     import numba, numpy as np, numba_dml as dml
     from numba_dml.cpu import _offsets, gather, scatter, take, top_k
-    from numba_dml.cpu._drivers import run_parallel, run_serial
+    from numba_dml.cpu._drivers import run_locked, run_parallel, run_serial
 
     def started():
         try:
@@ -44,6 +46,8 @@ ALL_KERNELS = """
         except ValueError:
             return False
 
+    some = np.arange(3000)
+    assert (dml.gather(some, some[::-1].copy()) == some[::-1]).all()
     for n in (8, 50_000):
         assert not started()
         a, i = np.arange(float(n)), np.arange(n)[::-1].copy()
@@ -68,8 +72,9 @@ ALL_KERNELS = """
     numba.set_num_threads(1)  # lines that are cut into pieces run without other threads here only
     assert dml.top_k(longest, 2).indices.tolist() == [999_999, 999_998]
     numba.set_num_threads(threads)
-    jitted = [run_serial, run_parallel, gather.gather_kernel, take.take_kernel, scatter.scatter_kernel]
-    jitted += [scatter.strips_kernel, _offsets.find_singles, _offsets.find_tuples, *set(top_k.KERNELS)]
+    jitted = [run_locked, run_serial, run_parallel, gather.gather_kernel, take.take_kernel]
+    jitted += [scatter.scatter_kernel, scatter.strips_kernel, _offsets.find_singles, _offsets.find_tuples]
+    jitted += set(top_k.KERNELS)
 """
 
 
@@ -129,7 +134,7 @@ def test_a_second_process_loads_every_kernel_and_the_right_driver(filled_cache):
     for d in jitted:
         assert sum(d.stats.cache_misses.values()) == 0, d
         assert sum(d.stats.cache_hits.values()) == 1, d
-        assert bool(d.targetoptions.get("parallel")) == d.__name__.endswith("_parallel")
+        assert bool(d.targetoptions.get("nogil")) == (d is not run_locked)
     print("loaded")
     """,
         NUMBA_CACHE_DIR=filled_cache,
@@ -447,6 +452,80 @@ def test_a_launch_uses_as_many_threads_as_it_may():
         print("as many")
     """
     assert run(code, NUMBA_NUM_THREADS="4").strip() == "as many"
+
+
+@kernel
+def failing_kernel(phase, task, tasks, a, b, c, d, plan):
+    """Return the statuses of the plan's tasks; below 0, there is no memory."""
+    if task == ASK:
+        return np.int64(plan.size if phase == 0 else 0)
+    if plan[task] < 0:
+        raise MemoryError
+    return plan[task]
+
+
+@pytest.mark.parametrize("layer", ["omp", "workqueue", "tbb"])
+def test_the_lowest_status_of_all_tasks_comes_out_and_what_a_task_raises(layer):
+    code = """
+        import sys
+        import numba, numpy as np
+        from numba_dml import cpu
+        from numba_dml.cpu._memory import ANY
+        from tests.test_runtime import failing_kernel
+
+        try:
+            numba.get_num_threads()
+        except ValueError as error:
+            assert "tbb" in str(error)
+            print("missing")
+            sys.exit()
+        a, rng = np.zeros(1), np.random.default_rng(5)
+        for effort, name in ((1 << 30, "parallel"), (1 << 16, "serial"), (0, "serial")):
+            launch, driver = cpu.launcher(failing_kernel, (ANY,) * 4, effort)
+            assert driver == name
+            for tasks in (1, 2, 3, 4, 5, 64, 1000):
+                none = np.zeros(tasks, np.int64)
+                assert launch(a, a, a, a, none) == 0
+                for status in (1, 7, 1 << 40):
+                    plan = rng.choice([0, status, status + 1, 1 << 62], tasks)
+                    plan[rng.integers(tasks)] = status
+                    assert launch(a, a, a, a, plan) == status
+                none[rng.integers(tasks)] = -1
+                try:
+                    raise AssertionError(launch(a, a, a, a, none))
+                except MemoryError:
+                    pass
+                assert numba.get_num_threads() == 4
+        print(numba.threading_layer())
+    """
+    found = run(code, NUMBA_NUM_THREADS="4", NUMBA_THREADING_LAYER=layer).strip()
+    if found == "missing":
+        pytest.skip("needs TBB")
+    assert found == layer
+
+
+holds_the_lock = types.ExternalFunction("PyGILState_Check", types.int32())
+
+
+@kernel
+def lock_kernel(phase, task, tasks, a, b, c, d, plan):
+    """Note whether this thread has the interpreter's lock."""
+    if task == ASK:
+        return np.int64(1 - phase) * 2
+    plan[task] = holds_the_lock()
+    return np.int64(0)
+
+
+@pytest.mark.parametrize(
+    ("effort", "alone", "kept"), [(0, True, 1), (20_000, False, 1), (1 << 20, True, 0), (1 << 20, False, 0)]
+)
+def test_short_launches_keep_the_interpreter_s_lock_and_long_ones_do_not(effort, alone, kept):
+    """Who gives it away beside a thread that runs Python gets it back when that one's turn is over, 5 ms later."""
+    launch, _ = cpu.launcher(lock_kernel, (ANY,) * 4, effort, alone)
+    plan = np.full(2, -1)
+    a = np.zeros(1)
+    assert launch(a, a, a, a, plan) == 0
+    assert plan.tolist() == [kept, kept]
 
 
 def test_a_mask_of_one_thread_runs_serially(monkeypatch):

@@ -150,7 +150,7 @@ def explained(args: argparse.Namespace) -> dict[str, Any]:
         pass
     elif parallel:
         why.append(f"{_effort(call)}, {edge} or more: threads share it")
-    elif call.effort == 0:
+    elif function != "top_k" and call.alone:
         why.append("single elements that go anywhere: one thread writes them sooner than several that read all indices")
     elif call.effort < cpu.PARALLEL_WORK:
         why.append(f"{_effort(call)}, less than {edge}: waking a second thread would take longer")

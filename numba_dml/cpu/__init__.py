@@ -1,8 +1,8 @@
 """The CPU room: how kernels are compiled, cached, chosen and launched.
 
-Kernels are compiled once per width and kind of the elements; two *drivers* run all of them, a serial and a parallel
-one (see `_drivers`). These have different names because Numba's disk cache does not tell ``parallel=True`` from serial:
-one body jitted twice would load the wrong variant in the next process. All jit options live here.
+Kernels are compiled once per width and kind of the elements; *drivers* run all of them, on one thread or on several
+(see `_drivers`). These have different names because Numba's disk cache does not tell one body that is jitted twice,
+with the interpreter's lock and without: it would load the wrong variant in the next process. All jit options live here.
 """
 
 from __future__ import annotations
@@ -37,13 +37,18 @@ if numba.config.DISABLE_JIT:
 _jit.register()
 
 # No signature is given and nothing compiles until a call needs it. Divisions by zero need no check: there are none.
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
+_OPTIONS: dict[str, Any] = {"error_model": "numpy", "boundscheck": False}
 # What is never called from Python needs no wrappers.
-_INNER_OPTIONS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **_OPTIONS}
+_INNER_OPTIONS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "nogil": True, **_OPTIONS}
 
 #: Below this many bytes of work the serial driver is faster: waking a second thread costs 2-5 µs on an idle machine and
 #: milliseconds on a busy one. A gather of 72 KB took 6.4 µs on one thread and 7.9 on two, a scatter 28 and 38.
 PARALLEL_WORK = 128 * 1024
+
+#: Below so many the interpreter's lock is kept. Whoever gives it away beside a thread that runs Python waits for a turn
+#: of his own, up to 5 ms, whenever that thread takes it: 8 elements were gathered 300 to 1500 times a second there, and
+#: are 100,000 times (np.take 3000 to 5000). The slowest such call, which sorts 32,768 bytes, takes some 0.4 ms.
+LOCKED_WORK = 32 * 1024
 
 #: How long threads of GNU OpenMP ask for work before they sleep, in seconds, if nobody has said: enough to meet the
 #: next of calls that follow each other, and about what it takes to wake a thread on a virtual machine. It would be
@@ -112,20 +117,15 @@ def kernel(function: Callable[..., Any]) -> Any:
     return _with_disk_cache(numba.njit(**_INNER_OPTIONS)(function))
 
 
-def serial(function: Callable[..., Any]) -> Any:
-    """Jit the serial driver, for Python and for jitted code."""
+def unlocking(function: Callable[..., Any]) -> Any:
+    """Jit a function that Python calls, or jitted code, and that gives the interpreter's lock away while it runs."""
     # Said, or a helper without references that is compiled first would compile a driver that Python cannot call.
-    return _with_disk_cache(numba.njit(_nrt=True, **_OPTIONS)(function))
-
-
-def parallel(function: Callable[..., Any]) -> Any:
-    """Jit the parallel driver."""
-    return _with_disk_cache(numba.njit(parallel=True, **_OPTIONS)(function))
+    return _with_disk_cache(numba.njit(_nrt=True, nogil=True, **_OPTIONS)(function))
 
 
 def locking(function: Callable[..., Any]) -> Any:
-    """Jit a function that keeps the interpreter's lock, since it deals with Python's objects."""
-    return _with_disk_cache(numba.njit(error_model="numpy", boundscheck=False)(function))
+    """Jit a function that keeps the interpreter's lock: it deals with Python's objects, or is done at once."""
+    return _with_disk_cache(numba.njit(_nrt=True, **_OPTIONS)(function))
 
 
 def _source_stamp() -> tuple[float, int]:
@@ -295,17 +295,24 @@ later: ContextVar[bool] = ContextVar("numba_dml.cpu.later", default=False)
 
 
 def launcher(
-    kernel: Any, arrays: tuple[Any, ...], effort: int, prepare: Callable[[], None] = lambda: None
+    kernel: Any,
+    arrays: tuple[Any, ...],
+    effort: int,
+    alone: bool = False,
+    prepare: Callable[[], None] = lambda: None,
 ) -> tuple[Callable[..., int], str]:
-    """Return how to launch a kernel on four arrays and a plan, and the name of the driver.
+    """Return how to launch a kernel on four arrays and a plan, and whether that is serial or parallel.
 
-    `arrays` are the types that the kernel sees the arrays as, `effort` the bytes it touches, as far as they count.
-    `prepare` is called when the kernel is compiled, before its first launch.
+    `arrays` are the types that the kernel sees the arrays as, `effort` the bytes it touches, as far as they count;
+    `alone`: one thread is the fastest, however many they are. `prepare` is called when the kernel is compiled, before
+    its first launch.
     """
-    driver = "serial" if effort < PARALLEL_WORK or numba.config.NUMBA_NUM_THREADS == 1 else "parallel"
+    alone = alone or effort < PARALLEL_WORK or numba.config.NUMBA_NUM_THREADS == 1
+    name = "serial" if alone else "parallel"
+    driver = "locked" if effort < LOCKED_WORK else name
     if later.get():
-        return _Later(kernel, arrays, driver, prepare), driver
-    return _launch(kernel, arrays, driver, prepare), driver
+        return _Later(kernel, arrays, driver, prepare), name
+    return _launch(kernel, arrays, driver, prepare), name
 
 
 class _Later:
@@ -323,12 +330,12 @@ class _Later:
 
 
 def _launch(kernel: Any, arrays: tuple[Any, ...], driver: str, prepare: Callable[[], None]) -> Callable[..., int]:
-    from ._drivers import SIGNATURE, run_parallel, run_serial  # they need the decorators above
+    from ._drivers import SIGNATURE, run_locked, run_parallel, run_serial  # they need the decorators above
 
     prepare()
     address = code_address(kernel, (types.int64, types.int64, types.int64, *arrays, PLAN))
-    if driver == "serial":
-        return partial(compiled(run_serial, SIGNATURE), address)
+    if driver != "parallel":
+        return partial(compiled(run_locked if driver == "locked" else run_serial, SIGNATURE), address)
     _start_threads()
     entry = compiled(run_parallel, (*SIGNATURE, types.int64))
 

@@ -15,7 +15,7 @@ from numba.core.extending import intrinsic, register_jitable
 
 from . import _indices as ix
 from . import _move_calls, _top_k_calls, allocating, helper, kernel, scatter, top_k
-from ._drivers import run_serial
+from ._drivers import run_here
 from ._memory import ANY, CACHE_LINE, ArrayRef, empty, load, seen_as
 from ._offsets import read_indices
 from ._refusals import (
@@ -324,7 +324,7 @@ def run_top_k(kernels, request):
     plan[top_k.INDEX_BYTES] = count * k * word(request, INDEX_SIZE)
     x = reference(word(request, record))
     values, indices = reference(word(request, VALUES)), reference(word(request, INDICES))
-    return run_serial(word(kernels, method), x, values, indices, x, plan)
+    return run_here(word(kernels, method), x, values, indices, x, plan)
 
 
 @kernel
@@ -617,13 +617,13 @@ def run_move(kernels, request):
         plan = plan_move(request, data_at, word(kernels, 1))
         plan_scatter(request, plan, fresh)
         updates = reference(word(request, next_record(request, indices)))
-        status = run_serial(code, reference(source), reference(result), index, updates, plan)
+        status = run_here(code, reference(source), reference(result), index, updates, plan)
     else:
         plan = plan_move(request, data_at, word(kernels, 1))
         plan_gather(plan, plan[ix.RUN] * word(request, UNIT) * plan[ix.RUNS])
         if operator != GATHER_ND and _move_calls.index_width(plan):
             code = word(kernels, 2)
-        status = run_serial(code, reference(source), index, reference(result), index, plan)
+        status = run_here(code, reference(source), index, reference(result), index, plan)
     if status > 0:
         refuse_index(request, operator, status - 1)
     return np.int64(OVERLAP) if status < 0 else np.int64(0)

@@ -119,6 +119,8 @@ class _MoveCall:
     function: str
     kernel: str
     plan: ndarray[Any, Any]
+    #: One thread is sooner done than several.
+    alone = False
 
     def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
         self.lowering = lowering
@@ -131,7 +133,7 @@ class _MoveCall:
         index_bytes = product(lowering.index_shape) * dtype_of(lowering.index_type).itemsize
         self.moved = points * elements * lowering.itemsize
         self.work = 2 * self.moved + index_bytes
-        # What counts when the driver is chosen; 0: it is the serial one.
+        # What counts when the driver is chosen.
         self.effort = self.work
         if elements * lowering.itemsize >= COPY_BYTES:
             self.effort = 2 * self.moved // COPY_SPEED + index_bytes
@@ -216,7 +218,7 @@ class GatherCall(_MoveCall):
         data = ArrayRef(UNSIGNED[unit])
         width = index_width(self.plan)
         code, index = (take.take_kernel, ArrayRef(SIGNED[width])) if width else (gather.gather_kernel, ANY)
-        self.launch, driver = launcher(code, (data, index, data, ANY), self.effort, self.set_finder)
+        self.launch, driver = launcher(code, (data, index, data, ANY), self.effort, prepare=self.set_finder)
         self.kernel = f"gather {'direct ' if width else ''}{8 * unit}-bit {driver}"
 
     def __call__(self, a: Any, indices: Any, out: Any) -> Any:
@@ -288,11 +290,11 @@ class ScatterCall(_MoveCall):
         checks = lowering.bounds == "raise"
         self.copies_in_place = checks and kernel_copies and self.index_bytes > IN_PLACE_COPY * max(whole, LEAST_COPY)
         self.new_only = code in (scatter.places_kernel, scatter.bins_kernel)
-        if code in (scatter.scatter_kernel, scatter.strips_kernel):
+        direct = code in (scatter.scatter_kernel, scatter.strips_kernel)
+        self.alone = direct and self._best_alone()
+        if direct:
             arrays = self.direct_arrays
-            if self._best_alone():
-                self.effort = 0
-        self.launch, driver = launcher(code, arrays, self.effort, self.set_finder)
+        self.launch, driver = launcher(code, arrays, self.effort, self.alone, self.set_finder)
         work = f"{8 * unit}-bit" if reduction == _arithmetic.NONE else f"{lowering.reduction} {dtype}"
         self.kernel = f"scatter {name}{work} {driver}"
 
@@ -381,7 +383,7 @@ class ScatterCall(_MoveCall):
     @cached_property
     def launch_anywhere(self) -> Any:
         """The launch that can write in place; compiled when it is needed."""
-        return launcher(scatter.scatter_kernel, self.direct_arrays, self.effort, self.set_finder)[0]
+        return launcher(scatter.scatter_kernel, self.direct_arrays, self.effort, self.alone, self.set_finder)[0]
 
     def through_copies(self, a: Any, indices: Any, updates: Any, out: Any) -> Any:
         """Write to an output that lies in an input; after an error it is, and so the input is, what it was."""
