@@ -42,6 +42,7 @@ BLOCK = 1000
 
 #: How NumPy reduces; without a reduction it assigns.
 UFUNCS = {"add": np.add, "max": np.maximum}
+TORCH_REDUCTIONS = {"add": "sum", "max": "amax"}
 
 Call = Callable[[], Any]
 Arrays = tuple[np.ndarray, ...]

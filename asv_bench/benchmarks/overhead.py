@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path
@@ -97,6 +98,38 @@ class Call:
     def time_held_operator(self, operator: str) -> None:
         """Call the compiled operator."""
         held_call(operator)()
+
+
+class BesidePython:
+    """Calls on 8 elements while another thread runs Python.
+
+    The interpreter's lock that a call gives away is the other thread's for a turn of 5 ms.
+    """
+
+    params = OPERATORS
+    param_names = ["operator"]
+    unit = "calls/s"
+    timeout = 120.0
+
+    def track_function(self, operator: str) -> float:
+        """Return how many calls are done in a second."""
+        call, done = function_call(operator), threading.Event()
+
+        def run_python() -> None:
+            while not done.is_set():
+                pass
+
+        thread = threading.Thread(target=run_python)
+        thread.start()
+        try:
+            count, start = 0, perf_counter()
+            while (passed := perf_counter() - start) < 1:
+                call()
+                count += 1
+        finally:
+            done.set()
+            thread.join()
+        return count / passed
 
 
 class Import:

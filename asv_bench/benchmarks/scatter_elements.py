@@ -76,7 +76,7 @@ def torch(case: Case, a: np.ndarray, indices: np.ndarray, updates: np.ndarray, o
     data, positions, new = module.from_numpy(a), common.torch_indices(indices), module.from_numpy(updates)
     if case.reduction == "none":
         return lambda: module.scatter(data, case.axis, positions, new, out=out)
-    reduction = {"add": "sum", "max": "amax"}[case.reduction]
+    reduction = common.TORCH_REDUCTIONS[case.reduction]
     return lambda: module.scatter_reduce(data, case.axis, positions, new, reduction, out=out)
 
 

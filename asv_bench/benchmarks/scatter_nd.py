@@ -52,7 +52,11 @@ NEIGHBOURS = {
     "10M of 256 i4, 1-tuples, add": Case((256,), 10_000_000, 1, "i4", reduction="add"),
     "10M of 100k i8, 1-tuples, add": Case((100_000,), 10_000_000, 1, "i8", reduction="add"),
     "10M of 1000 f4, 1-tuples, add": Case((1000,), 10_000_000, 1, reduction="add"),
-    "1M of 1000 f4, 1-tuples, add": Case((1000,), 1_000_000, 1, reduction="add"),
+    **{
+        f"1M of 2000 {t}, 1-tuples, {reduction}": Case((2000,), 1_000_000, 1, t, reduction=reduction)
+        for reduction in ("add", "max")
+        for t in ("f4", "f8", "i4", "i2", "u1")
+    },
     "100k of 200k rows of 64 f4, 1-tuples, add": Case((200_000, 64), 100_000, 1, reduction="add"),
     "100k of 100 rows of 64 f4, 1-tuples, add": Case((100, 64), 100_000, 1, reduction="add"),
     # other data types
@@ -93,11 +97,15 @@ def numpy(case: Case, a: np.ndarray, indices: np.ndarray, updates: np.ndarray, o
 
 
 def torch(case: Case, a: np.ndarray, indices: np.ndarray, updates: np.ndarray, out: Any = None) -> common.Call:
-    """Put, out of place."""
-    if case.reduction == "max":
-        raise NotImplementedError("index_put can add, nothing else")
+    """Put, out of place, or reduce single elements of a line."""
     module = common.library("torch")
     data, new = module.from_numpy(a), module.from_numpy(updates)
+    if case.reduction != "none" and a.ndim == 1:
+        reduction = common.TORCH_REDUCTIONS[case.reduction]
+        positions = common.torch_indices(indices[:, 0])
+        return lambda: module.scatter_reduce(data, 0, positions, new, reduction, out=out)
+    if case.reduction == "max":
+        raise NotImplementedError("index_put can add, nothing else")
     where, add = tuple(map(common.torch_indices, common.columns(indices))), case.reduction == "add"
     if out is None:
         return lambda: module.index_put(data, where, new, add)

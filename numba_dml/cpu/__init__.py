@@ -47,7 +47,7 @@ PARALLEL_WORK = 128 * 1024
 
 #: Below so many the interpreter's lock is kept. Whoever gives it away beside a thread that runs Python waits for a turn
 #: of his own, up to 5 ms, whenever that thread takes it: 8 elements were gathered 300 to 1500 times a second there, and
-#: are 100,000 times (np.take 3000 to 5000). The slowest such call, which sorts 32,768 bytes, takes some 0.4 ms.
+#: are 100,000 times (np.take 3000 to 5000). The slowest such call, which sorts 32,767 bytes, takes 0.3 ms.
 LOCKED_WORK = 32 * 1024
 
 #: How long threads of GNU OpenMP ask for work before they sleep, in seconds, if nobody has said: enough to meet the
