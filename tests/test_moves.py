@@ -362,6 +362,37 @@ def test_many_updates_of_a_small_output(size, dtype, own, monkeypatch):
         assert reference.same(dropped, dml.scatter_nd(a, i[kept], u[kept], reduction=reduction))
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("reduction", ["min", "max", "add", "mul"])
+@pytest.mark.parametrize("shape", [(40,), (5, 6)])
+def test_shares_leave_the_bits_of_floats_that_one_thread_leaves(shape, reduction, dtype, monkeypatch):
+    """Which NaN, and which zero; sums and products are in the order of the updates."""
+    rng = np.random.default_rng(len(shape))
+    size, points = int(np.prod(shape)), 6000
+    bits = np.dtype(f"u{np.dtype(dtype).itemsize}")
+    a, u = (rng.integers(-3, 4, n).astype(dtype) for n in (size, points))
+    for x in (a, u):
+        special = rng.integers(0, np.iinfo(bits).max, x.size, bits).view(dtype)  # some are NaN, with any payload
+        special[rng.random(x.size) < 0.5] = np.nan
+        chosen = rng.random(x.size) < 0.002
+        x[chosen] = special[chosen]
+        x[x == 0] *= rng.choice([-1, 1], np.count_nonzero(x == 0)).astype(dtype)
+    a[:2] = np.nan, -0.0
+    i = np.stack([rng.integers(-n, n, points) for n in shape], 1)
+    found = []
+    for least in (1 << 30, 2):
+        monkeypatch.setattr(_move_calls, "LEAST_SHARES", least)
+        monkeypatch.setattr(_move_calls, "COMBINED_BY_FEW", 1 << 30)
+        dml.cache_clear()
+        with np.errstate(all="ignore"):
+            found.append(dml.scatter_nd(a.reshape(shape), i, u, reduction=reduction))
+            in_place = a.reshape(shape).copy()
+            dml.scatter_nd(in_place, i, u, reduction=reduction, out=in_place)
+            assert in_place.tobytes() == found[-1].tobytes()
+    assert found[0].tobytes() == found[1].tobytes()
+    assert np.isnan(found[0]).sum() > 1
+
+
 @pytest.mark.usefixtures("small_regions")
 @pytest.mark.parametrize("small_regions", ["serial"], indirect=True)
 @pytest.mark.parametrize("index_dtype", ["i4", "i8"])

@@ -51,11 +51,24 @@ def emit_call(context, builder, signature, function, *args, raises=True):
     return result
 
 
+def _borrowed(context, builder, plan):
+    """Return the plan without its owner, so that no kernel counts its references.
+
+    Threads wait for each other's counts: 1M sums into 2000 float32 took 16 of them 4.9 ms, and 2.0 without.
+    """
+    array = context.make_array(PLAN)(context, builder, plan)
+    array.meminfo = array.meminfo.type(None)
+    return array._getvalue()
+
+
 @intrinsic
 def call_kernel(typingctx, kernel, phase, task, tasks, a, b, c, d, plan):
     """``call_kernel(kernel, phase, task, tasks, a, b, c, d, plan)``: call the code at an address."""
-    kind = types.int64(types.int64, *_KERNEL)
-    return kind, lambda context, builder, signature, args: emit_call(context, builder, _KERNEL, *args)
+
+    def codegen(context, builder, signature, args):
+        return emit_call(context, builder, _KERNEL, *args[:-1], _borrowed(context, builder, args[-1]))
+
+    return types.int64(types.int64, *_KERNEL), codegen
 
 
 @helper
@@ -140,6 +153,7 @@ def run_tasks(typingctx, threads, kernel, phase, tasks, a, b, c, d, plan):
 
     def codegen(context, builder, signature, args):
         threads, kernel, phase, tasks, *arrays = args
+        arrays[-1] = _borrowed(context, builder, arrays[-1])
         lowest = cgutils.alloca_once_value(builder, _WORD(-1))  # less 1, so that this is none
         shared = cgutils.pack_struct(builder, [lowest, kernel, phase, tasks, *arrays])
         data = cgutils.alloca_once_value(builder, shared)

@@ -118,6 +118,12 @@ def seen_as(typingctx, ref, dtype):
 
 
 @intrinsic
+def further(typingctx, ref, offset):
+    """``further(ref, offset)``: the address that is so many bytes further on."""
+    return ref(ref, types.int64), lambda context, builder, signature, args: builder.add(*args)
+
+
+@intrinsic
 def address(typingctx, ref):
     """``address(ref)``: the address as an integer."""
     return types.int64(ref), lambda context, builder, signature, args: args[0]

@@ -88,9 +88,12 @@ BINNED_PART = 128
 BIN_BYTES = 1 << 18
 MOST_BINS = 1 << 10
 #: An output of up to so many bytes is small: each share of the points has one of its own, if it has so many times as
-#: many points as there are elements, and so many, and if there are so many shares: 1M updates of 2000 float32 take two
-#: threads 2.1 ms so, four 0.95, eight 0.52, and one alone 0.92 to 1.1, 1M sums of int32 2.4, 1.06, 0.57 and 1.2.
-OWN_BYTES, UPDATES_PER_OWN, LEAST_SHARE, LEAST_SHARES = 1 << 20, 4, 1 << 12, 4
+#: many points as there are elements, and so many. 1M updates of 2000 float32 take two threads of an Intel Xeon 1.8 ms
+#: so, four 0.80, eight 0.59, 16 0.32, and one alone 0.7; 1M maxima of float32 0.9, 0.57, 0.39, 0.33, and 1.5.
+OWN_BYTES, UPDATES_PER_OWN, LEAST_SHARE = 1 << 20, 4, 1 << 12
+#: So there must be four shares, or for reductions so many updates: two threads take 0.65 to 0.7 times as long as one
+#: for 200,000 and 300,000 into 2000, 1.3 times for 100,000; an AMD EPYC 0.7 to 1.0 times for 1M.
+LEAST_SHARES, COMBINED_BY_FEW = 4, 1 << 18
 #: In place a new output is made and copied if the indices have so many times as many bytes, and it counts as so many at
 #: least: 1M sums into 2000 float32 take one thread of an AMD EPYC 2.2 ms so, and 2.9 if indices are looked at first,
 #: into 100,000 3.4 and 4.1, 1M updates of 2000 1.3 and 1.9.
@@ -100,7 +103,10 @@ IN_PLACE_COPY, LEAST_COPY = 8, 1 << 15
 COPY_BYTES, COPY_SPEED = 32, 4
 #: One thread writes elements anywhere in a cached output sooner than so few threads, or so few points than any: others
 #: wake first, and each of them reads all indices. 10,000 sums take one thread 0.016 ms and two 0.033, 3M into 100k
-#: float32 6.8 and 7.3 (into 4 MB 4.1 and 3.0). Threads with points of their own wait for each other's cache lines.
+#: float32 6.8 and 7.3 (into 4 MB 4.1 and 3.0). And it combines them sooner than any number of threads, if they are more
+#: than the elements: 1M float32 into 2000 take one thread of an Intel Xeon 1.0 ms, four 1.8, 16 2.0, into 50,000 1.4,
+#: 1.9 and 2.0, into 200,000 1.7, 1.9 and 2.0, but 200,000 into as many 0.40 to 0.53, 0.40 and 0.39. Threads with points
+#: of their own wait for each other's cache lines.
 ALONE_THREADS, ALONE_POINTS = 4, 1 << 15
 #: Threads share a loop whose iterations write to neighbours if these are more than so many bytes, divided by the
 #: threads, and than so many. Otherwise each of them reads all indices, so it is the more worth the more there are; but
@@ -290,9 +296,10 @@ class ScatterCall(_MoveCall):
         checks = lowering.bounds == "raise"
         self.copies_in_place = checks and kernel_copies and self.index_bytes > IN_PLACE_COPY * max(whole, LEAST_COPY)
         self.new_only = code in (scatter.places_kernel, scatter.bins_kernel)
+        own = code is scatter.own_kernel
         direct = code in (scatter.scatter_kernel, scatter.strips_kernel)
         self.alone = direct and self._best_alone()
-        if direct:
+        if direct or (own and reduction != _arithmetic.NONE):
             arrays = self.direct_arrays
         self.launch, driver = launcher(code, arrays, self.effort, self.alone, self.set_finder)
         work = f"{8 * unit}-bit" if reduction == _arithmetic.NONE else f"{lowering.reduction} {dtype}"
@@ -305,7 +312,9 @@ class ScatterCall(_MoveCall):
         split = plan[_indices.SPLIT]
         if plan[_indices.RUNS] * plan[_indices.RUN] != 1 or span > scatter.CACHED_BYTES or split >= 0:
             return False
-        return bool(split == scatter.BY_POINT or threads < ALONE_THREADS or self.points < ALONE_POINTS)
+        combined = plan[_indices.REDUCTION] != _arithmetic.NONE and self.points * self.lowering.itemsize > span
+        few = threads < ALONE_THREADS or self.points < ALONE_POINTS
+        return bool(split == scatter.BY_POINT or few or combined)
 
     def _by_place(self, whole: int, reduction: int) -> bool:
         """Tell whether a new output is best written in its own order."""
@@ -330,12 +339,13 @@ class ScatterCall(_MoveCall):
     def _shares_with_own(self, whole: int, reduction: int) -> int:
         """Return how many shares of the points have an output of their own; 0: they have none."""
         single = self.plan[_indices.RUNS] * self.plan[_indices.RUN] == 1
-        any_order = reduction == _arithmetic.NONE or self.dtype.kind in "iub"
-        if not (single and any_order and 0 < whole <= OWN_BYTES and self.points < 1 << 31):
+        in_order = self.lowering.reduction in ("add", "mul") and self.dtype.kind not in "iub"
+        if in_order or not (single and 0 < whole <= OWN_BYTES and self.points < 1 << 31):
             return 0
         updates_of_share = max(UPDATES_PER_OWN * (whole // self.dtype.itemsize), LEAST_SHARE)
         shares = int(min(numba.config.NUMBA_NUM_THREADS, self.points // updates_of_share))
-        return shares if shares >= LEAST_SHARES else 0
+        by_few = shares > 1 and reduction != _arithmetic.NONE and self.points >= COMBINED_BY_FEW
+        return shares if shares >= LEAST_SHARES or by_few else 0
 
     def _plan_bins(self, whole: int, unit: int) -> None:
         """Set the numbers for a scatter by bins."""

@@ -69,6 +69,7 @@ from ._memory import (
     copy_bytes,
     empty,
     finish_streams,
+    further,
     itemsize,
     load,
     prefetch,
@@ -820,53 +821,66 @@ def join_own(data, old, packed, plan, begin, end):
         store(data, i * size, load(packed, update * size) if update >= 0 else value)
 
 
+@helper
+def fill_own(data, old, own, plan):
+    """Fill a share's elements with what changes nothing: 0, 1, and for the lowest or highest number what is there."""
+    size = itemsize(data)
+    reduction = kind_of(plan[REDUCTION])
+    for at in range(0, plan[COPY], size):
+        value = load(data, old + at)
+        store(own, at, type(value)(reduction == MUL) if reduction <= MUL else value)
+
+
 @allocating
+def combine_own(own, index, packed, plan, begin, end):
+    """Combine a share of the updates with elements of its own; return the position of the first bad index, or -1."""
+    buffer = empty(4 * BLOCK, np.int64)
+    low, high = plan[STARTS_LOW], plan[STARTS_HIGH]
+    return scatter_range(True, own, index, packed, plan, begin, end, 0, 1, low, high, True, buffer)
+
+
+@allocating
+def find_last(last, index, plan, size, begin, end):
+    """Find a share's last update of each place, or -1; return the position of the first bad index, or -1."""
+    count = plan[COPY] // size
+    numbered = in_slices(plan, size)
+    numbers = empty(BLOCK, np.int32)
+    buffer = empty(3 * BLOCK, np.int64)
+    rows = find_rows(numbered, buffer[BLOCK : 2 * BLOCK])
+    own_last = array_at(last, 0, (count + 1,))
+    own_last[:] = -1
+    for p in range(begin, end, BLOCK):
+        points = min(BLOCK, end - p)
+        status = number_points(index, numbered, rows, p, p + points, numbers, buffer)
+        if status >= 0:
+            return status
+        for i in range(points):
+            own_last[min(np.uint64(numbers[i]), np.uint64(count))] = p + i  # dropped: far away
+    return np.int64(-1)
+
+
+@helper
 def scatter_own(phase, source, data, index, packed, plan, task, tasks):
     """Run a task of a phase; return the position of the first bad index, or -1.
 
     A share combines its updates with an output of its own, or keeps for each place the last update that leads there;
-    then the shares are combined. Only for what leaves the same bits in any order: integers, and last updates. Elsewhere
-    each thread goes through all points, to find those that are its own: 10M sums into 1000 int32 take 7.2 ms so, 21 if
-    they are compressed as well.
+    then the shares are combined. Only for what leaves the same bits in any order of the shares: numbers but for sums
+    and products of floats, and last updates. Elsewhere each thread goes through all points, to find those that are its
+    own: 10M sums into 1000 int32 take 7.2 ms so, 21 if they are compressed as well.
     """
     size = itemsize(data)
-    reduction = plan[REDUCTION]
     count = plan[COPY] // size
-    last = seen_as(data, np.int32)
     old = address(source) - address(data)
-    if phase == SCAN:
-        numbered = in_slices(plan, size)
-        numbers = empty(BLOCK, np.int32)
-        buffer = empty(3 * BLOCK, np.int64)
-        rows = find_rows(numbered, buffer[BLOCK : 2 * BLOCK])
-        begin, end = plan[POINTS] * task // tasks, plan[POINTS] * (task + 1) // tasks
-        own = array_at(data, own_place(data, plan, task, count), (count + 1,))
-        own_last = array_at(last, own_place(last, plan, task, count), (count + 1,))
-        if reduction == NONE:
-            own_last[:] = -1
-        else:
-            for i in range(count):  # what changes nothing: 0, 1, and for the lowest or highest number what is there
-                value = load(data, old + i * size)
-                own[i] = value if reduction > MUL else type(value)(reduction == MUL)
-        for p in range(begin, end, BLOCK):
-            points = min(BLOCK, end - p)
-            status = number_points(index, numbered, rows, p, p + points, numbers, buffer)
-            if status >= 0:
-                return status
-            if reduction == NONE:
-                for i in range(points):
-                    own_last[min(np.uint64(numbers[i]), np.uint64(count))] = p + i  # dropped: far away
-            elif reduction == ADD:
-                for i in range(points):
-                    at = min(np.uint64(numbers[i]), np.uint64(count))
-                    own[at] = combine(ADD, own[at], load(packed, (p + i) * size))
-            else:
-                for i in range(points):
-                    at = min(np.uint64(numbers[i]), np.uint64(count))
-                    own[at] = combine(reduction, own[at], load(packed, (p + i) * size))
+    if phase == JOIN:
+        join_own(data, old, packed, plan, count * task // tasks, count * (task + 1) // tasks)
         return np.int64(-1)
-    join_own(data, old, packed, plan, count * task // tasks, count * (task + 1) // tasks)
-    return np.int64(-1)
+    begin, end = plan[POINTS] * task // tasks, plan[POINTS] * (task + 1) // tasks
+    if plan[REDUCTION] == NONE:
+        last = seen_as(data, np.int32)
+        return find_last(further(last, own_place(last, plan, task, count)), index, plan, size, begin, end)
+    own = further(data, own_place(data, plan, task, count))
+    fill_own(data, old, own, plan)
+    return combine_own(own, index, packed, plan, begin, end)
 
 
 # The phases of a scatter; every thread has finished the first one before the second one begins. In place every index is
