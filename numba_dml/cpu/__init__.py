@@ -118,7 +118,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def unlocking(function: Callable[..., Any]) -> Any:
-    """Jit a function that Python calls, or jitted code, and that gives the interpreter's lock away while it runs."""
+    """Jit a function that Python calls, and that gives the interpreter's lock away while it runs."""
     # Said, or a helper without references that is compiled first would compile a driver that Python cannot call.
     return _with_disk_cache(numba.njit(_nrt=True, nogil=True, **_OPTIONS)(function))
 

@@ -296,10 +296,9 @@ class ScatterCall(_MoveCall):
         checks = lowering.bounds == "raise"
         self.copies_in_place = checks and kernel_copies and self.index_bytes > IN_PLACE_COPY * max(whole, LEAST_COPY)
         self.new_only = code in (scatter.places_kernel, scatter.bins_kernel)
-        own = code is scatter.own_kernel
         direct = code in (scatter.scatter_kernel, scatter.strips_kernel)
         self.alone = direct and self._best_alone()
-        if direct or (own and reduction != _arithmetic.NONE):
+        if direct or (code is scatter.own_kernel and reduction != _arithmetic.NONE):
             arrays = self.direct_arrays
         self.launch, driver = launcher(code, arrays, self.effort, self.alone, self.set_finder)
         work = f"{8 * unit}-bit" if reduction == _arithmetic.NONE else f"{lowering.reduction} {dtype}"
