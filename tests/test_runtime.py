@@ -464,6 +464,35 @@ def test_a_launch_uses_as_many_threads_as_it_may():
 
 
 @kernel
+def noting_kernel(phase, task, tasks, a, b, c, d, plan):
+    """Note on which thread each task runs; there are as many as the plan has numbers."""
+    if task == ASK:
+        return np.int64(plan.size if phase == 0 else 0)
+    plan[task] = numba.get_thread_id()
+    return np.int64(0)
+
+
+@pytest.mark.parametrize("layer", ["omp", "workqueue"])
+def test_threads_have_even_parts_of_the_tasks(layer):
+    """Even where these are fewer than the threads."""
+    code = """
+        import numpy as np
+        from numba_dml import cpu
+        from numba_dml.cpu._memory import ANY
+        from tests.test_runtime import noting_kernel
+
+        launch, _ = cpu.launcher(noting_kernel, (ANY,) * 4, 1 << 30)
+        a = np.zeros(1)
+        for tasks in (2, 3, 4, 5, 7, 31, 100):
+            plan = np.full(tasks, -1)
+            assert launch(a, a, a, a, plan) == 0
+            assert np.bincount(plan).max() <= -(-tasks // 4), plan
+        print("even")
+    """
+    assert run(code, NUMBA_NUM_THREADS="4", NUMBA_THREADING_LAYER=layer).strip() == "even"
+
+
+@kernel
 def failing_kernel(phase, task, tasks, a, b, c, d, plan):
     """Return the statuses of the plan's tasks; below 0, there is no memory."""
     if task == ASK:
@@ -526,11 +555,12 @@ def lock_kernel(phase, task, tasks, a, b, c, d, plan):
 
 
 @pytest.mark.parametrize(
-    ("effort", "alone", "kept"), [(0, True, 1), (20_000, False, 1), (1 << 20, True, 0), (1 << 20, False, 0)]
+    ("effort", "alone", "apart", "kept"),
+    [(0, True, 1, 1), (20_000, False, 1, 1), (20_000, False, 2, 0), (1 << 20, True, 1, 0), (1 << 20, False, 1, 0)],
 )
-def test_short_launches_keep_the_interpreter_s_lock_and_long_ones_do_not(effort, alone, kept):
+def test_short_launches_keep_the_interpreter_s_lock_and_long_ones_do_not(effort, alone, apart, kept):
     """Who gives it away beside a thread that runs Python gets it back when that one's turn is over, 5 ms later."""
-    launch, _ = cpu.launcher(lock_kernel, (ANY,) * 4, effort, alone)
+    launch, _ = cpu.launcher(lock_kernel, (ANY,) * 4, effort, alone, apart)
     plan = np.full(2, -1)
     a = np.zeros(1)
     assert launch(a, a, a, a, plan) == 0

@@ -188,7 +188,7 @@ def _way(function: str, call: Any) -> str:
     if words[1] == "places":
         return "a new result is written in its own order, each slice by the last of its updates"
     if words[1] == "own":
-        return "the result is small: each share of the updates has one of its own first, in any order"
+        return "the result is small: each share of the updates has one of its own first"
     if words[1] == "bins":
         return "many updates of a large result: they are sorted by where they go first"
     return "the input is copied, then updated in the order of the updates"

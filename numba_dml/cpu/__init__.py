@@ -46,8 +46,9 @@ _INNER_OPTIONS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper"
 PARALLEL_WORK = 128 * 1024
 
 #: Below so many the interpreter's lock is kept. Whoever gives it away beside a thread that runs Python waits for a turn
-#: of his own, up to 5 ms, whenever that thread takes it: 8 elements were gathered 300 to 1500 times a second there, and
-#: are 100,000 times (np.take 3000 to 5000). The slowest such call, which sorts 32,767 bytes, takes 0.3 ms.
+#: of his own, up to 5 ms, whenever that thread takes it: 8 elements were gathered 300 to 2000 times a second there, and
+#: are 100,000 times (np.take 3000 to 7000). The slowest such call, which sorts 32,767 bytes, takes 0.3 ms, if they are
+#: in memory; others wait while pages of a file are read.
 LOCKED_WORK = 32 * 1024
 
 #: How long threads of GNU OpenMP ask for work before they sleep, in seconds, if nobody has said: enough to meet the
@@ -299,17 +300,18 @@ def launcher(
     arrays: tuple[Any, ...],
     effort: int,
     alone: bool = False,
+    apart: int = 1,
     prepare: Callable[[], None] = lambda: None,
 ) -> tuple[Callable[..., int], str]:
     """Return how to launch a kernel on four arrays and a plan, and whether that is serial or parallel.
 
     `arrays` are the types that the kernel sees the arrays as, `effort` the bytes it touches, as far as they count;
-    `alone`: one thread is the fastest, however many they are. `prepare` is called when the kernel is compiled, before
-    its first launch.
+    `alone`: one thread is the fastest, however many they are; `apart`: so many times as many are read. `prepare` is
+    called when the kernel is compiled, before its first launch.
     """
     alone = alone or effort < PARALLEL_WORK or numba.config.NUMBA_NUM_THREADS == 1
     name = "serial" if alone else "parallel"
-    driver = "locked" if effort < LOCKED_WORK else name
+    driver = "locked" if effort * apart < LOCKED_WORK else name
     if later.get():
         return _Later(kernel, arrays, driver, prepare), name
     return _launch(kernel, arrays, driver, prepare), name
@@ -333,10 +335,11 @@ def _launch(kernel: Any, arrays: tuple[Any, ...], driver: str, prepare: Callable
     from ._drivers import SIGNATURE, run_locked, run_parallel, run_serial  # they need the decorators above
 
     prepare()
+    if driver == "parallel":
+        _start_threads()  # what is loaded from the disk cache finds no name of their layer before
     address = code_address(kernel, (types.int64, types.int64, types.int64, *arrays, PLAN))
     if driver != "parallel":
         return partial(compiled(run_locked if driver == "locked" else run_serial, SIGNATURE), address)
-    _start_threads()
     entry = compiled(run_parallel, (*SIGNATURE, types.int64))
 
     def launch(*args: Any) -> int:

@@ -122,19 +122,22 @@ def set_thread_mask(typingctx, count):
 
 
 def _emit_part(context, module, shared):
-    """Emit the code that a thread runs some tasks of a phase by.
+    """Emit the code that a thread runs its share of the tasks by.
 
-    The argument of a step is the address of the shared data, plus the number of the task: nothing is read there.
+    A step is such a share: the layer `workqueue` gives all steps to one thread if they are fewer than the threads. Its
+    argument is the address of the shared data, plus its number: nothing is read there.
     """
     part = ir.Function(module, _PART, module.get_unique_name("run_some_tasks"))
     part.linkage = "internal"
     arguments, count, _, data = part.args
     builder = ir.IRBuilder(part.append_basic_block())
-    lowest, kernel, phase, *others = cgutils.unpack_tuple(builder, builder.load(builder.bitcast(data, shared)))
-    first = builder.sub(*[builder.ptrtoint(pointer, _WORD) for pointer in (builder.load(arguments), data)])
-    with cgutils.for_range(builder, builder.load(count)) as loop:
-        task = builder.add(first, loop.index)
-        failure, status = _emit_plain_call(context, builder, _KERNEL, kernel, [phase, task, *others])
+    lowest, steps, kernel, phase, tasks, *arrays = cgutils.unpack_tuple(
+        builder, builder.load(builder.bitcast(data, shared))
+    )
+    step = builder.sub(*[builder.ptrtoint(pointer, _WORD) for pointer in (builder.load(arguments), data)])
+    begin, end = (builder.sdiv(builder.mul(tasks, at), steps) for at in (step, builder.add(step, builder.load(count))))
+    with cgutils.for_range_slice(builder, begin, end, _WORD(1)) as (task, _):
+        failure, status = _emit_plain_call(context, builder, _KERNEL, kernel, [phase, task, tasks, *arrays])
         status = builder.select(failure.is_error, _WORD(NO_MEMORY), status)
         with builder.if_then(cgutils.is_not_null(builder, status), likely=False):
             builder.atomic_rmw("umin", lowest, builder.sub(status, _WORD(1)), "monotonic")
@@ -155,11 +158,11 @@ def run_tasks(typingctx, threads, kernel, phase, tasks, a, b, c, d, plan):
         threads, kernel, phase, tasks, *arrays = args
         arrays[-1] = _borrowed(context, builder, arrays[-1])
         lowest = cgutils.alloca_once_value(builder, _WORD(-1))  # less 1, so that this is none
-        shared = cgutils.pack_struct(builder, [lowest, kernel, phase, tasks, *arrays])
+        shared = cgutils.pack_struct(builder, [lowest, threads, kernel, phase, tasks, *arrays])
         data = cgutils.alloca_once_value(builder, shared)
         part = _emit_part(context, builder.module, data.type)
         data = builder.bitcast(data, _POINTER)
-        pointers = [cgutils.alloca_once_value(builder, value) for value in (data, tasks, _WORD(1))]
+        pointers = [cgutils.alloca_once_value(builder, value) for value in (data, threads, _WORD(1))]
         run = cgutils.get_or_insert_function(builder.module, _LOOP, "numba_parallel_for")
         count = builder.trunc(threads, _INT)
         builder.call(run, [builder.bitcast(part, _POINTER), *pointers, data, _WORD(0), _WORD(1), count])

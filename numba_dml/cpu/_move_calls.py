@@ -300,7 +300,7 @@ class ScatterCall(_MoveCall):
         self.alone = direct and self._best_alone()
         if direct or (code is scatter.own_kernel and reduction != _arithmetic.NONE):
             arrays = self.direct_arrays
-        self.launch, driver = launcher(code, arrays, self.effort, self.alone, self.set_finder)
+        self.launch, driver = launcher(code, arrays, self.effort, self.alone, prepare=self.set_finder)
         work = f"{8 * unit}-bit" if reduction == _arithmetic.NONE else f"{lowering.reduction} {dtype}"
         self.kernel = f"scatter {name}{work} {driver}"
 
@@ -392,7 +392,8 @@ class ScatterCall(_MoveCall):
     @cached_property
     def launch_anywhere(self) -> Any:
         """The launch that can write in place; compiled when it is needed."""
-        return launcher(scatter.scatter_kernel, self.direct_arrays, self.effort, self.alone, self.set_finder)[0]
+        arrays = self.direct_arrays
+        return launcher(scatter.scatter_kernel, arrays, self.effort, self.alone, prepare=self.set_finder)[0]
 
     def through_copies(self, a: Any, indices: Any, updates: Any, out: Any) -> Any:
         """Write to an output that lies in an input; after an error it is, and so the input is, what it was."""

@@ -271,7 +271,9 @@ class TopKCall:
         self.scratch_bytes = count * kept if choice.method == top_k.IN_PIECES else 0
         floats = is_float(low.data_type)
         x = ArrayRef(SIGNED[size], floats)
-        self.launch, driver = launcher(top_k.KERNELS[choice.method], (x, x, ANY, ANY), self.effort)
+        near = min((abs(stride) for n, stride in dims if n > 1), default=size)
+        apart = max(min(near, CACHE_LINE) // size, 1)
+        self.launch, driver = launcher(top_k.KERNELS[choice.method], (x, x, ANY, ANY), self.effort, apart=apart)
         name = ("short", "rows", "columns", "best", "pieces", "sorted", "short columns")[choice.method]
         self.kernel = f"top_k {name} {8 * size}-bit {'float' if floats else 'integer'} {driver}"
 
