@@ -440,8 +440,8 @@ def test_a_sample_that_misleads(n, k, stride, target, monkeypatch, request):
     statuses = set()
     launcher = _top_k_calls.launcher
 
-    def watched(*args):
-        launch, driver = launcher(*args)
+    def watched(*args, **options):
+        launch, driver = launcher(*args, **options)
         return lambda *arrays: statuses.add(status := launch(*arrays)) or status, driver
 
     monkeypatch.setattr(_top_k_calls, "launcher", watched)
