@@ -536,28 +536,33 @@ def test_float_keys_order_as_floats(dtype, largest, nan_first):
     assert nan_key > max(found) if nan_first else nan_key < min(found)
 
 
-@njit
-def widen(bits, bfloat):
-    found = np.zeros(bits.size, np.float32)
-    for i in range(bits.size):
-        found[i] = _arithmetic.bfloat_to_float(bits[i]) if bfloat else _arithmetic.half_to_float(bits[i])
-    return found
+def over(convert, dtype):
+    """Return what converts each number of an array to a type."""
+
+    @njit
+    def converted(numbers):
+        found = np.zeros(numbers.size, dtype)
+        for i in range(numbers.size):
+            found[i] = convert(numbers[i])
+        return found
+
+    return converted
 
 
-@njit
-def narrow(values, bfloat):
-    found = np.zeros(values.size, np.uint16)
-    for i in range(values.size):
-        found[i] = _arithmetic.float_to_bfloat(values[i]) if bfloat else _arithmetic.float_to_half(values[i])
-    return found
-
-
-@pytest.mark.parametrize("dtype", [np.dtype("f2"), np.dtype(ml_dtypes.bfloat16)], ids=str)
-def test_sixteen_bit_floats_convert_as_numpy_does(dtype):
-    bfloat = dtype != np.float16
+@pytest.mark.parametrize(
+    ("dtype", "to_float", "from_float"),
+    [
+        (np.dtype("f2"), _arithmetic.half_to_float, _arithmetic.float_to_half),
+        (np.dtype("f2"), _arithmetic.from_half, _arithmetic.to_half),  # by instructions, where there are some
+        (np.dtype(ml_dtypes.bfloat16), _arithmetic.bfloat_to_float, _arithmetic.float_to_bfloat),
+    ],
+    ids=["f2", "f2, by instructions", "bfloat16"],
+)
+def test_sixteen_bit_floats_convert_as_numpy_does(dtype, to_float, from_float):
+    widen, narrow = over(to_float, np.float32), over(from_float, np.uint16)
     bits = np.arange(1 << 16, dtype=np.uint16)
     wide = bits.view(dtype).astype(np.float32)
-    np.testing.assert_array_equal(widen(bits, bfloat), wide)
+    np.testing.assert_array_equal(widen(bits), wide)
     rng = np.random.default_rng(6)
     finite = np.sort(wide[np.isfinite(wide)])
     between = finite[:-1] / 2 + finite[1:] / 2  # the ties of rounding
@@ -572,7 +577,7 @@ def test_sixteen_bit_floats_convert_as_numpy_does(dtype):
     )
     with np.errstate(all="ignore"):
         expected = values.astype(dtype)
-    found = narrow(values, bfloat).view(dtype)
+    found = narrow(values).view(dtype)
     nan = np.isnan(values)
     assert np.isnan(found[nan].astype(np.float32)).all()
     np.testing.assert_array_equal(found[~nan].view(np.uint16), expected[~nan].view(np.uint16))

@@ -470,25 +470,28 @@ def test_an_empty_axis_behind_an_index_that_is_dropped(target):
 
 @pytest.mark.parametrize("reduction", ["none", "add"])
 @pytest.mark.parametrize(
-    ("shape", "l2"),
+    ("shape", "dtype", "roomy"),
     [
         *(
-            ((rows, columns), 1 << 21)
+            ((rows, columns), "f4", True)
             for rows, columns in [(500, 95), (500, 97), (17_000, 96), (1024, 240), (2049, 240)]
         ),
-        *((shape, l2) for shape in [(4096, 96), (4097, 100), (600, 256)] for l2 in (1 << 19, 1 << 21)),
-        ((4500, 110), 0),
+        *((shape, "f4", roomy) for shape in [(4096, 96), (4097, 100), (600, 256)] for roomy in (False, True)),
+        ((8193, 110), "f4", None),
+        *(((800, columns), dtype, False) for columns in (63, 64, 131) for dtype in ("u1", "i1")),
+        *(((800, columns), dtype, False) for columns in (31, 33, 75) for dtype in ("f2", "i2")),
+        ((9000, 130), "u1", False),
     ],
     ids=str,
 )
-def test_rows_of_strips_with_indices_of_every_kind(shape, l2, reduction, monkeypatch):
+def test_rows_of_strips_with_indices_of_every_kind(shape, dtype, roomy, reduction, monkeypatch):
     """Rows that follow each other, some with negative indices; around the widths from which they are cut."""
     rng = np.random.default_rng(shape[0])
-    monkeypatch.setattr(_move_calls, "L2_BYTES", l2)
-    if not l2:  # strips in place are packed, which otherwise takes more than 13 MiB
+    monkeypatch.setattr(_move_calls, "ROOMY", bool(roomy))
+    if roomy is None:  # strips in place are packed, which otherwise takes more than 13 MiB
         monkeypatch.setattr(_move_calls, "MOST_ALONE", 1 << 20)
     dml.cache_clear()
-    a, u = (rng.integers(0, 99, shape).astype("f4") for _ in range(2))
+    a, u = (rng.integers(0, 99, shape).astype(dtype) for _ in range(2))
     i = rng.integers(0, shape[0] // 2, shape)  # so there are duplicates
     i[300:303] -= shape[0]
     i[-1, -1] = -1
@@ -500,5 +503,29 @@ def test_rows_of_strips_with_indices_of_every_kind(shape, l2, reduction, monkeyp
     i[400, 7] = shape[0]
     before = a.copy()
     with pytest.raises(IndexError, match=rf"scatter_elements: indices\[400, 7\] = {shape[0]} is out of range"):
+        dml.scatter_elements(a, i, u, axis=0, reduction=reduction, out=a)
+    np.testing.assert_array_equal(a, before)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add"])
+@pytest.mark.parametrize("count", [1000, (1 << 18) - 1, 1 << 18])
+@pytest.mark.parametrize("size", [(1 << 19) - 1, 1 << 19, (1 << 20) + 1])
+def test_one_thread_writes_what_several_prepare(size, count, reduction):
+    """A cached output; from 2 MiB on several threads copy it, or look at as many bytes of indices."""
+    rng = np.random.default_rng(count)
+    a, u = rng.integers(0, 9, size).astype("f4"), rng.integers(0, 9, count).astype("f4")
+    i = rng.integers(-size, size, count)
+    expected = a.copy()
+    if reduction == "none":
+        expected[i] = u
+    else:
+        np.add.at(expected, i, u)
+    np.testing.assert_array_equal(dml.scatter_elements(a, i, u, axis=0, reduction=reduction), expected)
+    out = a.copy()
+    assert dml.scatter_elements(out, i, u, axis=0, reduction=reduction, out=out) is out
+    np.testing.assert_array_equal(out, expected)
+    i[-1] = size
+    before = a.copy()
+    with pytest.raises(IndexError, match=rf"indices\[{count - 1}\] = {size} is out of range for axis 0"):
         dml.scatter_elements(a, i, u, axis=0, reduction=reduction, out=a)
     np.testing.assert_array_equal(a, before)

@@ -15,7 +15,7 @@ from numba import types
 
 import numba_dml as dml
 from numba_dml import cpu
-from numba_dml.cpu import kernel
+from numba_dml.cpu import _top_k_calls, kernel
 from numba_dml.cpu._drivers import ASK
 from numba_dml.cpu._memory import ANY
 
@@ -565,6 +565,25 @@ def test_short_launches_keep_the_interpreter_s_lock_and_long_ones_do_not(effort,
     a = np.zeros(1)
     assert launch(a, a, a, a, plan) == 0
     assert plan.tolist() == [kept, kept]
+
+
+@pytest.mark.parametrize(("row_bytes", "kept"), [(1, True), (2, False), (64, False), (4096, False)])
+def test_strided_lines_count_as_all_that_is_read(row_bytes, kept, monkeypatch):
+    """A column of single bytes reads a cache line for each, and may wait for the memory as long."""
+    seen = []
+    launcher = cpu.launcher
+
+    def watching(kernel, arrays, effort, alone=False, apart=1, **options):
+        seen.append(effort * apart < cpu.LOCKED_WORK)
+        return launcher(kernel, arrays, effort, alone, apart, **options)
+
+    monkeypatch.setattr(_top_k_calls, "launcher", watching)
+    dml.cache_clear()
+    column = np.zeros((30_000, row_bytes), "u1")[:, 0]
+    column[7] = 1
+    values, indices = dml.top_k(column, 2)
+    assert (values.tolist(), indices.tolist()) == ([1, 0], [7, 0])
+    assert seen == [kept]
 
 
 def test_a_mask_of_one_thread_runs_serially(monkeypatch):

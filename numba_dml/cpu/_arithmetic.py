@@ -6,8 +6,13 @@ widened to float32 and rounded back for every step, as NumPy does.
 
 from __future__ import annotations
 
+import platform
+
+import numba
 import numpy as np
+from llvmlite import ir
 from numba import types
+from numba.core.codegen import get_host_cpu_features
 from numba.core.extending import intrinsic
 
 from . import chosen, helper
@@ -19,6 +24,14 @@ FLOAT16 = 10
 BFLOAT16 = 20
 #: Added to the codes of min and max for unsigned numbers, which arrive as signed ones.
 UNSIGNED_ORDER = 30
+
+
+def _converts_halves() -> bool:
+    """Tell whether the processor that Numba makes code for converts float16: LLVM would call a library elsewhere."""
+    if platform.machine().lower() in ("aarch64", "arm64"):
+        return True
+    features = numba.config.CPU_FEATURES
+    return "+f16c" in (get_host_cpu_features() if features is None else features)
 
 
 @intrinsic
@@ -70,6 +83,32 @@ def float_to_half(value):
         return np.uint16(sign | (float_to_bits(bits_to_float(magnitude) + np.float32(0.5)) & np.uint32(0x3FF | 0x400)))
     odd = (magnitude >> np.uint32(13)) & np.uint32(1)
     return np.uint16(sign | ((magnitude - np.uint32(0x38000000) + np.uint32(0xFFF) + odd) >> np.uint32(13)))
+
+
+@intrinsic
+def widen_half(typingctx, bits):
+    """``widen_half(bits)``: what `half_to_float` does, by an instruction; a signaling NaN becomes a quiet one."""
+
+    def codegen(context, builder, signature, args):
+        return builder.fpext(builder.bitcast(args[0], ir.HalfType()), ir.FloatType())
+
+    return types.float32(types.uint16), codegen
+
+
+@intrinsic
+def narrow_to_half(typingctx, value):
+    """``narrow_to_half(value)``: what `float_to_half` does, by an instruction; as above.
+
+    Sums of (1000, 1000) float16 along axis 0 took two threads of an AMD EPYC twice as long without them.
+    """
+
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(builder.fptrunc(args[0], ir.HalfType()), ir.IntType(16))
+
+    return types.uint16(types.float32), codegen
+
+
+from_half, to_half = (widen_half, narrow_to_half) if _converts_halves() else (half_to_float, float_to_half)
 
 
 @helper
@@ -169,7 +208,7 @@ def _combine_16(reduction, old, new):
             return float_to_bfloat(combine_floats(kind, x, y))
     else:
         kind = reduction - FLOAT16
-        x, y = half_to_float(old), half_to_float(new)
+        x, y = from_half(old), from_half(new)
         if kind <= MUL:
-            return float_to_half(combine_floats(kind, x, y))
+            return to_half(combine_floats(kind, x, y))
     return new if pick(kind, x, y) else old

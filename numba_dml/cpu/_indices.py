@@ -59,10 +59,11 @@ PACK_NEW, PACK_IN_PLACE = 1, 2
     PACKS,  # with a split loop: which strips are packed, PACK_NEW, PACK_IN_PLACE, or both
     REDUCTION,
     SHARES,  # of the points, in a scatter by bins: as many as threads at most
+    ALONE,  # one thread writes, whatever their number
     SCRATCH,  # the address of its memory
     FINDER,  # the address of the code that turns tuples of indices into offsets
     HEADER,
-) = range(32)
+) = range(33)
 LOOP_FIELDS = 4  # size, data stride, index stride, packed stride
 COORD_FIELDS = 2  # size, data stride
 OUTER_FIELDS = 2  # size, data stride

@@ -44,19 +44,22 @@ STREAM_BYTES = 1 << 25
 #: and not worth its while where the axis is so long that even that is too much.
 TILE_BYTES = 1 << 21
 TILE_LIMIT = 1 << 22
-#: Strips of a scatter's output that stay in a cache, beside indices and updates that go through it. They are at least
-#: so wide, or so wide if updates are combined. Two threads, f4 along axis 0, in ms, not cut (each thread reads all
-#: indices), by threads alone, and in strips of 2, 1 and 0.5 MiB: (1000, 1000) 2.5, 1.7, 1.7, 1.3 and 1.1; (2000, 2000)
-#: 16, 11, 8, 6.0 and 6.2; (8000, 2000) 90, 52, 39, 39 and 45. Sums: (1000, 1000) 2.0, 1.3, 1.3 and 1.2; (2000, 300)
-#: 1.1, 0.86, 0.85 and 0.98; (5000, 1000) 20, 16, 16 and 20; (8000, 1000) 37, 28, 42 and 45.
-SMALL_TILE, LEAST_WIDTH, LEAST_SUM_WIDTH = 1 << 20, 256, 1 << 10
-#: Narrower ones are not worth their while: up to so many bytes of an output threads share it alone, and any output if
-#: even strips of `TILE_BYTES` are narrower, or half as wide as that where the L2 has no room for two of `SMALL_TILE`.
-#: Two threads of an Intel Xeon with an L2 of 2 MB, f4 along axis 0, in ms, in strips, alone, and PyTorch: (16000, 300)
-#: 23.8, 13.6 and 20.2, (8000, 300) 10.6, 7.1 and 10.4, (10000, 600) 30, 20 and 29, (20000, 100) f8 21, 8.7 and 9.9, but
-#: (5000, 1000) 12.8, 14.7 and 20.1. Of an AMD EPYC with 512 KB: (16000, 100) 11.2, 6.4 and 11.8, (10000, 300) 17.7,
-#: 13.6 and 19.6, but (9000, 400) 17.2, 20.2 and 23.9.
-L2_BYTES, MOST_ALONE = _l2_bytes(), 13 << 20
+#: Strips of a scatter's output that stay in a cache, beside indices and updates that go through it. Two threads, f4
+#: along axis 0, in ms, not cut (each thread reads all indices), by threads alone, and in strips of 2, 1 and 0.5 MiB:
+#: (1000, 1000) 2.5, 1.7, 1.7, 1.3 and 1.1; (2000, 2000) 16, 11, 8, 6.0 and 6.2; (8000, 2000) 90, 52, 39, 39 and 45.
+#: Sums: (1000, 1000) 2.0, 1.3, 1.3 and 1.2; (2000, 300) 1.1, 0.86, 0.85 and 0.98; (5000, 1000) 20, 16, 16 and 20;
+#: (8000, 1000) 37, 28, 42 and 45.
+SMALL_TILE = 1 << 20
+ROOMY = _l2_bytes() >= 2 * SMALL_TILE
+#: Rows of them have so many bytes at least, and so many if updates are combined: where the L2 has room for two of them,
+#: threads alone are sooner done than with narrower ones, and with any up to so many bytes of an output. Two threads of
+#: an Intel Xeon with 2 MB, in ms, in strips, alone, and PyTorch: (16000, 300) 23.8, 13.6 and 20.2, (8000, 300) 10.6,
+#: 7.1 and 10.4, (10000, 600) 30, 20 and 29, (14500, 200) f8 20, 12 and 15.8, but (5000, 1000) 12.8, 14.7 and 20.1; sums
+#: of f8 (14500, 200) 21, 13 and 26, (4000, 700) 17.6, 11 and 18. Of an AMD EPYC with 512 KB: (16000, 100) 11.2, 6.4 and
+#: 11.8, (10000, 300) 17.7, 13.6 and 19.6, but (9000, 400) 17.2, 20.2 and 23.9; sums (4000, 1000) 15, 48 and 101,
+#: (14500, 313) 23, 62 and 104, f8 (8000, 300) 15, 34 and 52.
+LEAST_WIDTHS = {True: (256, 1 << 10), False: (128, 128)}
+MOST_ALONE = 13 << 20
 #: Strips are packed where rows are so many bytes apart, or a multiple: a cache has few places for them. Elsewhere it
 #: does not pay if the L2 is large, in ms, packed and not: (2000, 1000) 4.2 and 3.7, in place 5.6 and 3.5, (1000, 1000)
 #: f8 2.9 and 2.4, in place 3.5 and 2.2; (2000, 2048) in place 11 and 14, (2048, 4096) 17 and 31. If it is small, new
@@ -65,8 +68,12 @@ L2_BYTES, MOST_ALONE = _l2_bytes(), 13 << 20
 CONFLICT_BYTES = 1 << 10
 #: Rows of such an output are cut if they have so many bytes, or so many if updates are combined: 100 f4, not cut and in
 #: strips, 1000 rows 0.132 and 0.116, 5000 0.74 and 0.80, 16,000 4.2 and 3.4, sums 0.136 and 0.130, 0.74 and 1.04, 3.2
-#: and 5.2.
+#: and 5.2. If elements have one or two bytes, a line is enough, since it has so many: (14500, 313) u1 takes two threads
+#: of an AMD EPYC 14 ms if each reads all indices, 8.0 in strips, PyTorch 16, sums 21, 12 and 42; of an Intel Xeon 23,
+#: 11 and 18.5. Rows of 32 and 52 f4 and f8 take 0.8 to 1.8
+#: times as long if they are cut.
 LEAST_CUT, LEAST_SUM_CUT = 6 * CACHE_LINE, 15 * CACHE_LINE
+SMALL_ITEM = 2
 #: Elements of a row of a gather's tile that is as small. Two threads, in ms, before and now, f4: (413, 3533) 1.3 and
 #: 1.13, (1000, 3533) 4.1 and 3.2, (100, 14000) 1.24 and 0.83, (60, 80000) 4.3 and 2.9; not for several matrices, (20,
 #: 300, 2048) 19 and 23, nor for narrower ones, (2048, 4096) 17 and 21, (1000, 1000) f8 1.0 and 1.15.
@@ -108,6 +115,11 @@ COPY_BYTES, COPY_SPEED = 32, 4
 #: 1.9 and 2.0, into 200,000 1.7, 1.9 and 2.0, but 200,000 into as many 0.40 to 0.53, 0.40 and 0.39. Threads with points
 #: of their own wait for each other's cache lines.
 ALONE_THREADS, ALONE_POINTS = 4, 1 << 15
+#: So many bytes count as cached then: where the L2 is large, so is the part of each of several threads. In ms, by two
+#: threads, by one, and PyTorch: an AMD EPYC, 1M updates of 300,000 f4 3.8, 3.3 and 3.2, sums 4.6, 4.0 and 3.6, of 1M
+#: 4.8, 3.7 and 4.0, 5.3, 4.6 and 4.6, but of 2M 6.2, 8.2 and 12.6; an Intel Xeon, of 300,000 2.1, 2.1 and 4.9, sums
+#: 2.9, 3.4 and 3.0, 50,000 of 500,000 0.20, 0.31 and 0.75.
+ALONE_BYTES = {True: scatter.CACHED_BYTES, False: 1 << 22}
 #: Threads share a loop whose iterations write to neighbours if these are more than so many bytes, divided by the
 #: threads, and than so many. Otherwise each of them reads all indices, so it is the more worth the more there are; but
 #: threads that write to one cache line wait for each other, and strips are rows of few points. f4 along axis 0 in ms,
@@ -300,6 +312,9 @@ class ScatterCall(_MoveCall):
         self.alone = direct and self._best_alone()
         if direct or (code is scatter.own_kernel and reduction != _arithmetic.NONE):
             arrays = self.direct_arrays
+        if self.alone:
+            self.plan[_indices.ALONE] = 1
+            self.alone = max(self.plan[_indices.COPY], self.index_bytes) < scatter.PREPARED_BYTES
         self.launch, driver = launcher(code, arrays, self.effort, self.alone, prepare=self.set_finder)
         work = f"{8 * unit}-bit" if reduction == _arithmetic.NONE else f"{lowering.reduction} {dtype}"
         self.kernel = f"scatter {name}{work} {driver}"
@@ -309,10 +324,11 @@ class ScatterCall(_MoveCall):
         plan, threads = self.plan, numba.config.NUMBA_NUM_THREADS
         span = plan[_indices.STARTS_HIGH] - plan[_indices.STARTS_LOW]
         split = plan[_indices.SPLIT]
-        if plan[_indices.RUNS] * plan[_indices.RUN] != 1 or span > scatter.CACHED_BYTES or split >= 0:
+        few = threads < ALONE_THREADS or self.points < ALONE_POINTS
+        cached = span <= (ALONE_BYTES[ROOMY] if few else scatter.CACHED_BYTES)
+        if plan[_indices.RUNS] * plan[_indices.RUN] != 1 or not cached or split >= 0:
             return False
         combined = plan[_indices.REDUCTION] != _arithmetic.NONE and self.points * self.lowering.itemsize > span
-        few = threads < ALONE_THREADS or self.points < ALONE_POINTS
         return bool(split == scatter.BY_POINT or few or combined)
 
     def _by_place(self, whole: int, reduction: int) -> bool:
@@ -470,15 +486,14 @@ def _strips(lowering: Move, near: int, whole: int) -> tuple[int, int, int]:
         return STRIP_BYTES, STRIP_BYTES, _indices.PACK_NEW
     if not _is_matrix(lowering, rows):
         return TILE_BYTES, TILE_BYTES, both
-    least, roomy = rows * (LEAST_SUM_WIDTH if sums else LEAST_WIDTH), L2_BYTES >= 2 * SMALL_TILE
-    size = whole
+    least, size = rows * LEAST_WIDTHS[ROOMY][sums], whole
     if least <= SMALL_TILE:
         size = SMALL_TILE
-    elif (whole > MOST_ALONE or sums) and least <= (TILE_BYTES if sums or roomy else 2 * TILE_BYTES):
+    elif (whole > MOST_ALONE or sums) and least <= TILE_BYTES:
         size = TILE_BYTES
-    if sums or near % CONFLICT_BYTES == 0 or (whole > MOST_ALONE and not roomy):
+    if sums or near % CONFLICT_BYTES == 0 or (whole > MOST_ALONE and not ROOMY):
         return size, size, both
-    return (size, size, 0) if roomy else (size, whole, _indices.PACK_NEW)
+    return (size, size, 0) if ROOMY else (size, whole, _indices.PACK_NEW)
 
 
 def _is_matrix(lowering: Move, rows: int) -> bool:
@@ -497,6 +512,8 @@ def _split(lowering: Move, moved: int, points: int, whole: int) -> int:
             enough = near > max(NEAR_BYTES // threads, LEAST_NEAR)
             if near and scatter.SPARSE * moved >= whole and _is_matrix(lowering, whole // near):
                 least = LEAST_CUT if lowering.reduction == "none" else LEAST_SUM_CUT
+                if lowering.itemsize <= SMALL_ITEM:
+                    least = CACHE_LINE
                 enough = near >= least and (threads > 1 or whole > SMALL_TILE)
         else:  # threads are busy three quarters of the time, or as many as matter; few batches of slices: see _by_place
             busy = 4 * size >= 3 * threads * -(-size // threads) > 0
