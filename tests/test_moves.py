@@ -477,6 +477,8 @@ def test_an_empty_axis_behind_an_index_that_is_dropped(target):
             for rows, columns in [(500, 95), (500, 97), (17_000, 96), (1024, 240), (2049, 240)]
         ),
         *((shape, "f4", roomy) for shape in [(4096, 96), (4097, 100), (600, 256)] for roomy in (False, True)),
+        *(((512, columns), "f8", True) for columns in (127, 129)),
+        ((4100, 128), "f8", True),
         ((8193, 110), "f4", None),
         *(((800, columns), dtype, False) for columns in (63, 64, 131) for dtype in ("u1", "i1")),
         *(((800, columns), dtype, False) for columns in (31, 33, 75) for dtype in ("f2", "i2")),

@@ -66,6 +66,12 @@ MOST_ALONE = 13 << 20
 #: outputs are packed, (8000, 1000) 27 and 37, and larger ones in place, (4000, 1000) 20 and 22; smaller ones have no
 #: strips in place: (1000, 1000) 2.9 and 2.3, PyTorch 3.5, f8 5.1, 3.7 and 4.1, (500, 500) f8 0.56, 0.38 and 0.82.
 CONFLICT_BYTES = 1 << 10
+#: And new ones are if a thread's part of a row has less than so many bytes, and of all rows less than so many: two of
+#: them share a line of each row, and wait for it. Two threads of an Intel Xeon, in µs, not packed, packed, and PyTorch:
+#: (1212, 55) f8 270, 227 and 270, (3000, 52) f8 626, 532 and 573, (1212, 110) f4 370, 280 and 454, (3000, 200) f4 1456,
+#: 1395 and 1836, but (6000, 120) f8 2110, 2522 and 3104; in place, where that copies twice, 213, 241 and 212, 537, 575
+#: and 401, 362, 348 and 392. On four and eight threads it changes little.
+NARROW_STRIP, MOST_NARROW = 8 * CACHE_LINE, 1 << 21
 #: Rows of such an output are cut if they have so many bytes, or so many if updates are combined: 100 f4, not cut and in
 #: strips, 1000 rows 0.132 and 0.116, 5000 0.74 and 0.80, 16,000 4.2 and 3.4, sums 0.136 and 0.130, 0.74 and 1.04, 3.2
 #: and 5.2. If elements have one or two bytes, a line is enough, since it has so many: (14500, 313) u1 takes two threads
@@ -281,7 +287,7 @@ class ScatterCall(_MoveCall):
             strides = packed_strides(shape, lowering.itemsize)
             period = min([s for s in strides if s > (size - 1) * step], default=max(whole, 1))
             self.plan[_indices.PERIOD] = period
-            *strips, packs = _strips(lowering, period, whole)
+            *strips, packs = _strips(lowering, period, whole, numba.config.NUMBA_NUM_THREADS)
             tiles = (_indices.TILE, _indices.TILE_IN_PLACE)
             for tile, strip in zip(tiles, strips, strict=True):
                 self.plan[tile] = max(strip * period // max(whole, 1) // abs(step), CACHE_LINE // abs(step), 1)
@@ -476,7 +482,7 @@ def _tile(loops: int, length: int, step: int, index_step: int, lines: int, slice
     return max(tile // (lines * step), CACHE_LINE // step, 1)
 
 
-def _strips(lowering: Move, near: int, whole: int) -> tuple[int, int, int]:
+def _strips(lowering: Move, near: int, whole: int, threads: int) -> tuple[int, int, int]:
     """Return how large a strip should be of a new output, of which so many bytes are side by side, and of one in place.
 
     The third number tells which strips are packed, as the plan does.
@@ -493,7 +499,10 @@ def _strips(lowering: Move, near: int, whole: int) -> tuple[int, int, int]:
         size = TILE_BYTES
     if sums or near % CONFLICT_BYTES == 0 or (whole > MOST_ALONE and not ROOMY):
         return size, size, both
-    return (size, size, 0) if ROOMY else (size, whole, _indices.PACK_NEW)
+    if not ROOMY:
+        return size, whole, _indices.PACK_NEW
+    narrow = near < threads * NARROW_STRIP and whole < threads * MOST_NARROW
+    return size, size, _indices.PACK_NEW if narrow else 0
 
 
 def _is_matrix(lowering: Move, rows: int) -> bool:
