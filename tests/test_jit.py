@@ -244,10 +244,10 @@ def test_gathers(rng, dtype, index_dtype, layout):
 
 
 def test_large_gathers(rng):
-    """The ways of large gathers: common rows, tiles, rows that are asked for ahead, blocks."""
-    a = rng.random((300, 2000), "f4")
-    for shape in ((700, 2000), (300, 900)):
-        axis = int(shape[0] == 300)
+    """The ways of large gathers: common rows, tiles, packed ones, rows that are asked for ahead, blocks."""
+    a = rng.random((600, 2048), "f4")
+    for shape in ((700, 2048), (290, 2048), (600, 900)):
+        axis = int(shape[0] == 600)
         indices = rng.integers(-a.shape[axis], a.shape[axis], shape)
         check(gather_elements, lambda a, i, axis: dml.gather_elements(a, i, axis=axis), a, indices, axis)
         indices = indices[:2, :600].copy()

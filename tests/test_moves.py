@@ -7,7 +7,7 @@ import pytest
 
 import numba_dml as dml
 from numba_dml import cpu
-from numba_dml.cpu import _move_calls, scatter
+from numba_dml.cpu import _indices, _move_calls, scatter
 
 from . import reference
 
@@ -531,3 +531,48 @@ def test_one_thread_writes_what_several_prepare(size, count, reduction):
     with pytest.raises(IndexError, match=rf"indices\[{count - 1}\] = {size} is out of range for axis 0"):
         dml.scatter_elements(a, i, u, axis=0, reduction=reduction, out=a)
     np.testing.assert_array_equal(a, before)
+
+
+@pytest.mark.parametrize("bounds", ["raise", "clamp", "drop"])
+@pytest.mark.parametrize("roomy", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "dtype", "rows"),
+    [
+        *(((60, 2048), "f4", rows) for rows in (29, 30, 64)),
+        ((60, 1100), "f4", 60),
+        *(((16, columns), "f4", 16) for columns in (1024, 1280)),
+        ((140, 4096), "u1", 140),
+        ((256, 512), "f8", 256),
+        ((257, 512), "f8", 256),
+    ],
+    ids=str,
+)
+def test_tiles_of_a_gather_are_packed(shape, dtype, rows, roomy, bounds, monkeypatch):
+    """Whether rows are a power of two apart or not, turned around, and where an axis is too long for that."""
+    monkeypatch.setattr(_move_calls, "ROOMY", roomy)
+    monkeypatch.setattr(_move_calls, "SMALL_TILE", 1 << 14)
+    monkeypatch.setattr(_move_calls, "TILE_BYTES", 1 << 15)
+    packed = set()
+    pack_tiles = _move_calls.pack_tiles
+
+    def watching(plan):
+        pack_tiles(plan)
+        packed.add(bool(plan[_indices.PACKS]))
+
+    monkeypatch.setattr(_move_calls, "pack_tiles", watching)
+    dml.cache_clear()
+    rng = np.random.default_rng(rows)
+    a = rng.integers(0, 99, shape).astype(dtype)
+    i = rng.integers(-shape[0], shape[0], (rows, shape[1]))
+    i[::2] = np.abs(i[::2]) % shape[0]  # rows without negative indices
+    if bounds != "raise":
+        i[5, 3:7], i[-1, -1] = shape[0], -shape[0] - 1
+    for data in (a, a[::-1]):
+        expected = reference.gather_elements(data, i, axis=0, bounds=bounds)
+        np.testing.assert_array_equal(dml.gather_elements(data, i, axis=0, bounds=bounds), expected)
+    large = a.nbytes > 4 << 14
+    assert packed == {large and 2 * rows >= shape[0] and shape[0] <= 256 and not (roomy and shape[1] == 1100)}
+    if bounds == "raise":
+        i[rows - 2, 9] = shape[0]
+        with pytest.raises(IndexError, match=rf"indices\[{rows - 2}, 9\] = {shape[0]} is out of range for axis 0"):
+            dml.gather_elements(a, i, axis=0)

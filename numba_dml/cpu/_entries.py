@@ -92,6 +92,7 @@ def word(request, at):
 for function in (_top_k_calls._rank, _top_k_calls._group, _top_k_calls._column_tile, _top_k_calls.alone_size, choose):
     register_jitable(function)
 register_jitable(_move_calls._tile)
+register_jitable(_move_calls.pack_tiles)
 register_jitable(_move_calls.index_width)
 
 
@@ -550,6 +551,7 @@ def plan_gather(plan, slice_bytes):
             plan[ix.AHEAD] = span
     if not common:
         plan[ix.TILE] = _move_calls._tile(plan[ix.LOOPS], length, step, index_step, lines, slice_bytes)
+        _move_calls.pack_tiles(plan)
 
 
 @helper

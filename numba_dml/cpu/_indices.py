@@ -56,7 +56,7 @@ PACK_NEW, PACK_IN_PLACE = 1, 2
     COPY,  # bytes to copy from the input of a scatter before it, 0: the output already holds them
     PERIOD,  # with a split loop: the bytes after which the places that its iterations write to repeat
     TILE_IN_PLACE,  # with a split loop: what TILE is for a scatter in place
-    PACKS,  # with a split loop: which strips are packed, PACK_NEW, PACK_IN_PLACE, or both
+    PACKS,  # with a split loop: which strips are packed, PACK_NEW, PACK_IN_PLACE, or both; of a gather: a tile's bytes
     REDUCTION,
     SHARES,  # of the points, in a scatter by bins: as many as threads at most
     ALONE,  # one thread writes, whatever their number

@@ -66,6 +66,11 @@ MOST_ALONE = 13 << 20
 #: outputs are packed, (8000, 1000) 27 and 37, and larger ones in place, (4000, 1000) 20 and 22; smaller ones have no
 #: strips in place: (1000, 1000) 2.9 and 2.3, PyTorch 3.5, f8 5.1, 3.7 and 4.1, (500, 500) f8 0.56, 0.38 and 0.82.
 CONFLICT_BYTES = 1 << 10
+#: A gather's tiles are, if it takes one of so many elements or more, of a matrix of more than so many tiles, where the
+#: L2 is small in any case. Two threads of an AMD EPYC, in ms, not packed, packed, and PyTorch: (2048, 4096) f4 45, 26
+#: and 211, f8 66, 37 and 221, (4000, 1024) f4 21, 16 and 94, (2000, 2000) 16, 12 and 81, but (8000, 300) 16.9, 17.8 and
+#: 42, (20000, 256) 47, 48 and 111, and (1000, 512) f8 1.5, 1.8 and 2.6.
+PACKED_PART, PACKED_TILES = 2, 4
 #: And new ones are if a thread's part of a row has less than so many bytes, and of all rows less than so many: two of
 #: them share a line of each row, and wait for it. Two threads of an Intel Xeon, in µs, not packed, packed, and PyTorch:
 #: (1212, 55) f8 270, 227 and 270, (3000, 52) f8 626, 532 and 573, (1212, 110) f4 370, 280 and 454, (3000, 200) f4 1456,
@@ -239,6 +244,7 @@ class GatherCall(_MoveCall):
         slice_bytes = self.moved // max(self.points, 1)
         tile = _tile(len(lowering.loops), length, step, index_step, lines, slice_bytes)
         self.plan[_indices.TILE] = 0 if common else tile
+        pack_tiles(self.plan)
         data = ArrayRef(UNSIGNED[unit])
         width = index_width(self.plan)
         code, index = (take.take_kernel, ArrayRef(SIGNED[width])) if width else (gather.gather_kernel, ANY)
@@ -480,6 +486,25 @@ def _tile(loops: int, length: int, step: int, index_step: int, lines: int, slice
     if lines * length * step <= tile or lines * CACHE_LINE > TILE_LIMIT:
         return 0
     return max(tile // (lines * step), CACHE_LINE // step, 1)
+
+
+def pack_tiles(plan: ndarray[Any, Any]) -> None:
+    """Let a gather copy each tile of a matrix first, where its rows would be in each other's way, or the L2 is small.
+
+    Numba compiles this too, for jitted callers.
+    """
+    first, last = _indices.HEADER, _indices.HEADER + _indices.LOOP_FIELDS
+    coordinate = last + _indices.LOOP_FIELDS
+    if plan[_indices.TILE] == 0 or plan[_indices.LOOPS] != 2 or plan[_indices.COORDS] != 1 or plan[_indices.OUTER] != 0:
+        return
+    length, step, lines, stride = plan[last], plan[last + 1], plan[coordinate], plan[coordinate + 1]
+    apart = stride % CONFLICT_BYTES != 0 and ROOMY
+    few = PACKED_PART * plan[_indices.POINTS] < lines * length or lines * length * step <= PACKED_TILES * SMALL_TILE
+    if plan[first + 1] != 0 or apart or few or lines * CACHE_LINE > SMALL_TILE:
+        return
+    line = max(CACHE_LINE // step, 1)
+    plan[_indices.TILE] = max(SMALL_TILE // (lines * step * line), 1) * line
+    plan[_indices.PACKS] = lines * min(plan[_indices.TILE], length) * step
 
 
 def _strips(lowering: Move, near: int, whole: int, threads: int) -> tuple[int, int, int]:

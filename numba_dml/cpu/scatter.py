@@ -80,7 +80,16 @@ from ._memory import (
     store,
     stream_bytes,
 )
-from .gather import ASKS_TO_WRITE, BLOCKS_AHEAD, OVERLAP, ROWS_AHEAD, copy_run, take_runs
+from .gather import (
+    ASKS_TO_WRITE,
+    BLOCKS_AHEAD,
+    OVERLAP,
+    ROWS_AHEAD,
+    ask_for_some,
+    copy_run,
+    move_strip,
+    take_runs,
+)
 
 # How threads share the work (SPLIT). A number from 0 on names a loop whose iterations write to different places.
 BY_WINDOW = -1  # each thread goes through all points, and writes those that fall into its part of the output
@@ -120,18 +129,6 @@ COMBINED = 64
 #: Two threads of an Intel Xeon, f4, in ms, without and with that: (1000, 1000) along axis 0 2.2 and 1.6, (100, 20000)
 #: along axis 1 2.9 and 2.2, (1, 20000) 0.048 and 0.037. An AMD EPYC (Zen 3) loses by it: (1, 2000000) 11.3 and 13.5.
 SMALL_BYTES = 1 << 15
-
-
-@helper
-def ask_for_some(array, first, length):
-    """Ask for some bytes, wherever in a line they begin.
-
-    The rows of a narrow strip are short, and the next ones elsewhere. (14500, 200) f8 along axis 0 in strips of 9
-    columns took two threads of an AMD EPYC 57 ms without this, and takes 22.
-    """
-    for at in range(first, first + length, CACHE_LINE):
-        prefetch(array, at)
-    prefetch(array, first + length - 1)
 
 
 @helper
@@ -523,23 +520,6 @@ def packed_strip(plan, tile, threads):
         return 0
     room = plan[COPY] // plan[PERIOD] * (-(-size // count_strips(plan, tile, True, threads)) * step + CACHE_LINE)
     return room if room <= MOST_PACKED else 0
-
-
-#: What is asked for of a strip's next rows, when it is copied: of long ones the processor does so.
-ASKED_BYTES = 8 * CACHE_LINE
-
-
-@helper
-def move_strip(target, to, to_step, source, fro, fro_step, width, rows, past):
-    """Copy the rows of a strip, of so many bytes; `past` the caches or not."""
-    for row in range(rows):
-        ask_for_some(source, fro + (row + ROWS_AHEAD) * fro_step, min(width, ASKED_BYTES))
-        if past:
-            stream_bytes(target, to + row * to_step, source, fro + row * fro_step, width)
-        else:
-            copy_bytes(target, to + row * to_step, source, fro + row * fro_step, width)
-    if past and rows:
-        finish_streams()
 
 
 @helper
