@@ -463,6 +463,10 @@ def test_explain_compiles_and_runs_nothing(monkeypatch, capsys):
         assert f"kernel   {kernel}" in capsys.readouterr().out
     call("explain", "scatter-nd", "--shape", "9000", "--indices-shape", "9000,1")
     assert "one thread writes them sooner" in capsys.readouterr().out
+    call("explain", "scatter-elements", "--shape", 1 << 18, "--indices-shape", 1 << 18, "--axis", 0)
+    text = " ".join(capsys.readouterr().out.split())
+    assert "one thread writes them sooner" in text
+    assert ("threads share the copy before" in text) == (numba.config.NUMBA_NUM_THREADS > 1)
     call("explain", "gather", "--shape", "99x64", "--indices-shape", "800")
     expected = "the work counts as 109 KB (a quarter of what is copied in runs, which is fast), less than 131 KB: "
     assert expected in capsys.readouterr().out

@@ -512,8 +512,10 @@ def test_rows_of_strips_with_indices_of_every_kind(shape, dtype, roomy, reductio
 @pytest.mark.parametrize("reduction", ["none", "add"])
 @pytest.mark.parametrize("count", [1000, (1 << 18) - 1, 1 << 18])
 @pytest.mark.parametrize("size", [(1 << 19) - 1, 1 << 19, (1 << 20) + 1])
-def test_one_thread_writes_what_several_prepare(size, count, reduction):
+def test_one_thread_writes_what_several_prepare(size, count, reduction, monkeypatch):
     """A cached output; from 2 MiB on several threads copy it, or look at as many bytes of indices."""
+    monkeypatch.setattr(_move_calls, "ROOMY", False)
+    dml.cache_clear()
     rng = np.random.default_rng(count)
     a, u = rng.integers(0, 9, size).astype("f4"), rng.integers(0, 9, count).astype("f4")
     i = rng.integers(-size, size, count)
@@ -531,6 +533,34 @@ def test_one_thread_writes_what_several_prepare(size, count, reduction):
     with pytest.raises(IndexError, match=rf"indices\[{count - 1}\] = {size} is out of range for axis 0"):
         dml.scatter_elements(a, i, u, axis=0, reduction=reduction, out=a)
     np.testing.assert_array_equal(a, before)
+
+
+def watch_packed(monkeypatch):
+    """Return a set of whether the tiles of gathers are packed from now on."""
+    packed = set()
+    pack_tiles = _move_calls.pack_tiles
+
+    def watching(plan):
+        pack_tiles(plan)
+        packed.add(bool(plan[_indices.PACKS]))
+
+    monkeypatch.setattr(_move_calls, "pack_tiles", watching)
+    dml.cache_clear()
+    return packed
+
+
+def test_rows_that_overlap_and_wide_elements_are_not_packed(monkeypatch):
+    """There is nothing to gain, or a tile would be as large as a few columns are."""
+    monkeypatch.setattr(_move_calls, "SMALL_TILE", 1 << 14)
+    packed = watch_packed(monkeypatch)
+    line = np.arange(6000, dtype="f4")
+    for a in (np.broadcast_to(line[:2048], (60, 2048)), np.lib.stride_tricks.sliding_window_view(line, 2048)[::60]):
+        i = np.random.default_rng(1).integers(0, len(a), a.shape)
+        np.testing.assert_array_equal(dml.gather_elements(a, i, axis=0), np.take_along_axis(a, i, 0))
+    wide = np.arange(200 * 64 * 24).reshape(200, 64, 24).view([("x", "i8", 24)])[..., 0]
+    i = np.random.default_rng(1).integers(0, 200, wide.shape)
+    np.testing.assert_array_equal(dml.gather_elements(wide, i, axis=0)["x"], wide["x"][i, np.arange(64)])
+    assert packed == {False}
 
 
 @pytest.mark.parametrize("bounds", ["raise", "clamp", "drop"])
@@ -552,15 +582,7 @@ def test_tiles_of_a_gather_are_packed(shape, dtype, rows, roomy, bounds, monkeyp
     monkeypatch.setattr(_move_calls, "ROOMY", roomy)
     monkeypatch.setattr(_move_calls, "SMALL_TILE", 1 << 14)
     monkeypatch.setattr(_move_calls, "TILE_BYTES", 1 << 15)
-    packed = set()
-    pack_tiles = _move_calls.pack_tiles
-
-    def watching(plan):
-        pack_tiles(plan)
-        packed.add(bool(plan[_indices.PACKS]))
-
-    monkeypatch.setattr(_move_calls, "pack_tiles", watching)
-    dml.cache_clear()
+    packed = watch_packed(monkeypatch)
     rng = np.random.default_rng(rows)
     a = rng.integers(0, 99, shape).astype(dtype)
     i = rng.integers(-shape[0], shape[0], (rows, shape[1]))

@@ -148,10 +148,12 @@ def explained(args: argparse.Namespace) -> dict[str, Any]:
     why = [_cuda_way(function, call) if on_gpu else _way(function, call)]
     if on_gpu:
         pass
-    elif parallel:
-        why.append(f"{_effort(call)}, {edge} or more: threads share it")
     elif function != "top_k" and call.alone:
         why.append("single elements that go anywhere: one thread writes them sooner than several that read all indices")
+        if parallel:
+            why.append(f"{_effort(call)}: threads share the copy before, or the look at the indices")
+    elif parallel:
+        why.append(f"{_effort(call)}, {edge} or more: threads share it")
     elif call.effort < cpu.PARALLEL_WORK:
         why.append(f"{_effort(call)}, less than {edge}: waking a second thread would take longer")
     else:

@@ -66,23 +66,22 @@ MOST_ALONE = 13 << 20
 #: outputs are packed, (8000, 1000) 27 and 37, and larger ones in place, (4000, 1000) 20 and 22; smaller ones have no
 #: strips in place: (1000, 1000) 2.9 and 2.3, PyTorch 3.5, f8 5.1, 3.7 and 4.1, (500, 500) f8 0.56, 0.38 and 0.82.
 CONFLICT_BYTES = 1 << 10
-#: A gather's tiles are, if it takes one of so many elements or more, of a matrix of more than so many tiles, where the
-#: L2 is small in any case. Two threads of an AMD EPYC, in ms, not packed, packed, and PyTorch: (2048, 4096) f4 45, 26
-#: and 211, f8 66, 37 and 221, (4000, 1024) f4 21, 16 and 94, (2000, 2000) 16, 12 and 81, but (8000, 300) 16.9, 17.8 and
-#: 42, (20000, 256) 47, 48 and 111, and (1000, 512) f8 1.5, 1.8 and 2.6.
-PACKED_PART, PACKED_TILES = 2, 4
 #: And new ones are if a thread's part of a row has less than so many bytes, and of all rows less than so many: two of
 #: them share a line of each row, and wait for it. Two threads of an Intel Xeon, in µs, not packed, packed, and PyTorch:
 #: (1212, 55) f8 270, 227 and 270, (3000, 52) f8 626, 532 and 573, (1212, 110) f4 370, 280 and 454, (3000, 200) f4 1456,
 #: 1395 and 1836, but (6000, 120) f8 2110, 2522 and 3104; in place, where that copies twice, 213, 241 and 212, 537, 575
 #: and 401, 362, 348 and 392. On four and eight threads it changes little.
 NARROW_STRIP, MOST_NARROW = 8 * CACHE_LINE, 1 << 21
+#: A gather's tiles are packed where rows are as far apart, or the L2 is small, if it takes one of so many elements or
+#: more, of a matrix of more than so many tiles. Two threads of an AMD EPYC, in ms, not packed, packed, and PyTorch:
+#: (2048, 4096) f4 45, 26 and 211, f8 66, 37 and 221, (4000, 1024) f4 21, 16 and 94, (2000, 2000) 16, 12 and 81, but
+#: (8000, 300) 16.9, 17.8 and 42, (20000, 256) 47, 48 and 111, and (1000, 512) f8 1.5, 1.8 and 2.6.
+PACKED_PART, PACKED_TILES = 2, 4
 #: Rows of such an output are cut if they have so many bytes, or so many if updates are combined: 100 f4, not cut and in
 #: strips, 1000 rows 0.132 and 0.116, 5000 0.74 and 0.80, 16,000 4.2 and 3.4, sums 0.136 and 0.130, 0.74 and 1.04, 3.2
 #: and 5.2. If elements have one or two bytes, a line is enough, since it has so many: (14500, 313) u1 takes two threads
 #: of an AMD EPYC 14 ms if each reads all indices, 8.0 in strips, PyTorch 16, sums 21, 12 and 42; of an Intel Xeon 23,
-#: 11 and 18.5. Rows of 32 and 52 f4 and f8 take 0.8 to 1.8
-#: times as long if they are cut.
+#: 11 and 18.5. Rows of 32 and 52 f4 and f8 take 0.8 to 1.8 times as long if they are cut.
 LEAST_CUT, LEAST_SUM_CUT = 6 * CACHE_LINE, 15 * CACHE_LINE
 SMALL_ITEM = 2
 #: Elements of a row of a gather's tile that is as small. Two threads, in ms, before and now, f4: (413, 3533) 1.3 and
@@ -148,7 +147,7 @@ class _MoveCall:
     function: str
     kernel: str
     plan: ndarray[Any, Any]
-    #: One thread is sooner done than several.
+    #: One thread writes, since it is sooner done than several.
     alone = False
 
     def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
@@ -324,10 +323,9 @@ class ScatterCall(_MoveCall):
         self.alone = direct and self._best_alone()
         if direct or (code is scatter.own_kernel and reduction != _arithmetic.NONE):
             arrays = self.direct_arrays
-        if self.alone:
-            self.plan[_indices.ALONE] = 1
-            self.alone = max(self.plan[_indices.COPY], self.index_bytes) < scatter.PREPARED_BYTES
-        self.launch, driver = launcher(code, arrays, self.effort, self.alone, prepare=self.set_finder)
+        self.plan[_indices.ALONE] = self.alone
+        serial = self.alone and max(self.plan[_indices.COPY], self.index_bytes) < scatter.PREPARED_BYTES
+        self.launch, driver = launcher(code, arrays, self.effort, bool(serial), prepare=self.set_finder)
         work = f"{8 * unit}-bit" if reduction == _arithmetic.NONE else f"{lowering.reduction} {dtype}"
         self.kernel = f"scatter {name}{work} {driver}"
 
@@ -421,7 +419,7 @@ class ScatterCall(_MoveCall):
     def launch_anywhere(self) -> Any:
         """The launch that can write in place; compiled when it is needed."""
         arrays = self.direct_arrays
-        return launcher(scatter.scatter_kernel, arrays, self.effort, self.alone, prepare=self.set_finder)[0]
+        return launcher(scatter.scatter_kernel, arrays, self.effort, prepare=self.set_finder)[0]
 
     def through_copies(self, a: Any, indices: Any, updates: Any, out: Any) -> Any:
         """Write to an output that lies in an input; after an error it is, and so the input is, what it was."""
@@ -498,9 +496,9 @@ def pack_tiles(plan: ndarray[Any, Any]) -> None:
     if plan[_indices.TILE] == 0 or plan[_indices.LOOPS] != 2 or plan[_indices.COORDS] != 1 or plan[_indices.OUTER] != 0:
         return
     length, step, lines, stride = plan[last], plan[last + 1], plan[coordinate], plan[coordinate + 1]
-    apart = stride % CONFLICT_BYTES != 0 and ROOMY
+    apart = (stride % CONFLICT_BYTES != 0 and ROOMY) or abs(stride) < length * step
     few = PACKED_PART * plan[_indices.POINTS] < lines * length or lines * length * step <= PACKED_TILES * SMALL_TILE
-    if plan[first + 1] != 0 or apart or few or lines * CACHE_LINE > SMALL_TILE:
+    if plan[first + 1] != 0 or apart or few or lines * max(step, CACHE_LINE) > SMALL_TILE:
         return
     line = max(CACHE_LINE // step, 1)
     plan[_indices.TILE] = max(SMALL_TILE // (lines * step * line), 1) * line
@@ -546,8 +544,7 @@ def _split(lowering: Move, moved: int, points: int, whole: int) -> int:
             enough = near > max(NEAR_BYTES // threads, LEAST_NEAR)
             if near and scatter.SPARSE * moved >= whole and _is_matrix(lowering, whole // near):
                 least = LEAST_CUT if lowering.reduction == "none" else LEAST_SUM_CUT
-                if lowering.itemsize <= SMALL_ITEM:
-                    least = CACHE_LINE
+                least = CACHE_LINE if lowering.itemsize <= SMALL_ITEM else least
                 enough = near >= least and (threads > 1 or whole > SMALL_TILE)
         else:  # threads are busy three quarters of the time, or as many as matter; few batches of slices: see _by_place
             busy = 4 * size >= 3 * threads * -(-size // threads) > 0
