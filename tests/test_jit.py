@@ -16,6 +16,7 @@ from numba.core.runtime import _nrt_python, rtsys
 import numba_dml as dml
 from numba_dml import _jit
 from numba_dml.cpu import _jitted
+from numba_dml.cpu._top_k_calls import choose
 from numba_dml.cpu.top_k import IN_PIECES
 
 from .reference import same
@@ -814,6 +815,21 @@ def test_registering_again_does_nothing():
     _jit.register()
     _jit.register_if_imported()
     assert _jit._registered
+
+
+@pytest.mark.parametrize("lines", [False, True])
+@pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
+def test_kernels_that_are_chosen_are_compiled(itemsize, lines):
+    """A single line needs fewer; what is not compiled has no address."""
+    addresses = np.frombuffer(_jitted._addresses("top_k_entry", itemsize, False, lines), np.int64)[1:]
+    chosen = set()
+    for n in np.unique(np.geomspace(1, 1 << 21, 120).astype(int)):
+        for k in {int(k) for k in (1, 2, 16, 17, n // 8, n // 2, n) if 0 < k <= n}:
+            for stride in (itemsize, 64, 64 * itemsize):
+                for count, across, step in ((1, 1, 0), (64, 64, itemsize), (5, 5, itemsize), (500, 500, n * itemsize)):
+                    if lines or count == 1:
+                        chosen.add(choose(n, stride, k, itemsize, count, across, step, False, not lines).method)
+    assert chosen == {method for method, address in enumerate(addresses) if address}
 
 
 def test_a_cache_of_other_sources_is_not_read():

@@ -1,5 +1,7 @@
 """The pieces of the kernels that have a twin or an exhaustive check."""
 
+from functools import cache
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -12,6 +14,13 @@ from numba_dml.cpu._keys import rule_from
 from numba_dml.cpu._memory import ArrayRef, itemsize
 
 pytestmark = pytest.mark.cpu
+
+
+@cache
+def compiled(function, *kinds):
+    """Compile for a signature, once: elements of one width and kind share it."""
+    return njit(function).compile(kinds)
+
 
 FLOATS = {np.dtype("f2"): 0x7C00, np.dtype("f4"): 0x7F800000, np.dtype("f8"): 0x7FF0000000000000}
 INTEGERS = [np.dtype(t) for t in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")]
@@ -189,7 +198,7 @@ def test_the_network_equals_its_plain_twin(dtype):
     if dtype.kind == "f":
         row[::5] = np.nan
     numbers = types.int64
-    entry = njit(networks).compile((ref, numbers[::1], numbers, numbers, numbers))
+    entry = compiled(networks, ref, numbers[::1], numbers, numbers, numbers)
     for nan_first in (False, True):
         rule = np.array([*rule_of(dtype, False, nan_first), 0, 0][:3], np.int64)
         for k in (1, 2, 3, 8, 16, 17, 40):
@@ -228,7 +237,7 @@ def test_the_network_by_cut_keys_equals_its_plain_twin(dtype):
     rng = np.random.default_rng(1)
     signed, number = np.dtype(f"i{dtype.itemsize}"), types.int64
     ref = ArrayRef(getattr(types, signed.name), dtype.kind == "f")
-    entry = njit(cut_networks).compile((ref, number[::1], number, number, number, types.boolean, number))
+    entry = compiled(cut_networks, ref, number[::1], number, number, number, types.boolean, number)
     wide = np.frombuffer(rng.bytes(64 * 64 * dtype.itemsize), dtype).copy()
     near = (rng.integers(0, 3000, wide.size) + (wide[0].view(signed) >> 1)).astype(signed).view(dtype)
     for row in (wide, near):
@@ -290,7 +299,7 @@ def test_steps_of_columns_equal_their_plain_twins(dtype):
     rng = np.random.default_rng(7)
     signed = np.dtype(f"i{dtype.itemsize}")
     ref = ArrayRef(getattr(types, signed.name), dtype.kind == "f")
-    entry = njit(column_steps).compile((ref, getattr(types, signed.name)[::1], types.int64[::1], types.int64))
+    entry = compiled(column_steps, ref, getattr(types, signed.name)[::1], types.int64[::1], types.int64)
     width = 32 // dtype.itemsize
     for k in (1, 3, 8):
         for largest, nan_first in ((True, False), (False, True)):
@@ -351,7 +360,7 @@ def test_lists_of_columns_equal_their_plain_twins(dtype):
     rng = np.random.default_rng(8)
     signed = np.dtype(f"i{dtype.itemsize}")
     ref = ArrayRef(getattr(types, signed.name), dtype.kind == "f")
-    entry = njit(column_lists).compile((ref, getattr(types, signed.name)[::1], types.int64[::1], types.int64))
+    entry = compiled(column_lists, ref, getattr(types, signed.name)[::1], types.int64[::1], types.int64)
     for k in (1, 5, 16):
         rows = np.frombuffer(rng.bytes(24 * 200 * dtype.itemsize), dtype).reshape(24, 200).copy()
         rows[::3, ::5] = 0
@@ -412,7 +421,7 @@ def insides(ref, array, n):
 @pytest.mark.parametrize("dtype", ["i4", "i8"])
 def test_a_group_of_indices_is_tested_as_its_plain_twin_does(dtype):
     ref = ArrayRef(getattr(types, np.dtype(dtype).name))
-    entry = njit(insides).compile((ref, types.Array(types.int64, 1, "C"), types.int64))
+    entry = compiled(insides, ref, types.Array(types.int64, 1, "C"), types.int64)
     limits = np.iinfo(dtype)
     for n in (0, 1, 7, limits.max, 2**40):
         for bad in (-1, n, n - 1, limits.min, limits.max):

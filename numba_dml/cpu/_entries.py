@@ -302,7 +302,8 @@ def run_top_k(kernels, request):
     for i in range(axis + 1, ndim):
         out_stride *= max(size_of(request, record, i), 1)
     across, step = (rows[dims - 1, 0], rows[dims - 1, 1]) if dims else (1, 0)
-    method, capacity, group, tile, pieces, sample, rank = choose(n, stride, k, itemsize, count, across, step, False)
+    choice = choose(n, stride, k, itemsize, count, across, step, False, ndim == 1)
+    method, capacity, group, tile, pieces, sample, rank = choice
     plan[top_k.LINES] = count
     plan[top_k.DIMS] = dims
     plan[top_k.SIZE] = n

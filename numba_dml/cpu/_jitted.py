@@ -9,7 +9,7 @@ the constant anew, and with it come the kernels. While jitted code runs, no kern
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, reduce
 from typing import Any, NoReturn
 
 import numba
@@ -42,7 +42,7 @@ from ._top_k_calls import alone_size
 from .gather import gather_kernel
 from .scatter import scatter_kernel
 from .take import take_kernel
-from .top_k import ALONE_WORDS, COLUMNS, IN_PIECES, KERNELS, SHORT_COLUMNS, alone_kernel
+from .top_k import ALONE_WORDS, COLUMNS, IN_PIECES, KERNELS, SHORT, SHORT_COLUMNS, alone_kernel
 
 _WORD = ir.IntType(64)
 #: What code in a disk cache was compiled for: with another package, requests would not mean the same.
@@ -76,8 +76,8 @@ def _addresses(entry: str, *arguments: Any) -> _Addresses:
         x = ArrayRef(SIGNED[itemsize], floats)
         for method, kernel in enumerate(KERNELS):
             needed = method != IN_PIECES
-            if method in (COLUMNS, SHORT_COLUMNS):  # a single line has no columns, short ones are of up to four bytes
-                needed = lines and (method == COLUMNS or itemsize < 8)
+            if method in (SHORT, COLUMNS, SHORT_COLUMNS):  # a single line needs none of them
+                needed = lines and (method != SHORT_COLUMNS or itemsize < 8)
             code.append(_kernel_address(kernel, (x, x, ANY, ANY)) if needed else 0)
     else:
         operator, element, width, tuples = arguments
@@ -236,6 +236,30 @@ def _pair(typingctx: Any, k: Any, dtype: Any, index_dtype: Any) -> Any:
         return context.make_tuple(builder, signature.return_type, arrays)
 
     return types.Tuple(kinds)(types.intp, dtype, index_dtype), codegen
+
+
+@intrinsic
+def _is_alone(typingctx: Any, a: Any, k: Any, axis: Any, most: Any, longest: Any) -> Any:
+    """``_is_alone(a, k, axis, most, longest)``: whether k elements of a line, both not too many, can be selected alone.
+
+    As a jitted function it took Numba 0.1 s of every compilation of a call.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        k, axis, most, longest = args[1:]
+        line = context.make_array(a)(context, builder, args[0])
+        (stride,) = cgutils.unpack_tuple(builder, line.strides)
+        conditions = (
+            builder.icmp_signed(">", k, _WORD(0)),
+            builder.icmp_signed("<=", k, most),
+            builder.icmp_signed("<=", k, line.nitems),
+            builder.icmp_signed("<=", line.nitems, longest),
+            builder.icmp_unsigned("<=", builder.add(axis, _WORD(1)), _WORD(1)),  # -1 or 0
+            builder.icmp_signed("==", stride, line.itemsize),
+        )
+        return reduce(builder.and_, conditions)
+
+    return types.boolean(a, *[types.int64] * 4), codegen
 
 
 @intrinsic
@@ -406,11 +430,6 @@ def top_k(a: Any, k: Any, axis: Any, mode: Any, sorted: Any, nan: Any, index_dty
     most, longest = (SHORT_K, min(alone_size(itemsize), index_max + 1)) if ndim == 1 else (0, 0)
     select = _alone_caller(itemsize, isinstance(a.dtype, types.Float)) if ndim == 1 else None
 
-    def is_alone(a, k, axis):
-        return 0 < k <= min(most, a.size) and a.size <= longest and -1 <= axis <= 0 and a.strides[0] == itemsize
-
-    is_alone = numba.njit(is_alone)
-
     if _is_absent(out):
 
         def otherwise(a, k, axis):
@@ -429,7 +448,7 @@ def top_k(a: Any, k: Any, axis: Any, mode: Any, sorted: Any, nan: Any, index_dty
         otherwise = numba.njit(_nrt=True, forceinline=False)(otherwise)
 
         def implementation(a, k, axis=-1, mode="largest", sorted=True, nan="last", index_dtype=None, out=None):
-            if ndim == 1 and is_alone(a, k, axis):
+            if ndim == 1 and _is_alone(a, k, axis, most, longest):
                 results = _pair(k, dtype, index_type)
                 if select(a, results, (a.size, k, index_size, flip, infinity, nan_key)) == 0:
                     return _result(results, False)
@@ -469,7 +488,7 @@ def top_k(a: Any, k: Any, axis: Any, mode: Any, sorted: Any, nan: Any, index_dty
         if not (
             ndim == 1
             and direct
-            and is_alone(a, k, axis)
+            and _is_alone(a, k, axis, most, longest)
             and _sizes_are(out, k)
             and select(a, out, (a.size, k, index_size, flip, infinity, nan_key)) == 0
         ):

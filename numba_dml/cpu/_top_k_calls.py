@@ -149,11 +149,23 @@ def alone_size(itemsize: int) -> int:
     return max(ALONE_SIZE, ALONE_MOST_BYTES // itemsize)
 
 
-def choose(n: int, stride: int, k: int, itemsize: int, count: int, across: int, step: int, cut: bool = True) -> Choice:
+def choose(
+    n: int,
+    stride: int,
+    k: int,
+    itemsize: int,
+    count: int,
+    across: int,
+    step: int,
+    cut: bool = True,
+    single: bool = False,
+) -> Choice:
     """Choose how to select k of n elements that are `stride` bytes apart from each of `count` lines.
 
     The lines that lie closest are `across` many, `step` bytes apart. They can be `cut` into pieces, but for jitted
-    callers, which have one thread; Numba compiles this for them.
+    callers, which have one thread; Numba compiles this for them. A `single` line of theirs that is short and contiguous
+    has a kernel of its own (`top_k.alone_kernel`), and another one is not worth the kernel of many, a quarter of what a
+    first call compiles: a strided line takes as long as rows.
     """
     buffer = -(-min(max(4 * k, BUFFER), max(n, k)) // LANES) * LANES + 2 * LANES
     group = 0
@@ -177,7 +189,7 @@ def choose(n: int, stride: int, k: int, itemsize: int, count: int, across: int, 
     batch = max(BATCH_BYTES // (n * itemsize), LANES) if group else 0
     if k == 1 and n >= LANES and (count >= 16 or n < 2 * PIECE_SIZE) and (not group or n <= alone_size(itemsize)):
         return Choice(top_k.BEST, k, batch, 0, 1, 0, 0)
-    if k <= SHORT_K and n <= alone_size(itemsize):
+    if k <= SHORT_K and n <= alone_size(itemsize) and not single:
         together = NETWORK_LINES if n < ALONE_FROM[min(itemsize // 2, 3)] else 1
         return Choice(top_k.SHORT, k, batch, together, 1, 0, 0)
     if not sorts and count >= NETWORK_LINES and n < NETWORK_SIZE[min(itemsize // 2, 3)]:
