@@ -1,5 +1,6 @@
 """The targets to test, and how Hypothesis runs."""
 
+import gc
 import os
 import sys
 import warnings
@@ -50,6 +51,8 @@ class Untraced(event.Listener):
 
 
 event.register("numba:compile", Untraced())
+# Compilers make millions of objects, most of which stay: to look for garbage took a tenth of the time of their tests.
+gc.set_threshold(100_000, 50, 100)
 if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
     simulator.wait_for_threads()
 

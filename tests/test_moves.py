@@ -21,7 +21,14 @@ def small_regions(request, monkeypatch):
     Compiling both drivers takes time: where the driver makes no difference, a test may ask for one.
     """
     monkeypatch.setattr(cpu, "PARALLEL_WORK", 0 if request.param == "parallel" else 1 << 60)
-    small = {"TILE_BYTES": 2048, "TILE_ROW": 256, "STRIP_BYTES": 1024, "COMMON_POINTS": 800, "STREAM_BYTES": 4096}
+    small = {
+        "TILE_BYTES": 2048,
+        "LEAST_TILE": 8,
+        "TILE_ROW": 256,
+        "STRIP_BYTES": 1024,
+        "COMMON_POINTS": 800,
+        "STREAM_BYTES": 4096,
+    }
     small |= {
         "NEAR_BYTES": 64,
         "LEAST_NEAR": 64,
@@ -563,25 +570,49 @@ def test_rows_that_overlap_and_wide_elements_are_not_packed(monkeypatch):
     assert packed == {False}
 
 
+@pytest.mark.parametrize("least", [32, 160])
+@pytest.mark.parametrize("dtype", ["u1", "f4", "f8"])
+def test_an_axis_that_is_too_long_has_no_tiles(dtype, least, monkeypatch):
+    """They would be too narrow; the results are the same."""
+    monkeypatch.setattr(_move_calls, "LEAST_TILE", least)
+    monkeypatch.setattr(_move_calls, "TILE_BYTES", 1 << 15)
+    monkeypatch.setattr(_move_calls, "SMALL_TILE", 1 << 13)
+    monkeypatch.setattr(_move_calls, "PACKED_TILES", 1 << 20)
+    tiles, pack = [], _move_calls.pack_tiles
+    monkeypatch.setattr(_move_calls, "pack_tiles", lambda plan: tiles.append(plan[_indices.TILE]) or pack(plan))
+    step = np.dtype(dtype).itemsize
+    for rows in ((1 << 15) // (least * step), (1 << 15) // (least * step) + 1):
+        a = np.random.default_rng(rows).integers(0, 99, (rows, 4500)).astype(dtype)
+        i = np.random.default_rng(least).integers(0, rows, (20, 4500))
+        dml.cache_clear()
+        np.testing.assert_array_equal(dml.gather_elements(a, i, axis=0), np.take_along_axis(a, i, 0))
+    assert tiles[0] >= least
+    assert tiles[1] == 0
+
+
 @pytest.mark.parametrize("bounds", ["raise", "clamp", "drop"])
 @pytest.mark.parametrize("roomy", [False, True])
 @pytest.mark.parametrize(
-    ("shape", "dtype", "rows"),
+    ("shape", "dtype", "rows", "least"),
     [
-        *(((60, 2048), "f4", rows) for rows in (29, 30, 64)),
-        ((60, 1100), "f4", 60),
-        *(((16, columns), "f4", 16) for columns in (1024, 1280)),
-        ((140, 4096), "u1", 140),
-        ((256, 512), "f8", 256),
-        ((257, 512), "f8", 256),
+        *(((60, 2048), "f4", rows, 64) for rows in (29, 30, 64)),
+        ((60, 1100), "f4", 60, 8),
+        *(((16, columns), "f4", 16, 256) for columns in (1024, 1280)),
+        ((16, 1280), "f4", 16, 257),
+        ((140, 4096), "u1", 140, 64),
+        ((140, 4096), "u1", 140, 65),
+        ((256, 512), "f8", 256, 8),
+        ((257, 512), "f8", 256, 8),
     ],
     ids=str,
 )
-def test_tiles_of_a_gather_are_packed(shape, dtype, rows, roomy, bounds, monkeypatch):
+def test_tiles_of_a_gather_are_packed(shape, dtype, rows, least, roomy, bounds, monkeypatch):
     """Whether rows are a power of two apart or not, turned around, and where an axis is too long for that."""
     monkeypatch.setattr(_move_calls, "ROOMY", roomy)
     monkeypatch.setattr(_move_calls, "SMALL_TILE", 1 << 14)
     monkeypatch.setattr(_move_calls, "TILE_BYTES", 1 << 15)
+    monkeypatch.setattr(_move_calls, "LEAST_TILE", 8)
+    monkeypatch.setattr(_move_calls, "PACKED_WIDTH", least)
     packed = watch_packed(monkeypatch)
     rng = np.random.default_rng(rows)
     a = rng.integers(0, 99, shape).astype(dtype)
@@ -593,7 +624,8 @@ def test_tiles_of_a_gather_are_packed(shape, dtype, rows, roomy, bounds, monkeyp
         expected = reference.gather_elements(data, i, axis=0, bounds=bounds)
         np.testing.assert_array_equal(dml.gather_elements(data, i, axis=0, bounds=bounds), expected)
     large = a.nbytes > 4 << 14
-    assert packed == {large and 2 * rows >= shape[0] and shape[0] <= 256 and not (roomy and shape[1] == 1100)}
+    wide = shape[0] <= 256 and least not in (65, 257)
+    assert packed == {large and 2 * rows >= shape[0] and wide and not (roomy and shape[1] == 1100)}
     if bounds == "raise":
         i[rows - 2, 9] = shape[0]
         with pytest.raises(IndexError, match=rf"indices\[{rows - 2}, 9\] = {shape[0]} is out of range for axis 0"):

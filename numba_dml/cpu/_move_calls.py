@@ -40,10 +40,8 @@ def _l2_bytes() -> int:
 #: 26, 32 MiB with 26 either way, 256 MiB with 18 and 25.
 STREAM_BYTES = 1 << 25
 #: What the tile of an operation along another axis than the last should touch. Strips of (2048, 4096) f4 took 47 ms on
-#: one thread with 2 MiB, 52 with 1, 64 with 0.5 (short rows cost), whole rows 55. A tile is at least a cache line wide,
-#: and not worth its while where the axis is so long that even that is too much.
+#: one thread with 2 MiB, 52 with 1, 64 with 0.5 (short rows cost), whole rows 55.
 TILE_BYTES = 1 << 21
-TILE_LIMIT = 1 << 22
 #: Strips of a scatter's output that stay in a cache, beside indices and updates that go through it. Two threads, f4
 #: along axis 0, in ms, not cut (each thread reads all indices), by threads alone, and in strips of 2, 1 and 0.5 MiB:
 #: (1000, 1000) 2.5, 1.7, 1.7, 1.3 and 1.1; (2000, 2000) 16, 11, 8, 6.0 and 6.2; (8000, 2000) 90, 52, 39, 39 and 45.
@@ -51,6 +49,13 @@ TILE_LIMIT = 1 << 22
 #: (8000, 1000) 37, 28, 42 and 45.
 SMALL_TILE = 1 << 20
 ROOMY = _l2_bytes() >= 2 * SMALL_TILE
+#: A gather's tile is so many elements wide, or the axis is too long for tiles: their rows are short, and elsewhere. In
+#: ms, in tiles, row by row, and PyTorch, two threads of an Intel Xeon with an L2 of 2 MB, what tiles touch, and with
+#: a large L3: (20000, 2000) f8 398 and 178, (10000, 1000) 64 and 21, (8000, 1024) 60, 33 and 92, f4 36, 22 and 58, f8
+#: (3000, 1000) 10.3, 8.1 and 15.3, (2000, 2048) 16.6, 11.6 and 26, f4 (4000, 4096) 50 and 39, but (5000, 3000) 49, 53
+#: and 162, (2000, 2000) 6.5 and 5.5 (on one thread 10.7 and 12.0), (1000, 3000) 2.8 and 3.7. Of an AMD EPYC with 512
+#: KB: (20000, 2000) f8 845 and 448, (10000, 1000) 125 and 112, (8000, 1024) 90, 90 and 217, f4 71, 89 and 200.
+LEAST_TILE = 160 if ROOMY else 32
 #: Rows of them have so many bytes at least, and so many if updates are combined: where the L2 has room for two of them,
 #: threads alone are sooner done than with narrower ones, and with any up to so many bytes of an output. Two threads of
 #: an Intel Xeon with 2 MB, in ms, in strips, alone, and PyTorch: (16000, 300) 23.8, 13.6 and 20.2, (8000, 300) 10.6,
@@ -75,8 +80,12 @@ NARROW_STRIP, MOST_NARROW = 8 * CACHE_LINE, 1 << 21
 #: A gather's tiles are packed where rows are as far apart, or the L2 is small, if it takes one of so many elements or
 #: more, of a matrix of more than so many tiles. Two threads of an AMD EPYC, in ms, not packed, packed, and PyTorch:
 #: (2048, 4096) f4 45, 26 and 211, f8 66, 37 and 221, (4000, 1024) f4 21, 16 and 94, (2000, 2000) 16, 12 and 81, but
-#: (8000, 300) 16.9, 17.8 and 42, (20000, 256) 47, 48 and 111, and (1000, 512) f8 1.5, 1.8 and 2.6.
+#: (8000, 300) 16.9, 17.8 and 42, (20000, 256) 47, 48 and 111, and (1000, 512) f8 1.5, 1.8 and 2.6. So they are so many
+#: elements wide: of an Intel Xeon, not packed and packed, f4 (1000, 2048) 5.2 and 3.8, (1000, 16384) 54 and 30, (2048,
+#: 4096) 25.6 and 19.8, int16 (4000, 4096) 46 and 35, but f4 of 65 elements (4000, 2048) 31 and 32, f8 of 32 and 16
+#: (4000, 1024) 20 and 23, (8000, 1024) 54 and 82; and rows that are not in each other's way, (3000, 3000) f8 36 and 50.
 PACKED_PART, PACKED_TILES = 2, 4
+PACKED_WIDTH = 96 if ROOMY else 48
 #: Rows of such an output are cut if they have so many bytes, or so many if updates are combined: 100 f4, not cut and in
 #: strips, 1000 rows 0.132 and 0.116, 5000 0.74 and 0.80, 16,000 4.2 and 3.4, sums 0.136 and 0.130, 0.74 and 1.04, 3.2
 #: and 5.2. If elements have one or two bytes, a line is enough, since it has so many: (14500, 313) u1 takes two threads
@@ -481,9 +490,9 @@ def _tile(loops: int, length: int, step: int, index_step: int, lines: int, slice
     if loops == 1 or not index_step or step != slice_bytes or length * step < TILE_ROW:
         return 0
     tile = SMALL_TILE if loops == 2 and lines * WIDE_TILE * step <= SMALL_TILE else TILE_BYTES
-    if lines * length * step <= tile or lines * CACHE_LINE > TILE_LIMIT:
+    if lines * length * step <= tile or lines * LEAST_TILE * step > tile:
         return 0
-    return max(tile // (lines * step), CACHE_LINE // step, 1)
+    return max(tile // (lines * step), CACHE_LINE // step)
 
 
 def pack_tiles(plan: ndarray[Any, Any]) -> None:
@@ -498,11 +507,12 @@ def pack_tiles(plan: ndarray[Any, Any]) -> None:
     length, step, lines, stride = plan[last], plan[last + 1], plan[coordinate], plan[coordinate + 1]
     apart = (stride % CONFLICT_BYTES != 0 and ROOMY) or abs(stride) < length * step
     few = PACKED_PART * plan[_indices.POINTS] < lines * length or lines * length * step <= PACKED_TILES * SMALL_TILE
-    if plan[first + 1] != 0 or apart or few or lines * max(step, CACHE_LINE) > SMALL_TILE:
-        return
     line = max(CACHE_LINE // step, 1)
-    plan[_indices.TILE] = max(SMALL_TILE // (lines * step * line), 1) * line
-    plan[_indices.PACKS] = lines * min(plan[_indices.TILE], length) * step
+    tile = SMALL_TILE // (lines * step * line) * line
+    if plan[first + 1] != 0 or apart or few or tile < PACKED_WIDTH:
+        return
+    plan[_indices.TILE] = tile
+    plan[_indices.PACKS] = lines * min(tile, length) * step
 
 
 def _strips(lowering: Move, near: int, whole: int, threads: int) -> tuple[int, int, int]:
