@@ -221,6 +221,27 @@ def test_rows_and_blocks(shape, reduction):
             check(dml.gather_elements, reference.gather_elements, a, there, axis=axis)
 
 
+@pytest.mark.parametrize("reduction", ["none", "add"])
+@pytest.mark.parametrize("view", [np.s_[:], np.s_[:, ::2], np.s_[::-1, 3:40, 1::2]], ids=str)
+def test_slices_in_an_output_larger_than_a_cache(view, reduction):
+    """They are asked for some ahead on some processors; in place they may lie in pieces."""
+    rng = np.random.default_rng(7)
+    room = rng.integers(0, 99, (9000, 46, 4))
+    data = room[view]
+    assert data.nbytes > scatter.CACHED_BYTES
+    there = rng.integers(0, len(data), (12_000, 1))
+    there[::7] = 5
+    updates = rng.integers(0, 99, (len(there), *data.shape[1:]))
+    expected = room.copy()
+    if reduction == "none":
+        expected[view][there[:, 0]] = updates
+    else:
+        np.add.at(expected[view], there[:, 0], updates)
+    np.testing.assert_array_equal(dml.scatter_nd(data, there, updates, reduction=reduction), expected[view])
+    dml.scatter_nd(data, there, updates, reduction=reduction, out=data)
+    np.testing.assert_array_equal(room, expected)
+
+
 @pytest.mark.parametrize("reduction", ["none", "add", "max"])
 @pytest.mark.parametrize("dtype", ["f2", "f8", "i4"])
 def test_windows_of_a_large_output(dtype, reduction):

@@ -81,7 +81,7 @@ NARROW_STRIP, MOST_NARROW = 8 * CACHE_LINE, 1 << 21
 #: more, of a matrix of more than so many tiles. Two threads of an AMD EPYC, in ms, not packed, packed, and PyTorch:
 #: (2048, 4096) f4 45, 26 and 211, f8 66, 37 and 221, (4000, 1024) f4 21, 16 and 94, (2000, 2000) 16, 12 and 81, but
 #: (8000, 300) 16.9, 17.8 and 42, (20000, 256) 47, 48 and 111, and (1000, 512) f8 1.5, 1.8 and 2.6. They are so many
-#: elements wide, or not packed; in ms, not packed and packed, of 16 to 32 on the EPYC f4 (16000, 2048) 415 and 255,
+#: elements wide, or not packed; in ms, not packed and packed, of 16 to 40 on the EPYC f4 (16000, 2048) 415 and 255,
 #: (8000, 1024) 65 and 53, f8 (8000, 1024) 109 and 83, (3000, 2048) 62 and 39, of 8 slower than row by row; of an Intel
 #: Xeon f4 (1000, 2048) 5.2 and 3.8, (1000, 16384) 54 and 30, (2048, 4096) 25.6 and 19.8, but of 65 (4000, 2048) 31 and
 #: 32, f8 of 32 and 16 (4000, 1024) 20 and 23, (8000, 1024) 54 and 82, and with rows that are not in each other's way

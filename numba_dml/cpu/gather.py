@@ -71,15 +71,19 @@ SHORT_BYTES, VECTOR_BYTES = 64, 4096
 #: Short slices are asked for ahead, since the hardware cannot guess where they are: so many bytes of them, but at least
 #: and at most so many slices. 4M rows of 32 bytes take 52 ms on one thread instead of 84; of 16 bytes a distance of 32
 #: is better than one of 8 by a quarter.
-BYTES_AHEAD = 1024
 LEAST_AHEAD, MOST_AHEAD = 8, 32
 #: Longer ones only for a large output: to a small one they are copied as quickly without, and from a cache in a tenth
 #: less time; only rows of 64 bytes from memory take a tenth more. Into the L2, farther ahead, and of each its first
 #: bytes: there the core can have more misses under way. One thread, in ms, 8 ahead into the L1, and 8 and 32 into the
 #: L2: 2M rows of 64 bytes 26, 28 and 18, 1M of 128 18.0, 17.3 and 12.9, 500k of 256 13.0, 12.5 and 11.5, 250k of 512
 #: 12.9, 16.2 and 10.7.
-LONG_AHEAD = 1 << 14
 AHEAD_BYTES = 512
+#: An AMD EPYC (Zen 3) can have fewer under way. Rows of so many from so many, two threads, in ms, 4, 8, 12, 16 and 32
+#: ahead, and PyTorch: 4M of 64 bytes 123, 98, 98, 110, 175 and 134, 2M of 128 73, 68, 86, 103, 102 and 84, 1M of 256
+#: 53, 50, 49, 55, 56 and 57, 3M of 80 87, 73, 73, 89, 135; 4M of 32 65, 53, 55, 53, 66, of 16 95, 79, 77, 69, 71; from
+#: a table in a cache as before or less, 2M of 10,000 of 128 17 and 22.
+IS_ZEN = llvm.get_host_cpu_name().startswith("znver")
+BYTES_AHEAD, LONG_AHEAD = (1 << 9, 1 << 9) if IS_ZEN else (1 << 10, 1 << 14)
 #: From this many bytes on, a slice of a large output is written past the caches whatever its alignment: the lines that
 #: it shares with its neighbours are few.
 STREAM_SLICE = 1024
@@ -90,7 +94,7 @@ STREAM_SLICE = 1024
 #: 311 and 299. An AMD EPYC (Zen 3) loses by it: 1000 of 70 rows of 1 KB 33 and 35, 1287 of 2553 of 2 KB 88 and 109,
 #: 4000 of 256 bytes 40 and 46, 10,000 of 100,000 of 256 bytes 324 and 448.
 WRITTEN_AHEAD, LEAST_WRITTEN = 1024, 160
-ASKS_TO_WRITE = not llvm.get_host_cpu_name().startswith("znver")
+ASKS_TO_WRITE = not IS_ZEN
 #: Single elements are copied in groups, and these in chunks of so many elements. In passing, each chunk asks for its
 #: share of what will be read soon: of the indices this many blocks ahead, or rows if they are short, and of the next
 #: row of data, up to this many lines. Into the L2: the L1 is for the row of data that is read. (2048, 4096) f4, int64
@@ -156,6 +160,12 @@ def ask_for(ref, at, lines):
     """Ask for cache lines from a byte on."""
     for line in range(lines):
         prefetch_to_l2(ref, at + line * CACHE_LINE)
+
+
+@helper
+def slices_ahead(length):
+    """Return how many slices ahead one is asked for."""
+    return min(max(LONG_AHEAD // length, LEAST_AHEAD), MOST_AHEAD)
 
 
 @helper
@@ -229,7 +239,7 @@ def take_runs(
         else:
             take_1_to_16(data, base, offsets, packed, to, step, count, length, distance)
         return
-    distance = min(max(LONG_AHEAD // length, LEAST_AHEAD), MOST_AHEAD)
+    distance = slices_ahead(length)
     if large and step == length and (address(packed) + to | length) & 15 == 0:
         stream_runs(data, base, offsets, packed, to, length, count, distance)
         return

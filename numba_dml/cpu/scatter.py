@@ -81,13 +81,16 @@ from ._memory import (
     stream_bytes,
 )
 from .gather import (
+    AHEAD_BYTES,
     ASKS_TO_WRITE,
     BLOCKS_AHEAD,
+    IS_ZEN,
     OVERLAP,
     ROWS_AHEAD,
     ask_for_some,
     copy_run,
     move_strip,
+    slices_ahead,
     take_runs,
 )
 
@@ -374,9 +377,18 @@ def _put_slices(index, plan, data, origin, offsets, kept, packed, fro, step, cou
             here = offsets[i] != DROPPED
             here &= (origin + offsets[i] >= window[0]) & (origin + offsets[i] < window[1])
             count_kept += np.int64(here)
-        for c in range(count_kept):
+        first, last = (low, high) if plan[OUTER] == 0 else (np.int64(0), plan[RUN])
+        begin, length = first * itemsize(data), (last - first) * itemsize(data)
+        distance = slices_ahead(max(length, 1))
+        # 500k of 128 bytes in place take an AMD EPYC 29 ms, and 40 if all are asked for first, 200k of 64 6.0 and 12.7;
+        # not measured elsewhere.
+        rolls = IS_ZEN and plan[HIGH] - plan[LOW] > CACHED_BYTES
+        for c in range(0 if rolls else count_kept):
             prefetch(data, origin + offsets[kept[c]])
         for c in range(count_kept):
+            if rolls:
+                soon = origin + offsets[kept[min(c + distance, count_kept - 1)]] + begin
+                ask_for_some(data, soon, min(length, AHEAD_BYTES))
             put_slice(plan, data, origin + offsets[kept[c]], packed, fro + kept[c] * step, low, high)
 
     return slices
