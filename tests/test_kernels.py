@@ -13,12 +13,15 @@ from numba_dml.cpu import _arithmetic, _indices, _keys, _network, _sorting
 from numba_dml.cpu._keys import rule_from
 from numba_dml.cpu._memory import ArrayRef, itemsize
 
+from .reference import untraced
+
 pytestmark = pytest.mark.cpu
 
 
 @cache
+@untraced
 def compiled(function, *kinds):
-    """Compile for a signature, once: elements of one width and kind share it."""
+    """Compile for a signature, once: elements of one width and kind share it. It takes half as long again if traced."""
     return njit(function).compile(kinds)
 
 
