@@ -165,7 +165,8 @@ def ask_for(ref, at, lines):
 @helper
 def slices_ahead(length):
     """Return how many slices ahead one is asked for."""
-    return min(max(LONG_AHEAD // length, LEAST_AHEAD), MOST_AHEAD)
+    ahead = BYTES_AHEAD if length < SHORT_BYTES else LONG_AHEAD
+    return min(max(ahead // length, LEAST_AHEAD), MOST_AHEAD)
 
 
 @helper
@@ -230,8 +231,8 @@ def take_runs(
     length = end - begin
     base += begin
     to += begin
+    distance = slices_ahead(length)
     if length < SHORT_BYTES:
-        distance = min(max(BYTES_AHEAD // length, LEAST_AHEAD), MOST_AHEAD)
         if length >= 32:
             take_32_to_63(data, base, offsets, packed, to, step, count, length, distance)
         elif length > 16:
@@ -239,7 +240,6 @@ def take_runs(
         else:
             take_1_to_16(data, base, offsets, packed, to, step, count, length, distance)
         return
-    distance = slices_ahead(length)
     if large and step == length and (address(packed) + to | length) & 15 == 0:
         stream_runs(data, base, offsets, packed, to, length, count, distance)
         return
