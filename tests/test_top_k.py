@@ -6,10 +6,11 @@ import pytest
 
 import numba_dml as dml
 from numba_dml.cpu import _top_k_calls
+from numba_dml.cpu._digits import MANY_WORDS
 from numba_dml.cpu._top_k_calls import ALONE_FROM, NETWORK_SIZE
 from numba_dml.cpu.top_k import CUT_SIZE, IN_PIECES, TOO_FEW
 
-from .reference import untraced
+from .reference import same, untraced
 from .strategies import sampled_places
 
 DTYPES = ["f4", "f2", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "?", ml_dtypes.bfloat16]
@@ -490,6 +491,32 @@ def test_numbers_that_first_differ_in_any_bit(dtype, size):
         for mode in ("largest", "smallest"):
             for found, wanted in zip(dml.top_k(x, k, mode=mode), expected(x, k, -1, mode, "last"), strict=True):
                 np.testing.assert_array_equal(found.view(f"u{found.itemsize}"), wanted.view(f"u{wanted.itemsize}"))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bits"),
+    [(dtype, bits) for dtype in ("f4", "i4", "f8", "i8") for bits in (9, 20, 21, 24, 28, 29, 31)]
+    + [("f8", 33), ("f8", 51), ("i8", 33), ("i8", 62)],
+)
+@pytest.mark.parametrize("more", [-1, 0, 5000])
+def test_many_words_are_sorted_part_by_part(dtype, bits, more):
+    """Around the size from which they are, and around the widths that take a digit more; with full and empty parts."""
+    rng = np.random.default_rng(bits)
+    n = MANY_WORDS + more
+    word = f"i{dtype[1]}"
+    spread = rng.integers(0, 1 << bits, n, word)
+    spread[:2] = 0, (1 << bits) - 1
+    spread[n // 4 : n // 2] >>= 8  # one part has a quarter, many ties
+    spread[-100:-70] = spread[n // 2] & -256  # and another very few
+    x = spread if dtype[0] == "i" else (spread + np.array(1, dtype).view(word)).view(dtype)
+    for k in (n, n - 300):
+        found = dml.top_k(x, k)
+        values, indices = expected(x, k, -1, "largest", "last")
+        assert np.array_equal(found.indices, indices)
+        assert same(found.values, values)
+    if dtype[0] == "i" and bits == 31:
+        wide = np.concatenate([x, ~x])  # both signs, all bits
+        assert np.array_equal(dml.top_k(wide, n).indices, expected(wide, n, -1, "largest", "last")[1])
 
 
 def test_short_lines_of_a_window():

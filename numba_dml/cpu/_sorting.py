@@ -148,9 +148,9 @@ def digit_bits(width):
 
 
 @helper
-def to_starts(counts, buckets):
-    """Turn the counts of the buckets into where they start."""
-    total = 0
+def to_starts(counts, buckets, start):
+    """Turn the counts of the buckets into where they start, the first one at `start`."""
+    total = start
     for bucket in range(buckets):
         size = counts[bucket]
         counts[bucket] = total
@@ -180,7 +180,7 @@ def sort_by_digits(keys, positions, count, scratch_keys, scratch_positions):
         starts = counts[digit]
         if starts[(number_of(keys, a[0]) >> shift) & mask] == count:
             continue  # all have the same digit
-        to_starts(starts, buckets)
+        to_starts(starts, buckets, np.int64(0))
         for i in range(count):
             key = a[i]
             bucket = (number_of(keys, key) >> shift) & mask
