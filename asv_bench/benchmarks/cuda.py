@@ -602,7 +602,7 @@ def benchmarks(operator: str, name: str) -> tuple[type[Benchmark], ...]:
 
     cases = list(CASES[operator])
     return (
-        made(DeviceTime, "", common.some(cases, 1), LIBRARIES),
+        made(DeviceTime, "", common.some(cases, 1), common.installed(LIBRARIES)),
         made(Neighbours, "Neighbours", common.some(list(NEIGHBOURS[operator]), 1)),
         made(Throughput, "Throughput", common.some(cases, 1)),
     )
@@ -688,7 +688,7 @@ class Call:
     The device is not waited for: its queue holds about a thousand launches, and `setup` empties it before each sample.
     """
 
-    params = [overhead.OPERATORS, ["torch", "cupy"]]
+    params = [common.some(overhead.OPERATORS, 1), ["torch", "cupy"]]
     param_names = ["operator", "arrays"]
     rounds = 1
     number = 100

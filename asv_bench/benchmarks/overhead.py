@@ -83,7 +83,7 @@ class Call:
     is part of the time, about 0.2 µs; asv's warm-up makes it.
     """
 
-    params = OPERATORS
+    params = common.some(OPERATORS, 1)
     param_names = ["operator"]
     rounds = 1
     number = 1000
@@ -106,7 +106,7 @@ class BesidePython:
     The interpreter's lock that a call gives away is the other thread's for a turn of 5 ms.
     """
 
-    params = OPERATORS
+    params = common.some(OPERATORS, 1)
     param_names = ["operator"]
     unit = "calls/s"
     timeout = 120.0
