@@ -401,8 +401,8 @@ def test_however_many_tiles_columns_have(shape, k, threads, target, monkeypatch)
     dml.cache_clear()
 
 
-@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "i8"])
-@pytest.mark.parametrize("n", [1, 2, 5, 8, 13])
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "i8", "u8", "f8"])
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 7, 8, 13])
 def test_tiny_lines_anywhere(dtype, n):
     """The network looks at what lies before tiny lines, if that is in the array."""
     rng = np.random.default_rng(n)
@@ -413,6 +413,31 @@ def test_tiny_lines_anywhere(dtype, n):
         values, indices = expected(x, k, -1, "largest", "last")
         np.testing.assert_array_equal(found.indices, indices)
         assert found.values.tobytes() == values.tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8", "f8"])
+@pytest.mark.parametrize("n", range(1, 10))
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_tiny_lines_of_wide_elements(dtype, n):
+    """They are ranked eight lines together: ties, NaN, both zeros, all rules, lines that are left over, and strides."""
+    rng = np.random.default_rng(n)
+    some = np.array([0, 1, 2, 2**63 - 1, 2**62], np.int64) if dtype != "f8" else [np.nan, -np.nan, 0.0, -0.0, 1, np.inf]
+    whole = rng.choice(some, (101, 2 * n)).astype(dtype)
+    if dtype == "i8":
+        whole *= rng.choice([-1, 1], whole.shape)
+    for x in (
+        whole[:, :n].copy(),
+        whole[:, ::2],
+        whole[::-1, :n],
+        whole[:7, :n].copy(),
+        np.asfortranarray(whole[:, :n]),
+    ):
+        for k in range(1, n + 1):
+            for mode, nan in [("largest", "last"), ("smallest", "last"), ("largest", "largest"), ("smallest", "first")]:
+                found = dml.top_k(x, k, mode=mode, nan=nan)
+                values, indices = expected(x, k, -1, mode, nan)
+                assert same(found.values, values)
+                assert np.array_equal(found.indices, indices)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
