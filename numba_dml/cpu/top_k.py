@@ -665,7 +665,7 @@ def stage_left_over(x, plan, line, lines, few):
 def rank_lines(x, source, step, n, k, rule, keys, ranks, positions):
     """Select from `NETWORK_LINES` lines of too few 8-byte elements for cut keys (inside kernels only).
 
-    Each goes where it says how many of its line are better. One thread of an AMD EPYC, 6000 lines, in us, one line at a
+    Each goes where it says how many of its line are better. One thread of an AMD EPYC, 6000 lines, in µs, one line at a
     time and so, and PyTorch: of 2 int64, k 1 691, 126 and 83, of 3 700, 147 and 134, of 7, k 2 763, 283 and 382; of 4
     float64, k 2 918, 205 and 265, of 7, k 7 1259, 496 and 794.
     """
