@@ -60,7 +60,7 @@ def some(names: list[str], count: int) -> list[str]:
 
 
 def installed(names: list[str]) -> list[str]:
-    """Return the implementations, in the smoke run but those of libraries that are missing: each takes a process."""
+    """Return the implementations, in the smoke run without those of missing libraries: each takes a process."""
     return [name for name in names if not SMALL or find_spec(name.split()[0])]
 
 

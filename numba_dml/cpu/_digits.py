@@ -297,12 +297,13 @@ def sort_words(words, other, count, base, shift, width, counts):
 def sort_parts(words, other, count, base, shift, width, counts):
     """Do what `sort_words` does part by part, which have the same first bits: each is in a cache then.
 
-    Digits are as long as two of them must be, but not longer than those of others, or else as three must be.
+    What is left is two digits, or three if these would be longer than `SORT_BITS`, or in a small part.
     """
     start = np.int64(0)
     low = max(width - PART_BITS, start)
+    by_three = low > 2 * SORT_BITS
     short = -(-low // 3)
-    long = short if low > 2 * SORT_BITS else -(-low // 2)
+    long = short if by_three else -(-low // 2)
     places = counts[3]  # `sort_part` has the others
     parts = 1 << PART_BITS
     for part in range(parts):
@@ -311,23 +312,17 @@ def sort_parts(words, other, count, base, shift, width, counts):
         places[digits_of(words[i], base, shift + low)] += 1
     to_starts(places, parts, start)
     move_by_digit(words, other, start, count, base, shift + low, ~np.uint64(0), places)
-    wanted = long == short  # after three digits they are in the first array again
+    result, spare = (words, other) if by_three else (other, words)  # where most parts end up
     begin = start
     for part in range(parts):
         end = places[part]
         if end > begin:
             bits = short if end - begin < SMALL_PART else long
-            swapped = sort_part(other, words, begin, end, base, shift, low, bits, counts)
-            if swapped and not wanted:
+            if sort_part(other, words, begin, end, base, shift, low, bits, counts) != by_three:
                 for i in range(begin, end):
-                    other[np.uint64(i)] = words[np.uint64(i)]
-            elif wanted and not swapped:
-                for i in range(begin, end):
-                    words[np.uint64(i)] = other[np.uint64(i)]
+                    result[np.uint64(i)] = spare[np.uint64(i)]
         begin = end
-    if wanted:
-        return words, other
-    return other, words
+    return result, spare
 
 
 @helper

@@ -400,7 +400,7 @@ CACHED_BYTES = 1 << 20
 #: 44, 27 and 35, 500k of 128 26, 17 and 27, 2M of 32 69, 41 and 49, of 80 41, 23 and 35, 300k of 192 17, 12 and 21;
 #: 20,000 of 64, in its L2, 0.19, 0.24 and 0.27; an AMD EPYC, whose L2 is smaller, 500k of 128 40, 29 and 40, 200k of
 #: 64 12.7, 6.0 and 12.8. Of 16 bytes it is no faster: the Xeon takes 59 and 63 for 4M, 12.4 and 13.9 for 1M.
-ROLLED_BYTES = 1 << 20 if IS_ZEN else 1 << 21
+ROLLED_BYTES = CACHED_BYTES if IS_ZEN else 2 * CACHED_BYTES
 
 
 @helper

@@ -756,16 +756,15 @@ def short_lines_in(
                 if trust < 0:
                     near, again = True, line + UNTRUSTED
         elif (
-            plan[TILE] > 1
+            (is_tiny or plan[TILE] > 1)
             and lines == NETWORK_LINES
             and (plan[GROUP] > 0 or line % neighbours + NETWORK_LINES <= neighbours)
-            and min(source, source + (NETWORK_LINES - 1) * step) >= first_byte
+            and (is_tiny or min(source, source + (NETWORK_LINES - 1) * step) >= first_byte)
         ):
-            network_lines(x, source, step, n, k, rule, best, positions)
-        elif (
-            is_tiny and lines == NETWORK_LINES and (plan[GROUP] > 0 or line % neighbours + NETWORK_LINES <= neighbours)
-        ):
-            rank_lines(x, source, step, n, k, rule, stage, ranks, positions)
+            if is_tiny:
+                rank_lines(x, source, step, n, k, rule, stage, ranks, positions)
+            else:
+                network_lines(x, source, step, n, k, rule, best, positions)
         elif k <= SHORT_K:
             lines = 1
             select_alone(array_at(x, source, (n,)), n, k, rule, stage, keys, listed, places)
