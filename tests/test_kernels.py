@@ -435,6 +435,34 @@ def test_a_group_of_indices_is_tested_as_its_plain_twin_does(dtype):
             assert one.any() == (n > 0)
 
 
+def owners(ref, array, n, low, size):
+    one, other = np.zeros((array.size, 2), np.uint64), np.zeros((array.size, 2), np.uint64)
+    for i in range(array.size - _indices.LANES):
+        mask, inside = _indices.owned_numbers(ref, i * itemsize(ref), n, low, size)
+        one[i, 0], one[i, 1] = mask, np.uint64(inside)
+        mask, inside = _indices.owned_numbers_plain(ref, i * itemsize(ref), _indices.LANES, n, low, size)
+        other[i, 0], other[i, 1] = mask, np.uint64(inside)
+    return one, other
+
+
+@pytest.mark.parametrize("dtype", ["i4", "i8"])
+def test_the_owners_of_indices_are_found_as_by_their_plain_twin(dtype):
+    rng = np.random.default_rng(0)
+    ref = ArrayRef(getattr(types, np.dtype(dtype).name))
+    entry = compiled(owners, ref, types.Array(types.int64, 1, "C"), types.int64, types.int64, types.int64)
+    limits = np.iinfo(dtype)
+    for n in (1, 7, 1000, limits.max, 2**40):
+        for low, high in ((0, n), (n // 3, n // 2), (n // 2, n)):
+            indices = rng.integers(0, min(n, limits.max), 200, dtype)
+            indices[[10, 20, 30]] = np.minimum([low, high, n - 1], limits.max)
+            indices[100] = rng.choice([-1, limits.min, limits.max])
+            one, other = entry(indices, np.zeros(200, np.int64), n, low, high - low)
+            whole = one[:, 1] != 0  # elsewhere the mask is not looked at
+            np.testing.assert_array_equal(one[:, 1], other[:, 1])
+            np.testing.assert_array_equal(one[whole], other[whole])
+            assert whole.any()
+
+
 @njit
 def ranks(keys, i, earlier):
     return _keys.rank_of_64(keys, 5, keys[i], earlier), _keys.rank_of_64_plain(keys, 5, keys[i], earlier)

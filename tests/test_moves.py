@@ -34,6 +34,7 @@ def small_regions(request, monkeypatch):
         "LEAST_NEAR": 64,
         "BINNED_BYTES": 1024,
         "BINNED_PART": 1 << 30,
+        "BINNED_THREADS": 1,
         "BIN_BYTES": 256,
         "MOST_BINS": 40,
     }
@@ -244,8 +245,10 @@ def test_slices_in_an_output_larger_than_a_cache(view, reduction):
 
 @pytest.mark.parametrize("reduction", ["none", "add", "max"])
 @pytest.mark.parametrize("dtype", ["f2", "f8", "i4"])
-def test_windows_of_a_large_output(dtype, reduction):
-    """Threads look for what is in their windows, which are larger than the caches, by more points than one would do."""
+def test_windows_of_a_large_output(dtype, reduction, monkeypatch):
+    """Threads look for what is in their windows, which are larger than the caches."""
+    monkeypatch.setattr(_move_calls, "ALONE_BYTES", {True: 0, False: 0})
+    dml.cache_clear()
     rng = np.random.default_rng(5)
     size = (scatter.CACHED_BYTES + 1000) // np.dtype(dtype).itemsize + 1
     a = rng.integers(-99, 99, size).astype(dtype)
@@ -254,6 +257,48 @@ def test_windows_of_a_large_output(dtype, reduction):
         there[::3] = there[0]
         updates = rng.integers(-9, 9, len(there)).astype(dtype)
         check(partial(dml.scatter_nd, reduction=reduction), partial(ordered, reduction=reduction), a, there, updates)
+    dml.cache_clear()
+
+
+@pytest.fixture
+def shared_indices(monkeypatch):
+    """No thread is alone, nothing is sorted or cut: each goes through all indices, for its own."""
+    monkeypatch.setattr(cpu, "PARALLEL_WORK", 0)
+    huge = {"ALONE_BYTES": {True: 0, False: 0}, "BINNED_BYTES": 1 << 60, "OWN_BYTES": 0, "LEAST_NEAR": 1 << 60}
+    for name, value in (huge | {"LEAST_CUT": 1 << 60, "LEAST_SUM_CUT": 1 << 60, "SMALL_ITEM": 0}).items():
+        monkeypatch.setattr(_move_calls, name, value)
+    dml.cache_clear()
+    yield
+    dml.cache_clear()
+
+
+@pytest.mark.usefixtures("shared_indices")
+@pytest.mark.parametrize("shape", [(1700,), (1303, 3), (2, 900)], ids=str)
+@pytest.mark.parametrize(("dtype", "index_dtype"), [("u1", "i8"), ("f2", "i4"), ("i4", "i8"), ("f8", "i4")])
+def test_threads_share_the_indices(shape, dtype, index_dtype):
+    """In blocks of any length, with indices below 0, out of range, and many that are equal."""
+    rng = np.random.default_rng(6)
+    axis = int(np.argmax(shape))
+    n = shape[axis]
+    a = rng.integers(0, 9, shape).astype(dtype)
+    for count in (5, 63, 64, 65, 129, 1500):
+        cover = tuple(count if d == axis else size for d, size in enumerate(shape))
+        there = rng.integers(0, n, cover, index_dtype)
+        there[..., ::3] = there.reshape(-1)[0]
+        updates = rng.integers(0, 9, cover).astype(dtype)
+        for reduction in ("none", "add", "min"):
+            put = partial(dml.scatter_elements, axis=axis, reduction=reduction)
+            oracle = partial(reference.scatter_elements, axis=axis, reduction=reduction)
+            check(put, oracle, a, there, updates)
+            some = there.copy()
+            some.reshape(-1)[[3, -1]] -= n
+            check(put, oracle, a, some, updates)
+            some.reshape(-1)[[1, -2]] = n, -n - 1
+            kept = some.clip(-n, n - 1)
+            padded = np.concatenate([a, np.zeros_like(a.take([0], axis))], axis)
+            moved = np.where(some == kept, some % n, n)
+            expected = oracle(padded, moved, updates).take(range(n), axis)
+            np.testing.assert_array_equal(put(a, some, updates, bounds="drop"), expected)
 
 
 def ordered(a, indices, updates, reduction):
@@ -316,10 +361,11 @@ def test_outputs_written_in_their_order(shape, unique):
 @pytest.mark.usefixtures("small_regions")
 @pytest.mark.parametrize("shape", [(3000,), (31, 47), (5, 9, 70)], ids=str)
 @pytest.mark.parametrize("dtype", ["u1", "f2", "i4", "f8"])
-def test_single_elements_sorted_by_strips(shape, dtype):
+@pytest.mark.parametrize("points", [2500, 300])
+def test_single_elements_sorted_by_strips(shape, dtype, points):
+    """In place, too, if they are many."""
     rng = np.random.default_rng(3)
     a = rng.integers(0, 99, shape).astype(dtype)
-    points = 2500
     tuples = np.stack([indices_of(rng, n, points) for n in shape], -1)  # many of them twice
     updates = rng.integers(0, 99, points).astype(dtype)
     x, i, u = (

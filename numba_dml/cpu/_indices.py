@@ -13,6 +13,7 @@ from numba.core.extending import intrinsic
 
 from . import PLAN, allocating, helper
 from ._drivers import emit_call
+from ._keys import LANES
 from ._memory import ANY, SIGNED, ArrayRef, emit_byte_pointer, itemsize, load, splat
 
 #: Points are handled in blocks: offsets first (vectorised), then the moves. 512 offsets stay in L1 beside the data.
@@ -55,7 +56,7 @@ PACK_NEW, PACK_IN_PLACE = 1, 2
     SPLIT,  # how a scatter is shared among threads
     COPY,  # bytes to copy from the input of a scatter before it, 0: the output already holds them
     PERIOD,  # with a split loop: the bytes after which the places that its iterations write to repeat
-    TILE_IN_PLACE,  # with a split loop: what TILE is for a scatter in place
+    TILE_IN_PLACE,  # with a split loop, or by bins: what TILE is for a scatter in place; by bins, 0: not so
     PACKS,  # with a split loop: which strips are packed, PACK_NEW, PACK_IN_PLACE, or both; of a gather: a tile's bytes
     REDUCTION,
     SHARES,  # of the points, in a scatter by bins: as many as threads at most
@@ -118,6 +119,53 @@ def group_inside(typingctx, ref, at, n):
         return builder.icmp_unsigned("==", builder.bitcast(outside, mask), mask(0))
 
     return types.boolean(ref, types.int64, types.int64), codegen
+
+
+@intrinsic
+def owned_numbers(typingctx, ref, at, n, low, size):
+    """``owned_numbers(ref, at, n, low, size)``: which of `LANES` neighbouring indices are a thread's.
+
+    Bit i: ``low <= number < low + size``; and whether all are 0 or more and below `n`, as ``low + size`` is.
+    """
+
+    def codegen(context, builder, signature, args):
+        ref, at, n, low, size = args
+        lanes = ir.VectorType(ir.IntType(signature.args[0].dtype.bitwidth), LANES)
+        pointer = emit_byte_pointer(builder, ref, at)
+        numbers = builder.load(builder.bitcast(pointer, lanes.as_pointer()), typ=lanes)
+        numbers.align = 1
+
+        def everywhere(value, most):
+            """Repeat a number in every lane, or what it is at most there."""
+            if lanes.element.width < value.type.width:
+                value = builder.select(builder.icmp_signed("<", value, value.type(most)), value, value.type(most))
+                value = builder.trunc(value, lanes.element)
+            return splat(builder, value, LANES)
+
+        width = lanes.element.width
+        most = (1 << (width - 1)) - 1
+        # No number of the type is as high as the lowest one of the thread.
+        size = builder.select(builder.icmp_signed("<=", low, low.type(most)), size, size.type(0))
+        rest = builder.sub(everywhere(builder.sub(n, n.type(1)), most), numbers)
+        outside = builder.icmp_signed("<", builder.or_(numbers, rest), ir.Constant(lanes, None))
+        mask = ir.IntType(LANES)
+        inside = builder.icmp_unsigned("==", builder.bitcast(outside, mask), mask(0))
+        from_low = builder.sub(numbers, everywhere(low, most))
+        owned = builder.icmp_unsigned("<", from_low, everywhere(size, (1 << width) - 1))
+        return context.make_tuple(builder, signature.return_type, [builder.bitcast(owned, mask), inside])
+
+    result = types.Tuple([types.uint64, types.boolean])
+    return result(ref, types.int64, types.int64, types.int64, types.int64), codegen
+
+
+@helper
+def owned_numbers_plain(ref, at, count, n, low, size):
+    """Return what `owned_numbers` returns, of up to `LANES` indices, in plain Numba."""
+    mask = np.uint64(0)
+    for i in range(count):
+        number = np.int64(load(ref, at + i * itemsize(ref)))
+        mask |= np.uint64(np.uint64(number - low) < np.uint64(size)) << np.uint64(i)
+    return mask, all_inside(ref, at, count, n)
 
 
 #: What `find_offsets` returns beside the position of a bad index.

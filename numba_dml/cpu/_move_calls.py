@@ -105,12 +105,16 @@ STRIP_BYTES = 1 << 18
 #: noted for each are no more than the updates. On one thread, of 64 MB in slices of 16 bytes a half is updated in 48 ms
 #: (by copy and updates 87), an eighth in 25 (21); of 64 bytes in 18 (38) and 9 (12); of 8 bytes in 100 (45).
 PLACE_BYTES = 16
-#: Single elements of a new output are sorted by its strips if it has this many bytes, and an update for so many of
-#: them. In ms, directly and sorted, two threads, f4: 16 MB with an update per 64 bytes 2.0 and 2.2, 64 MB 10.4 and 7.0,
-#: 256 MB 45 and 37; 64 MB with one per 256 bytes 4.9 and 6.1, per 128 bytes (f8) 7.2 and 6.7, per 16 bytes 32 and 25.
-#: Per 32 bytes: f2 of 16 MB 2.3 and 3.5, of 32 MB 14 and 5.5, u1 of 32 MB 18 and 8, f8 of 64 MB 18 and 12.
-BINNED_BYTES = 1 << 25
+#: Single elements that go anywhere are sorted by strips of the output if it has this many bytes, and an update for so
+#: many of them. Two threads of an AMD EPYC with an L2 of 512 KB, in ms, directly, sorted, and PyTorch: 64 MB of f4 with
+#: an update per 64 bytes 16.1, 14.1 and 26, per 8 bytes 89, 54 and 109, sums 160, 64 and 220, (923296, 4) i8 along axis
+#: 0 39, 27 and 37, (3000000,) f4 23, 18 and 39, 1M of 3M 7.4, 7.1 and 14, sums of 2M 8.6, 6.6 and 10.9, but of 1M 4.0,
+#: 5.5 and 3.2. Where the L2 is large, few threads write directly, and any number combines sooner sorted; two threads of
+#: an Intel Xeon 47, 59 for 256 MB with an update per 64 bytes, four 30, 31.5, eight 22, 19, 16 15.3, 12.3; 64 MB with
+#: one per 8 bytes 50, 64; 32, 44; 21, 20; 23, 13; sums 68, 65; 53, 40; 42, 21; 24, 13.
+BINNED_BYTES = 1 << 25 if ROOMY else 3 << 21
 BINNED_PART = 128
+BINNED_THREADS = 8 if ROOMY else 1
 #: A strip, and how many there are at most (then strips are larger): as many as can be written to in turn.
 #: 64 MB take 7.6 ms with strips of 256 KiB to 1 MiB, 9 with 64 KiB, 11 with 32.
 BIN_BYTES = 1 << 18
@@ -319,7 +323,7 @@ class ScatterCall(_MoveCall):
         if kernel_copies and split in (scatter.BY_WINDOW, scatter.BY_POINT):
             if self._by_place(whole, reduction):
                 code, name = scatter.places_kernel, "places "
-            elif self._by_bin(whole):
+            elif split == scatter.BY_WINDOW and self._by_bin(whole, reduction):
                 code, name = scatter.bins_kernel, "bins "
                 self._plan_bins(whole, unit)
             elif split == scatter.BY_WINDOW and (shares := self._shares_with_own(whole, reduction)):
@@ -329,7 +333,8 @@ class ScatterCall(_MoveCall):
         # In place indices are read twice, first to look for a bad one, unless the new output is copied there at last.
         checks = lowering.bounds == "raise"
         self.copies_in_place = checks and kernel_copies and self.index_bytes > IN_PLACE_COPY * max(whole, LEAST_COPY)
-        self.new_only = code in (scatter.places_kernel, scatter.bins_kernel)
+        bins_in_place = code is scatter.bins_kernel and self.plan[_indices.TILE_IN_PLACE] != 0
+        self.new_only = code in (scatter.places_kernel, scatter.bins_kernel) and not bins_in_place
         direct = code in (scatter.scatter_kernel, scatter.strips_kernel)
         self.alone = direct and self._best_alone()
         if direct or (code is scatter.own_kernel and reduction != _arithmetic.NONE):
@@ -363,10 +368,12 @@ class ScatterCall(_MoveCall):
             and self.points < 1 << 31
         )
 
-    def _by_bin(self, whole: int) -> bool:
-        """Tell whether the updates of a new output are best sorted by where they go."""
+    def _by_bin(self, whole: int, reduction: int) -> bool:
+        """Tell whether the updates are best sorted by where they go."""
+        threads = numba.config.NUMBA_NUM_THREADS
         return bool(
             self.plan[_indices.RUNS] * self.plan[_indices.RUN] == 1
+            and not (reduction == _arithmetic.NONE and index_width(self.plan) and threads < BINNED_THREADS)
             and whole >= BINNED_BYTES
             and self.points * BINNED_PART >= whole
             and max(self.points, whole // self.dtype.itemsize) < 1 << 31
@@ -390,9 +397,11 @@ class ScatterCall(_MoveCall):
             strip *= 2
         shares = numba.config.NUMBA_NUM_THREADS
         self.plan[_indices.TILE] = strip
+        self.plan[_indices.TILE_IN_PLACE] = strip if scatter.SPARSE * self.moved >= whole else 0
         self.plan[_indices.SHARES] = shares
         # See `scatter.bin_buffers`.
-        self.scratch_bytes = 8 * shares * (-(-whole // strip) + 1) + self.points * (max(unit, 4) + 8)
+        bins = -(-whole // strip) + 1
+        self.scratch_bytes = 8 * shares * bins + (self.points + scatter.BIN_SKEW * bins) * (max(unit, 4) + 4)
 
     def __call__(self, a: Any, indices: Any, updates: Any, out: Any) -> Any:
         if out is None:
