@@ -33,6 +33,7 @@ def small_regions(request, monkeypatch):
         "NEAR_BYTES": 64,
         "LEAST_NEAR": 64,
         "BINNED_BYTES": 1024,
+        "DENSE_BYTES": 1024,
         "BINNED_PART": 1 << 30,
         "BINNED_THREADS": 1,
         "BIN_BYTES": 256,
@@ -264,8 +265,9 @@ def test_windows_of_a_large_output(dtype, reduction, monkeypatch):
 def shared_indices(monkeypatch):
     """No thread is alone, nothing is sorted or cut: each goes through all indices, for its own."""
     monkeypatch.setattr(cpu, "PARALLEL_WORK", 0)
-    huge = {"ALONE_BYTES": {True: 0, False: 0}, "BINNED_BYTES": 1 << 60, "OWN_BYTES": 0, "LEAST_NEAR": 1 << 60}
-    for name, value in (huge | {"LEAST_CUT": 1 << 60, "LEAST_SUM_CUT": 1 << 60, "SMALL_ITEM": 0}).items():
+    most = 1 << 60
+    bounds = {"BINNED_BYTES": most, "DENSE_BYTES": most, "LEAST_NEAR": most, "LEAST_CUT": most, "LEAST_SUM_CUT": most}
+    for name, value in (bounds | {"ALONE_BYTES": {True: 0, False: 0}, "OWN_BYTES": 0, "SMALL_ITEM": 0}).items():
         monkeypatch.setattr(_move_calls, name, value)
     dml.cache_clear()
     yield

@@ -106,13 +106,14 @@ STRIP_BYTES = 1 << 18
 #: (by copy and updates 87), an eighth in 25 (21); of 64 bytes in 18 (38) and 9 (12); of 8 bytes in 100 (45).
 PLACE_BYTES = 16
 #: Single elements that go anywhere are sorted by strips of the output if it has this many bytes, and an update for so
-#: many of them. Two threads of an AMD EPYC with an L2 of 512 KB, in ms, directly, sorted, and PyTorch: 64 MB of f4 with
-#: an update per 64 bytes 16.1, 14.1 and 26, per 8 bytes 89, 54 and 109, sums 160, 64 and 220, (923296, 4) i8 along axis
-#: 0 39, 27 and 37, (3000000,) f4 23, 18 and 39, 1M of 3M 7.4, 7.1 and 14, sums of 2M 8.6, 6.6 and 10.9, but of 1M 4.0,
-#: 5.5 and 3.2. Where the L2 is large, few threads write directly, and any number combines sooner sorted; two threads of
-#: an Intel Xeon 47, 59 for 256 MB with an update per 64 bytes, four 30, 31.5, eight 22, 19, 16 15.3, 12.3; 64 MB with
-#: one per 8 bytes 50, 64; 32, 44; 21, 20; 23, 13; sums 68, 65; 53, 40; 42, 21; 24, 13.
-BINNED_BYTES = 1 << 25 if ROOMY else 3 << 21
+#: many of them, or so many bytes, and one for every few elements (`scatter.SPARSE`). Two threads of an AMD EPYC with an
+#: L2 of 512 KB, in ms, directly, sorted, and PyTorch: 64 MB of f4 with an update per 64 bytes 16.1, 14.1 and 26, per 8
+#: bytes 89, 54 and 109, sums 160, 64 and 220, (923296, 4) i8 along axis 0 39, 27 and 37, (3000000,) f4 23, 18 and 39,
+#: 1M of 3M 7.4, 7.1 and 14, sums of 2M 8.6, 6.6 and 10.9; but 1M of 1M 4.0, 5.5 and 3.2, 125,000 of 2M 0.8, 1.3 and
+#: 0.6, of 4M 2.0, 2.2 and 2.0. Where the L2 is large, few threads write directly, and any number combines sooner
+#: sorted: an Intel Xeon with 2, 4, 8, 16 threads, 256 MB with an update per 64 bytes, directly 47, 30, 22, 15, sorted
+#: 59, 32, 19, 12; 64 MB with one per 8 bytes 50, 32, 21, 23 and 64, 44, 20, 13; sums 68, 53, 42, 24 and 65, 40, 21, 13.
+BINNED_BYTES, DENSE_BYTES = 1 << 25, 1 << 25 if ROOMY else 3 << 21
 BINNED_PART = 128
 BINNED_THREADS = 8 if ROOMY else 1
 #: A strip, and how many there are at most (then strips are larger): as many as can be written to in turn.
@@ -320,12 +321,13 @@ class ScatterCall(_MoveCall):
         arrays = (ANY, data, ANY, data)
         self.direct_arrays = (ANY, data, ArrayRef(SIGNED[width]) if width else ANY, data)
         self.scratch_bytes = 0
+        dense = scatter.SPARSE * self.moved >= whole
         if kernel_copies and split in (scatter.BY_WINDOW, scatter.BY_POINT):
             if self._by_place(whole, reduction):
                 code, name = scatter.places_kernel, "places "
-            elif split == scatter.BY_WINDOW and self._by_bin(whole, reduction):
+            elif split == scatter.BY_WINDOW and self._by_bin(whole, reduction, dense):
                 code, name = scatter.bins_kernel, "bins "
-                self._plan_bins(whole, unit)
+                self._plan_bins(whole, unit, dense)
             elif split == scatter.BY_WINDOW and (shares := self._shares_with_own(whole, reduction)):
                 code, name = scatter.own_kernel, "own "
                 self.plan[_indices.SHARES] = shares
@@ -368,13 +370,13 @@ class ScatterCall(_MoveCall):
             and self.points < 1 << 31
         )
 
-    def _by_bin(self, whole: int, reduction: int) -> bool:
+    def _by_bin(self, whole: int, reduction: int, dense: bool) -> bool:
         """Tell whether the updates are best sorted by where they go."""
         threads = numba.config.NUMBA_NUM_THREADS
         return bool(
             self.plan[_indices.RUNS] * self.plan[_indices.RUN] == 1
             and not (reduction == _arithmetic.NONE and index_width(self.plan) and threads < BINNED_THREADS)
-            and whole >= BINNED_BYTES
+            and whole >= (DENSE_BYTES if dense else BINNED_BYTES)
             and self.points * BINNED_PART >= whole
             and max(self.points, whole // self.dtype.itemsize) < 1 << 31
         )
@@ -390,14 +392,14 @@ class ScatterCall(_MoveCall):
         by_few = shares > 1 and reduction != _arithmetic.NONE and self.points >= COMBINED_BY_FEW
         return shares if shares >= LEAST_SHARES or by_few else 0
 
-    def _plan_bins(self, whole: int, unit: int) -> None:
-        """Set the numbers for a scatter by bins."""
+    def _plan_bins(self, whole: int, unit: int, dense: bool) -> None:
+        """Set the numbers for a scatter by bins; in place it copies what it could leave alone, if that is more."""
         strip = BIN_BYTES
         while strip * MOST_BINS < whole:
             strip *= 2
         shares = numba.config.NUMBA_NUM_THREADS
         self.plan[_indices.TILE] = strip
-        self.plan[_indices.TILE_IN_PLACE] = strip if scatter.SPARSE * self.moved >= whole else 0
+        self.plan[_indices.TILE_IN_PLACE] = strip if dense else 0
         self.plan[_indices.SHARES] = shares
         # See `scatter.bin_buffers`.
         bins = -(-whole // strip) + 1
