@@ -452,7 +452,7 @@ def test_the_owners_of_indices_are_found_as_by_their_plain_twin(dtype):
     entry = compiled(owners, ref, types.Array(types.int64, 1, "C"), types.int64, types.int64, types.int64)
     limits = np.iinfo(dtype)
     for n in (1, 7, 1000, limits.max, 2**40):
-        for low, high in ((0, n), (n // 3, n // 2), (n // 2, n)):
+        for low, high in ((0, n), (min(2, n), n), (n // 3, n // 2), (n // 2, n)):
             indices = rng.integers(0, min(n, limits.max), 200, dtype)
             indices[[10, 20, 30]] = np.minimum([low, high, n - 1], limits.max)
             indices[100] = rng.choice([-1, limits.min, limits.max])

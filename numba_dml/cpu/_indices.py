@@ -56,7 +56,7 @@ PACK_NEW, PACK_IN_PLACE = 1, 2
     SPLIT,  # how a scatter is shared among threads
     COPY,  # bytes to copy from the input of a scatter before it, 0: the output already holds them
     PERIOD,  # with a split loop: the bytes after which the places that its iterations write to repeat
-    TILE_IN_PLACE,  # with a split loop, or by bins: what TILE is for a scatter in place; by bins, 0: not so
+    TILE_IN_PLACE,  # with a split loop: what TILE is for a scatter in place; by bins, 0: in place it is not done so
     PACKS,  # with a split loop: which strips are packed, PACK_NEW, PACK_IN_PLACE, or both; of a gather: a tile's bytes
     REDUCTION,
     SHARES,  # of the points, in a scatter by bins: as many as threads at most
@@ -151,7 +151,8 @@ def owned_numbers(typingctx, ref, at, n, low, size):
         mask = ir.IntType(LANES)
         inside = builder.icmp_unsigned("==", builder.bitcast(outside, mask), mask(0))
         from_low = builder.sub(numbers, everywhere(low, most))
-        owned = builder.icmp_unsigned("<", from_low, everywhere(size, (1 << width) - 1))
+        # As many as there are from any lowest one on: a number below that is further away, around the end.
+        owned = builder.icmp_unsigned("<", from_low, everywhere(size, 1 << (width - 1)))
         return context.make_tuple(builder, signature.return_type, [builder.bitcast(owned, mask), inside])
 
     result = types.Tuple([types.uint64, types.boolean])

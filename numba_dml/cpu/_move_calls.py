@@ -105,14 +105,15 @@ STRIP_BYTES = 1 << 18
 #: noted for each are no more than the updates. On one thread, of 64 MB in slices of 16 bytes a half is updated in 48 ms
 #: (by copy and updates 87), an eighth in 25 (21); of 64 bytes in 18 (38) and 9 (12); of 8 bytes in 100 (45).
 PLACE_BYTES = 16
-#: Single elements that go anywhere are sorted by strips of the output if it has this many bytes, and an update for so
-#: many of them, or so many bytes, and one for every few elements (`scatter.SPARSE`). Two threads of an AMD EPYC with an
-#: L2 of 512 KB, in ms, directly, sorted, and PyTorch: 64 MB of f4 with an update per 64 bytes 16.1, 14.1 and 26, per 8
-#: bytes 89, 54 and 109, sums 160, 64 and 220, (923296, 4) i8 along axis 0 39, 27 and 37, (3000000,) f4 23, 18 and 39,
-#: 1M of 3M 7.4, 7.1 and 14, sums of 2M 8.6, 6.6 and 10.9; but 1M of 1M 4.0, 5.5 and 3.2, 125,000 of 2M 0.8, 1.3 and
-#: 0.6, of 4M 2.0, 2.2 and 2.0. Where the L2 is large, few threads write directly, and any number combines sooner
-#: sorted: an Intel Xeon with 2, 4, 8, 16 threads, 256 MB with an update per 64 bytes, directly 47, 30, 22, 15, sorted
-#: 59, 32, 19, 12; 64 MB with one per 8 bytes 50, 32, 21, 23 and 64, 44, 20, 13; sums 68, 53, 42, 24 and 65, 40, 21, 13.
+#: Single elements that go anywhere are sorted by strips of the output if it has BINNED_BYTES, and an update for each
+#: BINNED_PART of them, or DENSE_BYTES, and one for every few elements (`scatter.SPARSE`). Two threads of an AMD EPYC
+#: with an L2 of 512 KB, in ms, directly, sorted, and PyTorch: 64 MB of f4 with an update per 64 bytes 16.1, 14.1 and
+#: 26, per 8 bytes 89, 54 and 109, sums 160, 64 and 220, (923296, 4) i8 along axis 0 39, 27 and 37, (3000000,) f4 23,
+#: 18 and 39, 1M of 3M 7.4, 7.1 and 14, sums of 2M 8.6, 6.6 and 10.9; but 1M of 1M 4.0, 5.5 and 3.2, 125,000 of 2M 0.8,
+#: 1.3 and 0.6, of 4M 2.0, 2.2 and 2.0. Where the L2 is large, fewer than BINNED_THREADS write directly, if indices are
+#: read where they are, but combine sorted: an Intel Xeon with 2, 4, 8, 16 threads, 256 MB with an update per 64 bytes,
+#: directly 47, 30, 22, 15, sorted 59, 32, 19, 12; 64 MB with one per 8 bytes 50, 32, 21, 23 and 64, 44, 20, 13; sums
+#: 68, 53, 42, 24 and 65, 40, 21, 13.
 BINNED_BYTES, DENSE_BYTES = 1 << 25, 1 << 25 if ROOMY else 3 << 21
 BINNED_PART = 128
 BINNED_THREADS = 8 if ROOMY else 1
@@ -393,7 +394,7 @@ class ScatterCall(_MoveCall):
         return shares if shares >= LEAST_SHARES or by_few else 0
 
     def _plan_bins(self, whole: int, unit: int, dense: bool) -> None:
-        """Set the numbers for a scatter by bins; in place it copies what it could leave alone, if that is more."""
+        """Set the numbers for a scatter by bins; in place only dense updates are worth the copies of whole strips."""
         strip = BIN_BYTES
         while strip * MOST_BINS < whole:
             strip *= 2
