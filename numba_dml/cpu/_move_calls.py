@@ -106,15 +106,15 @@ STRIP_BYTES = 1 << 18
 #: (by copy and updates 87), an eighth in 25 (21); of 64 bytes in 18 (38) and 9 (12); of 8 bytes in 100 (45).
 PLACE_BYTES = 16
 #: Single elements that go anywhere are sorted by strips of the output if it has BINNED_BYTES, and an update for each
-#: BINNED_PART of them, or DENSE_BYTES, and one for every few elements (`scatter.SPARSE`). Two threads of an AMD EPYC
-#: with an L2 of 512 KB, in ms, directly, sorted, and PyTorch: 64 MB of f4 with an update per 64 bytes 16.1, 14.1 and
-#: 26, per 8 bytes 89, 54 and 109, sums 160, 64 and 220, (923296, 4) i8 along axis 0 39, 27 and 37, (3000000,) f4 23,
-#: 18 and 39, 1M of 3M 7.4, 7.1 and 14, sums of 2M 8.6, 6.6 and 10.9; but 1M of 1M 4.0, 5.5 and 3.2, 125,000 of 2M 0.8,
-#: 1.3 and 0.6, of 4M 2.0, 2.2 and 2.0. Where the L2 is large, fewer than BINNED_THREADS write directly, if indices are
-#: read where they are, but combine sorted: an Intel Xeon with 2, 4, 8, 16 threads, 256 MB with an update per 64 bytes,
-#: directly 47, 30, 22, 15, sorted 59, 32, 19, 12; 64 MB with one per 8 bytes 50, 32, 21, 23 and 64, 44, 20, 13; sums
-#: 68, 53, 42, 24 and 65, 40, 21, 13.
-BINNED_BYTES, DENSE_BYTES = 1 << 25, 1 << 25 if ROOMY else 3 << 21
+#: BINNED_PART of them, or DENSE_BYTES, one for every few elements (`scatter.SPARSE`), and more than one thread. Two
+#: threads of an AMD EPYC with an L2 of 512 KB, in ms, directly, sorted, and PyTorch: 64 MB of f4 with an update per 64
+#: bytes 16.1, 14.1 and 26, per 8 bytes 89, 54 and 109, sums 160, 64 and 220, (923296, 4) i8 along axis 0 39, 27 and
+#: 37, (3000000,) f4 23, 18 and 39, 1M of 3M 7.4, 7.1 and 14; but (100000, 20) f4 7.4, 9.9 and 8.7, 1M of 1M 4.0, 5.5
+#: and 3.2, one thread 3M of 3M 18, 26 and 22, 125,000 of 2M 0.8, 1.3 and 0.6, of 4M 2.0, 2.2 and 2.0. Where the L2 is
+#: large, fewer than BINNED_THREADS write directly, if indices are read where they are, but combine sorted: an Intel
+#: Xeon with 2, 4, 8, 16 threads, 256 MB with an update per 64 bytes, directly 47, 30, 22, 15, sorted 59, 32, 19, 12;
+#: 64 MB with one per 8 bytes 50, 32, 21, 23 and 64, 44, 20, 13; sums 68, 53, 42, 24 and 65, 40, 21, 13.
+BINNED_BYTES, DENSE_BYTES = 1 << 25, 1 << 25 if ROOMY else 10 << 20
 BINNED_PART = 128
 BINNED_THREADS = 8 if ROOMY else 1
 #: A strip, and how many there are at most (then strips are larger): as many as can be written to in turn.
@@ -377,7 +377,7 @@ class ScatterCall(_MoveCall):
         return bool(
             self.plan[_indices.RUNS] * self.plan[_indices.RUN] == 1
             and not (reduction == _arithmetic.NONE and index_width(self.plan) and threads < BINNED_THREADS)
-            and whole >= (DENSE_BYTES if dense else BINNED_BYTES)
+            and whole >= (DENSE_BYTES if dense and threads > 1 else BINNED_BYTES)
             and self.points * BINNED_PART >= whole
             and max(self.points, whole // self.dtype.itemsize) < 1 << 31
         )
