@@ -265,9 +265,9 @@ def test_windows_of_a_large_output(dtype, reduction, monkeypatch):
 def shared_indices(monkeypatch):
     """No thread is alone, nothing is sorted or cut: each goes through all indices, for its own."""
     monkeypatch.setattr(cpu, "PARALLEL_WORK", 0)
-    most = 1 << 60
-    bounds = {"BINNED_BYTES": most, "DENSE_BYTES": most, "LEAST_NEAR": most, "LEAST_CUT": most, "LEAST_SUM_CUT": most}
-    for name, value in (bounds | {"ALONE_BYTES": {True: 0, False: 0}, "OWN_BYTES": 0, "SMALL_ITEM": 0}).items():
+    monkeypatch.setattr(cpu, "LOCKED_WORK", 0)
+    monkeypatch.setattr(_move_calls, "_split", lambda *layout: scatter.BY_WINDOW)
+    for name, value in {"ALONE_BYTES": {True: 0, False: 0}, "DENSE_BYTES": 1 << 60, "OWN_BYTES": 0}.items():
         monkeypatch.setattr(_move_calls, name, value)
     dml.cache_clear()
     yield
