@@ -430,17 +430,17 @@ import numba_dml as dml
 
 inner = numba.njit(lambda a, i: dml.gather(a, i))
 
+# It returns no array: to make one, Numba runs Python code while the error is set, and CPython clears an error where it
+# looks up a name that its cache of types happens to lack.
 @numba.njit(parallel=True)
-def outer(a, i):
-    result = np.zeros((len(i), 3))
+def outer(a, i, result):
     for j in numba.prange(len(i)):
         result[j] = inner(a, i[j])
-    return result
 
 bad = np.zeros((5000, 3), int)
 bad[100, 1] = 77
 try:
-    outer(np.arange(5.0), bad)
+    outer(np.arange(5.0), bad, np.zeros((5000, 3)))
 except (IndexError, SystemError) as error:
     assert "77 is out of range" in str(error) + str(error.__cause__)
 else:
