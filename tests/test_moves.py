@@ -21,6 +21,7 @@ def small_regions(request, monkeypatch):
     Compiling both drivers takes time: where the driver makes no difference, a test may ask for one.
     """
     monkeypatch.setattr(cpu, "PARALLEL_WORK", 0 if request.param == "parallel" else 1 << 60)
+    monkeypatch.setattr(cpu, "LOCKED_WORK", 0)
     small = {
         "TILE_BYTES": 2048,
         "LEAST_TILE": 8,

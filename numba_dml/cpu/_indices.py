@@ -98,25 +98,40 @@ def all_inside(ref, at, count, n):
     return outside >= 0
 
 
+def _emit_numbers(builder, ref, dtype, at, count):
+    """Emit the load of neighbouring indices as they are."""
+    lanes = ir.VectorType(ir.IntType(dtype.bitwidth), count)
+    pointer = emit_byte_pointer(builder, ref, at)
+    numbers = builder.load(builder.bitcast(pointer, lanes.as_pointer()), typ=lanes)
+    numbers.align = 1
+    return numbers
+
+
+def _emit_everywhere(builder, value, most, lanes):
+    """Emit what repeats a number in every lane, or what it is at most there."""
+    if lanes.element.width < value.type.width:
+        value = builder.select(builder.icmp_signed("<", value, value.type(most)), value, value.type(most))
+        value = builder.trunc(value, lanes.element)
+    return splat(builder, value, lanes.count)
+
+
+def _emit_inside(builder, numbers, n):
+    """Emit what tells whether indices are all 0 or more and below n."""
+    lanes = numbers.type
+    most = (1 << (lanes.element.width - 1)) - 1
+    rest = builder.sub(_emit_everywhere(builder, builder.sub(n, n.type(1)), most, lanes), numbers)
+    outside = builder.icmp_signed("<", builder.or_(numbers, rest), ir.Constant(lanes, None))
+    mask = ir.IntType(lanes.count)
+    return builder.icmp_unsigned("==", builder.bitcast(outside, mask), mask(0))
+
+
 @intrinsic
 def group_inside(typingctx, ref, at, n):
     """``group_inside(ref, at, n)``: what `all_inside` tells of a group, where LLVM would not use vectors."""
 
     def codegen(context, builder, signature, args):
-        ref, at, n = args
-        lanes = ir.VectorType(ir.IntType(signature.args[0].dtype.bitwidth), GROUP)
-        pointer = emit_byte_pointer(builder, ref, at)
-        numbers = builder.load(builder.bitcast(pointer, lanes.as_pointer()), typ=lanes)
-        numbers.align = 1
-        last = builder.sub(n, n.type(1))
-        if lanes.element.width < n.type.width:
-            most = n.type((1 << (lanes.element.width - 1)) - 1)
-            last = builder.select(builder.icmp_signed("<", last, most), last, most)
-            last = builder.trunc(last, lanes.element)
-        rest = builder.sub(splat(builder, last, GROUP), numbers)
-        outside = builder.icmp_signed("<", builder.or_(numbers, rest), ir.Constant(lanes, None))
-        mask = ir.IntType(GROUP)
-        return builder.icmp_unsigned("==", builder.bitcast(outside, mask), mask(0))
+        numbers = _emit_numbers(builder, args[0], signature.args[0].dtype, args[1], GROUP)
+        return _emit_inside(builder, numbers, args[2])
 
     return types.boolean(ref, types.int64, types.int64), codegen
 
@@ -130,30 +145,16 @@ def owned_numbers(typingctx, ref, at, n, low, size):
 
     def codegen(context, builder, signature, args):
         ref, at, n, low, size = args
-        lanes = ir.VectorType(ir.IntType(signature.args[0].dtype.bitwidth), LANES)
-        pointer = emit_byte_pointer(builder, ref, at)
-        numbers = builder.load(builder.bitcast(pointer, lanes.as_pointer()), typ=lanes)
-        numbers.align = 1
-
-        def everywhere(value, most):
-            """Repeat a number in every lane, or what it is at most there."""
-            if lanes.element.width < value.type.width:
-                value = builder.select(builder.icmp_signed("<", value, value.type(most)), value, value.type(most))
-                value = builder.trunc(value, lanes.element)
-            return splat(builder, value, LANES)
-
-        width = lanes.element.width
-        most = (1 << (width - 1)) - 1
+        numbers = _emit_numbers(builder, ref, signature.args[0].dtype, at, LANES)
+        lanes = numbers.type
+        end = 1 << (lanes.element.width - 1)
         # No number of the type is as high as the lowest one of the thread.
-        size = builder.select(builder.icmp_signed("<=", low, low.type(most)), size, size.type(0))
-        rest = builder.sub(everywhere(builder.sub(n, n.type(1)), most), numbers)
-        outside = builder.icmp_signed("<", builder.or_(numbers, rest), ir.Constant(lanes, None))
-        mask = ir.IntType(LANES)
-        inside = builder.icmp_unsigned("==", builder.bitcast(outside, mask), mask(0))
-        from_low = builder.sub(numbers, everywhere(low, most))
+        size = builder.select(builder.icmp_signed("<=", low, low.type(end - 1)), size, size.type(0))
+        from_low = builder.sub(numbers, _emit_everywhere(builder, low, end - 1, lanes))
         # As many as there are from any lowest one on: a number below that is further away, around the end.
-        owned = builder.icmp_unsigned("<", from_low, everywhere(size, 1 << (width - 1)))
-        return context.make_tuple(builder, signature.return_type, [builder.bitcast(owned, mask), inside])
+        owned = builder.icmp_unsigned("<", from_low, _emit_everywhere(builder, size, end, lanes))
+        which = builder.bitcast(owned, ir.IntType(LANES))
+        return context.make_tuple(builder, signature.return_type, [which, _emit_inside(builder, numbers, n)])
 
     result = types.Tuple([types.uint64, types.boolean])
     return result(ref, types.int64, types.int64, types.int64, types.int64), codegen
