@@ -623,6 +623,26 @@ def test_sixteen_bit_floats_convert_as_numpy_does(dtype, to_float, from_float):
     np.testing.assert_array_equal(found[~nan].view(np.uint16), expected[~nan].view(np.uint16))
 
 
+@pytest.mark.parametrize("reduction", ["MIN", "MAX"])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_extremes_of_floats_are_those_that_pick_says(dtype, reduction):
+    """Bit for bit: what is a NaN stays as it is, of two the old one, and of 0 and -0."""
+    code = getattr(_arithmetic, reduction)
+
+    @njit
+    def extremes(old, new):
+        return np.array([_arithmetic.extreme(code, code, x, y) for x in old for y in new])
+
+    special = np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, -np.nan, 5e-324], dtype)
+    other_nan = special[6:7].copy()
+    other_nan.view(f"u{special.itemsize}")[0] |= 77
+    values = np.concatenate([special, other_nan, np.random.default_rng(4).standard_normal(9).astype(dtype)])
+    beats = np.less if reduction == "MIN" else np.greater
+    expected = [y if x == x and (beats(y, x) or y != y) else x for x in values for y in values]
+    bits = f"u{special.itemsize}"
+    np.testing.assert_array_equal(extremes(values, values).view(bits), np.array(expected).view(bits))
+
+
 @njit
 def bounds_of(row, whole, start, low, high, k, rule):
     found = _keys.group_bound(row, whole, start, low, high, k, rule)

@@ -141,8 +141,6 @@ def in_order(reduction, value):
 def _in_order(reduction, value):
     if isinstance(value, types.Complex):  # there is no min or max of them, but code for the type
         return lambda reduction, value: value.real
-    if isinstance(value, types.Float):
-        return lambda reduction, value: value
     sign = np.int64(-1) << np.int64(value.bitwidth - 1)
     return lambda reduction, value: type(value)(value ^ (sign if reduction > UNSIGNED_ORDER else np.int64(0)))
 
@@ -153,6 +151,28 @@ def pick(reduction, old, new):
     if reduction == MIN:
         return old == old and not new >= old
     return old == old and not new <= old
+
+
+def extreme(reduction, code, old, new):
+    """Return the minimum or the maximum, as `pick` says (inside kernels only).
+
+    `code` says the same as `reduction`, and whether what is compared are the bits of unsigned numbers.
+    """
+    raise NotImplementedError
+
+
+@chosen(extreme)
+def _extreme(reduction, code, old, new):
+    def of_floats(reduction, code, old, new):
+        # By one comparison each: of a choice by two LLVM makes branches, which guess wrong where updates go anywhere.
+        better = (new if new < old else old) if reduction == MIN else (new if new > old else old)
+        first = new if old == old else old
+        return better if new == new else first
+
+    def of_others(reduction, code, old, new):
+        return new if pick(reduction, in_order(code, old), in_order(code, new)) else old
+
+    return of_floats if isinstance(old, types.Float) else of_others
 
 
 @helper
@@ -197,7 +217,9 @@ def _combine_numbers(reduction, old, new):
         return type(old)(old + operand(old, new))
     if reduction == MUL:
         return type(old)(old * operand(old, new))
-    return new if pick(kind_of(reduction), in_order(reduction, old), in_order(reduction, new)) else old
+    if kind_of(reduction) == MIN:
+        return extreme(MIN, reduction, old, new)
+    return extreme(MAX, reduction, old, new)
 
 
 def _combine_16(reduction, old, new):

@@ -136,17 +136,20 @@ IN_PLACE_COPY, LEAST_COPY = 8, 1 << 15
 #: of 128 bytes take one thread 9 µs and two 14, 2000 of 256 bytes 21 and 20.
 COPY_BYTES, COPY_SPEED = 32, 4
 #: One thread writes elements anywhere in a cached output sooner than so few threads, or so few points than any: others
-#: wake first, and each of them reads all indices. 10,000 sums take one thread 0.016 ms and two 0.033, 3M into 100k
-#: float32 6.8 and 7.3 (into 4 MB 4.1 and 3.0). And it combines them sooner than any number of threads, if they are more
-#: than the elements: 1M float32 into 2000 take one thread of an Intel Xeon 1.0 ms, four 1.8, 16 2.0, into 50,000 1.4,
-#: 1.9 and 2.0, into 200,000 1.7, 1.9 and 2.0, but 200,000 into as many 0.40 to 0.53, 0.40 and 0.39. Threads with points
-#: of their own wait for each other's cache lines.
+#: wake first, and each of them reads all indices. 10,000 sums take one thread 0.016 ms and two 0.033, 400,000 updates
+#: of 100,000 float32 one of an AMD EPYC 0.6 and two 1.1. And it combines them sooner than any number of threads, if
+#: they are more than the elements: 1M float32 into 2000 take one thread of an Intel Xeon 1.0 ms, four 1.8, 16 2.0, into
+#: 50,000 1.4, 1.9 and 2.0, into 200,000 1.7, 1.9 and 2.0, but 200,000 into as many 0.40 to 0.53, 0.40 and 0.39. Threads
+#: with points of their own wait for each other's cache lines.
 ALONE_THREADS, ALONE_POINTS = 4, 1 << 15
-#: So many bytes count as cached then: where the L2 is large, so is the part of each of several threads. In ms, by two
-#: threads, by one, and PyTorch: an AMD EPYC, 1M updates of 300,000 f4 3.8, 3.3 and 3.2, sums 4.6, 4.0 and 3.6, of 1M
-#: 4.8, 3.7 and 4.0, 5.3, 4.6 and 4.6, but of 2M 6.2, 8.2 and 12.6; an Intel Xeon, of 300,000 2.1, 2.1 and 4.9, sums
-#: 2.9, 3.4 and 3.0, 50,000 of 500,000 0.20, 0.31 and 0.75.
+#: So many bytes count as cached for few threads: where the L2 is large, so is the part of each of several. In ms, by
+#: two threads, by one, and PyTorch: an Intel Xeon, 1M updates of 300,000 f4 2.1, 2.1 and 4.9, sums 2.9, 3.4 and 3.0,
+#: 50,000 of 500,000 0.20, 0.31 and 0.75.
 ALONE_BYTES = {True: scatter.CACHED_BYTES, False: 1 << 22}
+#: Where it is small, up to so many points, without and with a reduction. An AMD EPYC in place, by two and by one:
+#: 50,000 of 500,000 f4 0.12 and 0.09, sums 0.19 and 0.12, 100,000 0.26 and 0.20, 0.37 and 0.39, 400,000 of 900,000 1.1
+#: and 1.0, 1.9 and 2.6; in a new output 1M of 500,000 2.6 and 2.8, 3.5 and 4.4, of 900,000 2.8 and 3.7, 4.7 and 5.5.
+MOST_ALONE_POINTS = 1 << 19, 1 << 16
 #: Threads share a loop whose iterations write to neighbours if these are more than so many bytes, divided by the
 #: threads, and than so many. Otherwise each of them reads all indices, so it is the more worth the more there are; but
 #: threads that write to one cache line wait for each other, and strips are rows of few points. f4 along axis 0 in ms,
@@ -354,11 +357,13 @@ class ScatterCall(_MoveCall):
         span = plan[_indices.STARTS_HIGH] - plan[_indices.STARTS_LOW]
         split = plan[_indices.SPLIT]
         few = threads < ALONE_THREADS or self.points < ALONE_POINTS
-        cached = span <= (ALONE_BYTES[ROOMY] if few else scatter.CACHED_BYTES)
+        combined = bool(plan[_indices.REDUCTION] != _arithmetic.NONE)
+        roomy = ROOMY or self.points >= MOST_ALONE_POINTS[combined]
+        cached = span <= (ALONE_BYTES[roomy] if few else scatter.CACHED_BYTES)
         if plan[_indices.RUNS] * plan[_indices.RUN] != 1 or not cached or split >= 0:
             return False
-        combined = plan[_indices.REDUCTION] != _arithmetic.NONE and self.points * self.lowering.itemsize > span
-        return bool(split == scatter.BY_POINT or few or combined)
+        more = combined and self.points * self.lowering.itemsize > span
+        return bool(split == scatter.BY_POINT or few or more)
 
     def _by_place(self, whole: int, reduction: int) -> bool:
         """Tell whether a new output is best written in its own order."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import allocating, chosen, helper, kernel
-from ._arithmetic import ADD, MAX, MIN, MUL, NONE, combine, in_order, kind_of, pick
+from ._arithmetic import ADD, MAX, MIN, MUL, NONE, combine, extreme, kind_of
 from ._drivers import ASK
 from ._indices import (
     ALL_INSIDE,
@@ -196,13 +196,10 @@ def put_elements(
 
 @helper
 def combine_one(reduction, code, data, to, new):
-    """Combine an update by a constant with what is at an offset.
-
-    `code` says the same, and whether what is compared are the bits of unsigned numbers.
-    """
+    """Combine an update by a constant with what is at an offset; `code` is as in `extreme`."""
     old = load(data, to)
     if reduction > MUL:
-        store(data, to, new if pick(reduction, in_order(code, old), in_order(code, new)) else old)
+        store(data, to, extreme(reduction, code, old, new))
     else:
         store(data, to, combine(reduction, old, new))
 
