@@ -430,8 +430,8 @@ import numba_dml as dml
 
 inner = numba.njit(lambda a, i: dml.gather(a, i))
 
-# It returns no array: to make one, Numba runs Python code while the error is set, and CPython clears an error where it
-# looks up a name that its cache of types happens to lack.
+# `outer` returns no array: to make one, Numba runs Python code while the error is set, and CPython clears an error
+# where it looks up a name that its cache of types happens to lack.
 @numba.njit(parallel=True)
 def outer(a, i, result):
     for j in numba.prange(len(i)):

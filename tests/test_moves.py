@@ -612,6 +612,33 @@ def test_one_thread_writes_what_several_prepare(size, count, reduction, monkeypa
     np.testing.assert_array_equal(a, before)
 
 
+@pytest.mark.parametrize(
+    ("size", "count", "parameters", "roomy", "expected"),
+    [
+        (1 << 18, 20_000, {}, True, True),  # 1 MiB is cached anywhere
+        ((1 << 18) + 1, 20_000, {}, True, False),
+        ((1 << 18) + 1, 20_000, {}, False, True),
+        (1 << 20, (1 << 19) - 1, {}, False, True),
+        (1 << 20, 1 << 19, {}, False, False),
+        ((1 << 20) + 1, 20_000, {}, False, False),
+        (1 << 20, (1 << 16) - 1, {"reduction": "max"}, False, True),
+        (1 << 20, 1 << 16, {"reduction": "max"}, False, False),
+        (1 << 20, 20_000, {"unique": True}, False, False),
+        (1 << 18, 20_000, {"unique": True}, False, True),
+    ],
+)
+def test_one_thread_writes_alone_where_that_is_sooner(size, count, parameters, roomy, expected, monkeypatch):
+    monkeypatch.setattr(_move_calls, "ROOMY", roomy)
+    monkeypatch.setattr(_move_calls.numba.config, "NUMBA_NUM_THREADS", 2)
+    found, choose = [], _move_calls.ScatterCall._best_alone
+    monkeypatch.setattr(_move_calls.ScatterCall, "_best_alone", lambda call: found.append(choose(call)) or found[-1])
+    dml.cache_clear()
+    a, u, i = np.zeros(size, "f4"), np.ones(count, "f4"), np.arange(count)
+    np.testing.assert_array_equal(dml.scatter_elements(a, i, u, axis=0, **parameters), np.arange(size) < count)
+    assert found == [expected]
+    dml.cache_clear()
+
+
 def watch_packed(monkeypatch):
     """Return a set of whether the tiles of gathers are packed from now on."""
     packed = set()

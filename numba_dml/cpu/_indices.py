@@ -108,7 +108,7 @@ def _emit_numbers(builder, ref, dtype, at, count):
 
 
 def _emit_everywhere(builder, value, most, lanes):
-    """Emit what repeats a number in every lane, or what it is at most there."""
+    """Emit what repeats a number in every lane; where lanes are narrower than it, `most` if it is more."""
     if lanes.element.width < value.type.width:
         value = builder.select(builder.icmp_signed("<", value, value.type(most)), value, value.type(most))
         value = builder.trunc(value, lanes.element)
@@ -148,7 +148,7 @@ def owned_numbers(typingctx, ref, at, n, low, size):
         numbers = _emit_numbers(builder, ref, signature.args[0].dtype, at, LANES)
         lanes = numbers.type
         end = 1 << (lanes.element.width - 1)
-        # No number of the type is as high as the lowest one of the thread.
+        # If no number of the type is as high as `low`, none is the thread's.
         size = builder.select(builder.icmp_signed("<=", low, low.type(end - 1)), size, size.type(0))
         from_low = builder.sub(numbers, _emit_everywhere(builder, low, end - 1, lanes))
         # As many as there are from any lowest one on: a number below that is further away, around the end.

@@ -123,7 +123,8 @@ BIN_BYTES = 1 << 18
 MOST_BINS = 1 << 10
 #: An output of up to so many bytes is small: each share of the points has one of its own, if it has so many times as
 #: many points as there are elements, and so many. 1M updates of 2000 float32 take two threads of an Intel Xeon 1.8 ms
-#: so, four 0.80, eight 0.59, 16 0.32, and one alone 0.7; 1M maxima of float32 0.9, 0.57, 0.39, 0.33, and 1.5.
+#: so, four 0.80, eight 0.59, 16 0.32, and one alone 0.7; 1M maxima of float32, when each was a branch, 0.9, 0.57,
+#: 0.39, 0.33, and 1.5.
 OWN_BYTES, UPDATES_PER_OWN, LEAST_SHARE = 1 << 20, 4, 1 << 12
 #: So there must be four shares, or for reductions so many updates: two threads take 0.65 to 0.7 times as long as one
 #: for 200,000 and 300,000 into 2000, 1.3 times for 100,000; an AMD EPYC 0.7 to 1.0 times for 1M.
@@ -142,14 +143,15 @@ COPY_BYTES, COPY_SPEED = 32, 4
 #: 50,000 1.4, 1.9 and 2.0, into 200,000 1.7, 1.9 and 2.0, but 200,000 into as many 0.40 to 0.53, 0.40 and 0.39. Threads
 #: with points of their own wait for each other's cache lines.
 ALONE_THREADS, ALONE_POINTS = 4, 1 << 15
-#: So many bytes count as cached for few threads: where the L2 is large, so is the part of each of several. In ms, by
-#: two threads, by one, and PyTorch: an Intel Xeon, 1M updates of 300,000 f4 2.1, 2.1 and 4.9, sums 2.9, 3.4 and 3.0,
-#: 50,000 of 500,000 0.20, 0.31 and 0.75.
-ALONE_BYTES = {True: scatter.CACHED_BYTES, False: 1 << 22}
-#: Where it is small, up to so many points, without and with a reduction. An AMD EPYC in place, by two and by one:
-#: 50,000 of 500,000 f4 0.12 and 0.09, sums 0.19 and 0.12, 100,000 0.26 and 0.20, 0.37 and 0.39, 400,000 of 900,000 1.1
-#: and 1.0, 1.9 and 2.6; in a new output 1M of 500,000 2.6 and 2.8, 3.5 and 4.4, of 900,000 2.8 and 3.7, 4.7 and 5.5.
-MOST_ALONE_POINTS = 1 << 19, 1 << 16
+#: So many bytes of an output count as cached, or more where the L2 is small: beyond that, two threads of an Intel Xeon
+#: with a large one, one, and PyTorch take, in ms, for 1M updates of 300,000 f4 2.1, 2.1 and 4.9, for sums 2.9, 3.4 and
+#: 3.0, for 50,000 of 500,000 0.20, 0.31 and 0.75.
+ALONE_BYTES = {False: scatter.CACHED_BYTES, True: 1 << 22}
+#: More of them only for few threads and fewer points than these, without and with a reduction, that are not unique. Two
+#: threads of an AMD EPYC, and one, in place: 50,000 of 500,000 f4 0.12 and 0.09, sums 0.19 and 0.12, 100,000 0.26 and
+#: 0.20, 0.37 and 0.39, 400,000 of 900,000 1.1 and 1.0, 1.9 and 2.6; 1M in a new output of 300,000 2.4 and 3.4, of
+#: 900,000 3.7 and 4.3, sums 3.4 and 4.2, 4.8 and 6.3; unique 300,000 of 900,000 0.44 and 0.74, sums 0.77 and 1.45.
+ALONE_POINTS_BEYOND = 1 << 19, 1 << 16
 #: Threads share a loop whose iterations write to neighbours if these are more than so many bytes, divided by the
 #: threads, and than so many. Otherwise each of them reads all indices, so it is the more worth the more there are; but
 #: threads that write to one cache line wait for each other, and strips are rows of few points. f4 along axis 0 in ms,
@@ -358,12 +360,11 @@ class ScatterCall(_MoveCall):
         split = plan[_indices.SPLIT]
         few = threads < ALONE_THREADS or self.points < ALONE_POINTS
         combined = bool(plan[_indices.REDUCTION] != _arithmetic.NONE)
-        roomy = ROOMY or self.points >= MOST_ALONE_POINTS[combined]
-        cached = span <= (ALONE_BYTES[roomy] if few else scatter.CACHED_BYTES)
-        if plan[_indices.RUNS] * plan[_indices.RUN] != 1 or not cached or split >= 0:
+        beyond = not ROOMY and few and split != scatter.BY_POINT and self.points < ALONE_POINTS_BEYOND[combined]
+        if plan[_indices.RUNS] * plan[_indices.RUN] != 1 or span > ALONE_BYTES[beyond] or split >= 0:
             return False
-        more = combined and self.points * self.lowering.itemsize > span
-        return bool(split == scatter.BY_POINT or few or more)
+        dense = combined and self.points * self.lowering.itemsize > span
+        return bool(split == scatter.BY_POINT or few or dense)
 
     def _by_place(self, whole: int, reduction: int) -> bool:
         """Tell whether a new output is best written in its own order."""
