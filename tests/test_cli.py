@@ -450,7 +450,7 @@ def test_explain_compiles_and_runs_nothing(monkeypatch, capsys):
     assert found["work_bytes"] == 10_000_000
     call("explain", "top-k", "--shape", "9", "-k", 3)
     out = capsys.readouterr().out
-    assert "top_k short 32-bit float serial" in out
+    assert "top_k singly 32-bit float serial" in out
     assert "less than 131 KB" in out
     for name, kernel in (
         ("gather", "gather 64-bit"),

@@ -63,6 +63,7 @@ ALL_KERNELS = """
         assert (dml.top_k(np.ascontiguousarray(lines.T, np.float32), 3, axis=0).indices.T == [7, 6, 5]).all()
         assert (dml.top_k(np.tile(np.arange(70.0), (len(lines), 1)), 1).indices == 69).all()
         long = np.arange(float(max(n, 2000)))
+        assert (dml.top_k(a[-8:], 3).indices == [7, 6, 5]).all()
         assert (dml.top_k(long, 2).indices == [long.size - 1, long.size - 2]).all()
         assert (dml.top_k(long, 900).indices == np.arange(long.size)[: -901 : -1]).all()
     assert started(), "the large calls ran on the parallel drivers, the small ones before them did not"
@@ -147,6 +148,40 @@ def test_a_second_process_loads_every_kernel_and_the_right_driver():
     """
     )
     assert second.strip() == "loaded"
+
+
+def test_a_second_process_loads_nothing_to_compile_with(tmp_path):
+    """That took three quarters of a first call beside the import of Numba; it is there when it is needed."""
+    code = """
+        import sys
+        import numpy as np, numba_dml as dml
+
+        a, i = np.arange(8.0), np.arange(8)[::-1].copy()
+        compiler = "numba.np.linalg"
+        for n in (1, 10_000):
+            assert (dml.gather(np.tile(a, n), i) == a[::-1]).all()
+            assert (dml.scatter_elements(np.tile(a, n), i, a, axis=-1)[:8] == a[::-1]).all()
+            assert (dml.top_k(np.tile(a, (n, 1)), 3).indices == [7, 6, 5]).all()
+        print(compiler in sys.modules)
+    """
+    assert run(code, NUMBA_CACHE_DIR=str(tmp_path)).strip() == "True"
+    later = """
+        import numba
+
+        @numba.njit
+        def jitted(a, i):
+            return np.sort(dml.gather(a, i))
+
+        assert (jitted(a, i) == a).all()
+        try:
+            jitted(a, i + 1)
+        except IndexError as error:
+            print(error)
+        assert (dml.gather(a.astype("u1"), i) == a[::-1]).all()
+        print(compiler in sys.modules)
+    """
+    printed = run(code + later, NUMBA_CACHE_DIR=str(tmp_path)).splitlines()
+    assert (printed[0], "indices[0] = 8 is out of range" in printed[1], printed[2]) == ("False", True, "True"), printed
 
 
 def test_a_function_compiles_what_it_runs_and_nothing_else(tmp_path):
@@ -325,7 +360,8 @@ def test_new_shapes_add_no_signature():
     for shape in [(8, 5, 8), (20, 20), (70, 300)]:
         work(shape)
     for lines in (2, 70):
-        dml.top_k(np.zeros((lines, 2000), np.float32), 20)
+        for k in (3, 20):
+            dml.top_k(np.zeros((lines, 2000), np.float32), k)
     before = [len(kernel.signatures) for kernel in kernels]
     assert min(before) > 0
     misses = dml.cache_info().misses

@@ -7,7 +7,7 @@ import pytest
 import numba_dml as dml
 from numba_dml.cpu import _top_k_calls
 from numba_dml.cpu._digits import MANY_WORDS
-from numba_dml.cpu._top_k_calls import ALONE_FROM, NETWORK_SIZE
+from numba_dml.cpu._top_k_calls import ALONE_FROM, FEW_LINES, NETWORK_SIZE
 from numba_dml.cpu.top_k import CUT_SIZE, IN_PIECES, TOO_FEW
 
 from .reference import same, untraced
@@ -61,7 +61,11 @@ def expected(x, k, axis, mode, nan):
 REGIONS = {
     "short": ((70, 33), -1, 5),
     "short, one": ((70, 33), -1, 1),
-    "short, fewer lines than the network takes": ((3, 33), -1, 5),
+    "singly, as many lines as are, whatever their size": ((FEW_LINES, 33), -1, 5),
+    "singly, a single line": ((1, 8), -1, 3),
+    "singly, staged": ((60, FEW_LINES), 0, 5),
+    "singly, staged, several batches": ((70, 600, 3), 1, 9),
+    "short, fewer lines than the network takes": ((FEW_LINES + 1, 33), -1, 5),
     "short, shorter than a block of the network": ((70, 6), -1, 3),
     "short, two elements": ((70, 2), -1, 1),
     "short, sorted": ((70, 15), -1, 15),

@@ -14,7 +14,8 @@ from . import run as runs
 
 #: Why a top-k goes which way, by the second word of its kernel's name.
 _TOP_K = {
-    "short": "lines are short and k is small: a sorting network takes many at once, longer ones are looked at in turn",
+    "short": "lines are short: a sorting network takes many at once",
+    "singly": "k is small, and lines are short, but few or too long for a sorting network: each is taken by itself",
     "best": "k is 1: one pass finds the best of every line",
     "columns": "lines lie side by side: sorted lists of neighbouring lines are kept together",
     "rows": "each line is read once; what beats the k-th best so far is kept in a buffer",

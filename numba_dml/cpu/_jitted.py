@@ -42,7 +42,7 @@ from ._top_k_calls import alone_size
 from .gather import gather_kernel
 from .scatter import scatter_kernel
 from .take import take_kernel
-from .top_k import ALONE_WORDS, COLUMNS, IN_PIECES, KERNELS, SHORT, SHORT_COLUMNS, alone_kernel
+from .top_k import ALONE_WORDS, COLUMNS, IN_PIECES, KERNELS, SHORT, SHORT_COLUMNS, SINGLY, alone_kernel
 
 _WORD = ir.IntType(64)
 #: What code in a disk cache was compiled for: with another package, requests would not mean the same.
@@ -75,7 +75,7 @@ def _addresses(entry: str, *arguments: Any) -> _Addresses:
         itemsize, floats, lines = arguments
         x = ArrayRef(SIGNED[itemsize], floats)
         for method, kernel in enumerate(KERNELS):
-            needed = method != IN_PIECES
+            needed = method not in (IN_PIECES, SINGLY)
             if method in (SHORT, COLUMNS, SHORT_COLUMNS):  # a single line needs none of them
                 needed = lines and (method != SHORT_COLUMNS or itemsize < 8)
             code.append(_kernel_address(kernel, (x, x, ANY, ANY)) if needed else 0)

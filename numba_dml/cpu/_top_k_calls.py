@@ -35,6 +35,9 @@ ALONE_SIZE, ALONE_MOST_BYTES = 3072, 20_000
 #: piece by piece, on the EPYC, k 8: f2 600 231 and 342, 800 296 and 399, u1 700 206 and 262, 1000 284 and 320, and on
 #: the Xeon f2 256 151 and 172, 512 280 and 211, u1 512 152 and 166, 800 228 and 199.
 ALONE_FROM = (700, 350, 200, 0) if HAS_WIDE_VECTORS else (800, 600, 200, 0)
+#: So few lines never go through the network: what it needs is compiled when there are more. A first call with a line of
+#: eight took 8.9 to 10.4 s on a busy AMD EPYC, where one of a gather took 4.1 to 6.6, and takes 2.9 to 4.5.
+FEW_LINES = 3
 #: And for a larger k, lines of fewer elements than these go through the network, if there are as many as it takes. One
 #: thread of an Intel Xeon, ns a line, as rows and so, k 17, 32 and 64: f4 64 513 and 143, 665 and 191, 623 and 321, 256
 #: 532 and 474, 774 and 603, 1595 and 1029, 400 604 and 745, 792 and 888, 2017 and 1559; f2 128 603 and 152, 681 and
@@ -165,7 +168,7 @@ def choose(
     The lines that lie closest are `across` many, `step` bytes apart. They can be `cut` into pieces, but for jitted
     callers, which have one thread; Numba compiles this for them. A `single` line of theirs that is short and contiguous
     has a kernel of its own (`top_k.alone_kernel`), and another one is not worth the kernel of many, a quarter of what a
-    first call compiles: a strided line takes as long as rows.
+    first call compiles: a strided line takes as long as rows. All of their short lines have one kernel.
     """
     buffer = -(-min(max(4 * k, BUFFER), max(n, k)) // LANES) * LANES + 2 * LANES
     group = 0
@@ -191,6 +194,9 @@ def choose(
         return Choice(top_k.BEST, k, batch, 0, 1, 0, 0)
     if k <= SHORT_K and n <= alone_size(itemsize) and not single:
         together = NETWORK_LINES if n < ALONE_FROM[min(itemsize // 2, 3)] else 1
+        whole = together == 1 and (itemsize < 4 or n >= top_k.CUT_SIZE[itemsize // 8])  # nor by cut keys
+        if cut and (whole or count <= FEW_LINES):
+            return Choice(top_k.SINGLY, k, batch, 0, 1, 0, 0)
         return Choice(top_k.SHORT, k, batch, together, 1, 0, 0)
     if not sorts and count >= NETWORK_LINES and n < NETWORK_SIZE[min(itemsize // 2, 3)]:
         return Choice(top_k.SHORT, k, batch, NETWORK_LINES if itemsize < 8 else 1, 1, 0, 0)
@@ -286,7 +292,7 @@ class TopKCall:
         near = min((abs(stride) for n, stride in dims if n > 1), default=size)
         apart = max(min(near, CACHE_LINE) // size, 1)
         self.launch, driver = launcher(top_k.KERNELS[choice.method], (x, x, ANY, ANY), self.effort, apart=apart)
-        name = ("short", "rows", "columns", "best", "pieces", "sorted", "short columns")[choice.method]
+        name = ("short", "rows", "columns", "best", "pieces", "sorted", "short columns", "singly")[choice.method]
         self.kernel = f"top_k {name} {8 * size}-bit {'float' if floats else 'integer'} {driver}"
 
     def __call__(self, a: Any, out: Any) -> TopK:

@@ -2,12 +2,13 @@
 
 Elements become keys (see `_keys`). A line is scanned in index order; what beats the k-th best key so far goes to a
 buffer, which is compacted to the k best when it is full. The strict comparison and the stable compaction and sort give
-the tie rule (lower index first) for free. There are seven ways to a line's elements:
+the tie rule (lower index first) for free. There are eight ways to a line's elements:
 
 - `best`: k is 1: a running maximum, and the place where it came from;
-- `short`: few elements: a network for several lines at once, or, for a small k, groups of one (see `_short_lines`);
-  jitted code hands over a single line without a plan (`alone_kernel`). Lines that are not contiguous are staged in
-  batches;
+- `short`: few elements: a network for several lines at once, or, for a small k, groups of one (see `_short_lines`).
+  Lines that are not contiguous are staged in batches;
+- `singly`: the same for lines that the network never takes; a first call compiles it in half the time. Jitted code
+  hands over a single line without a plan (`alone_kernel`);
 - `rows`: lines are contiguous, or are staged in blocks; long ones are surveyed first (see `survey`);
 - `pieces`: as rows, for few long lines: they are cut into pieces, which start from one bound and are merged at the end;
 - `sorted`: a large k (see `_digits`);
@@ -96,7 +97,7 @@ from .gather import OVERLAP
 ) = (*range(8), *range(10, 22))
 DIM_FIELDS = 3  # size, input stride, output stride
 # The ways to a line's elements; each has a kernel.
-SHORT, ROWS, COLUMNS, BEST, IN_PIECES, SORTED, SHORT_COLUMNS = range(7)
+SHORT, ROWS, COLUMNS, BEST, IN_PIECES, SORTED, SHORT_COLUMNS, SINGLY = range(8)
 
 #: Elements per staged block: with 64 bytes of neighbouring lines, 512 KiB, half of a common L2.
 STAGE = 8192
@@ -800,6 +801,29 @@ def short_lines(x, values, indices, plan, begin, end):
         short_lines_in(x, values, indices, packed, first, last, best, cut, few, room, places, listed)
 
 
+@helper
+def lines_alone_in(x, values, indices, plan, begin, end, rest, keys, places, positions):
+    """Select from the lines begin <= line < end one by one; the last four are scratch, see `select_alone`."""
+    n, k = plan[SIZE], plan[K]
+    rule = rule_from(x, plan, RULE)
+    for line in range(begin, end):
+        source, to = line_bases(plan, line)
+        select_alone(array_at(x, source, (n,)), n, k, rule, rest, keys, places, positions)
+        write_line(plan, x, source, values, indices, to, positions)
+
+
+@allocating
+def lines_alone(x, values, indices, plan, begin, end):
+    """Select from lines for which there is no network; others than contiguous ones are staged in batches."""
+    room = key_buffer(x, LANES + GROUPS)
+    rest, keys, places, positions = room[:LANES], room[LANES:], empty(GROUPS, np.int32), empty(GROUPS, np.int64)
+    batch, packed, staging = batches(x, plan, end - begin)
+    for first in range(begin, end, batch):
+        last = min(first + batch, end)
+        stage_batch(x, plan, first, last, packed, staging)
+        lines_alone_in(x, values, indices, packed, first, last, rest, keys, places, positions)
+
+
 @allocating
 def stage_for(x, plan, most):
     """Return where up to so many elements of each line of a group are staged.
@@ -1418,6 +1442,16 @@ def pieces_kernel(phase, task, tasks, x, values, indices, scratch, plan):
 
 
 @kernel
+def singly_kernel(phase, task, tasks, x, values, indices, _, plan):
+    """Run a task, or tell how many there are: select from short lines one by one."""
+    if task == ASK:
+        return task_count(phase, x, values, indices, plan, share_count(plan, tasks))
+    lines = plan[LINES]
+    lines_alone(x, values, indices, plan, lines * task // tasks, lines * (task + 1) // tasks)
+    return np.int64(0)
+
+
+@kernel
 def alone_kernel(x, values, indices, memory):
     """Select from one line, whose elements are neighbours, without a plan; `memory` is the caller's, `ALONE_WORDS`."""
     words = seen_as(x, np.int64)
@@ -1453,4 +1487,5 @@ KERNELS = (
     pieces_kernel,
     sorted_kernel,
     short_columns_kernel,
+    singly_kernel,
 )
