@@ -15,8 +15,6 @@ from numpy import ndarray
 from .._lowering import Move, Select
 from .._operator import Descriptor, check_out
 from .._tensor import is_packed, packed_strides
-from ._move_calls import GatherCall, ScatterCall
-from ._top_k_calls import TopKCall
 
 
 def build(
@@ -25,16 +23,23 @@ def build(
     output_shapes: tuple[tuple[int, ...], ...],
     out_strides: tuple[int, ...] | None,
 ) -> Any:
-    """Return the call for a descriptor and the layouts of its inputs."""
+    """Return the call for a descriptor and the layouts of its inputs.
+
+    A first call gets to import the kernels of its own kind only.
+    """
     tensors = [getattr(descriptor, name) for name in descriptor.input_fields]
     native = [dtype.isnative for _, dtype in layouts]
     packed = [is_packed(t.sizes, strides, t.itemsize) for t, (strides, _) in zip(tensors, layouts, strict=True)]
     if descriptor.function == "top_k":
+        from ._top_k_calls import TopKCall
+
         # What a kernel sees of foreign byte order is a packed copy, whatever strides the array has.
         strides = layouts[0][0] if native[0] else packed_strides(tensors[0].sizes, tensors[0].itemsize)
         lowering = descriptor.lower([strides])
         assert isinstance(lowering, Select)
         return _prepared(TopKCall(descriptor, lowering, output_shapes), [None if native[0] else _packed_copy])
+    from ._move_calls import GatherCall, ScatterCall
+
     # Indices and updates are read whole, so a copy costs little; of the data only a part may be read.
     fixes: list[Any] = [None if n and p else _packed_copy for n, p in zip(native, packed, strict=True)]
     if descriptor.function.startswith("gather"):

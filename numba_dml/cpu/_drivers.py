@@ -21,6 +21,8 @@ from . import PLAN, helper, locking, unlocking
 from ._memory import ANY
 
 ASK = -1
+#: The status of a kernel that did nothing, since an output shares memory with what it reads or another output.
+OVERLAP = -1
 #: The status of a task that could not allocate what it needs: any other one is lower.
 NO_MEMORY = (1 << 63) - 1
 #: Of the drivers, without what comes last in the parallel one, the most threads it may use.

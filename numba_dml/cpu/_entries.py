@@ -15,8 +15,8 @@ from numba.core.extending import intrinsic, register_jitable
 
 from . import _indices as ix
 from . import _move_calls, _top_k_calls, allocating, helper, kernel, scatter, top_k
-from ._drivers import run_here
-from ._memory import ANY, CACHE_LINE, ArrayRef, empty, load, seen_as
+from ._drivers import OVERLAP, run_here
+from ._memory import ANY, CACHE_LINE, ArrayRef, empty, load, overlaps, seen_as
 from ._offsets import read_indices
 from ._refusals import (
     BAD_AXIS,
@@ -44,7 +44,6 @@ from ._refusals import (
     refuse,
 )
 from ._top_k_calls import choose
-from .gather import OVERLAP
 
 WORDS = ArrayRef(types.int64)
 #: Where a refusal has no number.
@@ -249,7 +248,7 @@ def check_top_k(request):
         check_out(request, TOP_K, OUT_INDICES, other, word(request, INDEX_SIZE), shape_at, ndim)
         values, after_values = memory_of(request, record, word(request, ITEMSIZE))
         indices, after_indices = memory_of(request, other, word(request, INDEX_SIZE))
-        if ix.overlaps(values, after_values, indices, after_indices):
+        if overlaps(values, after_values, indices, after_indices):
             refuse_number(TOP_K, SHARED, NONE, NONE, NONE)
 
 

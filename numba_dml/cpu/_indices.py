@@ -1,7 +1,8 @@
 """The plan of a gather or a scatter, and how its points are gone through, in blocks.
 
 A `numba_dml._lowering.Move` arrives as a *plan*, one int64 array: a header, then the loops, the coordinates and the
-outer slice dimensions. Gather and scatter share everything here.
+outer slice dimensions. Gather and scatter share everything here. A kernel that finds a bad index returns 1 + its
+position.
 """
 
 from __future__ import annotations
@@ -295,12 +296,6 @@ def run_offset(plan, run):
         offset += (run - rest * plan[field]) * plan[field + 1]
         run = rest
     return offset
-
-
-@helper
-def overlaps(low_a, high_a, low_b, high_b):
-    """Tell whether two ranges of addresses meet; an empty one meets nothing."""
-    return low_a < high_b and low_b < high_a and low_a < high_a and low_b < high_b
 
 
 @helper

@@ -359,3 +359,9 @@ def itemsize(typingctx, ref):
     """
     size = ref.dtype.bitwidth // 8
     return types.int64(ref), lambda context, builder, signature, args: _WORD(size)
+
+
+@helper
+def overlaps(low_a, high_a, low_b, high_b):
+    """Tell whether two ranges of addresses meet; an empty one meets nothing."""
+    return low_a < high_b and low_b < high_a and low_a < high_a and low_b < high_b

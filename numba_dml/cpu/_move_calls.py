@@ -17,6 +17,7 @@ from .._operator import check_out
 from .._pool import allocator
 from .._tensor import dtype_of, extent, packed_strides, product
 from . import _arithmetic, _indices, gather, launcher, scatter, take
+from ._drivers import OVERLAP
 from ._memory import ANY, CACHE_LINE, SIGNED, UNSIGNED, ArrayRef
 from ._offsets import finder_address
 
@@ -283,7 +284,7 @@ class GatherCall(_MoveCall):
         status = self.launch(a, indices, result, indices, self.plan)
         if status == 0:
             return result
-        if status == gather.OVERLAP:
+        if status == OVERLAP:
             out[...] = self(a, indices, None)
             return out
         raise self.index_error(a, indices, status - 1)
@@ -436,11 +437,11 @@ class ScatterCall(_MoveCall):
         status = self.launch(source, result, indices, updates, plan)
         if status == 0:
             return result
-        if status == gather.OVERLAP and self.new_only:  # in place, perhaps
+        if status == OVERLAP and self.new_only:  # in place, perhaps
             status = self.launch_anywhere(source, result, indices, updates, self.plan)
             if status == 0:
                 return result
-        if status == gather.OVERLAP:
+        if status == OVERLAP:
             return self.through_copies(a, indices, updates, result)
         raise self.index_error(a, indices, status - 1)
 

@@ -6,7 +6,7 @@ import numpy as np
 from llvmlite import binding as llvm
 
 from . import allocating, helper, kernel
-from ._drivers import ASK
+from ._drivers import ASK, OVERLAP
 from ._indices import (
     AHEAD,
     ALL_INSIDE,
@@ -36,7 +36,6 @@ from ._indices import (
     find_offsets,
     find_rows,
     first_of,
-    overlaps,
     row_bases,
     run_offset,
     share_of_loop,
@@ -54,6 +53,7 @@ from ._memory import (
     finish_streams,
     itemsize,
     load,
+    overlaps,
     prefetch,
     prefetch_to_l2,
     prefetch_to_write,
@@ -63,8 +63,6 @@ from ._memory import (
     stream_lines,
 )
 
-#: The status of a kernel that did nothing; that of one that found a bad index is 1 + its position.
-OVERLAP = -1
 #: Runs of fewer bytes are copied by their ends, and others up to so many by vectors: where source and output are in a
 #: cache, a row of 128 bytes takes 7.4 ns, 10.2 if memcpy is called, and 4096 rows of 512 bytes 0.24 ms, not 0.30.
 SHORT_BYTES, VECTOR_BYTES = 64, 4096

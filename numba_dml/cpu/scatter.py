@@ -11,7 +11,7 @@ import numpy as np
 
 from . import allocating, chosen, helper, kernel
 from ._arithmetic import ADD, MAX, MIN, MUL, NONE, combine, extreme, kind_of
-from ._drivers import ASK
+from ._drivers import ASK, OVERLAP
 from ._indices import (
     ALL_INSIDE,
     ALONE,
@@ -57,7 +57,6 @@ from ._indices import (
     find_rows,
     first_of,
     group_inside,
-    overlaps,
     owned_numbers,
     owned_numbers_plain,
     run_offset,
@@ -76,6 +75,7 @@ from ._memory import (
     further,
     itemsize,
     load,
+    overlaps,
     prefetch,
     prefetch_to_write,
     seen_as,
@@ -87,7 +87,6 @@ from .gather import (
     ASKS_TO_WRITE,
     BLOCKS_AHEAD,
     IS_ZEN,
-    OVERLAP,
     ROWS_AHEAD,
     ask_for_some,
     copy_run,

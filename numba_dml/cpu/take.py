@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import allocating, helper, kernel
-from ._drivers import ASK
+from ._drivers import ASK, OVERLAP
 from ._indices import (
     ALL_INSIDE,
     BLOCK,
@@ -26,7 +26,7 @@ from ._indices import (
     group_inside,
 )
 from ._memory import CACHE_LINE, empty, itemsize, load, store
-from .gather import CHUNK, OVERLAP, ask_for, by_shares, clashes, lines_ahead, read_soon, take_found
+from .gather import CHUNK, ask_for, by_shares, clashes, lines_ahead, read_soon, take_found
 
 
 @helper

@@ -32,8 +32,7 @@ from ._digits import (
     sort_line,
     ties_of,
 )
-from ._drivers import ASK
-from ._indices import overlaps
+from ._drivers import ASK, OVERLAP
 from ._keys import (
     BLOCKS_AT_ONCE,
     GROUPS,
@@ -66,11 +65,10 @@ from ._keys import (
     rule_from,
     skip_lanes,
 )
-from ._memory import CACHE_LINE, address, array_at, empty, itemsize, load, prefetch, seen_as, store
+from ._memory import CACHE_LINE, address, array_at, empty, itemsize, load, overlaps, prefetch, seen_as, store
 from ._network import NETWORK_LINES, cut_block, list_depth, listed_place, network_lists
 from ._short_lines import NONE, ONCE, SHORT_K, TWICE, cut_lines, network_columns, network_lines, select_alone
 from ._sorting import SURPLUS, bisect, compact, pad, sort_all
-from .gather import OVERLAP
 
 # The header of a plan. Strides of the input are in bytes, those of the outputs in elements.
 (
