@@ -184,6 +184,21 @@ def test_a_second_process_loads_nothing_to_compile_with(tmp_path):
     assert (printed[0], "indices[0] = 8 is out of range" in printed[1], printed[2]) == ("False", True, "True"), printed
 
 
+def test_arrays_are_read_whatever_numpy_keeps_in_them(tmp_path):
+    """Where their address is not where it has always been, Numba knows where."""
+    code = """
+        import numpy as np, numba_dml as dml
+        from numba_dml.cpu import _memory
+
+        assert _memory._DATA_AT is not None
+        _memory._DATA_AT = None
+        a, out = np.arange(8.0), np.zeros(3)
+        assert dml.gather(a[::-1], np.array([0, 7, 2]), out=out) is out
+        assert out.tolist() == [7, 0, 5]
+    """
+    run(code, NUMBA_CACHE_DIR=str(tmp_path))
+
+
 def test_a_function_compiles_what_it_runs_and_nothing_else(tmp_path):
     """Not the kernel of packed arrays, too, which `describe` names."""
     run(

@@ -131,10 +131,13 @@ def locking(function: Callable[..., Any]) -> Any:
 
 
 @cache
-def _source_stamp() -> tuple[float, int]:
-    """Return a stamp over all kernel sources: Numba looks at a driver's own file only, and would miss its helpers."""
+def _source_stamp() -> tuple[float, int, int]:
+    """Return a stamp over all kernel sources: Numba looks at a driver's own file only, and would miss its helpers.
+
+    And over what drivers know of Python's objects, which builds of one version can differ in.
+    """
     stats = [path.stat() for path in sorted(Path(__file__).parent.glob("*.py"))]
-    return max(s.st_mtime for s in stats), sum(s.st_size for s in stats)
+    return max(s.st_mtime for s in stats), sum(s.st_size for s in stats), object.__basicsize__
 
 
 class _DiskCache(FunctionCache):  # type: ignore[misc]
