@@ -511,7 +511,7 @@ def test_warmup_is_idempotent_and_covers_every_way(capsys, monkeypatch):
             inputs = [Layout(shape, kind) for shape, kind in zip(shapes, kinds, strict=False)]
             planned = run.planned(function, inputs, warmup._parameters(function, case.parameters), case.k)
             ways.add(" ".join(planned.kernel.split()[:2]))
-    assert {f"top_k {way}" for way in ("short", "best", "columns", "rows", "pieces", "sorted")} < ways
+    assert {f"top_k {way}" for way in ("short", "singly", "best", "columns", "rows", "pieces", "sorted")} < ways
     assert {"gather 32-bit", "gather 64-bit", "gather direct"} < ways
     assert {"scatter 32-bit", "scatter strips", "scatter places", "scatter bins", "scatter add"} < ways
     call("warmup", "gather-elements", "--dtypes", "float32")

@@ -61,11 +61,11 @@ def expected(x, k, axis, mode, nan):
 REGIONS = {
     "short": ((70, 33), -1, 5),
     "short, one": ((70, 33), -1, 1),
-    "singly, as many lines as are, whatever their size": ((FEW_LINES, 33), -1, 5),
-    "singly, a single line": ((1, 8), -1, 3),
-    "singly, staged": ((60, FEW_LINES), 0, 5),
-    "singly, staged, several batches": ((70, 600, 3), 1, 9),
-    "short, fewer lines than the network takes": ((FEW_LINES + 1, 33), -1, 5),
+    "singly, as many lines as are, whatever their size": ((min(FEW_LINES), 33), -1, 5),
+    "singly, one line": ((1, 8), -1, 3),
+    "singly, staged": ((60, min(FEW_LINES)), 0, 5),
+    "singly, staged, several batches": ((70, 801, 3), 1, 9),
+    "short, just too many lines for that": ((max(FEW_LINES) + 1, 33), -1, 5),
     "short, shorter than a block of the network": ((70, 6), -1, 3),
     "short, two elements": ((70, 2), -1, 1),
     "short, sorted": ((70, 15), -1, 15),
@@ -190,7 +190,7 @@ REGIONS = {
     "staged, parts of the fewest rows": ((300, 1100), 0, 40),
     "short, staged, a network of lines of several matrices": ((30, 20, 3), 1, 4),
     "short, staged, several batches": ((1500, 33, 3), 1, 5),
-    "short, staged, alone": ((3, 600, 4), 1, 7),
+    "singly, staged, one batch": ((3, 801, 4), 1, 7),
     "short, staged, two elements": ((70, 2, 3), 1, 1),
     "short, staged, a tail": ((5, 131, 7), 1, 16),
     "best, staged": ((40, 131, 5), 1, 1),
@@ -226,6 +226,23 @@ def test_region(region, kind):
         want = next(iter(wanted.values()))[1]
         np.testing.assert_array_equal(np.sort(unsorted.indices, axis), np.sort(want, axis))
         assert unsorted.values.tobytes() == np.take_along_axis(x, unsorted.indices, axis).tobytes()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_lines_for_which_there_is_no_network(dtype, target):
+    if target != "cpu":
+        pytest.skip("about kernels of the CPU")
+    for region, (shape, axis, k) in REGIONS.items():
+        results = [list(shape), list(shape)]
+        for sizes in results:
+            sizes[axis] = k
+        values, indices = map(dml.TensorDesc, (dtype, "int64"), results)
+        axis %= len(shape)
+        kernel = dml.compile_operator(dml.TopKDesc(dml.TensorDesc(dtype, shape), values, indices, axis, k)).kernel
+        if region.startswith("singly"):
+            assert kernel.startswith("top_k singly "), region
+        elif region == "short, just too many lines for that":
+            assert kernel.startswith("top_k short "), kernel
 
 
 @pytest.mark.parametrize("dtype", ["u1", "f2"])

@@ -32,6 +32,7 @@ class Case(NamedTuple):
 #: size is made: a plan is all that is needed to compile.
 CASES: dict[str, list[Case]] = {
     "top_k": [
+        Case((1000,), k=5),
         Case((64, 100), k=1),
         Case((64, 100), k=5),
         Case((64, 40_000), k=8),

@@ -18,7 +18,7 @@ from ..ops.top_k import TopK
 from . import launcher, top_k
 from ._keys import LANES
 from ._memory import ANY, CACHE_LINE, SIGNED, ArrayRef
-from ._network import HAS_WIDE_VECTORS, NETWORK_LINES
+from ._network import CUT_BLOCKS, HAS_WIDE_VECTORS, NETWORK_LINES
 from ._short_lines import SHORT_K
 
 #: Up to so many elements or bytes, lines are selected from by a network, or by the maxima of groups (see
@@ -35,9 +35,6 @@ ALONE_SIZE, ALONE_MOST_BYTES = 3072, 20_000
 #: piece by piece, on the EPYC, k 8: f2 600 231 and 342, 800 296 and 399, u1 700 206 and 262, 1000 284 and 320, and on
 #: the Xeon f2 256 151 and 172, 512 280 and 211, u1 512 152 and 166, 800 228 and 199.
 ALONE_FROM = (700, 350, 200, 0) if HAS_WIDE_VECTORS else (800, 600, 200, 0)
-#: So few lines never go through the network: what it needs is compiled when there are more. A first call with a line of
-#: eight took 8.9 to 10.4 s on a busy AMD EPYC, where one of a gather took 4.1 to 6.6, and takes 2.9 to 4.5.
-FEW_LINES = 3
 #: And for a larger k, lines of fewer elements than these go through the network, if there are as many as it takes. One
 #: thread of an Intel Xeon, ns a line, as rows and so, k 17, 32 and 64: f4 64 513 and 143, 665 and 191, 623 and 321, 256
 #: 532 and 474, 774 and 603, 1595 and 1029, 400 604 and 745, 792 and 888, 2017 and 1559; f2 128 603 and 152, 681 and
@@ -48,6 +45,10 @@ FEW_LINES = 3
 #: values, k 90, 1600 and 2600), and on the Xeon f2 400 708 and 535, 700 849 and 888, u1 600 611 and 591, 1000 702 and
 #: 944, f4 400 824 and 401, 600 883 and 620, f8 400 1316 and 840, 600 1413 and 1243.
 NETWORK_SIZE = (*((700, 650) if HAS_WIDE_VECTORS else (1000, 800)), *top_k.CUT_SIZE)
+#: So few lines, of one, two, four and eight bytes, never go through the network: what it needs is compiled when there
+#: are more. A first call with a line of eight took 8.9 to 10.4 s on a busy AMD EPYC, where one of a gather took 4.1 to
+#: 6.6, and takes 2.9 to 4.5.
+FEW_LINES = tuple(min(NETWORK_LINES, CUT_BLOCKS.get(width, (NETWORK_LINES,))[0]) - 1 for width in (8, 16, 32, 64))
 #: Columns of fewer elements than these, of one, two and four bytes (half as many for k 1), go through the network, in
 #: tiles of so many bytes a row. One thread of an Intel Xeon, ns a column, as lists and so, k 2, 8 and 32 of f4 64 49
 #: and 24, 118 and 46, 319 and 170, 250 89 and 77, 291 and 144, 1114 and 496, 500 136 and 151, 298 and 262, 1345 and
@@ -194,8 +195,9 @@ def choose(
         return Choice(top_k.BEST, k, batch, 0, 1, 0, 0)
     if k <= SHORT_K and n <= alone_size(itemsize) and not single:
         together = NETWORK_LINES if n < ALONE_FROM[min(itemsize // 2, 3)] else 1
-        whole = together == 1 and (itemsize < 4 or n >= top_k.CUT_SIZE[itemsize // 8])  # nor by cut keys
-        if cut and (whole or count <= FEW_LINES):
+        # Neither whole keys nor cut ones go through the network.
+        too_long = together == 1 and (itemsize < 4 or n >= top_k.CUT_SIZE[itemsize // 8])
+        if cut and (too_long or count <= FEW_LINES[min(itemsize // 2, 3)]):
             return Choice(top_k.SINGLY, k, batch, 0, 1, 0, 0)
         return Choice(top_k.SHORT, k, batch, together, 1, 0, 0)
     if not sorts and count >= NETWORK_LINES and n < NETWORK_SIZE[min(itemsize // 2, 3)]:
