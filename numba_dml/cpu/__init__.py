@@ -143,7 +143,7 @@ def _source_stamp() -> tuple[float, int, int | None]:
 
 
 class _DiskCache(FunctionCache):  # type: ignore[misc]
-    """Numba's disk cache of a function, with what is left of it between processes while no kernel's source changes."""
+    """Numba's disk cache of a function, which a change of any kernel's source empties."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
