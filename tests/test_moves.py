@@ -7,7 +7,7 @@ import pytest
 
 import numba_dml as dml
 from numba_dml import cpu
-from numba_dml.cpu import _indices, _move_calls, scatter
+from numba_dml.cpu import _indices, _move_calls, gather, scatter
 
 from . import reference
 
@@ -131,12 +131,15 @@ def test_scatters(shape, dtype, reduction):
 
 @pytest.mark.usefixtures("small_regions")
 @pytest.mark.parametrize("start", [0, 16, 32, 48, 4])
-@pytest.mark.parametrize("length", [64, 80, 112, 128, 144, 256, 400, 1024, 1072])
+@pytest.mark.parametrize(
+    "length",
+    [2, 3, 12, 16, 20, 33, 48, 63, 64, 68, 80, 100, 112, 128, 144, 250, 256, 400, 1000, 1023, 1024, 1072, 1100],
+)
 def test_slices_that_share_cache_lines(length, start):
     """A large output is written by whole cache lines, with the bytes of two slices, wherever it begins; and no more."""
     rng = np.random.default_rng(length)
     a = rng.integers(0, 255, (300, length), np.uint8)
-    for count in (1, 2, 3, 64, 513, 1100):
+    for count in (1, 2, 3, 64, 513, 1100, 2 * gather.FAR_BLOCK + 9):
         indices = indices_of(rng, len(a), count)
         memory = np.full(count * length + 256, 7, np.uint8)
         begin = -memory.ctypes.data % 64 + start
@@ -149,6 +152,28 @@ def test_slices_that_share_cache_lines(length, start):
         there = indices_of(rng, 75, (4, count, 1))
         found = dml.gather_nd(batches, there, batch_dims=1)
         np.testing.assert_array_equal(found, batches[np.arange(4)[:, None], there[..., 0]])
+
+
+@pytest.mark.usefixtures("small_regions")
+@pytest.mark.parametrize("width", [3, 16, 25, 300])
+def test_blocks_of_slices_of_a_large_output(width):
+    """Each is of more points than one of single elements; tuples, rows of several loops, and bad ones in any part."""
+    rng = np.random.default_rng(width)
+    count = 2 * gather.FAR_BLOCK + 9
+    a = rng.integers(0, 99, (40, 7, width)).astype("f4")
+    tuples = np.stack([indices_of(rng, 40, count), indices_of(rng, 7, count)], -1)
+    check(dml.gather_nd, reference.gather_nd, a, tuples)
+    check(dml.gather, reference.gather, a, indices_of(rng, 7, 1 + count // 40), axis=1)
+    check(dml.gather, reference.gather, a.swapaxes(0, 1), indices_of(rng, 40, 1 + count // 7), axis=1)
+    for first in (3, 513, gather.FAR_BLOCK + 1, count - 1):
+        bad = tuples.copy()
+        bad[first:, 0] = 40
+        with pytest.raises(IndexError, match=rf"\b{first}\b"):
+            dml.gather_nd(a, bad)
+        for bounds, row in (("clamp", a[39, bad[first, 1]]), ("drop", np.zeros(width, "f4"))):
+            found = dml.gather_nd(a, bad, bounds=bounds)
+            np.testing.assert_array_equal(found[:first], a[tuple(tuples[:first].T)])
+            np.testing.assert_array_equal(found[first], row)
 
 
 @pytest.mark.usefixtures("small_regions")

@@ -66,22 +66,22 @@ from ._memory import (
 #: Runs of fewer bytes are copied by their ends, and others up to so many by vectors: where source and output are in a
 #: cache, a row of 128 bytes takes 7.4 ns, 10.2 if memcpy is called, and 4096 rows of 512 bytes 0.24 ms, not 0.30.
 SHORT_BYTES, VECTOR_BYTES = 64, 4096
-#: Short slices are asked for ahead, since the hardware cannot guess where they are: so many bytes of them, but at least
-#: and at most so many slices. 4M rows of 32 bytes take 52 ms on one thread instead of 84; of 16 bytes a distance of 32
-#: is better than one of 8 by a quarter.
-LEAST_AHEAD, MOST_AHEAD = 8, 32
-#: Longer ones only for a large output: to a small one they are copied as quickly without, and from a cache in a tenth
-#: less time; only rows of 64 bytes from memory take a tenth more. Into the L2, farther ahead, and of each its first
-#: bytes: there the core can have more misses under way. One thread, in ms, 8 ahead into the L1, and 8 and 32 into the
-#: L2: 2M rows of 64 bytes 26, 28 and 18, 1M of 128 18.0, 17.3 and 12.9, 500k of 256 13.0, 12.5 and 11.5, 250k of 512
-#: 12.9, 16.2 and 10.7.
-AHEAD_BYTES = 512
-#: An AMD EPYC (Zen 3) can have fewer under way. Rows of so many from so many, two threads, in ms, 4, 8, 12, 16 and 32
-#: ahead, and PyTorch: 4M of 64 bytes 123, 98, 98, 110, 175 and 134, 2M of 128 73, 68, 86, 103, 102 and 84, 1M of 256
-#: 53, 50, 49, 55, 56 and 57, 3M of 80 87, 73, 73, 89, 135; 4M of 32 65, 53, 55, 53, 66, of 16 95, 79, 77, 69, 71; from
-#: a table in a cache as before or less, 2M of 10,000 of 128 17 and 22.
-IS_ZEN = llvm.get_host_cpu_name().startswith("znver")
-BYTES_AHEAD, LONG_AHEAD = (1 << 9, 1 << 9) if IS_ZEN else (1 << 10, 1 << 14)
+#: Slices are asked for ahead, since the hardware cannot guess where they are: all of their lines. NumPy's large arrays
+#: begin 16 bytes behind a multiple of 64, so that the last byte of a slice is often in one more line than its bytes
+#: fill, and a core that meets it unasked waits. Two threads of an Intel Xeon, in ms, without and with its last byte, 32
+#: ahead: 4M rows of 64 bytes 97 and 41, 1M of 256 38 and 25; 1M of 24 6.7 and 5.3, of 48 12.4 and 11.5. Short slices
+#: so many ahead, into the L1:
+SHORT_AHEAD = 32
+#: Longer ones so many ahead, up to so many of their bytes; if the output is large, farther ahead into the L2 before,
+#: where the core can have more misses under way. In ms, 32 ahead into the L2, and 64 ahead and then 8 into the L1: 1M
+#: of 256 bytes 25 and 20 (PyTorch 42), 2M of 128 24 and 20 (34), 600k of 400 20 and 16 (39), 4M of 64 as long; an AMD
+#: EPYC (Zen 3) 37 and 30 (45), 51 and 44 (77), 35 and 31 (49). To a small output 1000 of 256 bytes from 256 MB take the
+#: EPYC 45 µs without, and 36 with 8 ahead, of 512 49 and 36; from a cache both take as long, but for a twelfth.
+NEAR_AHEAD, FAR_AHEAD = 8, 64
+ASKED_BYTES = 8 * CACHE_LINE
+#: So many points of such an output are a block, since the first slices of one are not asked for: in blocks of 512 the
+#: Xeon takes 22.7 ms for 2M of 128 bytes, not 20.7.
+FAR_BLOCK = 4 * BLOCK
 #: From this many bytes on, a slice of a large output is written past the caches whatever its alignment: the lines that
 #: it shares with its neighbours are few.
 STREAM_SLICE = 1024
@@ -92,6 +92,7 @@ STREAM_SLICE = 1024
 #: 311 and 299. An AMD EPYC (Zen 3) loses by it: 1000 of 70 rows of 1 KB 33 and 35, 1287 of 2553 of 2 KB 88 and 109,
 #: 4000 of 256 bytes 40 and 46, 10,000 of 100,000 of 256 bytes 324 and 448.
 WRITTEN_AHEAD, LEAST_WRITTEN = 1024, 160
+IS_ZEN = llvm.get_host_cpu_name().startswith("znver")
 ASKS_TO_WRITE = not IS_ZEN
 #: Single elements are copied in groups, and these in chunks of so many elements. In passing, each chunk asks for its
 #: share of what will be read soon: of the indices this many blocks ahead, or rows if they are short, and of the next
@@ -160,31 +161,50 @@ def ask_for(ref, at, lines):
         prefetch_to_l2(ref, at + line * CACHE_LINE)
 
 
-@helper
-def slices_ahead(length):
-    """Return how many slices ahead one is asked for."""
-    ahead = BYTES_AHEAD if length < SHORT_BYTES else LONG_AHEAD
-    return min(max(ahead // length, LEAST_AHEAD), MOST_AHEAD)
+def _asker(prefetch):
+    @helper
+    def ask_for_some(ref, first, length):
+        """Ask for some bytes, wherever in a line they begin."""
+        for at in range(first, first + length, CACHE_LINE):
+            prefetch(ref, at)
+        prefetch(ref, first + length - 1)
+
+    return ask_for_some
+
+
+ask_for_some, ask_for_some_in_l2 = _asker(prefetch), _asker(prefetch_to_l2)
 
 
 @helper
-def stream_runs(data, base, offsets, packed, to, length, count, distance):
+def ask_for_near(data, base, offsets, i, count, length):
+    """Ask for a slice some behind the i-th, which is copied soon."""
+    ask_for_some(data, base + offsets[np.uint64(min(i + NEAR_AHEAD, count - 1))], min(length, ASKED_BYTES))
+
+
+@helper
+def ask_for_far(data, base, offsets, i, count, length):
+    """Ask for a slice many behind the i-th, and for one that is copied soon."""
+    ask_for_some_in_l2(data, base + offsets[np.uint64(min(i + FAR_AHEAD, count - 1))], min(length, ASKED_BYTES))
+    ask_for_near(data, base, offsets, i, count, length)
+
+
+@helper
+def stream_runs(data, base, offsets, packed, to, length, count):
     """Copy slices that are neighbours in the output past the caches; see `take_runs`.
 
     A line that two of them share is written once, with bytes of both, so they must begin at multiples of 16 bytes. Two
     threads, in ms, and if such lines are not (or none, as before, of slices of less than 1 KB): 2M slices of 64 bytes
     4.3 and 8.7, 500k of 256 3.2 and 8.3 (from a table in L2), 250k of 512 from anywhere 6.5 and 14.6.
     """
-    asked = min(length, AHEAD_BYTES) // CACHE_LINE
     if (address(packed) + to | length) & (CACHE_LINE - 1) == 0:  # none is shared: 12.6 ms on one thread, else 15.4
         for i in range(count):
-            ask_for(data, base + offsets[np.uint64(min(i + distance, count - 1))], asked)
+            ask_for_far(data, base, offsets, i, count, length)
             stream_lines(packed, to + i * length, data, base + offsets[np.uint64(i)], length // CACHE_LINE)
         return
     head = -(address(packed) + to) & (CACHE_LINE - 1)  # of a slice, in the line that it shares with the one before
     copy_short(packed, to, data, base + offsets[0], head)
     for i in range(count - 1):
-        ask_for(data, base + offsets[np.uint64(min(i + distance, count - 1))], asked)
+        ask_for_far(data, base, offsets, i, count, length)
         fro = base + offsets[np.uint64(i)]
         lines = (length - head) // CACHE_LINE
         stream_lines(packed, to + head, data, fro + head, lines)
@@ -198,11 +218,14 @@ def stream_runs(data, base, offsets, packed, to, length, count, distance):
 
 def _short_taker(copy):
     @helper
-    def take_short(data, base, offsets, packed, to, step, count, length, distance):
-        """Copy slices that are short enough for `copy`, and ask for those that are some ahead; see `take_runs`."""
-        for i in range(count):
-            prefetch(data, base + offsets[np.uint64(min(i + distance, count - 1))])
-            copy(packed, to + i * step, data, base + offsets[np.uint64(i)], length)
+    def take_short(data, base, offsets, packed, to, step, some, length):
+        """Copy slices that are short enough for `copy`; see `take_some`."""
+        first, last, count = some
+        for i in range(first, last):
+            ahead = base + offsets[np.uint64(min(i + SHORT_AHEAD, count - 1))]
+            prefetch(data, ahead)
+            prefetch(data, ahead + length - 1)
+            copy(packed, to + (i - first) * step, data, base + offsets[np.uint64(i)], length)
 
     return take_short
 
@@ -210,6 +233,56 @@ def _short_taker(copy):
 #: Slices of 17 to 31 bytes and of 32 to 63 have loops of their own: where one loop chose for each slice, 6216 slices of
 #: 28 bytes from a table in L2 took 27 µs, and 1M from memory 30 ms; now 19 and 19 (one thread of an AMD EPYC).
 take_1_to_16, take_17_to_31, take_32_to_63 = map(_short_taker, (copy_short, copy_16_to_32, copy_32_to_64))
+
+
+@helper
+def take_some(
+    data,  # IN   the input
+    base,  # IN   the offset that all slices share
+    offsets,  # IN   (count,) int64, where the slices start from there
+    packed,  # OUT  the slices
+    to,  # IN   where the first one goes
+    step,  # IN   from one to the next
+    some,  # IN   the first and the last slice to copy, and how many there are, some of which are asked for
+    length,
+    large,  # IN   True: the output is larger than the caches
+):
+    """Copy some slices that are contiguous."""
+    first, last, count = some
+    if length < SHORT_BYTES:
+        if length >= 32:
+            take_32_to_63(data, base, offsets, packed, to, step, some, length)
+        elif length > 16:
+            take_17_to_31(data, base, offsets, packed, to, step, some, length)
+        else:
+            take_1_to_16(data, base, offsets, packed, to, step, some, length)
+        return
+    if not large and CACHE_LINE < length < 2 * CACHE_LINE:
+        # Two threads, 4096 slices of 4096, in µs, by vectors, and so: an Intel Xeon, 80 bytes 19.6 and 18.5, 100 21.0
+        # and 19.6; an AMD EPYC, 80 bytes 28.1 and 27.2, 100 31.5 and 30.5.
+        for i in range(first, last):
+            ask_for_near(data, base, offsets, i, count, length)
+            copy_64_to_128(packed, to + (i - first) * step, data, base + offsets[np.uint64(i)], length)
+        return
+    if not large and LEAST_WRITTEN <= length <= VECTOR_BYTES:  # a loop of its own, or that of others took a tenth more
+        written = length if ASKS_TO_WRITE else 0
+        for i in range(first, last):
+            at = to + (i - first) * step
+            for byte in range(WRITTEN_AHEAD, WRITTEN_AHEAD + written, CACHE_LINE):
+                prefetch_to_write(packed, at + byte)
+            ask_for_near(data, base, offsets, i, count, length)
+            copy_vectors(packed, at, data, base + offsets[np.uint64(i)], length)
+        return
+    for i in range(first, last):
+        at, fro = to + (i - first) * step, base + offsets[np.uint64(i)]
+        if large:
+            ask_for_far(data, base, offsets, i, count, length)
+        else:
+            ask_for_near(data, base, offsets, i, count, length)
+        if large and length >= STREAM_SLICE:
+            stream_bytes(packed, at, data, fro, length)
+        else:
+            copy_long(packed, at, data, fro, length)
 
 
 @helper
@@ -224,45 +297,31 @@ def take_runs(
     begin,  # IN   the bytes of every slice to copy: begin <= byte < end
     end,
     large,  # IN   True: the output is larger than the caches
+    room,  # OUT  (BLOCK,) int64, scratch
 ):
-    """Copy slices that are contiguous."""
+    """Copy slices that are contiguous.
+
+    Those of a large output that are no multiple of 16 bytes, or short, are put together in the L1, and written past the
+    caches from there. Two threads of an Intel Xeon, in ms, one by one and so, and PyTorch: 400k slices of 500 bytes 24,
+    14.5 and 28, 1M of 200 29, 19 and 34, 2M of 100 26, 21 and 30, 2M of 60 16, 13 and 35, 4M of 12 21, 18 and 64; of
+    an AMD EPYC 1M of 200 40, 33 and 50, 2M of 48 25, 20 and 53, 2M of 100 42, 41 and 76.
+    """
     length = end - begin
     base += begin
     to += begin
-    distance = slices_ahead(length)
-    if length < SHORT_BYTES:
-        if length >= 32:
-            take_32_to_63(data, base, offsets, packed, to, step, count, length, distance)
-        elif length > 16:
-            take_17_to_31(data, base, offsets, packed, to, step, count, length, distance)
-        else:
-            take_1_to_16(data, base, offsets, packed, to, step, count, length, distance)
+    aligned = (address(packed) + to | length) & 15 == 0
+    if large and step == length >= SHORT_BYTES and aligned:
+        stream_runs(data, base, offsets, packed, to, length, count)
         return
-    if large and step == length and (address(packed) + to | length) & 15 == 0:
-        stream_runs(data, base, offsets, packed, to, length, count, distance)
-        return
-    if not large and CACHE_LINE < length < 2 * CACHE_LINE:
-        # Two threads, 4096 slices of 4096, in µs, by vectors, and so: an Intel Xeon, 80 bytes 19.6 and 18.5, 100 21.0
-        # and 19.6 (20.9 if both ends are asked for ahead); an AMD EPYC, 80 bytes 28.1 and 27.2, 100 31.5 and 30.5.
-        for i in range(count):
-            copy_64_to_128(packed, to + i * step, data, base + offsets[np.uint64(i)], length)
-        return
-    if not large and LEAST_WRITTEN <= length <= VECTOR_BYTES:  # a loop of its own, or that of others took a tenth more
-        written = length if ASKS_TO_WRITE else 0
-        for i in range(count):
-            for byte in range(WRITTEN_AHEAD, WRITTEN_AHEAD + written, CACHE_LINE):
-                prefetch_to_write(packed, to + i * step + byte)
-            copy_vectors(packed, to + i * step, data, base + offsets[np.uint64(i)], length)
-        return
-    for i in range(count):
-        fro = base + offsets[np.uint64(i)]
-        if large:
-            ahead = base + offsets[np.uint64(min(i + distance, count - 1))]
-            ask_for(data, ahead, min(length, AHEAD_BYTES) // CACHE_LINE)
-        if large and length >= STREAM_SLICE:
-            stream_bytes(packed, to + i * step, data, fro, length)
-        else:
-            copy_long(packed, to + i * step, data, fro, length)
+    staged = large and step == length < STREAM_SLICE
+    some = room.size * 8 // length if staged else count
+    place = room.ctypes.data - address(packed)
+    for first in range(0, count, some):
+        last = min(first + some, count)
+        at = place if staged else to + first * step
+        take_some(data, base, offsets, packed, at, step, (first, last, count), length, large)
+        if staged:
+            stream_bytes(packed, to + first * length, packed, place, (last - first) * length)
 
 
 @helper
@@ -350,9 +409,10 @@ def gather_blocks(
     step = plan[last + 1]
     index_step = plan[last + 2]
     packed_step = plan[last + 3]
-    pattern, offsets = buffer[BLOCK : 2 * BLOCK], buffer[2 * BLOCK :]
+    room, pattern, offsets = buffer[:BLOCK], buffer[BLOCK : 2 * BLOCK], buffer[2 * BLOCK :]
     rows = find_rows(plan, pattern)
-    _, length, _ = rows
+    _, length, unit = rows
+    points = offsets.size if unit == 1 else min(offsets.size, block_points(plan))
     known = False
     status = ALL_INSIDE
     single = high - low == 1 and packed_step == size  # so low is 0
@@ -360,7 +420,7 @@ def gather_blocks(
     lines = (0 if common or index_step == 0 else index_lines), data_lines
     p = begin
     while p < end:
-        count, base, position, place, first, row, j = block_at(plan, rows, offsets.size, p, end)
+        count, base, position, place, first, row, j = block_at(plan, rows, points, p, end)
         soon = read_soon(plan, rows, p, (base, position, row, j), end, lines)
         shape = pattern[first:]
         found = offsets
@@ -368,15 +428,15 @@ def gather_blocks(
             base -= j * step
             found = offsets[j:]
         if not known:
-            at, points = (position - j * index_step, length) if common else (position, count)
-            status = find_offsets(plan, index, at, points, shape, step, index_step, buffer, offsets)
+            at, some = (position - j * index_step, length) if common else (position, count)
+            status = find_offsets(plan, index, at, some, shape, step, index_step, room, offsets)
             if status >= 0:
                 return status
             known = common
         if status == ALL_INSIDE and single:
             take_found(data, base, found, packed, place, count, index, soon, lines)
         elif status == ALL_INSIDE and plain:
-            take_runs(data, base, found, packed, place, packed_step, count, low * size, high * size, large)
+            take_runs(data, base, found, packed, place, packed_step, count, low * size, high * size, large, room)
         else:
             for i in range(count):
                 if found[i] == DROPPED:
@@ -395,29 +455,19 @@ def gather_range(data, index, packed, plan, begin, end, low, high):
     """Gather a share of the points; see `gather_blocks`."""
     length = plan[HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)]
     common = plan[COMMON] != 0 and end - begin > length
-    buffer = empty(2 * BLOCK + (length if common else block_points(plan)), np.int64)  # each takes 0.05 us
+    far = plan[STREAM] != 0 and high - low > 1
+    points = length if common else FAR_BLOCK if far else block_points(plan)
+    buffer = empty(2 * BLOCK + points, np.int64)  # each takes 0.05 us
     return gather_blocks(data, index, packed, plan, begin, end, low, high, common, buffer)
 
 
 @helper
-def ask_for_some(array, first, length):
-    """Ask for some bytes, wherever in a line they begin.
-
-    The rows of a narrow strip are short, and the next ones elsewhere. (14500, 200) f8 along axis 0 in strips of 9
-    columns took two threads of an AMD EPYC 57 ms without this, and takes 22.
-    """
-    for at in range(first, first + length, CACHE_LINE):
-        prefetch(array, at)
-    prefetch(array, first + length - 1)
-
-
-#: What is asked for of a strip's next rows, when it is copied: of long ones the processor does so.
-ASKED_BYTES = 8 * CACHE_LINE
-
-
-@helper
 def move_strip(target, to, to_step, source, fro, fro_step, width, rows, past):
-    """Copy the rows of a strip, of so many bytes; `past` the caches or not."""
+    """Copy the rows of a strip, of so many bytes; `past` the caches or not.
+
+    The next rows are asked for, since they are elsewhere (long ones the processor reads ahead). (14500, 200) f8 along
+    axis 0 in strips of 9 columns took two threads of an AMD EPYC 57 ms without this, and takes 22.
+    """
     for row in range(rows):
         ask_for_some(source, fro + (row + ROWS_AHEAD) * fro_step, min(width, ASKED_BYTES))
         if past:
