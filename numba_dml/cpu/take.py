@@ -26,7 +26,7 @@ from ._indices import (
     group_inside,
 )
 from ._memory import CACHE_LINE, empty, itemsize, load, store
-from .gather import CHUNK, ask_for, by_shares, clashes, lines_ahead, read_soon, take_found
+from .gather import CHUNK, ask_for, ask_to_write, by_shares, clashes, lines_ahead, read_soon, take_found
 
 
 @helper
@@ -59,6 +59,7 @@ def take_elements(
     for chunk in range(0, whole, CHUNK):
         ask_for(index, index_ahead, lines[0])
         ask_for(data, data_ahead, lines[1])
+        ask_to_write(packed, to + chunk * size, lines[2])
         index_ahead += lines[0] * CACHE_LINE
         data_ahead += lines[1] * CACHE_LINE
         for i in range(chunk, min(chunk + CHUNK, whole), GROUP):
@@ -97,7 +98,7 @@ def take_blocks(
     rows = find_rows(plan, pattern)
     _, length, unit = rows
     stepped = unit > 1 or step != 0
-    lines = lines_ahead(plan, length)
+    lines = lines_ahead(plan, length, size)
     p = begin
     while p < end:
         count, base, position, to, first, row, j = block_at(plan, rows, BLOCK, p, end)
