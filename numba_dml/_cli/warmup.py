@@ -52,7 +52,7 @@ CASES: dict[str, list[Case]] = {
     "scatter_nd": [
         Case((1000, 3), (100, 2), (100,)),
         Case((1000, 64), (1000, 1), (1000, 64)),
-        Case((1 << 24,), (1 << 20, 1), (1 << 20,)),
+        Case((1 << 12, 1 << 12), (1 << 20, 2), (1 << 20,)),
     ],
 }
 _DEFAULTS: dict[str, Any] = {"bounds": None, "reduction": "none", "unique": False}
