@@ -369,9 +369,8 @@ def lines_ahead(plan, length, size):
     """Return for how many lines of indices, data and output each chunk of rows of so many points asks."""
     index_lines = -(-CHUNK * tuple_bytes(plan) // CACHE_LINE)
     data_lines = min(-(-plan[AHEAD] * CHUNK // (CACHE_LINE * length)), AHEAD_LINES)
-    asks = (
-        ASKS_TO_WRITE and plan[PACKED_BYTES] >= LEAST_OUTPUT and plan[TILE] == 0
-    )  # what is behind a tile is another's
+    # What is behind a row of a tile is another tile's.
+    asks = ASKS_TO_WRITE and plan[PACKED_BYTES] >= LEAST_OUTPUT and plan[TILE] == 0
     return index_lines, data_lines, CHUNK * size // CACHE_LINE if asks else 0
 
 
