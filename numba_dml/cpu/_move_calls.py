@@ -411,7 +411,8 @@ class ScatterCall(_MoveCall):
         self.plan[_indices.SHARES] = shares
         # See `scatter.bin_buffers`.
         bins = -(-whole // strip) + 1
-        self.scratch_bytes = 8 * shares * bins + (self.points + scatter.BIN_SKEW * bins) * (max(unit, 4) + 4)
+        room = self.points + scatter.BIN_SKEW * bins
+        self.scratch_bytes = 8 * shares * bins + room * (max(unit, 4) + 4) + 4 * self.points
 
     def __call__(self, a: Any, indices: Any, updates: Any, out: Any) -> Any:
         if out is None:
