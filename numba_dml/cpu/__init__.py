@@ -38,9 +38,10 @@ if numba.config.DISABLE_JIT:
 _jit.register()
 
 # No signature is given and nothing compiles until a call needs it. Divisions by zero need no check: there are none.
-_OPTIONS: dict[str, Any] = {"error_model": "numpy", "boundscheck": False}
-# What is never called from Python needs no wrappers.
-_INNER_OPTIONS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "nogil": True, **_OPTIONS}
+# C calls none of it.
+_OPTIONS: dict[str, Any] = {"error_model": "numpy", "boundscheck": False, "no_cfunc_wrapper": True}
+# What is never called from Python needs no wrapper for that either.
+_INNER_OPTIONS: dict[str, Any] = {"no_cpython_wrapper": True, "nogil": True, **_OPTIONS}
 
 #: Below this many bytes of work the serial driver is faster: waking a second thread costs 2-5 µs on an idle machine and
 #: milliseconds on a busy one. A gather of 72 KB took 6.4 µs on one thread and 7.9 on two, a scatter 28 and 38.
@@ -69,8 +70,8 @@ def helper(function: Callable[..., Any]) -> Any:
 
     It counts no references, so it can neither allocate an array nor call what returns a new one: see `allocating`.
 
-    Numba compiles it anew for every literal that it is given, and for a number that starts as one: a count that goes to
-    a helper starts as ``np.int64(0)``.
+    Numba compiles it anew for every literal that a kernel or driver gives it, and for a number that starts as one: a
+    count that goes to a helper starts as ``np.int64(0)`` there. Other helpers give it none (see `_compiler`).
     """
     return numba.njit(pipeline_class=HelperCompiler, _nrt=False, **_INNER_OPTIONS)(_named(function))
 
@@ -315,6 +316,11 @@ def thread_count() -> int:
     return min(count, most_threads() or count)
 
 
+def takes_one(effort: int) -> bool:
+    """Tell whether a call that touches so many bytes is best left to one thread, or that is all there is."""
+    return effort < PARALLEL_WORK or bool(numba.config.NUMBA_NUM_THREADS == 1)
+
+
 #: Calls that are built now compile at their first launch: whoever builds them wants to know what they would do.
 later: ContextVar[bool] = ContextVar("numba_dml.cpu.later", default=False)
 
@@ -333,7 +339,7 @@ def launcher(
     `alone`: one thread is the fastest, however many they are; `apart`: so many times as many are read. `prepare` is
     called when the kernel is compiled, before its first launch.
     """
-    alone = alone or effort < PARALLEL_WORK or numba.config.NUMBA_NUM_THREADS == 1
+    alone = alone or takes_one(effort)
     name = "serial" if alone else "parallel"
     driver = "locked" if effort * apart < LOCKED_WORK else name
     if later.get():

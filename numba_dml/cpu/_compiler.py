@@ -16,8 +16,26 @@ from numba._dynfunc import make_function
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
-from numba.core.typed_passes import InlineOverloads, NativeLowering, NopythonRewrites, NopythonTypeInference
-from numba.core.untyped_passes import InlineClosureLikes
+from numba.core.typed_passes import (
+    AnnotateTypes,
+    DumpParforDiagnostics,
+    InlineOverloads,
+    NativeLowering,
+    NopythonRewrites,
+    NoPythonSupportedFeatureValidation,
+    NopythonTypeInference,
+)
+from numba.core.untyped_passes import (
+    DeadBranchPrune,
+    FindLiterallyCalls,
+    InlineClosureLikes,
+    InlineInlinables,
+    LiteralPropagationSubPipelinePass,
+    LiteralUnroll,
+    MakeFunctionToJitFunction,
+    RewriteSemanticConstants,
+    WithLifting,
+)
 
 
 class _WaitingLibrary(JITCodeLibrary):  # type: ignore[misc]
@@ -75,8 +93,10 @@ class _HelperLowering(NativeLowering):  # type: ignore[misc]
 class _RememberingContext:
     """Numba's typing context, which remembers what functions return for which types.
 
-    A gather asks 3700 times, of 300 different ones; most often what two integers add up to. Those that count no
-    references have answers of their own: Numba refuses them what allocates.
+    A gather asks 3700 times, of 300 different ones; most often what two integers add up to. Where arrays are given,
+    those that count no references have answers of their own: Numba refuses them what allocates.
+
+    It tells no helper that an argument is a literal, since it would be compiled apart for each, as `min` and `max` are.
     """
 
     _found: ClassVar[dict[tuple[bool, Any, tuple[Any, ...]], Any]] = {}
@@ -90,9 +110,12 @@ class _RememberingContext:
 
     def resolve_function_type(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         resolve = self._context.resolve_function_type
+        if isinstance(function, types.Dispatcher) or getattr(function, "typing_key", None) in (min, max):
+            args = tuple(map(types.unliteral, args))
         if keywords or not isinstance(function, types.Function):
             return resolve(function, args, keywords)
-        key = self._counts_references, function, args
+        numbers = all(isinstance(kind, (types.Number, types.Boolean)) for kind in args)
+        key = self._counts_references and not numbers, function, args
         found = self._found.get(key)
         if found is None:
             found = self._found[key] = resolve(function, args, keywords)
@@ -114,8 +137,26 @@ class _HelperTypeInference(NopythonTypeInference):  # type: ignore[misc]
             state.typingctx = context
 
 
-#: What helpers have no use for: closures, and expressions of whole arrays. To look for these takes a tenth of the time.
-_LEFT_OUT = (InlineClosureLikes, InlineOverloads, NopythonRewrites, NopythonTypeInference, NativeLowering)
+#: What helpers have no use for: closures, expressions of whole arrays, branches that types decide, `with`, and notes
+#: for people. To look for these takes an eighth of the time.
+_LEFT_OUT = (
+    AnnotateTypes,
+    DeadBranchPrune,
+    DumpParforDiagnostics,
+    FindLiterallyCalls,
+    InlineClosureLikes,
+    InlineInlinables,
+    InlineOverloads,
+    LiteralPropagationSubPipelinePass,
+    LiteralUnroll,
+    MakeFunctionToJitFunction,
+    NativeLowering,
+    NoPythonSupportedFeatureValidation,
+    NopythonRewrites,
+    NopythonTypeInference,
+    RewriteSemanticConstants,
+    WithLifting,
+)
 
 
 class HelperCompiler(CompilerBase):  # type: ignore[misc]

@@ -210,8 +210,9 @@ def run_locked(kernel, a, b, c, d, plan):
 @unlocking
 def run_parallel(kernel, a, b, c, d, plan, most):
     """Run a kernel on as many threads as Numba would use, or on `most`, if that is above 0 and they are fewer."""
-    mask = thread_mask()
-    threads = max(min(most, mask) if most > 0 else mask, 1)
+    threads = mask = thread_mask()
+    if 0 < most < mask:  # `min` would be compiled
+        threads = most
     status = np.int64(0)
     phase = 0
     while status == 0:
