@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import numba
 import numpy as np
 import pytest
 
@@ -413,6 +414,41 @@ def test_single_elements_sorted_by_strips(shape, dtype, points):
     np.testing.assert_array_equal(
         dml.scatter_nd(a, np.full_like(tuples, 2 * max(shape)), updates, bounds="drop", unique=True), a
     )
+
+
+@pytest.mark.usefixtures("small_regions")
+@pytest.mark.parametrize("small_regions", ["parallel"], indirect=True)
+@pytest.mark.parametrize("points", [1, 64, 65, 257, 2500])
+@pytest.mark.parametrize("dtype", ["u1", "f4", "c8"])
+@pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS == 1, reason="threads share the work")
+def test_numbers_of_tuples_are_noted(dtype, points, monkeypatch):
+    """The last of equal tuples wins, and sums are in order; with one thread, too."""
+    monkeypatch.setattr(_move_calls, "BINNED_BYTES", 1 << 60)
+    monkeypatch.setattr(_move_calls, "DENSE_BYTES", 1 << 60)
+    monkeypatch.setattr(_move_calls, "OWN_BYTES", 0)
+    monkeypatch.setattr(_move_calls, "ALONE_BYTES", (0, 0))
+    rng = np.random.default_rng(points)
+    shape = (7, 9, 31)
+    a = rng.integers(0, 99, shape).astype(dtype)
+    tuples = np.stack([indices_of(rng, n, points) for n in shape], -1)  # many of them twice
+    updates = (99 * rng.random(points)).astype(dtype)
+    x, i, u = (
+        dml.TensorDesc(array.dtype, (1,) * (a.ndim - array.ndim) + array.shape) for array in (a, tuples, updates)
+    )
+    if dtype != "c8":
+        descriptor = dml.ScatterNDDesc(x, i, u, x, input_dimension_count=a.ndim, indices_dimension_count=2)
+        assert "noted" in repr(dml.compile_operator(descriptor, target="cpu"))
+    far = np.where(rng.random(tuples.shape) < 0.1, 99, tuples)
+    kept = (far < shape).all(-1)
+    for threads in (None, 1):
+        with dml.config(threads=threads):
+            for reduction in ("none", "add", *(["max"] if dtype != "c8" else [])):
+                scatter = partial(dml.scatter_nd, reduction=reduction)
+                check(scatter, partial(reference.scatter_nd, reduction=reduction), a, tuples, updates)
+                expected = reference.scatter_nd(a, tuples[kept], updates[kept], reduction=reduction)
+                np.testing.assert_array_equal(scatter(a, far, updates, bounds="drop"), expected)
+                result = a.copy()
+                np.testing.assert_array_equal(scatter(result, far, updates, bounds="drop", out=result), expected)
 
 
 @pytest.mark.parametrize("size", [1, 5, 1000])

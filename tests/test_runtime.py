@@ -69,12 +69,15 @@ ALL_KERNELS = """
     assert started(), "the large calls ran on the parallel drivers, the small ones before them did not"
     longest = np.arange(1e6)
     assert dml.top_k(longest, 2).indices.tolist() == [999_999, 999_998]
+    places = np.stack(np.divmod(np.arange(0, 1_000_000, 10), 1000), 1)
+    assert dml.scatter_nd(np.zeros((1000, 1000)), places, np.ones(100_000)).sum() == 100_000
     threads = numba.get_num_threads()
     numba.set_num_threads(1)  # lines that are cut into pieces run without other threads here only
     assert dml.top_k(longest, 2).indices.tolist() == [999_999, 999_998]
     numba.set_num_threads(threads)
     jitted = [run_locked, run_serial, run_parallel, gather.gather_kernel, take.take_kernel]
-    jitted += [scatter.scatter_kernel, scatter.strips_kernel, _offsets.find_singles, _offsets.find_tuples]
+    jitted += [scatter.scatter_kernel, scatter.strips_kernel, scatter.noted_kernel]
+    jitted += [_offsets.find_singles, _offsets.find_tuples]
     jitted += set(top_k.KERNELS)
 """
 

@@ -194,6 +194,8 @@ def _way(function: str, call: Any) -> str:
         return "the result is small: each share of the updates has one of its own first"
     if words[1] == "bins":
         return "many updates of a large result: they are sorted by where they go first"
+    if words[1] == "noted":
+        return "threads share the work to find out where updates go; then each writes those of its part, in their order"
     return "the input is copied, then updated in the order of the updates"
 
 

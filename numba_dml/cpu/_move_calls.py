@@ -16,8 +16,9 @@ from .._lowering import Move
 from .._operator import check_out
 from .._pool import allocator
 from .._tensor import dtype_of, extent, packed_strides, product
-from . import _arithmetic, _indices, gather, launcher, scatter, take
+from . import _arithmetic, _indices, gather, launcher, scatter, take, takes_one
 from ._drivers import OVERLAP
+from ._keys import LANES
 from ._memory import ANY, CACHE_LINE, SIGNED, UNSIGNED, ArrayRef
 from ._offsets import finder_address
 
@@ -346,7 +347,11 @@ class ScatterCall(_MoveCall):
         self.new_only = code in (scatter.places_kernel, scatter.bins_kernel) and not bins_in_place
         direct = code in (scatter.scatter_kernel, scatter.strips_kernel)
         self.alone = direct and self._best_alone()
-        if direct or (code is scatter.own_kernel and reduction != _arithmetic.NONE):
+        # The last numbers are looked at together with what follows them.
+        self.note_bytes = 4 * (self.points + LANES) if self._notes(whole) else 0
+        if code is scatter.scatter_kernel and self.note_bytes:
+            code, name, self.scratch_bytes = scatter.noted_kernel, "noted ", self.note_bytes
+        elif direct or (code is scatter.own_kernel and reduction != _arithmetic.NONE):
             arrays = self.direct_arrays
         self.plan[_indices.ALONE] = self.alone
         serial = self.alone and max(self.plan[_indices.COPY], self.index_bytes) < scatter.PREPARED_BYTES
@@ -366,6 +371,19 @@ class ScatterCall(_MoveCall):
             return False
         dense = combined and self.points * self.lowering.itemsize > span
         return bool(split == scatter.BY_POINT or few or dense)
+
+    def _notes(self, whole: int) -> bool:
+        """Tell whether threads share the work to find out which element each update writes, see `scatter.put_noted`."""
+        plan = self.plan
+        return bool(
+            plan[_indices.SPLIT] == scatter.BY_WINDOW
+            and plan[_indices.RUNS] * plan[_indices.RUN] == 1
+            and plan[_indices.COORDS] > 1
+            and self.kernel_copies
+            and not self.alone
+            and not takes_one(self.effort)
+            and max(self.points, whole // self.dtype.itemsize) < 1 << 31
+        )
 
     def _by_place(self, whole: int, reduction: int) -> bool:
         """Tell whether a new output is best written in its own order."""
@@ -412,7 +430,7 @@ class ScatterCall(_MoveCall):
         # See `scatter.bin_buffers`.
         bins = -(-whole // strip) + 1
         room = self.points + scatter.BIN_SKEW * bins
-        self.scratch_bytes = 8 * shares * bins + room * (max(unit, 4) + 4) + 4 * self.points
+        self.scratch_bytes = 8 * shares * bins + room * 2 * max(unit, 4) + 4 * self.points
 
     def __call__(self, a: Any, indices: Any, updates: Any, out: Any) -> Any:
         if out is None:
@@ -429,28 +447,34 @@ class ScatterCall(_MoveCall):
                 return self.through_copies(a, indices, updates, result)
             np.copyto(result, a)
             source = result
-        plan = self.plan
+        plan, _scratch = self.plan, None
         if self.scratch_bytes and (source is not result or not self.new_only):
-            scratch = allocator((self.scratch_bytes,), _BYTES)((self.scratch_bytes,), _BYTES)
-            self.set_finder()  # a first launch may be what sets it, in the plan that is copied here
-            plan = plan.copy()
-            plan[_indices.SCRATCH] = scratch.ctypes.data
+            plan, _scratch = self.plan_with(self.scratch_bytes)
         status = self.launch(source, result, indices, updates, plan)
         if status == 0:
             return result
         if status == OVERLAP and self.new_only:  # in place, perhaps
-            status = self.launch_anywhere(source, result, indices, updates, self.plan)
+            plan, _scratch = self.plan_with(self.note_bytes)
+            status = self.launch_anywhere(source, result, indices, updates, plan)
             if status == 0:
                 return result
         if status == OVERLAP:
             return self.through_copies(a, indices, updates, result)
         raise self.index_error(a, indices, status - 1)
 
+    def plan_with(self, scratch_bytes: int) -> tuple[ndarray[Any, Any], ndarray[Any, Any]]:
+        """Return a plan with so much memory for the kernel, and that, which must live as long as it runs."""
+        scratch = allocator((scratch_bytes,), _BYTES)((scratch_bytes,), _BYTES)
+        self.set_finder()  # a first launch may be what sets it, in the plan that is copied here
+        plan = self.plan.copy()
+        plan[_indices.SCRATCH] = scratch.ctypes.data
+        return plan, scratch
+
     @cached_property
     def launch_anywhere(self) -> Any:
         """The launch that can write in place; compiled when it is needed."""
-        arrays = self.direct_arrays
-        return launcher(scatter.scatter_kernel, arrays, self.effort, prepare=self.set_finder)[0]
+        code = scatter.noted_kernel if self.note_bytes else scatter.scatter_kernel
+        return launcher(code, self.direct_arrays, self.effort, prepare=self.set_finder)[0]
 
     def through_copies(self, a: Any, indices: Any, updates: Any, out: Any) -> Any:
         """Write to an output that lies in an input; after an error it is, and so the input is, what it was."""
