@@ -94,7 +94,8 @@ class _RememberingContext:
     """Numba's typing context, which remembers what functions return for which types.
 
     A gather asks 3700 times, of 300 different ones; most often what two integers add up to. Where arrays are given,
-    those that count no references have answers of their own: Numba refuses them what allocates.
+    those that count no references have answers of their own: Numba refuses them what allocates. (No helper makes an
+    array from numbers alone: it gives a type, too.)
 
     It tells no helper that an argument is a literal, since it would be compiled apart for each, as `min` and `max` are.
     """

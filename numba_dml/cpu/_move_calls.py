@@ -340,19 +340,20 @@ class ScatterCall(_MoveCall):
                 code, name = scatter.own_kernel, "own "
                 self.plan[_indices.SHARES] = shares
                 self.scratch_bytes = shares * (whole // unit * max(unit, 4) + 2 * CACHE_LINE)
-        # In place indices are read twice, first to look for a bad one, unless the new output is copied there at last.
-        checks = lowering.bounds == "raise"
-        self.copies_in_place = checks and kernel_copies and self.index_bytes > IN_PLACE_COPY * max(whole, LEAST_COPY)
         bins_in_place = code is scatter.bins_kernel and self.plan[_indices.TILE_IN_PLACE] != 0
         self.new_only = code in (scatter.places_kernel, scatter.bins_kernel) and not bins_in_place
         direct = code in (scatter.scatter_kernel, scatter.strips_kernel)
         self.alone = direct and self._best_alone()
-        # The last numbers are looked at together with what follows them.
-        self.note_bytes = 4 * (self.points + LANES) if self._notes(whole) else 0
+        # The last numbers are looked at together with what follows them. By bins, this is for what is in place.
+        notes = code in (scatter.scatter_kernel, scatter.bins_kernel) and self._notes(whole)
+        self.note_bytes = 4 * (self.points + LANES) if notes else 0
         if code is scatter.scatter_kernel and self.note_bytes:
             code, name, self.scratch_bytes = scatter.noted_kernel, "noted ", self.note_bytes
         elif direct or (code is scatter.own_kernel and reduction != _arithmetic.NONE):
             arrays = self.direct_arrays
+        # In place others read indices twice, first to look for a bad one, unless a new output is copied there at last.
+        twice = lowering.bounds == "raise" and not self.note_bytes and not bins_in_place
+        self.copies_in_place = twice and kernel_copies and self.index_bytes > IN_PLACE_COPY * max(whole, LEAST_COPY)
         self.plan[_indices.ALONE] = self.alone
         serial = self.alone and max(self.plan[_indices.COPY], self.index_bytes) < scatter.PREPARED_BYTES
         self.launch, driver = launcher(code, arrays, self.effort, bool(serial), prepare=self.set_finder)
