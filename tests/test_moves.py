@@ -351,11 +351,16 @@ def aligned(shape, offset):
 
 @pytest.mark.usefixtures("small_regions")
 @pytest.mark.parametrize("small_regions", ["serial"], indirect=True)
+@pytest.mark.parametrize("l2_bytes", [0, 1 << 21])
 @pytest.mark.parametrize("offset", [0, 5])
 @pytest.mark.parametrize(
-    "width", [*range(1, 18), 24, 31, 32, 33, 48, 63, 64, 65, 128, 250, 960, 1023, 1024, 1025, 2048], ids=str
+    "width",
+    [*range(1, 18), 24, 31, 32, 33, 48, *range(63, 66), *range(127, 130), 192, 193, *range(255, 258), 960, 1023, 1025],
+    ids=str,
 )
-def test_rows_of_every_length(width, offset):
+def test_rows_of_every_length(width, offset, l2_bytes, monkeypatch):
+    """From an array that the L2 holds, and from a larger one, slices of which are asked for."""
+    monkeypatch.setattr(_move_calls, "L2_BYTES", l2_bytes)
     rng = np.random.default_rng(width)
     shape = (60, width)
     a = rng.integers(0, 255, shape, np.uint8)
@@ -369,6 +374,22 @@ def test_rows_of_every_length(width, offset):
     out = aligned(shape, offset)
     assert dml.scatter_nd(a, tuples, updates, bounds="drop", out=out) is out
     np.testing.assert_array_equal(out, reference.scatter_nd(a, tuples[kept], updates[kept]))
+
+
+@pytest.mark.usefixtures("small_regions")
+@pytest.mark.parametrize("small_regions", ["parallel"], indirect=True)
+@pytest.mark.parametrize("width", [2, 3, 5, 7, 9, 15, 17, 33, 47, 65, 130, 257, 300])
+def test_few_slices_are_cut(width):
+    """Each thread copies a part of every slice, of one byte at least, and touches nothing else."""
+    rng = np.random.default_rng(width)
+    a = rng.integers(0, 255, (20, width), np.uint8)
+    for count in (1, 2, 3):
+        rows = indices_of(rng, 20, count)
+        memory = np.full(count * width + 2, 77, np.uint8)
+        out = memory[1:-1].reshape(count, width)
+        dml.gather(a, rows, out=out)
+        np.testing.assert_array_equal(out, a[rows])
+        assert memory[0] == memory[-1] == 77
 
 
 @pytest.mark.usefixtures("small_regions")

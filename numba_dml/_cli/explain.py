@@ -174,7 +174,7 @@ def explained(args: argparse.Namespace) -> dict[str, Any]:
 
 def _effort(call: Any) -> str:
     """Return in words what counts when threads are chosen."""
-    copies = "" if call.effort == call.work else " (a quarter of what is copied in runs, which is fast)"
+    copies = "" if call.effort == call.work else " (neighbours are copied together, so their bytes count in part)"
     return f"the work counts as {_terminal.size(call.effort)}{copies}"
 
 

@@ -53,6 +53,7 @@ PACK_NEW, PACK_IN_PLACE = 1, 2
     TILE,  # iterations of a loop that are done together, so that what they reach stays in a cache; 0: no tiles. In a
     # scatter by bins: bytes of the output, a power of two
     STREAM,  # 1: the output is written past the caches, since it is larger than they are
+    CACHED,  # 1: the data of a gather are small enough for the L2
     AHEAD,  # bytes that the next row will read all over, 0: too many, or too few of them
     SPLIT,  # how a scatter is shared among threads
     COPY,  # bytes to copy from the input of a scatter before it, 0: the output already holds them
@@ -65,7 +66,7 @@ PACK_NEW, PACK_IN_PLACE = 1, 2
     SCRATCH,  # the address of its memory
     FINDER,  # the address of the code that turns tuples of indices into offsets
     HEADER,
-) = range(33)
+) = range(34)
 LOOP_FIELDS = 4  # size, data stride, index stride, packed stride
 COORD_FIELDS = 2  # size, data stride
 OUTER_FIELDS = 2  # size, data stride

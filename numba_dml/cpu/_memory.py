@@ -209,7 +209,7 @@ def _ends_copy(size):
 
         def codegen(context, builder, signature, args):
             target, to, source, fro, count = args
-            end = ir.IntType(8 * size) if size == 8 else ir.VectorType(_WORD, size // 8)
+            end = ir.IntType(8 * size) if size <= 8 else ir.VectorType(_WORD, size // 8)
             rest = builder.sub(count, _WORD(size))
             read = []
             for offset in (fro, builder.add(fro, rest)):
@@ -226,8 +226,9 @@ def _ends_copy(size):
     return copy_ends
 
 
-#: Copies of few bytes without a loop: 8 to 16, 16 to 32, 32 to 64, 64 to 128.
-copy_8_to_16, copy_16_to_32, copy_32_to_64, copy_64_to_128 = map(_ends_copy, (8, 16, 32, 64))
+#: Copies of few bytes without a loop: 2 to 4, and so on.
+copy_2_to_4, copy_4_to_8, copy_8_to_16, copy_16_to_32 = map(_ends_copy, (2, 4, 8, 16))
+copy_32_to_64, copy_64_to_128, copy_128_to_256 = map(_ends_copy, (32, 64, 128))
 
 
 @intrinsic

@@ -50,7 +50,8 @@ TILE_BYTES = 1 << 21
 #: Sums: (1000, 1000) 2.0, 1.3, 1.3 and 1.2; (2000, 300) 1.1, 0.86, 0.85 and 0.98; (5000, 1000) 20, 16, 16 and 20;
 #: (8000, 1000) 37, 28, 42 and 45.
 SMALL_TILE = 1 << 20
-ROOMY = _l2_bytes() >= 2 * SMALL_TILE
+L2_BYTES = _l2_bytes()
+ROOMY = L2_BYTES >= 2 * SMALL_TILE
 #: A gather's tile is so many elements wide, or the axis is too long for tiles: their rows are short, and elsewhere. In
 #: ms, in tiles, row by row, and PyTorch, two threads of an Intel Xeon with an L2 of 2 MB, what tiles touch, and with
 #: a large L3: (20000, 2000) f8 398 and 178, (10000, 1000) 64 and 21, (8000, 1024) 60, 33 and 92, f4 36, 22 and 58, f8
@@ -135,9 +136,11 @@ LEAST_SHARES, COMBINED_BY_FEW = 4, 1 << 18
 #: least: 1M sums into 2000 float32 take one thread of an AMD EPYC 2.2 ms so, and 2.9 if indices are looked at first,
 #: into 100,000 3.4 and 4.1, 1M updates of 2000 1.3 and 1.9.
 IN_PLACE_COPY, LEAST_COPY = 8, 1 << 15
-#: Slices of so many bytes are copied so many times as fast as single elements, for the choice of the driver. 1000 rows
-#: of 128 bytes take one thread 9 µs and two 14, 2000 of 256 bytes 21 and 20.
-COPY_BYTES, COPY_SPEED = 32, 4
+#: A slice of several elements counts as so many bytes for the choice of the driver, beside its own, which count less,
+#: since they are copied so many times as fast as single elements. One thread and two, in µs: an Intel Xeon, 4000 slices
+#: of 16 bytes 11.2 and 11.9, 2000 of 28 8.1 and 8.4, 4000 13.9 and 11.7, 2000 of 64 15.8 and 12.7, 1000 of 256 10.4
+#: and 9.6; an AMD EPYC, where threads wake later, 2000 of 28 7.3 and 12.6, 2000 of 256 32 and 29.
+SLICE_WORK, COPY_SPEED = 16, 6
 #: One thread writes elements anywhere in a cached output sooner than so few threads, or so few points than any: others
 #: wake first, and each of them reads all indices. 10,000 sums take one thread 0.016 ms and two 0.033, 400,000 updates
 #: of 100,000 float32 one of an AMD EPYC 0.6 and two 1.1. And it combines them sooner than any number of threads, if
@@ -187,8 +190,8 @@ class _MoveCall:
         self.work = 2 * self.moved + index_bytes
         # What counts when the driver is chosen.
         self.effort = self.work
-        if elements * lowering.itemsize >= COPY_BYTES:
-            self.effort = 2 * self.moved // COPY_SPEED + index_bytes
+        if elements > 1:
+            self.effort = min(self.work, 2 * self.moved // COPY_SPEED + SLICE_WORK * points + index_bytes)
         self.points = points
         self.index_bytes = index_bytes
 
@@ -256,6 +259,7 @@ class GatherCall(_MoveCall):
         self.plan = self.make_plan(unit)
         self.plan[_indices.FILLED] = 1
         self.plan[_indices.STREAM] = self.moved >= STREAM_BYTES
+        self.plan[_indices.CACHED] = 2 * (self.plan[_indices.HIGH] - self.plan[_indices.LOW]) <= L2_BYTES
         *rows, (length, step, index_step, _) = lowering.loops
         common = rows and index_step and not any(index for _, _, index, _ in rows)
         self.plan[_indices.COMMON] = bool(common and length <= COMMON_POINTS)

@@ -11,6 +11,7 @@ from ._indices import (
     AHEAD,
     ALL_INSIDE,
     BLOCK,
+    CACHED,
     COMMON,
     COORDS,
     DATA_BASE,
@@ -43,10 +44,13 @@ from ._indices import (
 from ._memory import (
     CACHE_LINE,
     address,
+    copy_2_to_4,
+    copy_4_to_8,
     copy_8_to_16,
     copy_16_to_32,
     copy_32_to_64,
     copy_64_to_128,
+    copy_128_to_256,
     copy_bytes,
     copy_vectors,
     empty,
@@ -57,6 +61,7 @@ from ._memory import (
     prefetch,
     prefetch_to_l2,
     prefetch_to_write,
+    seen_as,
     store,
     stream_bytes,
     stream_joint,
@@ -64,7 +69,7 @@ from ._memory import (
 )
 
 #: Runs of fewer bytes are copied by their ends, and others up to so many by vectors: where source and output are in a
-#: cache, a row of 128 bytes takes 7.4 ns, 10.2 if memcpy is called, and 4096 rows of 512 bytes 0.24 ms, not 0.30.
+#: cache, 4096 rows of 512 bytes take 0.24 ms, and 0.30 if memcpy is called.
 SHORT_BYTES, VECTOR_BYTES = 64, 4096
 #: Slices are asked for ahead, since the hardware cannot guess where they are: all of their lines. NumPy's large arrays
 #: begin 16 bytes behind a multiple of 64, so that the last byte of a slice is often in one more line than its bytes
@@ -110,16 +115,32 @@ AHEAD_LINES = 16
 
 
 @helper
+def copy_1(target, to, source, fro, length):
+    """Copy one byte."""
+    store(seen_as(target, np.uint8), to, load(seen_as(source, np.uint8), fro))
+
+
+@helper
+def copy_16(target, to, source, fro, length):
+    """Copy 16 bytes, as one vector: 16 ms where two halves take 27."""
+    copy_16_to_32(target, to, source, fro, 16)
+
+
+@helper
 def copy_short(target, to, source, fro, length):
-    """Copy fewer than 64 bytes, without a loop if they are 8 or more."""
-    if length < 8:
-        for byte in range(0, length, itemsize(target)):
-            store(target, to + byte, load(source, fro + byte))
+    """Copy up to 64 bytes without a loop."""
+    if length < 2:
+        if length == 1:
+            copy_1(target, to, source, fro, length)
+    elif length < 4:
+        copy_2_to_4(target, to, source, fro, length)
+    elif length < 8:
+        copy_4_to_8(target, to, source, fro, length)
     elif length < 16:
         copy_8_to_16(target, to, source, fro, length)
-    elif length == 16:  # as one vector: 16 ms where two halves take 27
-        copy_16_to_32(target, to, source, fro, 16)
-    elif length < 32:
+    elif length == 16:
+        copy_16(target, to, source, fro, length)
+    elif length <= 32:
         copy_16_to_32(target, to, source, fro, length)
     else:
         copy_32_to_64(target, to, source, fro, length)
@@ -228,23 +249,48 @@ def stream_runs(data, base, offsets, packed, to, length, count):
     stream_bytes(packed, to + head, data, base + offsets[count - 1] + head, length - head)
 
 
-def _short_taker(copy):
+@helper
+def copy_to_cached(target, to, source, fro, length):
+    """Copy 129 to 256 bytes to an output that the caches hold."""
+    if ASKS_TO_WRITE and length >= LEAST_WRITTEN:
+        ask_to_write(target, to, 4)
+    copy_128_to_256(target, to, source, fro, length)
+
+
+def _taker(copy, ahead, lines):
     @helper
-    def take_short(data, base, offsets, packed, to, step, some, length):
-        """Copy slices that are short enough for `copy`; see `take_some`."""
+    def take(data, base, offsets, packed, to, step, some, length, cached):
+        """Copy slices by `copy`, and ask for so many lines of one `ahead`, unless they are cached; see `take_some`."""
         first, last, count = some
+        if cached:
+            for i in range(first, last):
+                copy(packed, to + (i - first) * step, data, base + offsets[np.uint64(i)], length)
+            return
         for i in range(first, last):
-            ahead = base + offsets[np.uint64(min(i + SHORT_AHEAD, count - 1))]
-            prefetch(data, ahead)
-            prefetch(data, ahead + length - 1)
+            soon = base + offsets[np.uint64(min(i + ahead, count - 1))]
+            for line in range(lines):
+                prefetch(data, soon + min(line * CACHE_LINE, length - 1))
+            prefetch(data, soon + length - 1)
             copy(packed, to + (i - first) * step, data, base + offsets[np.uint64(i)], length)
 
-    return take_short
+    return take
 
 
-#: Slices of 17 to 31 bytes and of 32 to 63 have loops of their own: where one loop chose for each slice, 6216 slices of
-#: 28 bytes from a table in L2 took 27 µs, and 1M from memory 30 ms; now 19 and 19 (one thread of an AMD EPYC).
-take_1_to_16, take_17_to_31, take_32_to_63 = map(_short_taker, (copy_short, copy_16_to_32, copy_32_to_64))
+#: Slices have loops of their own by length, and copies without a loop: where one loop chose for each, 6216 of 28 bytes
+#: from a table in L2 took an AMD EPYC 27 µs, and 1M from memory 30 ms; now 19 and 19. Where the L2 holds the data none
+#: is asked for. One thread, 12,000 slices in µs, where those of less than 8 bytes were copied one by one, up to 16
+#: chosen in the loop, and from 64 on copied in a loop of vectors, and now: the EPYC from 16 KB of 3 bytes 53 and 40, of
+#: 6 40 and 25, of 16 42 and 25, of 64 88 and 48, of 128 97 and 79, of 256 94 and 78, from 64 MB of 64 160 and 126, of
+#: 256 292 and 190; an Intel Xeon from 64 KB of 16 32 and 21, of 28 40 and 30, of 48 56 and 42, of 128 98 and 59.
+take_1 = _taker(copy_1, SHORT_AHEAD, 1)
+take_2_to_3 = _taker(copy_2_to_4, SHORT_AHEAD, 1)
+take_4_to_7 = _taker(copy_4_to_8, SHORT_AHEAD, 1)
+take_8_to_15 = _taker(copy_8_to_16, SHORT_AHEAD, 1)
+take_16 = _taker(copy_16, SHORT_AHEAD, 1)
+take_17_to_32 = _taker(copy_16_to_32, SHORT_AHEAD, 1)
+take_33_to_64 = _taker(copy_32_to_64, SHORT_AHEAD, 1)
+take_65_to_128 = _taker(copy_64_to_128, NEAR_AHEAD, 2)
+take_129_to_256 = _taker(copy_to_cached, NEAR_AHEAD, 4)
 
 
 @helper
@@ -257,24 +303,30 @@ def take_some(
     step,  # IN   from one to the next
     some,  # IN   the first and the last slice to copy, and how many there are, some of which are asked for
     length,
+    cached,  # IN   True: the data are small enough for the L2
     large,  # IN   True: the output is larger than the caches
 ):
     """Copy some slices that are contiguous."""
     first, last, count = some
-    if length < SHORT_BYTES:
-        if length >= 32:
-            take_32_to_63(data, base, offsets, packed, to, step, some, length)
+    if length <= SHORT_BYTES or (length <= 4 * CACHE_LINE and not large):
+        if length > 128:
+            take_129_to_256(data, base, offsets, packed, to, step, some, length, cached)
+        elif length > 64:
+            take_65_to_128(data, base, offsets, packed, to, step, some, length, cached)
+        elif length > 32:
+            take_33_to_64(data, base, offsets, packed, to, step, some, length, cached)
         elif length > 16:
-            take_17_to_31(data, base, offsets, packed, to, step, some, length)
-        else:
-            take_1_to_16(data, base, offsets, packed, to, step, some, length)
-        return
-    if not large and CACHE_LINE < length < 2 * CACHE_LINE:
-        # Two threads, 4096 slices of 4096, in µs, by vectors, and so: an Intel Xeon, 80 bytes 19.6 and 18.5, 100 21.0
-        # and 19.6; an AMD EPYC, 80 bytes 28.1 and 27.2, 100 31.5 and 30.5.
-        for i in range(first, last):
-            ask_for_near(data, base, offsets, i, count, length)
-            copy_64_to_128(packed, to + (i - first) * step, data, base + offsets[np.uint64(i)], length)
+            take_17_to_32(data, base, offsets, packed, to, step, some, length, cached)
+        elif length == 16:
+            take_16(data, base, offsets, packed, to, step, some, length, cached)
+        elif length >= 8:
+            take_8_to_15(data, base, offsets, packed, to, step, some, length, cached)
+        elif length >= 4:
+            take_4_to_7(data, base, offsets, packed, to, step, some, length, cached)
+        elif length >= 2:
+            take_2_to_3(data, base, offsets, packed, to, step, some, length, cached)
+        elif length == 1:
+            take_1(data, base, offsets, packed, to, step, some, length, cached)
         return
     if not large and LEAST_WRITTEN <= length <= VECTOR_BYTES:  # a loop of its own, or that of others took a tenth more
         lines = -(-length // CACHE_LINE) if ASKS_TO_WRITE else 0
@@ -307,6 +359,7 @@ def take_runs(
     count,
     begin,  # IN   the bytes of every slice to copy: begin <= byte < end
     end,
+    cached,  # IN   True: the data are small enough for the L2
     large,  # IN   True: the output is larger than the caches
     room,  # OUT  (BLOCK,) int64, scratch
 ):
@@ -330,7 +383,7 @@ def take_runs(
     for first in range(0, count, some):
         last = min(first + some, count)
         at = place if staged else to + first * step
-        take_some(data, base, offsets, packed, at, step, (first, last, count), length, large)
+        take_some(data, base, offsets, packed, at, step, (first, last, count), length, cached, large)
         if staged:
             stream_bytes(packed, to + first * length, packed, place, (last - first) * length)
 
@@ -420,6 +473,7 @@ def gather_blocks(
     size = itemsize(data)
     plain = plan[OUTER] == 0
     large = plan[STREAM] != 0
+    cached = plan[CACHED] != 0
     last = HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)
     step = plan[last + 1]
     index_step = plan[last + 2]
@@ -451,7 +505,8 @@ def gather_blocks(
         if status == ALL_INSIDE and single:
             take_found(data, base, found, packed, place, count, index, soon, lines)
         elif status == ALL_INSIDE and plain:
-            take_runs(data, base, found, packed, place, packed_step, count, low * size, high * size, large, room)
+            begin_byte, end_byte = low * size, high * size
+            take_runs(data, base, found, packed, place, packed_step, count, begin_byte, end_byte, cached, large, room)
         else:
             for i in range(count):
                 if found[i] == DROPPED:

@@ -888,7 +888,8 @@ def scatter_places(source, data, index, packed, plan, thread, threads):
         for i in range(slices):
             number = sources[start + i]
             offsets[i] = (first + start + i) * size if number < 0 else updates + number * size
-        take_runs(source, 0, offsets, data, (first + start) * size, size, slices, 0, size, large, buffer[:BLOCK])
+        at = (first + start) * size
+        take_runs(source, 0, offsets, data, at, size, slices, 0, size, False, large, buffer[:BLOCK])
     finish_streams()
     return np.int64(-1)
 
