@@ -115,7 +115,7 @@ AHEAD_LINES = 16
 
 
 @helper
-def copy_1(target, to, source, fro, length):
+def copy_1(target, to, source, fro):
     """Copy one byte."""
     store(seen_as(target, np.uint8), to, load(seen_as(source, np.uint8), fro))
 
@@ -131,7 +131,7 @@ def copy_short(target, to, source, fro, length):
     """Copy up to 64 bytes without a loop."""
     if length < 2:
         if length == 1:
-            copy_1(target, to, source, fro, length)
+            copy_1(target, to, source, fro)
     elif length < 4:
         copy_2_to_4(target, to, source, fro, length)
     elif length < 8:
@@ -282,7 +282,6 @@ def _taker(copy, ahead, lines):
 #: chosen in the loop, and from 64 on copied in a loop of vectors, and now: the EPYC from 16 KB of 3 bytes 53 and 40, of
 #: 6 40 and 25, of 16 42 and 25, of 64 88 and 48, of 128 97 and 79, of 256 94 and 78, from 64 MB of 64 160 and 126, of
 #: 256 292 and 190; an Intel Xeon from 64 KB of 16 32 and 21, of 28 40 and 30, of 48 56 and 42, of 128 98 and 59.
-take_1 = _taker(copy_1, SHORT_AHEAD, 1)
 take_2_to_3 = _taker(copy_2_to_4, SHORT_AHEAD, 1)
 take_4_to_7 = _taker(copy_4_to_8, SHORT_AHEAD, 1)
 take_8_to_15 = _taker(copy_8_to_16, SHORT_AHEAD, 1)
@@ -309,10 +308,11 @@ def take_some(
     """Copy some slices that are contiguous."""
     first, last, count = some
     if length <= SHORT_BYTES or (length <= 4 * CACHE_LINE and not large):
+        # Long ones are always asked for: cached ones take up to a twelfth longer, but another loop time to compile.
         if length > 128:
-            take_129_to_256(data, base, offsets, packed, to, step, some, length, cached)
+            take_129_to_256(data, base, offsets, packed, to, step, some, length, False)
         elif length > 64:
-            take_65_to_128(data, base, offsets, packed, to, step, some, length, cached)
+            take_65_to_128(data, base, offsets, packed, to, step, some, length, False)
         elif length > 32:
             take_33_to_64(data, base, offsets, packed, to, step, some, length, cached)
         elif length > 16:
@@ -325,8 +325,9 @@ def take_some(
             take_4_to_7(data, base, offsets, packed, to, step, some, length, cached)
         elif length >= 2:
             take_2_to_3(data, base, offsets, packed, to, step, some, length, cached)
-        elif length == 1:
-            take_1(data, base, offsets, packed, to, step, some, length, cached)
+        elif length == 1:  # a thread's part of two or three
+            for i in range(first, last):
+                copy_1(packed, to + (i - first) * step, data, base + offsets[np.uint64(i)])
         return
     if not large and LEAST_WRITTEN <= length <= VECTOR_BYTES:  # a loop of its own, or that of others took a tenth more
         lines = -(-length // CACHE_LINE) if ASKS_TO_WRITE else 0
