@@ -329,7 +329,7 @@ def take_some(
             for i in range(first, last):
                 copy_1(packed, to + (i - first) * step, data, base + offsets[np.uint64(i)])
         return
-    if not large and LEAST_WRITTEN <= length <= VECTOR_BYTES:  # a loop of its own, or that of others took a tenth more
+    if not large and length <= VECTOR_BYTES:  # a loop of its own, or that of others took a tenth more
         lines = -(-length // CACHE_LINE) if ASKS_TO_WRITE else 0
         for i in range(first, last):
             at = to + (i - first) * step
