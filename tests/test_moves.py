@@ -342,6 +342,11 @@ def ordered(a, indices, updates, reduction):
     return result
 
 
+#: Around the lengths from which on rows are copied in another way.
+ROW_WIDTHS = [*range(1, 18), 24, *range(31, 34), 48, *range(63, 66), *range(127, 130), 159, 160, 192, 193, 250]
+ROW_WIDTHS += [*range(255, 258), 960, *range(1023, 1026), 2048, *range(4095, 4098)]
+
+
 def aligned(shape, offset):
     """Return written bytes that begin `offset` bytes after a cache line."""
     memory = np.full(np.prod(shape) + 128, 77, np.uint8)
@@ -352,15 +357,13 @@ def aligned(shape, offset):
 @pytest.mark.usefixtures("small_regions")
 @pytest.mark.parametrize("small_regions", ["serial"], indirect=True)
 @pytest.mark.parametrize("l2_bytes", [0, 1 << 21])
+@pytest.mark.parametrize("stream_bytes", [1 << 12, 1 << 25])
 @pytest.mark.parametrize("offset", [0, 5])
-@pytest.mark.parametrize(
-    "width",
-    [*range(1, 18), 24, 31, 32, 33, 48, *range(63, 66), *range(127, 130), 192, 193, *range(255, 258), 960, 1023, 1025],
-    ids=str,
-)
-def test_rows_of_every_length(width, offset, l2_bytes, monkeypatch):
-    """From an array that the L2 holds, and from a larger one, slices of which are asked for."""
+@pytest.mark.parametrize("width", ROW_WIDTHS, ids=str)
+def test_rows_of_every_length(width, offset, l2_bytes, stream_bytes, monkeypatch):
+    """From an array that the L2 holds, or a larger one, rows of which are asked for; to a small and a large output."""
     monkeypatch.setattr(_move_calls, "L2_BYTES", l2_bytes)
+    monkeypatch.setattr(_move_calls, "STREAM_BYTES", stream_bytes)
     rng = np.random.default_rng(width)
     shape = (60, width)
     a = rng.integers(0, 255, shape, np.uint8)
