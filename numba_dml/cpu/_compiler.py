@@ -4,7 +4,7 @@ Numba optimises every jitted function and translates it to machine code, althoug
 same again, with all that it calls, in every function that calls it. A gather, three calls deep, took 10 s to compile
 that way, and 5 with helpers that are optimised in the kernel only. On a slower machine it took 10 s so, a scatter 10, a
 top-k 7.0; these take 6.9, 7.8 and 5.0 since a helper's code is linked once, into the kernel, types are remembered, and
-no literal makes a helper be compiled apart.
+no literal makes a helper be compiled apart; and four fifths of that by what `_emit` leaves out.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from numba._dynfunc import make_function
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
+from numba.core.ir_utils import build_definitions
+from numba.core.ssa import reconstruct_ssa
 from numba.core.typed_passes import (
     AnnotateTypes,
     DumpParforDiagnostics,
@@ -24,18 +26,24 @@ from numba.core.typed_passes import (
     NopythonRewrites,
     NoPythonSupportedFeatureValidation,
     NopythonTypeInference,
+    PreLowerStripPhis,
 )
+from numba.core.typing import signature
 from numba.core.untyped_passes import (
     DeadBranchPrune,
     FindLiterallyCalls,
     InlineClosureLikes,
     InlineInlinables,
+    IRProcessing,
     LiteralPropagationSubPipelinePass,
     LiteralUnroll,
     MakeFunctionToJitFunction,
+    ReconstructSSA,
     RewriteSemanticConstants,
     WithLifting,
 )
+
+from ._emit import HelperContext, HelperLower
 
 
 class _WaitingLibrary(JITCodeLibrary):  # type: ignore[misc]
@@ -77,9 +85,14 @@ class _HelperLowering(NativeLowering):  # type: ignore[misc]
 
     _name = "numba_dml_helper_lowering"
 
+    @property
+    def lowering_class(self) -> Any:
+        return HelperLower
+
     def run_pass(self, state: Any) -> bool:
         state.library = _WaitingLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
         state.flags.no_compile = True
+        state.targetctx.__class__ = HelperContext  # it is this function's own, see `BaseContext.subtarget`
         super().run_pass(state)
         lowered = state["cr"]
         name = lowered.fndesc.qualname
@@ -97,7 +110,8 @@ class _RememberingContext:
     those that count no references have answers of their own: Numba refuses them what allocates. (No helper makes an
     array from numbers alone: it gives a type, too.)
 
-    It tells no helper that an argument is a literal, since it would be compiled apart for each, as `min` and `max` are.
+    It tells no helper that an argument is a literal, since it would be compiled apart for each, as `min` and `max` are;
+    these are emitted, see `HelperLower`, where they are given integers of one type.
     """
 
     _found: ClassVar[dict[tuple[bool, Any, tuple[Any, ...]], Any]] = {}
@@ -111,8 +125,11 @@ class _RememberingContext:
 
     def resolve_function_type(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         resolve = self._context.resolve_function_type
-        if isinstance(function, types.Dispatcher) or getattr(function, "typing_key", None) in (min, max):
+        key = getattr(function, "typing_key", None)
+        if isinstance(function, types.Dispatcher) or key in (min, max):
             args = tuple(map(types.unliteral, args))
+        if key in (min, max) and len(args) == 2 and args[0] == args[1] and isinstance(args[0], types.Integer):
+            return signature(args[0], *args)
         if keywords or not isinstance(function, types.Function):
             return resolve(function, args, keywords)
         numbers = all(isinstance(kind, (types.Number, types.Boolean)) for kind in args)
@@ -138,8 +155,33 @@ class _HelperTypeInference(NopythonTypeInference):  # type: ignore[misc]
             state.typingctx = context
 
 
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _HelperSSA(ReconstructSSA):  # type: ignore[misc]
+    """Give each assignment of a helper a variable of its own, and leave the lives of these to a later pass."""
+
+    _name = "numba_dml_helper_ssa"
+
+    def run_pass(self, state: Any) -> bool:
+        state.func_ir = reconstruct_ssa(state.func_ir)
+        state.func_ir._definitions = build_definitions(state.func_ir.blocks)
+        return True
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _HelperStripPhis(PreLowerStripPhis):  # type: ignore[misc]
+    """Undo where branches meet what `_HelperSSA` did, and leave the same."""
+
+    _name = "numba_dml_helper_strip_phis"
+
+    def run_pass(self, state: Any) -> bool:
+        state.func_ir = self._strip_phi_nodes(state.func_ir)
+        state.func_ir._definitions = build_definitions(state.func_ir.blocks)
+        return True
+
+
 #: What helpers have no use for: closures, expressions of whole arrays, branches that types decide, `with`, and notes
-#: for people. To look for these takes an eighth of the time.
+#: for people. To look for these takes an eighth of the time. And what brings the lives of variables up to date for
+#: passes that do so themselves: a twentieth.
 _LEFT_OUT = (
     AnnotateTypes,
     DeadBranchPrune,
@@ -148,6 +190,7 @@ _LEFT_OUT = (
     InlineClosureLikes,
     InlineInlinables,
     InlineOverloads,
+    IRProcessing,
     LiteralPropagationSubPipelinePass,
     LiteralUnroll,
     MakeFunctionToJitFunction,
@@ -155,6 +198,8 @@ _LEFT_OUT = (
     NoPythonSupportedFeatureValidation,
     NopythonRewrites,
     NopythonTypeInference,
+    PreLowerStripPhis,
+    ReconstructSSA,
     RewriteSemanticConstants,
     WithLifting,
 )
@@ -167,6 +212,8 @@ class HelperCompiler(CompilerBase):  # type: ignore[misc]
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes.add_pass_after(_HelperTypeInference, NopythonTypeInference)
         passes.add_pass_after(_HelperLowering, NativeLowering)
+        passes.add_pass_after(_HelperSSA, ReconstructSSA)
+        passes.add_pass_after(_HelperStripPhis, PreLowerStripPhis)
         passes.passes = [(kind, text) for kind, text in passes.passes if kind not in _LEFT_OUT]
         passes.finalize()
         return [passes]
