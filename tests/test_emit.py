@@ -2,6 +2,7 @@
 
 import itertools
 import operator
+from types import FunctionType
 
 import numba
 import numpy as np
@@ -135,6 +136,17 @@ def test_operations(operation):
     for a, b in [(7, 3), (-7, 3), (7, 1), (2**40, 5)]:
         assert call(a, b) == operation(a, b)
     assert call(np.uint8(200), np.uint8(3)) == operation(200, 3)
+
+
+def compare(a, b):
+    """Compare tuples, which code that Numba compiles does."""
+    return (a, b) == (b, a), (a, b) < (b, a)
+
+
+def test_tuples():
+    for again in range(2):  # what emits it is known the second time
+        call = entry(helper(FunctionType(compare.__code__, globals(), f"compare_{again}")))
+        assert [call(1, b) for b in (0, 1, 2)] == [(False, False), (True, False), (False, True)]
 
 
 @helper

@@ -119,6 +119,7 @@ class HelperLower(Lower):  # type: ignore[misc]
             signature = function.get_call_type(self.context.typing_context, kinds, {})
             self._operations[op, kinds] = self.context.get_function(function, signature)._imp, signature
         emit, signature = self._operations[op, kinds]
+        self.context.add_linking_libs(getattr(emit, "libs", ()))
         values = [self._cast_var(value, kind) for value, kind in zip((expr.lhs, expr.rhs), kinds, strict=True)]
         result = emit(self.context, self.builder, signature, values, loc=None)
         return self.context.cast(self.builder, result, signature.return_type, resty)
