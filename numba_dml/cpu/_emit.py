@@ -1,9 +1,9 @@
 """How a helper's typed code becomes LLVM's: with three fifths of the instructions that Numba needs for any Python.
 
 An element of an array took 26 of them, since its index may be negative; the call of a helper 24, since that may be in a
-`try`; the step of a loop 30; and what is no longer used was emptied, although nobody counts its owners. To write all
-that, to read it, and to find that it is nothing, was a sixth of a first call: a gather of rows, 22,300 instructions and
-now 13,000, compiled in 6.2 s and does in 5.1, a top-k of 1000 lines of 64 in 6.0 and 4.8 (an AMD EPYC, the least of
+`try`; the step of a loop some 30; and what is no longer used was emptied, although nobody counts its owners. To write
+all that, to read it, and to find that it is nothing, was a sixth of a first call: a gather of rows, 22,300 instructions
+and now 13,000, compiled in 6.2 s and does in 5.1, a top-k of 1000 lines of 64 in 6.0 and 4.8 (an AMD EPYC, the least of
 three in turns). The machine code is as fast.
 """
 
