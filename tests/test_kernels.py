@@ -281,20 +281,23 @@ def column_steps(ref, limits, numbers, step):
         masks[4, at] = _keys.rows_that_beat(ref, offset, step, limits, at, rule)
         masks[5, at] = _keys.rows_that_beat_plain(ref, offset, step, limits, at, rule)
     best[:] = _keys.lowest_key(best)
+    tops = np.full((2, 72), _keys.lowest_key(limits), limits.dtype)
     lowered = np.full((2, 72), limits[3], limits.dtype)
     for group in range(3):
         offset = (group * _keys.ROWS_AT_ONCE * step) + 3 * itemsize(ref)
         _keys.lower_limits(ref, offset, step, lowered[0], 5, rule)
         _keys.lower_limits_plain(ref, offset, step, lowered[1], 5, rule)
-        _keys.raise_lists(ref, offset, step, best[0], width * k, k, rule)
-        _keys.raise_lists_plain(ref, offset, step, best[1], width * k, k, rule)
+        _keys.best_of_rows(ref, offset, step, tops[0], 3, rule)
+        _keys.best_of_rows_plain(ref, offset, step, tops[1], 3, rule)
+        _keys.raise_lists(tops[0], 5, best[0], width * k, k)
+        _keys.raise_lists_plain(tops[1], 5, best[1], width * k, k)
     bounds = best.copy()
     for row in range(2 * k + 1):
         for lane in (0, width):
             offset, levels, position = row * step + (lane + 5) * itemsize(ref), min(row, k), 10 * row
             _keys.insert_lanes(ref, offset, best[0], where[0], last[0], lane, levels, k, position, rule)
             _keys.insert_lanes_plain(ref, offset, best[1], where[1], last[1], lane, levels, k, position, rule)
-    return masks, bounds, best, where, last, lowered
+    return masks, tops, bounds, best, where, last, lowered
 
 
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS], ids=str)
@@ -315,8 +318,10 @@ def test_steps_of_columns_equal_their_plain_twins(dtype):
             of_rows = keys(rows.view(signed).reshape(-1), rule).reshape(rows.shape)
             limits = np.sort(of_rows, 0)[rng.integers(15, 24, 128), np.arange(128)]  # few elements beat them
             numbers = np.array([*rule, 0, 0][:3] + [k], np.int64)
-            masks, bounds, best, where, last, lowered = entry(rows, limits.astype(signed), numbers, rows.strides[0])
-            for one, other in (masks[:2], masks[2:4], masks[4:], bounds, best, where, last, lowered):
+            masks, tops, bounds, best, where, last, lowered = entry(
+                rows, limits.astype(signed), numbers, rows.strides[0]
+            )
+            for one, other in (masks[:2], masks[2:4], masks[4:], tops, bounds, best, where, last, lowered):
                 np.testing.assert_array_equal(one, other)
                 assert one.any()
             best, where = (x[0, : k * 2 * width].reshape(2, k, width) for x in (best, where))

@@ -1,8 +1,15 @@
 """Every kernel region of top_k around its thresholds, with distributions that are hard for it; compared exactly."""
 
+import platform
+
 import ml_dtypes
+import numba
 import numpy as np
 import pytest
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.core.extending import intrinsic
 
 import numba_dml as dml
 from numba_dml.cpu import _top_k_calls
@@ -251,6 +258,77 @@ def test_columns_of_narrow_elements_with_rows_together(dtype):
     for mode in ("largest", "smallest"):
         found = dml.top_k(x, 3, axis=0, mode=mode)
         np.testing.assert_array_equal(found.indices, expected(x, 3, 0, mode, "last")[1])
+
+
+def columns_of_all_kinds(n, across, dtype, rng):
+    """Return columns whose best, and limits, are normal, subnormal, zeros, infinities, negative or NaN."""
+    tiny = np.finfo(dtype).smallest_subnormal
+    x = rng.standard_normal((10, n, across)).astype(dtype)
+    rare = rng.random(x.shape) < 0.01
+    x[1] = -np.abs(x[1]) - 1
+    x[2] = np.maximum(x[2], 0) * np.where(rng.random(x[2].shape) < 0.5, 1, -1)
+    x[2][x[2] > 0] *= rare[2][x[2] > 0]
+    x[3] = rng.integers(-99, 99, x[3].shape) * tiny
+    x[4] = np.where(rare[4], x[4], -np.inf)
+    x[5] = np.where(rare[5], x[5], np.nan)
+    x[6] = np.where(rare[6], rng.integers(-2, 3, x[6].shape) * tiny, np.copysign(0, x[6]))
+    x[7] = np.where(rare[7], -rng.integers(1, 9, x[7].shape) * np.finfo(dtype).tiny, -1)
+    x[8] = np.where(rng.random(x[8].shape) < 0.002, np.nan, x[8])
+    x[9] = np.where(rare[9], -np.inf, -tiny)
+    return x
+
+
+@pytest.fixture
+def subnormal_numbers_are_zeros():
+    """Return what lets this thread's processor treat subnormal numbers so, as libraries may, or no longer."""
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        pytest.skip("it is switched so on x86-64")
+
+    @intrinsic
+    def load_control(typingctx, control):
+        def codegen(context, builder, signature, args):
+            place = builder.bitcast(cgutils.alloca_once_value(builder, args[0]), ir.IntType(8).as_pointer())
+            kind = ir.FunctionType(ir.VoidType(), [place.type])
+            builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse.ldmxcsr"), [place])
+            return context.get_dummy_value()
+
+        return types.void(types.uint32), codegen
+
+    @njit
+    def switch(control):
+        load_control(control)
+
+    default, both = np.uint32(0x1F80), np.uint32(0x1F80 | 0x8040)
+    yield lambda on: switch(both if on else default)
+    switch(default)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(("n", "k"), [(700, 3), (1100, 16)])
+def test_whatever_the_limits_are(dtype, axis, n, k, target, subnormal_numbers_are_zeros):
+    """They are compared as floats where that tells the same, also if subnormal numbers count as zeros."""
+    dtype = np.dtype(dtype)
+    kinds = columns_of_all_kinds(n, 70, dtype, np.random.default_rng(k))
+    mixed = np.moveaxis(kinds, 0, 2).reshape(n, -1)[:, :200]
+    threads = numba.get_num_threads()
+    for columns in (*kinds, mixed):
+        x = np.ascontiguousarray(columns.T)
+        if axis == 0:  # with rows so far apart that they are looked at together
+            x = np.empty((n, 1100), dtype)[:, : columns.shape[1]]
+            x[...] = columns
+        for mode, nan in [("largest", "last"), ("smallest", "last"), ("largest", "largest"), ("smallest", "first")]:
+            want_values, want = expected(x, k, axis, mode, nan)
+            for flush in (False, True) if target == "cpu" else (False,):
+                numba.set_num_threads(1)  # this one
+                try:
+                    subnormal_numbers_are_zeros(flush)
+                    found = dml.top_k(x, k, axis=axis, mode=mode, nan=nan)
+                finally:
+                    subnormal_numbers_are_zeros(False)
+                    numba.set_num_threads(threads)
+                np.testing.assert_array_equal(found.indices, want)
+                assert found.values.tobytes() == want_values.tobytes()
 
 
 @pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "i8"])

@@ -9,6 +9,7 @@ x86-64 and AArch64 that costs nothing), so that every layout NumPy knows is addr
 from __future__ import annotations
 
 import ctypes
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,17 @@ from .._operator import MAX_DIMENSIONS
 from . import helper
 
 CACHE_LINE = 64
+
+
+def cache_bytes(index: int, assumed: int) -> int:
+    """Return the size of a core's cache, the L1's for 0 and the L2's for 2, or what is assumed if nobody tells."""
+    try:
+        text = Path(f"/sys/devices/system/cpu/cpu0/cache/index{index}/size").read_text()
+        return int(text.strip().removesuffix("K")) << 10
+    except (OSError, ValueError):
+        return assumed
+
+
 _WORD = ir.IntType(64)
 _BYTE_POINTER = ir.IntType(8).as_pointer()
 

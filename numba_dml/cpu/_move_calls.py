@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numba
@@ -19,7 +18,7 @@ from .._tensor import dtype_of, extent, packed_strides, product
 from . import _arithmetic, _indices, gather, launcher, scatter, take, takes_one
 from ._drivers import OVERLAP
 from ._keys import LANES
-from ._memory import ANY, CACHE_LINE, SIGNED, UNSIGNED, ArrayRef
+from ._memory import ANY, CACHE_LINE, SIGNED, UNSIGNED, ArrayRef, cache_bytes
 from ._offsets import finder_address
 
 _BYTES = np.dtype(np.uint8)
@@ -28,16 +27,6 @@ _BYTES = np.dtype(np.uint8)
 COMMON_POINTS = 1 << 16
 #: A row of data up to this size is asked for before it is read, if there is a point for every line of it.
 ROW_AHEAD_BYTES = 1 << 17
-
-
-def _l2_bytes() -> int:
-    """Return the size of a core's L2; where the system does not tell, assume that it is large."""
-    try:
-        return int(Path("/sys/devices/system/cpu/cpu0/cache/index2/size").read_text().strip().removesuffix("K")) << 10
-    except (OSError, ValueError):
-        return 1 << 21
-
-
 #: From this size on an output is written past the caches. Two threads copy 16 MiB with 39 GB/s and past the caches with
 #: 26, 32 MiB with 26 either way, 256 MiB with 18 and 25.
 STREAM_BYTES = 1 << 25
@@ -50,7 +39,7 @@ TILE_BYTES = 1 << 21
 #: Sums: (1000, 1000) 2.0, 1.3, 1.3 and 1.2; (2000, 300) 1.1, 0.86, 0.85 and 0.98; (5000, 1000) 20, 16, 16 and 20;
 #: (8000, 1000) 37, 28, 42 and 45.
 SMALL_TILE = 1 << 20
-L2_BYTES = _l2_bytes()
+L2_BYTES = cache_bytes(2, assumed=1 << 21)
 ROOMY = L2_BYTES >= 2 * SMALL_TILE
 #: A gather's tile is so many elements wide, or the axis is too long for tiles: their rows are short, and elsewhere. In
 #: ms, in tiles, row by row, and PyTorch, two threads of an Intel Xeon with an L2 of 2 MB, what tiles touch, and with

@@ -23,6 +23,7 @@ from ._keys import (
     emit_rows,
     key_of,
     load_vector,
+    read_keys,
     rule_values,
     splat_constant,
 )
@@ -259,9 +260,10 @@ def _emit_block(builder, ref, offset, step, at, width, shape, across, rule):
     bits = ir.VectorType(ir.IntType(width), lines)
     start = builder.add(offset, builder.mul(at, step if across else at.type(width // 8)))
     pointer = emit_byte_pointer(builder, ref, start)
+    read = read_keys(builder, rule, bits.count)
     if across:
-        return [keys for (keys,) in emit_rows(builder, pointer, count, step, bits, 1, rule)]
-    rows = emit_rows(builder, pointer, lines, step, bits, count // lines, rule)
+        return [keys for (keys,) in emit_rows(builder, pointer, count, step, bits, 1, read)]
+    rows = emit_rows(builder, pointer, lines, step, bits, count // lines, read)
     return [keys for square in zip(*rows, strict=True) for keys in _emit_transposed(builder, list(square))]
 
 

@@ -43,6 +43,7 @@ from ._keys import (
     beats_keys,
     best_lane,
     best_lanes,
+    best_of_rows,
     bits_of,
     insert_lanes,
     insert_row,
@@ -65,7 +66,19 @@ from ._keys import (
     rule_from,
     skip_lanes,
 )
-from ._memory import CACHE_LINE, address, array_at, empty, itemsize, load, overlaps, prefetch, seen_as, store
+from ._memory import (
+    CACHE_LINE,
+    address,
+    array_at,
+    cache_bytes,
+    empty,
+    itemsize,
+    load,
+    overlaps,
+    prefetch,
+    seen_as,
+    store,
+)
 from ._network import NETWORK_LINES, cut_block, list_depth, listed_place, network_lists
 from ._short_lines import NONE, ONCE, SHORT_K, TWICE, cut_lines, network_columns, network_lines, select_alone
 from ._sorting import SURPLUS, bisect, compact, pad, sort_all
@@ -117,6 +130,10 @@ SPARSE = 1024
 #: and descending lines took 0.58 and 0.40 ms of (64, 50257) without that, 5.0 and 4.4 of (2000, 3000) k 8 (random 2.3).
 SURVEYED = 2
 SURVEYED_BLOCKS = 32
+#: Blocks are asked for so many ahead. Two threads, (1, 10M) k 100, without and with that, in ms: of an Intel Xeon f4
+#: 1.09 and 1.05 (91 and 94 % of a scan), i8 2.87 and 2.53, (1, 1M) k 10 0.063 and 0.054; 4 and 8 ahead are between. Of
+#: an AMD EPYC f4 2.0 and 1.6, f8 4.0 and 3.7, but i8 2.85 and 2.91.
+SURVEYED_AHEAD = 16
 #: Elements that are looked at for one, the nearest ones, and all over the line. Two threads, (64, 50257) k 50: f4 0.35
 #: ms, i8 0.9 with the nearest 16384; with as many from all over 0.67 and 1.9.
 LOOK_AHEAD = 16384
@@ -134,6 +151,10 @@ GOLDEN = 0x9E3779B97F4A7C15
 #: ns a line that ascends, without and with it: u1 4096 172 and 109, 65536 3020 and 1476, f2 4096 609 and 382, f4 16384
 #: 3676 and 1910.
 BETTER, FIRST_BLOCKS = 8, 64
+#: For k 1, too, blocks are asked for so many ahead. Two threads, without and with that, in ms: of an Intel Xeon (1024,
+#: 32000) f4 8.1 and 6.3, i8 12.3 and 10.9, (20000, 1000) f4 3.3 and 2.8; of an AMD EPYC (20000, 1000) f4 3.6 and 2.9,
+#: (4096, 4096) f2 1.6 and 1.4, (1024, 32000) f4 5.5 either way, i8 8.9 and 9.3.
+BEST_AHEAD = 8
 #: Lines are only asked whether they are in order if this part of one is selected, or more: else selecting takes no
 #: longer than asking.
 ORDERED_PART = 16
@@ -161,12 +182,13 @@ TOO_FEW, REFUSED = 1, 2
 ALONE_NUMBERS = 6
 ALONE_WORDS = ALONE_NUMBERS + LANES + 5 * GROUPS // 2
 
-#: Rows of columns are looked at in groups of eight. Of long columns one group in so many, and at most so many for each
-#: result, are looked at first: they tell what need not be inserted. (4096, 4096) f4, k 8: 3.4 ms, and 3.5 without it,
-#: but 12 if the columns ascend. One thread, 100,000 rows of 64 float64, k 8: 1.7 ms, with every fourth group, however
-#: many, 3.3.
-COLUMN_SAMPLED = 4
-COLUMN_SAMPLES = 16
+#: Rows of columns are looked at in groups of eight. Of long columns one group in eight is looked at first, one in four
+#: if that were fewer than four for each result, and at most sixteen for each: they tell what need not be inserted.
+#: (4096, 4096) f4, k 8: 3.4 ms, and 3.5 without it, but 12 if the columns ascend. With one group in four, and so, 3.04
+#: and 2.88, 3.15 and 2.93, if they ascend 2.76 and 2.55 (two threads of an Intel Xeon). One thread, 100,000 rows of 64
+#: float64, k 8: 1.7 ms, with every fourth group, however many, 3.3.
+COLUMN_SAMPLED = 4, 8
+COLUMN_SAMPLES = 4, 16
 #: So are the last rows, in groups of four, one for each result: if columns ascend, that is where their best are. Two
 #: threads, with and without, k 16: if they ascend (4096, 2048) f4 1.13 and 1.95 ms, (600, 10000) 1.6 and 6.0, (2048,
 #: 2048) f8 1.26 and 2.95; random ones 1.22 and 1.18, 2.90 and 2.85, 1.25 and 1.25.
@@ -177,6 +199,14 @@ LONG_ROW = 4096
 ROWS_AHEAD = 4
 #: So are those of columns with at most so many elements for each result: nearly all groups have one to insert.
 CROWDED = 32
+#: Of rows that are looked at together, what lies so many columns ahead is asked for. Two threads, k 8, in ms, without
+#: and with that: of an Intel Xeon (4096, 4096) f4 2.88 and 2.67, 3.73 and 3.45, i4 3.81 and 3.46, (2048, 4096) f8 4.14
+#: and 3.94; of an AMD EPYC (4096, 4100) f4 4.35 and 4.14, (10000, 2000) 4.76 and 4.34, (4000, 5000) f2 3.24 and 2.90.
+#: But (4096, 4096) 2.71 and 2.98 there: rows whose distance is a multiple of a page share places of the L1, which has
+#: as many of these as pages.
+ASKED = 2 * LANES
+PAGE = 4096
+FEW_PLACES = cache_bytes(0, assumed=1 << 16) <= ROWS_AT_ONCE * PAGE
 #: What it takes to insert an element alone, and those of a row whose lists are side by side, `insert_width` of them:
 #: for each place of these, and once; only their ratios count. Two threads, in ms, rows always, and elements alone while
 #: that takes less: (4096, 4096) f4 k 8 2.35 and 2.0, k 16 3.4 and 2.4, if columns ascend 2.2 and 2.3, 3.8 and 3.9
@@ -289,6 +319,8 @@ def survey(
     count = end // LANES
     together = count - count % BLOCKS_AT_ONCE
     for b in range(0, together, BLOCKS_AT_ONCE):
+        for ahead in range(SURVEYED_AHEAD, SURVEYED_AHEAD + BLOCKS_AT_ONCE):
+            prefetch_lanes(row, (b + ahead) * LANES)
         best_lanes(row, b * LANES, blocks, b, rule)
     for b in range(together, count):
         blocks[np.uint64(b)] = best_lane(row, b * LANES, rule)
@@ -403,6 +435,7 @@ def find_best(row, size, rule):
     whole = size if size >= LANES else 0
     for start in range(0, whole, LANES):
         at = min(start, size - LANES)  # the last block lies on the one before it in part, which beats nothing again
+        prefetch_lanes(row, at + BEST_AHEAD * LANES)
         if beats(row, at, best, rule) != np.uint64(0):  # in random lines seldom, in ascending ones always
             block = at
             best = best_lane(row, at, rule)
@@ -1107,6 +1140,20 @@ def column_rows(x, offset, step, count, lanes, staged):
 
 
 @helper
+def ask_for_rows(x, rows, next_rows, stride, first, lanes, width):
+    """Ask for some columns of rows that are looked at together: those behind a mask, or the first ones of next rows."""
+    if FEW_PLACES and stride % PAGE == 0:
+        return
+    start, ahead = rows, first + ASKED
+    if ahead >= width:
+        start, ahead = next_rows, min(ahead - width, width - LANES)
+    start += first_of_mask(ahead, lanes) * itemsize(x)
+    for j in range(ROWS_AT_ONCE):
+        for byte in range(0, LANES * itemsize(x), CACHE_LINE):
+            prefetch(x, start + j * stride + byte)
+
+
+@helper
 def bound_columns(x, source, stride, n, k, lanes, staged, best, limits, rule):
     """Find a limit for each column that k of its elements reach, from a part of the rows; tell whether there is one.
 
@@ -1115,29 +1162,34 @@ def bound_columns(x, source, stride, n, k, lanes, staged, best, limits, rule):
     lowest = lowest_key(best)
     together = insert_width(best)
     rows_at_once = np.int64(ROWS_AT_ONCE)
-    groups = min(n // (ROWS_AT_ONCE * COLUMN_SAMPLED), COLUMN_SAMPLES * k)
+    least, most = COLUMN_SAMPLES[0] * k, COLUMN_SAMPLES[1] * k
+    often, seldom = n // (ROWS_AT_ONCE * COLUMN_SAMPLED[0]), n // (ROWS_AT_ONCE * COLUMN_SAMPLED[1])
+    groups = min(often, max(seldom, least), most)
     if groups <= k:
         return False
     best[:] = lowest
+    for group in range(groups):
+        rows, step = column_rows(x, source + group * n // groups * stride, stride, rows_at_once, lanes, staged)
+        for first in range(0, limits.size, LANES):
+            best_of_rows(x, rows + first_of_mask(first, lanes) * itemsize(x), step, limits, first, rule)
+        for lane in range(0, limits.size, together):
+            raise_lists(limits, lane, best, lane * k, k)
     limits[:] = ~lowest  # the highest
     last = (k + 1) // 2
-    for group in range(groups + last):
-        row = group * n // groups if group < groups else n - (groups + last - group) * ROWS_AT_ONCE
+    for group in range(last):
+        row = n - (last - group) * ROWS_AT_ONCE
         rows, step = column_rows(x, source + row * stride, stride, rows_at_once, lanes, staged)
         for first in range(0, limits.size, LANES):
             at = rows + first_of_mask(first, lanes) * itemsize(x)
             for lane in range(0, LANES, together):
-                if group < groups:
-                    raise_lists(x, at + lane * itemsize(x), step, best, (first + lane) * k, k, rule)
-                else:
-                    lower_limits(x, at + lane * itemsize(x), step, limits, first + lane, rule)
+                lower_limits(x, at + lane * itemsize(x), step, limits, first + lane, rule)
     for i in range(limits.size):
         limits[i] = max(limits[i], best[place_of_list(i, k, together) + (k - 1) * together])
     for lane in range(lanes):
         if limits[list_of(lane, lanes, limits.size)] == lowest:
             return False  # no limit is below
     for i in range(limits.size):
-        limits[i] -= 1
+        limits[i] = lane_limit(best.dtype.type(limits[i] - 1), rule)
         for j in range(k):
             best[place_of_list(i, k, together) + j * together] = limits[i]
     return True
@@ -1219,6 +1271,8 @@ def column_tile(x, values, indices, plan, task):
             at = rows + begin * size
             mask = ~np.uint64(0)
             if count > 1:
+                here = source + i * stride
+                ask_for_rows(x, here, here + count * stride, stride, first, lanes, width)
                 mask = any_row_beats(x, at, step, limits, first, rule)
             else:
                 for byte in range(0, LANES * size if i + ROWS_AHEAD < n else 0, CACHE_LINE):
