@@ -589,8 +589,30 @@ def _emit_keys_of_rows(builder, ref, offset, count, step, vector, parts, rule):
     return emit_rows(builder, pointer, count, step, vector, parts, read_keys(builder, rule, vector.count))
 
 
-def _emit_best_of_rows(builder, rows):
+def _are_compared(rule):
+    """Tell whether the processor compares such elements as floats."""
+    return len(rule) > 1 and rule[0].type.width >= 32
+
+
+def _emit_larger_rows(builder, rows):
     return reduce(lambda best, keys: list(map(partial(emit_larger, builder), keys, best)), rows)
+
+
+def _emit_best_of_rows(builder, ref, offset, count, step, vector, parts, rule):
+    """Emit the best keys of some rows. Those of floats are seldom needed, and take an eighth of the code: row by row.
+
+    A first call of top_k along axis 0 took 1.22 times as long without that as it took without any floats, and takes
+    1.05 times (an AMD EPYC).
+    """
+    if count == 1 or not _are_compared(rule):
+        return _emit_larger_rows(builder, _emit_keys_of_rows(builder, ref, offset, count, step, vector, parts, rule))
+
+    def raise_best(_, at, *best):
+        rows = _emit_keys_of_rows(builder, ref, at, 1, step, vector, parts, rule)
+        return builder.add(at, step), *_emit_larger_rows(builder, [best, *rows])
+
+    lowest = splat_constant(vector, -(1 << (vector.element.width - 1)))
+    return emit_levels(builder, step.type(count), (offset, *[lowest] * parts), raise_best)[1:]
 
 
 def _emit_largest_of_rows(builder, ref, offset, count, step, vector, parts, turn):
@@ -623,16 +645,12 @@ def _emit_turn(builder, rule):
 
 
 def _are_ordered(builder, rule):
-    """Emit whether NaNs come last, of floats that the processor compares; of others return None."""
-    if len(rule) == 1 or rule[0].type.width < 32:
-        return None
+    """Emit whether NaNs come last."""
     return builder.icmp_signed("<", rule[2], rule[1])
 
 
 def _emit_either(builder, condition, one, other):
-    """Emit the choice between two ways to a value, the first of which is the likely one; if any, the second if not."""
-    if condition is None:
-        return other()
+    """Emit the choice between two ways to a value, if they have one; the first is the likely one."""
     values = []
     with builder.if_else(condition, likely=True) as branches:
         for branch, way in zip(branches, (one, other), strict=True):
@@ -687,9 +705,7 @@ def _columns_above(count):
                 return found
 
             def by_keys():
-                best = _emit_best_of_rows(
-                    builder, _emit_keys_of_rows(builder, ref, offset, count, step, vector, parts, values)
-                )
+                best = _emit_best_of_rows(builder, ref, offset, count, step, vector, parts, values)
                 return mask_of(map(partial(builder.icmp_signed, ">"), best, least))
 
             def by_floats():
@@ -697,12 +713,11 @@ def _columns_above(count):
                 best = _emit_largest_of_rows(builder, ref, offset, count, step, vector, parts, turn)
                 return mask_of(map(partial(builder.fcmp_ordered, ">"), best, floats))
 
-            ordered = _are_ordered(builder, values)
-            if count == 1 or ordered is None:
+            if count == 1 or not _are_compared(values):
                 return by_keys()
             floats, normal = zip(*(_emit_limit(builder, part, values) for part in least), strict=True)
             normal = as_mask(builder, reduce(builder.and_, normal))
-            usable = builder.and_(ordered, builder.icmp_signed("==", normal, normal.type(-1)))
+            usable = builder.and_(_are_ordered(builder, values), builder.icmp_signed("==", normal, normal.type(-1)))
             return _emit_either(builder, usable, by_floats, by_keys)
 
         return types.uint64(ref, types.int64, types.int64, limits, types.int64, rule), codegen
@@ -783,8 +798,7 @@ def best_of_rows(typingctx, ref, offset, step, best, first, rule):
                 builder.store(keys, _place_of(context, builder, array_type, best, at, vector)).align = 1
 
         def by_keys():
-            rows = _emit_keys_of_rows(builder, ref, offset, ROWS_AT_ONCE, step, vector, parts, values)
-            write(_emit_best_of_rows(builder, rows))
+            write(_emit_best_of_rows(builder, ref, offset, ROWS_AT_ONCE, step, vector, parts, values))
 
         def by_floats():
             turn = _emit_turn(builder, values)
@@ -797,7 +811,10 @@ def best_of_rows(typingctx, ref, offset, step, best, first, rule):
 
             write(map(key, _emit_largest_of_rows(builder, ref, offset, ROWS_AT_ONCE, step, vector, parts, turn)))
 
-        _emit_either(builder, _are_ordered(builder, values), by_floats, by_keys)
+        if _are_compared(values):
+            _emit_either(builder, _are_ordered(builder, values), by_floats, by_keys)
+        else:
+            by_keys()
         return context.get_dummy_value()
 
     word = types.int64
@@ -870,7 +887,7 @@ def lower_limits(typingctx, ref, offset, step, limits, first, rule):
         place = _place_of(context, builder, array_type, limits, first, vector)
         limit = load_vector(builder, place, vector)
         for _ in range(2):
-            (key,) = _emit_best_of_rows(builder, islice(rows, ROWS_AT_ONCE // 2))
+            (key,) = _emit_larger_rows(builder, islice(rows, ROWS_AT_ONCE // 2))
             limit = builder.select(builder.icmp_signed("<", key, limit), key, limit)
         builder.store(limit, place).align = 1
         return context.get_dummy_value()
