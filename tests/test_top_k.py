@@ -263,7 +263,7 @@ def test_columns_of_narrow_elements_with_rows_together(dtype):
 def columns_of_all_kinds(n, across, dtype, rng):
     """Return columns whose best, and limits, are normal, subnormal, zeros, infinities, negative or NaN."""
     tiny = np.finfo(dtype).smallest_subnormal
-    x = rng.standard_normal((10, n, across)).astype(dtype)
+    x = rng.standard_normal((11, n, across)).astype(dtype)
     rare = rng.random(x.shape) < 0.01
     x[1] = -np.abs(x[1]) - 1
     x[2] = np.maximum(x[2], 0) * np.where(rng.random(x[2].shape) < 0.5, 1, -1)
@@ -274,7 +274,8 @@ def columns_of_all_kinds(n, across, dtype, rng):
     x[6] = np.where(rare[6], rng.integers(-2, 3, x[6].shape) * tiny, np.copysign(0, x[6]))
     x[7] = np.where(rare[7], -rng.integers(1, 9, x[7].shape) * np.finfo(dtype).tiny, -1)
     x[8] = np.where(rng.random(x[8].shape) < 0.002, np.nan, x[8])
-    x[9] = np.where(rare[9], -np.inf, -tiny)
+    x[9] = np.where(rare[9], -np.inf, -rng.integers(1, 9, x[9].shape) * tiny)
+    x[10] = -x[9]
     return x
 
 
@@ -304,8 +305,9 @@ def subnormal_numbers_are_zeros():
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize(("n", "k"), [(700, 3), (1100, 16)])
+@pytest.mark.parametrize(
+    ("axis", "n", "k"), [(0, 700, 3), (0, 1100, 1), (0, 1100, 16), (1, 700, 1), (1, 1100, 16), (1, 5000, 10)]
+)
 def test_whatever_the_limits_are(dtype, axis, n, k, target, subnormal_numbers_are_zeros):
     """They are compared as floats where that tells the same, also if subnormal numbers count as zeros."""
     dtype = np.dtype(dtype)

@@ -781,8 +781,9 @@ def rows_that_beat_plain(ref, offset, step, limits, first, rule):
 def best_of_rows(typingctx, ref, offset, step, best, first, rule):
     """``best_of_rows(ref, offset, step, best, first, rule)``: write the best key of each column in some rows.
 
-    Rows and columns are those of `any_row_beats`; they go to ``best[first : first + 64]``. Of floats, a subnormal one
-    may stand for another (see `lane_limit`), and the lowest key for the infinity that comes last.
+    Rows and columns are those of `any_row_beats`; they go to ``best[first : first + 64]``. Of floats, unless
+    NaN comes first, a subnormal one or a zero may stand for another subnormal one (see `lane_limit`), even if the zero
+    is not there, and the lowest key for the infinity that comes last.
     """
 
     def codegen(context, builder, signature, args):
