@@ -1,6 +1,7 @@
 """The pieces of the kernels that have a twin or an exhaustive check."""
 
 from functools import cache
+from itertools import product
 
 import ml_dtypes
 import numpy as np
@@ -300,6 +301,23 @@ def column_steps(ref, limits, numbers, step):
     return masks, tops, bounds, best, where, last, lowered
 
 
+def rows_of_columns(dtype, rng, edges):
+    """Return 24 rows of random bits: floats have columns of NaNs and zeros, or else few NaNs, and nothing tiny."""
+    rows = np.frombuffer(rng.bytes(24 * 150 * dtype.itemsize), dtype).reshape(24, 150).copy()
+    if dtype.kind != "f":
+        return rows
+    if edges:
+        rows[:, ::7] = np.nan
+        rows[::3, ::5] = 0
+        rows[1::3, ::5] = -0.0
+        return rows
+    rows[~(np.abs(rows) >= np.finfo(dtype).tiny)] = 1.5
+    rows[:, ::3] = np.abs(rows[:, ::3])
+    rows[:, 1::3] = -np.abs(rows[:, 1::3])
+    rows[rng.integers(0, 24, 12), rng.integers(0, 150, 12)] = np.nan
+    return rows
+
+
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS], ids=str)
 def test_steps_of_columns_equal_their_plain_twins(dtype):
     rng = np.random.default_rng(7)
@@ -307,33 +325,57 @@ def test_steps_of_columns_equal_their_plain_twins(dtype):
     ref = ArrayRef(getattr(types, signed.name), dtype.kind == "f")
     entry = compiled(column_steps, ref, getattr(types, signed.name)[::1], types.int64[::1], types.int64)
     width = 32 // dtype.itemsize
-    for k in (1, 3, 8):
-        for largest, nan_first in ((True, False), (False, True)):
-            rows = np.frombuffer(rng.bytes(24 * 150 * dtype.itemsize), dtype).reshape(24, 150).copy()
-            if dtype.kind == "f":
-                rows[:, ::7] = np.nan
-                rows[::3, ::5] = 0
-                rows[1::3, ::5] = -0.0
-            rule = rule_of(dtype, largest, nan_first)
-            of_rows = keys(rows.view(signed).reshape(-1), rule).reshape(rows.shape)
-            limits = np.sort(of_rows, 0)[rng.integers(15, 24, 128), np.arange(128)]  # few elements beat them
-            numbers = np.array([*rule, 0, 0][:3] + [k], np.int64)
-            masks, tops, bounds, best, where, last, lowered = entry(
-                rows, limits.astype(signed), numbers, rows.strides[0]
-            )
-            for one, other in (masks[:2], masks[2:4], masks[4:], tops, bounds, best, where, last, lowered):
-                np.testing.assert_array_equal(one, other)
-                assert one.any()
-            best, where = (x[0, : k * 2 * width].reshape(2, k, width) for x in (best, where))
-            of_lists = of_rows[: 2 * k + 1, 5 : 5 + 2 * width].reshape(-1, 2, width).swapaxes(0, 1)
-            order = np.argsort(~of_lists, 1, kind="stable")[:, :k]
-            np.testing.assert_array_equal(where, 10 * order)
-            np.testing.assert_array_equal(best, np.take_along_axis(of_lists, order, 1))
-            np.testing.assert_array_equal(last[0, : 2 * width].reshape(2, width), best[:, -1])
-            of_fours = of_rows[:, 3 : 3 + width].reshape(6, 4, width).max(1).min(0)
-            np.testing.assert_array_equal(lowered[0, 5 : 5 + width], np.minimum(of_fours, limits[3]))
-            assert (lowered[0] < limits[3]).any()
-            assert (lowered[0] == limits[3]).any()
+    either = (True, False)
+    of_floats = either if dtype.kind == "f" else either[:1]
+    for k, largest, nan_first, edges in product((1, 3, 8), either, of_floats, of_floats):
+        rows = rows_of_columns(dtype, rng, edges)
+        rule = rule_of(dtype, largest, nan_first)
+        of_rows = keys(rows.view(signed).reshape(-1), rule).reshape(rows.shape)
+        at = np.argsort(of_rows, 0)[rng.integers(15, 22, 128), np.arange(128)]
+        limits = of_rows[at, np.arange(128)]  # few elements beat them
+        if not edges:  # then floats are compared as they are, unless NaN comes first
+            assert (np.abs(rows[at, np.arange(128)]) >= np.finfo(dtype).tiny).all()
+        numbers = np.array([*rule, 0, 0][:3] + [k], np.int64)
+        masks, tops, bounds, best, where, last, lowered = entry(rows, limits.astype(signed), numbers, rows.strides[0])
+        for one, other in (masks[:2], masks[2:4], masks[4:], tops, bounds, best, where, last, lowered):
+            np.testing.assert_array_equal(one, other)
+            assert one.any()
+        best, where = (x[0, : k * 2 * width].reshape(2, k, width) for x in (best, where))
+        of_lists = of_rows[: 2 * k + 1, 5 : 5 + 2 * width].reshape(-1, 2, width).swapaxes(0, 1)
+        order = np.argsort(~of_lists, 1, kind="stable")[:, :k]
+        np.testing.assert_array_equal(where, 10 * order)
+        np.testing.assert_array_equal(best, np.take_along_axis(of_lists, order, 1))
+        np.testing.assert_array_equal(last[0, : 2 * width].reshape(2, width), best[:, -1])
+        of_fours = of_rows[:, 3 : 3 + width].reshape(6, 4, width).max(1).min(0)
+        np.testing.assert_array_equal(lowered[0, 5 : 5 + width], np.minimum(of_fours, limits[3]))
+        assert (lowered[0] == limits[3]).any()
+
+
+def tops_of_rows(ref, tops, numbers, step):
+    """Find the best key of each of 64 columns."""
+    _keys.best_of_rows(ref, 0, step, tops, 0, rule_from(ref, numbers, 0))
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("largest", [True, False])
+def test_the_best_of_rows_of_the_last_infinity(dtype, largest):
+    """It is no limit that anything could be below, which the lowest key says, except of what is compared by keys."""
+    dtype = np.dtype(dtype)
+    signed = np.dtype(f"i{dtype.itemsize}")
+    ref = ArrayRef(getattr(types, signed.name), True)
+    entry = compiled(tops_of_rows, ref, getattr(types, signed.name)[::1], types.int64[::1], types.int64)
+    rows = np.full((8, 64), -np.inf if largest else np.inf, dtype)
+    rows[3, 1:3] = np.nan
+    rows[:, 2:4] = np.nan
+    rows[5, 4] = rows[0, 5] = 7
+    for nan_first in (False, True):
+        rule = rule_of(dtype, largest, nan_first)
+        tops = np.zeros(64, signed)
+        entry(rows, tops, np.array(rule, np.int64), rows.strides[0])
+        want = keys(rows.view(signed).reshape(-1), rule).reshape(rows.shape).max(0)
+        if dtype.itemsize > 2 and not nan_first:
+            want[[0, 1, *range(6, 64)]] = np.iinfo(signed).min
+        np.testing.assert_array_equal(tops, want)
 
 
 def column_lists(ref, limits, numbers, step):

@@ -281,9 +281,13 @@ def columns_of_all_kinds(n, across, dtype, rng):
 
 @pytest.fixture
 def subnormal_numbers_are_zeros():
-    """Return what lets this thread's processor treat subnormal numbers so, as libraries may, or no longer."""
+    """Return what lets this thread's processor treat subnormal numbers so, as libraries may, or no longer.
+
+    None if it is not on x86-64.
+    """
     if platform.machine().lower() not in ("x86_64", "amd64"):
-        pytest.skip("it is switched so on x86-64")
+        yield None
+        return
 
     @intrinsic
     def load_control(typingctx, control):
@@ -314,6 +318,7 @@ def test_whatever_the_limits_are(dtype, axis, n, k, target, subnormal_numbers_ar
     kinds = columns_of_all_kinds(n, 70, dtype, np.random.default_rng(k))
     mixed = np.moveaxis(kinds, 0, 2).reshape(n, -1)[:, :200]
     threads = numba.get_num_threads()
+    switch = subnormal_numbers_are_zeros if target == "cpu" else None
     for columns in (*kinds, mixed):
         x = np.ascontiguousarray(columns.T)
         if axis == 0:  # with rows so far apart that they are looked at together
@@ -321,13 +326,15 @@ def test_whatever_the_limits_are(dtype, axis, n, k, target, subnormal_numbers_ar
             x[...] = columns
         for mode, nan in [("largest", "last"), ("smallest", "last"), ("largest", "largest"), ("smallest", "first")]:
             want_values, want = expected(x, k, axis, mode, nan)
-            for flush in (False, True) if target == "cpu" else (False,):
+            for flush in (False, True) if switch else (False,):
                 numba.set_num_threads(1)  # this one
                 try:
-                    subnormal_numbers_are_zeros(flush)
+                    if flush:
+                        switch(True)
                     found = dml.top_k(x, k, axis=axis, mode=mode, nan=nan)
                 finally:
-                    subnormal_numbers_are_zeros(False)
+                    if flush:
+                        switch(False)
                     numba.set_num_threads(threads)
                 np.testing.assert_array_equal(found.indices, want)
                 assert found.values.tobytes() == want_values.tobytes()
