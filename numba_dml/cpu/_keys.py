@@ -13,7 +13,7 @@ are in this file and in `_network`. The scalar key and the vector one come from 
 from __future__ import annotations
 
 from functools import partial, reduce
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 from llvmlite import ir
@@ -40,6 +40,21 @@ _NORMAL = {32: 1 << 23, 64: 1 << 52}
 _LIST_BITS = 256
 
 
+def lowest_of(width):
+    """Return the lowest integer of so many bits; its one bit is the sign."""
+    return -(1 << (width - 1))
+
+
+def _are_compared(rule, width):
+    """Tell whether elements of so many bits are compared as floats, by the processor; by their rule, of any kind."""
+    return len(rule) > 1 and width in _NORMAL
+
+
+def _floats_of(width, count):
+    """Return the type of so many floats."""
+    return ir.VectorType(ir.FloatType() if width == 32 else ir.DoubleType(), count)
+
+
 def emit_key(builder, bits, rule):
     """Emit the key of an integer or of a vector of integers; `rule` holds values of the same type."""
     if len(rule) == 1:
@@ -47,7 +62,7 @@ def emit_key(builder, bits, rule):
     flip, infinity, nan_key = rule
     width = bits.type.element.width if isinstance(bits.type, ir.VectorType) else bits.type.width
     zero = ir.Constant(bits.type, None)
-    magnitude = builder.and_(bits, splat_constant(bits.type, (1 << (width - 1)) - 1))
+    magnitude = builder.and_(bits, splat_constant(bits.type, ~lowest_of(width)))
     signed = builder.select(builder.icmp_signed("<", bits, zero), builder.sub(zero, magnitude), magnitude)
     key = builder.xor(signed, flip)
     return builder.select(builder.icmp_signed(">", magnitude, infinity), nan_key, key)
@@ -106,7 +121,7 @@ def bits_of(key, rule):
 def _bits_of(key, rule):
     if len(rule) == 1:
         return lambda key, rule: key ^ rule[0]
-    lowest = -(1 << (key.bitwidth - 1))
+    lowest = lowest_of(key.bitwidth)
 
     def bits(key, rule):
         signed = key ^ rule[0]
@@ -140,6 +155,11 @@ def load_lanes(context, builder, array_type, array, at, count=LANES):
 
 def emit_larger(builder, a, b):
     return builder.select(builder.icmp_signed(">", a, b), a, b)
+
+
+def _emit_larger_float(builder, a, b):
+    """Emit the larger of two floats; if they cannot be compared, the second."""
+    return builder.select(builder.fcmp_ordered(">", a, b), a, b)
 
 
 def emit_rows(builder, pointer, count, step, vector, parts, read):
@@ -236,7 +256,7 @@ def beats_floats(typingctx, row, at, limit, turn, rest):
     def codegen(context, builder, signature, args):
         # LLVM must not see that `beats_keys` loads the same: it would load before the choice, more than registers hold.
         bits = load_lanes(context, builder, signature.args[0], args[0], _opaque(builder, args[1]))
-        floats = ir.VectorType(ir.FloatType() if args[2].type.width == 32 else ir.DoubleType(), LANES)
+        floats = _floats_of(args[2].type.width, LANES)
         limits = builder.bitcast(splat(builder, args[2], LANES), floats)
         lanes = builder.bitcast(builder.xor(bits, splat(builder, args[3], LANES)), floats)
         return builder.xor(as_mask(builder, builder.fcmp_ordered(">", lanes, limits)), args[4])
@@ -251,10 +271,10 @@ def beats(row, at, threshold, rule):
 
 @chosen(beats)
 def _beats(row, at, threshold, rule):
-    if len(rule) == 1 or row.dtype.bitwidth < 32:
+    if not _are_compared(rule, row.dtype.bitwidth):
         return lambda row, at, threshold, rule: beats_keys(row, at, threshold, rule)
     kind = _SIGNED[row.dtype.bitwidth]
-    sign = kind(-(1 << (row.dtype.bitwidth - 1)))
+    sign = kind(lowest_of(row.dtype.bitwidth))
     normal = kind(_NORMAL[row.dtype.bitwidth])
 
     def choose(row, at, threshold, rule):
@@ -317,25 +337,22 @@ def _load_parts(context, builder, array_type, array, at):
         yield load_lanes(context, builder, array_type, array, builder.add(at, at.type(part)), lanes)
 
 
-def _emit_best(builder, blocks, better):
-    """Emit a vector of the best lane of each block, in their order; the blocks are a power of two, of vectors.
+def _emit_best(builder, blocks, larger):
+    """Emit a vector of the largest lane of each block, in their order; the blocks are a power of two, of vectors.
 
-    A lane that cannot be compared is not better. Of each block one vector is left; then two of these become one whose
-    lanes are turn and turn about of their blocks, by shuffles that stay within 16 bytes where they can: four blocks of
-    16 lanes take 13 steps more, where each alone takes 8.
+    Of each block one vector is left; then two of these become one whose lanes are turn and turn about of their blocks,
+    by shuffles that stay within 16 bytes where they can: four blocks of 16 lanes take 13 steps more, where each alone
+    takes 8.
     """
-
-    def best_of(a, b):
-        return builder.select(better(b, a), b, a)
 
     def fold(first, second, low, high):
         low, high = (
             builder.shuffle_vector(first, second, ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes))
             for lanes in (low, high)
         )
-        return best_of(low, high)
+        return larger(builder, high, low)
 
-    blocks = [reduce(best_of, vectors) for vectors in blocks]
+    blocks = [reduce(lambda best, vector: larger(builder, vector, best), vectors) for vectors in blocks]
     groups, count = 1, blocks[0].type.count
     while len(blocks) > 1:
         units = count // groups  # of a lane for each block
@@ -365,7 +382,7 @@ def _emit_best_keys(context, builder, array_type, row, at, values, blocks):
         parts = _load_parts(context, builder, array_type, row, builder.add(at, at.type(block * LANES)))
         return [emit_key(builder, part, [splat(builder, value, part.type.count) for value in values]) for part in parts]
 
-    return _emit_best(builder, [keys(block) for block in range(blocks)], partial(builder.icmp_signed, ">"))
+    return _emit_best(builder, [keys(block) for block in range(blocks)], emit_larger)
 
 
 def _emit_best_floats(context, builder, array_type, row, at, turn, blocks):
@@ -373,16 +390,15 @@ def _emit_best_floats(context, builder, array_type, row, at, turn, blocks):
 
     NaNs are passed over; if there are no others, it is -infinity.
     """
-    typ = ir.FloatType() if turn.type.width == 32 else ir.DoubleType()
 
-    def floats_of(block):
+    def floats(block):
         parts = list(_load_parts(context, builder, array_type, row, builder.add(at, at.type(block * LANES))))
         count = parts[0].type.count
-        turns, floats = splat(builder, turn, count), ir.VectorType(typ, count)
-        lowest = ir.Constant(floats, [float("-inf")] * count)
-        return [lowest, *(builder.bitcast(builder.xor(part, turns), floats) for part in parts)]
+        turns, kind = splat(builder, turn, count), _floats_of(turn.type.width, count)
+        lowest = splat_constant(kind, float("-inf"))
+        return [lowest, *(builder.bitcast(builder.xor(part, turns), kind) for part in parts)]
 
-    found = _emit_best(builder, [floats_of(block) for block in range(blocks)], partial(builder.fcmp_ordered, ">"))
+    found = _emit_best(builder, [floats(block) for block in range(blocks)], _emit_larger_float)
     return builder.bitcast(found, ir.VectorType(turn.type, blocks))
 
 
@@ -451,9 +467,9 @@ def best_lane(row, at, rule):
 
 @chosen(best_lane)
 def _best_lane(row, at, rule):
-    if len(rule) == 1 or row.dtype.bitwidth < 32:
+    if not _are_compared(rule, row.dtype.bitwidth):
         return lambda row, at, rule: best_key(row, at, rule)
-    sign = _SIGNED[row.dtype.bitwidth](-(1 << (row.dtype.bitwidth - 1)))
+    sign = _SIGNED[row.dtype.bitwidth](lowest_of(row.dtype.bitwidth))
 
     def choose(row, at, rule):
         if rule[2] > rule[1]:  # NaN comes first
@@ -471,9 +487,9 @@ def best_lanes(row, at, best, first, rule):
 
 @chosen(best_lanes)
 def _best_lanes(row, at, best, first, rule):
-    if len(rule) == 1 or row.dtype.bitwidth < 32:
+    if not _are_compared(rule, row.dtype.bitwidth):
         return lambda row, at, best, first, rule: best_keys(row, at, best, first, rule)
-    sign = _SIGNED[row.dtype.bitwidth](-(1 << (row.dtype.bitwidth - 1)))
+    sign = _SIGNED[row.dtype.bitwidth](lowest_of(row.dtype.bitwidth))
 
     def choose(row, at, best, first, rule):
         if rule[2] > rule[1]:  # NaN comes first
@@ -500,7 +516,7 @@ def least_bound(row, rule):
 
 @chosen(least_bound)
 def _least_bound(row, rule):
-    least = _SIGNED[row.dtype.bitwidth](1 - (1 << (row.dtype.bitwidth - 1)))
+    least = _SIGNED[row.dtype.bitwidth](lowest_of(row.dtype.bitwidth) + 1)
     if len(rule) == 1:
         return lambda row, rule: least
     return lambda row, rule: row.dtype.type(-rule[1])  # the key of an infinity, or the next one
@@ -513,7 +529,7 @@ def lane_limit(threshold, rule):
 
 @chosen(lane_limit)
 def _lane_limit(threshold, rule):
-    if len(rule) == 1 or threshold.bitwidth < 32:
+    if not _are_compared(rule, threshold.bitwidth):
         return lambda threshold, rule: threshold
     normal = _NORMAL[threshold.bitwidth]
     kind = _SIGNED[threshold.bitwidth]
@@ -589,29 +605,27 @@ def _emit_keys_of_rows(builder, ref, offset, count, step, vector, parts, rule):
     return emit_rows(builder, pointer, count, step, vector, parts, read_keys(builder, rule, vector.count))
 
 
-def _are_compared(rule):
-    """Tell whether the processor compares such elements as floats."""
-    return len(rule) > 1 and rule[0].type.width >= 32
-
-
-def _emit_larger_rows(builder, rows):
-    return reduce(lambda best, keys: list(map(partial(emit_larger, builder), keys, best)), rows)
+def _emit_larger_rows(builder, rows, larger=emit_larger):
+    """Emit the larger of each place of some rows, see `emit_rows`."""
+    return reduce(lambda best, row: list(map(partial(larger, builder), row, best)), rows)
 
 
 def _emit_best_of_rows(builder, ref, offset, count, step, vector, parts, rule):
-    """Emit the best keys of some rows. Those of floats are seldom needed, and take an eighth of the code: row by row.
+    """Emit the best keys of some rows.
 
-    A first call of top_k along axis 0 took 1.22 times as long without that as it took without any floats, and takes
-    1.05 times (an AMD EPYC).
+    Those of floats, which are needed where `_emit_largest_of_rows` does not tell, take an eighth of the code, row by
+    row: a first call of top_k along axis 0 took 1.22 times as long without that as it took without any floats, and
+    takes 1.05 times. Without and with it, in ms, two threads, (2048, 2048) f4, k 8: NaN first 1.50 and 1.57, a column
+    of zeros in each mask 1.49 and 1.57 (an AMD EPYC).
     """
-    if count == 1 or not _are_compared(rule):
+    if count == 1 or not _are_compared(rule, vector.element.width):
         return _emit_larger_rows(builder, _emit_keys_of_rows(builder, ref, offset, count, step, vector, parts, rule))
 
     def raise_best(_, at, *best):
         rows = _emit_keys_of_rows(builder, ref, at, 1, step, vector, parts, rule)
         return builder.add(at, step), *_emit_larger_rows(builder, [best, *rows])
 
-    lowest = splat_constant(vector, -(1 << (vector.element.width - 1)))
+    lowest = splat_constant(vector, lowest_of(vector.element.width))
     return emit_levels(builder, step.type(count), (offset, *[lowest] * parts), raise_best)[1:]
 
 
@@ -622,11 +636,8 @@ def _emit_largest_of_rows(builder, ref, offset, count, step, vector, parts, turn
     seven by keys: top_k of (4096, 4096) f4 along axis 0, k 8, two threads of an Intel Xeon 2.56 and 2.49, 2.30 and 2.22
     ms, of an AMD EPYC 3.6 and 3.3.
     """
-    floats = ir.VectorType(ir.FloatType() if vector.element.width == 32 else ir.DoubleType(), vector.count)
+    floats = _floats_of(vector.element.width, vector.count)
     turns = splat(builder, turn, vector.count)
-
-    def larger(a, b):
-        return builder.select(builder.fcmp_ordered(">", a, b), a, b)
 
     def read(bits):
         return builder.bitcast(builder.xor(bits, turns), floats)
@@ -635,13 +646,13 @@ def _emit_largest_of_rows(builder, ref, offset, count, step, vector, parts, turn
     # LLVM must not see that keys load the same, see `beats_floats`.
     pointer = emit_byte_pointer(builder, ref, _opaque(builder, offset))
     rows = emit_rows(builder, pointer, count, step, vector, parts, read)
-    return reduce(lambda best, row: list(map(larger, row, best)), rows, lowest)
+    return _emit_larger_rows(builder, chain([lowest], rows), _emit_larger_float)
 
 
 def _emit_turn(builder, rule):
     """Emit what turns the signs of floats if the smallest are wanted."""
     flip = rule[0]
-    return builder.and_(flip, flip.type(-(1 << (flip.type.width - 1))))
+    return builder.and_(flip, flip.type(lowest_of(flip.type.width)))
 
 
 def _are_ordered(builder, rule):
@@ -672,12 +683,11 @@ def _emit_limit(builder, limit, rule):
     count, width = limit.type.count, limit.type.element.width
     flip, infinity, _ = (splat(builder, value, count) for value in rule)
     number = builder.sub(limit, flip)
-    sign = builder.and_(number, splat_constant(limit.type, -(1 << (width - 1))))
+    sign = builder.and_(number, splat_constant(limit.type, lowest_of(width)))
     magnitude = builder.select(builder.icmp_signed("<", number, sign.type(None)), builder.neg(number), number)
     least = splat_constant(limit.type, _NORMAL[width])
     normal = builder.icmp_unsigned("<=", builder.sub(magnitude, least), builder.sub(infinity, least))
-    floats = ir.VectorType(ir.FloatType() if width == 32 else ir.DoubleType(), count)
-    return builder.bitcast(builder.or_(magnitude, sign), floats), normal
+    return builder.bitcast(builder.or_(magnitude, sign), _floats_of(width, count)), normal
 
 
 def _columns_above(count):
@@ -713,7 +723,7 @@ def _columns_above(count):
                 best = _emit_largest_of_rows(builder, ref, offset, count, step, vector, parts, turn)
                 return mask_of(map(partial(builder.fcmp_ordered, ">"), best, floats))
 
-            if count == 1 or not _are_compared(values):
+            if count == 1 or not _are_compared(values, vector.element.width):
                 return by_keys()
             floats, normal = zip(*(_emit_limit(builder, part, values) for part in least), strict=True)
             normal = as_mask(builder, reduce(builder.and_, normal))
@@ -804,7 +814,7 @@ def best_of_rows(typingctx, ref, offset, step, best, first, rule):
         def by_floats():
             turn = _emit_turn(builder, values)
             read, turns = read_keys(builder, values, vector.count), splat(builder, turn, vector.count)
-            lowest = splat_constant(vector, -(1 << (vector.element.width - 1)))
+            lowest = splat_constant(vector, lowest_of(vector.element.width))
 
             def key(largest):
                 none = builder.fcmp_ordered("==", largest, splat_constant(largest.type, float("-inf")))
@@ -812,7 +822,7 @@ def best_of_rows(typingctx, ref, offset, step, best, first, rule):
 
             write(map(key, _emit_largest_of_rows(builder, ref, offset, ROWS_AT_ONCE, step, vector, parts, turn)))
 
-        if _are_compared(values):
+        if _are_compared(values, vector.element.width):
             _emit_either(builder, _are_ordered(builder, values), by_floats, by_keys)
         else:
             by_keys()
@@ -843,7 +853,7 @@ def raise_lists(typingctx, keys, at, best, first, k):
         keys, at, best, first, k = args
         array_type = signature.args[2]
         vector = _vector_of(array_type.dtype, _LIST_BITS)
-        key = load_lanes(context, builder, array_type, keys, at, vector.count)
+        key = load_lanes(context, builder, signature.args[0], keys, at, vector.count)
 
         def raise_place(level, carried):
             at = builder.add(first, builder.mul(level, level.type(vector.count)))
@@ -857,7 +867,7 @@ def raise_lists(typingctx, keys, at, best, first, k):
         return context.get_dummy_value()
 
     word = types.int64
-    return types.void(best, word, best, word, word), codegen
+    return types.void(keys, word, best, word, word), codegen
 
 
 @helper
@@ -1030,7 +1040,7 @@ def _column_inserter(count):
                 above = builder.icmp_signed(">", of_column, splat(builder, builder.load(to_limit), count))
                 hits = builder.zext(builder.bitcast(above, ir.IntType(count)), word)
             starts = [load_vector(builder, to_keys, vector), load_vector(builder, to_places, numbers)]
-            highest = splat_constant(vector, (1 << (element.width - 1)) - 1)
+            highest = splat_constant(vector, ~lowest_of(element.width))
             before = builder.block
             body, after = (builder.append_basic_block(name) for name in ("candidate", "inserted"))
             builder.branch(body)
@@ -1141,7 +1151,7 @@ def group_bound(typingctx, row, whole, start, low, high, k, rule):
         array_type = signature.args[0]
         word, number = ir.IntType(64), ir.VectorType(ir.IntType(32), GROUPS)
         vector = ir.VectorType(ir.IntType(array_type.dtype.bitwidth), GROUPS)
-        lowest = splat_constant(vector, -(1 << (vector.element.width - 1)))
+        lowest = splat_constant(vector, lowest_of(vector.element.width))
         values = [splat(builder, value, GROUPS) for value in rule_values(builder, signature.args[6], rule)]
 
         def keys_from(at):
@@ -1236,7 +1246,7 @@ def insert_best(typingctx, row, at, mask, most, keys, places, rule):
         to_keys = _place_of(context, builder, keys_type, keys, word(0), vector)
         to_places = _place_of(context, builder, places_type, places, word(0), numbers)
         starts = [load_vector(builder, to_keys, vector), load_vector(builder, to_places, numbers)]
-        highest = splat_constant(vector, (1 << (vector.element.width - 1)) - 1)
+        highest = splat_constant(vector, ~lowest_of(vector.element.width))
         rule = rule_values(builder, signature.args[6], rule)
         before = builder.block
         head, body, after = (builder.append_basic_block(name) for name in ("candidates", "candidate", "inserted"))
@@ -1340,5 +1350,5 @@ def lowest_key(array):
 
 @chosen(lowest_key)
 def _lowest_key(array):
-    lowest = _SIGNED[array.dtype.bitwidth](-(1 << (array.dtype.bitwidth - 1)))
+    lowest = _SIGNED[array.dtype.bitwidth](lowest_of(array.dtype.bitwidth))
     return lambda array: lowest

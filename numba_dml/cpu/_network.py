@@ -23,6 +23,7 @@ from ._keys import (
     emit_rows,
     key_of,
     load_vector,
+    lowest_of,
     read_keys,
     rule_values,
     splat_constant,
@@ -176,7 +177,7 @@ def _emit_without_first(builder, columns, skip):
     vector = columns[0].type
     # As `lowest_key` of a list, which fits a float64 too.
     width = 64 if isinstance(vector.element, ir.DoubleType) else vector.element.width
-    lowest = splat_constant(vector, -(1 << (width - 1)))
+    lowest = splat_constant(vector, lowest_of(width))
     whole, cut, ready = builder.block, *(builder.append_basic_block(name) for name in ("cut", "ready"))
     builder.cbranch(builder.icmp_signed(">", skip, skip.type(0)), cut, ready)
     builder.position_at_end(cut)
@@ -339,7 +340,7 @@ def _emit_cut(builder, columns, place_bits, near, tops):
     """Emit keys whose last bits are free for a position: cut off, or, if `near`, moved out; see `insert_cut`."""
     vector = columns[0].type
     element = vector.element
-    lowest = element(-1 << (element.width - 1))
+    lowest = element(lowest_of(element.width))
     half = builder.lshr(lowest, place_bits)  # of how many keys there is room for
     most = builder.sub(builder.add(half, half), element(1))
     size, most, base, limit, bits = (

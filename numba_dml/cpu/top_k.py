@@ -203,7 +203,8 @@ CROWDED = 32
 #: and with that: of an Intel Xeon (4096, 4096) f4 2.88 and 2.67, 3.73 and 3.45, i4 3.81 and 3.46, (2048, 4096) f8 4.14
 #: and 3.94; of an AMD EPYC (4096, 4100) f4 4.35 and 4.14, (10000, 2000) 4.76 and 4.34, (4000, 5000) f2 3.24 and 2.90.
 #: But (4096, 4096) 2.71 and 2.98 there: rows whose distance is a multiple of a page share places of the L1, which has
-#: as many of these as pages.
+#: as many of these as pages. Known when a kernel is compiled: with a disk cache from another processor, only the speed
+#: differs.
 ASKED = 2 * LANES
 PAGE = 4096
 FEW_PLACES = cache_bytes(0, assumed=1 << 16) <= ROWS_AT_ONCE * PAGE
@@ -1143,7 +1144,10 @@ def column_rows(x, offset, step, count, lanes, staged):
 
 @helper
 def ask_for_rows(x, rows, next_rows, stride, first, lanes, width):
-    """Ask for some columns of rows that are looked at together: those behind a mask, or the first ones of next rows."""
+    """Ask for some columns of rows that are looked at together: those behind a mask, or the first ones of next rows.
+
+    Rows that have no more columns than a mask ask for the next ones' start.
+    """
     if FEW_PLACES and stride % PAGE == 0:
         return
     start, ahead = rows, first + ASKED
@@ -1159,7 +1163,8 @@ def ask_for_rows(x, rows, next_rows, stride, first, lanes, width):
 def bound_columns(x, source, stride, n, k, lanes, staged, best, limits, rule):
     """Find a limit for each column that k of its elements reach, from a part of the rows; tell whether there is one.
 
-    Lists of keys below the limits are full then, and will hold nothing of them in the end.
+    Lists of keys below the limits are full then, and will hold nothing of them in the end. Until the limits are found,
+    the best keys of each group of rows are in their place.
     """
     lowest = lowest_key(best)
     together = insert_width(best)
@@ -1191,6 +1196,7 @@ def bound_columns(x, source, stride, n, k, lanes, staged, best, limits, rule):
         if limits[list_of(lane, lanes, limits.size)] == lowest:
             return False  # no limit is below
     for i in range(limits.size):
+        # The best of a group may have been a zero that there is not, and that no element reaches.
         limits[i] = lane_limit(best.dtype.type(limits[i] - 1), rule)
         for j in range(k):
             best[place_of_list(i, k, together) + j * together] = limits[i]
