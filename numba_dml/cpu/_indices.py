@@ -21,6 +21,8 @@ from ._memory import ANY, SIGNED, ArrayRef, emit_byte_pointer, itemsize, load, s
 BLOCK = 512
 #: Single elements are copied in groups of this many, the indices of which are tested together.
 GROUP = 16
+#: In vectors of so many bits the signs of indices are looked at.
+_SIGN_BITS = 256
 #: The offset of a point whose update is dropped. No real offset is this low.
 DROPPED = np.int64(-(2**63))
 
@@ -118,13 +120,22 @@ def _emit_everywhere(builder, value, most, lanes):
 
 
 def _emit_inside(builder, numbers, n):
-    """Emit what tells whether indices are all 0 or more and below n."""
+    """Emit what tells whether indices are all 0 or more and below n.
+
+    Signs are put together before they are looked at: gathers of single elements that are in a cache take 0.95 of the
+    time, one thread of an AMD EPYC, where LLVM made a bit of each.
+    """
     lanes = numbers.type
     most = (1 << (lanes.element.width - 1)) - 1
     rest = builder.sub(_emit_everywhere(builder, builder.sub(n, n.type(1)), most, lanes), numbers)
-    outside = builder.icmp_signed("<", builder.or_(numbers, rest), ir.Constant(lanes, None))
-    mask = ir.IntType(lanes.count)
-    return builder.icmp_unsigned("==", builder.bitcast(outside, mask), mask(0))
+    outside = builder.or_(numbers, rest)
+    while outside.type.count * lanes.element.width > _SIGN_BITS:
+        half = outside.type.count // 2
+        parts = (ir.Constant(ir.VectorType(ir.IntType(32), half), list(range(i, i + half))) for i in (0, half))
+        outside = builder.or_(*(builder.shuffle_vector(outside, outside, part) for part in parts))
+    found = builder.icmp_signed("<", outside, ir.Constant(outside.type, None))
+    mask = ir.IntType(outside.type.count)
+    return builder.icmp_unsigned("==", builder.bitcast(found, mask), mask(0))
 
 
 @intrinsic
@@ -277,7 +288,7 @@ def row_bases(plan, loop, row):
     packed = plan[PACKED_BASE]
     for d in range(loop - 1, -1, -1):
         field = HEADER + LOOP_FIELDS * d
-        rest = row // plan[field]
+        rest = row // plan[field] if d else 0  # a division takes as long as some elements
         i = row - rest * plan[field]
         data += i * plan[field + 1]
         index += i * plan[field + 2]

@@ -409,7 +409,7 @@ def read_soon(
     elif index_lines and length <= BLOCK:  # short rows, of a tile: the next ones are elsewhere
         last = HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)
         index_ahead = row_bases(plan, loop, row + ROWS_AHEAD)[1] + j * plan[last + 2]
-    return index_ahead // plan[COORDS] * tuple_bytes(plan), ahead
+    return index_ahead << (plan[KIND] & 3), ahead
 
 
 @helper
