@@ -105,6 +105,20 @@ def test_what_waits_is_limited(pool):
         pool.limit = -1
 
 
+def test_the_latest_memory_is_taken_first_and_the_oldest_released(pool):
+    pool.limit = 5 * MIB
+    arrays = [bytes_of(pool, size * MIB) for size in (1, 1, 3)]
+    second = arrays[1].ctypes.data
+    for _ in range(3):
+        del arrays[0]
+    again = bytes_of(pool, MIB)  # the last one that waits is too large for it, and stays the last
+    assert again.ctypes.data == second
+    pool.limit = 3 * MIB
+    assert pool.free_bytes == 3 * MIB
+    del again
+    assert pool.free_bytes == MIB
+
+
 def test_memory_that_waits_is_given_up_when_there_is_no_other(pool, monkeypatch):
     bytes_of(pool, MIB)
     block, failures = _pool._Block, [MemoryError()]
