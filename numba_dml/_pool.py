@@ -18,7 +18,7 @@ import numpy as np
 from ._config import PREFIX
 from ._tensor import product
 
-#: Results from this size on are pooled. Below, malloc recycles as well, and a lease costs 2.7 µs (4.4 when all blocks
+#: Results from this size on are pooled. Below, malloc recycles as well, and a lease costs 2.9 µs (4.4 when all blocks
 #: that wait were listed, and each lease described its memory anew: an allocating gather of 1 MiB took 36.5 µs then, and
 #: takes 33.9).
 POOLED_BYTES = 1 << 20
@@ -142,9 +142,9 @@ class MemoryPool:
             return _Block(size)
 
     def _give_back(self, block: _Block) -> None:
-        if block.size <= self._read_limit():
+        if block.size <= self.limit:
             self._free.append(block)
-            if len(self._free) > 1 or block.size > self._read_limit():  # which another thread may have lowered
+            if len(self._free) > 1 or block.size > self.limit:  # which another thread may have lowered
                 self._trim()
 
     def _trim(self) -> None:

@@ -282,7 +282,10 @@ def share_of_loop(plan, loop, begin, end):
 
 @helper
 def row_bases(plan, loop, row):
-    """Return where row `row` of the nest of the loops before `loop` starts in data, indices and packed array."""
+    """Return where row `row` of the nest of the loops before `loop` starts in data, indices and packed array.
+
+    One behind the last is where the outermost loop would go on, outside of them: it may be asked for, not read.
+    """
     data = plan[DATA_BASE]
     index = plan[INDEX_BASE]
     packed = plan[PACKED_BASE]
