@@ -25,6 +25,9 @@ from ._memory import CACHE_LINE, emit_byte_pointer, emit_prefetch, empty, itemsi
 
 #: How many elements one mask covers.
 LANES = 64
+#: Elements that every buffer has behind its last one if vector steps scan it: a step that starts at any element reads
+#: LANES of them.
+SPARE = LANES
 #: How many rows of columns are looked at together.
 ROWS_AT_ONCE = 8
 #: How many single bytes are looked at together where few beat a threshold.
@@ -1330,6 +1333,17 @@ def key_buffer(ref, shape):
 def _key_buffer(ref, shape):
     kind = _SIGNED[ref.dtype.bitwidth]
     return lambda ref, shape: empty(shape, kind)
+
+
+def scanned_buffer(ref, count):
+    """Return an empty array for `count` keys that vector steps scan, with `SPARE` behind them (inside kernels only)."""
+    raise NotImplementedError
+
+
+@chosen(scanned_buffer, allocates=True)
+def _scanned_buffer(ref, count):
+    kind = _SIGNED[ref.dtype.bitwidth]
+    return lambda ref, count: empty(count + SPARE, kind)
 
 
 def place_buffer(ref, shape):

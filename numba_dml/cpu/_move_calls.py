@@ -17,7 +17,7 @@ from .._pool import allocator
 from .._tensor import dtype_of, extent, packed_strides, product
 from . import _arithmetic, _indices, gather, launcher, scatter, take, takes_one
 from ._drivers import OVERLAP
-from ._keys import LANES
+from ._keys import SPARE
 from ._memory import ANY, CACHE_LINE, SIGNED, UNSIGNED, ArrayRef, cache_bytes
 from ._offsets import finder_address
 
@@ -337,9 +337,9 @@ class ScatterCall(_MoveCall):
         self.new_only = code in (scatter.places_kernel, scatter.bins_kernel) and not bins_in_place
         direct = code in (scatter.scatter_kernel, scatter.strips_kernel)
         self.alone = direct and self._best_alone()
-        # The last numbers are looked at together with what follows them. By bins, this is for what is in place.
+        # By bins, this is for what is in place.
         notes = code in (scatter.scatter_kernel, scatter.bins_kernel) and self._notes(whole)
-        self.note_bytes = 4 * (self.points + LANES) if notes else 0
+        self.note_bytes = 4 * (self.points + SPARE) if notes else 0
         if code is scatter.scatter_kernel and self.note_bytes:
             code, name, self.scratch_bytes = scatter.noted_kernel, "noted ", self.note_bytes
         elif direct or (code is scatter.own_kernel and reduction != _arithmetic.NONE):

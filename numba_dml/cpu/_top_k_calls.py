@@ -16,7 +16,7 @@ from .._pool import allocator
 from .._tensor import extent, product
 from ..ops.top_k import TopK
 from . import launcher, top_k
-from ._keys import LANES
+from ._keys import LANES, SPARE
 from ._memory import ANY, CACHE_LINE, SIGNED, ArrayRef
 from ._network import CUT_BLOCKS, HAS_WIDE_VECTORS, NETWORK_LINES
 from ._short_lines import SHORT_K
@@ -171,7 +171,7 @@ def choose(
     has a kernel of its own (`top_k.alone_kernel`), and another one is not worth the kernel of many, a quarter of what a
     first call compiles: a strided line takes as long as rows. All of their short lines have one kernel.
     """
-    buffer = -(-min(max(4 * k, BUFFER), max(n, k)) // LANES) * LANES + 2 * LANES
+    buffer = -(-min(max(4 * k, BUFFER), max(n, k)) // LANES) * LANES + LANES + SPARE
     group = 0
     sorts = k >= (SORTED_FEW if itemsize < 8 else SORTED_LONG) and SORTED_FEW_PART * k >= n >= SORTED_SIZE
     if n > 1 and stride != itemsize:

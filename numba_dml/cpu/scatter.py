@@ -1156,13 +1156,14 @@ noted_phase = by_phases(share_by_notes, notes=True)
 @helper
 def clashes(source, data, index, packed, plan):
     """Tell whether the output lies in an input, other than exactly on the one that it updates."""
-    low = address(data) + plan[LOW]
-    high = address(data) + plan[HIGH]
-    at = address(source)
+    to, at = address(data), address(source)
+    copied = np.int64(0) if at == to else plan[COPY]
+    # A copy writes the whole output; updates alone only what the indices can lead to.
+    low, high = (np.int64(0), copied) if copied > 0 else (plan[LOW], plan[HIGH])
     return (
-        overlaps(low, high, address(index), address(index) + plan[INDEX_BYTES])
-        or overlaps(low, high, address(packed), address(packed) + plan[PACKED_BYTES])
-        or (at != address(data) and overlaps(low, high, at + plan[LOW], at + plan[HIGH]))
+        overlaps(to + low, to + high, address(index), address(index) + plan[INDEX_BYTES])
+        or overlaps(to + low, to + high, address(packed), address(packed) + plan[PACKED_BYTES])
+        or (at != to and overlaps(to + low, to + high, at + low, at + high))
     )
 
 

@@ -64,6 +64,7 @@ from ._keys import (
     row_beats,
     rows_that_beat,
     rule_from,
+    scanned_buffer,
     skip_lanes,
 )
 from ._memory import (
@@ -313,7 +314,7 @@ def survey(
     end,  # IN   how many of them, a multiple of 64
     k,
     rule,
-    blocks,  # OUT  (end / 64, rounded up to 64,) intW, the best key of each block
+    blocks,  # OUT  (end / 64,) intW, the best key of each block, and room to scan them
     best,  # OUT  (4 * k, rounded up to 64,) intW, scratch
 ):
     """Look at all blocks; return a key that the best of at least k blocks are above, and the best key of all."""
@@ -349,7 +350,7 @@ def feed(
     count,  # IN      how many the buffer holds
     full,  # IN      True: `threshold` is the k-th best key so far
     threshold,
-    blocks,  # OUT     (end / 64, rounded up to 64,) intW, scratch
+    blocks,  # OUT     (end / 64,) intW, scratch, and room to scan it
     scratch,  # OUT     (capacity,) intW
 ):
     """Let elements through that beat the threshold; return the new count, full and threshold."""
@@ -881,7 +882,7 @@ def group_buffers(x, plan):
         empty(group, np.bool_),  # whether there are any
         empty(group, np.int64),  # where the lines start
         stage_for(x, plan, min(STAGE, -(-plan[SIZE] // plan[PIECES]))),
-        key_buffer(x, -(-rows // LANES**2) * LANES),  # the best keys of blocks
+        scanned_buffer(x, -(-rows // LANES)),  # the best keys of blocks
         key_buffer(x, plan[CAPACITY]),  # scratch
     )
 
@@ -1001,10 +1002,10 @@ def merge_pieces(
     total = np.int64(0)
     for piece in range(plan[PIECES]):
         total += found[piece, line]
-    capacity = max(k, total) + LANES
-    keys = key_buffer(x, capacity)
+    capacity = max(k, total)
+    keys = scanned_buffer(x, capacity)
     positions = empty(capacity, np.int64)
-    scratch = key_buffer(x, capacity)
+    scratch = scanned_buffer(x, capacity)
     scratch_positions = empty(capacity, np.int64)
     count = np.int64(0)
     for piece in range(plan[PIECES]):
