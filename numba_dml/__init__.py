@@ -4,6 +4,9 @@ Three levels, each usable alone: functions (`gather`, `gather_elements`, `gather
 `top_k`), descriptors (one class per DirectML struct), and operators compiled from them (`compile_operator`).
 """
 
+from importlib import import_module
+from typing import Any
+
 from . import _jit
 from ._config import config
 from ._dispatch import check
@@ -70,3 +73,10 @@ __all__ = [
 ]
 
 _jit.register_if_imported()
+
+
+def __getattr__(name: str) -> Any:
+    """Import a module when it is first used: `onnx` needs a package of that name, and both take their time."""
+    if name in ("numpy", "onnx"):
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,6 +5,8 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, SupportsIndex, T
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from . import numpy as numpy
+from . import onnx as onnx
 from ._dispatch import check as check
 from ._enums import AxisDirection as AxisDirection
 from ._enums import FeatureLevel as FeatureLevel

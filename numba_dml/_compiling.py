@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic, sleep
 from typing import Any
@@ -69,6 +69,14 @@ class _Notice:
 
 
 notice = _Notice()
+
+
+def cache_locators(kinds: Iterable[Any]) -> list[Any]:
+    """Return Numba's cache locators with those that write into the package's own folder last.
+
+    pip does not remove what Numba wrote there, and Python takes a folder that is left for an empty package.
+    """
+    return sorted(kinds, key=lambda kind: "InTree" in kind.__name__)
 
 
 def lock_path(dispatcher: Any) -> str | None:

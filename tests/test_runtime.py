@@ -95,6 +95,16 @@ def test_import_compiles_nothing_and_is_quick():
     assert float(run(lazy)) < 0.5
 
 
+def test_modules_that_are_imported_when_they_are_used():
+    run("""
+        import sys, numba_dml
+        assert "numba_dml.numpy" not in sys.modules and "onnx" not in sys.modules
+        assert numba_dml.numpy.take is sys.modules["numba_dml.numpy"].take
+        assert len(numba_dml.onnx.reference_ops()) == 7
+        assert not hasattr(numba_dml, "torch")
+    """)
+
+
 @pytest.mark.parametrize(("given", "least", "most"), [(None, 500, 1_000_000), ("77", 77, 77)])
 def test_waiting_threads_sleep_soon_unless_told_otherwise(given, least, most):
     """GNU OpenMP says what it has read from the environment, which then is as it was."""
@@ -338,6 +348,23 @@ def test_read_only_home_and_package(tmp_path):
         print("computed")
     """
     assert run(code).strip() == "computed"
+
+
+def test_kernels_are_kept_outside_of_the_package(tmp_path):
+    """pip would leave them behind, and Python take the folder that they keep alive for an empty package."""
+    code = """
+        import os
+        from pathlib import Path
+        import numba_dml
+        from numba_dml._cli import cache
+        from numba_dml.cpu._drivers import run_serial
+        place = Path(run_serial._cache.cache_path)
+        assert place.is_relative_to(os.environ["HOME"]), place
+        assert place == cache.directory("cpu")
+        assert cache.directory("cuda").is_relative_to(os.environ["HOME"])
+    """
+    home = str(tmp_path)
+    run(code, NUMBA_CACHE_DIR="", NUMBA_CACHE_LOCATOR_CLASSES="", HOME=home, XDG_CACHE_HOME=home, LOCALAPPDATA=home)
 
 
 def test_a_cache_that_cannot_be_written(monkeypatch):

@@ -19,7 +19,7 @@ from typing import Any
 
 import numba
 from numba import types
-from numba.core.caching import FunctionCache, NullCache
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache
 from numba.core.compiler import Flags
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.errors import NumbaError
@@ -29,7 +29,7 @@ from numba.core.targetconfig import ConfigStack
 from numba.np.ufunc.parallel import threading_layer
 
 from .. import _config, _jit
-from .._compiling import compiling
+from .._compiling import cache_locators, compiling
 from ._compiler import HelperCompiler
 
 if numba.config.DISABLE_JIT:
@@ -143,8 +143,14 @@ def _source_stamp() -> tuple[float, int, int | None]:
     return max(s.st_mtime for s in stats), sum(s.st_size for s in stats), DATA_AT
 
 
+class _CacheFiles(CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = cache_locators(CompileResultCacheImpl._locator_classes)
+
+
 class _DiskCache(FunctionCache):  # type: ignore[misc]
     """Numba's disk cache of a function, which a change of any kernel's source empties."""
+
+    _impl_class = _CacheFiles
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
+from .._compiling import cache_locators
 from ._launch import can_come_early, least_capability
 
 
@@ -74,10 +75,15 @@ def _cache_type() -> Any:
     """Return the class of such caches; what it derives from is not there in the simulator."""
     import numba_cuda
     from numba.cuda.core.caching import IndexDataCacheFile
-    from numba.cuda.dispatcher import CUDACache
+    from numba.cuda.dispatcher import CUDACache, CUDACacheImpl
+
+    class CacheFiles(CUDACacheImpl):  # type: ignore[misc]
+        _locator_classes = cache_locators(CUDACacheImpl._locator_classes)
 
     class KernelCache(CUDACache):  # type: ignore[misc]
         """The files of one kernel. If they cannot be read or written, that costs time, never a result."""
+
+        _impl_class = CacheFiles
 
         def __init__(self, function: Any) -> None:
             super().__init__(function)
