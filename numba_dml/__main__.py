@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 
 from ._version import __version__
 
-#: Packages that only some commands need, and the extra that brings them.
-EXTRAS = {"matplotlib": "demo", "rich": "demo", "sklearn": "demo"}
+#: Packages that only some commands need; the extra `cli` brings them, and `demo` what the demo needs.
+OPTIONAL = {"matplotlib", "rich", "sklearn"}
 INTERRUPTED = 130
 
 #: The operators that are commands, with what they do.
@@ -123,9 +123,10 @@ def _run(argv: Sequence[str]) -> int:
         return 1
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if package not in EXTRAS:
+        if package not in OPTIONAL:
             raise
-        parser.error(f'{package} is missing; install it with: pip install "numba_dml[{EXTRAS[package]}]"')
+        extra = "demo" if "demo" in argv[:1] else "cli"
+        parser.error(f'{package} is missing; install it in a clone of numba_dml with: pip install ".[{extra}]"')
     except (OSError, ValueError, MemoryError) as error:
         parser.error(_text(error))
     return code

@@ -12,6 +12,8 @@ pytestmark = pytest.mark.cpu
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+JITTED = (ROOT / "docs/jitted.md").read_text()
+CALL = "\nnearest(np.array([[3.0, 1.0, 2.0]]), 2)"
 
 
 def blocks(language, text=README):
@@ -34,10 +36,22 @@ def test_example_of_numpy(tmp_path):
     assert found["best"].shape == (1000, 5)
 
 
-def test_jitted_example(tmp_path):
-    code = "import numpy as np\nimport numba_dml as dml\n" + blocks("python")[1]
+@pytest.mark.parametrize("code", [blocks("python")[1], blocks("python", JITTED)[0] + CALL], ids=["README", "jitted"])
+def test_jitted_example(code, tmp_path):
     (tmp_path / "example.py").write_text(code.replace("nearest(np", "result = nearest(np"))
-    assert runpy.run_path(str(tmp_path / "example.py"))["result"].tolist() == [[1, 2]]
+    found = runpy.run_path(str(tmp_path / "example.py"))
+    assert found["result"].tolist() == [[1, 2]]
+    assert found["nearest"].stats.cache_misses  # it is kept on disk, as the page says
+
+
+def test_every_block_is_run():
+    assert [len(blocks("python", text)) for text in (README, JITTED)] == [3, 2]  # the last is for a GPU
+
+
+def test_example_of_the_front_page(tmp_path):
+    (block,) = blocks("python", (ROOT / "docs/index.md").read_text())
+    (tmp_path / "example.py").write_text(block)
+    assert runpy.run_path(str(tmp_path / "example.py"))["indices"].tolist() == [[1, 2], [0, 2]]
 
 
 def test_size_and_commands():

@@ -1,4 +1,4 @@
-"""The CUDA room: how kernels are compiled, cached and launched. The only place that imports numba-cuda.
+"""The CUDA room: how kernels are compiled, cached and launched. It imports numba-cuda first, and says what is missing.
 
 Kernels take addresses and numbers alone, all of them int64: no array types, so that nothing is specialised on a rank or
 a layout, and a launch is one packed buffer (see `_launch`). In the simulator (``NUMBA_ENABLE_CUDASIM=1``) addresses
