@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from urllib.request import urlopen
 
+from sphinx import addnodes
+
 import numba_dml
 
 HERE = Path(__file__).parent
@@ -69,10 +71,19 @@ numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
 
-def setup(app):
+def notebooks_here(app, name, source):
     """Lead links to notebooks, which are right in the repository, to the copies here."""
+    source[0] = source[0].replace("(../notebooks/", "(notebooks/")
 
-    def notebooks_here(app, name, source):
-        source[0] = source[0].replace("(../notebooks/", "(notebooks/")
 
+def numpy_itself(app, doctree):
+    """Lead names such as numpy.take to NumPy: Sphinx would find numba_dml.numpy.take first."""
+    for node in doctree.findall(addnodes.pending_xref):
+        if node["reftarget"].startswith("numpy."):
+            node["py:module"] = node["py:class"] = None
+
+
+def setup(app):
+    """Connect the functions above to what Sphinx does."""
     app.connect("source-read", notebooks_here)
+    app.connect("doctree-read", numpy_itself)

@@ -285,9 +285,9 @@ class CompiledOperator:
     """A descriptor compiled for one target: call it with arrays.
 
     The arrays must have the descriptor's sizes and data types (anything else is an error); their strides are free.
-    The descriptor is not validated again, and nothing is allocated when `out` is given. An operator's attributes do not
-    change, and it may be called from several threads at once. Strict validation judges what DirectML knows: `bounds`, `unique`, `nan` and
-    `sorted` say how the package fills its gaps, and pass. Made by `compile_operator`.
+    The descriptor is not validated again, and nothing is allocated when `out` is given. These attributes do not change,
+    and an operator may be called from several threads at once. Strict validation judges what DirectML knows: `bounds`,
+    `unique`, `nan` and `sorted` say how the package fills its gaps, and pass. Made by `compile_operator`.
 
     Attributes
     ----------

@@ -97,6 +97,12 @@ def test_missing_package(package, monkeypatch, capsys):
     assert 'in a clone of numba_dml with: pip install ".[demo]"' in message
 
 
+def test_missing_matplotlib_outside_of_the_demo(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "matplotlib.figure", raising=False)
+    assert refusal(capsys, "bench", "--plot", "x.png").endswith('pip install ".[cli]"\n')
+
+
 def test_a_missing_package_of_ours_is_a_bug(monkeypatch):
     monkeypatch.setattr("numba_dml._demo.run", lambda *_: __import__("no_such_package"))
     with pytest.raises(ModuleNotFoundError, match="no_such_package"):
