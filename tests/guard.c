@@ -1,5 +1,6 @@
-/* A malloc whose blocks end, or begin, at a page that may not be touched: a step that reads or writes past them stops the
-   process and says where. tests/guard.py builds it, loads it before all other libraries, and describes its use. */
+/* A malloc that gives NumPy and Numba's runtime blocks that end, or begin, at a page that may not be touched: a step that
+   reads or writes past one stops the process and says where. tests/guard.py builds it, loads it before all other
+   libraries, and describes its use. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -14,13 +15,12 @@
 #include <unistd.h>
 
 extern void *__libc_malloc(size_t), __libc_free(void *), *__libc_realloc(void *, size_t);
-extern void *__libc_calloc(size_t, size_t), *__libc_memalign(size_t, size_t);
+extern void *__libc_calloc(size_t, size_t);
 
 #define PAGE ((uintptr_t)4096)
-/* Addresses are never used twice, so that what was freed stays out of reach: room for 8 TiB of blocks. */
-#define ARENA ((size_t)1 << 43)
-/* Smaller blocks, and more live blocks than the kernel has mappings for, come from the C library. */
-#define LEAST 512
+/* Addresses are never used twice, so that what was freed stays out of reach: room for 8 TiB of blocks, or what there is. */
+#define MOST_ROOM ((size_t)1 << 43)
+/* More live blocks than the kernel has mappings for come from the C library, and so does what others ask for. */
 #define MOST_LIVE 15000
 #define MAGIC 0x6775617264656421ull
 /* Numba's allocator asks for 64 bytes more than it needs and puts a header of 48 before the data, which it aligns to 32. */
@@ -30,7 +30,7 @@ extern void *__libc_calloc(size_t, size_t), *__libc_memalign(size_t, size_t);
 /* A block: a page with this header, a page that may not be touched, the data, and another such page. */
 typedef struct { uint64_t magic; uintptr_t at; size_t size; size_t pages; } header;
 
-static uintptr_t arena;
+static uintptr_t arena, arena_end;
 static atomic_uintptr_t taken;
 static atomic_long live;
 static int low_side;
@@ -39,9 +39,9 @@ enum { OTHER, NUMPY, NUMBA };
 
 /* Who called, by the library that the return address lies in. */
 static int caller_of(void *address) {
-  static _Thread_local void *last[64];
-  static _Thread_local int kinds[64];
-  unsigned slot = ((uintptr_t)address >> 2) & 63;
+  static _Thread_local void *last[1024];
+  static _Thread_local char kinds[1024];
+  unsigned slot = ((uintptr_t)address >> 2) & 1023;
   if (last[slot] == address) return kinds[slot];
   Dl_info info;
   int kind = OTHER;
@@ -53,14 +53,14 @@ static int caller_of(void *address) {
   return kind;
 }
 
-static void *get(size_t size, size_t align, int caller) {
-  size_t used = size;
+static void *get(size_t size, int caller) {
+  size_t used = size, align = 16;
   if (caller == NUMPY && (size & (align - 1))) align = size & -size; /* as whole elements need it, so that they end there */
   if (caller == NUMBA && size > NUMBA_HEADER + NUMBA_SPARE) used = size - NUMBA_SPARE, align = 32;
   size_t shift = caller == NUMBA ? (32 - NUMBA_HEADER % 32) % 32 : 0; /* the data are aligned, not the header */
   size_t pages = (used + align + shift + PAGE - 1) / PAGE;
   uintptr_t begin = atomic_fetch_add(&taken, (pages + 3) * PAGE), data = begin + 2 * PAGE;
-  if (begin + (pages + 3) * PAGE > arena + ARENA) return errno = ENOMEM, NULL;
+  if (begin + (pages + 3) * PAGE > arena_end) return errno = ENOMEM, NULL;
   if (mprotect((void *)begin, PAGE, PROT_READ | PROT_WRITE)) return errno = ENOMEM, NULL;
   uintptr_t at = data;
   if (!low_side) {
@@ -82,19 +82,20 @@ static void *get(size_t size, size_t align, int caller) {
 
 static header *header_of(void *pointer) {
   uintptr_t at = (uintptr_t)pointer;
-  if (!arena || at < arena || at >= arena + ARENA) return NULL;
+  if (!arena || at < arena || at >= arena_end) return NULL;
   return (header *)((at & ~(PAGE - 1)) - 2 * PAGE);
 }
 
-static int is_guarded(size_t size) { return arena && size >= LEAST && atomic_load(&live) < MOST_LIVE; }
-
-static void *allocate(size_t size, size_t align, int caller) {
-  return is_guarded(size) ? get(size, align < 16 ? 16 : align, caller)
-         : align > 16     ? __libc_memalign(align, size)
-                          : __libc_malloc(size);
+static int guarded(size_t size, void *address) {
+  return arena && size && atomic_load(&live) < MOST_LIVE ? caller_of(address) : OTHER;
 }
 
-void *malloc(size_t size) { return allocate(size, 16, is_guarded(size) ? caller_of(__builtin_return_address(0)) : OTHER); }
+static void *allocate(size_t size, void *address) {
+  int caller = guarded(size, address);
+  return caller == OTHER ? __libc_malloc(size) : get(size, caller);
+}
+
+void *malloc(size_t size) { return allocate(size, __builtin_return_address(0)); }
 
 void free(void *pointer) {
   header *found = header_of(pointer);
@@ -108,22 +109,19 @@ void free(void *pointer) {
 void *calloc(size_t count, size_t each) {
   size_t size;
   if (__builtin_mul_overflow(count, each, &size)) return errno = ENOMEM, NULL;
-  if (!is_guarded(size)) return __libc_calloc(count, each);
-  void *pointer = get(size, 16, caller_of(__builtin_return_address(0)));
+  int caller = guarded(size, __builtin_return_address(0));
+  if (caller == OTHER) return __libc_calloc(count, each);
+  void *pointer = get(size, caller);
   return pointer ? memset(pointer, 0, size) : NULL;
 }
 
 void *realloc(void *pointer, size_t size) {
   header *found = header_of(pointer);
-  if (!found) return pointer ? __libc_realloc(pointer, size) : malloc(size);
-  void *moved = allocate(size ? size : 1, 16, caller_of(__builtin_return_address(0)));
+  if (!found) return pointer ? __libc_realloc(pointer, size) : allocate(size, __builtin_return_address(0));
+  void *moved = allocate(size ? size : 1, __builtin_return_address(0));
   if (moved) memcpy(moved, pointer, found->size < size ? found->size : size), free(pointer);
   return moved;
 }
-
-void *memalign(size_t align, size_t size) { return allocate(size, align, OTHER); }
-void *aligned_alloc(size_t align, size_t size) { return allocate(size, align, OTHER); }
-int posix_memalign(void **to, size_t align, size_t size) { return (*to = allocate(size, align, OTHER)) ? 0 : ENOMEM; }
 
 size_t malloc_usable_size(void *pointer) {
   header *found = header_of(pointer);
@@ -155,9 +153,12 @@ static void say(int signal, siginfo_t *info, void *context) {
 __attribute__((constructor)) static void set_up(void) {
   const char *side = getenv("GUARD_SIDE");
   low_side = side && !strcmp(side, "low");
-  void *found = mmap(NULL, ARENA, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  size_t room = MOST_ROOM;
+  void *found = MAP_FAILED;
+  while (room && (found = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) == MAP_FAILED) room /= 2;
   if (found == MAP_FAILED) return (void)!write(2, "guard: no room\n", 15);
   atomic_store(&taken, (uintptr_t)found);
+  arena_end = (uintptr_t)found + room;
   arena = (uintptr_t)found;
   struct sigaction action;
   memset(&action, 0, sizeof action);
