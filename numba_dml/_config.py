@@ -12,10 +12,10 @@ from contextlib import ContextDecorator
 from contextvars import ContextVar
 from functools import lru_cache, wraps
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
-from operator import index
 from typing import Any, NamedTuple
 
 from ._dispatch import TARGETS
+from ._errors import integer
 
 BOUNDS = ("raise", "clamp", "drop", "deferred")
 #: What an environment variable is called, before the name of the default.
@@ -57,11 +57,10 @@ def _choice(choices: tuple[str, ...]) -> Callable[[Any, str], Any]:
 
 
 def _count(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name}: found {value!r}, expected an integer")
-    if index(value) < 1:
+    count = integer(name, value)
+    if count < 1:
         raise ValueError(f"{name}: found {value}, expected 1 or more")
-    return index(value)
+    return count
 
 
 def _flag(value: Any, name: str) -> bool:

@@ -34,6 +34,22 @@ def _unaligned_bits(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: 
     return -1 if any(step & low for size, step in zip(shape, strides, strict=True) if size > 1) else low
 
 
+def stream_pointer(function: str, stream: Any) -> int:
+    """Return the address of a stream of any library, or of a number that is one."""
+    expected = "a CUDA stream or its address"
+    if isinstance(stream, int):
+        if isinstance(stream, bool) or not (0 <= stream <= 2 or stream >= 4096):  # three stand for default streams
+            raise ValueError(f"{function}: stream: found {stream!r}, expected {expected}")
+        return stream
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        return int((protocol() if callable(protocol) else protocol)[1])
+    for attribute in ("cuda_stream", "ptr", "handle"):
+        if (found := getattr(stream, attribute, None)) is not None:
+            return int(getattr(found, "value", found) or 0)
+    raise TypeError(f"{function}: stream: found {type(stream).__name__}, expected {expected}")
+
+
 #: Shape, strides (in bytes) and dtype of an array.
 Layout = tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any]]
 

@@ -43,6 +43,8 @@ def check(stream: Any = None) -> None:
     ------
     IndexError
         With the text that ``bounds="raise"`` gives. On the CPU it was raised at once.
+    TypeError, ValueError
+        If `stream` is no stream, or a number that is no address.
 
     Notes
     -----
@@ -54,5 +56,8 @@ def check(stream: Any = None) -> None:
     >>> import numba_dml as dml
     >>> dml.check()
     """
+    from ._device import stream_pointer
+
+    pointer = None if stream is None else stream_pointer("check", stream)
     if f"{__package__}.cuda" in sys.modules:  # else nothing was deferred
-        kernels("cuda").check(stream)
+        kernels("cuda").check(pointer)

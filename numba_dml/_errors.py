@@ -1,9 +1,29 @@
-"""The exceptions of the package that are not plain built-ins."""
+"""The exceptions of the package that are not plain built-ins, and the checks that all parameters share."""
 
 from __future__ import annotations
 
 import re
+from operator import index
 from typing import Any
+
+import numpy as np
+
+
+def integer(where: str, value: Any, expected: str = "an integer") -> int:
+    """Return an integer of Python, NumPy or anyone else; a bool is none."""
+    try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        return index(value)
+    except TypeError:
+        raise TypeError(f"{where}: found {value!r}, expected {expected}") from None
+
+
+def flag(where: str, value: Any) -> bool:
+    """Return a bool of Python or NumPy; 0 and 1 are taken too."""
+    if not isinstance(value, (int, np.bool_)) or value not in (0, 1):
+        raise TypeError(f"{where}: found {value!r}, expected True or False")
+    return bool(value)
 
 
 class DescriptorError(ValueError):

@@ -9,20 +9,22 @@ as bounded, are the last ones for arrays on a device, by what they were asked fo
 from __future__ import annotations
 
 import dataclasses
+from array import array as typed_array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache, partial
-from typing import Any, ClassVar, NamedTuple
+from itertools import chain
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
 from numpy import ndarray
 
 from . import _config, _dispatch
 from ._config import BOUNDS as BOUNDS
-from ._device import DeviceArray, library_of, library_of_type
+from ._device import DeviceArray, library_of, library_of_type, stream_pointer
 from ._enums import FeatureLevel, OperatorType, TensorDataType
-from ._errors import DescriptorError
+from ._errors import DescriptorError, flag
 from ._lowering import Move, Select
 from ._tensor import TensorDesc, data_type_name, elements_overlap, packed_strides
 
@@ -136,9 +138,10 @@ class Descriptor:
     def check_bool(self, field: str) -> None:
         """Check a field that is true or false."""
         value = getattr(self, field)
-        if not isinstance(value, (bool, np.bool_, int)) or value not in (0, 1):
-            raise self.refuse(field, repr(value), "True or False")
-        object.__setattr__(self, field, bool(value))
+        try:
+            object.__setattr__(self, field, flag(field, value))
+        except TypeError:
+            raise self.refuse(field, repr(value), "True or False") from None
 
     def check_range(self, field: str, low: int, high: int) -> None:
         """Check an integer field against an inclusive range."""
@@ -586,7 +589,7 @@ def operands(function: str, target: str | None, stream: Any, *inputs: Any) -> tu
                 )
     elif arrays := _device_arrays(function, inputs):
         if stream is not None:
-            arrays[0].stream = _dispatch.kernels("cuda").stream_pointer(stream)
+            arrays[0].stream = stream_pointer(function, stream)
         return (*arrays, "cuda" if target is None else _dispatch.resolve_target(target))
     if stream is not None:
         raise ValueError(f"{function}: stream: found {stream!r}, expected None for arrays in host memory")
@@ -628,16 +631,99 @@ def _device_arrays(function: str, inputs: tuple[Any, ...]) -> list[DeviceArray] 
     return arrays
 
 
+#: The ranks of dtypes, by their kinds: each holds the numbers of the ones before. Text is above them all.
+_RANKS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+_PYTHON_RANKS: dict[type, int] = {bool: 0, int: 1, range: 1, float: 2, complex: 3, str: 4, bytes: 4}
+#: What else NumPy makes arrays of: sequences, by their elements, and what is an array, or a scalar of one, by itself.
+_NESTED, _TYPED = 5, 6
+
+
+@lru_cache(maxsize=256)
+def _rank_of(kind: type) -> int:
+    """Return the rank of a type of Python's own values, or which of the others it is."""
+    if not issubclass(kind, np.generic):
+        for base, rank in _PYTHON_RANKS.items():
+            if issubclass(kind, base):
+                return rank
+    memory = issubclass(kind, (bytearray, memoryview, typed_array)) or hasattr(kind, "__array__")
+    return _NESTED if issubclass(kind, Sequence) and not memory else _TYPED
+
+
+def _leaves(value: Any) -> tuple[int, list[Any]]:
+    """Return the highest rank of Python's own values in nested lists, -1 without any, and what is an array by itself.
+
+    This counts types, level by level: with a million numbers it takes about as long as `numpy.asarray` after it.
+    """
+    highest, typed, level = -1, [], [value]
+    for _ in range(MAX_DIMENSIONS + 1):  # a list may hold itself
+        ranks = {kind: _rank_of(kind) for kind in set(map(type, level))}
+        found = set(ranks.values())
+        highest = max(highest, *(rank for rank in found if rank < _NESTED), -1)
+        if _TYPED in found:
+            typed += [x for x in level if ranks[type(x)] == _TYPED]
+        if _NESTED not in found:
+            break
+        lists = level if len(found) == 1 else [x for x in level if ranks[type(x)] == _NESTED]
+        level = list(chain.from_iterable(lists))
+    return highest, typed
+
+
+def _converted(function: str, argument: str, value: Any) -> tuple[ndarray[Any, Any], int, list[Any]]:
+    """Return what is no array as one, which may hold objects, and what `_leaves` says of it."""
+    highest, typed = _leaves(value)
+    if any(isinstance(leaf, np.ma.MaskedArray) for leaf in typed):
+        _refuse_mask(function, argument)
+    try:
+        return np.asarray(value), highest, typed
+    except (TypeError, ValueError, RuntimeError) as error:  # also whatever somebody's `__array__` raises
+        kind = ValueError if isinstance(error, ValueError) else TypeError
+        raise kind(f"{function}: {argument}: {_explain(function, argument, str(error), typed)}") from None
+
+
+def _refuse_mask(function: str, argument: str) -> NoReturn:
+    raise TypeError(
+        f"{function}: {argument}: found a masked array, expected an array without a mask "
+        "(use .filled() or .data: the mask would be lost)"
+    )
+
+
+def _explain(function: str, argument: str, text: str, typed: list[Any]) -> str:
+    """Return the text of an error of NumPy's, or of an array's own conversion, in our words where we know better."""
+    if "inhomogeneous shape" in text:
+        return "found nested lists of unequal lengths, expected equal ones in every dimension"
+    if "requires grad" in text:
+        return "found a tensor that requires grad, expected one without (use .detach())"
+    if "unsupported ScalarType" in text:  # PyTorch's, of what NumPy has no dtype for
+        tensor = next(leaf for leaf in typed if hasattr(leaf, "element_size"))
+        hint = ".long()" if argument == "indices" else ".float()"
+        if argument != "indices" and function != "top_k":
+            hint += f", or .view(torch.{'uint8' if tensor.element_size() == 1 else 'int16'}) to move the bits"
+        return f"found a tensor of {tensor.dtype}, expected a dtype that NumPy has (use {hint})"
+    return text
+
+
+def _refuse_objects(function: str, argument: str, value: Any, array: ndarray[Any, Any]) -> None:
+    """Refuse Python objects by their type."""
+    if not array.dtype.hasobject:
+        return
+    found = f"dtype {array.dtype}"
+    if not hasattr(value, "dtype"):
+        culprit = next(x for x in chain(array.flat, [value]) if np.asarray(x).dtype.hasobject)
+        found = "None" if culprit is None else type(culprit).__name__
+        if isinstance(culprit, int):
+            found = "an integer of more than 64 bits"
+        if culprit is not value:
+            found += f" in a {type(value).__name__}"
+    expected = "an array of integers" if argument == "indices" else "an array of a fixed-size element type"
+    raise TypeError(f"{function}: {argument}: found {found}, expected {expected}")
+
+
 def host_array(function: str, argument: str, value: Any) -> ndarray[Any, Any]:
     """Return `value` as a plain NumPy array, without a copy where it is one already."""
     if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(
-            f"{function}: {argument}: found a masked array, expected an array without a mask "
-            "(use .filled() or .data: the mask would be lost)"
-        )
-    array = np.asarray(value)
-    if array.dtype.hasobject:
-        raise TypeError(f"{function}: {argument}: found dtype {array.dtype}, expected a fixed-size element type")
+        _refuse_mask(function, argument)
+    array = np.asarray(value) if isinstance(value, ndarray) else _converted(function, argument, value)[0]
+    _refuse_objects(function, argument, value, array)
     return array
 
 
@@ -650,18 +736,39 @@ def index_array(function: str, value: Any) -> ndarray[Any, Any]:
 
 
 def update_array(function: str, value: Any, dtype: np.dtype[Any]) -> ndarray[Any, Any]:
-    """Return `updates` as an array; Python numbers become the dtype of `a`, where its kind holds them."""
-    array = host_array(function, "updates", value)
-    if hasattr(value, "dtype") or array.dtype == dtype:
+    """Return `updates` as an array; Python's own numbers become the dtype of `a` if they fit, nothing else does."""
+    if isinstance(value, ndarray):
+        return host_array(function, "updates", value)
+    array, highest, typed = _converted(function, "updates", value)
+    if not typed and array.dtype == dtype:
         return array
-    order = "biufc"
-    kind = "f" if dtype.name == "bfloat16" else "u" if dtype.kind == "i" else dtype.kind
-    if array.dtype.kind in order and kind in order and order.index(array.dtype.kind) <= order.index(kind):
-        try:
-            return np.asarray(value, dtype)
-        except OverflowError as error:
-            raise ValueError(f"{function}: updates: found {error}, expected numbers that {dtype} holds") from None
-    return array
+    rank = _RANKS.get(dtype.kind, -1)
+    if dtype.isbuiltin == 2:  # another package's
+        rank = _RANKS["f"] if dtype.name == "bfloat16" else -1
+    if typed or highest > rank:
+        _refuse_objects(function, "updates", value, array)
+    for leaf in typed:
+        check_same_type(function, np.asarray(leaf).dtype, dtype)
+    if highest > rank or (typed and highest < 0):
+        return array
+    if dtype.kind in "iu" and array.size:  # NumPy 1 would wrap them
+        numbers = array if array.dtype.kind in "biu" else np.asarray(value, object)
+        limits = np.iinfo(dtype)
+        for number in (int(numbers.min()), int(numbers.max())):
+            if not limits.min <= number <= limits.max:
+                raise ValueError(f"{function}: updates: found {number}, expected numbers that {dtype} holds")
+    try:
+        return np.asarray(value, dtype)
+    except OverflowError:
+        raise ValueError(
+            f"{function}: updates: found an integer too large for a float, expected numbers that {dtype} holds"
+        ) from None
+
+
+def check_same_type(function: str, updates: np.dtype[Any], data: np.dtype[Any]) -> None:
+    """Refuse updates that would need a cast."""
+    if updates.newbyteorder("=") != data.newbyteorder("="):
+        raise TypeError(f"{function}: updates: found dtype {updates}, expected {data}, the dtype of a (no silent cast)")
 
 
 def out_strides(function: str, out: Any, target: str | None) -> tuple[int, ...] | None:

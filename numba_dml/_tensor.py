@@ -5,19 +5,21 @@ Everything here is host code without Numba; it runs once per shape, never per ca
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from ._enums import TensorDataType, TensorFlags
-from ._errors import DescriptorError
+from ._errors import DescriptorError, integer
 
 _NAMES = {member: member.name.lower() for member in TensorDataType}
 _DTYPES = {member: np.dtype(name) for member, name in _NAMES.items() if member not in {TensorDataType.BFLOAT16}}
 _MEMBERS = {dtype: member for member, dtype in _DTYPES.items()}
+#: What is expected of a data type, for errors.
+_DATA_TYPES = f"a TensorDataType ({', '.join(_NAMES.values())}) or a fixed-size NumPy dtype"
 #: Kinds that are moved as bytes and never compared or added: datetime64, timedelta64, byte and character strings, void.
 _MOVED_KINDS = "mMSUV"
 
@@ -25,7 +27,8 @@ _MOVED_KINDS = "mMSUV"
 def normalize_data_type(value: Any) -> TensorDataType | np.dtype[Any]:
     """Turn an enum member, its number, a NumPy dtype or a dtype's name into a data type.
 
-    Datetimes, strings and structured elements have no number; their (native) dtype stands for itself.
+    Datetimes, strings, structured elements and those of ``ml_dtypes`` that fill a byte have no number; their (native)
+    dtype stands for itself.
     """
     if isinstance(value, TensorDataType):
         return value
@@ -41,7 +44,7 @@ def normalize_data_type(value: Any) -> TensorDataType | np.dtype[Any]:
         try:
             return TensorDataType(int(value))
         except ValueError:
-            raise DescriptorError("TensorDesc", "data_type", int(value), "a TensorDataType") from None
+            raise DescriptorError("TensorDesc", "data_type", int(value), _DATA_TYPES) from None
     if isinstance(value, str) and value.lower() == "bfloat16":
         return TensorDataType.BFLOAT16
     if isinstance(value, str) and value.upper() in TensorDataType.__members__:
@@ -49,19 +52,28 @@ def normalize_data_type(value: Any) -> TensorDataType | np.dtype[Any]:
     try:
         if value is None:  # NumPy would take it for float64
             raise TypeError
-        dtype = np.dtype(value)
-    except TypeError:
-        raise DescriptorError("TensorDesc", "data_type", repr(value), "a data type") from None
+        longer = isinstance(value, str) and value.startswith("ml_dtypes.")
+        dtype = np.dtype(getattr(import_module("ml_dtypes"), value.removeprefix("ml_dtypes.")) if longer else value)
+        if isinstance(value, str) and _is_small(dtype) != longer:  # NumPy knows short names once that is imported
+            raise TypeError
+    except (TypeError, ImportError, AttributeError):
+        raise DescriptorError("TensorDesc", "data_type", repr(value), _DATA_TYPES) from None
     native = dtype.newbyteorder("=")
     member: TensorDataType | None = _MEMBERS.get(native)
     if member is not None:
         return member
     if native.name == "bfloat16":
         return TensorDataType.BFLOAT16
-    if native.kind in _MOVED_KINDS and native.itemsize > 0 and not native.hasobject and native.isbuiltin != 2:
+    plain = native.kind in _MOVED_KINDS and native.itemsize > 0 and not native.hasobject and native.isbuiltin != 2
+    if plain or _is_small(native):
         moved: np.dtype[Any] = native
         return moved
     raise DescriptorError("TensorDesc", "data_type", str(dtype), "a fixed-size NumPy element type without objects")
+
+
+def _is_small(dtype: np.dtype[Any]) -> bool:
+    """Tell whether elements are those of ``ml_dtypes`` that fill a byte, such as float8_e5m2 and int4."""
+    return dtype.itemsize == 1 and dtype.type.__module__ == "ml_dtypes"
 
 
 def dtype_of(data_type: TensorDataType | np.dtype[Any]) -> np.dtype[Any]:
@@ -85,7 +97,9 @@ def element_size(data_type: TensorDataType | np.dtype[Any]) -> int:
 
 def data_type_name(data_type: TensorDataType | np.dtype[Any]) -> str:
     """Return the name that error messages and ``repr`` show."""
-    return str(data_type) if isinstance(data_type, np.dtype) else _NAMES[data_type]
+    if not isinstance(data_type, np.dtype):
+        return _NAMES[data_type]
+    return f"ml_dtypes.{data_type}" if _is_small(data_type) else str(data_type)
 
 
 def packed_strides(sizes: Sequence[int], unit: int = 1) -> tuple[int, ...]:
@@ -162,7 +176,7 @@ def elements_overlap(sizes: Sequence[int], strides: Sequence[int], width: int = 
 
 def _integers(name: str, values: Any) -> tuple[int, ...]:
     try:
-        return tuple(operator.index(v) for v in values)
+        return tuple(integer(name, v) for v in values)
     except TypeError:
         raise DescriptorError("TensorDesc", name, repr(values), "integers") from None
 
@@ -219,10 +233,8 @@ class TensorDesc:
                 raise DescriptorError(
                     "TensorDesc", "strides", self.strides, f"{len(self.sizes)} strides, one for every size"
                 )
-        if not isinstance(self.flags, (int, np.integer)) or self.flags not in (
-            0,
-            1,
-        ):  # IntFlag itself lets unknown bits pass
+        known = isinstance(self.flags, (int, np.integer)) and not isinstance(self.flags, bool)
+        if not known or self.flags not in (0, 1):  # IntFlag itself lets unknown bits pass
             raise DescriptorError("TensorDesc", "flags", self.flags, "a TensorFlags value")
         put(self, "flags", TensorFlags(self.flags))
         for name in ("total_tensor_size_in_bytes", "guaranteed_base_offset_alignment"):
@@ -275,7 +287,7 @@ class TensorDesc:
         """Return a dict that JSON can hold; `from_dict` turns it back without loss."""
         kind = self.data_type
         return {
-            "data_type": np.lib.format.dtype_to_descr(kind) if isinstance(kind, np.dtype) else kind.name,
+            "data_type": _described(kind),
             "sizes": list(self.sizes),
             "strides": None if self.strides is None else list(self.strides),
             "flags": int(self.flags),
@@ -306,6 +318,12 @@ class TensorDesc:
         if self.guaranteed_base_offset_alignment:
             parts.append(f"guaranteed_base_offset_alignment={self.guaranteed_base_offset_alignment}")
         return f"TensorDesc({', '.join(parts)})"
+
+
+def _described(kind: TensorDataType | np.dtype[Any]) -> Any:
+    if not isinstance(kind, np.dtype):
+        return kind.name
+    return data_type_name(kind) if _is_small(kind) else np.lib.format.dtype_to_descr(kind)
 
 
 def _as_field(entry: Sequence[Any]) -> tuple[Any, ...]:

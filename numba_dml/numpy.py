@@ -296,7 +296,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> Any:
     return None
 
 
-def _top_k_of_2_6(a: Any, k: Any, /, *, axis: Any = -1, mode: Any = "largest", sorted: Any = True) -> tuple[Any, Any]:
+def _numpy_top_k(a: Any, k: Any, /, *, axis: Any = -1, mode: Any = "largest", sorted: Any = True) -> tuple[Any, Any]:
     """Stand in for NumPy's `top_k` before 2.6: the same errors for parameters, the package's own for all else."""
     if k <= 0:
         raise ValueError(f"k(={k}) provided must be positive.")
@@ -304,11 +304,14 @@ def _top_k_of_2_6(a: Any, k: Any, /, *, axis: Any = -1, mode: Any = "largest", s
         raise ValueError("axis=None is not supported. Please provide a valid axis.")
     if mode not in ["largest", "smallest"]:
         raise ValueError(f'mode(="{mode}") must be either "largest" or "smallest".')
-    values, indices = ops.top_k(a, k, axis=axis, mode=mode, sorted=sorted)
+    values, indices = ops.top_k(a, k, axis=axis, mode=mode, sorted=bool(sorted))
     return values, indices
 
 
-@_or_numpy(getattr(np, "top_k", _top_k_of_2_6))
+_numpy_top_k.__qualname__ = "top_k"  # what Python's own errors call it
+
+
+@_or_numpy(getattr(np, "top_k", _numpy_top_k))
 def top_k(a: Any, k: Any, /, *, axis: Any = -1, mode: Any = "largest", sorted: Any = True) -> Any:
     """Return the k largest or smallest elements along an axis, and where they are.
 
@@ -361,7 +364,7 @@ def top_k(a: Any, k: Any, /, *, axis: Any = -1, mode: Any = "largest", sorted: A
     """
     if k < 1 or not (_covered(a.dtype, _ORDERED) if a.__class__ is ndarray else library_of(a)):
         return NotImplemented
-    values, indices = ops.top_k(a, k, axis=axis, mode=mode, sorted=sorted)
+    values, indices = ops.top_k(a, k, axis=axis, mode=mode, sorted=bool(sorted))
     return values, indices
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import onnx
 from onnx.reference.op_run import OpRun
 
+from ._dispatch import resolve_target
 from .ops.gather import gather
 from .ops.gather_elements import gather_elements
 from .ops.gather_nd import gather_nd
@@ -18,12 +19,13 @@ from .ops.top_k import top_k
 __all__ = ["reference_ops"]
 
 
-@cache
 def reference_ops(target: str | None = None) -> tuple[type[OpRun], ...]:
     """Return the operators as implementations for ONNX's reference evaluator.
 
     Pass them as its `new_ops`: then the nodes Gather, GatherElements, GatherND, Scatter, ScatterElements, ScatterND and
-    TopK of a model run here, of any opset, and all others as before.
+    TopK of a model run here, of any opset, and all others as before. The evaluator does not pass `new_ops` on to the
+    functions that a model defines: nodes inside them run as before, unless you inline them
+    (`onnx.inliner.inline_local_functions`).
 
     Parameters
     ----------
@@ -34,6 +36,11 @@ def reference_ops(target: str | None = None) -> tuple[type[OpRun], ...]:
     -------
     tuple of type
         One class for each operator.
+
+    Raises
+    ------
+    ValueError
+        If the target is unknown.
 
     Notes
     -----
@@ -56,7 +63,15 @@ def reference_ops(target: str | None = None) -> tuple[type[OpRun], ...]:
     >>> evaluator.run(None, {"scores": np.array([1, 3, 3], np.float32), "k": np.array([2])})
     [array([3., 3.], dtype=float32), array([1, 2])]
     """
+    try:
+        resolve_target(target)
+    except ValueError as error:
+        raise ValueError(f"reference_ops: {error}") from None
+    return _operators(target)
 
+
+@cache
+def _operators(target: str | None) -> tuple[type[OpRun], ...]:
     # The evaluator goes by the names of the classes, and passes a node's attributes by theirs.
 
     class Gather(OpRun):  # type: ignore[misc]

@@ -231,6 +231,41 @@ def test_things_that_are_no_data_type_are_refused(value):
     assert caught.value.field == "data_type"
 
 
+@pytest.mark.parametrize("value", ["float33", 14, None])
+def test_the_error_lists_the_data_types(value):
+    with pytest.raises(DescriptorError) as caught:
+        TensorDesc(value, (2,))
+    assert str(caught.value) == (
+        f"TensorDesc.data_type: found {value!r}, expected a TensorDataType (float32, float16, uint32, uint16, uint8, "
+        "int32, int16, int8, float64, uint64, int64, bool, complex64, complex128, bfloat16) or a fixed-size NumPy dtype"
+    )
+
+
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "int4", "uint4"])
+def test_elements_of_a_byte_of_ml_dtypes(name):
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="they come from the package ml_dtypes")
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    tensor = TensorDesc(dtype, (2, 3))
+    assert (tensor.dtype, tensor.itemsize, tensor.minimum_size_in_bytes) == (dtype, 1, 8)
+    assert repr(tensor) == f"TensorDesc('ml_dtypes.{name}', (2, 3))"
+    assert TensorDesc.from_dict(json.loads(json.dumps(tensor.to_dict()))) == tensor == eval(repr(tensor))
+    assert hash(tensor) == hash(TensorDesc(dtype.newbyteorder(), (2, 3)))
+    assert tensor != TensorDesc("V1", (2, 3))
+    i = TensorDesc("uint32", (2, 3))
+    desc = dml.GatherElementsDesc(tensor, i, tensor, axis=0)
+    with pytest.raises(DescriptorError, match=rf"input_tensor: found ML_DTYPES\.{name.upper()}, expected one of"):
+        desc.validate(FeatureLevel.FL_6_4)
+    a = np.arange(6, dtype=np.uint8).view(dtype).reshape(2, 3)
+    found = dml.compile_operator(desc)(a, np.ones((2, 3), np.uint32))
+    assert found.dtype == dtype
+    assert found.view(np.uint8).tolist() == [[3, 4, 5]] * 2
+
+
+@pytest.mark.parametrize("value", ["ml_dtypes.float33", "ml_dtypes.finfo", "ml_dtypes."])
+def test_other_names_of_ml_dtypes_are_refused(value):
+    refusal(lambda: TensorDesc(value, (2,)), "data_type", value, "TensorDataType")
+
+
 # --------------------------------------------------------------------------------------------------- sizes in bytes
 
 
@@ -302,6 +337,38 @@ def test_numbers_of_bytes_are_integers(field, value):
     assert caught.value.field == field
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: TensorDesc("f4", (True, 3)), "TensorDesc.sizes: found (True, 3), expected integers"),
+        (lambda: TensorDesc("f4", (np.True_,)), f"TensorDesc.sizes: found {(np.True_,)!r}, expected integers"),
+        (lambda: TensorDesc("f4", (2, 3), (3, True)), "TensorDesc.strides: found (3, True), expected integers"),
+        (
+            lambda: TensorDesc("u1", (1,), total_tensor_size_in_bytes=True),
+            "TensorDesc.total_tensor_size_in_bytes: found (True,), expected integers",
+        ),
+        (
+            lambda: TensorDesc("u1", (1,), guaranteed_base_offset_alignment=True),
+            "TensorDesc.guaranteed_base_offset_alignment: found (True,), expected integers",
+        ),
+        (lambda: TensorDesc("u1", (1,), flags=True), "TensorDesc.flags: found True, expected a TensorFlags value"),
+        (
+            lambda: dml.TopK1Desc(*[TensorDesc("u4", (1,))] * 3, 0, 1, True),
+            "TopK1Desc.axis_direction: found True, expected INCREASING (0) or DECREASING (1)",
+        ),
+        (lambda: dml.TopKDesc(*[TensorDesc("u4", (1,))] * 3, 0, True), "TopKDesc.k: found True, expected an integer"),
+        (
+            lambda: dml.TopKDesc(*[TensorDesc("u4", (1,))] * 3, 0, 1, sorted="no"),
+            "TopKDesc.sorted: found 'no', expected True or False",
+        ),
+    ],
+)
+def test_bools_are_no_integers_and_words_no_flags(call, message):
+    with pytest.raises(DescriptorError) as caught:
+        call()
+    assert str(caught.value) == message
+
+
 @pytest.mark.parametrize("flags", [0, 1, TensorFlags.NONE, TensorFlags.OWNED_BY_DML])
 def test_flags(flags):
     tensor = TensorDesc("float32", (2,), flags=flags)
@@ -309,7 +376,7 @@ def test_flags(flags):
     assert isinstance(tensor.flags, TensorFlags)
 
 
-@pytest.mark.parametrize("flags", [2, 3, -1, "OWNED"])
+@pytest.mark.parametrize("flags", [2, 3, -1, "OWNED", True])
 def test_unknown_flags_are_refused(flags):
     refusal(lambda: TensorDesc("float32", (2,), flags=flags), "flags", str(flags), "TensorFlags")
 

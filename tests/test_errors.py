@@ -1,5 +1,10 @@
 """Errors say what was found, what was expected and for which argument; inputs stay untouched; the next call works."""
 
+import array
+import collections
+import inspect
+
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -219,3 +224,441 @@ def test_a_tensor_beyond_64_bit_offsets():
     y = dml.TensorDesc("uint8", (2**40, 2**40))
     with pytest.raises(ValueError, match=r"gather_nd: found a tensor of 2\*\*63 bytes or more"):
         dml.compile_operator(dml.GatherNDDesc(x, i, y, 2, 2))
+
+
+# What is said to the letter: what was found, what was expected, and what to write instead.
+MASK = "found a masked array, expected an array without a mask (use .filled() or .data: the mask would be lost)"
+RAGGED = "found nested lists of unequal lengths, expected equal ones in every dimension"
+EXACT = [
+    # parameters that are no integers, or no flags
+    (lambda: dml.top_k(A, np.array([1, 2])), TypeError, "top_k: k: found array([1, 2]), expected an integer"),
+    (lambda: dml.top_k(A, 1, axis=np.array([0])), TypeError, "top_k: axis: found array([0]), expected an integer"),
+    (
+        lambda: dml.gather(A, [0], axis=np.array([1, 0])),
+        TypeError,
+        "gather: axis: found array([1, 0]), expected an integer",
+    ),
+    *[
+        (call, TypeError, f"{name}: found {value!r}, expected an integer")
+        for value in (True, np.True_)
+        for call, name in [
+            (lambda value=value: dml.top_k(A, value), "top_k: k"),
+            (lambda value=value: dml.top_k(A, 1, axis=value), "top_k: axis"),
+            (lambda value=value: dml.gather(A, [0], axis=value), "gather: axis"),
+            (lambda value=value: dml.gather_elements(A, I2, axis=value), "gather_elements: axis"),
+            (lambda value=value: dml.gather_nd(A, I2, batch_dims=value), "gather_nd: batch_dims"),
+            (lambda value=value: dml.scatter_elements(A, I2, A[:2, :2], axis=value), "scatter_elements: axis"),
+            (lambda value=value: dml.scatter_nd(A, I2, U, batch_dims=value), "scatter_nd: batch_dims"),
+        ]
+    ],
+    (lambda: dml.top_k(A, 1, sorted="no"), TypeError, "top_k: sorted: found 'no', expected True or False"),
+    (lambda: dml.top_k(A, 1, sorted=None), TypeError, "top_k: sorted: found None, expected True or False"),
+    (lambda: dml.top_k(A, 1, sorted=2), TypeError, "top_k: sorted: found 2, expected True or False"),
+    (
+        lambda: dml.scatter_nd(A, I2, U, unique="no"),
+        TypeError,
+        "scatter_nd: unique: found 'no', expected True or False",
+    ),
+    (
+        lambda: dml.scatter_elements(A, I2, A[:2, :2], unique=1.0),
+        TypeError,
+        "scatter_elements: unique: found 1.0, expected True or False",
+    ),
+    # arguments of other libraries
+    (lambda: dml.gather(A, [0], 1), TypeError, "gather: found 3 positional arguments, expected 2 (write axis=1)"),
+    (
+        lambda: dml.gather_elements(A, I2, 0),
+        TypeError,
+        "gather_elements: found 3 positional arguments, expected 2 (write axis=0)",
+    ),
+    (
+        lambda: dml.gather_nd(A, I2, 0),
+        TypeError,
+        "gather_nd: found 3 positional arguments, expected 2 (write batch_dims=0)",
+    ),
+    (
+        lambda: dml.scatter_elements(A, I2, A[:2, :2], -1, "add"),
+        TypeError,
+        "scatter_elements: found 5 positional arguments, expected 3 (write axis=-1)",
+    ),
+    (
+        lambda: dml.scatter_nd(A, I2, U, 0),
+        TypeError,
+        "scatter_nd: found 4 positional arguments, expected 3 (write batch_dims=0)",
+    ),
+    (lambda: dml.top_k(A, 1, 0), TypeError, "top_k: found 3 positional arguments, expected 2 (write axis=0)"),
+    (
+        lambda: dml.gather(A, 1, I2),
+        TypeError,
+        "gather: found 3 positional arguments, expected 2 (write axis=... and so on)",
+    ),
+    (lambda: dml.top_k(A, 1, largest=False), TypeError, "top_k: found largest=False, expected mode='smallest'"),
+    (lambda: dml.top_k(A, 1, largest=True), TypeError, "top_k: found largest=True, expected mode='largest'"),
+    # lists that are no arrays
+    (lambda: dml.top_k([[1, 2], [3]], 1), ValueError, f"top_k: a: {RAGGED}"),
+    (lambda: dml.gather(A, [[1, 2], 3]), ValueError, f"gather: indices: {RAGGED}"),
+    (lambda: dml.scatter_nd(A, I2, [[1.0], [1.0, 2.0]]), ValueError, f"scatter_nd: updates: {RAGGED}"),
+    # masks as indices
+    (
+        lambda: dml.gather(A, [True, False]),
+        TypeError,
+        "gather: indices: found dtype bool, expected an integer dtype (np.flatnonzero finds where a mask is True)",
+    ),
+    (
+        lambda: dml.gather_nd(A, A > 3),
+        TypeError,
+        "gather_nd: indices: found dtype bool, expected an integer dtype (np.argwhere finds where a mask is True)",
+    ),
+    (
+        lambda: dml.scatter_nd(A, A > 3, U),
+        TypeError,
+        "scatter_nd: indices: found dtype bool, expected an integer dtype (np.argwhere finds where a mask is True)",
+    ),
+    (
+        lambda: dml.gather_elements(A, A > 3),
+        TypeError,
+        "gather_elements: indices: found dtype bool, expected an integer dtype",
+    ),
+    # what is no array at all
+    (lambda: dml.gather(None, [0]), TypeError, "gather: a: found None, expected an array of a fixed-size element type"),
+    (lambda: dml.gather(A, None), TypeError, "gather: indices: found None, expected an array of integers"),
+    (lambda: dml.gather(A, slice(2)), TypeError, "gather: indices: found slice, expected an array of integers"),
+    (lambda: dml.gather(A, {0: 1}), TypeError, "gather: indices: found dict, expected an array of integers"),
+    (lambda: dml.gather(A, {0, 1}), TypeError, "gather: indices: found set, expected an array of integers"),
+    (
+        lambda: dml.gather(A, [0, None]),
+        TypeError,
+        "gather: indices: found None in a list, expected an array of integers",
+    ),
+    (
+        lambda: dml.gather(A, [2**64]),
+        TypeError,
+        "gather: indices: found an integer of more than 64 bits in a list, expected an array of integers",
+    ),
+    (
+        lambda: dml.scatter_nd(A, I2, None),
+        TypeError,
+        "scatter_nd: updates: found None, expected an array of a fixed-size element type",
+    ),
+    (
+        lambda: dml.scatter_nd(A, I2, (1.0, slice(2))),
+        TypeError,
+        "scatter_nd: updates: found slice in a tuple, expected an array of a fixed-size element type",
+    ),
+    (
+        lambda: dml.top_k([None, 1], 1),
+        TypeError,
+        "top_k: a: found None in a list, expected an array of a fixed-size element type",
+    ),
+    # streams and limits
+    (lambda: dml.check(5), ValueError, "check: stream: found 5, expected a CUDA stream or its address"),
+    (lambda: dml.check(-1), ValueError, "check: stream: found -1, expected a CUDA stream or its address"),
+    (lambda: dml.check(True), ValueError, "check: stream: found True, expected a CUDA stream or its address"),
+    (lambda: dml.check("0"), TypeError, "check: stream: found str, expected a CUDA stream or its address"),
+    (
+        lambda: setattr(dml.memory_pool, "limit", True),
+        TypeError,
+        "MemoryPool.limit: found True, expected a number of bytes, 0 or more",
+    ),
+    (lambda: dml.MemoryPool("1"), TypeError, "MemoryPool.limit: found '1', expected a number of bytes, 0 or more"),
+    (
+        lambda: dml.config(threads=np.array([1, 2])),
+        TypeError,
+        "config: threads: found array([1, 2]), expected an integer",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "message"), EXACT, ids=[m for _, _, m in EXACT])
+def test_message_to_the_letter(call, kind, message):
+    dml.top_k(A, 1)  # so that a call like it is known
+    dml.gather(A, [0], axis=1)
+    with pytest.raises(kind) as caught:
+        call()
+    assert str(caught.value) == message
+
+
+def test_flags_and_integers_of_numpy_are_taken():
+    found = dml.top_k(A, np.int8(2), axis=np.array(1), sorted=np.True_)
+    assert found.indices.tolist() == [[7, 6]] * 4
+    assert dml.scatter_nd(A, I2, U, unique=np.False_).shape == A.shape
+    assert dml.top_k(A, 2, sorted=0).indices.shape == (4, 2)
+
+
+def test_addresses_of_streams():
+    for stream in (0, 1, 2, 1 << 20):
+        dml.check(stream)
+
+
+@pytest.mark.parametrize("function", [dml.gather, dml.gather_nd, dml.scatter_elements, dml.top_k])
+def test_signatures_show_what_can_be_given(function):
+    parameters = inspect.signature(function).parameters
+    assert {"positional", "largest"}.isdisjoint(parameters)
+    assert parameters["target"].kind is inspect.Parameter.KEYWORD_ONLY
+
+
+class Converts:
+    """Says by itself what its array is, as data frames and Arrow's arrays do: there is no `dtype`."""
+
+    def __init__(self, values):
+        self.values = np.array(values)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values
+
+
+class Shows:
+    """Shows its memory."""
+
+    def __init__(self, values):
+        self.values = np.array(values)
+        self.__array_interface__ = self.values.__array_interface__
+
+
+class Rows(list):
+    """A list that is converted by itself."""
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array([300])
+
+
+TYPED = {
+    "scalars": lambda: [np.int64(300)],
+    "a tuple of scalars": lambda: (np.int64(300),),
+    "arrays": lambda: [np.array(300)],
+    "memoryview": lambda: memoryview(np.array([300])),
+    "array.array": lambda: array.array("q", [300]),
+    "array.array in a list": lambda: [array.array("q", [300])],
+    "__array__": lambda: Converts([300]),
+    "__array_interface__": lambda: Shows([300]),
+    "list with __array__": lambda: Rows([1]),
+    "deque": lambda: collections.deque([np.int64(300)]),
+    "ndarray": lambda: np.array([300]),
+}
+
+
+@pytest.mark.parametrize("values", TYPED.values(), ids=TYPED)
+def test_updates_with_a_dtype_are_never_cast(values):
+    message = "updates: found dtype int64, expected uint8, the dtype of a (no silent cast)"
+    for call, name in (
+        (lambda: dml.scatter_nd(np.zeros(3, "u1"), [[1]], values()), "scatter_nd"),
+        (lambda: dml.scatter_elements(np.zeros(3, "u1"), [1], values()), "scatter_elements"),
+    ):
+        with pytest.raises(TypeError) as caught:
+            call()
+        assert str(caught.value) == f"{name}: {message}"
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ([np.int32(1), np.int64(2)], "int32"),
+        ([np.array([1, 2], "i4"), [3, 4]], "int32"),
+        ([1, np.True_], "bool"),
+        ([np.float32(1), 2], "float32"),
+        ([1, 2.0], "float64"),
+        (["a", "b"], "<U1"),
+    ],
+)
+def test_every_typed_update_has_the_dtype(values, found):
+    a = np.zeros((3, *np.shape(values)[1:]), "i8")
+    with pytest.raises(TypeError, match=f"scatter_nd: updates: found dtype {found}, expected int64"):
+        dml.scatter_nd(a, [[0], [1]], values)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values"),
+    [
+        ("u1", [255, True]),
+        ("u1", [np.uint8(7), 255]),
+        ("u1", (np.uint8(7), np.uint8(255))),
+        ("u8", [2**64 - 1, 1]),
+        ("i1", range(-128, -126)),
+        ("f4", [1, 2.5]),
+        ("f4", [np.float32(0.1), 2]),
+        ("f8", [2**70, 1]),
+        ("c8", [1j, 2.0]),
+        ("?", [True, np.False_]),
+        ("bfloat16", [1, 2.5]),
+        ("u1", [np.array(3, "u1"), np.uint8(4)]),
+        ("u1", memoryview(np.array([3, 4], "u1"))),
+        ("u1", collections.deque([3, 4])),
+        (">i4", [1, 2]),
+        ("U2", ["ab", "cd"]),
+    ],
+)
+def test_python_numbers_become_the_dtype_where_they_fit(dtype, values):
+    dtype = np.dtype(ml_dtypes.bfloat16) if dtype == "bfloat16" else np.dtype(dtype)
+    found = dml.scatter_nd(np.zeros(3, dtype), [[0], [2]], values)
+    assert found.dtype == dtype.newbyteorder("=")
+    assert found[[0, 2]].tolist() == np.array([*values], dtype).tolist()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values", "found"),
+    [
+        ("u1", [300, 0], "300"),
+        ("u1", [0, -1], "-1"),
+        ("u1", [np.uint8(1), 256], "256"),
+        ("i8", [2**63, 0], str(2**63)),
+        ("u8", [2**64, 0], str(2**64)),
+        ("u8", [2**63, -1], "-1"),
+        ("i1", range(127, 129), "128"),
+        ("f8", [10**400, 0], "an integer too large for a float"),
+    ],
+)
+def test_python_numbers_that_do_not_fit(dtype, values, found):
+    with pytest.raises(ValueError, match="scatter_nd: updates") as caught:
+        dml.scatter_nd(np.zeros(3, dtype), [[0], [2]], values)
+    assert str(caught.value) == f"scatter_nd: updates: found {found}, expected numbers that {np.dtype(dtype)} holds"
+
+
+def test_empty_lists_are_updates_of_any_dtype():
+    for dtype in ("i4", "f2", "M8[s]", "S3"):
+        assert dml.scatter_nd(np.zeros(3, dtype), np.zeros((0, 1), int), []).tolist() == np.zeros(3, dtype).tolist()
+
+
+HIDDEN = np.ma.array([0, 1], mask=[1, 0])
+
+
+@pytest.mark.parametrize("wrap", [lambda m: m, lambda m: [m], lambda m: ([m], [m]), lambda m: collections.deque([m])])
+def test_a_mask_is_refused_at_any_depth(wrap):
+    masked = wrap(HIDDEN)
+    array = np.zeros((2, 2), int)
+    for function, more in (
+        (dml.gather, [array]),
+        (dml.gather_elements, [array]),
+        (dml.gather_nd, [array]),
+        (dml.scatter_elements, [array, array]),
+        (dml.scatter_nd, [array, array]),
+        (dml.top_k, [1]),
+    ):
+        names = ("a", "indices", "updates") if function is not dml.top_k else ("a",)
+        for at, name in enumerate(names[: len(more) + 1]):
+            arguments = [array, *more]
+            arguments[at] = masked
+            with pytest.raises(TypeError) as caught:
+                function(*arguments)
+            assert str(caught.value) == f"{function.__name__}: {name}: {MASK}"
+
+
+def test_masked_elements_are_refused():
+    with pytest.raises(TypeError) as caught:
+        dml.scatter_nd(np.zeros(3, int), [[0], [1]], [np.ma.masked, 1])
+    assert str(caught.value) == f"scatter_nd: updates: {MASK}"
+
+
+class Tensor:
+    """What NumPy meets in PyTorch's tensors in host memory that it cannot read."""
+
+    dtype, size = "torch.bfloat16", 2
+
+    def __init__(self, text):
+        self.text = text
+
+    def element_size(self):
+        return self.size
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError(self.text) if "Scalar" in self.text else RuntimeError(self.text)
+
+
+class Tensor8(Tensor):
+    dtype, size = "torch.float8_e5m2", 1
+
+
+GRAD = Tensor("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+BFLOAT16 = Tensor("Got unsupported ScalarType BFloat16")
+FLOAT8 = Tensor8("Got unsupported ScalarType Float8_e5m2")
+CONJUGATE = Tensor(
+    "Can't call numpy() on Tensor that has conjugate bit set. Use tensor.resolve_conj().numpy() instead."
+)
+OF_BFLOAT16 = "found a tensor of torch.bfloat16, expected a dtype that NumPy has"
+
+
+@pytest.mark.parametrize("wrap", [lambda x: x, lambda x: [x]])
+def test_tensors_that_numpy_cannot_read(wrap):
+    for tensor, call, message in (
+        (
+            GRAD,
+            lambda x: dml.gather(x, [0]),
+            "gather: a: found a tensor that requires grad, expected one without (use .detach())",
+        ),
+        (
+            GRAD,
+            lambda x: dml.scatter_nd(A, I2, x),
+            "scatter_nd: updates: found a tensor that requires grad, expected one without (use .detach())",
+        ),
+        (
+            BFLOAT16,
+            lambda x: dml.gather_nd(x, [[0]]),
+            f"gather_nd: a: {OF_BFLOAT16} (use .float(), or .view(torch.int16) to move the bits)",
+        ),
+        (
+            FLOAT8,
+            lambda x: dml.scatter_elements(A, I2, x),
+            "scatter_elements: updates: found a tensor of torch.float8_e5m2, expected a dtype that NumPy has "
+            "(use .float(), or .view(torch.uint8) to move the bits)",
+        ),
+        (BFLOAT16, lambda x: dml.top_k(x, 1), f"top_k: a: {OF_BFLOAT16} (use .float())"),
+        (BFLOAT16, lambda x: dml.gather(A, x), f"gather: indices: {OF_BFLOAT16} (use .long())"),
+        (CONJUGATE, lambda x: dml.top_k(x, 1), f"top_k: a: {CONJUGATE.text}"),
+    ):
+        with pytest.raises(TypeError) as caught:
+            call(wrap(tensor))
+        assert str(caught.value) == message
+
+
+SMALL = [
+    np.dtype(getattr(ml_dtypes, name))
+    for name in ("float8_e4m3fn", "float8_e5m2", "int4", "uint4", "int2", "float4_e2m1fn")
+    if hasattr(ml_dtypes, name)  # the last two are younger
+]
+
+
+@pytest.mark.parametrize("dtype", SMALL, ids=str)
+def test_elements_of_a_byte_of_ml_dtypes_are_moved(dtype):
+    a = np.arange(-6, 6).astype(np.int8).view(np.uint8).reshape(3, 4).view(dtype)
+    u = np.array([[1, 0], [0, 1]], np.uint8).view(dtype)
+
+    def bits(x):
+        assert x.dtype == dtype
+        return x.view(np.uint8).tolist()
+
+    plain, v = a.view(np.uint8), u.view(np.uint8)
+    assert bits(dml.gather(a, [2, -3])) == plain[[2, 0]].tolist()
+    assert bits(dml.gather(a.T, [2, -3], axis=1)) == plain.T[:, [2, 0]].tolist()
+    assert bits(dml.gather_elements(a, I2)) == plain[:2, [0, 0]].tolist()
+    assert bits(dml.gather_nd(a, [[1, 2], [0, -1]])) == [plain[1, 2], plain[0, 3]]
+    assert bits(dml.scatter_nd(a, [[1, 2], [0, -1]], u[0])) == dml.scatter_nd(plain, [[1, 2], [0, -1]], v[0]).tolist()
+    assert bits(dml.scatter_elements(a, I2, u)) == dml.scatter_elements(plain, I2, v).tolist()
+    out = np.zeros((1, 4), dtype)
+    assert dml.gather(a, [1], out=out) is out
+    assert bits(out) == plain[[1]].tolist()
+    for call, kind, message in (
+        (
+            lambda: dml.top_k(a, 1),
+            TypeError,
+            f"top_k: a: found dtype {dtype}, expected a bool, integer or float dtype of NumPy (at most 64 bits) "
+            "or bfloat16",
+        ),
+        (
+            lambda: dml.scatter_elements(a, I2, u, reduction="add"),
+            ValueError,
+            f"scatter_elements: reduction: found 'add', expected 'none': {dtype} elements are moved, not computed with",
+        ),
+        (lambda: dml.gather(a, u), TypeError, f"gather: indices: found dtype {dtype}, expected an integer dtype"),
+        (
+            lambda: dml.scatter_nd(a, [[0, 0]], [1]),
+            TypeError,
+            f"scatter_nd: updates: found dtype int64, expected {dtype}, the dtype of a (no silent cast)",
+        ),
+        (
+            lambda: dml.scatter_nd(a, [[0, 0]], np.zeros(1, "u1")),
+            TypeError,
+            f"scatter_nd: updates: found dtype uint8, expected {dtype}, the dtype of a (no silent cast)",
+        ),
+    ):
+        with pytest.raises(kind) as caught:
+            call()
+        assert str(caught.value) == message

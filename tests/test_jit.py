@@ -528,7 +528,16 @@ def test_typing_errors():
         (lambda a: dml.top_k(a, 1, out=a), (f,), "top_k: out: found array(float32, 2d, C), expected a pair"),
         (lambda a, o: dml.top_k(a, 1, out=(o, o)), (f, out), "top_k: out[0]: found a 2-d array of float64"),
         (lambda a, i: dml.gather(a, i), (f, f), "gather: indices: found an array of float32, expected an array of int"),
-        (lambda a, i: dml.gather(a, i), (f, i > 0), "gather: indices: found an array of bool"),
+        (
+            lambda a, i: dml.gather(a, i),
+            (f, i > 0),
+            "gather: indices: found an array of bool, expected an array of integers (np.flatnonzero finds where",
+        ),
+        (lambda a: dml.top_k(a, True), (f,), "top_k: k: found bool, expected an integer"),
+        (lambda a, axis: dml.gather(a, a, axis=axis), (f.astype(int), True), "gather: axis: found bool, expected an"),
+        (lambda a, i: dml.gather_nd(a, i, batch_dims=False), (f, i), "gather_nd: batch_dims: found bool, expected an"),
+        (lambda a: dml.top_k(a, 1, sorted="no"), (f,), "top_k: sorted: found 'no', expected True or False"),
+        (lambda a: dml.gather(a, None), (f,), "gather: indices: found none, expected an array"),
         (lambda a, i: dml.gather(a, i, out=a), (fixed, i[0]), "gather: out: found a read-only array"),
         (
             lambda a, i: dml.gather(a, i, bounds="wrap"),

@@ -54,7 +54,7 @@ def made(monkeypatch):
     """What calls of the made-up target were asked for."""
     found = []
     kernels, known, library = _dispatch.kernels, _device.library_of_type, Library()
-    room = SimpleNamespace(call=lambda *what: Call(found), stream_pointer=lambda stream: 7)
+    room = SimpleNamespace(call=lambda *what: Call(found))
     monkeypatch.setattr(_dispatch, "kernels", lambda target: room if target == "cuda" else kernels(target))
     for module in (_device, _operator):
         monkeypatch.setattr(module, "library_of_type", lambda kind: library if kind is Array else known(kind))
@@ -82,12 +82,16 @@ def test_functions_ask_the_last_call_of_these_sizes(name, made):
     assert function(A) == "new"
     assert function(A, target="cuda") == "again"
     assert function(np.asfortranarray(A)) == "new"  # it was asked, and is not the same
-    assert function(A, stream=object()) == "new"  # nobody is asked
+    assert function(A, stream=SimpleNamespace(ptr=8192)) == "new"  # nobody is asked
     assert made == ["call", "repeat", "repeat", "call", "call"]
     with pytest.raises(ValueError, match="target: found 'gpu'"):
         function(A, target="gpu")
     with pytest.raises(TypeError, match=f"{name}: a: found an array on a CUDA device"):
         function(A, target="cpu")
+    with pytest.raises(ValueError, match=f"{name}: stream: found 5, expected a CUDA stream or its address"):
+        function(A, stream=5)
+    with pytest.raises(TypeError, match=f"{name}: stream: found object, expected a CUDA stream or its address"):
+        function(A, stream=object())
     del made[:]
     dml.cache_clear()
     assert function(A) == "new"
@@ -107,7 +111,7 @@ def test_held_operators_ask_their_last_call(made):
         del made[:]
         rest = [Array(array) for array in more]
         assert [operator(Array(array), *rest) for array in (a, a, np.asfortranarray(a))] == ["new", "again", "new"]
-        assert operator(Array(a), *rest, stream=object()) == "new"
+        assert operator(Array(a), *rest, stream=SimpleNamespace(ptr=8192)) == "new"
         assert made == ["call", "repeat", "repeat", "call", "call"]
 
 

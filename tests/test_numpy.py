@@ -533,3 +533,32 @@ def test_errors_of_arrays_on_a_device_stay(monkeypatch):
 
 def test_only_the_functions_are_listed():
     assert dir(nnp) == sorted(nnp.__all__)
+
+
+def test_masks_in_lists_are_what_numpy_makes_of_them():
+    masked = np.ma.array([4, 5], mask=[1, 0])
+    assert nnp.take([masked, masked], [1], axis=0).tolist() == np.take([masked, masked], [1], axis=0).tolist()
+
+
+@pytest.mark.skipif(hasattr(np, "top_k"), reason="NumPy has its own from 2.6 on")
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda a: nnp.top_k(a), "top_k() missing 1 required positional argument: 'k'"),
+        (lambda a: nnp.top_k(a, 1, 0), "top_k() takes 2 positional arguments but 3 were given"),
+        (lambda a: nnp.top_k(a, 1, largest=False), "top_k() got an unexpected keyword argument 'largest'"),
+        (
+            lambda a: nnp.top_k([[1, 2], np.ma.array([1, 2])], 1),
+            "top_k: a: found a masked array, expected an array without",
+        ),
+        (lambda a: nnp.top_k(a, np.array([1])), "top_k: k: found array([1]), expected an integer"),
+    ],
+)
+def test_errors_of_top_k_name_no_private_function(call, message):
+    with pytest.raises(TypeError) as caught:
+        call(np.arange(6.0).reshape(2, 3))
+    assert str(caught.value).startswith(message)
+
+
+def test_sorted_is_anything_that_is_true_as_in_numpy():
+    assert [found.tolist() for found in nnp.top_k(np.array([1, 3, 2]), 2, sorted="no")] == [[3, 2], [1, 2]]

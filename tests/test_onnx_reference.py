@@ -8,6 +8,7 @@ from .test_onnx_backend import CASES, onnx
 ort = pytest.importorskip("onnxruntime", reason="onnxruntime, to compare with, is not installed")
 
 from onnx import parser  # noqa: E402
+from onnx.inliner import inline_local_functions  # noqa: E402
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 import numba_dml.onnx  # noqa: E402
@@ -110,6 +111,33 @@ def test_the_operators_are_those_of_the_target():
         "ScatterND",
         "TopK",
     ]
+
+
+@pytest.mark.parametrize("target", ["gpu", True, ["cpu"]])
+def test_an_unknown_target_is_refused_at_once(target):
+    with pytest.raises(ValueError, match="reference_ops") as caught:
+        numba_dml.onnx.reference_ops(target)
+    assert str(caught.value) == f"reference_ops: target: found {target!r}, expected one of 'cpu', 'cuda'"
+
+
+def test_functions_of_a_model_are_inlined_first():
+    """Their nodes do not run here, as the docstring says: the evaluator does not tell them of `new_ops`."""
+    model = parser.parse_model(
+        """
+        <ir_version: 8, opset_import: ["" : 18, "own" : 1]>
+        g (float[n] x, int64[m] i) => (float[m] y) { y = own.pick (x, i) }
+        <domain: "own", opset_import: ["" : 18]>
+        pick (x, i) => (y) { y = Gather (x, i) }
+        """
+    )
+    feeds = {"x": np.arange(3, dtype=np.float32), "i": np.array([2, 7])}
+    for known, text in (
+        (model, "index 7 is out of bounds"),
+        (inline_local_functions(model), r"gather: indices\[1\] = 7"),
+    ):
+        evaluator = ReferenceEvaluator(known, new_ops=numba_dml.onnx.reference_ops())
+        with pytest.raises(IndexError, match=text):
+            evaluator.run(None, feeds)
 
 
 def test_a_bad_index_says_where():

@@ -28,6 +28,7 @@ from .. import _operator as op
 from .._order import nan_is_first, rule_numbers
 from .._tensor import normalize_data_type
 from .._version import __version__
+from ..ops._function import mask_hint
 from ..ops.scatter_elements import SCATTER_BOUNDS
 from ..ops.top_k import MODES, NAN_RULES, TopK
 from . import _INNER_OPTIONS, PLAN, _arithmetic, _indices, _source_stamp, code_address
@@ -383,7 +384,8 @@ def _check_indices(function: str, indices: Any, least: int) -> int:
     """Check indices, and return their kind."""
     _check_array(function, "indices", indices, least)
     if not isinstance(indices.dtype, types.Integer) or isinstance(indices.dtype, types.Boolean):
-        _refuse(function, "indices", f"an array of {indices.dtype}", "an array of integers")
+        hint = mask_hint(function) if isinstance(indices.dtype, types.Boolean) else ""
+        _refuse(function, "indices", f"an array of {indices.dtype}", f"an array of integers{hint}")
     return _indices.INDEX_KINDS.index(as_dtype(indices.dtype).name)
 
 

@@ -100,13 +100,6 @@ def device_of(pointer: int) -> int:
     return _launch.device_of(pointer)
 
 
-def stream_pointer(stream: Any) -> int:
-    """Return the address of a stream of any library."""
-    from . import _launch
-
-    return _launch.stream_pointer(stream)
-
-
 def synchronize(stream: int) -> None:
     """Wait for a stream."""
     from . import _launch
@@ -114,8 +107,8 @@ def synchronize(stream: int) -> None:
     _launch.synchronize(stream)
 
 
-def check(stream: Any = None) -> None:
+def check(stream: int | None) -> None:
     """Raise the first bad index that deferred calls recorded."""
     from ._bounds import check_all
 
-    check_all(None if stream is None else stream_pointer(stream))
+    check_all(stream)

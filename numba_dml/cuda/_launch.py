@@ -476,16 +476,3 @@ def refuse_capture(stream: int, found: str, expected: str) -> None:
         raise RuntimeError(
             f"{found} on a stream that is captured in a CUDA graph, expected {expected}: a capture cannot wait"
         )
-
-
-def stream_pointer(stream: Any) -> int:
-    """Return the address of a stream of any library, or of a number that is one."""
-    if isinstance(stream, int):
-        return stream
-    protocol = getattr(stream, "__cuda_stream__", None)
-    if protocol is not None:
-        return int((protocol() if callable(protocol) else protocol)[1])
-    for attribute in ("cuda_stream", "ptr", "handle"):
-        if (found := getattr(stream, attribute, None)) is not None:
-            return int(getattr(found, "value", found) or 0)
-    raise TypeError(f"stream: found {type(stream).__name__}, expected a CUDA stream or its address")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Sequence
+from inspect import Signature, signature
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from .._errors import DescriptorError
 from .._operator import Descriptor
 from .._tensor import TensorDesc
 
+F = TypeVar("F", bound=Callable[..., Any])
 Layout = tuple[tuple[int, ...], np.dtype[Any]]
 
 
@@ -35,13 +37,14 @@ def check_data(function: str, name: str, dtype: np.dtype[Any]) -> None:
 def check_indices(function: str, dtype: np.dtype[Any]) -> None:
     """Refuse indices that are not integers."""
     if dtype.kind not in "iu":
-        raise TypeError(f"{function}: indices: found dtype {dtype}, expected an integer dtype")
+        hint = mask_hint(function) if dtype.kind == "b" else ""
+        raise TypeError(f"{function}: indices: found dtype {dtype}, expected an integer dtype{hint}")
 
 
-def check_same_type(function: str, updates: np.dtype[Any], data: np.dtype[Any]) -> None:
-    """Refuse updates that would need a cast."""
-    if updates.newbyteorder("=") != data.newbyteorder("="):
-        raise TypeError(f"{function}: updates: found dtype {updates}, expected {data}, the dtype of a (no silent cast)")
+def mask_hint(function: str) -> str:
+    """Return what to write for a mask as indices, where there is something."""
+    positions = {"gather": "flatnonzero", "gather_nd": "argwhere", "scatter_nd": "argwhere"}.get(function)
+    return f" (np.{positions} finds where a mask is True)" if positions else ""
 
 
 def check_not_scalar(function: str, shape: tuple[int, ...]) -> None:
@@ -65,11 +68,25 @@ def reject(function: str, error: DescriptorError, descriptor: type[Descriptor]) 
     raise error.for_function(function, descriptor.arguments) from None
 
 
-def check_parameters(function: str, integers: dict[str, Any], others: dict[str, Any]) -> None:
-    """Find out which parameter cannot even be looked up: a float as `axis`, a list as `bounds`."""
-    for name, value in integers.items():
-        if not hasattr(value, "__index__"):
-            raise TypeError(f"{function}: {name}: found {value!r}, expected an integer")
+def refuse_positional(function: str, count: int, name: str, values: Sequence[Any]) -> NoReturn:
+    """Refuse arguments after the first `count`, which are given by name."""
+    hint = f"write {name}={values[0]!r}" if isinstance(values[0], int) else f"write {name}=... and so on"
+    raise TypeError(f"{function}: found {count + len(values)} positional arguments, expected {count} ({hint})")
+
+
+def hide(*names: str) -> Callable[[F], F]:
+    """Leave parameters that exist for the sake of an error message out of a function's signature."""
+
+    def decorate(function: F) -> F:
+        shown = [p for p in signature(function).parameters.values() if p.name not in names]
+        function.__signature__ = Signature(shown)  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
+def check_parameters(function: str, others: dict[str, Any]) -> None:
+    """Find out which parameter cannot even be looked up: a list as `bounds`."""
     for name, value in others.items():
         _check_hashable(function, name, value)
 

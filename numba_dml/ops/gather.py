@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,21 @@ from numpy import ndarray
 from .. import _config
 from .. import _operator as op
 from .._enums import FeatureLevel, OperatorType
-from .._errors import DescriptorError
+from .._errors import DescriptorError, integer
 from .._lowering import Move, move
 from .._operator import Descriptor, Level, build_call, cached_call, call_elsewhere
 from .._tensor import TensorDesc, packed_strides
-from ._function import check_data, check_indices, check_parameters, normalize_axis, padded, padded_layout, reject
+from ._function import (
+    check_data,
+    check_indices,
+    check_parameters,
+    hide,
+    normalize_axis,
+    padded,
+    padded_layout,
+    refuse_positional,
+    reject,
+)
 
 
 def output_sizes(sizes: Sequence[int], indices: Sequence[int], axis: int) -> tuple[int, ...]:
@@ -139,10 +148,11 @@ def _build(
     )
 
 
+@hide("positional")
 def gather(
     a: Any,
     indices: Any,
-    *,
+    *positional: Any,
     axis: int = 0,
     out: Any = None,
     bounds: str | None = None,
@@ -203,11 +213,15 @@ def gather(
            [4, 3],
            [6, 5]])
     """
+    if positional:
+        refuse_positional("gather", 2, "axis", positional)
+    if axis.__class__ is not int:
+        axis = integer("gather: axis", axis)
     if _config.used:
         target, bounds = _config.defaults(target, bounds)
     try:
         if a.__class__ is not ndarray or indices.__class__ is not ndarray or target is not None or stream is not None:
-            return call_elsewhere("gather", _build, target, stream, (a, indices), out, index(axis), bounds)  # type: ignore[no-any-return]
+            return call_elsewhere("gather", _build, target, stream, (a, indices), out, axis, bounds)  # type: ignore[no-any-return]
         call = cached_call(
             _build,
             a.shape,
@@ -216,12 +230,12 @@ def gather(
             indices.shape,
             indices.strides,
             indices.dtype,
-            index(axis),
+            axis,
             bounds,
             target,
         )
     except TypeError:
-        check_parameters("gather", {"axis": axis}, {"bounds": bounds, "target": target})
+        check_parameters("gather", {"bounds": bounds, "target": target})
         raise
     result: ndarray[Any, Any] = call(a, indices, out)
     return result

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,20 @@ from numpy import ndarray
 from .. import _config
 from .. import _operator as op
 from .._enums import FeatureLevel, OperatorType
-from .._errors import DescriptorError
+from .._errors import DescriptorError, integer
 from .._lowering import Move, move
 from .._operator import Descriptor, Level, build_call, cached_call, call_elsewhere
 from .._tensor import TensorDesc, packed_strides
-from ._function import check_data, check_indices, check_not_scalar, check_parameters, normalize_axis, reject
+from ._function import (
+    check_data,
+    check_indices,
+    check_not_scalar,
+    check_parameters,
+    hide,
+    normalize_axis,
+    refuse_positional,
+    reject,
+)
 
 
 def element_loops(
@@ -135,10 +143,11 @@ def _build(
     return build_call(target, descriptor, ((strides, dtype), (index_strides, index_dtype)), (index_shape,))
 
 
+@hide("positional")
 def gather_elements(
     a: Any,
     indices: Any,
-    *,
+    *positional: Any,
     axis: int = -1,
     out: Any = None,
     bounds: str | None = None,
@@ -199,11 +208,15 @@ def gather_elements(
     array([[4, 8, 3],
            [7, 2, 3]])
     """
+    if positional:
+        refuse_positional("gather_elements", 2, "axis", positional)
+    if axis.__class__ is not int:
+        axis = integer("gather_elements: axis", axis)
     if _config.used:
         target, bounds = _config.defaults(target, bounds)
     try:
         if a.__class__ is not ndarray or indices.__class__ is not ndarray or target is not None or stream is not None:
-            return call_elsewhere("gather_elements", _build, target, stream, (a, indices), out, index(axis), bounds)  # type: ignore[no-any-return]
+            return call_elsewhere("gather_elements", _build, target, stream, (a, indices), out, axis, bounds)  # type: ignore[no-any-return]
         call = cached_call(
             _build,
             a.shape,
@@ -212,12 +225,12 @@ def gather_elements(
             indices.shape,
             indices.strides,
             indices.dtype,
-            index(axis),
+            axis,
             bounds,
             target,
         )
     except TypeError:
-        check_parameters("gather_elements", {"axis": axis}, {"bounds": bounds, "target": target})
+        check_parameters("gather_elements", {"bounds": bounds, "target": target})
         raise
     result: ndarray[Any, Any] = call(a, indices, out)
     return result

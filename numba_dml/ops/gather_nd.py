@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -13,11 +12,21 @@ from numpy import ndarray
 from .. import _config
 from .. import _operator as op
 from .._enums import FeatureLevel, OperatorType
-from .._errors import DescriptorError
+from .._errors import DescriptorError, integer
 from .._lowering import Move, move
 from .._operator import Descriptor, Level, build_call, cached_call, call_elsewhere
 from .._tensor import TensorDesc, packed_strides
-from ._function import check_data, check_indices, check_not_scalar, check_parameters, padded, padded_layout, reject
+from ._function import (
+    check_data,
+    check_indices,
+    check_not_scalar,
+    check_parameters,
+    hide,
+    padded,
+    padded_layout,
+    refuse_positional,
+    reject,
+)
 
 
 def check_tuples(descriptor: Descriptor, sizes: tuple[int, ...], indices: tuple[int, ...], batch: int) -> None:
@@ -253,10 +262,11 @@ def check_batch_dims(function: str, batch_dims: int, shape: tuple[int, ...], ind
         )
 
 
+@hide("positional")
 def gather_nd(
     a: Any,
     indices: Any,
-    *,
+    *positional: Any,
     batch_dims: int = 0,
     out: Any = None,
     bounds: str | None = None,
@@ -318,11 +328,15 @@ def gather_nd(
     array([[2, 3],
            [4, 5]])
     """
+    if positional:
+        refuse_positional("gather_nd", 2, "batch_dims", positional)
+    if batch_dims.__class__ is not int:
+        batch_dims = integer("gather_nd: batch_dims", batch_dims)
     if _config.used:
         target, bounds = _config.defaults(target, bounds)
     try:
         if a.__class__ is not ndarray or indices.__class__ is not ndarray or target is not None or stream is not None:
-            return call_elsewhere("gather_nd", _build, target, stream, (a, indices), out, index(batch_dims), bounds)  # type: ignore[no-any-return]
+            return call_elsewhere("gather_nd", _build, target, stream, (a, indices), out, batch_dims, bounds)  # type: ignore[no-any-return]
         call = cached_call(
             _build,
             a.shape,
@@ -331,12 +345,12 @@ def gather_nd(
             indices.shape,
             indices.strides,
             indices.dtype,
-            index(batch_dims),
+            batch_dims,
             bounds,
             target,
         )
     except TypeError:
-        check_parameters("gather_nd", {"batch_dims": batch_dims}, {"bounds": bounds, "target": target})
+        check_parameters("gather_nd", {"bounds": bounds, "target": target})
         raise
     result: ndarray[Any, Any] = call(a, indices, out)
     return result

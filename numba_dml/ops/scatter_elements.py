@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -13,17 +12,18 @@ from numpy import ndarray
 from .. import _config
 from .. import _operator as op
 from .._enums import FeatureLevel, OperatorType
-from .._errors import DescriptorError
+from .._errors import DescriptorError, flag, integer
 from .._lowering import Move, move
-from .._operator import Descriptor, Level, build_call, cached_call, call_elsewhere, out_strides
+from .._operator import Descriptor, Level, build_call, cached_call, call_elsewhere, check_same_type, out_strides
 from .._tensor import TensorDesc
 from ._function import (
     check_data,
     check_indices,
     check_not_scalar,
     check_parameters,
-    check_same_type,
+    hide,
     normalize_axis,
+    refuse_positional,
     reject,
 )
 from .gather_elements import check_equal_off_axis, element_loops
@@ -186,11 +186,12 @@ def _build(
     )
 
 
+@hide("positional")
 def scatter_elements(
     a: Any,
     indices: Any,
     updates: Any,
-    *,
+    *positional: Any,
     axis: int = -1,
     reduction: str = "none",
     unique: bool = False,
@@ -211,8 +212,8 @@ def scatter_elements(
         Positions along `axis`, from ``-n`` to ``n - 1``; a negative one counts from the end. Off the axis the sizes are
         those of `a` or smaller (positions count from 0).
     updates : array_like, shape ``indices.shape``
-        The new values, of the dtype of `a`. Lists and Python's numbers, which have no dtype, are converted to
-        it, by NumPy's rules, if it is of their kind or of a later one: bool, integers, floats, complex.
+        The new values, of the dtype of `a`. Python's numbers, also in lists, are converted to it, by NumPy's
+        rules, if it is of their kind or of a later one: bool, integers, floats, complex. Nothing else is, in lists too.
     axis : int
         The axis of `a` that is indexed.
     reduction : {"none", "add", "mul", "min", "max"}
@@ -263,6 +264,12 @@ def scatter_elements(
     >>> dml.scatter_elements(np.arange(5), np.array([3, 1, 3, 0]), np.array([5, 6, 7, 8]), reduction="add")
     array([ 8,  7,  2, 15,  4])
     """
+    if positional:
+        refuse_positional("scatter_elements", 3, "axis", positional)
+    if axis.__class__ is not int:
+        axis = integer("scatter_elements: axis", axis)
+    if unique.__class__ is not bool:
+        unique = flag("scatter_elements: unique", unique)  # type: ignore[unreachable]
     if _config.used:
         target, bounds = _config.defaults(target, bounds, clamps=False)
     try:
@@ -280,9 +287,9 @@ def scatter_elements(
                 stream,
                 (a, indices, updates),
                 out,
-                index(axis),
+                axis,
                 reduction,
-                bool(unique),
+                unique,
                 bounds,
             )
         call = cached_call(
@@ -297,17 +304,16 @@ def scatter_elements(
             updates.shape,
             updates.strides,
             updates.dtype,
-            index(axis),
+            axis,
             reduction,
-            bool(unique),
+            unique,
             bounds,
             target,
         )
     except TypeError:
         check_parameters(
             "scatter_elements",
-            {"axis": axis},
-            {"reduction": reduction, "unique": unique, "bounds": bounds, "target": target},
+            {"reduction": reduction, "bounds": bounds, "target": target},
         )
         raise
     result: ndarray[Any, Any] = call(a, indices, updates, out)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -13,18 +12,19 @@ from numpy import ndarray
 from .. import _config
 from .. import _operator as op
 from .._enums import FeatureLevel, OperatorType
-from .._errors import DescriptorError
+from .._errors import DescriptorError, flag, integer
 from .._lowering import Move
-from .._operator import Descriptor, Level, build_call, cached_call, call_elsewhere, out_strides
+from .._operator import Descriptor, Level, build_call, cached_call, call_elsewhere, check_same_type, out_strides
 from .._tensor import TensorDesc
 from ._function import (
     check_data,
     check_indices,
     check_not_scalar,
     check_parameters,
-    check_same_type,
+    hide,
     padded,
     padded_layout,
+    refuse_positional,
     reject,
 )
 from .gather_nd import check_batch_dims, check_index_rank, check_tuples, nd_move, slice_sizes
@@ -176,11 +176,12 @@ def _build(
     )
 
 
+@hide("positional")
 def scatter_nd(
     a: Any,
     indices: Any,
     updates: Any,
-    *,
+    *positional: Any,
     batch_dims: int = 0,
     reduction: str = "none",
     unique: bool = False,
@@ -201,8 +202,8 @@ def scatter_nd(
     indices : array_like of int, shape (batch..., points..., t)
         Tuples of `t` coordinates; coordinate c runs from ``-n_c`` to ``n_c - 1``, negative ones count from the end.
     updates : array_like, shape ``indices.shape[:-1] + a.shape[batch_dims + t:]``
-        The new slices, of the dtype of `a`. Lists and Python's numbers, which have no dtype, are converted to
-        it, by NumPy's rules, if it is of their kind or of a later one: bool, integers, floats, complex.
+        The new slices, of the dtype of `a`. Python's numbers, also in lists, are converted to it, by NumPy's
+        rules, if it is of their kind or of a later one: bool, integers, floats, complex. Nothing else is, in lists too.
     batch_dims : int
         How many leading dimensions `a` and `indices` share.
     reduction : {"none", "add", "mul", "min", "max"}
@@ -254,6 +255,12 @@ def scatter_nd(
     >>> votes
     array([1, 0, 2])
     """
+    if positional:
+        refuse_positional("scatter_nd", 3, "batch_dims", positional)
+    if batch_dims.__class__ is not int:
+        batch_dims = integer("scatter_nd: batch_dims", batch_dims)
+    if unique.__class__ is not bool:
+        unique = flag("scatter_nd: unique", unique)  # type: ignore[unreachable]
     if _config.used:
         target, bounds = _config.defaults(target, bounds, clamps=False)
     try:
@@ -271,9 +278,9 @@ def scatter_nd(
                 stream,
                 (a, indices, updates),
                 out,
-                index(batch_dims),
+                batch_dims,
                 reduction,
-                bool(unique),
+                unique,
                 bounds,
             )
         call = cached_call(
@@ -288,17 +295,16 @@ def scatter_nd(
             updates.shape,
             updates.strides,
             updates.dtype,
-            index(batch_dims),
+            batch_dims,
             reduction,
-            bool(unique),
+            unique,
             bounds,
             target,
         )
     except TypeError:
         check_parameters(
             "scatter_nd",
-            {"batch_dims": batch_dims},
-            {"reduction": reduction, "unique": unique, "bounds": bounds, "target": target},
+            {"reduction": reduction, "bounds": bounds, "target": target},
         )
         raise
     result: ndarray[Any, Any] = call(a, indices, updates, out)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,12 +12,19 @@ from numpy import ndarray
 from .. import _config
 from .. import _operator as op
 from .._enums import AxisDirection, FeatureLevel, OperatorType, TensorDataType
-from .._errors import DescriptorError
+from .._errors import DescriptorError, flag, integer
 from .._lowering import Select
 from .._operator import Descriptor, Level, build_call, cached_call, call_elsewhere
 from .._order import nan_is_first
 from .._tensor import TensorDesc, collapse, data_type_name, element_size, normalize_data_type, packed_strides
-from ._function import check_not_scalar, check_parameters, normalize_axis, reject
+from ._function import (
+    check_not_scalar,
+    check_parameters,
+    hide,
+    normalize_axis,
+    refuse_positional,
+    reject,
+)
 
 #: The data types that have an order.
 ORDERED = op.T11 | {TensorDataType.BOOL, TensorDataType.BFLOAT16}
@@ -186,6 +192,8 @@ class TopK1Desc(_TopK):
     def __post_init__(self) -> None:
         direction: Any = self.axis_direction
         try:
+            if isinstance(direction, bool):
+                raise ValueError
             direction = AxisDirection[direction] if isinstance(direction, str) else AxisDirection(direction)
         except (KeyError, ValueError):
             raise self.refuse("axis_direction", repr(direction), "INCREASING (0) or DECREASING (1)") from None
@@ -242,15 +250,19 @@ def _ordered_type(dtype: np.dtype[Any]) -> Any:
     except DescriptorError:
         kind = dtype
     if kind not in ORDERED:
-        raise TypeError(f"top_k: a: found dtype {dtype}, expected a bool, integer or float dtype of at most 64 bits")
+        raise TypeError(
+            f"top_k: a: found dtype {dtype}, "
+            "expected a bool, integer or float dtype of NumPy (at most 64 bits) or bfloat16"
+        )
     return kind
 
 
+@hide("positional", "largest")
 def top_k(
     a: Any,
     k: int,
     /,
-    *,
+    *positional: Any,
     axis: int = -1,
     mode: str = "largest",
     sorted: bool = True,
@@ -259,6 +271,7 @@ def top_k(
     out: Any = None,
     target: str | None = None,
     stream: Any = None,
+    largest: Any = None,
 ) -> TopK:
     """Return the k largest or smallest elements along an axis, and where they are.
 
@@ -322,21 +335,29 @@ def top_k(
     array([[3, 2],
            [2, 3]])
     """
+    if positional:
+        refuse_positional("top_k", 2, "axis", positional)
+    if largest is not None:
+        instead = "smallest" if largest is False else "largest"
+        raise TypeError(f"top_k: found largest={largest!r}, expected mode={instead!r}")
+    if k.__class__ is not int:
+        k = integer("top_k: k", k)
+    if axis.__class__ is not int:
+        axis = integer("top_k: axis", axis)
+    if sorted.__class__ is not bool:
+        sorted = flag("top_k: sorted", sorted)  # type: ignore[unreachable]
     if _config.used:
         target, _ = _config.defaults(target, None)
     try:
         if a.__class__ is not ndarray or target is not None or stream is not None:
             return call_elsewhere(  # type: ignore[no-any-return]
-                "top_k", _build, target, stream, (a,), out, index(k), index(axis), mode, bool(sorted), nan, index_dtype
+                "top_k", _build, target, stream, (a,), out, k, axis, mode, sorted, nan, index_dtype
             )
-        call = cached_call(
-            _build, a.shape, a.strides, a.dtype, index(k), index(axis), mode, bool(sorted), nan, index_dtype, target
-        )
+        call = cached_call(_build, a.shape, a.strides, a.dtype, k, axis, mode, sorted, nan, index_dtype, target)
     except TypeError:
         check_parameters(
             "top_k",
-            {"k": k, "axis": axis},
-            {"mode": mode, "sorted": sorted, "nan": nan, "index_dtype": index_dtype, "target": target},
+            {"mode": mode, "nan": nan, "index_dtype": index_dtype, "target": target},
         )
         raise
     result: TopK = call(a, out)
