@@ -58,8 +58,11 @@ def refusal(capsys, *arguments):
 
 
 def same(file, *expected):
-    found = np.load(file)
-    arrays = [found[name] for name in found.files] if str(file).endswith(".npz") else [found]
+    if str(file).endswith(".npz"):
+        with np.load(file) as found:
+            arrays = [found[name] for name in found.files]
+    else:
+        arrays = [np.load(file)]
     for one, other in zip(arrays, expected, strict=True):
         assert one.dtype == other.dtype
         np.testing.assert_array_equal(one, other)
@@ -87,6 +90,73 @@ def test_top_k_in_parts(shape, axis, order, dtype, mode, nan, small_parts):
         call("top-k", "a.npy", "-k", k, "--axis", axis, "--mode", mode, "--nan", nan, "-o", "best.npz", "-q")
         same("best.npz", *dml.top_k(a, k, axis=axis, mode=mode, nan=nan))
     assert sorted(os.listdir()) == ["a.npy", "best.npz"]
+
+
+def random_call(rng, function):
+    """Return the arrays of a random call, each in either order, and what it has besides."""
+    rank = int(rng.integers(1, 5))
+    shape = tuple(rng.integers(1, 4, rank).tolist())
+    if rng.random() < 0.4:  # equal sizes hide arrays that are in the wrong order
+        shape = (int(rng.integers(2, 4)),) * rank
+    axis = int(rng.integers(-rank, rank))
+    arrays = [rng.integers(-9, 9, shape).astype("f4")]
+    if function == "top_k":
+        arguments = {"axis": axis, "mode": str(rng.choice(["largest", "smallest"]))}
+    elif function.endswith("_nd"):
+        batch = int(rng.integers(0, rank))
+        count = int(rng.integers(1, rank - batch + 1))
+        points = (*shape[:batch], *rng.integers(1, 4, rng.integers(batch == 0 and function == "gather_nd", 3)).tolist())
+        sizes = np.array(shape[batch : batch + count])
+        arrays.append(rng.integers(-sizes, sizes, (*points, count)))
+        arguments = {"batch_dims": batch}
+        taken = (*points, *shape[batch + count :])
+    else:
+        taken = list(shape)
+        taken[axis] = int(rng.integers(1, 5))
+        picked = tuple(rng.integers(1, 4, rng.integers(0, 3)).tolist()) if function == "gather" else taken
+        arrays.append(rng.integers(-shape[axis], shape[axis], picked))
+        arguments = {"axis": axis}
+    if function.startswith("scatter"):
+        arrays.append(rng.integers(-9, 9, taken).astype("f4"))
+        arguments["reduction"] = str(rng.choice(["none", "add"]))
+    return [np.asarray(array, order=str(rng.choice(["C", "F"]))) for array in arrays], arguments
+
+
+@pytest.mark.parametrize("part", [1 << 20, 50, 300])
+@pytest.mark.parametrize("function", run.INPUTS)
+def test_commands_return_what_functions_do(function, part, monkeypatch):
+    """Of random shapes, ranks, axes and orders, in parts of any size."""
+    monkeypatch.setattr(run, "MEGABYTE", part)
+    monkeypatch.setattr(run, "SCATTERED", part * 4)
+    monkeypatch.setattr(run, "AROUND", 16)
+    monkeypatch.setattr(run, "ASIDE", 2)
+    rng = np.random.default_rng(part)
+    for _ in range(40):
+        arrays, arguments = random_call(rng, function)
+        for name, array in enumerate(arrays):
+            np.save(f"{name}.npy", array)
+        files = [f"{name}.npy" for name in range(len(arrays))]
+        options = [f"--{key.replace('_', '-')}={value}" for key, value in arguments.items()]
+        k = int(rng.integers(0, arrays[0].shape[arguments["axis"]] + 1)) if function == "top_k" else 0
+        options += ["-k", k] if function == "top_k" else []
+        call(function.replace("_", "-"), *files, *options, "--part-mb", 1, "-o", "o.npz", "-q")
+        if function == "top_k":
+            same("o.npz", *dml.top_k(*arrays, k, **arguments))
+        else:
+            same("o.npz", getattr(dml, function)(*arrays, **arguments))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("part", [1, 1 << 20])
+def test_top_k_of_cubes_in_either_order(order, part, monkeypatch):
+    """The result has the shape of the lines as they lie in the file, whatever its own order."""
+    monkeypatch.setattr(run, "MEGABYTE", part)
+    a = np.arange(8, dtype="i4").reshape(2, 2, 2)
+    np.save("a.npy", np.asarray(a, order=order))
+    for axis in range(3):
+        for k in (1, 2):
+            call("top-k", "a.npy", "-k", k, "--axis", axis, "--part-mb", 1, "-o", "o.npz", "-q")
+            same("o.npz", *dml.top_k(a, k, axis=axis))
 
 
 def test_index_dtype_and_what_is_printed(capsys):

@@ -189,12 +189,12 @@ class Results:
             raise OSError(error.errno, f"{error.strerror}{needed}", str(self.path)) from None
 
     def map(self, name: str, shape: Shape | None = None) -> Array:
-        """Return an array to write to, perhaps in another shape."""
+        """Return an array to write to; in another shape its elements are those of the file, one after the other."""
         member = self.members[name]
+        order = member.order if shape is None else "C"
         shape = member.shape if shape is None else shape
         if not product(shape):
             return np.empty(shape, member.dtype)
-        order = member.order if shape == member.shape else "C"
         return _mapped(member.path, member.dtype, "r+", member.offset, shape, order)
 
     def __exit__(
