@@ -1,6 +1,7 @@
 """The command line: operators on files in parts, what the commands print, and how bad input is refused."""
 
 import json
+import mmap
 import os
 import signal
 import subprocess
@@ -37,7 +38,6 @@ def small_parts(monkeypatch):
     """Cut files into parts of 4000 bytes."""
     monkeypatch.setattr(run, "MEGABYTE", 1000)
     monkeypatch.setattr(run, "PART_MB", 4)
-    monkeypatch.setattr(run, "SCATTERED", 1 << 14)
     monkeypatch.setattr(run, "AROUND", 16)
     monkeypatch.setattr(run, "ASIDE", 4)
 
@@ -111,14 +111,20 @@ def random_call(rng, function):
         arguments = {"batch_dims": batch}
         taken = (*points, *shape[batch + count :])
     else:
-        taken = list(shape)
+        taken, sizes = list(shape), shape[axis]
         taken[axis] = int(rng.integers(1, 5))
         picked = tuple(rng.integers(1, 4, rng.integers(0, 3)).tolist()) if function == "gather" else taken
-        arrays.append(rng.integers(-shape[axis], shape[axis], picked))
+        arrays.append(rng.integers(-sizes, sizes, picked))
         arguments = {"axis": axis}
     if function.startswith("scatter"):
         arrays.append(rng.integers(-9, 9, taken).astype("f4"))
         arguments["reduction"] = str(rng.choice(["none", "add"]))
+    if len(arrays) > 1 and rng.random() < 0.4:
+        arguments["bounds"] = str(rng.choice(["drop"] if len(arrays) > 2 else ["clamp", "drop"]))
+        arrays[1] = np.where(rng.random(arrays[1].shape) < 0.2, arrays[1] * 9, arrays[1])
+    if len(arrays) > 1 and rng.random() < 0.3:
+        unsigned = np.abs(arrays[1]) if "bounds" in arguments else arrays[1] % sizes
+        arrays[1] = unsigned.astype(str(rng.choice(["u1", "<u8", ">u8"])))
     return [np.asarray(array, order=str(rng.choice(["C", "F"]))) for array in arrays], arguments
 
 
@@ -127,7 +133,6 @@ def random_call(rng, function):
 def test_commands_return_what_functions_do(function, part, monkeypatch):
     """Of random shapes, ranks, axes and orders, in parts of any size."""
     monkeypatch.setattr(run, "MEGABYTE", part)
-    monkeypatch.setattr(run, "SCATTERED", part * 4)
     monkeypatch.setattr(run, "AROUND", 16)
     monkeypatch.setattr(run, "ASIDE", 2)
     rng = np.random.default_rng(part)
@@ -227,6 +232,81 @@ def test_few_points_of_long_lines_take_small_parts(function, monkeypatch):
     call(function.replace("_", "-"), *names, option, "--part-mb", 1, "-o", "o.npy", "-q")
     assert max(reached) <= 1 << 20 < sum(reached)
     np.testing.assert_array_equal(np.load("o.npy"), getattr(dml, function)(*arrays, **arguments))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize(
+    "function", ["gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd", "top_k"]
+)
+def test_points_all_over_a_file_are_taken_in_its_order(function, order, monkeypatch):
+    """No stretch of it is mapped that is longer than a part, unless there are few points in it."""
+    monkeypatch.setattr(run, "MEGABYTE", 1 << 14)
+    monkeypatch.setattr(run, "AROUND", 1 << 11)
+    monkeypatch.setattr(run, "ASIDE", 4)
+    a = np.asarray(RNG.random((200, 400), np.float32), order=order)
+    np.save("a.npy", a)
+    axis, arrays = 0, [a]
+    if function == "top_k":
+        axis = 0 if order == "C" else 1
+    elif function == "gather":
+        arrays.append(RNG.integers(0, 200, 90))
+    elif function.endswith("_nd"):
+        arrays.append(RNG.integers(0, 200, (2000, 2)))
+    else:
+        arrays.append(RNG.integers(0, 200, (30, 400)))
+    if function.startswith("scatter"):
+        arrays.append(RNG.random(2000 if function.endswith("_nd") else (30, 400), np.float32))
+    for name, array in enumerate(arrays[1:], 1):
+        np.save(f"{name}.npy", array)
+    seen, map_pieces = [], _files.map_pieces
+
+    def noted(file, starts, size, *mode):
+        assert (np.diff(starts) >= 0).all()
+        found = map_pieces(file, starts, size, *mode)
+        seen.append(found.size * 4 <= 1 << 14 or len(starts) <= 8 or function == "top_k")
+        return found
+
+    monkeypatch.setattr(_files, "map_pieces", noted)
+    rest = [] if function.endswith("_nd") else ["--axis", axis]
+    rest += ["-k", 3] if function == "top_k" else []
+    files = ["a.npy", *(f"{name}.npy" for name in range(1, len(arrays)))]
+    call(function.replace("_", "-"), *files, *rest, "--part-mb", 1, "-o", "o.npz", "-q")
+    assert len(seen) > 10
+    assert all(seen)
+    if function == "top_k":
+        same("o.npz", *dml.top_k(a, 3, axis=axis))
+    else:
+        given = {} if function.endswith("_nd") else {"axis": axis}
+        same("o.npz", getattr(dml, function)(*arrays, **given))
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MADV_RANDOM"), reason="this system cannot be told")
+def test_only_the_pages_of_pieces_are_read(monkeypatch):
+    told = []
+
+    class Noted(mmap.mmap):
+        def madvise(self, *advice):
+            told.append(advice)
+            super().madvise(*advice)
+
+    page = mmap.PAGESIZE
+    np.arange(50 * page, dtype="u1").tofile("a.bin")
+    file = _files.Source("a", Path("a.bin"), (49 * page,), np.dtype("u1"), "C", page)
+    monkeypatch.setattr(_files.mmap, "mmap", Noted)
+    starts = np.array([page + 5, 2 * page - 1, 3 * page, 30 * page, 30 * page, 48 * page])
+    found = _files.map_pieces(file, starts, 2)
+    assert found.tobytes() == Path("a.bin").read_bytes()[2 * page + 5 : 49 * page + 2]
+    will = mmap.MADV_WILLNEED
+    assert told[0] == (mmap.MADV_RANDOM,)
+    base = (2 * page) % mmap.ALLOCATIONGRANULARITY
+    assert told[1:] == [(will, base, 3 * page), (will, base + 29 * page, page), (will, base + 47 * page, page)]
+    assert not found.flags.writeable
+    monkeypatch.delattr(_files.mmap, "MADV_RANDOM")  # some systems have no such advice
+    written = _files.map_pieces(file, starts, 2, "r+")
+    written[0] = 77
+    del written
+    assert Path("a.bin").read_bytes()[2 * page + 5] == 77
+    assert len(told) == 4
 
 
 def test_a_result_that_cannot_be_written_is_named(monkeypatch, capsys):

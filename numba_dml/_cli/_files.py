@@ -1,10 +1,12 @@
 """Arrays in files: .npy and .npz mapped into memory a part at a time, and results that appear whole or not at all.
 
-A mapping is made anew for every part: the pages of the last one are then no longer the process's memory.
+A mapping is made anew for every part: the pages of the last one are then no longer the process's memory. Elements that
+are read out of order come page by page: the system's read-ahead would read megabytes around each of them.
 """
 
 from __future__ import annotations
 
+import mmap
 import os
 import struct
 import zipfile
@@ -25,6 +27,9 @@ from . import _terminal
 
 Array = ndarray[Any, Any]
 Shape = tuple[int, ...]
+
+#: So many pages between two that are needed are read with them: one long read takes less time than two.
+NEAR = 8
 
 
 class Source(NamedTuple):
@@ -56,6 +61,29 @@ class Source(NamedTuple):
 def _mapped(path: Path, dtype: np.dtype[Any], mode: Any, offset: int, shape: Shape, order: str = "C") -> Array:
     mapping: Any = np.memmap(path, dtype, mode, offset, shape, order)  # type: ignore[call-overload]
     return np.asarray(mapping)
+
+
+def map_pieces(file: Source | Member, starts: Array, size: int, mode: str = "r") -> Array:
+    """Return the elements of a file from the first piece to the last, in the order of the file.
+
+    Of each piece `starts` says which element of the file is its first, in ascending order; it has `size` elements. Only
+    the pages of pieces are read, all at once where the system can be told.
+    """
+    first, itemsize = int(starts[0]), file.dtype.itemsize
+    count = int(starts[-1]) + size - first
+    begin = file.offset + first * itemsize
+    before = begin % mmap.ALLOCATIONGRANULARITY
+    with file.path.open("rb" if mode == "r" else "r+b") as stream:
+        access = mmap.ACCESS_READ if mode == "r" else mmap.ACCESS_WRITE
+        mapping = mmap.mmap(stream.fileno(), before + count * itemsize, access=access, offset=begin - before)
+    if hasattr(mmap, "MADV_RANDOM"):
+        mapping.madvise(mmap.MADV_RANDOM)
+        places = (starts - first) * itemsize + before
+        pages, ends = places // mmap.PAGESIZE, (places + size * itemsize - 1) // mmap.PAGESIZE + 1
+        gaps = np.flatnonzero(pages[1:] > ends[:-1] + NEAR) + 1
+        for page, end in zip(pages[np.r_[0, gaps]].tolist(), ends[np.r_[gaps - 1, -1]].tolist(), strict=True):
+            mapping.madvise(mmap.MADV_WILLNEED, page * mmap.PAGESIZE, (end - page) * mmap.PAGESIZE)
+    return ndarray(count, file.dtype, mapping, before)
 
 
 def open_source(name: str) -> Source:

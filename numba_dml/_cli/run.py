@@ -2,7 +2,8 @@
 
 What a part needs is in memory, never a file: results are those of one call on the whole arrays, bit by bit. Of a top-k
 along a line that is too long, the best of what was read so far compete with the best of the next piece; a scatter
-writes its updates into the result in their own order.
+writes its updates into the result in their own order. Where the points of a part lie all over a large file, they are
+taken in the order of the file.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from time import perf_counter
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 import numba_dml as dml
 
+from .. import _config
 from .._config import BOUNDS
 from .._dispatch import TARGETS
 from .._enums import TensorDataType
@@ -25,15 +28,13 @@ from .._operator import REDUCTIONS
 from .._tensor import dtype_of, product
 from ..ops.top_k import NAN_RULES
 from . import _files, _terminal
-from ._files import Array, Results, Shape, Source
+from ._files import Array, Member, Results, Shape, Source
 
 #: What a part of the arrays may take, in bytes, if not told.
 PART_MB = 64
 MEGABYTE = 1 << 20
-#: A mapping keeps this much around every element that is read out of order (Linux maps 16 pages at once), and no more
-#: of a file than this may be kept in one part. A smaller file may be kept whole.
+#: A mapping keeps this much around every element that is read out of order (Linux maps 16 pages at once).
 AROUND = 1 << 16
-SCATTERED = 1 << 28
 #: Slices along the last axis of top-k pieces: the fewest elements side by side that are read at once.
 ASIDE = 1 << 13
 
@@ -199,20 +200,39 @@ def _top_k(source: Source, k: int, arguments: dict[str, Any], results: Results, 
     if n * aside * itemsize > memory:
         aside_step = min(aside, max(ASIDE, memory // (4 * max(k, 1) * (itemsize + 8))))
         step = min(n, max(k, memory // (aside_step * itemsize)))
+    apart = aside_step < aside and source.loaded is None
     keywords = {name: arguments[name] for name in ("mode", "nan")}
     with _terminal.progress("top-k", source.nbytes, args.quiet) as shown:
         for line, side in _pairs(lines, line_step, aside, aside_step):
             best: Any = None
             for first in range(0, n if k else 0, step):
-                whole = source.map()
-                whole = (whole.T if source.order == "F" else whole).reshape(lines, n, aside)
-                piece = whole[line, first : first + step, side]
+                if apart:
+                    piece = _columns(source, (n, aside), line.start, slice(first, first + step), side)
+                else:
+                    whole = source.map()
+                    whole = (whole.T if source.order == "F" else whole).reshape(lines, n, aside)
+                    piece = whole[line, first : first + step, side]
+                    del whole
                 found = dml.top_k(piece, min(k, piece.shape[1]), axis=1, **keywords)
                 best = found if best is None else _merged(best, found, first, k, keywords)
                 shown.advance(piece.nbytes)
-                del whole, piece
+                del piece
             for name, array in zip(("values", "indices"), best or (), strict=False):
-                results.map(name, (lines, k, aside))[line, :, side] = array
+                if apart and k:
+                    _columns(results.members[name], (k, aside), line.start, slice(0, k), side, "r+")[:] = array
+                else:
+                    results.map(name, (lines, k, aside))[line, :, side] = array
+
+
+def _columns(
+    file: Source | Member, sizes: tuple[int, int], line: int, lead: slice, side: slice, mode: str = "r"
+) -> Array:
+    """Return a part of one of the lines of a file, the elements of which lie apart: (1, lead, side)."""
+    count, aside = sizes
+    starts = (line * count + np.arange(count)[lead]) * aside + side.start
+    width, itemsize = min(aside, side.stop) - side.start, file.dtype.itemsize
+    flat = _files.map_pieces(file, starts, width, mode)
+    return as_strided(flat, (1, len(starts), width), (0, aside * itemsize, itemsize))
 
 
 def _pairs(lines: int, line_step: int, aside: int, aside_step: int) -> Any:
@@ -244,8 +264,12 @@ def _move(
         shape = (*shape[:axis], product(indices.shape), *shape[axis + rank :])
     itemsize, memory = source.dtype.itemsize, args.part_mb * MEGABYTE
     most = max(1, memory // (4 * (itemsize * cut.reached(shape) + indices.dtype.itemsize)))
-    if cut.scattered(shape, most) and source.nbytes > SCATTERED:
-        most = min(most, SCATTERED // AROUND * max(1, cut.together))
+    file: Source | Member = results.members["output"] if scatters else source
+    far = None
+    if cut.scattered(shape, most) and file.nbytes > memory and (scatters or source.loaded is None):
+        if file.order == "F" or 2 * cut.together * itemsize <= memory:  # longer slices are cut, and lie together
+            far = _Far(cut, file, arguments, memory, call.dtype)
+            most = max(1, memory // far.bytes_of_row(indices.dtype.itemsize)) * far.width
     function_of = getattr(dml, function)
     with _terminal.progress(args.function, product(shape) * itemsize + scatters * source.nbytes, args.quiet) as shown:
         if scatters:
@@ -254,7 +278,11 @@ def _move(
             points = indices.map()
             points = (points.reshape(-1) if function == "gather" else points)[cut.indices(part)]
             try:
-                if scatters:
+                if far and scatters:
+                    far.scatter(points, part, inputs[2].map()[part])
+                elif far:
+                    results.map("output", shape)[part] = far.gather(points, part)
+                elif scatters:
                     place = results.map("output")[cut.data(part)]
                     function_of(place, points, inputs[2].map()[part], **arguments, out=place)
                     del place
@@ -320,9 +348,107 @@ class _Cuts:
             position = np.array(np.unravel_index(position[0] + part[self.axis].start, self.index_shape))
         else:
             starts = [s.start for s in part[: len(position) - self.nd]]  # of a tuple there are no parts
-            position[: len(starts)] += starts
+            position[: len(starts)] += np.array(starts, np.int64)  # which may be none
         where = ", ".join(map(str, position.tolist())) or "()"
         raise IndexError(
             f"{self.function}: indices[{where}] = {value} is out of range "
             f"for axis {axis} of size {self.source.shape[axis] if self.source.shape else 1}"
         ) from None
+
+
+class _Far:
+    """Moves the points of a part in the order of the file that they lie in, a stretch of it at a time.
+
+    The file's elements are seen as rows: those of a slice, where they lie together, or single ones. It is done on the
+    host: a device would be sent all that lies between.
+    """
+
+    def __init__(self, cut: _Cuts, file: Source | Member, arguments: dict[str, Any], memory: int, dtype: Any) -> None:
+        self.cut, self.file, self.memory = cut, file, memory
+        scatters = cut.function.startswith("scatter")
+        self.bounds = _config.defaults(None, arguments["bounds"], not scatters)[1]
+        self.keywords = {name: arguments[name] for name in ("reduction", "unique") if scatters}
+        self.width, self.dtype = cut.together if file.order == "C" else 1, dtype
+
+    def bytes_of_row(self, index: int) -> int:
+        """Return what a row of a part takes: elements in two orders, and the numbers that find them."""
+        return 2 * self.width * self.file.dtype.itemsize + len(self.cut.axes) * index + 6 * 8
+
+    def gather(self, points: Array, part: tuple[slice, ...]) -> Array:
+        """Return what the points of a part find."""
+        rows, order = self.sorted(points, part)
+        found = np.zeros((len(order), self.width), self.dtype)
+        for stretch in self.stretches(rows):
+            data = self.map(rows[stretch])
+            found[order[stretch]] = dml.gather(data, rows[stretch] - rows[stretch.start], target="cpu")
+            del data
+        return found.reshape([s.stop - s.start for s in part])
+
+    def scatter(self, points: Array, part: tuple[slice, ...], updates: Array) -> None:
+        """Write the updates of a part to the file."""
+        rows, order = self.sorted(points, part)
+        updates = updates.reshape(-1, self.width)
+        for stretch in self.stretches(rows):
+            data = self.map(rows[stretch], "r+")
+            near = (rows[stretch] - rows[stretch.start])[:, None]
+            dml.scatter_nd(data, near, updates[order[stretch]], **self.keywords, out=data, target="cpu")
+            del data
+
+    def map(self, rows: Array, mode: str = "r") -> Array:
+        """Return the rows of the file from the first to the last of some."""
+        return _files.map_pieces(self.file, rows * self.width, self.width, mode).reshape(-1, self.width)
+
+    def sorted(self, points: Array, part: tuple[slice, ...]) -> tuple[Array, Array]:
+        """Return the rows of a part in the order of the file without dropped ones, and which point each is of."""
+        rows = self.rows(points, part).reshape(-1)
+        order = np.argsort(rows, kind="stable")  # updates of one element stay in their order
+        rows = rows[order]
+        return rows[: np.searchsorted(rows, product(self.file.shape) // self.width)], order
+
+    def stretches(self, rows: Array) -> Any:
+        """Yield the slices of rows that are mapped at once: all that is near, or as many as are kept with what is."""
+        size = self.width * self.file.dtype.itemsize
+        span, count, start = max(1, self.memory // size), max(1, self.memory // (size + AROUND)), 0
+        while start < len(rows):
+            near = int(np.searchsorted(rows, rows[start] + span))
+            stretch = slice(start, max(near, min(start + count, len(rows))))
+            yield stretch
+            start = stretch.stop
+
+    def rows(self, points: Array, part: tuple[slice, ...]) -> Array:
+        """Return the row of every point of a part; of a dropped one the number of all rows."""
+        cut, sizes = self.cut, self.file.shape
+        lead = len(cut.index_shape) - 1 if cut.nd else cut.axes.start + 1  # the part's axes as far as points go
+        others = {axis: axis for axis in range(cut.axes.start)}
+        rank = lead
+        if cut.function.endswith("elements") or self.width != cut.together:
+            others |= {lead + d: axis for d, axis in enumerate(range(cut.axes.stop, len(sizes)))}
+            rank = len(part)
+        found = np.zeros([s.stop - s.start for s in part[:rank]], np.int64)
+        for place, axis in others.items():
+            if sizes[axis] > 1:  # a size of 1 is broadcast
+                along = np.arange(part[place].start, part[place].stop) * self.step(axis)
+                found += along.reshape([-1 if d == place else 1 for d in range(rank)])
+        bad: Any = False
+        for number, axis in enumerate(cut.axes):
+            values, size = points[..., number] if cut.nd else points, sizes[axis]
+            if values.dtype.kind == "u":
+                values = np.minimum(values, np.uint64(size))
+            values = np.array(values, np.int64)
+            values[values < 0] += size
+            bad = bad | (values < 0) | (values >= size)
+            values = np.clip(values, 0, size - 1) * self.step(axis)
+            # Before the axes of a gather's indices, and behind those of tuples, there are others.
+            before, behind = lead - values.ndim, rank - max(lead, values.ndim)
+            found += values.reshape((1,) * before + values.shape + (1,) * behind)
+        if np.any(bad) and self.bounds == "drop":
+            bad = bad.reshape((1,) * before + bad.shape + (1,) * behind)
+            found[np.broadcast_to(bad, found.shape)] = product(sizes) // self.width
+        elif np.any(bad) and self.bounds != "clamp":
+            raise IndexError
+        return found
+
+    def step(self, axis: int) -> int:
+        """Return how many rows lie between neighbours along an axis of the file."""
+        sizes = self.file.shape
+        return product(sizes[axis + 1 :] if self.file.order == "C" else sizes[:axis]) // self.width
