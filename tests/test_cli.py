@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numba
 import numpy as np
@@ -327,18 +329,58 @@ def test_a_full_disk_is_told_with_what_was_needed(monkeypatch, capsys):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    def half_full(stream, start, end, allocate=_files.os.truncate):
-        allocate(stream, end)
-
-    monkeypatch.setattr(_files.os, "posix_fallocate", full, raising=False)
     arguments = ("top-k", "a.npy", "-k", 2, "-o", "o.npz")
-    expected = ": o.npz: No space left on device, expected room for 16 bytes of values\n"
-    assert refusal(capsys, *arguments).endswith(expected)
-    monkeypatch.setattr(_files.os, "posix_fallocate", half_full, raising=False)
-    monkeypatch.setattr(_files.zipfile.ZipFile, "write", full)
     expected = ": o.npz: No space left on device, expected room for 32 bytes of values and indices\n"
+    monkeypatch.setattr(dml, "top_k", None)  # it is told before anything is computed
+    monkeypatch.setattr(_files.os, "posix_fallocate", full, raising=False)
+    assert refusal(capsys, *arguments).endswith(expected)
+    monkeypatch.delattr(_files.os, "posix_fallocate")
+    monkeypatch.setattr(_files.shutil, "disk_usage", lambda path: SimpleNamespace(free=200))
     assert refusal(capsys, *arguments).endswith(expected)
     assert os.listdir() == ["a.npy"]
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="files have no room of their own here")
+def test_an_archive_takes_no_more_room_than_it_has_at_the_end(monkeypatch):
+    a = RNG.random((300, 40))
+    np.save("a.npy", a)
+    sizes, top_k = [], dml.top_k
+
+    def watched(*given, **named):
+        sizes.append(sum(os.stat(name).st_blocks * 512 for name in os.listdir() if name != "a.npy"))
+        return top_k(*given, **named)
+
+    monkeypatch.setattr(dml, "top_k", watched)
+    call("top-k", "a.npy", "-k", 30, "-o", "o.npz", "-q")
+    same("o.npz", *top_k(a, 30))
+    content = os.path.getsize("o.npz")
+    assert 300 * 30 * 16 < content <= sizes[0] < content + 20_000
+    with zipfile.ZipFile("o.npz") as archive:
+        assert archive.testzip() is None
+        assert all(entry.compress_type == zipfile.ZIP_STORED for entry in archive.infolist())
+    for name in ("values", "indices"):  # aligned, so that they can be mapped where they are
+        assert _files.open_source(f"o.npz:{name}").offset % 64 == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege")
+def test_a_link_is_written_through(capsys):
+    os.mkdir("far")
+    np.save("a.npy", np.arange(4.0))
+    np.save("i.npy", [2])
+    np.save("far/o.npy", [1])
+    os.symlink("far/o.npy", "o.npy")
+    os.symlink("far/new.npz", "o.npz")  # which is not there yet
+    call("gather", "a.npy", "i.npy", "-o", "o.npy", "-q")
+    call("gather", "a.npy", "i.npy", "-o", "o.npz", "-q")
+    same("far/o.npy", np.array([2.0]))
+    same("far/new.npz", np.array([2.0]))
+    assert (os.readlink("o.npy"), os.readlink("o.npz")) == ("far/o.npy", "far/new.npz")
+    assert sorted(os.listdir("far")) == ["new.npz", "o.npy"]
+    os.symlink("nowhere/o.npy", "lost.npy")
+    os.symlink("a.npy", "in.npy")
+    expected = "-o: found lost.npy, expected a file in a directory that exists\n"
+    assert refusal(capsys, "gather", "a.npy", "i.npy", "-o", "lost.npy").endswith(expected)
+    assert "the file of the input a.npy" in refusal(capsys, "gather", "a.npy", "i.npy", "-o", "in.npy")
 
 
 def test_no_result_replaces_an_input(capsys):

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import mmap
 import os
+import shutil
 import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from errno import ENOSPC
+from io import BytesIO
 from pathlib import Path
+from time import localtime
 from tokenize import TokenError
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -30,6 +33,9 @@ Shape = tuple[int, ...]
 
 #: So many pages between two that are needed are read with them: one long read takes less time than two.
 NEAR = 8
+#: Bytes behind the arrays of an archive in which its directory has room, and those that are read at once.
+DIRECTORY = 1 << 12
+CHUNK = 1 << 20
 
 
 class Source(NamedTuple):
@@ -150,13 +156,14 @@ def _source(name: str, path: Path, start: int, length: int | None) -> Source:
 
 
 class Member(NamedTuple):
-    """An array of a result: its temporary file, and where its elements start there."""
+    """An array of a result: the temporary file, and where its entry and its elements start there."""
 
     path: Path
     shape: Shape
     dtype: np.dtype[Any]
     order: str
     offset: int
+    entry: int = 0
 
     @property
     def nbytes(self) -> int:
@@ -165,10 +172,16 @@ class Member(NamedTuple):
 
 
 class Results:
-    """The arrays of a result, in temporary files beside the one that they become when all went well."""
+    """The arrays of a result, in a temporary file beside the one that it becomes when all went well.
+
+    An archive is laid out while arrays are added, so that its arrays are written where they stay; what its entries say
+    of them is written last.
+    """
 
     def __init__(self, path: Path, sources: Sequence[Source] = ()) -> None:
-        _terminal.check_place("-o", path)
+        #: The file to write, which is not a link to it.
+        self.place = Path(os.path.realpath(path))
+        _terminal.check_place("-o", path, self.place)
         if path.suffix not in (".npy", ".npz"):
             raise ValueError(f"-o: found {path}, expected a name that ends in .npy or .npz")
         for source in sources:
@@ -176,45 +189,48 @@ class Results:
                 raise ValueError(f"-o: found {path}, the file of the input {source.name}, expected another one")
         self.path = path
         self.members: dict[str, Member] = {}
-        self.whole = self._temporary("whole")
-
-    def _temporary(self, name: str) -> Path:
-        return self.path.with_name(f".{self.path.name}.{name}.{os.getpid()}.tmp")
+        self.headers: list[bytes] = []
+        self.end = 0
+        self.whole = self.place.with_name(f".{self.place.name}.{os.getpid()}.tmp")
 
     def __enter__(self) -> Results:
         return self
 
     def add(self, name: str, shape: Shape, dtype: np.dtype[Any], order: str = "C") -> None:
-        """Make room for an array."""
+        """Say what an array will be."""
         if self.members and self.path.suffix == ".npy":
             raise ValueError(f"-o: found {self.path}, expected a name that ends in .npz: there are several arrays")
-        path = self._temporary(name)
-        member = Member(path, shape, dtype, order, 0)
-        self.members[name] = member
-        header: Any = {
-            "descr": np.lib.format.dtype_to_descr(dtype),
-            "fortran_order": order == "F",
-            "shape": shape,
-        }
-        with self._room(name, member.nbytes), path.open("wb") as stream:
-            np.lib.format.write_array_header_2_0(stream, header)
-            offset = stream.tell()
-            end = offset + product(shape) * dtype.itemsize
-            stream.flush()
-            # A disk that fills up shall be an error here, not a broken mapping later.
+        header = BytesIO()
+        about: Any = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": order == "F", "shape": shape}
+        np.lib.format.write_array_header_2_0(header, about)
+        before = b"" if self.path.suffix == ".npy" else _entry(name, self.end, 0, 0).FileHeader(zip64=True)
+        self.headers.append(before + header.getvalue())
+        offset = self.end + len(self.headers[-1])
+        self.members[name] = Member(self.whole, shape, dtype, order, offset, self.end)
+        self.end = offset + self.members[name].nbytes
+
+    def make(self) -> None:
+        """Make room for the arrays: a disk that is full shall be an error here, not a broken mapping later."""
+        room = self.end + DIRECTORY * (self.path.suffix == ".npz")
+        with self._room(), self.whole.open("wb") as stream:
             if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(stream.fileno(), 0, end)
+                os.posix_fallocate(stream.fileno(), 0, room)
+            elif shutil.disk_usage(self.whole.parent).free < room:
+                raise OSError(ENOSPC, os.strerror(ENOSPC))
             else:
-                stream.truncate(end)
-        self.members[name] = member._replace(offset=offset)
+                stream.truncate(room)
+            for member, header in zip(self.members.values(), self.headers, strict=True):
+                stream.seek(member.entry)
+                stream.write(header)
 
     @contextmanager
-    def _room(self, name: str, nbytes: int) -> Iterator[None]:
+    def _room(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:  # of the file that was asked for, not of one that nobody knows
-            needed = f", expected room for {_terminal.size(nbytes)} of {name}" if error.errno == ENOSPC else ""
-            raise OSError(error.errno, f"{error.strerror}{needed}", str(self.path)) from None
+            needed = _terminal.size(sum(member.nbytes for member in self.members.values()))
+            expected = f", expected room for {needed} of {' and '.join(self.members)}" if error.errno == ENOSPC else ""
+            raise OSError(error.errno, f"{error.strerror}{expected}", str(self.path)) from None
 
     def map(self, name: str, shape: Shape | None = None) -> Array:
         """Return an array to write to; in another shape its elements are those of the file, one after the other."""
@@ -230,26 +246,42 @@ class Results:
     ) -> None:
         try:
             if kind is None:
-                self._finish()
+                if self.path.suffix == ".npz":
+                    with self._room():
+                        self._finish()
+                self.whole.replace(self.place)
         finally:
-            for path in (self.whole, *(member.path for member in self.members.values())):
-                with suppress(OSError):
-                    path.unlink()
+            with suppress(OSError):
+                self.whole.unlink()
 
     def _finish(self) -> None:
-        if self.path.suffix == ".npy":
-            (member,) = self.members.values()
-            member.path.replace(self.path)
-            return
-        total = sum(member.nbytes for member in self.members.values())
-        with (
-            self._room(" and ".join(self.members), total),
-            zipfile.ZipFile(self.whole, "w", zipfile.ZIP_STORED, allowZip64=True) as archive,
-        ):
-            for name, member in self.members.items():
-                archive.write(member.path, f"{name}.npy")
-                member.path.unlink()
-        self.whole.replace(self.path)
+        """Write the entries of an archive, and its directory."""
+        ends = [*(member.entry for member in self.members.values()), self.end][1:]
+        with self.whole.open("r+b") as stream:
+            entries = []
+            for (name, member), end in zip(self.members.items(), ends, strict=True):
+                start = member.entry + len(_entry(name, member.entry, 0, 0).FileHeader(zip64=True))
+                stream.seek(start)
+                check = 0
+                for first in range(start, end, CHUNK):
+                    check = zlib.crc32(stream.read(min(CHUNK, end - first)), check)
+                entries.append(_entry(name, member.entry, end - start, check))
+                stream.seek(member.entry)
+                stream.write(entries[-1].FileHeader(zip64=True))
+            stream.seek(self.end)
+            with zipfile.ZipFile(stream, "w") as archive:
+                archive.filelist.extend(entries)
+            stream.truncate()
+
+
+def _entry(name: str, offset: int, length: int, check: int) -> zipfile.ZipInfo:
+    """Return what an archive says of an array: of whatever length, the elements begin at a multiple of 64 bytes."""
+    entry = zipfile.ZipInfo(f"{name}.npy", localtime()[:6])
+    entry.header_offset, entry.file_size, entry.compress_size, entry.CRC = offset, length, length, check
+    aligned = struct.Struct("<HHH")  # the extra field by which Android's zipalign does it
+    padding = -(offset + len(entry.FileHeader(zip64=True)) + aligned.size) % 64
+    entry.extra = aligned.pack(0xD935, 2 + padding, 64) + bytes(padding)
+    return entry
 
 
 def fill(source: Source, results: Results, name: str, step: int, advance: Callable[[int], None]) -> None:

@@ -123,11 +123,11 @@ def duration(seconds: float) -> str:
     return f"{seconds / 1e-6:.3g} us"
 
 
-def check_place(option: str, path: Path) -> None:
-    """Refuse a path of an option that no file can have."""
+def check_place(option: str, path: Path, target: Path | None = None) -> None:
+    """Refuse a path of an option that no file can have, or none where it leads to."""
     if path.is_dir():
         raise ValueError(f"{option}: found the directory {path}, expected a file")
-    if not path.parent.is_dir():
+    if not (target or path).parent.is_dir():
         raise ValueError(f"{option}: found {path}, expected a file in a directory that exists")
 
 

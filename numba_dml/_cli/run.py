@@ -189,6 +189,7 @@ def _top_k(source: Source, k: int, arguments: dict[str, Any], results: Results, 
     call = planned("top_k", [source], arguments, k)
     for name, dtype in (("values", call.dtype), ("indices", call.index_dtype)):
         results.add(name, call.shape, dtype, source.order)
+    results.make()
     # In the order of the file, whatever that is: lines, their elements, and neighbours of these.
     axis = arguments["axis"] % len(source.shape)
     shape = source.shape
@@ -256,6 +257,7 @@ def _move(
     scatters = function.startswith("scatter")
     source, indices = inputs[:2]
     results.add("output", call.shape, call.dtype, source.order if scatters else "C")
+    results.make()
     cut = _Cuts(function, source, indices, arguments)
     # The points of a gather are those of its output, of a scatter those of its updates.
     shape = inputs[2].shape if scatters else call.shape
