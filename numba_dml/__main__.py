@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import FrameType
 from typing import Any, NoReturn
 
 from ._version import __version__
@@ -36,6 +40,31 @@ COMMANDS = {
     "cache": ("cache", "show or clear the compiled kernels on disk"),
     "demo": ("demo", "classify handwritten digits by their nearest neighbours"),
 }
+#: What the help of each command ends with.
+EXAMPLES = {
+    "": ["numba-dml top-k scores.npy -k 10 -o best.npz", "numba-dml gather --help"],
+    "top-k": ["top-k scores.npy -k 10 -o best.npz", "top-k data.npz:scores -k 5 --axis 0 --mode smallest -o best.npz"],
+    "gather": ["gather table.npy rows.npy -o picked.npy", "gather table.npy columns.npy --axis 1 -o picked.npz"],
+    "gather-elements": ["gather-elements scores.npy order.npy --axis 1 -o ordered.npy"],
+    "gather-nd": ["gather-nd image.npy points.npy -o values.npy", "gather-nd a.npy i.npy --batch-dims 1 -o picked.npy"],
+    "scatter-elements": ["scatter-elements a.npy places.npy values.npy --axis 1 -o new.npy"],
+    "scatter-nd": ["scatter-nd a.npy points.npy new.npy --reduction add -o sums.npy"],
+    "run": ["run top-k scores.npy -k 10 -o best.npz"],
+    "explain": ["explain top-k scores.npy -k 10", "explain gather --shape 1000,64 --indices-shape 200"],
+    "explain top-k": ["explain top-k scores.npy -k 10", "explain top-k --shape 1000,5000 --dtype int16 -k 10"],
+    "explain gather": ["explain gather table.npy rows.npy", "explain gather --shape 1000,64 --indices-shape 200"],
+    "explain gather-elements": ["explain gather-elements --shape 100,64 --indices-shape 100,5"],
+    "explain gather-nd": ["explain gather-nd --shape 100,64 --indices-shape 500,2"],
+    "explain scatter-elements": ["explain scatter-elements --shape 100,64 --indices-shape 100,5"],
+    "explain scatter-nd": ["explain scatter-nd --shape 9,64 --indices-shape 9,2 --reduction add"],
+    "info": ["info", "info --json"],
+    "warmup": ["warmup", "warmup top-k gather --dtypes float32 int64"],
+    "bench": ["bench", "bench --plot bench.png"],
+    "cache": ["cache", "cache clear"],
+    "demo": ["demo", "demo --k 3 --no-plot"],
+}
+EXAMPLES |= {f"run {name}": [f"run {example}" for example in EXAMPLES[name]] for name in OPERATORS}
+EXAMPLES = {name: [f"  numba-dml {e.removeprefix('numba-dml ')}" for e in found] for name, found in EXAMPLES.items()}
 
 
 def has(package: str) -> bool:
@@ -46,11 +75,27 @@ def has(package: str) -> bool:
         return sys.modules.get(package) is not None
 
 
+class _Help(argparse.HelpFormatter):
+    """Leaves examples as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if "numba-dml " in text else super()._fill_text(text, width, indent)
+
+
 class _Parser(argparse.ArgumentParser):
-    """A parser whose complaints take one line."""
+    """A parser whose complaints take one line, and whose help ends with examples."""
+
+    def __init__(self, **keywords: Any) -> None:
+        super().__init__(formatter_class=_Help, **keywords)
+        command = self.prog.removeprefix(_program()).strip()
+        self.epilog = "\n".join(["example:" if len(EXAMPLES[command]) == 1 else "examples:", *EXAMPLES[command]])
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {' '.join(message.split())}\n")
+
+
+def _program() -> str:
+    return "numba-dml" if Path(sys.argv[0]).stem == "numba-dml" else "python -m numba_dml"
 
 
 def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
@@ -66,8 +111,7 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     argparse.ArgumentParser
         With one subparser per command, which sets `run`, a function of the parsed arguments.
     """
-    prog = "numba-dml" if Path(sys.argv[0]).stem == "numba-dml" else "python -m numba_dml"
-    parser = _Parser(prog=prog, description="DirectML's gather, scatter and top-k, compiled by Numba.")
+    parser = _Parser(prog=_program(), description="DirectML's gather, scatter and top-k, compiled by Numba.")
     parser.add_argument("--version", action="version", version=f"numba_dml {__version__}")
     commands: Any = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, text in OPERATORS.items():
@@ -86,7 +130,27 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
 def _text(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
-    return str(error) or type(error).__name__
+    return str(error).removeprefix("numba_dml: ") or type(error).__name__
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_IGN)  # nothing shall stop the blocks that clear up
+    raise SystemExit(128 + number)
+
+
+@contextmanager
+def _ending() -> Iterator[None]:
+    """Let signals that would end the process at once leave the blocks that remove temporary files first."""
+    found = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    here = threading.current_thread() is threading.main_thread()
+    taken = [one for one in found if here and signal.getsignal(one) is signal.SIG_DFL]
+    for one in taken:
+        signal.signal(one, _end)
+    try:
+        yield
+    finally:
+        for one in taken:
+            signal.signal(one, signal.SIG_DFL)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -101,10 +165,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     -------
     int
         The exit code, 130 after Ctrl-C. Bad input leaves through `SystemExit` with code 2, after one line on the
-        standard error stream.
+        standard error stream, and SIGTERM with code 143.
     """
     try:
-        return _run(sys.argv[1:] if argv is None else argv)
+        with _ending():
+            return _run(sys.argv[1:] if argv is None else argv)
     except KeyboardInterrupt:
         return INTERRUPTED
 

@@ -595,6 +595,38 @@ def test_interrupted_from_outside():
     assert process.returncode == 130
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_ended_from_outside_it_leaves_nothing_behind(name):
+    np.save("a.npy", np.ones((3, 4)))
+    code = """
+        import os, signal, sys, time
+        import numba_dml as dml
+        from numba_dml import __main__ as m
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which a runner of tests may ignore
+        dml.top_k = lambda *_, **__: (print(len(os.listdir()), flush=True), time.sleep(60))
+        sys.exit(m.main(["top-k", "a.npy", "-k", "1", "-o", "o.npz"]))
+    """
+    command = [sys.executable, "-c", "\n".join(line.strip() for line in code.splitlines())]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "2\n"
+    process.send_signal(getattr(signal, name))
+    assert process.communicate(timeout=30) == ("", "")
+    assert process.returncode == 128 + getattr(signal, name)
+    assert os.listdir() == ["a.npy"]
+
+
+def test_no_error_names_the_package_twice(monkeypatch, capsys):
+    def fail(*_, **__):
+        raise MemoryError("numba_dml: no memory for what a kernel works with")
+
+    np.save("a.npy", np.ones((3, 4)))
+    monkeypatch.setattr(dml, "top_k", fail)
+    said = refusal(capsys, "top-k", "a.npy", "-k", 1, "-o", "o.npz")
+    assert said == "python -m numba_dml: no memory for what a kernel works with\n"
+
+
 def test_info_of_a_machine_that_tells_little(monkeypatch):
     def fail(*args):
         raise OSError
@@ -777,6 +809,7 @@ def test_bench_prints_and_draws(monkeypatch, capsys, tmp_path):
     pytest.importorskip("matplotlib", reason="matplotlib comes with the extra cli")
     monkeypatch.setattr(bench, "LIBRARIES", ("numba_dml", "numpy"))
     monkeypatch.setattr(bench, "_apart", lambda name: [0.001 * (len(name) + i) for i in range(len(bench.CASES))])
+    monkeypatch.setattr(bench._Load, "others", lambda load: 0.0)
     call("bench", "--plot", "bench.png")
     out = capsys.readouterr().out
     assert all(case in out for case in bench.CASES)
@@ -795,12 +828,37 @@ def test_bench_tells_of_a_busy_machine(busy, said, monkeypatch, capsys):
     monkeypatch.setattr(bench, "LIBRARIES", ("numba_dml", "numpy"))
     turns = iter([1.0, 1.0, busy, busy])
     monkeypatch.setattr(bench, "_apart", lambda name: [next(turns)] * len(bench.CASES))
+    monkeypatch.setattr(bench._Load, "others", lambda load: 0.0)
     call("bench", "--json")
     out, err = capsys.readouterr()
     assert ("times of the two turns differ by 2.0x" in err) is said
     found = json.loads(out)
     assert (found["busy"], found["turns_differ_by"]) == (said, busy)
     assert all(case["numpy"] == 1.0 for case in found["seconds"])
+
+
+@pytest.mark.skipif(not hasattr(os, "getloadavg"), reason="this system tells no load")
+@pytest.mark.parametrize(
+    ("before", "after", "own", "others"),
+    [(0, 1, 120, 0), (0, 1.4, 120, 0.8), (0, 6, 120, 10), (9, 4.5, 0, 0), (9, 9, 60, 8)],
+)
+def test_bench_tells_of_threads_beside_its_own(before, after, own, others, monkeypatch, capsys):
+    """By the load of the last minute, without what it was before and without its own threads."""
+    monkeypatch.setattr(bench, "LIBRARIES", ("numba_dml", "numpy"))
+    monkeypatch.setattr(bench, "_apart", lambda name: [1.0] * len(bench.CASES))
+    monkeypatch.setattr(info, "cores", lambda: 4)
+    seconds = 60 * np.log(2)  # in which half of a load fades away
+    clock, loads = iter([100.0, 100.0 + seconds]), iter([before, after])
+    spent = iter([5.0, 5.0 + own / 60 * seconds])
+    monkeypatch.setattr(bench, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(bench.os, "getloadavg", lambda: (next(loads), 0, 0))
+    monkeypatch.setattr(bench.os, "times", lambda: SimpleNamespace(children_user=next(spent), children_system=1.0))
+    call("bench", "--json")
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert found["other_threads"] == pytest.approx(others)
+    assert (f"{found['other_threads']} other threads ran or waited" in err) == (found["other_threads"] > 1)
+    assert found["busy"] == (found["other_threads"] > 1)
 
 
 @pytest.mark.parametrize("exists", [False, True])
@@ -886,12 +944,23 @@ def test_facts_go_on_below_themselves_on_a_terminal(monkeypatch):
     assert out.text == "why  a line that is longer than the terminal\n     /a/path/that/is/too/long\n"
 
 
-def test_every_command_has_help(capsys):
-    for name in (*cli.OPERATORS, *cli.COMMANDS, ""):
+def test_every_command_has_help_with_examples(capsys):
+    operators = [f"{command} {name}" for command in ("run", "explain") for name in cli.OPERATORS]
+    for name in (*cli.OPERATORS, *cli.COMMANDS, *operators, ""):
         with pytest.raises(SystemExit) as stopped:
-            main([name, "--help"] if name else ["--help"])
+            main([*name.split(), "--help"])
         assert stopped.value.code == 0
-        assert "usage:" in capsys.readouterr().out
+        out = capsys.readouterr().out
+        assert "usage:" in out
+        lines = out.split("\nexample", 1)[1].splitlines()[1:]
+        assert lines
+        for line in lines:
+            program, *arguments = line.split()
+            assert program == "numba-dml"
+            assert name in line
+            assert len(line) <= 80
+            if "--help" not in arguments:
+                assert "run" in cli.build_parser(arguments).parse_args(arguments)
 
 
 def test_version(capsys):

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
+from math import exp
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -35,6 +37,8 @@ DIFFERENCES = {
 }
 #: If the times of both turns differ by more in the median, other work has been in the way.
 STEADY = 1.3
+#: More threads of others than that, on a few cores, are other work too: the load of the turns themselves is not exact.
+OTHERS = 1
 #: Seconds of measuring per case, library and turn, after two calls to warm up.
 BUDGET = 0.4
 
@@ -211,6 +215,31 @@ def _apart(library: str) -> list[float]:
     return found
 
 
+class _Load:
+    """How many threads of others ran, or waited to run, beside the processes that this one started."""
+
+    def __init__(self) -> None:
+        self.start, self.before, self.used = perf_counter(), self.load(), self.own()
+
+    @staticmethod
+    def load() -> float:
+        """Return the system's load of the last minute, where it tells it."""
+        return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+
+    @staticmethod
+    def own() -> float:
+        """Return the seconds that threads of finished processes ran."""
+        times = os.times()
+        return times.children_user + times.children_system
+
+    def others(self) -> float:
+        """Return them for the time since this was made; what was before fades away in the load of a minute."""
+        seconds = max(perf_counter() - self.start, 1.0)
+        fading = exp(-seconds / 60)
+        load = (self.load() - self.before * fading) / (1 - fading)
+        return max(0.0, load - (self.own() - self.used) / seconds)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -229,6 +258,7 @@ def run(args: argparse.Namespace) -> int:
     libraries = [name for name in LIBRARIES if has(name) and has(NEEDED.get(name, name))]
     turns = libraries + libraries[::-1]
     found: dict[str, list[list[float]]] = {name: [] for name in libraries}
+    load = _Load()
     with _terminal.progress("measuring", len(turns), args.json) as shown:
         for library in turns:
             shown.advance(0, library)
@@ -236,11 +266,14 @@ def run(args: argparse.Namespace) -> int:
             shown.advance(1)
     times = {name: list(map(min, *both)) for name, both in found.items()}
     differing = median(max(pair) / min(pair) for both in found.values() for pair in zip(*both, strict=True))
-    busy = differing > STEADY
-    if busy:
+    others = load.others()
+    signs = [
+        *([f"times of the two turns differ by {differing:.1f}x in the median"] if differing > STEADY else []),
+        *([f"{others:.1f} other threads ran or waited"] if others > max(OTHERS, info.cores() / 8) else []),
+    ]
+    if signs:
         print(
-            f"bench: this machine had other work to do: times of the two turns differ by {differing:.1f}x in the "
-            "median, so the ratios may be wrong",
+            f"bench: this machine had other work to do: {', and '.join(signs)}, so the ratios may be wrong",
             file=sys.stderr,
         )
     versions = {name: info.installed(name) for name in libraries}
@@ -250,8 +283,9 @@ def run(args: argparse.Namespace) -> int:
             "processor": info.processor(),
             "cores": info.cores(),
             "versions": versions,
-            "busy": busy,
+            "busy": bool(signs),
             "turns_differ_by": round(differing, 2),
+            "other_threads": round(others, 1),
             "seconds": cases,
         }
         print(json.dumps(facts, indent=2))
