@@ -26,6 +26,8 @@ Array = ndarray[Any, Any]
 SEED = 0
 CLASSES = 10
 REPEATS = 15
+#: A terminal with fewer columns has the kernels below the table.
+NARROW = 80
 #: Rows of the picture, and how many of them may show a mistake; the neighbours in a row.
 SHOWN, SHOWN_WRONG, SHOWN_NEIGHBOURS = 5, 2, 6
 
@@ -287,24 +289,26 @@ def _report(console: Console, digits: Digits, k: int, result: Result, bench: _Be
     facts.add_row("target", f"{targets}, {numba.get_num_threads()} threads")
 
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    table.add_column("step")
-    table.add_column("kernel")
-    for name in ("first", "median", "NumPy", "ratio"):
+    table.add_column("step", no_wrap=True)
+    narrow = console.width < NARROW
+    if not narrow:
+        table.add_column("kernel")
+    for name in ("median", "NumPy", "ratio") if narrow else ("first", "median", "NumPy", "ratio"):
         table.add_column(name, justify="right", no_wrap=True)
+    kernels = Table.grid(padding=(0, 1, 0, 0))
     durations = zip(*((row.first, row.ours, row.numpy) for row in bench.rows), strict=True)
     for row in [*bench.rows, _Row("all", "", "", *map(sum, durations))]:
         ratio = row.numpy / row.ours
-        cells = [_duration(seconds) for seconds in (row.first, row.ours, row.numpy)]
+        first, *cells = (_duration(seconds) for seconds in (row.first, row.ours, row.numpy))
         cells.append(f"{ratio:.1f}x" if ratio >= 1 else f"{ratio:.2g}x")
-        table.add_row(row.title, row.kernel, *cells)
+        table.add_row(row.title, *([] if narrow else [row.kernel, first]), *cells)
+        kernels.add_row(row.title, f"{row.kernel}{', ' if row.kernel else ''}first {first}")
 
-    console.print(facts, "", table, "", sep="\n")
+    console.print(facts, "", table, "", *([kernels, ""] if narrow else []), sep="\n")
     console.print(
-        "Compared with NumPy's exact equivalents on the same arrays: partition of unique\n"
-        "keys, labels[indices], add.at, argmax. "
-        f"Medians of {REPEATS} runs, taken in turn;\n"
-        "ratio = NumPy / median: above 1, numba_dml is faster. first = the first call,\n"
-        "which compiles the kernel, or loads what an earlier run compiled.",
+        "Compared with NumPy's exact equivalents on the same arrays: partition of unique keys, labels[indices], "
+        f"add.at, argmax. Medians of {REPEATS} runs, taken in turn; ratio = NumPy / median: above 1, numba_dml is "
+        "faster. first = the first call, which compiles the kernel, or loads what an earlier run compiled.",
         style="dim",
         markup=False,
         highlight=False,

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -429,6 +430,38 @@ def test_a_bad_index_in_the_last_of_whole_tuples(capsys):
     for command in (("gather-nd", "a.npy", "i.npy"), ("scatter-nd", "a.npy", "i.npy", "u.npy")):
         said = refusal(capsys, *command, "-o", "o.npy", "-q")
         assert "indices[1, 1] = 7 is out of range for axis 1 of size 3" in said
+
+
+@pytest.mark.parametrize("indices", [[9, 0], [0, -4]])
+def test_a_bad_index_in_a_single_tuple(indices, small_parts, capsys):
+    """The error is the function's own, also where the file is taken in its order."""
+    i = np.array(indices)
+    for size in (3, 3000):
+        a = np.zeros((size, 3)) if indices[0] else np.zeros((3, 3))
+        i[0] = size + 6 if indices[0] else 0
+        with pytest.raises(IndexError) as raised:
+            dml.gather_nd(a, i)
+        for name, array in (("a", a), ("i", i), ("u", np.float64(1))):
+            np.save(f"{name}.npy", array)
+        for command, *files in (("gather-nd",), ("scatter-nd", "u.npy")):
+            said = refusal(capsys, command, "a.npy", "i.npy", *files, "-o", "o.npy", "-q")
+            expected = str(raised.value).replace("gather_nd", command.replace("-", "_"))
+            assert said == f"python -m numba_dml: {expected}\n"
+
+
+@pytest.mark.parametrize("name", ["größe", "size", "\\N", "it's", "日本"])
+def test_names_of_fields_in_any_script(name, monkeypatch, capsys):
+    a = np.array([(1, 2.5), (3, 4.5), (5, 6.5)], [(name, "i4"), ("x", "f8")])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of the version that NumPy chooses
+        np.save("a.npy", a)
+        np.savez("a.npz", a=a)
+        np.savez_compressed("c.npz", a=a)
+    np.save("i.npy", [2, 0])
+    for file in ("a.npy", "a.npz", "c.npz"):
+        for output in ("o.npy", "o.npz"):
+            call("gather", file, "i.npy", "-o", output, "-q")
+            same(output, a[[2, 0]])
 
 
 def test_archives_that_are_odd_or_damaged(capsys):

@@ -1,6 +1,7 @@
 """The command line and its demo, run as a user runs them."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -58,6 +59,15 @@ def test_demo_prints_and_draws(capsys, tmp_path):
     height, width, _ = imread(picture).shape
     assert 500 < width < 2000
     assert 500 < height < 2000
+
+
+def test_a_narrow_terminal_shows_each_step_in_a_line(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    assert main(["demo", "--no-plot"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 40
+    for step in ("neighbours", "labels", "votes", "winners", "all"):
+        assert any(re.fullmatch(rf"{step} +\S+ \w?s +\S+ \w?s +\S+x", line.rstrip()) for line in lines)
 
 
 @pytest.mark.parametrize("k", [1, 3, 40])

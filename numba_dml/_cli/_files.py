@@ -20,7 +20,7 @@ from pathlib import Path
 from time import localtime
 from tokenize import TokenError
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy import ndarray
@@ -134,7 +134,7 @@ def _member(name: str, path: Path, member: str) -> Source:
 def _as_saved(name: str) -> Iterator[None]:
     try:
         yield
-    except (ValueError, SyntaxError, TokenError) as error:
+    except (ValueError, SyntaxError, TokenError, struct.error) as error:
         raise ValueError(f"{name}: {error}, expected an array as numpy.save writes it") from None
 
 
@@ -142,9 +142,7 @@ def _source(name: str, path: Path, start: int, length: int | None) -> Source:
     with path.open("rb") as stream:
         stream.seek(start)
         with _as_saved(name):
-            version = np.lib.format.read_magic(stream)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, fortran, dtype = read(stream)
+            shape, fortran, dtype = _header(stream)
         offset = stream.tell()
         end = os.fstat(stream.fileno()).st_size if length is None else start + length
     if dtype.hasobject:
@@ -153,6 +151,29 @@ def _source(name: str, path: Path, start: int, length: int | None) -> Source:
     if end - offset < source.nbytes:
         raise ValueError(f"{name}: found {end - offset} bytes of elements, expected {source.nbytes}: it was cut short")
     return source
+
+
+def _header(stream: BinaryIO) -> Any:
+    """Return shape, order and dtype of an array, and leave the stream where its elements begin."""
+    version = np.lib.format.read_magic(stream)
+    if version != (3, 0):
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        return read(stream)
+    # Version 3 is version 2 with names of fields in UTF-8. Only NumPy's private functions read both: as ASCII they come
+    # through as escapes, which a literal has too.
+    (length,) = struct.unpack("<I", stream.read(4))
+    text = stream.read(length).decode("utf-8")
+    literal = text.encode("ascii", "backslashreplace")
+    return np.lib.format.read_array_header_2_0(BytesIO(struct.pack("<I", len(literal)) + literal))
+
+
+def _written_header(shape: Shape, dtype: np.dtype[Any], order: str) -> bytes:
+    """Return what `_header` reads: NumPy's public functions write no names of fields that are not Latin-1."""
+    about = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": order == "F", "shape": shape}
+    text = repr(about).encode("utf-8")
+    before = np.lib.format.magic(2 if text.isascii() else 3, 0)
+    padding = -(len(before) + 4 + len(text) + 1) % 64
+    return before + struct.pack("<I", len(text) + padding + 1) + text + b" " * padding + b"\n"
 
 
 class Member(NamedTuple):
@@ -200,11 +221,8 @@ class Results:
         """Say what an array will be."""
         if self.members and self.path.suffix == ".npy":
             raise ValueError(f"-o: found {self.path}, expected a name that ends in .npz: there are several arrays")
-        header = BytesIO()
-        about: Any = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": order == "F", "shape": shape}
-        np.lib.format.write_array_header_2_0(header, about)
         before = b"" if self.path.suffix == ".npy" else _entry(name, self.end, 0, 0).FileHeader(zip64=True)
-        self.headers.append(before + header.getvalue())
+        self.headers.append(before + _written_header(shape, dtype, order))
         offset = self.end + len(self.headers[-1])
         self.members[name] = Member(self.whole, shape, dtype, order, offset, self.end)
         self.end = offset + self.members[name].nbytes
