@@ -6,7 +6,9 @@ from enum import IntEnum, IntFlag
 
 
 class _Named:
-    """An enumeration whose repr evaluates to the member."""
+    """An enumeration whose repr evaluates to the member, and which hashes as fast as its numbers."""
+
+    __hash__ = int.__hash__
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}.{self.name}"  # type: ignore[attr-defined]

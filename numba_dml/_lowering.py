@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from ._enums import TensorDataType
-from ._tensor import collapse, element_size, packed_strides
+from ._tensor import collapse, element_size
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Move:
     """The lowering of every gather and scatter: slices that move between `data` and a packed array.
 
@@ -58,7 +58,7 @@ class Move:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Select:
     """The lowering of a top-k: lines of `size` elements, of which the best `k` are selected.
 
@@ -105,8 +105,12 @@ def move(
     `loops` are (size, data stride in bytes, index stride in tuples). The indices are packed row-major.
     """
     tuple_size = len(coordinates)
-    packed = packed_strides([loop[0] for loop in loops])
-    nest = collapse([(n, s, i * tuple_size, p) for (n, s, i), p in zip(loops, packed, strict=True)])
+    nest: list[tuple[int, ...]] = []
+    packed = 1
+    for n, s, i in reversed(loops):
+        nest.append((n, s, i * tuple_size, packed))
+        packed *= n or 1
+    nest = collapse(nest[::-1])
     return Move(
         function=function,
         data_type=data_type,

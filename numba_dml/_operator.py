@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 from array import array as typed_array
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache, partial
-from itertools import chain
+from itertools import chain, count
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
 import numpy as np
@@ -48,6 +50,8 @@ SHARED_OUTPUTS = "top_k: out: found values and indices that share memory, expect
 MAX_ELEMENTS = 2**32 - 1
 MAX_DIMENSIONS = 64
 MAX_CALLS = 4096
+#: Of other calls so many are kept, 1 to 2 KB each; one in so many new ones replaces the oldest: see `cached_call`.
+MAX_KEPT, RENEWED = 2 * MAX_CALLS, 8
 
 
 class Level(NamedTuple):
@@ -99,26 +103,24 @@ class Descriptor:
 
     def check_tensors(self) -> None:
         """Check what holds for every operator in native mode: ranks, data types and outputs without overlap."""
-        first = self.input_fields[0]
         tensors = self.tensors()
         for name, tensor in tensors.items():
             if not isinstance(tensor, TensorDesc):
                 raise self.refuse(name, f"a {type(tensor).__name__}", "a TensorDesc")
+        first, index_field = self.input_fields[0], self.index_field
         data = tensors[first]
-        if data.dimension_count > MAX_DIMENSIONS:
-            raise self.refuse(first, f"{data.dimension_count} dimensions", f"at most {MAX_DIMENSIONS}, NumPy's limit")
+        rank, kind = len(data.sizes), data.data_type
+        if rank > MAX_DIMENSIONS:
+            raise self.refuse(first, f"{rank} dimensions", f"at most {MAX_DIMENSIONS}, NumPy's limit")
         for name, tensor in tensors.items():
-            if tensor.dimension_count != data.dimension_count:
-                raise self.refuse(
-                    name, f"{tensor.dimension_count} dimensions", f"{data.dimension_count}, as {first} has"
-                )
-            if name == self.index_field:
+            if len(tensor.sizes) != rank:
+                raise self.refuse(name, f"{len(tensor.sizes)} dimensions", f"{rank}, as {first} has")
+            if name == index_field:
                 if tensor.data_type not in INDEX_TYPES:
                     raise self.refuse(name, data_type_name(tensor.data_type), "an integer data type")
-            elif tensor.data_type != data.data_type:
-                raise self.refuse(
-                    name, data_type_name(tensor.data_type), f"{data_type_name(data.data_type)}, the type of {first}"
-                )
+            elif tensor.data_type != kind:
+                expected = f"{data_type_name(kind)}, the type of {first}"
+                raise self.refuse(name, data_type_name(tensor.data_type), expected)
         for name in self.output_fields:
             tensor = tensors[name]
             if tensor.strides is not None and elements_overlap(tensor.sizes, tensor.strides):
@@ -138,6 +140,8 @@ class Descriptor:
     def check_bool(self, field: str) -> None:
         """Check a field that is true or false."""
         value = getattr(self, field)
+        if value.__class__ is bool:
+            return
         try:
             object.__setattr__(self, field, flag(field, value))
         except TypeError:
@@ -146,6 +150,8 @@ class Descriptor:
     def check_range(self, field: str, low: int, high: int) -> None:
         """Check an integer field against an inclusive range."""
         value = getattr(self, field)
+        if value.__class__ is int and low <= value <= high:
+            return
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
             raise self.refuse(field, repr(value), "an integer")
         if not low <= value <= high:
@@ -158,7 +164,9 @@ class Descriptor:
         """Return the last `count` sizes of a tensor; the dimensions before them must have size 1."""
         sizes: tuple[int, ...] = getattr(self, field).sizes
         lead = len(sizes) - count
-        if any(size != 1 for size in sizes[:lead]):
+        if lead == 0:
+            return sizes
+        if sizes[:lead].count(1) != lead:
             raise self.refuse(
                 field, f"sizes {sizes}", f"size 1 in the first {lead} dimensions", f"only the last {count} are counted"
             )
@@ -436,10 +444,30 @@ _OPERATORS: dict[str, type[CompiledOperator]] = {
 }
 
 
+#: Calls by their keys, in the order in which they were built: see `cached_call`.
+_kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+_built = count(1)
+
+
 @lru_cache(maxsize=MAX_CALLS)
 def cached_call(build: Callable[..., Any], *key: Any) -> Any:
-    """Return ``build(*key)``, from the one process-wide cache when the key is known."""
-    return build(*key)
+    """Return ``build(*key)``, from the one process-wide cache when the key is known.
+
+    That keeps what was used last, and would find nothing in a loop over more shapes than it holds. So others are kept
+    beside it, of which only one in RENEWED that are built takes the place of the oldest.
+    """
+    asked = (build, *key)
+    call = _kept.get(asked)
+    if call is None:
+        call = build(*key)
+        full = len(_kept) >= MAX_KEPT
+        if full and next(_built) % RENEWED == 0:
+            with suppress(KeyError):  # another thread has cleared it
+                _kept.popitem(last=False)
+            full = False
+        if not full:
+            _kept[asked] = call
+    return call
 
 
 #: The last call for arrays on a device of what a function was asked for: the next one may be the same.
@@ -553,6 +581,7 @@ def cache_info() -> CacheInfo:
     -------
     CacheInfo
         ``hits`` counts the calls whose shapes, dtypes, layout and parameters were known; nothing is validated then.
+        Of those that were used longer ago than the last ``maxsize``, some are still known too, and count as misses.
         Those for arrays of PyTorch and CuPy on a device that are made again, without a look here, are not counted.
 
     Examples
@@ -571,6 +600,7 @@ def cache_info() -> CacheInfo:
 def cache_clear() -> None:
     """Forget every cached call and operator, and reset the statistics. Compiled kernels stay."""
     cached_call.cache_clear()
+    _kept.clear()
     _compile.cache_clear()
     _last_calls.clear()
 

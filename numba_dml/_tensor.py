@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ _DTYPES = {member: np.dtype(name) for member, name in _NAMES.items() if member n
 _MEMBERS = {dtype: member for member, dtype in _DTYPES.items()}
 #: What is expected of a data type, for errors.
 _DATA_TYPES = f"a TensorDataType ({', '.join(_NAMES.values())}) or a fixed-size NumPy dtype"
+_SIZES = {member: dtype.itemsize for member, dtype in _DTYPES.items()} | {TensorDataType.BFLOAT16: 2}
 #: Kinds that are moved as bytes and never compared or added: datetime64, timedelta64, byte and character strings, void.
 _MOVED_KINDS = "mMSUV"
 
@@ -32,6 +34,8 @@ def normalize_data_type(value: Any) -> TensorDataType | np.dtype[Any]:
     """
     if isinstance(value, TensorDataType):
         return value
+    if isinstance(value, np.dtype) and value in _MEMBERS:
+        return _MEMBERS[value]
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         if int(value) in (12, 13):
             raise DescriptorError(
@@ -80,19 +84,19 @@ def dtype_of(data_type: TensorDataType | np.dtype[Any]) -> np.dtype[Any]:
     """Return the NumPy dtype of a data type; bfloat16 needs ``ml_dtypes``."""
     if isinstance(data_type, np.dtype):
         return data_type
-    if data_type is TensorDataType.BFLOAT16:
-        try:
-            import ml_dtypes
-        except ImportError:
-            raise TypeError("bfloat16 arrays need the package ml_dtypes: pip install ml_dtypes") from None
-        bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-        return bfloat16
-    return _DTYPES[data_type]
+    if data_type in _DTYPES:
+        return _DTYPES[data_type]
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise TypeError("bfloat16 arrays need the package ml_dtypes: pip install ml_dtypes") from None
+    bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return bfloat16
 
 
 def element_size(data_type: TensorDataType | np.dtype[Any]) -> int:
     """Return the size of one element in bytes."""
-    return 2 if data_type is TensorDataType.BFLOAT16 else int(dtype_of(data_type).itemsize)
+    return data_type.itemsize if isinstance(data_type, np.dtype) else _SIZES[data_type]
 
 
 def data_type_name(data_type: TensorDataType | np.dtype[Any]) -> str:
@@ -104,6 +108,8 @@ def data_type_name(data_type: TensorDataType | np.dtype[Any]) -> str:
 
 def packed_strides(sizes: Sequence[int], unit: int = 1) -> tuple[int, ...]:
     """Return the row-major strides of packed `sizes`, in multiples of `unit`."""
+    if len(sizes) < 2:
+        return (unit,) * len(sizes)
     strides = [unit] * len(sizes)
     for i in range(len(sizes) - 2, -1, -1):
         strides[i] = strides[i + 1] * max(sizes[i + 1], 1)
@@ -112,16 +118,17 @@ def packed_strides(sizes: Sequence[int], unit: int = 1) -> tuple[int, ...]:
 
 def is_packed(sizes: Sequence[int], strides: Sequence[int], unit: int = 1) -> bool:
     """Tell whether strides are those of packed `sizes`; where there is one element they do not matter."""
-    expected = packed_strides(sizes, unit)
-    return 0 in sizes or all(n == 1 or s == e for n, s, e in zip(sizes, strides, expected, strict=True))
+    expected = unit
+    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
+        if stride != expected and size != 1:
+            return 0 in sizes
+        expected *= size
+    return True
 
 
 def product(sizes: Iterable[int]) -> int:
     """Multiply in unbounded integers."""
-    result = 1
-    for size in sizes:
-        result *= size
-    return result
+    return prod(sizes)
 
 
 def collapse(dims: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
@@ -134,7 +141,7 @@ def collapse(dims: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
     for dim in dims:
         if dim[0] == 1:
             continue
-        if joined and all(outer == dim[0] * inner for outer, inner in zip(joined[-1][1:], dim[1:], strict=True)):
+        if joined and joined[-1][1:] == tuple([dim[0] * inner for inner in dim[1:]]):
             joined[-1] = (joined[-1][0] * dim[0], *dim[1:])
         else:
             joined.append(tuple(dim))
@@ -143,8 +150,18 @@ def collapse(dims: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
 
 def extent(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
     """Return the lowest and highest offset that the elements reach."""
-    reach = [(size - 1) * stride for size, stride in zip(sizes, strides, strict=True) if size > 1]
-    return sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
+    return extent_of(zip(sizes, strides, strict=True))
+
+
+def extent_of(dims: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    """Return the lowest and highest offset that dimensions, pairs of a size and a stride, reach."""
+    low = high = 0
+    for size, stride in dims:
+        if size > 1 and stride < 0:
+            low += (size - 1) * stride
+        elif size > 1:
+            high += (size - 1) * stride
+    return low, high
 
 
 #: How many offsets `elements_overlap` looks at, one by one (8 bytes each).
@@ -176,12 +193,15 @@ def elements_overlap(sizes: Sequence[int], strides: Sequence[int], width: int = 
 
 def _integers(name: str, values: Any) -> tuple[int, ...]:
     try:
-        return tuple(integer(name, v) for v in values)
+        return tuple([v if v.__class__ is int else integer(name, v) for v in values])  # mostly they are
     except TypeError:
         raise DescriptorError("TensorDesc", name, repr(values), "integers") from None
 
 
-@dataclass(frozen=True)
+_NO_FLAGS = TensorFlags.NONE
+
+
+@dataclass(frozen=True, init=False)
 class TensorDesc:
     """A tensor's element type, sizes and layout (DML_TENSOR_DESC, DML_BUFFER_TENSOR_DESC).
 
@@ -221,32 +241,49 @@ class TensorDesc:
     total_tensor_size_in_bytes: int | None = field(default=None, kw_only=True)
     guaranteed_base_offset_alignment: int = field(default=0, kw_only=True)
 
-    def __post_init__(self) -> None:
-        put = object.__setattr__  # the dataclass is frozen; this is its constructor
-        put(self, "data_type", normalize_data_type(self.data_type))
-        put(self, "sizes", _integers("sizes", self.sizes))
-        if any(size < 0 for size in self.sizes):
-            raise DescriptorError("TensorDesc", "sizes", self.sizes, "sizes of at least 0")
-        if self.strides is not None:
-            put(self, "strides", _integers("strides", self.strides))
-            if len(self.strides) != len(self.sizes):
-                raise DescriptorError(
-                    "TensorDesc", "strides", self.strides, f"{len(self.sizes)} strides, one for every size"
-                )
-        known = isinstance(self.flags, (int, np.integer)) and not isinstance(self.flags, bool)
-        if not known or self.flags not in (0, 1):  # IntFlag itself lets unknown bits pass
-            raise DescriptorError("TensorDesc", "flags", self.flags, "a TensorFlags value")
-        put(self, "flags", TensorFlags(self.flags))
-        for name in ("total_tensor_size_in_bytes", "guaranteed_base_offset_alignment"):
-            value = getattr(self, name)
-            if value is not None:
-                put(self, name, _integers(name, (value,))[0])
-        total = self.total_tensor_size_in_bytes
+    def __init__(
+        self,
+        data_type: Any,
+        sizes: tuple[int, ...],
+        strides: tuple[int, ...] | None = None,
+        *,
+        flags: TensorFlags = _NO_FLAGS,
+        total_tensor_size_in_bytes: int | None = None,
+        guaranteed_base_offset_alignment: int = 0,
+    ) -> None:
+        # The dataclass is frozen, and this its constructor. What is not given is a default, which the class has.
+        put = object.__setattr__
+        put(self, "data_type", normalize_data_type(data_type))
+        sizes = _integers("sizes", sizes)
+        put(self, "sizes", sizes)
+        if sizes and min(sizes) < 0:
+            raise DescriptorError("TensorDesc", "sizes", sizes, "sizes of at least 0")
+        if strides is not None:
+            strides = _integers("strides", strides)
+            if len(strides) != len(sizes):
+                raise DescriptorError("TensorDesc", "strides", strides, f"{len(sizes)} strides, one for every size")
+            put(self, "strides", strides)
+        if flags is not _NO_FLAGS:
+            known = isinstance(flags, (int, np.integer)) and not isinstance(flags, bool)
+            if not known or flags not in (0, 1):  # IntFlag itself lets unknown bits pass
+                raise DescriptorError("TensorDesc", "flags", flags, "a TensorFlags value")
+            put(self, "flags", TensorFlags(int(flags)))
+        total, alignment = total_tensor_size_in_bytes, guaranteed_base_offset_alignment
+        if total is not None or alignment.__class__ is not int or alignment != 0:
+            self._set_buffer(total, alignment)
+
+    def _set_buffer(self, total: Any, alignment: Any) -> None:
+        """Set what is said about the buffer."""
+        if total is not None:
+            (total,) = _integers("total_tensor_size_in_bytes", (total,))
+        if alignment is not None:
+            (alignment,) = _integers("guaranteed_base_offset_alignment", (alignment,))
+        object.__setattr__(self, "total_tensor_size_in_bytes", total)
+        object.__setattr__(self, "guaranteed_base_offset_alignment", alignment)
         if total is not None and total < self.minimum_size_in_bytes:
             raise DescriptorError(
                 "TensorDesc", "total_tensor_size_in_bytes", total, f"at least {self.minimum_size_in_bytes}"
             )
-        alignment = self.guaranteed_base_offset_alignment
         if alignment and (alignment < self.itemsize or alignment & (alignment - 1)):
             raise DescriptorError(
                 "TensorDesc",

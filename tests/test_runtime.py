@@ -14,7 +14,7 @@ import pytest
 from numba import types
 
 import numba_dml as dml
-from numba_dml import cpu
+from numba_dml import _operator, cpu
 from numba_dml.cpu import _top_k_calls, kernel
 from numba_dml.cpu._drivers import ASK
 from numba_dml.cpu._memory import ANY, load
@@ -446,6 +446,32 @@ def test_the_cache_is_bounded():
     assert dml.cache_info().currsize == dml.cache_info().maxsize
     dml.cache_clear()
     assert dml.cache_info() == (0, 0, 4096, 0)
+
+
+def test_a_loop_over_more_shapes_than_the_cache_holds_builds_few_calls_again(monkeypatch):
+    module = importlib.import_module("numba_dml.ops.gather")
+    built, build_call = [], module.build_call
+    monkeypatch.setattr(module, "build_call", lambda *args: built.append(args) or build_call(*args))
+    a = np.zeros(1, np.uint8)
+    indices = np.zeros(dml.cache_info().maxsize + 500, np.intp)
+
+    def loop():
+        built.clear()
+        for n in range(1, indices.size):
+            assert dml.gather(a, indices[:n]).size == n
+        return len(built)
+
+    dml.cache_clear()
+    assert loop() == indices.size - 1
+    assert loop() == 0
+    monkeypatch.setattr(_operator, "MAX_KEPT", 3000)
+    dml.cache_clear()
+    assert loop() == indices.size - 1
+    assert len(_operator._kept) == 3000
+    assert loop() < 2400  # with the last ones used alone, all
+    assert len(_operator._kept) == 3000
+    dml.cache_clear()
+    assert not _operator._kept
 
 
 THREADS = """

@@ -76,6 +76,43 @@ def held_call(operator: str) -> Callable[[], Any]:
     return call
 
 
+def ragged_call(operator: str, implementation: str) -> Callable[[int], Any]:
+    """Return a call of a function, or what NumPy has for it, with the first n of 5000 elements."""
+    rng = np.random.default_rng(0)
+    a, indices = rng.random(5000, np.float32), rng.integers(0, 100, 5000)
+    rows = indices[:, None]
+
+    def put(n: int) -> Any:
+        result = a.copy()
+        result[indices[:n]] = a[:n]
+        return result
+
+    def top(n: int) -> Any:
+        best = np.argpartition(a[:n], n - 3)[n - 3 :]
+        best = best[np.argsort(-a[best])]
+        return a[best], best
+
+    ours: dict[str, Callable[[int], Any]] = {
+        "gather": lambda n: dml.gather(a, indices[:n]),
+        "gather part of a": lambda n: dml.gather(a[:n], indices),
+        "gather_elements": lambda n: dml.gather_elements(a, indices[:n]),
+        "gather_nd": lambda n: dml.gather_nd(a, rows[:n]),
+        "scatter_elements": lambda n: dml.scatter_elements(a, indices[:n], a[:n]),
+        "scatter_nd": lambda n: dml.scatter_nd(a, rows[:n], a[:n]),
+        "top_k": lambda n: dml.top_k(a[:n], 3),
+    }
+    theirs: dict[str, Callable[[int], Any]] = {
+        "gather": lambda n: np.take(a, indices[:n]),
+        "gather part of a": lambda n: np.take(a[:n], indices),
+        "gather_elements": lambda n: np.take_along_axis(a, indices[:n], 0),
+        "gather_nd": lambda n: a[indices[:n]],
+        "scatter_elements": put,
+        "scatter_nd": put,
+        "top_k": top,
+    }
+    return (ours if implementation == "numba_dml" else theirs)[operator]
+
+
 class Call:
     """A call with `out=` on 8 elements.
 
@@ -98,6 +135,33 @@ class Call:
     def time_held_operator(self, operator: str) -> None:
         """Call the compiled operator."""
         held_call(operator)()
+
+
+class NewShapes:
+    """Calls of which each has another length: their descriptor is validated, lowered and planned first.
+
+    Lengths are up to 5000, so that the work is little; NumPy does the same, for comparison.
+    """
+
+    params = [common.some([*OPERATORS, "gather part of a"], 1), common.some(["numba_dml", "numpy"], 1)]
+    param_names = ["operator", "implementation"]
+    unit = "seconds per call"
+    timeout = 120.0
+
+    def track_loop(self, operator: str, implementation: str) -> float:
+        """Return the shortest of three loops over all lengths in random order, divided by their number."""
+        call = ragged_call(operator, implementation)
+        lengths = [int(n) for n in np.random.default_rng(0).permutation(np.arange(100, 5000))]
+        for n in lengths[::100]:  # what is compiled is compiled
+            call(n)
+        times = []
+        for _ in range(3):
+            dml.cache_clear()
+            start = perf_counter()
+            for n in lengths:
+                call(n)
+            times.append(perf_counter() - start)
+        return min(times) / len(lengths)
 
 
 class BesidePython:

@@ -368,9 +368,15 @@ class _Later:
 
 
 def _launch(kernel: Any, arrays: tuple[Any, ...], driver: str, prepare: Callable[[], None]) -> Callable[..., int]:
+    prepare()
+    return _code(kernel, arrays, driver)
+
+
+@cache
+def _code(kernel: Any, arrays: tuple[Any, ...], driver: str) -> Callable[..., int]:
+    """Return what launches a kernel on arrays of these types: all calls share it."""
     from ._drivers import SIGNATURE, run_locked, run_parallel, run_serial  # they need the decorators above
 
-    prepare()
     if driver == "parallel":
         _start_threads()  # what is loaded from the disk cache finds no name of their layer before
     address = code_address(kernel, (types.int64, types.int64, types.int64, *arrays, PLAN))
@@ -390,8 +396,13 @@ def _launch(kernel: Any, arrays: tuple[Any, ...], driver: str, prepare: Callable
     return launch
 
 
-def call(*args: Any) -> Any:
-    """Build the call for a descriptor and a layout; see `numba_dml._operator.build_call`."""
+@cache
+def _builder() -> Callable[..., Any]:
     from ._calls import build  # the calls need the drivers above
 
-    return build(*args)
+    return build
+
+
+def call(*args: Any) -> Any:
+    """Build the call for a descriptor and a layout; see `numba_dml._operator.build_call`."""
+    return _builder()(*args)

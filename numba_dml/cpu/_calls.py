@@ -7,6 +7,7 @@ or lies in an input, a bad index.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy import ndarray
 
 from .._lowering import Move, Select
 from .._operator import Descriptor, check_out
-from .._tensor import is_packed, packed_strides
+from .._tensor import TensorDesc, is_packed, packed_strides
 
 
 def build(
@@ -23,40 +24,54 @@ def build(
     output_shapes: tuple[tuple[int, ...], ...],
     out_strides: tuple[int, ...] | None,
 ) -> Any:
-    """Return the call for a descriptor and the layouts of its inputs.
-
-    A first call gets to import the kernels of its own kind only.
-    """
+    """Return the call for a descriptor and the layouts of its inputs."""
     tensors = [getattr(descriptor, name) for name in descriptor.input_fields]
-    native = [dtype.isnative for _, dtype in layouts]
-    packed = [is_packed(t.sizes, strides, t.itemsize) for t, (strides, _) in zip(tensors, layouts, strict=True)]
+    data, (strides, dtype), shape = tensors[0], layouts[0], output_shapes[0]
+    native = dtype.isnative
     if descriptor.function == "top_k":
-        from ._top_k_calls import TopKCall
-
         # What a kernel sees of foreign byte order is a packed copy, whatever strides the array has.
-        strides = layouts[0][0] if native[0] else packed_strides(tensors[0].sizes, tensors[0].itemsize)
-        lowering = descriptor.lower([strides])
+        lowering = descriptor.lower([strides if native else packed_strides(data.sizes, data.itemsize)])
         assert isinstance(lowering, Select)
-        return _prepared(TopKCall(descriptor, lowering, output_shapes), [None if native[0] else _packed_copy])
-    from ._move_calls import GatherCall, ScatterCall
-
+        call = _top_k_calls().TopKCall(descriptor, lowering, output_shapes)
+        return call if native else _Prepared(call, [_packed_copy])
     # Indices and updates are read whole, so a copy costs little; of the data only a part may be read.
-    fixes: list[Any] = [None if n and p else _packed_copy for n, p in zip(native, packed, strict=True)]
+    fixes = [_fix(tensor, *layout) for tensor, layout in zip(tensors[1:], layouts[1:], strict=True)]
     if descriptor.function.startswith("gather"):
-        lowering = descriptor.lower([layouts[0][0]])
+        lowering = descriptor.lower([strides])
         assert isinstance(lowering, Move)
-        call = _prepared(GatherCall(lowering, tensors[0].dtype, output_shapes[0]), [None, fixes[1]])
-        return call if native[0] else _SwappedGather(call, tensors[0].dtype)
-    if out_strides is not None and len(out_strides) != tensors[0].dimension_count:
+        call = _prepared(_move_calls().GatherCall(lowering, data.dtype, shape), [None, *fixes])
+        return call if native else _SwappedGather(call, data.dtype)
+    if out_strides is not None and len(out_strides) != data.dimension_count:
         out_strides = None  # of another rank: the call will say so
-    data_strides = packed_strides(tensors[0].sizes, tensors[0].itemsize) if out_strides is None else out_strides
-    lowering = descriptor.lower([data_strides])
+    kernel_copies = is_packed(data.sizes, strides, data.itemsize)
+    if out_strides is None:
+        out_strides = packed_strides(data.sizes, data.itemsize)
+    else:
+        kernel_copies = kernel_copies and is_packed(data.sizes, out_strides, data.itemsize)
+    lowering = descriptor.lower([out_strides])
     assert isinstance(lowering, Move)
-    kernel_copies = packed[0] and is_packed(tensors[0].sizes, data_strides, tensors[0].itemsize)
-    return _prepared(
-        ScatterCall(lowering, tensors[0].dtype, output_shapes[0], kernel_copies),
-        [None if native[0] else _native_copy, fixes[1], fixes[2]],
-    )
+    call = _move_calls().ScatterCall(lowering, data.dtype, shape, kernel_copies)
+    return _prepared(call, [None if native else _native_copy, *fixes])
+
+
+def _fix(tensor: TensorDesc, strides: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Return what copies an array that kernels cannot read as it is, or None."""
+    return None if dtype.isnative and is_packed(tensor.sizes, strides, dtype.itemsize) else _packed_copy
+
+
+# A first call gets to import the kernels of its own kind only.
+@cache
+def _move_calls() -> Any:
+    from . import _move_calls
+
+    return _move_calls
+
+
+@cache
+def _top_k_calls() -> Any:
+    from . import _top_k_calls
+
+    return _top_k_calls
 
 
 def _native_copy(array: ndarray[Any, Any]) -> ndarray[Any, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache, cached_property
+from math import gcd
 from typing import Any
 
 import numba
@@ -14,14 +15,15 @@ from .._enums import TensorDataType as D
 from .._lowering import Move
 from .._operator import check_out
 from .._pool import allocator
-from .._tensor import dtype_of, extent, packed_strides, product
+from .._tensor import data_type_name, dtype_of, element_size, extent_of, packed_strides, product
 from . import _arithmetic, _indices, gather, launcher, scatter, take, takes_one
 from ._drivers import OVERLAP
 from ._keys import SPARE
-from ._memory import ANY, CACHE_LINE, SIGNED, UNSIGNED, ArrayRef, cache_bytes
+from ._memory import ANY, CACHE_LINE, SIGNED, SIGNED_REFS, UNSIGNED, UNSIGNED_REFS, cache_bytes, reference_to
 from ._offsets import finder_address
 
 _BYTES = np.dtype(np.uint8)
+_BOUNDS = {"clamp": _indices.CLAMP, "drop": _indices.DROP}
 
 #: Offsets that all rows of a gather have in common are kept up to this many points: 512 KiB, half of a common L2.
 COMMON_POINTS = 1 << 16
@@ -162,7 +164,8 @@ class _MoveCall:
 
     function: str
     kernel: str
-    plan: ndarray[Any, Any]
+    #: The numbers that a kernel reads: a list until all are set, then an array.
+    plan: Any
     #: One thread writes, since it is sooner done than several.
     alone = False
 
@@ -172,9 +175,9 @@ class _MoveCall:
         self.dtype = dtype
         self.shape = shape
         self.empty = allocator(shape, dtype)
-        points = product(loop[0] for loop in lowering.loops)
-        elements = product(size for size, _ in lowering.slices)
-        index_bytes = product(lowering.index_shape) * dtype_of(lowering.index_type).itemsize
+        points = product([loop[0] for loop in lowering.loops])
+        elements = product([size for size, _ in lowering.slices])
+        index_bytes = product(lowering.index_shape) * element_size(lowering.index_type)
         self.moved = points * elements * lowering.itemsize
         self.work = 2 * self.moved + index_bytes
         # What counts when the driver is chosen.
@@ -184,41 +187,40 @@ class _MoveCall:
         self.points = points
         self.index_bytes = index_bytes
 
-    def make_plan(self, unit: int) -> ndarray[Any, Any]:
+    def make_plan(self, unit: int) -> list[int]:
         """Return the numbers for a kernel that moves units of `unit` bytes."""
         low = self.lowering
         outer = list(low.slices)
         run = low.itemsize
         if outer and outer[-1][1] == low.itemsize:
             run *= outer.pop()[0]
-        slice_bytes = run * product([size for size, _ in outer])
-        places = [(n, s) for n, s, _, _ in low.loops] + list(low.coordinates)
-        starts = extent(*zip(*places, strict=True))
-        inside = extent(*zip(*outer, strict=True)) if outer else (0, 0)
-        plan = np.zeros(
-            _indices.HEADER
-            + _indices.LOOP_FIELDS * len(low.loops)
-            + _indices.COORD_FIELDS * len(low.coordinates)
-            + _indices.OUTER_FIELDS * len(outer),
-            np.int64,
-        )
+        runs = product([size for size, _ in outer])
+        slice_bytes = run * runs
+        places = [(n, s) for n, s, _, _ in low.loops]
+        places += low.coordinates
+        starts_low, starts_high = extent_of(places)
+        inside_low, inside_high = extent_of(outer)
+        # A list takes these numbers in a tenth of the time that an array does.
+        plan = [0] * _indices.HEADER
         plan[_indices.POINTS] = self.points
         plan[_indices.LOOPS] = len(low.loops)
         plan[_indices.COORDS] = len(low.coordinates)
         plan[_indices.OUTER] = len(outer)
-        plan[_indices.RUNS] = product([size for size, _ in outer])
+        plan[_indices.RUNS] = runs
         plan[_indices.RUN] = run // unit
-        plan[_indices.KIND] = _indices.INDEX_KINDS.index(dtype_of(low.index_type).name)
-        plan[_indices.BOUNDS] = {"clamp": _indices.CLAMP, "drop": _indices.DROP}.get(low.bounds, _indices.RAISE)
-        plan[_indices.LOW] = starts[0] + inside[0]
-        empty_data = any(size == 0 for size, _ in places + outer) or run == 0
-        plan[_indices.HIGH] = plan[_indices.LOW] if empty_data else starts[1] + inside[1] + run
-        plan[_indices.STARTS_LOW] = starts[0]
-        plan[_indices.STARTS_HIGH] = starts[1] + 1
+        plan[_indices.KIND] = _indices.INDEX_KINDS.index(data_type_name(low.index_type))
+        plan[_indices.BOUNDS] = _BOUNDS.get(low.bounds, _indices.RAISE)
+        plan[_indices.LOW] = starts_low + inside_low
+        empty_data = not (self.points and slice_bytes and product([size for size, _ in low.coordinates]))
+        plan[_indices.HIGH] = plan[_indices.LOW] if empty_data else starts_high + inside_high + run
+        plan[_indices.STARTS_LOW] = starts_low
+        plan[_indices.STARTS_HIGH] = starts_high + 1
         plan[_indices.PACKED_BYTES] = self.moved
         plan[_indices.INDEX_BYTES] = self.index_bytes
-        tail = [(n, s, i, p * slice_bytes) for n, s, i, p in low.loops] + list(low.coordinates) + outer
-        plan[_indices.HEADER :] = [number for dim in tail for number in dim]
+        for n, s, i, p in low.loops:
+            plan += (n, s, i, p * slice_bytes)
+        for place in (*low.coordinates, *outer):
+            plan += place
         return plan
 
     def set_finder(self) -> None:
@@ -231,7 +233,7 @@ class _MoveCall:
         run = low.itemsize
         if low.slices and low.slices[-1][1] == low.itemsize:
             run *= low.slices[-1][0]
-        return next(unit for unit in (8, 4, 2, 1) if run % unit == 0)
+        return gcd(run, 8)
 
     def index_error(self, a: Any, indices: Any, position: int) -> IndexError:
         """Return the error for the index at a flat position."""
@@ -245,26 +247,28 @@ class GatherCall(_MoveCall):
     def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
         super().__init__(lowering, dtype, shape)
         unit = self.widest_unit()
-        self.plan = self.make_plan(unit)
-        self.plan[_indices.FILLED] = 1
-        self.plan[_indices.STREAM] = self.moved >= STREAM_BYTES
-        self.plan[_indices.CACHED] = 2 * (self.plan[_indices.HIGH] - self.plan[_indices.LOW]) <= L2_BYTES
+        self.plan = plan = self.make_plan(unit)
+        plan[_indices.FILLED] = 1
+        plan[_indices.STREAM] = self.moved >= STREAM_BYTES
+        plan[_indices.CACHED] = 2 * (plan[_indices.HIGH] - plan[_indices.LOW]) <= L2_BYTES
         *rows, (length, step, index_step, _) = lowering.loops
-        common = rows and index_step and not any(index for _, _, index, _ in rows)
-        self.plan[_indices.COMMON] = bool(common and length <= COMMON_POINTS)
-        if rows and len(lowering.coordinates) == 1 and not step:
-            span = product(lowering.coordinates[0])
-            if 0 < span <= min(ROW_AHEAD_BYTES, CACHE_LINE * length):
-                self.plan[_indices.AHEAD] = span
-        lines = product(size for size, _ in lowering.coordinates)
-        slice_bytes = self.moved // max(self.points, 1)
-        tile = _tile(len(lowering.loops), length, step, index_step, lines, slice_bytes)
-        self.plan[_indices.TILE] = 0 if common else tile
-        pack_tiles(self.plan)
-        data = ArrayRef(UNSIGNED[unit])
-        width = index_width(self.plan)
-        code, index = (take.take_kernel, ArrayRef(SIGNED[width])) if width else (gather.gather_kernel, ANY)
+        if rows:  # a single loop has neither rows with indices in common nor tiles
+            common = index_step and not any(index for _, _, index, _ in rows)
+            plan[_indices.COMMON] = bool(common and length <= COMMON_POINTS)
+            if len(lowering.coordinates) == 1 and not step:
+                span = product(lowering.coordinates[0])
+                if 0 < span <= min(ROW_AHEAD_BYTES, CACHE_LINE * length):
+                    plan[_indices.AHEAD] = span
+            lines = product([size for size, _ in lowering.coordinates])
+            slice_bytes = self.moved // max(self.points, 1)
+            tile = _tile(len(lowering.loops), length, step, index_step, lines, slice_bytes)
+            plan[_indices.TILE] = 0 if common else tile
+            pack_tiles(plan)
+        width = index_width(plan)
+        data = UNSIGNED_REFS[unit]
+        code, index = (take.take_kernel, SIGNED_REFS[width]) if width else (gather.gather_kernel, ANY)
         self.launch, driver = launcher(code, (data, index, data, ANY), self.effort, prepare=self.set_finder)
+        self.plan = np.fromiter(self.plan, np.int64, len(self.plan))
         self.kernel = f"gather {'direct ' if width else ''}{8 * unit}-bit {driver}"
 
     def __call__(self, a: Any, indices: Any, out: Any) -> Any:
@@ -294,33 +298,34 @@ class ScatterCall(_MoveCall):
         reduction = _arithmetic.REDUCTIONS.index(lowering.reduction)
         if reduction == _arithmetic.NONE:
             unit = self.widest_unit()
-            element: Any = UNSIGNED[unit]
+            data = UNSIGNED_REFS[unit]
         else:
             unit = lowering.itemsize
             element, reduction = _arithmetic_type(lowering.data_type, reduction)
-        self.plan = self.make_plan(unit)
-        self.plan[_indices.REDUCTION] = reduction
-        self.plan[_indices.COPY] = whole if kernel_copies else 0
-        self.plan[_indices.STREAM] = whole >= STREAM_BYTES
+            data = reference_to(element)
+        self.plan = plan = self.make_plan(unit)
+        plan[_indices.REDUCTION] = reduction
+        plan[_indices.COPY] = whole if kernel_copies else 0
+        plan[_indices.STREAM] = whole >= STREAM_BYTES
         split = _split(lowering, self.moved, self.points, whole)
-        self.plan[_indices.SPLIT] = split
+        plan[_indices.SPLIT] = split
         if split >= 0:
             size, step, _, _ = lowering.loops[split]
             strides = packed_strides(shape, lowering.itemsize)
             period = min([s for s in strides if s > (size - 1) * step], default=max(whole, 1))
-            self.plan[_indices.PERIOD] = period
+            plan[_indices.PERIOD] = period
             *strips, packs = _strips(lowering, period, whole, numba.config.NUMBA_NUM_THREADS)
             tiles = (_indices.TILE, _indices.TILE_IN_PLACE)
             for tile, strip in zip(tiles, strips, strict=True):
-                self.plan[tile] = max(strip * period // max(whole, 1) // abs(step), CACHE_LINE // abs(step), 1)
-            self.plan[_indices.PACKS] = packs
+                plan[tile] = max(strip * period // max(whole, 1) // abs(step), CACHE_LINE // abs(step), 1)
+            plan[_indices.PACKS] = packs
         if kernel_copies:
             self.work += 2 * whole
             self.effort += 2 * whole // COPY_SPEED
         code, name = (scatter.strips_kernel, "strips ") if split >= 0 else (scatter.scatter_kernel, "")
-        data, width = ArrayRef(element), index_width(self.plan)
+        width = index_width(plan)
         arrays = (ANY, data, ANY, data)
-        self.direct_arrays = (ANY, data, ArrayRef(SIGNED[width]) if width else ANY, data)
+        self.direct_arrays = (ANY, data, SIGNED_REFS[width] if width else ANY, data)
         self.scratch_bytes = 0
         dense = scatter.SPARSE * self.moved >= whole
         if kernel_copies and split in (scatter.BY_WINDOW, scatter.BY_POINT):
@@ -331,9 +336,9 @@ class ScatterCall(_MoveCall):
                 self._plan_bins(whole, unit, dense)
             elif split == scatter.BY_WINDOW and (shares := self._shares_with_own(whole, reduction)):
                 code, name = scatter.own_kernel, "own "
-                self.plan[_indices.SHARES] = shares
+                plan[_indices.SHARES] = shares
                 self.scratch_bytes = shares * (whole // unit * max(unit, 4) + 2 * CACHE_LINE)
-        bins_in_place = code is scatter.bins_kernel and self.plan[_indices.TILE_IN_PLACE] != 0
+        bins_in_place = code is scatter.bins_kernel and plan[_indices.TILE_IN_PLACE] != 0
         self.new_only = code in (scatter.places_kernel, scatter.bins_kernel) and not bins_in_place
         direct = code in (scatter.scatter_kernel, scatter.strips_kernel)
         self.alone = direct and self._best_alone()
@@ -347,21 +352,26 @@ class ScatterCall(_MoveCall):
         # In place others read indices twice, first to look for a bad one, unless a new output is copied there at last.
         twice = lowering.bounds == "raise" and not self.note_bytes and not bins_in_place
         self.copies_in_place = twice and kernel_copies and self.index_bytes > IN_PLACE_COPY * max(whole, LEAST_COPY)
-        self.plan[_indices.ALONE] = self.alone
-        serial = self.alone and max(self.plan[_indices.COPY], self.index_bytes) < scatter.PREPARED_BYTES
+        plan[_indices.ALONE] = self.alone
+        serial = self.alone and max(plan[_indices.COPY], self.index_bytes) < scatter.PREPARED_BYTES
         self.launch, driver = launcher(code, arrays, self.effort, bool(serial), prepare=self.set_finder)
-        work = f"{8 * unit}-bit" if reduction == _arithmetic.NONE else f"{lowering.reduction} {dtype}"
+        self.plan = np.fromiter(self.plan, np.int64, len(self.plan))
+        work = f"{8 * unit}-bit"
+        if reduction != _arithmetic.NONE:
+            work = f"{lowering.reduction} {data_type_name(lowering.data_type)}"
         self.kernel = f"scatter {name}{work} {driver}"
 
     def _best_alone(self) -> bool:
         """Tell whether one thread writes single elements that go anywhere sooner than several."""
         plan, threads = self.plan, numba.config.NUMBA_NUM_THREADS
-        span = plan[_indices.STARTS_HIGH] - plan[_indices.STARTS_LOW]
         split = plan[_indices.SPLIT]
+        if split >= 0:
+            return False
+        span = plan[_indices.STARTS_HIGH] - plan[_indices.STARTS_LOW]
         few = threads < ALONE_THREADS or self.points < ALONE_POINTS
         combined = bool(plan[_indices.REDUCTION] != _arithmetic.NONE)
         beyond = not ROOMY and few and split != scatter.BY_POINT and self.points < ALONE_POINTS_BEYOND[combined]
-        if plan[_indices.RUNS] * plan[_indices.RUN] != 1 or span > ALONE_BYTES[beyond] or split >= 0:
+        if plan[_indices.RUNS] * plan[_indices.RUN] != 1 or span > ALONE_BYTES[beyond]:
             return False
         dense = combined and self.points * self.lowering.itemsize > span
         return bool(split == scatter.BY_POINT or few or dense)
@@ -394,15 +404,17 @@ class ScatterCall(_MoveCall):
         """Tell whether the updates are best sorted by where they go."""
         threads = numba.config.NUMBA_NUM_THREADS
         return bool(
-            self.plan[_indices.RUNS] * self.plan[_indices.RUN] == 1
+            whole >= (DENSE_BYTES if dense and threads > 1 else BINNED_BYTES)
+            and self.plan[_indices.RUNS] * self.plan[_indices.RUN] == 1
             and not (reduction == _arithmetic.NONE and index_width(self.plan) and threads < BINNED_THREADS)
-            and whole >= (DENSE_BYTES if dense and threads > 1 else BINNED_BYTES)
             and self.points * BINNED_PART >= whole
             and max(self.points, whole // self.dtype.itemsize) < 1 << 31
         )
 
     def _shares_with_own(self, whole: int, reduction: int) -> int:
         """Return how many shares of the points have an output of their own; 0: they have none."""
+        if self.points < LEAST_SHARE:
+            return 0
         single = self.plan[_indices.RUNS] * self.plan[_indices.RUN] == 1
         in_order = self.lowering.reduction in ("add", "mul") and self.dtype.kind not in "iub"
         if in_order or not (single and 0 < whole <= OWN_BYTES and self.points < 1 << 31):
@@ -488,6 +500,7 @@ def _same_memory(a: ndarray[Any, Any], b: ndarray[Any, Any]) -> bool:
     return same
 
 
+@cache
 def _arithmetic_type(data_type: D, reduction: int) -> tuple[Any, int]:
     """Return the Numba type that a reduction computes in, and the reduction's code."""
     if data_type is D.FLOAT16:
@@ -505,7 +518,7 @@ def _arithmetic_type(data_type: D, reduction: int) -> tuple[Any, int]:
     return SIGNED[element.bitwidth // 8], reduction + _arithmetic.UNSIGNED_ORDER * ordered
 
 
-def index_width(plan: ndarray[Any, Any]) -> int:
+def index_width(plan: Any) -> int:
     """Return the bytes of indices that are used where they are, signed neighbours; 0: offsets are worked out first.
 
     Numba compiles this too, for jitted callers.
@@ -535,7 +548,7 @@ def _tile(loops: int, length: int, step: int, index_step: int, lines: int, slice
     return max(tile // (lines * step), CACHE_LINE // step)
 
 
-def pack_tiles(plan: ndarray[Any, Any]) -> None:
+def pack_tiles(plan: Any) -> None:
     """Let a gather copy each tile of a matrix first, where its rows would be in each other's way, or the L2 is small.
 
     Numba compiles this too, for jitted callers.

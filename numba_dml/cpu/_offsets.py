@@ -6,6 +6,8 @@ call them by address for every block of points. As a part of each kernel they to
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from . import code_address, helper, kernel
@@ -266,6 +268,7 @@ def find_tuples(plan, index, position, count, pattern, step, index_step, buffer,
     return find_tuple_blocks(plan, index, position, count, pattern, step, index_step, buffer, offsets)
 
 
+@cache
 def finder_address(tuples: bool) -> int:
     """Return the address of a finder, for tuples of any number of indices or of one, which is compiled or loaded."""
     return code_address(find_tuples if tuples else find_singles, FINDS)

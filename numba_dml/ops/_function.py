@@ -10,7 +10,7 @@ import numpy as np
 
 from .._errors import DescriptorError
 from .._operator import Descriptor
-from .._tensor import TensorDesc
+from .._tensor import TensorDesc, normalize_data_type
 
 F = TypeVar("F", bound=Callable[..., Any])
 Layout = tuple[tuple[int, ...], np.dtype[Any]]
@@ -26,10 +26,10 @@ def normalize_axis(function: str, axis: int, ndim: int) -> int:
     return axis % ndim
 
 
-def check_data(function: str, name: str, dtype: np.dtype[Any]) -> None:
-    """Refuse element types that are neither numbers nor fixed-size bytes."""
+def check_data(function: str, name: str, dtype: np.dtype[Any]) -> Any:
+    """Return the data type of elements; refuse those that are neither numbers nor fixed-size bytes."""
     try:
-        TensorDesc(dtype, (1,))
+        return normalize_data_type(dtype)
     except DescriptorError as error:
         raise TypeError(f"{function}: {name}: found dtype {error.found}, expected {error.expected}") from None
 
@@ -53,14 +53,16 @@ def check_not_scalar(function: str, shape: tuple[int, ...]) -> None:
         raise ValueError(f"{function}: a: found 0 dimensions, expected at least 1")
 
 
-def padded(dtype: np.dtype[Any], sizes: Sequence[int], rank: int) -> TensorDesc:
+def padded(data_type: Any, sizes: tuple[int, ...], rank: int) -> TensorDesc:
     """Describe an array with as many leading 1s as the common DimensionCount needs."""
-    return TensorDesc(dtype, (1,) * (rank - len(sizes)) + tuple(sizes))
+    lead = rank - len(sizes)
+    return TensorDesc(data_type, (1,) * lead + sizes if lead else sizes)
 
 
 def padded_layout(strides: tuple[int, ...], dtype: np.dtype[Any], rank: int) -> Layout:
     """Return the strides that go with `padded`."""
-    return (0,) * (rank - len(strides)) + strides, dtype
+    lead = rank - len(strides)
+    return (0,) * lead + strides if lead else strides, dtype
 
 
 def reject(function: str, error: DescriptorError, descriptor: type[Descriptor]) -> NoReturn:

@@ -86,7 +86,7 @@ class GatherDesc(Descriptor):
         indices = self.effective("indices_tensor", self.index_dimensions)
         full = output_sizes(self.input_tensor.sizes, indices, self.axis)
         surplus = len(full) - rank
-        if any(size != 1 for size in full[: max(surplus, 0)]):
+        if surplus > 0 and full[:surplus].count(1) != surplus:
             raise self.refuse(
                 "output_tensor", f"sizes {self.output_tensor.sizes}", f"sizes {full}, which need {len(full)} dimensions"
             )
@@ -95,7 +95,8 @@ class GatherDesc(Descriptor):
     def lower(self, strides: Sequence[tuple[int, ...]]) -> Move:
         """Return the lowering: points are outer dimensions times indices; the inner dimensions move whole."""
         sizes, axis = self.input_tensor.sizes, self.axis
-        indices = self.indices_tensor.sizes[self.indices_tensor.dimension_count - self.index_dimensions :]
+        indices = self.indices_tensor.sizes
+        indices = indices[len(indices) - self.index_dimensions :]
         outer = [(n, s, 0) for n, s in zip(sizes[:axis], strides[0], strict=False)]
         points = [(n, 0, s) for n, s in zip(indices, packed_strides(indices), strict=True)]
         return move(
@@ -122,7 +123,7 @@ def _build(
     bounds: str | None,
     target: str | None,
 ) -> Any:
-    check_data("gather", "a", dtype)
+    kind = check_data("gather", "a", dtype)
     check_indices("gather", index_dtype)
     if not shape:  # NumPy's take lets a scalar count as one element
         shape, strides = (1,), (dtype.itemsize,)
@@ -131,9 +132,9 @@ def _build(
     rank = max(len(shape), len(index_shape), len(sizes))
     try:
         descriptor = GatherDesc(
-            padded(dtype, shape, rank),
+            padded(kind, shape, rank),
             padded(index_dtype, index_shape, rank),
-            padded(dtype, sizes, rank),
+            padded(kind, sizes, rank),
             axis + rank - len(shape),
             len(index_shape),
             bounds="raise" if bounds is None else bounds,

@@ -126,15 +126,15 @@ def _build(
     bounds: str | None,
     target: str | None,
 ) -> Any:
-    check_data("gather_elements", "a", dtype)
+    kind = check_data("gather_elements", "a", dtype)
     check_indices("gather_elements", index_dtype)
     check_not_scalar("gather_elements", shape)
     axis = normalize_axis("gather_elements", axis, len(shape))
     try:
         descriptor = GatherElementsDesc(
-            TensorDesc(dtype, shape),
+            TensorDesc(kind, shape),
             TensorDesc(index_dtype, index_shape),
-            TensorDesc(dtype, index_shape),
+            TensorDesc(kind, index_shape),
             axis,
             bounds="raise" if bounds is None else bounds,
         )

@@ -217,7 +217,7 @@ def _build(
     bounds: str | None,
     target: str | None,
 ) -> Any:
-    check_data("gather_nd", "a", dtype)
+    kind = check_data("gather_nd", "a", dtype)
     check_indices("gather_nd", index_dtype)
     check_not_scalar("gather_nd", shape)
     check_index_rank("gather_nd", index_shape)
@@ -226,9 +226,9 @@ def _build(
     try:
         rank = max(len(shape), len(index_shape), len(sizes))
         descriptor = GatherND1Desc(
-            padded(dtype, shape, rank),
+            padded(kind, shape, rank),
             padded(index_dtype, index_shape, rank),
-            padded(dtype, sizes, rank),
+            padded(kind, sizes, rank),
             len(shape),
             len(index_shape),
             batch_dims,

@@ -158,17 +158,17 @@ def _build(
     bounds: str | None,
     target: str | None,
 ) -> Any:
-    check_data("scatter_elements", "a", dtype)
+    kind = check_data("scatter_elements", "a", dtype)
     check_indices("scatter_elements", index_dtype)
     check_same_type("scatter_elements", update_dtype, dtype)
     check_not_scalar("scatter_elements", shape)
     axis = normalize_axis("scatter_elements", axis, len(shape))
     try:
-        data = TensorDesc(dtype, shape)
+        data = TensorDesc(kind, shape)
         descriptor = ScatterElementsDesc(
             data,
             TensorDesc(index_dtype, index_shape),
-            TensorDesc(dtype, update_shape),
+            TensorDesc(kind, update_shape),
             data,
             axis,
             reduction=reduction,

@@ -137,7 +137,7 @@ def _build(
     bounds: str | None,
     target: str | None,
 ) -> Any:
-    check_data("scatter_nd", "a", dtype)
+    kind = check_data("scatter_nd", "a", dtype)
     check_indices("scatter_nd", index_dtype)
     check_same_type("scatter_nd", update_dtype, dtype)
     check_not_scalar("scatter_nd", shape)
@@ -145,11 +145,11 @@ def _build(
     check_batch_dims("scatter_nd", batch_dims, shape, index_shape)
     rank = max(len(shape), len(index_shape), len(update_shape))
     try:
-        data = padded(dtype, shape, rank)
+        data = padded(kind, shape, rank)
         descriptor = ScatterNDDesc(
             data,
             padded(index_dtype, index_shape, rank),
-            padded(dtype, update_shape, rank),
+            padded(kind, update_shape, rank),
             data,
             len(shape),
             len(index_shape),
