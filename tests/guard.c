@@ -1,5 +1,5 @@
-/* A malloc that gives NumPy and Numba's runtime blocks that end, or begin, at a page that may not be touched: a step that
-   reads or writes past one stops the process and says where. tests/guard.py builds it, loads it before all other
+/* A malloc that gives NumPy and Numba's runtime blocks that end, or begin, at a page that may not be touched: a step
+   that reads or writes past one stops the process and says where. tests/guard.py builds it, loads it before all other
    libraries, and describes its use. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -18,12 +18,12 @@ extern void *__libc_malloc(size_t), __libc_free(void *), *__libc_realloc(void *,
 extern void *__libc_calloc(size_t, size_t);
 
 #define PAGE ((uintptr_t)4096)
-/* Addresses are never used twice, so that what was freed stays out of reach: room for 8 TiB of blocks, or what there is. */
+/* Addresses are never used twice, so that what was freed stays out of reach: 8 TiB of them, or as many as there are. */
 #define MOST_ROOM ((size_t)1 << 43)
 /* More live blocks than the kernel has mappings for come from the C library, and so does what others ask for. */
 #define MOST_LIVE 15000
 #define MAGIC 0x6775617264656421ull
-/* Numba's allocator asks for 64 bytes more than it needs and puts a header of 48 before the data, which it aligns to 32. */
+/* Numba's allocator asks for 64 bytes more than it needs, and puts a header of 48 before data that it aligns to 32. */
 #define NUMBA_HEADER 48
 #define NUMBA_SPARE 64
 
@@ -55,27 +55,17 @@ static int caller_of(void *address) {
 
 static void *get(size_t size, int caller) {
   size_t used = size, align = 16;
-  if (caller == NUMPY && (size & (align - 1))) align = size & -size; /* as whole elements need it, so that they end there */
+  if (caller == NUMPY && (size & (align - 1))) align = size & -size; /* elements of 2**n bytes need no more */
   if (caller == NUMBA && size > NUMBA_HEADER + NUMBA_SPARE) used = size - NUMBA_SPARE, align = 32;
   size_t shift = caller == NUMBA ? (32 - NUMBA_HEADER % 32) % 32 : 0; /* the data are aligned, not the header */
-  size_t pages = (used + align + shift + PAGE - 1) / PAGE;
-  uintptr_t begin = atomic_fetch_add(&taken, (pages + 3) * PAGE), data = begin + 2 * PAGE;
-  if (begin + (pages + 3) * PAGE > arena_end) return errno = ENOMEM, NULL;
-  if (mprotect((void *)begin, PAGE, PROT_READ | PROT_WRITE)) return errno = ENOMEM, NULL;
-  uintptr_t at = data;
-  if (!low_side) {
-    at = ((data + pages * PAGE - used - shift) & ~(align - 1)) + shift;
-    uintptr_t skipped = (at - data) & ~(PAGE - 1); /* the block begins in its first page */
-    data += skipped, pages -= skipped / PAGE;
-    if (skipped) {
-      mprotect((void *)begin, PAGE, PROT_NONE);
-      begin += skipped;
-      if (mprotect((void *)begin, PAGE, PROT_READ | PROT_WRITE)) return errno = ENOMEM, NULL;
-    }
-  }
-  if (mprotect((void *)data, pages * PAGE, PROT_READ | PROT_WRITE)) return errno = ENOMEM, NULL;
+  size_t pages = (used + shift + PAGE - 1) / PAGE; /* the block begins in the first of them */
+  uintptr_t begin = atomic_fetch_add(&taken, (pages + 3) * PAGE), data = begin + 2 * PAGE, end = data + pages * PAGE;
+  uintptr_t at = low_side ? data : ((end - used - shift) & ~(align - 1)) + shift;
+  if (end + PAGE > arena_end || mprotect((void *)begin, PAGE, PROT_READ | PROT_WRITE) ||
+      mprotect((void *)data, pages * PAGE, PROT_READ | PROT_WRITE))
+    return errno = ENOMEM, NULL;
   *(header *)begin = (header){MAGIC, at, used, pages};
-  memset((void *)at, 0xA5, data + pages * PAGE - at); /* what nobody wrote should not be zero */
+  memset((void *)at, 0xA5, end - at); /* what nobody wrote should not be zero */
   atomic_fetch_add(&live, 1);
   return (void *)at;
 }
@@ -131,21 +121,27 @@ size_t malloc_usable_size(void *pointer) {
   return real(pointer);
 }
 
-/* Say which block was left, and where. Pages before the address are read through the kernel: they may be out of reach. */
+/* Find the block that ends before an address, or on the low side the one that begins behind it. Pages are read through
+   the kernel, since they may be out of reach. */
+static int find(uintptr_t fault, header *found) {
+  uintptr_t page = (fault & ~(PAGE - 1)) + (low_side ? PAGE : 0), last = arena;
+  if (page - arena > (1u << 30)) last = page - (1u << 30);
+  for (; page >= last; page -= PAGE) {
+    struct iovec here = {found, sizeof *found}, there = {(void *)page, sizeof *found};
+    ssize_t size = process_vm_readv(getpid(), &here, 1, &there, 1, 0);
+    if (size == sizeof *found && found->magic == MAGIC) return 1;
+  }
+  return 0;
+}
+
 static void say(int signal, siginfo_t *info, void *context) {
   uintptr_t fault = (uintptr_t)info->si_addr;
+  header block;
   char text[200];
-  int length = snprintf(text, sizeof text, "guard: address %p is nobody's\n", info->si_addr);
-  /* The block that ends before the address is met first, or else, on the low side, the one that begins behind it. */
-  for (uintptr_t page = (fault & ~(PAGE - 1)) + PAGE; fault >= arena && page >= arena && page + (1u << 30) > fault; page -= PAGE) {
-    header found;
-    struct iovec here = {&found, sizeof found}, there = {(void *)page, sizeof found};
-    if (page < arena || process_vm_readv(getpid(), &here, 1, &there, 1, 0) != sizeof found || found.magic != MAGIC) continue;
-    if (page > fault && !low_side) continue;
+  int length = snprintf(text, sizeof text, "guard: an access at %p, which is no block's\n", info->si_addr);
+  if (fault >= arena && fault < arena_end && find(fault, &block))
     length = snprintf(text, sizeof text, "guard: an access at offset %ld of a block of %zu bytes\n",
-                      (long)(fault - found.at), found.size);
-    break;
-  }
+                      (long)(fault - block.at), block.size);
   length = write(2, text, length);
   _exit(139);
 }
@@ -153,10 +149,11 @@ static void say(int signal, siginfo_t *info, void *context) {
 __attribute__((constructor)) static void set_up(void) {
   const char *side = getenv("GUARD_SIDE");
   low_side = side && !strcmp(side, "low");
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   size_t room = MOST_ROOM;
-  void *found = MAP_FAILED;
-  while (room && (found = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) == MAP_FAILED) room /= 2;
-  if (found == MAP_FAILED) return (void)!write(2, "guard: no room\n", 15);
+  void *found;
+  while ((found = mmap(NULL, room, PROT_NONE, flags, -1, 0)) == MAP_FAILED)
+    if (!(room /= 2)) return (void)!write(2, "guard: no room\n", 15);
   atomic_store(&taken, (uintptr_t)found);
   arena_end = (uintptr_t)found + room;
   arena = (uintptr_t)found;
