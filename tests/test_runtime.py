@@ -765,3 +765,36 @@ def test_rooms_are_in_step():
         assert f"work={op.work} bytes" in repr(op)
     with pytest.raises(ValueError, match="target: found 'abacus', expected"):
         dml.compile_operator(examples["GatherDesc"], target="abacus")
+
+
+def test_a_small_gather_of_a_new_shape_is_built_when_it_comes_again(monkeypatch):
+    gather = importlib.import_module("numba_dml.ops.gather")
+    built = []
+    build = gather._build
+    monkeypatch.setattr(gather, "FIRST_BY_NUMPY", 1 << 16)
+    monkeypatch.setattr(gather, "_build", lambda *key: built.append(key[3]) or build(*key))
+    monkeypatch.setattr(gather, "_known", set())
+    dml.cache_clear()
+    a = np.random.default_rng(0).random((50, 3))
+    dml.gather(a, np.arange(4))  # the first of its data type compiles
+    assert built == [(4,)]
+    for axis in (0, 1, -1):
+        for _ in range(3):
+            i = np.array([[2, -1, 0, 1, -3]])
+            found = dml.gather(a, i, axis=axis)
+            assert found.tobytes() == np.take(a, i, axis).tobytes()
+            assert found.flags.c_contiguous
+    assert built == [(4,), *[(1, 5)] * 3]
+    for length in range(5, 40):
+        dml.gather(a, np.arange(length))
+    assert len(built) == 4
+    with pytest.raises(IndexError, match=r"gather: indices\[1\] = 50 is out of range for axis 0 of size 50"):
+        dml.gather(a, np.array([0, 50]))
+    out = np.empty((41, 3))
+    assert dml.gather(a, np.arange(41), out=out) is out
+    assert np.array_equal(out, a[:41])
+    assert dml.gather(a, np.array([3, 99]), bounds="clamp").tolist() == [a[3].tolist(), a[49].tolist()]
+    dml.gather(a[::2], np.arange(6))  # NumPy would copy all of it
+    dml.gather(np.arange(50 * 3).reshape(50, 3), np.arange(4))
+    dml.gather(a, np.zeros(5000, int))
+    assert [len(built)] + built[-3:] == [10, (6,), (4,), (5000,)]

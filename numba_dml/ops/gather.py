@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -149,6 +150,48 @@ def _build(
     )
 
 
+#: A call with a result of up to this many bytes goes to NumPy when its shape is new; 0: none does.
+FIRST_BY_NUMPY = 1 << 16
+#: The data types of which a call was built, if NumPy does the same with them: a first call compiles, not the second.
+_known: set[tuple[np.dtype[Any], np.dtype[Any]]] = set()
+
+
+class _NewShape:
+    """A call of a new shape: NumPy's `take` is done before a call would be built, which the second one does."""
+
+    __slots__ = ("axis", "call", "is_new", "key")
+
+    def __init__(self, key: tuple[Any, ...], axis: int) -> None:
+        self.key, self.axis = key, axis
+        self.call: Any = None
+        self.is_new = True
+
+    def __call__(self, a: Any, indices: Any, out: Any) -> Any:
+        call = self.call
+        if call is None:
+            if self.is_new and out is None and a.flags.c_contiguous:  # NumPy would copy all of another `a`
+                self.is_new = False
+                try:
+                    return a.take(indices, self.axis)
+                except IndexError:  # which our call raises in its own words
+                    pass
+            call = self.call = _build(*self.key)
+        return call(a, indices, out)
+
+
+def _build_or_take(*key: Any) -> Any:
+    """Return the call for a key, or what asks NumPy first, where it does the same and sooner."""
+    shape, _, dtype, index_shape, _, index_dtype, axis, bounds, _ = key
+    if (dtype, index_dtype) in _known and -len(shape) <= axis < len(shape) and bounds in (None, "raise"):
+        size = prod(shape) * prod(index_shape) * dtype.itemsize // (shape[axis] or 1)
+        if 0 < size <= FIRST_BY_NUMPY:
+            return _NewShape(key, axis)
+    call = _build(*key)
+    if dtype.kind in "biufc" and dtype.isnative and index_dtype.kind == "i" and index_dtype.isnative:
+        _known.add((dtype, index_dtype))
+    return call
+
+
 @hide("positional")
 def gather(
     a: Any,
@@ -224,7 +267,7 @@ def gather(
         if a.__class__ is not ndarray or indices.__class__ is not ndarray or target is not None or stream is not None:
             return call_elsewhere("gather", _build, target, stream, (a, indices), out, axis, bounds)  # type: ignore[no-any-return]
         call = cached_call(
-            _build,
+            _build_or_take,
             a.shape,
             a.strides,
             a.dtype,
