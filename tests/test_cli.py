@@ -1,8 +1,10 @@
 """The command line: operators on files in parts, what the commands print, and how bad input is refused."""
 
+import inspect
 import json
 import mmap
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,8 +22,8 @@ import numba_dml as dml
 from numba_dml import __main__ as cli
 from numba_dml import cpu
 from numba_dml.__main__ import main
-from numba_dml._cli import _files, _terminal, bench, cache, info, run, warmup
-from numba_dml.cpu import _move_calls
+from numba_dml._cli import _files, _terminal, bench, cache, explain, info, run, warmup
+from numba_dml.cpu import _move_calls, _top_k_calls
 
 pytestmark = pytest.mark.cpu
 
@@ -732,6 +734,53 @@ def test_explain_compiles_and_runs_nothing(monkeypatch, capsys):
     assert expected in capsys.readouterr().out
     monkeypatch.undo()
     dml.top_k(np.arange(9, dtype=np.float32), 3)  # what was explained can run
+
+
+#: Calls that go each way, on eight threads.
+WAYS = {
+    "top_k nothing to select": "top-k --shape 5 -k 0",
+    "top_k short": "top-k --shape 64x100 -k 5",
+    "top_k short columns": "top-k --shape 22x54 -k 2 --axis 0",
+    "top_k singly": "top-k --shape 1000 -k 5",
+    "top_k best": "top-k --shape 64x100 -k 1",
+    "top_k columns": "top-k --shape 5000x64 -k 8 --axis 0",
+    "top_k rows": "top-k --shape 64x40000 -k 8",
+    "top_k pieces": "top-k --shape 1x1000000 -k 10",
+    "top_k sorted": "top-k --shape 20x5000 -k 500",
+    "gather": "gather --shape 100x64 --indices-shape 100",
+    "gather direct": "gather --shape 100 --indices-shape 100",
+    "scatter": "scatter-nd --shape 100 --indices-shape 9x1",
+    "scatter strips": "scatter-elements --shape 100x64 --indices-shape 100x1 --axis 1",
+    "scatter places": "scatter-nd --shape 1000x64 --indices-shape 900x1",
+    "scatter own": "scatter-nd --shape 100 --indices-shape 300000x1 --reduction min",
+    "scatter bins": "scatter-nd --shape 4096x4096 --indices-shape 1000000x2",
+    "scatter noted": "scatter-nd --shape 2000x2000 --indices-shape 200000x2",
+}
+
+
+@pytest.mark.parametrize("threads", [1, 8])
+def test_explain_has_a_sentence_for_every_way(monkeypatch, threads):
+    """And one that says who shares what only if there are several threads."""
+    monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 8)
+    monkeypatch.setattr(_top_k_calls, "THREADS", 8)
+    monkeypatch.setattr(cpu, "thread_count", lambda: threads)
+    sentences, shared = set(), 0
+    for way, arguments in WAYS.items():
+        command = ["explain", *arguments.split()]
+        found = explain.explained(cli.build_parser(command).parse_args(command))
+        assert re.fullmatch(rf"{way}(| (add|min) float32| \d+-bit .*)( serial| parallel|)", found["kernel"]), way
+        assert found["threads"] in (1, threads)
+        shared += any("threads share" in text for text in found["why"])
+        assert shared == 0 or threads > 1
+        sentences.add(found["why"][0])
+    assert len(sentences) == len(WAYS)
+    assert (shared > 0) == (threads > 1)
+    # All ways that the sources know.
+    names = re.findall(r'scatter\.\w+_kernel, "(\w*) ?"', inspect.getsource(_move_calls.ScatterCall.__init__))
+    ways = {f"scatter {name}".strip() for name in (*names, "noted")} | {"gather", "gather direct"}
+    methods = re.search(r"name = \((.*)\)\[choice", inspect.getsource(_top_k_calls.TopKCall.__init__))[1]
+    ways |= {f"top_k {name}" for name in ("nothing to select", *eval(methods))}
+    assert ways == WAYS.keys() == explain._CPU_WAYS.keys()
 
 
 def test_explain_takes_files(capsys):

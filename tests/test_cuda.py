@@ -4,7 +4,9 @@ In the simulator the kernels' buffers are small, so that small arrays reach ever
 """
 
 import importlib.util
+import inspect
 import os
+import re
 import subprocess
 import sys
 import types
@@ -1745,3 +1747,99 @@ def test_the_command_line_knows_the_target(room, capsys, monkeypatch):
     monkeypatch.setattr(warmup, "CASES", {"top_k": [warmup.Case((3, 9), k=2)], "gather": [warmup.Case((9,), (3,))]})
     assert main(["warmup", "--target", "cuda", "--dtypes", "float32"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:3]] == ["top_k", "gather"]
+
+
+#: Calls that go each way: in the simulator, and on a GPU like those that the thresholds are for.
+WAYS = {
+    "nothing": ("top-k --shape 5 -k 0",) * 2,
+    "short lines": ("top-k --shape 40000x10 -k 2",) * 2,
+    "best of lines by threads": ("top-k --shape 9x40 -k 1 --axis 0",) * 2,
+    "best": ("top-k --shape 5,300000 -k 1",) * 2,
+    "lines by warps": ("top-k --shape 10,200 -k 5", "top-k --shape 1000,4000 -k 5"),
+    "ranks": ("top-k --shape 7 -k 6",) * 2,
+    "lines beside each other": ("top-k --shape 25x5 -k 2 --axis 0", "top-k --shape 64x600 -k 2 --axis 0"),
+    "0 levels of delegates": ("top-k --shape 2,130 -k 5",) * 2,
+    "1 levels of delegates": ("top-k --shape 70x4 -k 7 --axis 0", "top-k --shape 400000 -k 7"),
+    "sort of lines": ("top-k --shape 9 -k 9", "top-k --shape 2000x3000 -k 1000"),
+    "sort": ("top-k --shape 74 -k 58", "top-k --shape 300000 -k 9000"),
+    "LineGather": ("gather-elements --shape 9x9 --indices-shape 9x9", "gather --shape 36 --indices-shape 200000"),
+    "OwnColumnGather": (
+        "gather-elements --shape 3x60 --indices-shape 3x60 --axis 0",
+        "gather-elements --shape 5x7000000 --indices-shape 9x7000000 --axis 0",
+    ),
+    "SharedColumnGather": (
+        "gather-elements --shape 6x3 --indices-shape 9x3 --axis 0 --dtype int8",
+        "gather-elements --shape 539x38698 --indices-shape 260x38698 --axis 0",
+    ),
+    "ColumnGather": (
+        "gather-elements --shape 26x5 --indices-shape 8x5 --axis 0",
+        "gather-elements --shape 20000x8000 --indices-shape 20000x8000 --axis 0",
+    ),
+    "LineScatter": (
+        "scatter-elements --shape 9x9 --indices-shape 9x9",
+        "scatter-elements --shape 999x999 --indices-shape 999x999",
+    ),
+    "LineCombine": (
+        "scatter-elements --shape 9x9 --indices-shape 9x9 --reduction add --dtype int32",
+        "scatter-elements --shape 999x999 --indices-shape 999x999 --reduction add --dtype int32",
+    ),
+    "FewPlaceCombine": (
+        "scatter-nd --shape 2x4 --indices-shape 8x1 --reduction add --dtype int32",
+        "scatter-nd --shape 1000x2 --indices-shape 500000x1 --reduction add --dtype int32",
+    ),
+    "OwnColumnScatter": (
+        "scatter-elements --shape 2x46 --indices-shape 2x46 --axis 0",
+        "scatter-elements --shape 2x700000 --indices-shape 6x700000 --axis 0",
+    ),
+    "SharedColumnScatter": (
+        "scatter-elements --shape 4x2 --indices-shape 30x2 --axis 0 --dtype int8",
+        "scatter-elements --shape 2299x439 --indices-shape 9756x439 --axis 0 --dtype float64",
+    ),
+    "ColumnScatter": (
+        "scatter-elements --shape 20x3 --indices-shape 9x3 --axis 0",
+        "scatter-elements --shape 40000x8000 --indices-shape 40000x8000 --axis 0",
+    ),
+    "BinnedScatter": (
+        "scatter-nd --shape 247 --indices-shape 16x1",
+        "scatter-nd --shape 40000000 --indices-shape 9000000x1",
+    ),
+    "OwnPlaceScatter": ("scatter-nd --shape 5 --indices-shape 1x1",) * 2,
+}
+#: And those that the general kernels go.
+GENERAL = (
+    ("gather --shape 9x9 --indices-shape 3", "threads move units"),
+    ("scatter-nd --shape 99x9 --indices-shape 3x2 --reduction add --dtype int32", "the memory combines"),
+    ("scatter-nd --shape 99x9 --indices-shape 3x2 --reduction add", "updates are sorted"),
+    ("scatter-nd --shape 24x2 --indices-shape 6928x1", "places are claimed"),
+    ("scatter-nd --shape 167739x38 --indices-shape 5487x2", "the input is copied; then"),
+)
+
+
+def test_explain_has_a_sentence_for_every_way(room):
+    from numba_dml.__main__ import build_parser
+    from numba_dml._cli import explain
+    from numba_dml.cuda import _element_calls
+    from numba_dml.cuda._top_k_calls import TopKCall
+
+    def explained(arguments):
+        command = ["explain", *arguments.split(), "--target", "cuda"]
+        found = explain.explained(build_parser(command).parse_args(command))
+        (sentence,) = found["why"]
+        assert len(sentence) > 20
+        return found["kernel"], sentence
+
+    sentences = set()
+    for way, calls in WAYS.items():
+        kernel, sentence = explained(calls[not room.SIMULATED])
+        assert kernel.endswith((f"float {way} cuda", f" cuda, {way}")), (kernel, way)
+        sentences.add(sentence)
+    assert len(sentences) == len(WAYS)
+    for arguments, start in GENERAL:
+        kernel, sentence = explained(arguments)
+        assert kernel.endswith("cuda")
+        assert start in sentence
+    # All ways that the sources know.
+    ways = set(re.findall(r'return f?"([^"]+)", ', inspect.getsource(TopKCall.find_method)))
+    ways.remove("{len(self.pitches)} levels of delegates")
+    ways |= {name for name, value in vars(_element_calls).items() if isinstance(value, type) and hasattr(value, "find")}
+    assert ways == WAYS.keys() - {"0 levels of delegates", "1 levels of delegates"}

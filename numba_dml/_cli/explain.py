@@ -8,25 +8,36 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._operator import REDUCTIONS
 from .._tensor import product
 from . import _files, _terminal
 from . import run as runs
 
-#: Why a top-k goes which way, by the second word of its kernel's name.
-_TOP_K = {
-    "short": "lines are short: a sorting network takes many at once",
-    "singly": "k is small, and lines are short, but few or too long for a sorting network: each is taken by itself",
-    "best": "k is 1: one pass finds the best of every line",
-    "columns": "lines lie side by side: sorted lists of neighbouring lines are kept together",
-    "rows": "each line is read once; what beats the k-th best so far is kept in a buffer",
-    "pieces": "few long lines: threads share each, and the best of its pieces compete",
-    "sorted": "k is large: what is above a limit from a sample is collected and sorted",
-    "nothing": "there is nothing to select",
+#: Why the CPU goes which way, by the name of its kernel without the width; none has a sentence for others as well.
+_CPU_WAYS = {
+    "top_k short": "lines are short: a sorting network takes many at once",
+    "top_k short columns": "lines are short and lie side by side: a sorting network takes many at once",
+    "top_k singly": "k is small, and lines are few, or too long for a sorting network: each is taken by itself",
+    "top_k best": "k is 1: one pass finds the best of every line",
+    "top_k columns": "lines lie side by side: sorted lists of neighbouring lines are kept together",
+    "top_k rows": "each line is read once; what beats the k-th best so far is kept in a buffer",
+    "top_k pieces": "few long lines: each is cut into pieces, and the best of these compete",
+    "top_k sorted": "k is large: what is above a limit from a sample is collected and sorted",
+    "top_k nothing to select": "there is nothing to select",
+    "gather": "neighbouring elements move together, {} at a time at least",
+    "gather direct": "each index is tested just before it is used; of negative ones offsets are worked out first",
+    "scatter": "the input is copied, then updated in the order of the updates",
+    "scatter strips": "no update leaves its strip of the result: strip by strip, it is copied, then updated in order",
+    "scatter places": "a new result is written in its own order, each slice by the last of its updates",
+    "scatter own": "the result is small: each share of the updates has one of its own first",
+    "scatter bins": "many updates of a large result: they are sorted by where they go first",
+    "scatter noted": "where updates go is found out first; then each part of the result gets its own, in their order",
 }
-#: The same for a GPU, by what its name has after the width and the kind.
+#: Why a top-k on a GPU goes which way, by its method; numbers in that are none.
 _CUDA_TOP_K = {
-    "nothing": _TOP_K["nothing"],
+    "nothing": _CPU_WAYS["top_k nothing to select"],
     "short lines": "lines are short, many, and k is small: a thread has each",
+    "best of lines by threads": "k is 1, and elements of a line are no neighbours: a thread has each, or a part",
     "best": "k is 1: blocks look for the best element of each line, several of them if it is long",
     "ranks": "lines are short: a warp ranks the elements of each",
     "lines by warps": "lines are many, of middle length, and k is small: a warp has each, and looks again at few parts",
@@ -42,6 +53,8 @@ _CUDA_WAYS = {
     "LineScatter": "the last update of each place is found in shared memory, then lines are written in their order",
     "OwnColumnGather": "columns are short and many: a thread has each",
     "OwnColumnScatter": "columns are short and many: a thread has each, and goes through its updates in their order",
+    "SharedColumnGather": "a block reads some columns into shared memory, and gathers from there",
+    "SharedColumnScatter": "the last update of each place is found in shared memory, for some columns at a time",
     "ColumnGather": "columns are transposed in strips, and gathered from as lines",
     "ColumnScatter": "columns are transposed in strips, and scattered to as lines",
     "FewPlaceCombine": "the output is small: each block combines integers with one of its own first, in any order",
@@ -146,19 +159,19 @@ def explained(args: argparse.Namespace) -> dict[str, Any]:
         if function == "top_k":
             outputs.append(Layout(call.shape, call.index_dtype))
     edge = _terminal.size(cpu.PARALLEL_WORK)
-    why = [_cuda_way(function, call) if on_gpu else _way(function, call)]
+    why = [_cuda_way(function, call) if on_gpu else _way(call)]
     if on_gpu:
         pass
     elif function != "top_k" and call.alone:
         why.append("single elements that go anywhere: one thread writes them sooner than several that read all indices")
-        if parallel:
+        if threads > 1:
             why.append(f"{_effort(call)}: threads share the copy before, or the look at the indices")
-    elif parallel:
-        why.append(f"{_effort(call)}, {edge} or more: threads share it")
     elif call.effort < cpu.PARALLEL_WORK:
         why.append(f"{_effort(call)}, less than {edge}: waking a second thread would take longer")
+    elif threads > 1:
+        why.append(f"{_effort(call)}, {edge} or more: threads share it")
     else:
-        why.append("Numba has one thread")
+        why.append("one thread is all that the call may use" if parallel else "Numba has one thread")
     return {
         "function": function,
         "inputs": [{"shape": one.shape, "dtype": str(one.dtype)} for one in inputs],
@@ -178,30 +191,15 @@ def _effort(call: Any) -> str:
     return f"the work counts as {_terminal.size(call.effort)}{copies}"
 
 
-def _way(function: str, call: Any) -> str:
+def _way(call: Any) -> str:
     words = call.kernel.split()
-    if function == "top_k":
-        return _TOP_K[words[1]]
-    if words[:2] == ["gather", "direct"]:
-        return "each index is tested just before it is used; of negative ones offsets are worked out first"
-    if words[0] == "gather":
-        return f"neighbouring elements move together, {words[1]} at a time at least"
-    if words[1] == "strips":
-        return "threads share what updates cannot leave: it is copied, and updated in their order, strip by strip"
-    if words[1] == "places":
-        return "a new result is written in its own order, each slice by the last of its updates"
-    if words[1] == "own":
-        return "the result is small: each share of the updates has one of its own first"
-    if words[1] == "bins":
-        return "many updates of a large result: they are sorted by where they go first"
-    if words[1] == "noted":
-        return "threads share the work to find out where updates go; then each writes those of its part, in their order"
-    return "the input is copied, then updated in the order of the updates"
+    end = next((i for i, word in enumerate(words) if word.endswith("-bit") or word in REDUCTIONS), len(words))
+    return _CPU_WAYS[" ".join(words[:end])].format(*words[end:])
 
 
 def _cuda_way(function: str, call: Any) -> str:
     if function == "top_k":
-        return next(text for name, text in _CUDA_TOP_K.items() if call.kernel.endswith(f"{name} cuda"))
+        return _CUDA_TOP_K.get(call.method) or _CUDA_TOP_K[call.method.lstrip("0123456789 ")]
     if call.way:
         return _CUDA_WAYS[type(call.way).__name__]
     if function.startswith("gather"):
