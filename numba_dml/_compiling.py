@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import gc
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic, sleep
@@ -34,21 +37,23 @@ else:
 
 
 class _Notice:
-    """Says once in a process that a call compiles."""
+    """Says that a call compiles, once for all that it waits for."""
 
     def __init__(self) -> None:
         self.told = False
+        self.running = 0  #: blocks, of which one may compile what another one needs
         self.since = self.until = float("-inf")
 
     @contextmanager
-    def __call__(self) -> Iterator[None]:
-        """Say so if the block, and what was compiled right before it, takes long."""
+    def __call__(self, kept: bool = True) -> Iterator[None]:
+        """Say so if the block, and what was compiled right before it, takes long; `kept`: there is a disk cache."""
         now = monotonic()
-        if now - self.until > PAUSE:
-            self.since = now
+        if not self.running and now - self.until > PAUSE:
+            self.since, self.told = now, False
+        self.running += 1
         timer = None
         if not self.told and not (_config.used and _config.current().quiet):
-            timer = threading.Timer(max(self.since + PATIENCE - now, 0), self.tell)
+            timer = threading.Timer(max(self.since + PATIENCE - now, 0), self.tell, (kept,))
             timer.daemon = True
             timer.start()
         try:
@@ -57,13 +62,17 @@ class _Notice:
             if timer is not None:
                 timer.cancel()
                 timer.join()
+            self.running -= 1
             self.until = monotonic()
 
-    def tell(self) -> None:
+    def tell(self, kept: bool) -> None:
+        if self.told:
+            return
         self.told = True
+        place = "they are kept on disk" if kept else "for this process only, as no directory for them can be written"
         with suppress(OSError, ValueError, AttributeError):  # no stream, or a closed one
             sys.stderr.write(
-                "numba_dml: compiling kernels for a first call; they are kept on disk (NUMBA_DML_QUIET=1 hides this)\n"
+                f"numba_dml: compiling kernels for a first call of its kind; {place} (NUMBA_DML_QUIET=1 hides this)\n"
             )
             sys.stderr.flush()
 
@@ -142,5 +151,25 @@ def _uncollected() -> Iterator[None]:
 @contextmanager
 def compiling(dispatcher: Any) -> Iterator[None]:
     """Compile a kernel, or load it, in the block."""
-    with notice(), locked(lock_path(dispatcher)), _uncollected():
+    path = lock_path(dispatcher)
+    with notice(path is not None), locked(path), _uncollected():
         yield
+
+
+def warn_uncached(what: str, reason: str) -> None:
+    """Warn that kernels are compiled in every process, at the user's line: the first one outside of what calls us."""
+    names = (__package__, "numba", "numba_cuda", "numba.cuda", "importlib")
+    folders = [folder + os.sep for name in names for folder in getattr(sys.modules.get(name), "__path__", ())]
+    inside = (*folders, functools.__file__, contextlib.__file__, "<frozen ")
+    frame = sys._getframe(1)
+    while frame.f_back and frame.f_code.co_filename.startswith(inside):
+        frame = frame.f_back
+    warnings.warn_explicit(
+        f"numba_dml compiles {what} anew in every process: {reason}. "
+        "Set NUMBA_CACHE_DIR to a directory that can be written",
+        RuntimeWarning,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        frame.f_globals.get("__name__", "<unknown>"),
+        frame.f_globals.setdefault("__warningregistry__", {}),
+    )

@@ -41,7 +41,7 @@ def refusal(capsys, *arguments):
 def test_demo_prints_and_draws(capsys, tmp_path):
     assert main(["demo"]) == 0
     out, err = capsys.readouterr()
-    assert err == ""
+    assert err == "numba-dml demo: running; a first run compiles kernels, for some seconds\n"
     assert "\x1b" not in out  # not a terminal: no colours, no progress
     assert max(map(len, out.splitlines())) <= 80
     words = out.split()
@@ -68,6 +68,12 @@ def test_a_narrow_terminal_shows_each_step_in_a_line(capsys, monkeypatch):
     assert max(map(len, lines)) <= 40
     for step in ("neighbours", "labels", "votes", "winners", "all"):
         assert any(re.fullmatch(rf"{step} +\S+ \w?s +\S+ \w?s +\S+x", line.rstrip()) for line in lines)
+
+
+def test_demo_says_something_before_it_compiles(capsys, monkeypatch):
+    monkeypatch.setattr("numba_dml._demo._timed", lambda _: pytest.fail(capsys.readouterr().err))
+    with pytest.raises(pytest.fail.Exception, match="a first run compiles kernels"):
+        main(["demo", "--no-plot"])
 
 
 @pytest.mark.parametrize("k", [1, 3, 40])

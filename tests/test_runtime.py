@@ -330,24 +330,64 @@ def test_a_cache_that_holds_the_wrong_kernel_is_noticed(tmp_path):
     run(two, NUMBA_CACHE_DIR=str(tmp_path), PYTHONWARNINGS="ignore")
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="POSIX permissions")
-def test_read_only_home_and_package(tmp_path):
-    """Without any directory to write to, the package warns once and computes."""
+#: Numba finds no directory that it can write to.
+NOWHERE = """
+    import sys, warnings
+    from numba.core import caching
+    for locator in caching.CacheImpl._locator_classes:
+        locator.ensure_cache_path = lambda self: (_ for _ in ()).throw(OSError("read-only"))
+"""
+
+
+def test_read_only_home_and_package():
+    """Without any directory to write to, the package warns once, at the user's line, and computes."""
     code = """
-        import warnings
-        from numba.core import caching
-        for locator in caching.CacheImpl._locator_classes:
-            locator.ensure_cache_path = lambda self: (_ for _ in ()).throw(OSError("read-only"))
-        import numpy as np, numba_dml as dml
+    import numba, numpy as np, numba_dml as dml, numba_dml.numpy as nnp
+    from numba_dml import _compiling, cpu
+
+    jitted = numba.njit(lambda a, i: dml.gather(a, i))
+    a, i = np.arange(3), np.array([2])
+    calls = (
+        lambda: dml.gather(a, i),
+        lambda: nnp.take_along_axis(
+            a, i.repeat(100_000), 0),
+        lambda: jitted(a, i),
+    )
+    _compiling.PATIENCE = 0.1
+    for call in calls:
+        cpu._warned = False
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            assert dml.gather([1, 2, 3], [2]).tolist() == [3]
-            assert dml.gather(np.arange(3, dtype="u1"), [2]).tolist() == [2]
-        message, = (str(w.message) for w in caught)
-        assert "Set NUMBA_CACHE_DIR" in message, message
-        print("computed")
+            assert call()[0] == 2
+            if call is calls[0]:
+                assert dml.gather(a.astype("u1"), i).tolist() == [2]
+        (found,) = caught
+        assert "compiles its kernels anew" in str(found.message)
+        assert "Set NUMBA_CACHE_DIR" in str(found.message)
+        line = found.lineno - call.__code__.co_firstlineno
+        assert found.filename == "<string>", found
+        assert 0 <= line <= 1, (found, line)
+        assert found.category is RuntimeWarning
+    print("computed")
     """
-    assert run(code).strip() == "computed"
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(NOWHERE) + textwrap.dedent(code)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.stdout.strip() == "computed", done.stderr
+    assert "for this process only" in done.stderr
+    assert "on disk" not in done.stderr
+
+
+def test_warmup_refuses_where_nothing_can_be_kept():
+    for target in ("cpu", "cuda"):
+        command = f"from numba_dml.__main__ import main; sys.exit(main(['warmup', '--target', '{target}']))"
+        err = run(textwrap.dedent(NOWHERE) + command, ok=False)
+        assert err.count("\n") == 1
+        assert "NUMBA_CACHE_DIR" in err
 
 
 def test_kernels_are_kept_outside_of_the_package(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -126,6 +127,13 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(f"warmup: found {name!r}, expected one of {', '.join(n.replace('_', '-') for n in CASES)}")
     if args.jitted and args.target != "cpu":
         raise ValueError(f"warmup: --jitted: found target {args.target!r}, expected 'cpu', where jitted code runs")
+    if not cache.state(args.target)["writable"]:
+        print(
+            "numba-dml warmup: no directory can be written, so nothing that it compiles would be kept; "
+            "set NUMBA_CACHE_DIR to a directory that can be written",
+            file=sys.stderr,
+        )
+        return 1
     prepare = _call if args.target == "cuda" else _compile
     rows: list[list[str]] = []
     dml.cache_clear()  # what was planned for later may not be compiled

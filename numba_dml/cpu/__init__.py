@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import threading
-import warnings
 from collections.abc import Callable
 from contextvars import ContextVar
 from functools import cache, cached_property, partial
@@ -29,7 +28,7 @@ from numba.core.targetconfig import ConfigStack
 from numba.np.ufunc.parallel import threading_layer
 
 from .. import _config, _jit
-from .._compiling import cache_locators, compiling
+from .._compiling import cache_locators, compiling, warn_uncached
 from ._compiler import HelperCompiler
 
 if numba.config.DISABLE_JIT:
@@ -188,12 +187,7 @@ def _warn_once(reason: str) -> None:
     global _warned
     if not _warned:
         _warned = True
-        warnings.warn(
-            f"numba_dml compiles its kernels anew in every process: {reason}. "
-            "Set NUMBA_CACHE_DIR to a directory that can be written",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+        warn_uncached("its kernels", reason)
 
 
 def compiled(dispatcher: Any, signature: tuple[Any, ...]) -> Callable[..., int]:

@@ -9,7 +9,6 @@ would then load the other's.
 from __future__ import annotations
 
 import hashlib
-import warnings
 from functools import cache
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from .._compiling import cache_locators
+from .._compiling import cache_locators, warn_uncached
 from ._launch import can_come_early, least_capability
 
 
@@ -62,12 +61,7 @@ def _source_stamp() -> tuple[Any, ...]:
 @cache
 def _warn(reason: str) -> None:
     """Warn, once for each reason."""
-    warnings.warn(
-        f"numba_dml compiles CUDA kernels anew in every process: {reason}. "
-        "Set NUMBA_CACHE_DIR to a directory that can be written",
-        RuntimeWarning,
-        stacklevel=2,
-    )
+    warn_uncached("CUDA kernels", reason)
 
 
 @cache
