@@ -194,6 +194,10 @@ def _run(argv: Sequence[str]) -> int:
         parser.error(f'{package} is missing; install it in a clone of numba_dml with: pip install ".[{extra}]"')
     except (OSError, ValueError, MemoryError) as error:
         parser.error(_text(error))
+    except RuntimeError as error:
+        if "NUMBA_DISABLE_JIT" not in str(error):
+            raise
+        parser.error(str(error))
     return code
 
 

@@ -11,6 +11,7 @@ import threading
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
@@ -154,6 +155,24 @@ def compiling(dispatcher: Any) -> Iterator[None]:
     path = lock_path(dispatcher)
     with notice(path is not None), locked(path), _uncollected():
         yield
+
+
+def require_jit() -> None:
+    """Refuse a Numba that compiles nothing."""
+    import numba
+
+    if numba.config.DISABLE_JIT:
+        raise RuntimeError(
+            f"numba_dml: found NUMBA_DISABLE_JIT={numba.config.DISABLE_JIT}, expected 0: Numba compiles the kernels, "
+            "and there are no others; unset it before Python starts"
+        )
+
+
+def source_stamp(folder: Path) -> tuple[float, int]:
+    """Return a stamp over the sources in a folder and below, or over the archive that they are imported from."""
+    paths = list(folder.rglob("*.py")) or [parent for parent in folder.parents if parent.is_file()]
+    stats = [path.stat() for path in paths]
+    return max((s.st_mtime for s in stats), default=0.0), sum(s.st_size for s in stats)
 
 
 def warn_uncached(what: str, reason: str) -> None:

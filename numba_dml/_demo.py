@@ -182,7 +182,9 @@ class _Bench:
     def step(self, title: str, descriptor: dml.Descriptor, ours: Callable[[], Any], theirs: Callable[[], Any]) -> Any:
         task = self.progress.add_task(f"{title}: compiling, or loading what an earlier run compiled")
         if self.progress.disable and not self.rows:
-            print("numba-dml demo: running; a first run compiles kernels, for some seconds", file=sys.stderr, flush=True)
+            print(
+                "numba-dml demo: running; a first run compiles kernels, for some seconds", file=sys.stderr, flush=True
+            )
         first, result = _timed(ours)
         self.progress.update(task, description=f"{title}: measuring")
         expected = _arrays(theirs())

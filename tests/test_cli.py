@@ -831,6 +831,88 @@ def test_warmup_is_idempotent_and_covers_every_way(capsys, monkeypatch):
     assert lines[1].split()[:2] == ["gather_elements", "0"]
 
 
+def calls_of_many_shapes(function, count):
+    """Return calls of an operator whose shapes are random, from single elements to some hundred MB."""
+    rng, calls = np.random.default_rng(2), []
+
+    def size(most):
+        return int(2 ** rng.uniform(0, np.log2(most)))
+
+    while len(calls) < count:
+        shape = tuple(size(1 << 22) for _ in range(rng.integers(1, 4)))
+        axis, points = int(rng.integers(len(shape))), size(1 << 18)
+        reduction = {"reduction": ("none", "none", "add", "min")[rng.integers(4)]} if "scatter" in function else {}
+        parameters, indices, updates = {"axis": axis, **reduction}, (points,), ()
+        if function.endswith("elements"):
+            updates = indices = (*shape[:axis], size(1 << 12), *shape[axis + 1 :])
+        elif function.endswith("nd"):
+            taken = int(rng.integers(1, len(shape) + 1))
+            parameters, indices, updates = reduction, (points, taken), (points, *shape[taken:])
+        k = min(size(2 * shape[axis]), shape[axis]) if function == "top_k" else 0
+        names = ("int64", "int32")
+        if max(np.prod(one, dtype=float) for one in (shape, indices, updates)) < 1 << 26:
+            case = warmup.Case(shape, () if k else indices, updates if reduction else (), parameters, k)
+            calls.append(case._replace(index_dtype=names[rng.integers(2)]))
+    return calls
+
+
+@pytest.mark.parametrize("threads", [1, 2, 16])
+@pytest.mark.parametrize("roomy", [True, False])
+def test_warmup_covers_all_shapes(threads, roomy, monkeypatch):
+    """It compiles whatever calls of its dtypes need, and so does `warmup` of one operator."""
+    kernels = set()
+
+    def launch(kernel, arrays, driver, prepare):
+        kernels.add((kernel.__name__, *map(str, arrays)))
+
+    monkeypatch.setattr(cpu, "_launch", launch)
+    monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", threads)
+    monkeypatch.setattr(_top_k_calls, "THREADS", threads)
+    monkeypatch.setattr(_move_calls, "ROOMY", roomy)
+    listed = [((2, 3), 1, -1), ((64, 100), 5, -1), ((1000, 1000), 5, 0), ((64, 40_000), 50, -1), ((20, 5000), 500, -1)]
+    listed += [((1_000_000,), 5, -1), ((1_000_000,), 1, -1), ((22, 54), 2, 0)]
+    for function, cases in warmup.CASES.items():
+        kernels.clear()
+        for kind in map(np.dtype, ("f4", "i8")):
+            for case in cases:
+                warmup._compile(function, kind, case)
+        assert len(kernels) > 3
+        warm = kernels.copy()
+        more = [warmup.Case(shape, k=k, parameters={"axis": axis}) for shape, k, axis in listed]
+        for case in [*calls_of_many_shapes(function, 200), *(more if function == "top_k" else ())]:
+            for kind in map(np.dtype, ("f4", "i8")):
+                warmup._compile(function, kind, case)
+                assert kernels == warm, case
+
+
+@pytest.mark.slow
+def test_after_warmup_nothing_compiles(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    environment |= {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "NUMBA_DML_QUIET": "1"}
+    code = """
+import numpy as np, numba_dml as dml
+from numba.core.dispatcher import Dispatcher
+from numba_dml.cpu import _drivers, _offsets, gather, take, top_k
+
+x = np.random.default_rng(1).random(2_600_000, np.float32)
+for shape, k, axis in ((2, 3), 2, 1), ((64, 100), 5, 1), ((1000, 1000), 5, 0), ((64, 40_000), 50, 1):
+    dml.top_k(x[: np.prod(shape)].reshape(shape), k, axis=axis)
+for shape, k in ((20, 5000), 500), ((1_000_000,), 9), ((900, 8), 1), ((300, 24), 4):
+    dml.top_k(x[: np.prod(shape)].reshape(shape), k, axis=0 if k == 4 else -1)
+for i in (np.array([5, 1]), np.arange(50_000, dtype=np.int32)):
+    for a in (x, x[:300_000].reshape(-1, 2), x[:300_000].reshape(-1, 3), x[:800_000].reshape(-1, 8)):
+        dml.gather(a, i)
+values = [value for module in (_drivers, _offsets, gather, take, top_k) for value in vars(module).values()]
+found = {value for value in values if isinstance(value, Dispatcher)}
+print(sum(sum(d.stats.cache_hits.values()) for d in found) > 12)
+print([d for d in found if sum(d.stats.cache_misses.values())])
+"""
+    commands = ["-m", "numba_dml", "warmup", "top-k", "gather", "--dtypes", "float32", "-q"], ["-c", code]
+    outputs = [subprocess.run([sys.executable, *c], env=environment, capture_output=True, text=True) for c in commands]
+    assert [done.stderr for done in outputs] == ["", ""]
+    assert outputs[1].stdout.splitlines() == ["True", "[]"]
+
+
 def test_warmup_compiles_what_jitted_code_runs(capsys):
     from numba_dml.cpu import _jitted
 

@@ -664,7 +664,9 @@ def test_references_of_results(rng):
 
 def run(code, cache, *args, **environment):
     """Run a module in a new process, and return what it prints."""
-    (cache / "user.py").write_text(textwrap.dedent(code))
+    file, text = cache / "user.py", textwrap.dedent(code)
+    if not file.exists() or file.read_text() != text:  # Numba may take a file that is written again for another one
+        file.write_text(text)
     environment = {**os.environ, "NUMBA_DML_TEST_TARGETS": "cpu", **environment}
     result = subprocess.run(
         [sys.executable, "user.py", *args], cwd=cache, env=environment, capture_output=True, text=True, check=False

@@ -684,7 +684,7 @@ def test_extremes_of_floats(dtype, reduction):
 
     special = np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, -np.nan, np.finfo(dtype).smallest_subnormal], dtype)
     other_nan = special[6:7].copy()
-    other_nan.view(f"u{special.itemsize}")[0] |= 77
+    other_nan.view(f"u{special.itemsize}")[:] |= 77
     values = np.concatenate([special, other_nan, np.random.default_rng(4).standard_normal(9).astype(dtype)])
     beats = np.less if reduction == "MIN" else np.greater
     expected = [y if x == x and (beats(y, x) or y != y) else x for x in values for y in values]

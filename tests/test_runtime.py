@@ -6,6 +6,8 @@ import re
 import subprocess
 import sys
 import textwrap
+import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import numba
@@ -382,6 +384,38 @@ def test_read_only_home_and_package():
     assert "on disk" not in done.stderr
 
 
+@pytest.mark.parametrize("name", ["numba_dml.zip", "numba_dml.pyz"])
+def test_imported_from_an_archive(name, tmp_path):
+    """Its kernels are kept where Numba has a place for them, which is by its name."""
+    archive = tmp_path / name
+    with zipfile.ZipFile(archive, "w") as file:
+        for path in (ROOT / "numba_dml").rglob("*.py"):
+            file.write(path, path.relative_to(ROOT))
+    code = f"""
+        import sys
+        sys.path.insert(0, {str(archive)!r})
+        import numpy as np, numba_dml as dml
+        assert dml.__file__.startswith({str(archive)!r})
+        from numba_dml import cpu
+        from numba_dml.cpu import take
+        assert dml.gather(np.arange(9, dtype="u1"), [7, 2]).tolist() == [7, 2]
+        stamp = cpu._source_stamp()[1]
+        if "NUMBA_ENABLE_CUDASIM" in __import__("os").environ:
+            from numba_dml.cuda._cache import _source_stamp
+            assert _source_stamp()[2] == stamp
+        print(stamp, sum(take.take_kernel.stats.cache_hits.values()))
+    """
+    places = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    places |= {"NUMBA_ENABLE_CUDASIM": "1"} if find_spec("numba_cuda") else {}
+    if archive.suffix == ".pyz":
+        assert "there is no directory for its disk cache" in run(code, ok=False, **places)  # the warning is an error
+    else:
+        run(code, **places)
+    size, loaded = map(int, run(code, PYTHONWARNINGS="ignore", **places).split())
+    assert size == archive.stat().st_size
+    assert loaded == (archive.suffix == ".zip")
+
+
 def test_warmup_refuses_where_nothing_can_be_kept():
     for target in ("cpu", "cuda"):
         command = f"from numba_dml.__main__ import main; sys.exit(main(['warmup', '--target', '{target}']))"
@@ -586,9 +620,43 @@ def test_forked_child_computes(layer, parent_first):
     run(FORK.replace("PARENT_FIRST", str(parent_first)), NUMBA_THREADING_LAYER=layer, PYTHONWARNINGS="ignore")
 
 
-def test_without_a_jit_there_are_no_kernels():
-    code = "import numpy as np, numba_dml as dml; dml.gather(np.arange(3), [1])"
-    assert "NUMBA_DISABLE_JIT forbids" in run(code, ok=False, NUMBA_DISABLE_JIT="1").splitlines()[-1]
+@pytest.mark.parametrize(
+    "call",
+    [
+        "dml.gather(a, [1])",
+        "dml.top_k(a, 2)",
+        "nnp.take_along_axis(a, np.zeros(9, int), 0)",
+        "dml.compile_operator(dml.GatherDesc(tensor, tensor, tensor, 0, 1))",
+        "numba.njit(lambda a: dml.gather(a, a))(a)",
+        "dml.gather(a, [1], target='cuda')",
+    ],
+)
+def test_without_a_jit_there_are_no_kernels(call):
+    """One error says so, at every first use; what needs no kernel works."""
+    code = f"""
+        import numba, numpy as np, numba_dml as dml, numba_dml.numpy as nnp
+
+        a, tensor = np.arange(100_000), dml.TensorDesc("int64", (3,))
+        for _ in range(2):
+            try:
+                {call}
+            except RuntimeError as error:
+                print(error)
+    """
+    expected = "numba_dml: found NUMBA_DISABLE_JIT=1, expected 0: Numba compiles the kernels, "
+    lines = run(code, NUMBA_DISABLE_JIT="1").splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith(expected) and line.endswith("unset it before Python starts") for line in lines)
+
+
+def test_commands_without_a_jit():
+    code = "import sys; from numba_dml.__main__ import main; sys.exit(main(sys.argv[1:]))"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "1"}
+    for command, status in (("warmup -q", 2), ("explain gather --shape 9 --indices-shape 3", 2), ("cache", 0)):
+        done = subprocess.run([sys.executable, "-c", code, *command.split()], env=environment, capture_output=True)
+        assert done.returncode == status, done.stderr
+        assert done.stderr.count(b"\n") == (status == 2)
+        assert (b"found NUMBA_DISABLE_JIT=1, expected 0" in done.stderr) == (status == 2)
 
 
 def test_one_thread_uses_the_serial_drivers():

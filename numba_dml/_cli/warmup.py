@@ -29,8 +29,9 @@ class Case(NamedTuple):
     index_dtype: str = "int64"
 
 
-#: One for each way that a call can go (see `explain`); some are large enough for the parallel driver. Nothing of that
-#: size is made: a plan is all that is needed to compile.
+_INTS = ("int64", "int32")
+#: One for each kernel that a call of an operator can need: by the way that it goes (see `explain`), and the width of
+#: what moves together. Some are large enough for the parallel driver, some for others; a plan is all that is made.
 CASES: dict[str, list[Case]] = {
     "top_k": [
         Case((1000,), k=5),
@@ -38,23 +39,48 @@ CASES: dict[str, list[Case]] = {
         Case((64, 100), k=5),
         Case((64, 40_000), k=8),
         Case((5000, 4096), k=50),
+        Case((100, 64), k=5, parameters={"axis": 0}),
         Case((5000, 64), k=8, parameters={"axis": 0}),
         Case((1, 1 << 20), k=10),
         Case((20, 5000), k=500),
     ],
-    "gather": [Case((1000,), (100,)), Case((1000, 64), (1000,))],
-    "gather_elements": [Case((1000,), (100,)), Case((1000,), (100,), index_dtype="int32")],
-    "gather_nd": [Case((1000, 3), (100, 2)), Case((1000, 64), (1000, 1))],
+    "gather": [
+        *(Case(shape, (100,), index_dtype=name) for name in _INTS for shape in ((1000,), (1000, 2))),
+        *(Case((1000, width), (1000,)) for width in (3, 6, 12, 64)),
+    ],
+    "gather_elements": [
+        *(Case((1000,), (100,), index_dtype=name) for name in _INTS),
+        Case((1000, 100), (1000, 100)),
+    ],
+    "gather_nd": [
+        *(Case(shape, (100, 1), index_dtype=name) for name in _INTS for shape in ((1000,), (1000, 2))),
+        *(Case((1000, width), (1000, 1)) for width in (3, 6, 12, 64)),
+    ],
     "scatter_elements": [
-        Case(shape, indices, indices, {"reduction": name})
-        for name in ("none", "add", "mul", "min", "max")
-        for shape, indices in (((1000,), (100,)), ((100, 1000), (100, 10)))
+        Case(shape, indices, indices, {"reduction": reduction}, index_dtype=name)
+        for reduction in ("none", "add", "mul", "min", "max")
+        for shape, indices in (((1000,), (100,)), ((100, 1000), (100, 10)), ((100,), (1 << 19,)))
+        for name in _INTS
+    ]
+    + [
+        Case((20_000, 65, 7), (1500, 65, 7), (1500, 65, 7), {"axis": 0, "reduction": reduction})
+        for reduction in ("none", "add", "min")
     ],
     "scatter_nd": [
-        Case((1000, 3), (100, 2), (100,)),
-        Case((1000, 64), (1000, 1), (1000, 64)),
-        Case((2000, 2000), (200_000, 2), (200_000,)),
-        Case((1 << 12, 1 << 12), (1 << 20, 2), (1 << 20,)),
+        Case(shape, (points, tuple_size), (points, *shape[tuple_size:]), {"reduction": reduction}, index_dtype=name)
+        for reduction in ("none", "add", "min")
+        for shape, points, tuple_size, names in (
+            ((1000,), 100, 1, _INTS),
+            ((1000, 2), 100, 1, _INTS),
+            ((100,), 1 << 19, 1, _INTS),
+            ((10, 10), 1 << 19, 2, _INTS[:1]),
+            ((10, 2), 1 << 19, 1, _INTS[:1]),
+            ((1000, 3), 100, 2, _INTS[:1]),
+            *(((1000, width), 1000, 1, _INTS[:1]) for width in (20, 22, 24, 63, 64)),
+            *(((2000, 2000, *rest), 200_000, 2, _INTS[:1]) for rest in ((), (2,))),
+            ((1 << 12, 1 << 12), 1 << 20, 2, _INTS[:1]),
+        )
+        for name in names
     ],
 }
 _DEFAULTS: dict[str, Any] = {"bounds": None, "reduction": "none", "unique": False}
@@ -93,7 +119,9 @@ def _compile(function: str, kind: Any, case: Case) -> None:
     if case.updates:
         inputs.append(Layout(case.updates, kind))
     try:
-        runs.planned(function, inputs, _parameters(function, case.parameters), case.k, compiles=True)
+        call = runs.planned(function, inputs, _parameters(function, case.parameters), case.k, compiles=True)
+        if getattr(call, "new_only", False):
+            call.launch_anywhere  # noqa: B018 (which compiles what writes in place)
     except TypeError as error:
         raise ValueError(str(error)) from error
 

@@ -28,12 +28,10 @@ from numba.core.targetconfig import ConfigStack
 from numba.np.ufunc.parallel import threading_layer
 
 from .. import _config, _jit
-from .._compiling import cache_locators, compiling, warn_uncached
+from .._compiling import cache_locators, compiling, require_jit, source_stamp, warn_uncached
 from ._compiler import HelperCompiler
 
-if numba.config.DISABLE_JIT:
-    raise RuntimeError("numba_dml: Numba compiles its kernels, which NUMBA_DISABLE_JIT forbids: it must not be set")
-
+require_jit()
 _jit.register()
 
 # No signature is given and nothing compiles until a call needs it. Divisions by zero need no check: there are none.
@@ -138,8 +136,7 @@ def _source_stamp() -> tuple[float, int, int | None]:
     """
     from ._memory import DATA_AT  # it needs the decorators below
 
-    stats = [path.stat() for path in sorted(Path(__file__).parent.glob("*.py"))]
-    return max(s.st_mtime for s in stats), sum(s.st_size for s in stats), DATA_AT
+    return *source_stamp(Path(__file__).parent), DATA_AT
 
 
 class _CacheFiles(CompileResultCacheImpl):  # type: ignore[misc]

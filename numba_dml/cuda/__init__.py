@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from .._compiling import require_jit
+
 _INSTALL = 'pip install "numba-cuda[cu13]" "numpy<2.5" (or [cu12], whichever the driver supports)'
 
 
@@ -42,6 +44,7 @@ def _load() -> Any:
             del vars(np)["row_stack"]
 
 
+require_jit()
 cuda = _load()
 #: Kernels run in numba-cuda's simulator, on the host.
 SIMULATED: bool = bool(cuda.core.config.ENABLE_CUDASIM)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from .._compiling import cache_locators, warn_uncached
+from .._compiling import cache_locators, source_stamp, warn_uncached
 from ._launch import can_come_early, least_capability
 
 
@@ -54,8 +54,7 @@ def describe(value: Any) -> str:
 @cache
 def _source_stamp() -> tuple[Any, ...]:
     """Return a stamp over all sources: Numba looks at a kernel's own file only, and would miss its helpers."""
-    stats = [path.stat() for path in sorted(Path(__file__).parents[1].rglob("*.py"))]
-    return __version__, max(s.st_mtime for s in stats), sum(s.st_size for s in stats)
+    return __version__, *source_stamp(Path(__file__).parents[1])
 
 
 @cache
