@@ -57,6 +57,13 @@ class Move:
             f"for axis {max(ndim, 1) + self.axes[coordinate]} of size {self.coordinates[coordinate][0]}"
         )
 
+    def first_error(self, a: Any, indices: Any) -> IndexError:
+        """Return the error for the first bad index in C order, one per coordinate in turn, as `index_error`."""
+        size = self.coordinates[0][0]
+        position = int(np.argmax(((indices < -size) | (indices >= size)).reshape(-1)))
+        value = int(indices[np.unravel_index(position, indices.shape)])
+        return self.index_error(a.ndim, indices.shape, position, value)
+
 
 @dataclass(slots=True)
 class Select:

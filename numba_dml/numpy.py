@@ -149,7 +149,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
     single = axis is None or axis in (-1, a.ndim - 1)
     size = a.size if axis is None else a.shape[axis]
     if indices.size * (a.size // size) < (ELEMENTS if single else ROW_BYTES // a.itemsize):
-        return NotImplemented
+        return a.take(indices, axis, out, mode)  # NumPy's, without a µs of Python around it
     # Kernels find a bad index on the way: too late for what is in `out`, and "clip" has other negatives.
     if mode == "clip" or out is not None:
         low = 0 if mode == "clip" else -size
@@ -281,10 +281,13 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> Any:
     ):
         return NotImplemented
     axis = range(arr.ndim)[axis]
-    indices = _broadcast(indices, arr.shape, axis)
+    if indices.shape != arr.shape:
+        indices = _broadcast(indices, arr.shape, axis)
+    if indices.size < ELEMENTS:
+        return NotImplemented
     lines = max((n for d, n in enumerate(arr.shape) if d != axis), default=1)
     # NumPy walks backwards where all strides are negative, and of duplicates the first one wins then.
-    if indices.size < ELEMENTS or lines < LINES or min(indices.strides) < 0:
+    if lines < LINES or min(indices.strides) < 0:
         return NotImplemented
     if values.__class__ is not ndarray or values.dtype != arr.dtype or values.shape != indices.shape:
         if values.__class__ is not ndarray and not isinstance(values, (bool, int, float, complex, np.generic)):

@@ -697,6 +697,22 @@ def test_info(capsys):
     assert [line.split()[0] for line in out.splitlines()][-2:] == ["cache", "GPU"]
 
 
+def test_elements_of_files_in_fortran_order(tmp_path, monkeypatch, capsys):
+    """The call runs in the order of the files, and its result has the shape that NumPy's has."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    a, indices = np.asfortranarray(rng.random((6, 4))), np.asfortranarray(rng.integers(0, 6, (6, 4)))
+    np.save("a.npy", a)
+    np.save("i.npy", indices.astype(">i8", order="F"))  # copied within that call
+    call("gather-elements", "a.npy", "i.npy", "--axis", 0, "-o", "o.npy")
+    np.testing.assert_array_equal(np.load("o.npy"), np.take_along_axis(a, indices, 0))
+    capsys.readouterr()
+    for name, updates in (("gather-elements", []), ("scatter-elements", ["a.npy"])):
+        call("explain", name, "a.npy", "i.npy", *updates, "--axis", 0, "--json")
+        found = json.loads(capsys.readouterr().out)
+        assert found["outputs"] == [{"shape": [6, 4], "dtype": "float64"}]
+
+
 def test_explain_compiles_and_runs_nothing(monkeypatch, capsys):
     def never(*_):
         raise AssertionError

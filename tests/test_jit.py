@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+from functools import partial
 
 import numba
 import numpy as np
@@ -262,6 +263,23 @@ def test_large_gathers(rng):
         check(gather_elements, lambda a, i, axis: dml.gather_elements(a, i, axis=axis), a, indices, axis)
         indices = indices[:2, :600].copy()
         check(gather, lambda a, i, axis: dml.gather(a, i, axis=axis), a, indices % a.shape[axis], axis)
+
+
+def test_slices_in_pieces(rng):
+    """Slices that are no single run of memory, of few points and of many, and empty ones, whose indices count too."""
+    put = [scatter_nd, lambda a, i, u, b: dml.scatter_nd(a, i, u, batch_dims=b)]
+    for shape in ((9, 80), (80, 3), (7, 5, 4), (5, 6, 0)):
+        for trial in range(10):
+            a = np.moveaxis(fill(rng, (*shape[::-1], 2), np.dtype("f4"))[..., trial % 2], 0, -1)
+            a = a[:, ::-1] if trial % 3 else a.T
+            for axis in range(a.ndim):
+                indices = some_indices(rng, (4, 30), a.shape[axis], "i8", trial == 7)
+                check(gather, lambda a, i, axis: dml.gather(a, i, axis=axis), a, indices, axis)
+            indices = some_indices(rng, (20, 1), len(a), "i8", trial == 7)
+            updates = rng.random((20, *a.shape[1:]), "f4")
+            check(*put, a, indices, updates, 0)
+            add = partial(dml.scatter_nd, a.copy(), reduction="add")
+            check(scatter_out, lambda a, i, u, o, add=add: add(i, u), a, indices, updates, a)
 
 
 @numba.njit

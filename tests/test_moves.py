@@ -130,6 +130,143 @@ def test_scatters(shape, dtype, reduction):
         check(dml.scatter_nd, reference.scatter_nd, a, tuples, updates, reduction=reduction)
 
 
+#: The same values in other memory: each slice along axis 0 is no single run of it, or one that repeats.
+LAYOUTS = {
+    "Fortran": np.asfortranarray,
+    "transposed": lambda a: a.swapaxes(0, 1).copy().swapaxes(0, 1),
+    "channels last": lambda a: np.moveaxis(np.moveaxis(a, 1, -1).copy(), -1, 1),
+    "steps": lambda a: np.repeat(a, 2, -1)[..., ::2],
+    "steps of rows": lambda a: np.repeat(np.repeat(a, 3, 1), 2, 0)[::2, ::3],
+    "reversed": lambda a: a[..., ::-1].copy()[..., ::-1],
+    "short runs": lambda a: np.concatenate([a, a[..., :2]], -1)[..., :-2],
+    "field": lambda a: np.rec.fromarrays([a, a > 0], names="x,y")["x"],
+}
+
+
+@pytest.mark.usefixtures("small_regions")
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", [(30, 90), (90, 6), (20, 7, 5), (6, 5, 20, 3)], ids=str)
+def test_gathers_in_every_layout(shape, layout, monkeypatch):
+    """Of few indices the elements are found one by one; for many the input is copied first, if slices are no runs."""
+    from numba_dml.cpu import _calls
+
+    rng = np.random.default_rng(1)
+    values = rng.integers(0, 99, shape, "i4")
+    copies = []
+    monkeypatch.setattr(_calls, "_input_copy", lambda a: copies.append(a.shape) or np.ascontiguousarray(a))
+    for a in (LAYOUTS[layout](values), np.broadcast_to(values[..., :1], shape)):
+        for axis, size in enumerate(shape):
+            for count in (max(size // 4, 1), 3 * size):
+                there = indices_of(rng, size, count)
+                copies.clear()
+                found = dml.gather(a, there, axis=axis)
+                np.testing.assert_array_equal(found, np.take(a, there, axis))
+                assert found.flags.c_contiguous
+                assert len(copies) <= (count > size)
+                out = np.empty_like(found, order="F")
+                assert dml.gather(a, there, axis=axis, out=out) is out
+                np.testing.assert_array_equal(out, found)
+                np.testing.assert_array_equal(
+                    dml.gather_nd(a.swapaxes(0, axis), there[:, None]), a.swapaxes(0, axis)[there]
+                )
+                there[[count // 2, -1]] = size
+                with pytest.raises(IndexError, match=rf"indices\[{count // 2}\] = {size} .* axis {axis} "):
+                    dml.gather(a, there, axis=axis)
+        for length in range(2, a.ndim + 1):
+            tuples = np.stack([indices_of(rng, n, (4, 20)) for n in shape[:length]], -1)
+            np.testing.assert_array_equal(dml.gather_nd(a, tuples), a[tuple(np.moveaxis(tuples, -1, 0))])
+    copied = np.asfortranarray(values)
+    dml.gather(copied, indices_of(rng, len(copied), len(copied)), axis=0, out=copied)  # in what it reads
+    assert copies
+
+
+@pytest.mark.usefixtures("small_regions")
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("reduction", ["none", "add"])
+@pytest.mark.parametrize("shape", [(30, 90), (20, 7, 5), (6, 5, 20, 3)], ids=str)
+def test_scatters_in_every_layout(shape, reduction, layout):
+    """Of duplicates the last one in row-major order of the indices wins, and sums are combined in it."""
+    rng = np.random.default_rng(1)
+    values = rng.random(shape, "f4")
+    for length in range(1, len(shape)):
+        tuples = np.stack([indices_of(rng, n, 25) for n in shape[:length]], -1)
+        updates = rng.random((25, *shape[length:]), "f4")
+        expected = reference.scatter_nd(values, tuples, updates, reduction=reduction)
+        a = LAYOUTS[layout](values)
+        new = dml.scatter_nd(a, tuples, LAYOUTS[layout](updates) if length == 1 else updates, reduction=reduction)
+        assert new.tobytes() == expected.tobytes()
+        a = a if a.flags.writeable else a.copy(order="K")
+        dml.scatter_nd(a, tuples, updates, reduction=reduction, out=a)
+        assert a.tobytes() == expected.tobytes()
+
+
+@pytest.mark.usefixtures("small_regions")
+@pytest.mark.parametrize("order", [(1, 0), (2, 1, 0), (1, 2, 0), (0, 2, 1), (3, 1, 0, 2)], ids=str)
+def test_elements_in_the_order_of_their_arrays(order, monkeypatch):
+    """Arrays that share an order are not copied into C order, and what comes first among indices stays what it was."""
+    from numba_dml.cpu import _calls
+
+    def laid_out(a):
+        return a.transpose(order).copy().transpose(np.argsort(order))
+
+    monkeypatch.setattr(_calls, "_packed_copy", None)
+    rng = np.random.default_rng(1)
+    shape = (30, 9, 13, 4)[: len(order)]
+    values = rng.random(shape, "f4")
+    for axis, size in enumerate(shape):
+        cover = tuple(20 if d == axis else n - (n > 9) for d, n in enumerate(shape))
+        there, updates = indices_of(rng, size, cover), rng.random(cover, "f4")
+        expected = reference.gather_elements(values, there, axis=axis)
+        arrays = laid_out(values), laid_out(there), laid_out(updates)
+        found = dml.gather_elements(*arrays[:2], axis=axis)
+        assert found.flags.c_contiguous
+        np.testing.assert_array_equal(found, expected)
+        for out in (np.empty_like(expected), laid_out(np.empty_like(expected))):
+            assert dml.gather_elements(*arrays[:2], axis=axis, out=out) is out
+            np.testing.assert_array_equal(out, expected)
+        for reduction in ("none", "add"):
+            expected = reference.scatter_elements(values, there, updates, axis=axis, reduction=reduction)
+            new = dml.scatter_elements(*arrays, axis=axis, reduction=reduction)
+            assert new.flags.c_contiguous
+            assert new.tobytes() == expected.tobytes()
+            for out in (laid_out(values), laid_out(np.zeros_like(values))):
+                a = arrays[0] if out.any() is np.False_ else out
+                assert dml.scatter_elements(a, *arrays[1:], axis=axis, reduction=reduction, out=out) is out
+                assert out.tobytes() == expected.tobytes()
+        bad = arrays[1].copy(order="K")
+        first = tuple(0 if d == np.argmin(order) else n - 1 for d, n in enumerate(cover))
+        bad[first], bad[tuple(n - 1 for n in cover)] = size, -size - 1
+        position = min(first, tuple(n - 1 for n in cover))
+        text = rf"indices\[{', '.join(map(str, position))}\] = "
+        a = laid_out(values)
+        with pytest.raises(IndexError, match=text):
+            dml.gather_elements(a, bad, axis=axis)
+        for out in (None, a):
+            with pytest.raises(IndexError, match=text):
+                dml.scatter_elements(a, bad, arrays[2], axis=axis, out=out)
+        assert a.tobytes() == values.tobytes()
+
+
+def test_the_driver_in_place_is_chosen_by_what_is_written(monkeypatch):
+    drivers = []
+    launch = cpu._launch
+    monkeypatch.setattr(cpu, "_launch", lambda *what: drivers.append(what[2]) or launch(*what))
+    monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 2)
+    monkeypatch.setattr(cpu, "PARALLEL_WORK", 1 << 16)
+    dml.cache_clear()
+    a, updates = np.zeros((80_000, 16), "f4"), np.ones((2, 16), "f4")
+    put_elements = partial(dml.scatter_elements, axis=0)
+    for put, there in ((dml.scatter_nd, [[3], [7]]), (put_elements, [[3] * 16, [7] * 16])):
+        drivers.clear()
+        expected = put(a, np.array(there), updates)
+        assert drivers == ["parallel"]
+        target = a.copy()
+        put(target, np.array(there), updates, out=target)
+        np.testing.assert_array_equal(target, expected)
+        assert drivers[-1] == "locked"
+    dml.cache_clear()
+
+
 @pytest.mark.usefixtures("small_regions")
 @pytest.mark.parametrize("start", [0, 16, 32, 48, 4])
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ or lies in an input, a bad index.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -15,7 +16,14 @@ from numpy import ndarray
 
 from .._lowering import Move, Select
 from .._operator import Descriptor, check_out
-from .._tensor import TensorDesc, is_packed, packed_strides
+from .._pool import allocator
+from .._tensor import TensorDesc, is_packed, packed_strides, product
+
+#: A gather copies its input first if its slices have runs of fewer bytes than this, and it moves an element for each
+#: COPIED_PART of the input or more.
+SHORT_RUN, COPIED_PART = 64, 2
+#: Copies of so many bytes go in blocks of so many columns, if neighbours in a row are so many bytes apart.
+BLOCKED_COPY, BLOCK_COLUMNS, FAR_APART = 1 << 22, 256, 1 << 10
 
 
 def build(
@@ -25,6 +33,8 @@ def build(
     out_strides: tuple[int, ...] | None,
 ) -> Any:
     """Return the call for a descriptor and the layouts of its inputs."""
+    if order := _common_order(descriptor, layouts, out_strides):
+        return _Transposed(descriptor, layouts, out_strides, order)
     tensors = [getattr(descriptor, name) for name in descriptor.input_fields]
     data, (strides, dtype), shape = tensors[0], layouts[0], output_shapes[0]
     native = dtype.isnative
@@ -39,7 +49,12 @@ def build(
     if descriptor.function.startswith("gather"):
         lowering = descriptor.lower([strides])
         assert isinstance(lowering, Move)
-        call = _prepared(_move_calls().GatherCall(lowering, data.dtype, shape), [None, *fixes])
+        copies = _copies_input(lowering, data.sizes, shape)
+        if copies:
+            lowering = descriptor.lower([packed_strides(data.sizes, data.itemsize)])
+            assert isinstance(lowering, Move)
+        call = _move_calls().GatherCall(lowering, data.dtype, shape)
+        call = _prepared(call, [_input_copy if copies else None, *fixes])
         return call if native else _SwappedGather(call, data.dtype)
     if out_strides is not None and len(out_strides) != data.dimension_count:
         out_strides = None  # of another rank: the call will say so
@@ -74,12 +89,60 @@ def _top_k_calls() -> Any:
     return _top_k_calls
 
 
+def _common_order(descriptor: Descriptor, layouts: Any, out_strides: tuple[int, ...] | None) -> list[int] | None:
+    """Return the dimensions of an operator on elements as all its arrays have them in memory, if not in C order."""
+    if descriptor.function not in ("gather_elements", "scatter_elements"):
+        return None
+    sizes = [getattr(descriptor, name).sizes for name in descriptor.input_fields]
+    arrays = list(zip(sizes, (strides for strides, _ in layouts), strict=True))
+    if out_strides is not None and len(out_strides) == len(sizes[0]):
+        arrays.append((sizes[0], out_strides))
+    steps = [abs(stride) if size > 1 else 0 for size, stride in zip(*arrays[1], strict=True)]  # of the indices
+    order = sorted(range(len(steps)), key=lambda d: -steps[d])
+    for shape, strides in arrays:
+        steps = [abs(strides[d]) for d in order if shape[d] > 1 and strides[d]]
+        if steps != sorted(steps, reverse=True):
+            return None
+    return order if order != sorted(order) else None
+
+
+def _copies_input(lowering: Move, sizes: tuple[int, ...], output_sizes: tuple[int, ...]) -> bool:
+    """Tell whether a gather of short runs is best from a packed copy of its input, as NumPy's: it moves as much."""
+    if not lowering.slices:
+        return False
+    size, stride = lowering.slices[-1]
+    run = size * stride if stride == lowering.itemsize else lowering.itemsize
+    whole = product(size for size, _ in lowering.slices) * lowering.itemsize
+    return run < min(whole, SHORT_RUN) and product(sizes) <= COPIED_PART * product(output_sizes)
+
+
 def _native_copy(array: ndarray[Any, Any]) -> ndarray[Any, Any]:
     return array.astype(array.dtype.newbyteorder("="))
 
 
 def _packed_copy(array: ndarray[Any, Any]) -> ndarray[Any, Any]:
     return np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
+
+
+def _input_copy(array: ndarray[Any, Any]) -> ndarray[Any, Any]:
+    if array.nbytes < BLOCKED_COPY:
+        return array.copy()
+    copy: ndarray[Any, Any] = allocator(array.shape, array.dtype)(array.shape, array.dtype)
+    _copy_to(copy, array)
+    return copy
+
+
+def _copy_to(target: ndarray[Any, Any], source: ndarray[Any, Any]) -> None:
+    """Copy to an array in C order, in blocks of columns where neighbours in a row of the source are far apart.
+
+    NumPy goes row by row, and each element of a long row is in another cache line and page.
+    """
+    if target.nbytes < BLOCKED_COPY or abs(source.strides[-1]) < FAR_APART:
+        np.copyto(target, source)
+        return
+    for column in range(0, target.shape[-1], BLOCK_COLUMNS):
+        part = ..., slice(column, column + BLOCK_COLUMNS)
+        np.copyto(target[part], source[part])
 
 
 def _prepared(call: Any, fixes: list[Any]) -> Any:
@@ -103,9 +166,55 @@ class _Prepared(_Around):
     def __call__(self, *args: Any) -> Any:
         *inputs, out = args
         fixed = [fix(array) if fix else array for fix, array in zip(self.fixes, inputs, strict=True)]
-        if out is not None and inputs[0] is out and fixed[0] is not out:
+        if out is not None and inputs[0] is out and fixed[0].dtype != out.dtype:
             raise TypeError(f"{self.function}: out: found dtype {out.dtype}, expected {fixed[0].dtype}")
         return self.call(*fixed, out)
+
+
+class _Transposed:
+    """An operator on elements whose arrays share an order of dimensions that is not C order: it runs in theirs.
+
+    Updates meet only where they differ along the axis alone, and no order of the dimensions changes the order there.
+    """
+
+    def __init__(self, descriptor: Any, layouts: Any, out_strides: tuple[int, ...] | None, order: list[int]) -> None:
+        def turned(dims: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(dims[d] for d in order)
+
+        tensors = descriptor.tensors()
+        fields = {name: replace(tensor, sizes=turned(tensor.sizes), strides=None) for name, tensor in tensors.items()}
+        output = tensors[descriptor.output_fields[0]]
+        turned_layouts = tuple((turned(strides), dtype) for strides, dtype in layouts)
+        turned_out = turned(out_strides) if out_strides and len(out_strides) == len(order) else None
+        inner = replace(descriptor, **fields, axis=order.index(descriptor.axis))
+        self.turned = build(inner, turned_layouts, (turned(output.sizes),), turned_out)
+        self.order, self.inverse = order, np.argsort(order)
+        self.shape, self.dtype = output.sizes, output.dtype
+        self.empty = allocator(self.shape, self.dtype)
+        self.lowering = descriptor.lower([layouts[0][0]])
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the call within says of itself; shape and dtype are those of this one."""
+        within = self.turned
+        while hasattr(within, "call"):
+            within = within.call
+        return getattr(within, name)  # which has no call within, so that nobody looks for its shape there
+
+    def __call__(self, *args: Any) -> Any:
+        *inputs, out = args
+        turned_out = None
+        if out is not None:
+            check_out(self.function, "out", out, self.shape, self.dtype)
+            turned_out = out.transpose(self.order)
+        turned = [turned_out if array is out else array.transpose(self.order) for array in inputs]
+        try:
+            result = self.turned(*turned, turned_out)
+        except IndexError:  # it names the first bad index in the order of the transposed indices
+            raise self.lowering.first_error(inputs[0], inputs[1]) from None
+        if out is None:
+            out = self.empty(self.shape, self.dtype)
+            _copy_to(out, result.transpose(self.inverse))
+        return out
 
 
 class _SwappedGather(_Around):

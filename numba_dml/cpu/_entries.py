@@ -461,6 +461,29 @@ def lower_move(request, data_at, loops, coords, slices):
     return loop_count, t, collapse(slices, ndim - first)
 
 
+@helper
+def loop_over_runs(loops, loop_count, slices, outer, count, stride):
+    """Let the outer dimensions of slices, of `count` runs, be loops too; return how many there are.
+
+    `stride` is that of the last coordinate; see `_move_calls._by_runs`.
+    """
+    for i in range(loop_count):
+        loops[i, 3] *= count
+    if loop_count == 1 and loops[0, 0] == 1:
+        loop_count = 0
+    last = loop_count - 1
+    before = loop_count > 0 and slices[outer - 1, 0] < min(_move_calls.SHORT_ROW, loops[last, 0])
+    before = before and abs(slices[outer - 1, 1]) > abs(stride)
+    if before:
+        for field in range(ix.LOOP_FIELDS):
+            loops[last + outer, field] = loops[last, field]
+    for i in range(outer):
+        at = loop_count + i - before
+        count //= slices[i, 0]
+        loops[at, 0], loops[at, 1], loops[at, 2], loops[at, 3] = slices[i, 0], slices[i, 1], 0, count
+    return loop_count + outer
+
+
 @allocating
 def plan_move(request, data_at, finder):
     """Do what `_move_calls._MoveCall.make_plan` does."""
@@ -470,63 +493,59 @@ def plan_move(request, data_at, finder):
     rank = word(request, a + 1) + word(request, indices + 1) + 1
     room = empty((3 * rank, ix.LOOP_FIELDS), np.int64)
     loops = room[:rank]
-    coords, slices = room[rank : 2 * rank, : ix.COORD_FIELDS], room[2 * rank :, : ix.OUTER_FIELDS]
+    coords, slices = room[rank : 2 * rank, : ix.COORD_FIELDS], room[2 * rank :, : ix.COORD_FIELDS]
     loop_count, coord_count, outer = lower_move(request, data_at, loops, coords, slices)
     run = itemsize
     if outer and slices[outer - 1, 1] == itemsize:
         outer -= 1
         run *= slices[outer, 0]
-    runs, points = 1, 1
-    inside_low, inside_high, low, high = 0, 0, 0, 0
+    count = 1
     for i in range(outer):
-        runs *= slices[i, 0]
-        first, last = reach(slices[i, 0], slices[i, 1])
-        inside_low += first
-        inside_high += last
+        count *= slices[i, 0]
+    if count == 0:
+        run = 0
+    elif outer:
+        stride = coords[coord_count - 1, 1]
+        loop_count = loop_over_runs(loops, loop_count, slices, outer, count, stride)
+    points, low, high = 1, 0, 0
     for i in range(loop_count):
         points *= loops[i, 0]
         first, last = reach(loops[i, 0], loops[i, 1])
         low += first
         high += last
-    nothing = points * runs * run == 0
+    nothing = points * run == 0
     for i in range(coord_count):
         nothing = nothing or coords[i, 0] == 0
         first, last = reach(coords[i, 0], coords[i, 1])
         low += first
         high += last
-    slice_bytes = run * runs
     index_bytes = np.int64(1) << (word(request, KIND) & 3)
     for i in range(word(request, indices + 1)):
         index_bytes *= size_of(request, indices, i)
-    size = ix.HEADER + ix.LOOP_FIELDS * loop_count + ix.COORD_FIELDS * coord_count + ix.OUTER_FIELDS * outer
+    size = ix.HEADER + ix.LOOP_FIELDS * loop_count + ix.COORD_FIELDS * coord_count
     plan = np.zeros(size, np.int64)
     plan[ix.POINTS] = points
     plan[ix.LOOPS] = loop_count
     plan[ix.COORDS] = coord_count
-    plan[ix.OUTER] = outer
-    plan[ix.RUNS] = runs
     plan[ix.RUN] = run // word(request, UNIT)
     plan[ix.KIND] = word(request, KIND)
     plan[ix.BOUNDS] = word(request, BOUNDS)
-    plan[ix.LOW] = low + inside_low
-    plan[ix.HIGH] = low + inside_low if nothing else high + inside_high + run
+    plan[ix.LOW] = low
+    plan[ix.HIGH] = low if nothing else high + run
     plan[ix.STARTS_LOW] = low
     plan[ix.STARTS_HIGH] = high + 1
-    plan[ix.PACKED_BYTES] = points * slice_bytes
+    plan[ix.PACKED_BYTES] = points * run
     plan[ix.INDEX_BYTES] = index_bytes
     plan[ix.FINDER] = finder
     at = ix.HEADER
     for i in range(loop_count):
         for field in range(3):
             plan[at + field] = loops[i, field]
-        plan[at + 3] = loops[i, 3] * slice_bytes
+        plan[at + 3] = loops[i, 3] * run
         at += ix.LOOP_FIELDS
     for i in range(coord_count):
         plan[at], plan[at + 1] = coords[i, 0], coords[i, 1]
         at += ix.COORD_FIELDS
-    for i in range(outer):
-        plan[at], plan[at + 1] = slices[i, 0], slices[i, 1]
-        at += ix.OUTER_FIELDS
     return plan
 
 
@@ -545,7 +564,7 @@ def plan_gather(plan, slice_bytes):
     lines = 1
     for c in range(plan[ix.COORDS]):
         lines *= plan[ix.coords_at(plan) + ix.COORD_FIELDS * c]
-    if rows and plan[ix.COORDS] == 1 and step == 0:
+    if rows and plan[ix.COORDS] == 1 and index_step != 0 and step == 0:
         span = lines * plan[ix.coords_at(plan) + 1]
         if 0 < span <= min(_move_calls.ROW_AHEAD_BYTES, CACHE_LINE * length):
             plan[ix.AHEAD] = span
@@ -622,7 +641,7 @@ def run_move(kernels, request):
         status = run_here(code, reference(source), reference(result), index, updates, plan)
     else:
         plan = plan_move(request, data_at, word(kernels, 1))
-        plan_gather(plan, plan[ix.RUN] * word(request, UNIT) * plan[ix.RUNS])
+        plan_gather(plan, plan[ix.RUN] * word(request, UNIT))
         if operator != GATHER_ND and _move_calls.index_width(plan):
             code = word(kernels, 2)
         status = run_here(code, reference(source), index, reference(result), index, plan)

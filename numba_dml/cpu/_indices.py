@@ -1,7 +1,7 @@
 """The plan of a gather or a scatter, and how its points are gone through, in blocks.
 
-A `numba_dml._lowering.Move` arrives as a *plan*, one int64 array: a header, then the loops, the coordinates and the
-outer slice dimensions. Gather and scatter share everything here. A kernel that finds a bad index returns 1 + its
+A `numba_dml._lowering.Move` arrives as a *plan*, one int64 array: a header, then the loops and the
+coordinates. Gather and scatter share everything here. A kernel that finds a bad index returns 1 + its
 position.
 """
 
@@ -36,9 +36,7 @@ PACK_NEW, PACK_IN_PLACE = 1, 2
     POINTS,  # how many points
     LOOPS,  # how many loops
     COORDS,  # how many coordinates per tuple
-    OUTER,  # how many outer slice dimensions
-    RUNS,  # contiguous runs per slice
-    RUN,  # elements per run
+    RUN,  # elements per slice, which is contiguous
     KIND,  # the index type, a position in INDEX_KINDS
     BOUNDS,  # RAISE, CLAMP or DROP
     FILLED,  # 1: an empty axis is an error in every mode (gather has nothing to give)
@@ -68,22 +66,15 @@ PACK_NEW, PACK_IN_PLACE = 1, 2
     SCRATCH,  # the address of its memory
     FINDER,  # the address of the code that turns tuples of indices into offsets
     HEADER,
-) = range(34)
+) = range(32)
 LOOP_FIELDS = 4  # size, data stride, index stride, packed stride
 COORD_FIELDS = 2  # size, data stride
-OUTER_FIELDS = 2  # size, data stride
 
 
 @helper
 def coords_at(plan):
     """Where the coordinates start in a plan."""
     return HEADER + LOOP_FIELDS * plan[LOOPS]
-
-
-@helper
-def outer_at(plan):
-    """Where the outer slice dimensions start in a plan."""
-    return coords_at(plan) + COORD_FIELDS * plan[COORDS]
 
 
 @helper
@@ -298,19 +289,6 @@ def row_bases(plan, loop, row):
         packed += i * plan[field + 3]
         row = rest
     return data, index, packed
-
-
-@helper
-def run_offset(plan, run):
-    """Return the offset of contiguous run number `run` from the start of its slice."""
-    offset = np.int64(0)
-    first = outer_at(plan)
-    for d in range(plan[OUTER] - 1, -1, -1):
-        field = first + OUTER_FIELDS * d
-        rest = run // plan[field]
-        offset += (run - rest * plan[field]) * plan[field + 1]
-        run = rest
-    return offset
 
 
 @helper

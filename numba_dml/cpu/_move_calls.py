@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache, cached_property
 from math import gcd
 from typing import Any
@@ -155,8 +156,36 @@ ALONE_POINTS_BEYOND = 1 << 19, 1 << 16
 #: (10000, 600) 21 and 15, (10000, 256) 6.6 and 9.3; 16 (10000, 256) 5.2 and 5.6, (20000, 300) 14 and 9, (4096, 2048)
 #: 12 and 6.5.
 NEAR_BYTES, LEAST_NEAR = 128 * CACHE_LINE, 16 * CACHE_LINE
+#: Rows of fewer points cost more than their points do.
+SHORT_ROW = 64
 #: Tiles are shared among threads, so there must be a line for each of many.
 TILE_ROW = 64 * CACHE_LINE
+
+
+def _by_runs(lowering: Move) -> Move:
+    """Return the same move with one contiguous run per slice: other dimensions of the slices are loops.
+
+    The loops repeat their point's index (stride 0). Where rows of them would be short, and their elements are farther
+    apart than those of the indexed axis, points go within them: those of one element stay in order.
+    """
+    outer = list(lowering.slices)
+    runs = tuple(outer[-1:])
+    if outer and outer[-1][1] == lowering.itemsize:
+        outer.pop()
+    else:
+        runs = ()
+    if not outer:
+        return lowering
+    count = product([n for n, _ in outer])
+    if count == 0:  # indices are looked at even so
+        return replace(lowering, slices=((0, lowering.itemsize),))
+    packed = packed_strides([n for n, _ in outer])
+    *loops, last = [(n, s, i, p * count) for n, s, i, p in lowering.loops]
+    repeats = [(n, s, 0, p) for (n, s), p in zip(outer, packed, strict=True)]
+    short = outer[-1][0] < min(SHORT_ROW, last[0])
+    apart = abs(outer[-1][1]) > abs(lowering.coordinates[-1][1])
+    inner = [*repeats, last] if short and apart else [last, *repeats]
+    return replace(lowering, loops=tuple(loop for loop in (*loops, *inner) if loop[0] != 1), slices=runs)
 
 
 class _MoveCall:
@@ -170,7 +199,7 @@ class _MoveCall:
     alone = False
 
     def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
-        self.lowering = lowering
+        self.lowering = lowering = _by_runs(lowering)
         self.function = lowering.function
         self.dtype = dtype
         self.shape = shape
@@ -190,36 +219,28 @@ class _MoveCall:
     def make_plan(self, unit: int) -> list[int]:
         """Return the numbers for a kernel that moves units of `unit` bytes."""
         low = self.lowering
-        outer = list(low.slices)
-        run = low.itemsize
-        if outer and outer[-1][1] == low.itemsize:
-            run *= outer.pop()[0]
-        runs = product([size for size, _ in outer])
-        slice_bytes = run * runs
+        run = low.itemsize * product([size for size, _ in low.slices])
         places = [(n, s) for n, s, _, _ in low.loops]
         places += low.coordinates
         starts_low, starts_high = extent_of(places)
-        inside_low, inside_high = extent_of(outer)
         # A list takes these numbers in a tenth of the time that an array does.
         plan = [0] * _indices.HEADER
         plan[_indices.POINTS] = self.points
         plan[_indices.LOOPS] = len(low.loops)
         plan[_indices.COORDS] = len(low.coordinates)
-        plan[_indices.OUTER] = len(outer)
-        plan[_indices.RUNS] = runs
         plan[_indices.RUN] = run // unit
         plan[_indices.KIND] = _indices.INDEX_KINDS.index(data_type_name(low.index_type))
         plan[_indices.BOUNDS] = _BOUNDS.get(low.bounds, _indices.RAISE)
-        plan[_indices.LOW] = starts_low + inside_low
-        empty_data = not (self.points and slice_bytes and product([size for size, _ in low.coordinates]))
-        plan[_indices.HIGH] = plan[_indices.LOW] if empty_data else starts_high + inside_high + run
+        plan[_indices.LOW] = starts_low
+        empty_data = not (self.points and run and product([size for size, _ in low.coordinates]))
+        plan[_indices.HIGH] = starts_low if empty_data else starts_high + run
         plan[_indices.STARTS_LOW] = starts_low
         plan[_indices.STARTS_HIGH] = starts_high + 1
         plan[_indices.PACKED_BYTES] = self.moved
         plan[_indices.INDEX_BYTES] = self.index_bytes
         for n, s, i, p in low.loops:
-            plan += (n, s, i, p * slice_bytes)
-        for place in (*low.coordinates, *outer):
+            plan += (n, s, i, p * run)
+        for place in low.coordinates:
             plan += place
         return plan
 
@@ -229,10 +250,7 @@ class _MoveCall:
 
     def widest_unit(self) -> int:
         """Return the widest unit that the contiguous runs of the slices consist of."""
-        low = self.lowering
-        run = low.itemsize
-        if low.slices and low.slices[-1][1] == low.itemsize:
-            run *= low.slices[-1][0]
+        run = self.lowering.itemsize * product([size for size, _ in self.lowering.slices])
         return gcd(run, 8)
 
     def index_error(self, a: Any, indices: Any, position: int) -> IndexError:
@@ -246,6 +264,7 @@ class GatherCall(_MoveCall):
 
     def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
         super().__init__(lowering, dtype, shape)
+        lowering = self.lowering
         unit = self.widest_unit()
         self.plan = plan = self.make_plan(unit)
         plan[_indices.FILLED] = 1
@@ -255,7 +274,7 @@ class GatherCall(_MoveCall):
         if rows:  # a single loop has neither rows with indices in common nor tiles
             common = index_step and not any(index for _, _, index, _ in rows)
             plan[_indices.COMMON] = bool(common and length <= COMMON_POINTS)
-            if len(lowering.coordinates) == 1 and not step:
+            if len(lowering.coordinates) == 1 and index_step and not step:
                 span = product(lowering.coordinates[0])
                 if 0 < span <= min(ROW_AHEAD_BYTES, CACHE_LINE * length):
                     plan[_indices.AHEAD] = span
@@ -293,6 +312,7 @@ class ScatterCall(_MoveCall):
 
     def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], kernel_copies: bool) -> None:
         super().__init__(lowering, dtype, shape)
+        lowering = self.lowering
         self.kernel_copies = kernel_copies
         whole = product(shape) * lowering.itemsize
         reduction = _arithmetic.REDUCTIONS.index(lowering.reduction)
@@ -319,6 +339,7 @@ class ScatterCall(_MoveCall):
             for tile, strip in zip(tiles, strips, strict=True):
                 plan[tile] = max(strip * period // max(whole, 1) // abs(step), CACHE_LINE // abs(step), 1)
             plan[_indices.PACKS] = packs
+        self.effort_in_place = self.effort
         if kernel_copies:
             self.work += 2 * whole
             self.effort += 2 * whole // COPY_SPEED
@@ -355,6 +376,7 @@ class ScatterCall(_MoveCall):
         plan[_indices.ALONE] = self.alone
         serial = self.alone and max(plan[_indices.COPY], self.index_bytes) < scatter.PREPARED_BYTES
         self.launch, driver = launcher(code, arrays, self.effort, bool(serial), prepare=self.set_finder)
+        self.launched = code, arrays
         self.plan = np.fromiter(self.plan, np.int64, len(self.plan))
         work = f"{8 * unit}-bit"
         if reduction != _arithmetic.NONE:
@@ -371,7 +393,7 @@ class ScatterCall(_MoveCall):
         few = threads < ALONE_THREADS or self.points < ALONE_POINTS
         combined = bool(plan[_indices.REDUCTION] != _arithmetic.NONE)
         beyond = not ROOMY and few and split != scatter.BY_POINT and self.points < ALONE_POINTS_BEYOND[combined]
-        if plan[_indices.RUNS] * plan[_indices.RUN] != 1 or span > ALONE_BYTES[beyond]:
+        if plan[_indices.RUN] != 1 or span > ALONE_BYTES[beyond]:
             return False
         dense = combined and self.points * self.lowering.itemsize > span
         return bool(split == scatter.BY_POINT or few or dense)
@@ -381,11 +403,11 @@ class ScatterCall(_MoveCall):
         plan = self.plan
         return bool(
             plan[_indices.SPLIT] == scatter.BY_WINDOW
-            and plan[_indices.RUNS] * plan[_indices.RUN] == 1
+            and plan[_indices.RUN] == 1
             and plan[_indices.COORDS] > 1
             and self.kernel_copies
             and not self.alone
-            and not takes_one(self.effort)
+            and not takes_one(self.effort_in_place)
             and max(self.points, whole // self.dtype.itemsize) < 1 << 31
         )
 
@@ -394,7 +416,6 @@ class ScatterCall(_MoveCall):
         slice_bytes = self.moved // max(self.points, 1)
         return bool(
             reduction == _arithmetic.NONE
-            and not self.plan[_indices.OUTER]
             and slice_bytes >= PLACE_BYTES
             and 4 * whole // slice_bytes <= self.moved
             and self.points < 1 << 31
@@ -405,7 +426,7 @@ class ScatterCall(_MoveCall):
         threads = numba.config.NUMBA_NUM_THREADS
         return bool(
             whole >= (DENSE_BYTES if dense and threads > 1 else BINNED_BYTES)
-            and self.plan[_indices.RUNS] * self.plan[_indices.RUN] == 1
+            and self.plan[_indices.RUN] == 1
             and not (reduction == _arithmetic.NONE and index_width(self.plan) and threads < BINNED_THREADS)
             and self.points * BINNED_PART >= whole
             and max(self.points, whole // self.dtype.itemsize) < 1 << 31
@@ -415,7 +436,7 @@ class ScatterCall(_MoveCall):
         """Return how many shares of the points have an output of their own; 0: they have none."""
         if self.points < LEAST_SHARE:
             return 0
-        single = self.plan[_indices.RUNS] * self.plan[_indices.RUN] == 1
+        single = self.plan[_indices.RUN] == 1
         in_order = self.lowering.reduction in ("add", "mul") and self.dtype.kind not in "iub"
         if in_order or not (single and 0 < whole <= OWN_BYTES and self.points < 1 << 31):
             return 0
@@ -456,7 +477,8 @@ class ScatterCall(_MoveCall):
         plan, _scratch = self.plan, None
         if self.scratch_bytes and (source is not result or not self.new_only):
             plan, _scratch = self.plan_with(self.scratch_bytes)
-        status = self.launch(source, result, indices, updates, plan)
+        launch = self.launch_in_place if source is result else self.launch
+        status = launch(source, result, indices, updates, plan)
         if status == 0:
             return result
         if status == OVERLAP and self.new_only:  # in place, perhaps
@@ -477,10 +499,17 @@ class ScatterCall(_MoveCall):
         return plan, scratch
 
     @cached_property
+    def launch_in_place(self) -> Any:
+        """The launch for an input that is the output: it is not copied, so its size says nothing about the driver."""
+        if takes_one(self.effort) or not takes_one(self.effort_in_place):
+            return self.launch
+        return launcher(*self.launched, self.effort_in_place, prepare=self.set_finder)[0]
+
+    @cached_property
     def launch_anywhere(self) -> Any:
         """The launch that can write in place; compiled when it is needed."""
         code = scatter.noted_kernel if self.note_bytes else scatter.scatter_kernel
-        return launcher(code, self.direct_arrays, self.effort, prepare=self.set_finder)[0]
+        return launcher(code, self.direct_arrays, self.effort_in_place, prepare=self.set_finder)[0]
 
     def through_copies(self, a: Any, indices: Any, updates: Any, out: Any) -> Any:
         """Write to an output that lies in an input; after an error it is, and so the input is, what it was."""
@@ -523,12 +552,14 @@ def index_width(plan: Any) -> int:
 
     Numba compiles this too, for jitted callers.
     """
-    single = plan[_indices.RUNS] * plan[_indices.RUN] == 1 and plan[_indices.COORDS] == 1
+    single = plan[_indices.RUN] == 1 and plan[_indices.COORDS] == 1
     last = _indices.HEADER + _indices.LOOP_FIELDS * (plan[_indices.LOOPS] - 1)
     neighbours = plan[last + 2] == 1 or plan[last] == 1
     if not single or not neighbours or plan[_indices.COMMON]:
         return 0
     kind = plan[_indices.KIND]
+    if plan[last + 3] * plan[_indices.POINTS] != plan[_indices.PACKED_BYTES]:  # results are not neighbours
+        return 0
     return 8 if kind == _indices.INT64 else 4 if kind == _indices.INT32 else 0
 
 
@@ -555,7 +586,7 @@ def pack_tiles(plan: Any) -> None:
     """
     first, last = _indices.HEADER, _indices.HEADER + _indices.LOOP_FIELDS
     coordinate = last + _indices.LOOP_FIELDS
-    if plan[_indices.TILE] == 0 or plan[_indices.LOOPS] != 2 or plan[_indices.COORDS] != 1 or plan[_indices.OUTER] != 0:
+    if plan[_indices.TILE] == 0 or plan[_indices.LOOPS] != 2 or plan[_indices.COORDS] != 1:
         return
     length, step, lines, stride = plan[last], plan[last + 1], plan[coordinate], plan[coordinate + 1]
     apart = (stride % CONFLICT_BYTES != 0 and ROOMY) or abs(stride) < length * step

@@ -23,12 +23,10 @@ from ._indices import (
     LOOP_FIELDS,
     LOOPS,
     LOW,
-    OUTER,
     PACKED_BYTES,
     PACKS,
     POINTS,
     RUN,
-    RUNS,
     STREAM,
     TILE,
     block_at,
@@ -38,7 +36,6 @@ from ._indices import (
     find_rows,
     first_of,
     row_bases,
-    run_offset,
     share_of_loop,
 )
 from ._memory import (
@@ -163,21 +160,6 @@ def copy_run(target, to, source, fro, count):
         copy_long(target, to, source, fro, length)
     else:
         copy_short(target, to, source, fro, length)
-
-
-@helper
-def take_slice(plan, data, offset, packed, to, low, high):
-    """Copy elements `low` to `high` of one slice from `data` to the packed array."""
-    size = itemsize(data)
-    if plan[OUTER] == 0:
-        copy_run(packed, to + low * size, data, offset + low * size, high - low)
-        return
-    length = plan[RUN]
-    for run in range(low // length, -(-high // length)):
-        first = max(low - run * length, 0)
-        last = min(high - run * length, length)
-        place = to + (run * length + first) * size
-        copy_run(packed, place, data, offset + run_offset(plan, run) + first * size, last - first)
 
 
 @helper
@@ -472,7 +454,6 @@ def gather_blocks(
 ):
     """Gather a share of the points, block by block; return the position of the first bad index, or -1."""
     size = itemsize(data)
-    plain = plan[OUTER] == 0
     large = plan[STREAM] != 0
     cached = plan[CACHED] != 0
     last = HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)
@@ -505,7 +486,7 @@ def gather_blocks(
             known = common
         if status == ALL_INSIDE and single:
             take_found(data, base, found, packed, place, count, index, soon, lines)
-        elif status == ALL_INSIDE and plain:
+        elif status == ALL_INSIDE:
             begin_byte, end_byte = low * size, high * size
             take_runs(data, base, found, packed, place, packed_step, count, begin_byte, end_byte, cached, large, room)
         else:
@@ -514,7 +495,8 @@ def gather_blocks(
                     for k in range(low, high):
                         store(packed, place + i * packed_step + k * size, 0)
                 else:
-                    take_slice(plan, data, base + found[i], packed, place + i * packed_step, low, high)
+                    at = low * size
+                    copy_run(packed, place + i * packed_step + at, data, base + found[i] + at, high - low)
         p += count
     if large:
         finish_streams()
@@ -567,7 +549,7 @@ def by_shares(gather_range):
     @allocating
     def gather_share(data, index, packed, plan, thread, threads):
         """Gather one thread's share of the points; return the position of the first bad index, or -1."""
-        elements = plan[RUNS] * plan[RUN]
+        elements = plan[RUN]
         loop = plan[LOOPS] - 1
         length = plan[HEADER + LOOP_FIELDS * loop]
         low, high, left, right, tile = 0, elements, 0, length, max(plan[TILE], 1)

@@ -30,7 +30,6 @@ from ._indices import (
     LOOP_FIELDS,
     LOOPS,
     LOW,
-    OUTER,
     PACK_IN_PLACE,
     PACK_NEW,
     PACKED_BYTES,
@@ -40,7 +39,6 @@ from ._indices import (
     RAISE,
     REDUCTION,
     RUN,
-    RUNS,
     SCRATCH,
     SHARES,
     SPLIT,
@@ -59,7 +57,6 @@ from ._indices import (
     group_inside,
     owned_numbers,
     owned_numbers_plain,
-    run_offset,
     share_of_loop,
 )
 from ._keys import LANES, beats_keys, lowest_bit
@@ -112,21 +109,6 @@ def put_run(target, to, source, fro, count, reduction):
     else:
         for j in range(count):
             store(target, to + j * size, combine(reduction, load(target, to + j * size), load(source, fro + j * size)))
-
-
-@helper
-def put_slice(plan, data, offset, packed, fro, low, high):
-    """Write or combine elements `low` to `high` of one slice of the packed array."""
-    size = itemsize(data)
-    if plan[OUTER] == 0:
-        put_run(data, offset + low * size, packed, fro + low * size, high - low, plan[REDUCTION])
-        return
-    length = plan[RUN]
-    for run in range(low // length, -(-high // length)):
-        first = max(low - run * length, 0)
-        last = min(high - run * length, length)
-        place = offset + run_offset(plan, run) + first * size
-        put_run(data, place, packed, fro + (run * length + first) * size, last - first, plan[REDUCTION])
 
 
 #: The indices of so many updates are looked at before these are combined.
@@ -427,6 +409,7 @@ def put_some(
     places,  # IN   (BLOCK,), what tells whose they are, the same or what the index adds to it ...
     packed,  # IN   the updates
     fro,  # IN   where the first one is
+    step,  # IN   from one to the next
     count,
     low,  # IN   ... write or combine those from this place on ...
     high,  # IN   ... and below that one
@@ -437,7 +420,6 @@ def put_some(
 
     They are found by masks: 10M sums into 1000 float32 take 9.4 ms, and 21 if they are compressed first.
     """
-    size = itemsize(data)
     for i in range(0, count if ask else 0, LANES):
         mask = mask_between(places, i, count, low, high)
         while mask:
@@ -449,7 +431,7 @@ def put_some(
             j = i + lowest_bit(mask)
             mask &= mask - np.uint64(1)
             at = origin + np.int64(offsets[np.uint64(j)]) * unit
-            value = load(packed, fro + j * size)
+            value = load(packed, fro + j * step)
             if reduction != NONE:
                 value = combine(reduction, load(data, at), value)
             store(data, at, value)
@@ -476,8 +458,7 @@ def _put_slices(index, plan, data, origin, offsets, kept, packed, fro, step, cou
             here = offsets[i] != DROPPED
             here &= (origin + offsets[i] >= window[0]) & (origin + offsets[i] < window[1])
             count_kept += np.int64(here)
-        first, last = (low, high) if plan[OUTER] == 0 else (np.int64(0), plan[RUN])
-        begin, length = first * itemsize(data), (last - first) * itemsize(data)
+        begin, length = low * itemsize(data), (high - low) * itemsize(data)
         distance = SHORT_AHEAD if length < SHORT_BYTES else SLICES_AHEAD
         rolls = plan[HIGH] - plan[LOW] > ROLLED_BYTES
         for c in range(min(distance, count_kept) if rolls else count_kept):
@@ -486,7 +467,8 @@ def _put_slices(index, plan, data, origin, offsets, kept, packed, fro, step, cou
             if rolls:
                 soon = origin + offsets[kept[min(c + distance, count_kept - 1)]] + begin
                 ask_for_some(data, soon, min(length, ASKED_BYTES))
-            put_slice(plan, data, origin + offsets[kept[c]], packed, fro + kept[c] * step, low, high)
+            to, at = origin + offsets[kept[c]] + begin, fro + kept[c] * step + begin
+            put_run(data, to, packed, at, high - low, plan[REDUCTION])
 
     return slices
 
@@ -523,7 +505,7 @@ def scatter_range(
     buffer,  # OUT  (4 * BLOCK,) int64, scratch
 ):
     """Write a share of the updates, in row-major order; return the position of the first bad index, or -1."""
-    single = plan[RUNS] * plan[RUN] == 1
+    single = plan[RUN] == 1
     reduction = plan[REDUCTION]
     last = HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)
     step = plan[last + 1]
@@ -577,10 +559,10 @@ def scatter_range(
             for i in range(count):  # without the pattern: the index, times its stride
                 kept[i] = offsets[i] if offsets[i] == DROPPED else offsets[i] - shape[i]
             begins, ends = owned[0] * stride, (owned[0] + owned[1]) * stride
-            put_some(data, origin, 1, offsets, kept, packed, fro, count, begins, ends, reduction, far)
+            put_some(data, origin, 1, offsets, kept, packed, fro, packed_step, count, begins, ends, reduction, far)
         elif single:
             begins, ends = window_low - origin, window_high - origin
-            put_some(data, origin, 1, offsets, offsets, packed, fro, count, begins, ends, reduction, far)
+            put_some(data, origin, 1, offsets, offsets, packed, fro, packed_step, count, begins, ends, reduction, far)
         else:
             window = window_low, window_high
             put_slices(index, plan, data, origin, offsets, kept, packed, fro, packed_step, count, low, high, window)
@@ -654,7 +636,7 @@ def packed_strip(plan, tile, threads):
     """
     field = HEADER + LOOP_FIELDS * plan[SPLIT]
     size, step = plan[field], plan[field + 1]
-    if step >= CACHE_LINE or plan[RUNS] * plan[RUN] != 1:
+    if step >= CACHE_LINE or plan[RUN] != 1:
         return 0
     room = plan[COPY] // plan[PERIOD] * (-(-size // count_strips(plan, tile, True, threads)) * step + CACHE_LINE)
     return room if room <= MOST_PACKED else 0
@@ -696,7 +678,7 @@ def scatter_strips(fresh, source, data, index, packed, plan, tile, thread, threa
             done = start + width if room.size else start
             last = period if strip == strips - 1 else start + width
             copy_strip(source, data, plan, done, last - done)
-        points, elements = share[POINTS], plan[RUNS] * plan[RUN]
+        points, elements = share[POINTS], plan[RUN]
         position = scatter_range(
             True, data, index, packed, share, 0, points, 0, elements, -FAR, FAR, ANYONE, True, buffer
         )
@@ -727,14 +709,14 @@ def _points_inside(index, plan, begin, end):
 def may_own(plan, threads):
     """Tell whether threads share indices, not places: single elements, one coordinate, and enough indices."""
     field = coords_at(plan)
-    single = plan[RUNS] * plan[RUN] == 1 and plan[COORDS] == 1
+    single = plan[RUN] == 1 and plan[COORDS] == 1
     return single and plan[field] >= OWNED * threads and plan[field + 1] > 0
 
 
 @allocating
 def share_by_window(writing, fresh, source, data, index, packed, plan, thread, threads):
     """Check or write one thread's share of the updates; return the position of the first bad index, or -1."""
-    begin, end, low, high = 0, plan[POINTS], 0, plan[RUNS] * plan[RUN]
+    begin, end, low, high = 0, plan[POINTS], 0, plan[RUN]
     window_low, window_high, owned, everywhere = plan[STARTS_LOW], plan[STARTS_HIGH], ANYONE, True
     if plan[SPLIT] == BY_POINT or not writing:
         begin, end = end * thread // threads, end * (thread + 1) // threads
@@ -834,7 +816,7 @@ def put_noted(data, packed, plan, noted, low, high, ask):
     size = itemsize(data)
     for p in range(0, plan[POINTS], BLOCK):
         count = min(BLOCK, plan[POINTS] - p)
-        put_some(data, 0, size, noted[p:], noted[p:], packed, p * size, count, low, high, plan[REDUCTION], ask)
+        put_some(data, 0, size, noted[p:], noted[p:], packed, p * size, size, count, low, high, plan[REDUCTION], ask)
 
 
 @allocating
