@@ -12,7 +12,7 @@ from numba.core import event
 
 import numba_dml as dml
 
-from . import simulator
+from . import guard, simulator
 
 # A first call compiles for seconds, so no deadline; on shared machines timing says nothing anyway.
 settings.register_profile(
@@ -67,6 +67,8 @@ TARGETS = os.environ.get("NUMBA_DML_TEST_TARGETS", "cpu").split(",")
 FUNCTIONS = [dml.gather, dml.gather_elements, dml.gather_nd, dml.scatter_elements, dml.scatter_nd, dml.top_k]
 
 
+if "GUARD_SIDE" in os.environ:
+    guard.mark_arrays()
 # What is tested are our kernels, for new shapes too.
 import_module("numba_dml.ops.gather").FIRST_BY_NUMPY = 0
 

@@ -6,6 +6,7 @@ on x86-64 and a C compiler. (pytest's fault handler would hide which block it wa
 """
 
 import argparse
+import ctypes
 import os
 import platform
 import shutil
@@ -14,6 +15,10 @@ import sys
 import tempfile
 from functools import cache
 from pathlib import Path
+
+import llvmlite.binding
+from numba.core.registry import cpu_target
+from numba.core.runtime import _nrt_python, rtsys
 
 SOURCE = Path(__file__).with_name("guard.c")
 
@@ -42,6 +47,16 @@ def run(*arguments, side="high", **options):
     """Run Python with these arguments under the guard; `options` are those of `subprocess.run`."""
     environment = options.pop("env", os.environ) | {"LD_PRELOAD": str(library()), "GUARD_SIDE": side}
     return subprocess.run([sys.executable, *arguments], env=environment, check=False, **options)
+
+
+def mark_arrays():
+    """Tell the guard which blocks of Numba's are arrays: the data of these end before their block does."""
+    guard, runtime = ctypes.CDLL(None), _nrt_python.c_helpers
+    rtsys.initialize(cpu_target.target_context)
+    for name in ("aligned", "safe_aligned"):
+        ctypes.c_void_p.in_dll(guard, f"guard_real_{name}").value = runtime[f"MemInfo_alloc_{name}"]
+        ours = ctypes.cast(getattr(guard, f"guard_{name}"), ctypes.c_void_p).value
+        llvmlite.binding.add_symbol(f"NRT_MemInfo_alloc_{name}", ours)
 
 
 if __name__ == "__main__":

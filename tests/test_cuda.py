@@ -1757,7 +1757,7 @@ WAYS = {
     "best": ("top-k --shape 5,300000 -k 1",) * 2,
     "lines by warps": ("top-k --shape 10,200 -k 5", "top-k --shape 1000,4000 -k 5"),
     "ranks": ("top-k --shape 7 -k 6",) * 2,
-    "lines beside each other": ("top-k --shape 25x5 -k 2 --axis 0", "top-k --shape 64x600 -k 2 --axis 0"),
+    "lines beside each other": ("top-k --shape 25x5 -k 2 --axis 0", "top-k --shape 4096x4096 -k 8 --axis 0"),
     "0 levels of delegates": ("top-k --shape 2,130 -k 5",) * 2,
     "1 levels of delegates": ("top-k --shape 70x4 -k 7 --axis 0", "top-k --shape 400000 -k 7"),
     "sort of lines": ("top-k --shape 9 -k 9", "top-k --shape 2000x3000 -k 1000"),

@@ -3,6 +3,7 @@
 import array
 import collections
 import inspect
+import sys
 
 import ml_dtypes
 import numpy as np
@@ -386,8 +387,10 @@ def test_flags_and_integers_of_numpy_are_taken():
 
 
 def test_addresses_of_streams():
-    for stream in (0, 1, 2, 1 << 20):
+    for stream in (0, 1, 2):
         dml.check(stream)
+    if "numba_dml.cuda" not in sys.modules:  # else a driver would read there
+        dml.check(1 << 20)
 
 
 @pytest.mark.parametrize("function", [dml.gather, dml.gather_nd, dml.scatter_elements, dml.top_k])

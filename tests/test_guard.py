@@ -9,13 +9,18 @@ from . import guard
 pytestmark = [pytest.mark.cpu, pytest.mark.skipif(bool(guard.missing()), reason=guard.missing())]
 
 PAST = """
-import ctypes, sys, numpy as np
-a = np.zeros(1001, np.uint8)
+import ctypes, sys, numba, numpy as np
+from tests import guard
+guard.mark_arrays()
+a = {}
 print(ctypes.string_at(a.ctypes.data, a.size)[-1], flush=True)
 ctypes.string_at(a.ctypes.data + int(sys.argv[1]), 1)
 """
+NUMPY, NUMBA = "np.ones(1001, np.uint8)", "numba.njit(lambda: np.ones(1024, np.uint8))()"
 SURVEYS = """
 import numpy as np, numba_dml as dml
+from tests import guard
+guard.mark_arrays()
 for size, dtype, k in [(20415, "i8", 7), (216428, "f8", 1), (995830, "f4", 11)]:
     line = np.random.default_rng(0).standard_normal((1, size)).astype(dtype)
     assert (dml.top_k(line, k).values == np.sort(line)[:, ::-1][:, :k]).all()
@@ -26,11 +31,15 @@ def python(side, *arguments):
     return guard.run("-c", *arguments, side=side, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize(("side", "offset"), [("high", 1001), ("low", -1)])
-def test_the_guard_stops_at_either_end_of_an_array(side, offset):
-    found = python(side, PAST, str(offset))
-    assert (found.returncode, found.stdout) == (139, "0\n")
-    assert found.stderr == f"guard: an access at offset {offset} of a block of 1001 bytes\n"
+@pytest.mark.parametrize(
+    ("side", "array", "offset", "said"),
+    [("high", NUMPY, 1001, "1001 of a block of 1001"), ("low", NUMPY, -1, "-1 of a block of 1001")]
+    + [("high", NUMBA, 1024, "1072 of a block of 1072")],
+)
+def test_the_guard_stops_at_either_end_of_an_array(side, array, offset, said):
+    found = python(side, PAST.format(array), str(offset))
+    assert (found.returncode, found.stdout) == (139, "1\n")
+    assert found.stderr == f"guard: an access at offset {said} bytes\n"
 
 
 @pytest.mark.parametrize("side", ["high", "low"])
