@@ -33,6 +33,8 @@ class Move:
         The dimensions that move whole.
     axes : tuple of int
         The axis that each coordinate indexes, counted from the end, for error messages.
+    reach : tuple of int, optional
+        The offsets of the first and the last element of `data` in memory, in bytes, if points may not lead to them.
     """
 
     function: str
@@ -47,6 +49,7 @@ class Move:
     bounds: str
     reduction: str = "none"
     unique: bool = False
+    reach: tuple[int, int] | None = None
 
     def index_error(self, ndim: int, index_shape: tuple[int, ...], position: int, value: int) -> IndexError:
         """Return the error for a bad index: its flat position in indices of a shape, for data of `ndim` dimensions."""
@@ -106,6 +109,7 @@ def move(
     bounds: str,
     reduction: str = "none",
     unique: bool = False,
+    reach: tuple[int, int] | None = None,
 ) -> Move:
     """Build a `Move`, with every dimension collapsed that can be.
 
@@ -131,4 +135,5 @@ def move(
         bounds=bounds,
         reduction=reduction,
         unique=unique,
+        reach=reach,
     )

@@ -456,6 +456,7 @@ def test_a_cache_that_cannot_be_written(monkeypatch):
     monkeypatch.setattr(kernel, "_cache", FullDisk())
     monkeypatch.setattr(kernel, "overloads", type(kernel.overloads)())
     monkeypatch.setattr(cpu, "_warned", False)
+    cpu._code.cache_clear()
     dml.cache_clear()
     with pytest.warns(RuntimeWarning, match="its disk cache fails \\(OSError: no space left"):
         assert dml.gather(np.arange(3, dtype="u2"), [2]).tolist() == [2]

@@ -168,7 +168,15 @@ class _Prepared(_Around):
         fixed = [fix(array) if fix else array for fix, array in zip(self.fixes, inputs, strict=True)]
         if out is not None and inputs[0] is out and fixed[0].dtype != out.dtype:
             raise TypeError(f"{self.function}: out: found dtype {out.dtype}, expected {fixed[0].dtype}")
-        return self.call(*fixed, out)
+        copied = [array for fix, array in zip(self.fixes, inputs, strict=True) if fix]
+        if not isinstance(out, ndarray) or not any(np.may_share_memory(array, out) for array in copied):
+            return self.call(*fixed, out)
+        before = out.copy()
+        try:
+            return self.call(*fixed, out)
+        except IndexError:  # the kernel saw the copies alone, and has left results in the inputs
+            out[...] = before
+            raise
 
 
 class _Transposed:

@@ -519,6 +519,13 @@ def plan_move(request, data_at, finder):
         first, last = reach(coords[i, 0], coords[i, 1])
         low += first
         high += last
+    lowest, highest = low, high
+    if word(request, OPERATOR) == GATHER_ELEMENTS:  # points may not lead everywhere
+        lowest, highest = 0, 0
+        for i in range(word(request, a + 1)):
+            first, last = reach(size_of(request, a, i), stride_of(request, a, i))
+            lowest += first
+            highest += last
     index_bytes = np.int64(1) << (word(request, KIND) & 3)
     for i in range(word(request, indices + 1)):
         index_bytes *= size_of(request, indices, i)
@@ -530,8 +537,8 @@ def plan_move(request, data_at, finder):
     plan[ix.RUN] = run // word(request, UNIT)
     plan[ix.KIND] = word(request, KIND)
     plan[ix.BOUNDS] = word(request, BOUNDS)
-    plan[ix.LOW] = low
-    plan[ix.HIGH] = low if nothing else high + run
+    plan[ix.LOW] = lowest
+    plan[ix.HIGH] = lowest if nothing else highest + run
     plan[ix.STARTS_LOW] = low
     plan[ix.STARTS_HIGH] = high + 1
     plan[ix.PACKED_BYTES] = points * run

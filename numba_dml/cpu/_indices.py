@@ -40,7 +40,7 @@ PACK_NEW, PACK_IN_PLACE = 1, 2
     KIND,  # the index type, a position in INDEX_KINDS
     BOUNDS,  # RAISE, CLAMP or DROP
     FILLED,  # 1: an empty axis is an error in every mode (gather has nothing to give)
-    LOW,  # the lowest byte of data that can be touched, relative to its first element
+    LOW,  # the lowest byte of data, relative to its first element, or of what can be touched
     HIGH,  # one past the highest
     STARTS_LOW,  # the lowest offset of a slice
     STARTS_HIGH,  # one past the highest

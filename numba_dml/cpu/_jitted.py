@@ -323,6 +323,38 @@ def _packed_overload(array):
     return lambda array: np.ascontiguousarray(array)
 
 
+@numba.njit(**_INNER_OPTIONS)
+def _bounds_of(array):
+    """Return the first byte of an array, and the one behind the last."""
+    low = high = _data(array)
+    for size, stride in zip(array.shape, array.strides):  # noqa: B905 (Numba has no `strict`)
+        if size == 0:
+            return low, low
+        if stride < 0:
+            low += (size - 1) * stride
+        else:
+            high += (size - 1) * stride
+    return low, high + array.itemsize
+
+
+def _copy_meets(array, out):
+    """Tell whether `_packed` copies an array that may lie in the output (inside jitted code only)."""
+    raise NotImplementedError
+
+
+@overload(_copy_meets)
+def _copy_meets_overload(array, out):
+    if array.layout == "C":
+        return lambda array, out: False
+
+    def meets(array, out):
+        low, high = _bounds_of(array)
+        out_low, out_high = _bounds_of(out)
+        return low < out_high and out_low < high
+
+    return meets
+
+
 # What the types of arguments tell.
 
 
@@ -643,7 +675,7 @@ def _gather(
         set_word(request, stage, run)
         set_word(request, to_source, _data(a))
         set_word(request, to_result, _data(out))
-        if not direct or enter(request, (a, packed, out)) != 0:
+        if not direct or _copy_meets(indices, out) or enter(request, (a, packed, out)) != 0:
             result = np.empty(out.shape, dtype)
             set_word(request, to_result, _data(result))
             enter(request, (a, packed, result))
@@ -732,7 +764,8 @@ def _scatter(
         set_word(request, stage, run)
         set_word(request, to_source, _data(a))
         set_word(request, to_result, _data(out))
-        if enter(request, (a, packed, packed_updates, out)) != 0:
+        apart = not (_copy_meets(indices, out) or _copy_meets(updates, out))
+        if not apart or enter(request, (a, packed, packed_updates, out)) != 0:
             result = np.empty(a.shape, dtype)
             result[...] = a
             set_word(request, with_out, 0)

@@ -231,9 +231,10 @@ class _MoveCall:
         plan[_indices.RUN] = run // unit
         plan[_indices.KIND] = _indices.INDEX_KINDS.index(data_type_name(low.index_type))
         plan[_indices.BOUNDS] = _BOUNDS.get(low.bounds, _indices.RAISE)
-        plan[_indices.LOW] = starts_low
+        first, last = low.reach or (starts_low, starts_high)
+        plan[_indices.LOW] = first
         empty_data = not (self.points and run and product([size for size, _ in low.coordinates]))
-        plan[_indices.HIGH] = starts_low if empty_data else starts_high + run
+        plan[_indices.HIGH] = first if empty_data else last + run
         plan[_indices.STARTS_LOW] = starts_low
         plan[_indices.STARTS_HIGH] = starts_high + 1
         plan[_indices.PACKED_BYTES] = self.moved

@@ -15,7 +15,7 @@ from .._enums import FeatureLevel, OperatorType
 from .._errors import DescriptorError, integer
 from .._lowering import Move, move
 from .._operator import Descriptor, Level, build_call, cached_call, call_elsewhere
-from .._tensor import TensorDesc, packed_strides
+from .._tensor import TensorDesc, extent, packed_strides
 from ._function import (
     check_data,
     check_indices,
@@ -104,6 +104,7 @@ class GatherElementsDesc(Descriptor):
             index_shape=indices,
             axes=(axis - len(sizes),),
             bounds=self.bounds,
+            reach=extent(sizes, strides[0]),
         )
 
 
