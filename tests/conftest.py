@@ -67,6 +67,7 @@ TARGETS = os.environ.get("NUMBA_DML_TEST_TARGETS", "cpu").split(",")
 FUNCTIONS = [dml.gather, dml.gather_elements, dml.gather_nd, dml.scatter_elements, dml.scatter_nd, dml.top_k]
 
 
+os.environ.pop("NUMBA_DML_QUIET", None)  # tests look at what is said
 if "GUARD_SIDE" in os.environ:
     guard.mark_arrays()
 # What is tested are our kernels, for new shapes too.
