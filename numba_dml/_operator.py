@@ -50,7 +50,7 @@ SHARED_OUTPUTS = "top_k: out: found values and indices that share memory, expect
 MAX_ELEMENTS = 2**32 - 1
 MAX_DIMENSIONS = 64
 MAX_CALLS = 4096
-#: Of other calls so many are kept, 1 to 2 KB each; one in so many new ones replaces the oldest: see `cached_call`.
+#: Up to MAX_KEPT calls are kept beside these, 1 to 2 KB each; one new call in RENEWED replaces the oldest of them.
 MAX_KEPT, RENEWED = 2 * MAX_CALLS, 8
 
 

@@ -22,7 +22,8 @@ from .._tensor import TensorDesc, is_packed, packed_strides, product
 #: A gather copies its input first if its slices have runs of fewer bytes than this, and it moves an element for each
 #: COPIED_PART of the input or more.
 SHORT_RUN, COPIED_PART = 64, 2
-#: Copies of so many bytes go in blocks of so many columns, if neighbours in a row are so many bytes apart.
+#: A copy of BLOCKED_COPY bytes or more goes by blocks of BLOCK_COLUMNS columns if neighbours in a row of the source lie
+#: FAR_APART bytes or more apart.
 BLOCKED_COPY, BLOCK_COLUMNS, FAR_APART = 1 << 22, 256, 1 << 10
 
 
