@@ -371,7 +371,7 @@ LARGE = {
     "wrap around": ("take", (FLOATS, bad(LINE)), {"mode": "wrap"}, True),
     "bad index": ("take", (FLOATS, bad(LINE)), {}, True),
     "bad index with an out": ("take", (FLOATS, bad(LINE)), {"out": np.zeros(LINE.size, np.float32)}, False),
-    "along rows": ("take_along_axis", (FLOATS, ALONG[1]), {}, True),
+    "along rows": ("take_along_axis", (FLOATS, ALONG[1]), {"axis": -1}, True),
     "along columns": ("take_along_axis", (FLOATS, ALONG[0], 0), {}, True),
     "along one row for all": ("take_along_axis", (FLOATS, ALONG[1][:1], 1), {}, True),
     "along the flattened": ("take_along_axis", (FLOATS, LINE, None), {}, True),
@@ -493,7 +493,7 @@ def test_an_array_of_another_library_gets_what_was_given():
     duck = Duck()
     assert nnp.take(duck, [1]) == (np.take, (duck, [1]), {})
     assert nnp.argmax(duck, axis=1) == (np.argmax, (duck,), {"axis": 1})
-    assert nnp.take_along_axis(A, duck) == (np.take_along_axis, (A, duck), {})
+    assert nnp.take_along_axis(A, duck, axis=1) == (np.take_along_axis, (A, duck), {"axis": 1})
 
 
 class OnDevice:
