@@ -21,7 +21,7 @@ SURVEYS = """
 import numpy as np, numba_dml as dml
 from tests import guard
 guard.mark_arrays()
-for size, dtype, k in [(20415, "i8", 7), (216428, "f8", 1), (995830, "f4", 11)]:
+for size, dtype, k in [(20415, "i8", 7), (158965, "i8", 1), (216428, "f8", 1), (293894, "i2", 31), (995830, "f4", 11)]:
     line = np.random.default_rng(0).standard_normal((1, size)).astype(dtype)
     assert (dml.top_k(line, k).values == np.sort(line)[:, ::-1][:, :k]).all()
 """
