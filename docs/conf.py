@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from urllib.request import urlopen
 
+from docutils import nodes
 from sphinx import addnodes
 
 import numba_dml
@@ -83,7 +84,18 @@ def numpy_itself(app, doctree):
             node["py:module"] = node["py:class"] = None
 
 
+def gallery(app, doctree, page):
+    """Fill the front page's gallery with the pictures of the notebooks; each links to its notebook."""
+    for place in [node for node in doctree.findall(nodes.container) if "gallery" in node["classes"]]:
+        for notebook in sorted(name for name in app.env.found_docs if name.startswith("notebooks/")):
+            uri = app.builder.get_relative_uri(page, notebook)
+            for picture in list(app.env.get_doctree(notebook).findall(nodes.image)):
+                picture["alt"] = app.env.titles[notebook].astext()
+                place += nodes.reference("", "", picture, internal=True, refuri=uri)
+
+
 def setup(app):
-    """Connect the functions above to what Sphinx does."""
+    """Connect the functions above to Sphinx's events."""
     app.connect("source-read", notebooks_here)
     app.connect("doctree-read", numpy_itself)
+    app.connect("doctree-resolved", gallery)
