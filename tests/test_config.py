@@ -216,6 +216,7 @@ def test_every_variable_is_documented():
     page = (Path(__file__).parent.parent / "docs/configuration.md").read_text()
     for field in (*Settings._fields, "pool_bytes"):
         assert f"`NUMBA_DML_{field.upper()}`" in page
+    assert "`NUMBA_DISABLE_JIT=1` is not supported" in page
 
 
 def test_every_long_compilation_says_so_once(monkeypatch, capsys):

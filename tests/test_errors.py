@@ -453,6 +453,19 @@ def test_updates_with_a_dtype_are_never_cast(values):
 
 
 @pytest.mark.parametrize(
+    ("library", "make"),
+    [("pandas", lambda pandas, x: pandas.DataFrame({"x": x})), ("pyarrow", lambda pyarrow, x: pyarrow.array(x))],
+)
+def test_updates_of_data_frames_and_of_arrow_are_never_cast(library, make):
+    updates = make(pytest.importorskip(library, reason=f"{library}, whose arrays are taken, is not installed"), [300])
+    shape = (3, *np.shape(updates)[1:])
+    with pytest.raises(TypeError) as caught:
+        dml.scatter_nd(np.zeros(shape, "u1"), [[1]], updates)
+    assert str(caught.value).startswith("scatter_nd: updates: found dtype int64, expected uint8, the dtype of a")
+    assert dml.scatter_nd(np.zeros(shape, "i8"), [[1]], updates).ravel().tolist() == [0, 300, 0]
+
+
+@pytest.mark.parametrize(
     ("values", "found"),
     [
         ([np.int32(1), np.int64(2)], "int32"),
@@ -524,7 +537,9 @@ def test_empty_lists_are_updates_of_any_dtype():
 HIDDEN = np.ma.array([0, 1], mask=[1, 0])
 
 
-@pytest.mark.parametrize("wrap", [lambda m: m, lambda m: [m], lambda m: ([m], [m]), lambda m: collections.deque([m])])
+@pytest.mark.parametrize(
+    "wrap", [lambda m: m, lambda m: [m], lambda m: [m, m], lambda m: ([m], [m]), lambda m: collections.deque([m])]
+)
 def test_a_mask_is_refused_at_any_depth(wrap):
     masked = wrap(HIDDEN)
     array = np.zeros((2, 2), int)

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+from contextlib import nullcontext
 from functools import partial
 
 import numba
@@ -577,6 +578,74 @@ def test_typing_errors():
         (lambda a, i: dml.scatter_nd(a, i, a, unique=2), (f, i), "scatter_nd: unique: found 2, expected True or False"),
     ):
         assert message in refused(function, *args)
+
+
+def test_what_jitted_code_refuses_and_the_functions_take():
+    """As the table of the page on jitted code has it."""
+    a, i, u = np.arange(6.0).reshape(2, 3), np.array([1, 0]), np.zeros(2)
+    for function, args, message in (
+        (lambda i: dml.gather([1.0, 2.0], i), (i,), "gather: a: found"),
+        (lambda a: dml.gather(a, [1, 0]), (a,), "gather: indices: found"),
+        (lambda a: dml.gather(a, (1, 0)), (a,), "gather: indices: found"),
+        (lambda a: dml.gather(a, 1), (a,), "gather: indices: found"),
+        (lambda u, i: dml.scatter_nd(u, i, 1.0), (u, i[:1]), "scatter_nd: updates: found"),
+        (lambda a, i, word: dml.gather(a, i, bounds=word), (a, i, "drop"), "gather: bounds: found unicode_type known"),
+        (lambda a, flag: dml.top_k(a, 1, sorted=flag), (a, True), "top_k: sorted: found"),
+        (lambda a, i: dml.gather(a, i), (a.astype("f2"), i), "gather: a: found"),
+        (lambda a, i: dml.gather(a, i), (a.astype(">f8"), i), "Unsupported array dtype"),
+        (lambda a, i: dml.gather(a, i), (np.array([b"ab", b"c"]), i), "gather: a: found"),
+        (lambda a, i: dml.gather(a, i), (np.zeros(2, "i4,f4"), i), "gather: a: found"),
+        (lambda a, i: dml.gather(a, i, target="cpu"), (a, i), "target"),
+        (lambda a, i: dml.gather(a, i, stream=None), (a, i), "stream"),
+    ):
+        assert message in refused(function, *args)
+        function(*args)
+    tuples = np.array([[1]])
+    with pytest.raises(ValueError, match=r"gather_nd: indices: expected .* coordinates per tuple .* without out"):
+        gather_nd(a, tuples, 0)
+    assert dml.gather_nd(a, tuples).tolist() == [[3, 4, 5]]
+
+
+def test_arrays_that_a_caught_error_loses():
+    """Numba loses those of any function that ends with an exception; what ends without one loses nothing."""
+
+    @numba.njit
+    def raises(a, i):
+        if i[0] >= len(a):
+            raise IndexError("out of range")
+        return a[i]
+
+    @numba.njit
+    def numbas(a, i):
+        return raises(a + 1, i)
+
+    @numba.njit
+    def ours(a, i):
+        return dml.gather(a + 1, i)
+
+    @numba.njit
+    def drops(a, i):
+        return dml.gather(a + 1, i, bounds="drop")
+
+    def lost(function, i, error):
+        for count in (1, 3):  # what a first call makes and keeps is none
+            gc.collect()
+            before = rtsys.get_allocation_stats()
+            for _ in range(count):
+                with pytest.raises(IndexError, match="out of range") if error else nullcontext():
+                    function(np.arange(3.0), np.array([i]))
+            gc.collect()
+            after = rtsys.get_allocation_stats()
+        return (after.mi_alloc - before.mi_alloc) - (after.mi_free - before.mi_free)
+
+    _nrt_python.memsys_enable_stats()
+    try:
+        assert [lost(function, 2, False) for function in (numbas, ours, drops)] == [0, 0, 0]
+        assert lost(drops, 7, False) == 0
+        of_numba, of_ours = lost(numbas, 7, True), lost(ours, 7, True)
+    finally:
+        _nrt_python.memsys_disable_stats()
+    assert of_numba > 0 or of_ours == 0, "Numba loses nothing any more, and we do"
 
 
 @numba.njit(parallel=True)

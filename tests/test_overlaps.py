@@ -5,6 +5,7 @@ NUMBA_DML_TEST_EXAMPLES sets how many calls each operator gets, times three (100
 
 import os
 import re
+from functools import cache
 
 import numpy as np
 import pytest
@@ -23,6 +24,10 @@ def test_a_copy_that_writes_more_than_the_updates_does():
     out, updates = memory[0:6].reshape(1, 6), memory[2:4].reshape(1, 2)
     found = dml.scatter_elements(-np.ones((1, 6)), np.zeros((1, 2), int), updates, axis=0, out=out)
     assert found.tolist() == [[20, 30, -1, -1, -1, -1]]
+    memory = np.arange(30.0) * 10
+    out, updates = memory[0:6].reshape(1, 6), memory[2:4].reshape(1, 2)
+    found = dml.scatter_elements(-np.ones((1, 6)), np.zeros((1, 2), int), updates, axis=0, reduction="add", out=out)
+    assert found.tolist() == [[19, 29, -1, -1, -1, -1]]
     memory = np.arange(30) * 10
     out, indices = memory[0:6].reshape(1, 6), memory[2:4].reshape(1, 2)
     indices[...] = 0
@@ -148,12 +153,25 @@ def _add_elements(a, indices, updates, axis, out):
     return dml.scatter_elements(a, indices, updates, axis=axis, reduction="add", out=out)
 
 
+@cache
+def compiled(code):
+    array = types.Array(types.int64, 2, "A")  # in any layout: each function is compiled once
+    return njit([(*[array] * (code.__code__.co_argcount - 2), types.int64, array)])(code)
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize(("code", "expected"), [(_scatter_elements, [20, 30]), (_add_elements, [19, 29])])
+def test_a_copy_that_writes_more_than_the_updates_do_in_jitted_code(code, expected):
+    memory = np.arange(30, dtype=np.int64) * 10
+    out, updates = memory[0:6].reshape(1, 6), memory[2:4].reshape(1, 2)
+    found = compiled(code)(-np.ones((1, 6), np.int64), np.zeros((1, 2), np.int64), updates, 0, out)
+    assert found.tolist() == [[*expected, -1, -1, -1, -1]]
+
+
 @pytest.mark.cpu
 @pytest.mark.parametrize("code", [_gather_elements, _scatter_elements, _add_elements])
 def test_overlaps_in_jitted_code(code):
-    array = types.Array(types.int64, 2, "A")  # in any layout: each function is compiled once
-    arrays = code.__code__.co_argcount - 2
-    jitted = njit([(*[array] * arrays, types.int64, array)])(code)
+    jitted, arrays = compiled(code), code.__code__.co_argcount - 2
     operator = "gather_elements" if arrays == 2 else "scatter_elements"
     for seed in range(CALLS):
         rng = np.random.default_rng([seed, len(OPERATORS)])

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import numba_dml as dml
+
 pytestmark = pytest.mark.cpu
 
 ROOT = Path(__file__).parent.parent
@@ -42,6 +44,59 @@ def test_jitted_example(code, tmp_path):
     found = runpy.run_path(str(tmp_path / "example.py"))
     assert found["result"].tolist() == [[1, 2]]
     assert found["nearest"].stats.cache_misses  # it is kept on disk, as the page says
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/mapping.md"])
+def test_what_numpy_has_for_tuples(page):
+    """Of indices with any number of dimensions."""
+    text, rng = (ROOT / page).read_text(), np.random.default_rng(0)
+    gathers = re.search(r"^\| `gather_nd\(.*?` \| `(.*?)`", text, re.MULTILINE)[1]
+    scatters = re.search(r"^\| `scatter_nd\(.*?` \| `(.*?)`", text, re.MULTILINE)[1]
+    for shape in ((2,), (5, 2), (2, 4, 2), (3, 1, 4, 3)):
+        a = rng.random((6, 7, 8))
+        i = rng.integers(0, 6, shape)
+        u = rng.random(dml.gather_nd(a, i).shape)
+        names = {"np": np, "a": a, "i": i, "u": u}
+        np.testing.assert_array_equal(dml.gather_nd(a, i), eval(gathers, names))
+        exec(scatters, names)
+        np.testing.assert_array_equal(dml.scatter_nd(a, i, u), names["b"])
+
+
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files(page):
+    for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
+        assert "://" in link or (page.parent / link).exists(), link
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "new shape compiles nothing",
+        "compiles the operator",
+        "only place that imports numba-cuda",
+        "operators are immutable",
+        "nothing more to write",
+    ],
+)
+def test_claims_that_did_not_hold_are_gone(claim):
+    """Some kinds of shapes have kernels of their own, for one."""
+    files = [*PAGES, *(ROOT / "notebooks").glob("*.ipynb"), *(ROOT / "numba_dml").rglob("*.py")]
+    assert len(files) > 20
+    assert [file.name for file in files if claim.lower() in " ".join(file.read_text().split()).lower()] == []
+
+
+def test_the_front_page_shows_no_compiled_function_of_a_user():
+    assert "njit(parallel=True)" not in README + (ROOT / "docs/index.md").read_text()
+
+
+def test_commands_for_benchmarks_store_what_they_measure():
+    """asv stores nothing of the Python that runs it unless it is told the commit."""
+    commands = re.findall(r"^asv run .*--python=same.*$", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    assert commands
+    assert all("--set-commit-hash" in command for command in commands)
 
 
 def test_every_block_is_run():

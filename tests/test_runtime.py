@@ -418,7 +418,9 @@ def test_imported_from_an_archive(name, tmp_path):
 
 def test_warmup_refuses_where_nothing_can_be_kept():
     for target in ("cpu", "cuda"):
-        command = f"from numba_dml.__main__ import main; sys.exit(main(['warmup', '--target', '{target}']))"
+        command = (
+            f"from numba_dml.__main__ import main; assert main(['warmup', '--target', '{target}']) == 1; sys.exit(1)"
+        )
         err = run(textwrap.dedent(NOWHERE) + command, ok=False)
         assert err.count("\n") == 1
         assert "NUMBA_CACHE_DIR" in err
