@@ -7,33 +7,26 @@ Three levels, each usable alone: functions (`gather`, `gather_elements`, `gather
 from importlib import import_module
 from typing import Any
 
-from . import _jit
-from ._config import config
-from ._dispatch import check
-from ._enums import AxisDirection, FeatureLevel, OperatorType, TensorDataType, TensorFlags
-from ._errors import DescriptorError
-from ._operator import CacheInfo, CompiledOperator, Descriptor, cache_clear, cache_info, compile_operator
-from ._pool import MemoryPool, memory_pool
-from ._tensor import TensorDesc
+from . import _overloads
+from ._core import targets
+from ._core.calls import CacheInfo, cache_info
+from ._core.config import config
+from ._core.descriptor import Descriptor
+from ._core.enums import AxisDirection, FeatureLevel, OperatorType, TensorDataType, TensorFlags
+from ._core.errors import DescriptorError
+from ._core.lowering import TopK
+from ._core.operator import CompiledOperator, cache_clear, compile_operator
+from ._core.pool import MemoryPool, memory_pool
+from ._core.targets import check
+from ._core.tensor import TensorDesc
 from ._version import __version__
-from .ops import (
-    GatherDesc,
-    GatherElementsDesc,
-    GatherND1Desc,
-    GatherNDDesc,
-    ScatterDesc,
-    ScatterElementsDesc,
-    ScatterNDDesc,
-    TopK,
-    TopK1Desc,
-    TopKDesc,
-    gather,
-    gather_elements,
-    gather_nd,
-    scatter_elements,
-    scatter_nd,
-    top_k,
-)
+from .ops import gather, gather_elements, gather_nd, scatter_elements, scatter_nd, top_k
+from .ops.gather import GatherDesc
+from .ops.gather_elements import GatherElementsDesc
+from .ops.gather_nd import GatherND1Desc, GatherNDDesc
+from .ops.scatter_elements import ScatterDesc, ScatterElementsDesc
+from .ops.scatter_nd import ScatterNDDesc
+from .ops.top_k import TopK1Desc, TopKDesc
 
 __all__ = [
     "AxisDirection",
@@ -72,7 +65,8 @@ __all__ = [
     "top_k",
 ]
 
-_jit.register_if_imported()
+_overloads.register_if_imported()
+targets.before_first_use.append(_overloads.register)
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 from onnx.reference.op_run import OpRun
 
-from ._dispatch import resolve_target
+from ._core.targets import resolve_target
 from .ops.gather import gather
 from .ops.gather_elements import gather_elements
 from .ops.gather_nd import gather_nd

@@ -39,13 +39,14 @@ class Untraced(event.Listener):
     def on_start(self, event):
         """Stop before the outermost function."""
         function = event.data["dispatcher"].py_func
-        ours = function.__module__.startswith("numba_dml.cpu.") and function.__module__ != "numba_dml.cpu._jitted"
+        module = function.__module__
+        ours = module.startswith(("numba_dml.cpu.", "numba_dml._jit.")) and module != "numba_dml.cpu.jitted.functions"
         if self.depth or ours or function.__code__ in self.traced:
             self.depth += 1
             if self.depth == 1:
                 self.trace = sys.gettrace()
                 sys.settrace(None)
-        elif function.__module__.startswith("tests."):
+        elif module.startswith("tests."):
             self.traced.add(function.__code__)
 
     def on_end(self, event):

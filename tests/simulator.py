@@ -11,7 +11,7 @@ def wait_for_threads():
     `test_delegates_and_their_rivals` took 91 s, and take 33. Only one thread of a process runs at a time, and the next
     one starts sooner where the last one ran: `test_which_of_many_nans_comes_out` and its neighbour took 43 s, then 31.
     """
-    from numba_dml.cuda import cuda  # numba-cuda, which the package knows how to import
+    from numba_dml.cuda.driver.numba import cuda  # numba-cuda, which the package knows how to import
 
     kernel = cuda.simulator.kernel
 

@@ -4,8 +4,8 @@ import ml_dtypes
 import numpy as np
 from hypothesis import strategies as st
 
-from numba_dml.cpu import _top_k_calls
-from numba_dml.cpu.top_k import GOLDEN
+from numba_dml.cpu.calls import top_k
+from numba_dml.cpu.primitives.top_k.selection import GOLDEN
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 NUMBERS = [np.dtype(t) for t in ("f4", "f2", "u4", "u2", "u1", "i4", "i2", "i1", "f8", "u8", "i8", "?")] + [BFLOAT16]
@@ -102,6 +102,6 @@ batches = st.integers(0, 3)
 
 def sampled_places(n, k, stride):
     """Return which of n elements of 4 bytes a top-k on the CPU samples for a bound, and its method."""
-    choice = _top_k_calls.choose(n, stride, k, 4, 1, 1, 0)
+    choice = top_k.choose(n, stride, k, 4, 1, 1, 0)
     step = n // choice.sample
     return [i * step + (((i + 1) * GOLDEN % 2**64 >> 32) * step >> 32) for i in range(choice.sample)], choice.method

@@ -19,11 +19,13 @@ import numpy as np
 import pytest
 
 import numba_dml as dml
-from numba_dml import __main__ as cli
-from numba_dml import cpu
+from numba_dml import __main__
 from numba_dml.__main__ import main
 from numba_dml._cli import _files, _terminal, bench, cache, explain, info, run, warmup
-from numba_dml.cpu import _move_calls, _top_k_calls
+from numba_dml.cpu import launch as cpu_launch
+from numba_dml.cpu import threads as cpu_threads
+from numba_dml.cpu.calls import moves
+from numba_dml.cpu.calls import top_k as calls_top_k
 
 pytestmark = pytest.mark.cpu
 
@@ -595,8 +597,8 @@ def test_bad_input_takes_one_line(arguments, found, capsys):
     np.save("complex.npy", np.ones(3) * 1j)
     np.savez("two.npz", x=np.ones(2), y=np.ones(2))
     for name in ("text.npy", "text.npz", "text.csv"):
-        (cli.Path(name)).write_text("1,2,3")
-    cli.Path("cut.npy").write_bytes(cli.Path("a.npy").read_bytes()[:-1])
+        (__main__.Path(name)).write_text("1,2,3")
+    __main__.Path("cut.npy").write_bytes(__main__.Path("a.npy").read_bytes()[:-1])
     os.mkdir("dir.npz")
     before = sorted(os.listdir())
     assert found in refusal(capsys, *arguments)
@@ -723,7 +725,7 @@ def test_explain_compiles_and_runs_nothing(monkeypatch, capsys):
     def never(*_):
         raise AssertionError
 
-    monkeypatch.setattr(cpu, "_launch", never)
+    monkeypatch.setattr(cpu_launch, "_launch", never)
     dml.cache_clear()
     call("explain", "top-k", "--shape", "1000,5000", "--dtype", "int16", "-k", 20, "--json")
     found = json.loads(capsys.readouterr().out)
@@ -748,8 +750,8 @@ def test_explain_compiles_and_runs_nothing(monkeypatch, capsys):
     call("explain", "scatter-elements", "--shape", 1 << 18, "--indices-shape", 1 << 18, "--axis", 0)
     text = " ".join(capsys.readouterr().out.split())
     threads = numba.config.NUMBA_NUM_THREADS
-    assert ("one thread writes them sooner" in text) == (threads < _move_calls.ALONE_THREADS)
-    assert ("threads share the copy before" in text) == (1 < threads < _move_calls.ALONE_THREADS)
+    assert ("one thread writes them sooner" in text) == (threads < moves.ALONE_THREADS)
+    assert ("threads share the copy before" in text) == (1 < threads < moves.ALONE_THREADS)
     call("explain", "gather", "--shape", "99x64", "--indices-shape", "800")
     part = "(neighbours are copied together, so their bytes count in part)"
     expected = f"the work counts as 87.5 KB {part}, less than 131 KB: "
@@ -784,12 +786,12 @@ WAYS = {
 def test_explain_has_a_sentence_for_every_way(monkeypatch, threads):
     """And one that says who shares what only if there are several threads."""
     monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 8)
-    monkeypatch.setattr(_top_k_calls, "THREADS", 8)
-    monkeypatch.setattr(cpu, "thread_count", lambda: threads)
+    monkeypatch.setattr(calls_top_k, "THREADS", 8)
+    monkeypatch.setattr(cpu_threads, "thread_count", lambda: threads)
     sentences, shared = set(), 0
     for way, arguments in WAYS.items():
         command = ["explain", *arguments.split()]
-        found = explain.explained(cli.build_parser(command).parse_args(command))
+        found = explain.explained(__main__.build_parser(command).parse_args(command))
         assert re.fullmatch(rf"{way}(| (add|min) float32| \d+-bit .*)( serial| parallel|)", found["kernel"]), way
         assert found["threads"] in (1, threads)
         shared += any("threads share" in text for text in found["why"])
@@ -799,9 +801,9 @@ def test_explain_has_a_sentence_for_every_way(monkeypatch, threads):
     assert len(sentences) == len(WAYS)
     assert (shared > 0) == (threads > 1)
     # All ways that the sources know.
-    names = re.findall(r'scatter\.\w+_kernel, "(\w*) ?"', inspect.getsource(_move_calls.ScatterCall.__init__))
+    names = re.findall(r'scatter_\w+\.\w+_kernel, "(\w*) ?"', inspect.getsource(moves.ScatterCall.__init__))
     ways = {f"scatter {name}".strip() for name in (*names, "noted")} | {"gather", "gather direct"}
-    methods = re.search(r"name = \((.*)\)\[choice", inspect.getsource(_top_k_calls.TopKCall.__init__))[1]
+    methods = re.search(r"name = \((.*)\)\[choice", inspect.getsource(calls_top_k.TopKCall.__init__))[1]
     ways |= {f"top_k {name}" for name in ("nothing to select", *eval(methods))}
     assert ways == WAYS.keys() == explain._CPU_WAYS.keys()
 
@@ -820,7 +822,7 @@ def test_explain_takes_files(capsys):
 
 
 def test_bfloat16_is_a_dtype_with_ml_dtypes(monkeypatch, capsys):
-    if not cli.has("ml_dtypes"):
+    if not __main__.has("ml_dtypes"):
         pytest.skip("bfloat16 arrays come from the package ml_dtypes")
     # In a process of its own: NumPy does not know the name before somebody imports that package.
     arguments = ["explain", "top-k", "--shape", "9", "--dtype", "bfloat16", "-k", "2", "--json"]
@@ -888,10 +890,10 @@ def test_warmup_covers_all_shapes(threads, roomy, monkeypatch):
     def launch(kernel, arrays, driver, prepare):
         kernels.add((kernel.__name__, *map(str, arrays)))
 
-    monkeypatch.setattr(cpu, "_launch", launch)
+    monkeypatch.setattr(cpu_launch, "_launch", launch)
     monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", threads)
-    monkeypatch.setattr(_top_k_calls, "THREADS", threads)
-    monkeypatch.setattr(_move_calls, "ROOMY", roomy)
+    monkeypatch.setattr(calls_top_k, "THREADS", threads)
+    monkeypatch.setattr(moves, "ROOMY", roomy)
     listed = [((2, 3), 1, -1), ((64, 100), 5, -1), ((1000, 1000), 5, 0), ((64, 40_000), 50, -1), ((20, 5000), 500, -1)]
     listed += [((1_000_000,), 5, -1), ((1_000_000,), 1, -1), ((22, 54), 2, 0)]
     for function, cases in warmup.CASES.items():
@@ -915,14 +917,15 @@ def test_after_warmup_nothing_compiles(tmp_path):
     code = """
 import numpy as np, numba_dml as dml
 from numba.core.dispatcher import Dispatcher
-from numba_dml.cpu import _drivers, top_k
+from numba_dml.cpu import drivers
+from numba_dml.cpu.calls.top_k import KERNELS
 
 x = np.random.default_rng(1).random(2_600_000, np.float32)
 for shape, k, axis in ((2, 3), 2, 1), ((64, 100), 5, 1), ((1000, 1000), 5, 0), ((64, 40_000), 50, 1):
     dml.top_k(x[: np.prod(shape)].reshape(shape), k, axis=axis)
 for shape, k in ((20, 5000), 500), ((1_000_000,), 9), ((900, 8), 1), ((300, 24), 4):
     dml.top_k(x[: np.prod(shape)].reshape(shape), k, axis=0 if k == 4 else -1)
-values = [value for module in (_drivers, top_k) for value in vars(module).values()]
+values = [*vars(drivers).values(), *KERNELS]
 found = {value for value in values if isinstance(value, Dispatcher)}
 print(sum(sum(d.stats.cache_hits.values()) for d in found) > 9)
 print([d for d in found if sum(d.stats.cache_misses.values())])
@@ -934,7 +937,7 @@ print([d for d in found if sum(d.stats.cache_misses.values())])
 
 
 def test_warmup_compiles_what_jitted_code_runs(capsys):
-    from numba_dml.cpu import _jitted
+    from numba_dml.cpu.jitted import functions
 
     call("warmup", "top-k", "gather", "scatter-nd", "--dtypes", "float32", "--jitted")
     call("warmup", "gather", "--dtypes", "float16", "--jitted")  # which jitted code has not
@@ -948,9 +951,9 @@ def test_warmup_compiles_what_jitted_code_runs(capsys):
             dml.scatter_nd(a, i.reshape(2, 1), a[:2]),
         )
 
-    before = _jitted._addresses.cache_info().misses
+    before = functions._addresses.cache_info().misses
     jitted(np.arange(4, dtype=np.float32), np.array([3, 0]))
-    assert _jitted._addresses.cache_info().misses == before
+    assert functions._addresses.cache_info().misses == before
 
 
 def test_cache_clear_takes_ours_alone(monkeypatch, capsys, tmp_path):
@@ -974,7 +977,7 @@ def test_cache_clear_takes_ours_alone(monkeypatch, capsys, tmp_path):
 
 @pytest.mark.parametrize("library", bench.LIBRARIES)
 def test_bench_measures_the_same_of_all(library, monkeypatch):
-    if not cli.has(library) or not cli.has(bench.NEEDED.get(library, library)):
+    if not __main__.has(library) or not __main__.has(bench.NEEDED.get(library, library)):
         pytest.skip(f"{library} is not installed")
     arrays = bench._arrays(100)
     arrays["places"][:] = np.argsort(RNG.random(arrays["places"].shape), 1)  # each place once: no order of updates
@@ -1051,12 +1054,12 @@ def test_a_picture_that_cannot_be_written_is_refused_at_once(exists, monkeypatch
         pytest.importorskip(package, reason=f"{package} comes with the extra cli")
     os.mkdir("ro")
     if exists:
-        cli.Path("ro/x.png").touch()
-    closed = cli.Path("ro/x.png" if exists else "ro")
+        __main__.Path("ro/x.png").touch()
+    closed = __main__.Path("ro/x.png" if exists else "ro")
     monkeypatch.setattr(_terminal.os, "access", lambda path, mode: (path, mode) != (closed, os.W_OK))
     monkeypatch.setattr(bench, "_apart", None)
-    monkeypatch.setattr("numba_dml._demo.load_digits", None)
-    expected = f"--plot: found {cli.Path('ro/x.png')}, expected a file that can be written\n"
+    monkeypatch.setattr("numba_dml._cli.digits.load_digits", None)
+    expected = f"--plot: found {__main__.Path('ro/x.png')}, expected a file that can be written\n"
     for command in ("bench", "demo"):
         assert refusal(capsys, command, "--plot", "ro/x.png").endswith(expected)
 
@@ -1066,7 +1069,7 @@ def test_the_picture_has_points(monkeypatch):
     figure = pytest.importorskip("matplotlib.figure", reason="matplotlib comes with the extra cli")
     drawn = []
     monkeypatch.setattr(figure.Figure, "savefig", lambda figure, path, dpi: drawn.append(figure))
-    bench.save_picture(cli.Path("x.png"), ["numba_dml", "numpy"], {"numba_dml": [1.0] * 7, "numpy": [2.0] * 7})
+    bench.save_picture(__main__.Path("x.png"), ["numba_dml", "numpy"], {"numba_dml": [1.0] * 7, "numpy": [2.0] * 7})
     (axes,) = drawn[0].axes
     points = {line.get_label(): list(line.get_xdata()) for line in axes.lines if line.get_marker() == "o"}
     assert points == {"numba_dml": [1.0] * 7, "numpy": [2.0] * 7}
@@ -1129,8 +1132,8 @@ def test_facts_go_on_below_themselves_on_a_terminal(monkeypatch):
 
 
 def test_every_command_has_help_with_examples(capsys):
-    operators = [f"{command} {name}" for command in ("run", "explain") for name in cli.OPERATORS]
-    for name in (*cli.OPERATORS, *cli.COMMANDS, *operators, ""):
+    operators = [f"{command} {name}" for command in ("run", "explain") for name in __main__.OPERATORS]
+    for name in (*__main__.OPERATORS, *__main__.COMMANDS, *operators, ""):
         with pytest.raises(SystemExit) as stopped:
             main([*name.split(), "--help"])
         assert stopped.value.code == 0
@@ -1144,7 +1147,7 @@ def test_every_command_has_help_with_examples(capsys):
             assert name in line
             assert len(line) <= 80
             if "--help" not in arguments:
-                assert "run" in cli.build_parser(arguments).parse_args(arguments)
+                assert "run" in __main__.build_parser(arguments).parse_args(arguments)
 
 
 def test_version(capsys):

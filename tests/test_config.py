@@ -14,9 +14,12 @@ import numpy as np
 import pytest
 
 import numba_dml as dml
-from numba_dml import _compiling, _config, cpu
-from numba_dml._config import Settings, from_environment
-from numba_dml.cpu.gather import gather_kernel
+from numba_dml import cpu
+from numba_dml._core import config, targets
+from numba_dml._core.config import Settings, from_environment
+from numba_dml._jit import waiting
+from numba_dml.cpu import threads as cpu_threads
+from numba_dml.cpu.kernels.gather_blocks import gather_kernel
 
 pytestmark = pytest.mark.cpu
 
@@ -34,7 +37,7 @@ def run(code, **environment):
 
 
 def test_no_default_costs_no_look():
-    code = "import numba_dml._config as c; print(c.used)"
+    code = "import numba_dml._core.config as c; print(c.used)"
     clean = {f"NUMBA_DML_{name}": "" for name in ("TARGET", "BOUNDS", "THREADS", "QUIET")}
     assert run(code, **clean)[1].strip() == "False"
     assert run(code, **{**clean, "NUMBA_DML_BOUNDS": "drop"})[1].strip() == "True"
@@ -62,7 +65,7 @@ def test_arguments_beat_the_innermost_block_which_beats_those_around():
             dml.gather(A, OUTSIDE, bounds="raise")
         with dml.config(bounds="clamp"):
             assert dml.gather(A, OUTSIDE).tolist() == [3, 3]
-            assert _config.current().threads == 1
+            assert config.current().threads == 1
         with dml.config(bounds=None), pytest.raises(IndexError):
             dml.gather(A, OUTSIDE)
         assert dml.gather(A, OUTSIDE).tolist() == [3, 0]
@@ -70,7 +73,7 @@ def test_arguments_beat_the_innermost_block_which_beats_those_around():
 
 def test_target(monkeypatch):
     asked = []
-    monkeypatch.setattr(dml._dispatch, "kernels", lambda target: asked.append(target) or cpu)
+    monkeypatch.setattr(targets, "kernels", lambda target: asked.append(target) or cpu)
     x = dml.TensorDesc("float32", (2, 3))
     descriptor = dml.TopKDesc(x, x, dml.TensorDesc("uint32", (2, 3)), 1, 3)
     dml.cache_clear()
@@ -88,8 +91,8 @@ def test_target(monkeypatch):
 def test_a_block_may_be_used_again_and_decorates():
     drop = dml.config(bounds="drop")
     with drop, drop:
-        assert _config.current().bounds == "drop"
-    assert _config.current().bounds is None
+        assert config.current().bounds == "drop"
+    assert config.current().bounds is None
 
     @drop
     def function(depth):
@@ -104,7 +107,7 @@ def test_a_block_may_be_used_again_and_decorates():
         return dml.gather(A, OUTSIDE).tolist()
 
     assert asyncio.run(coroutine()) == [3, 0]
-    assert _config.current().bounds is None
+    assert config.current().bounds is None
 
     async def later():
         yield 1
@@ -114,13 +117,13 @@ def test_a_block_may_be_used_again_and_decorates():
             drop(generator)
     with pytest.raises(IndexError), drop:
         dml.gather(A, OUTSIDE, bounds="raise")
-    assert _config.current().bounds is None
+    assert config.current().bounds is None
 
 
 def test_threads_and_tasks_have_their_own():
     found = []
     with dml.config(threads=1):
-        thread = threading.Thread(target=lambda: found.append(_config.current().threads))
+        thread = threading.Thread(target=lambda: found.append(config.current().threads))
         thread.start()
         thread.join()
     assert found == [None]
@@ -129,7 +132,7 @@ def test_threads_and_tasks_have_their_own():
         with dml.config(threads=count):
             for _ in range(turns):
                 await asyncio.sleep(0)
-                assert _config.current().threads == count
+                assert config.current().threads == count
 
     async def both():
         await asyncio.gather(task(1, 5), task(2, 3))
@@ -146,7 +149,7 @@ def test_results_do_not_depend_on_threads():
     before, results = numba.get_num_threads(), []
     for threads in (None, 1, 2, 1000, 2**63):
         with dml.config(threads=threads):
-            assert cpu.thread_count() == min(before, threads or before)
+            assert cpu_threads.thread_count() == min(before, threads or before)
             results.append((dml.scatter_elements(a, indices, a, reduction="add"), *dml.top_k(a, 100)))
         assert numba.get_num_threads() == before
     for result in results[1:]:
@@ -220,8 +223,8 @@ def test_every_variable_is_documented():
 
 
 def test_every_long_compilation_says_so_once(monkeypatch, capsys):
-    monkeypatch.setattr(_compiling, "PATIENCE", 0.01)
-    notice = _compiling._Notice()
+    monkeypatch.setattr(waiting, "PATIENCE", 0.01)
+    notice = waiting._Notice()
     for quiet, lines in ((True, 0), (False, 1), (False, 1)):
         with dml.config(quiet=quiet), notice(), notice():  # what compiles may need another kernel
             threading.Event().wait(0.2)
@@ -230,14 +233,14 @@ def test_every_long_compilation_says_so_once(monkeypatch, capsys):
         err = capsys.readouterr().err
         assert err.count("\n") == lines or quiet
         assert not lines or ("compiling" in err and "kept on disk" in err and "NUMBA_DML_QUIET=1" in err)
-        threading.Event().wait(2 * _compiling.PAUSE)
+        threading.Event().wait(2 * waiting.PAUSE)
     with notice(kept=False):
         threading.Event().wait(0.2)
     err = capsys.readouterr().err
     assert "this process only" in err
     assert "kept on disk" not in err
-    monkeypatch.setattr(_compiling, "PATIENCE", 30.0)
-    quick = _compiling._Notice()
+    monkeypatch.setattr(waiting, "PATIENCE", 30.0)
+    quick = waiting._Notice()
     with quick():
         pass
     since = quick.since
@@ -253,41 +256,41 @@ def test_a_lock_keeps_others_out_and_never_fails(tmp_path, monkeypatch):
     times = []
 
     def other():
-        with _compiling.locked(path):
+        with waiting.locked(path):
             times.append("other")
 
-    with _compiling.locked(path):
+    with waiting.locked(path):
         thread = threading.Thread(target=other)
         thread.start()
         thread.join(0.1)
         times.append("first")
     thread.join()
     assert times == ["first", "other"]
-    with _compiling.locked(str(tmp_path / "missing" / "kernel.lock")), _compiling.locked(None):
+    with waiting.locked(str(tmp_path / "missing" / "kernel.lock")), waiting.locked(None):
         pass
-    monkeypatch.setattr(_compiling, "LOCK_PATIENCE", 0.05)
-    with _compiling.locked(path), _compiling.locked(path):  # whoever holds it may hang
+    monkeypatch.setattr(waiting, "LOCK_PATIENCE", 0.05)
+    with waiting.locked(path), waiting.locked(path):  # whoever holds it may hang
         pass
 
     def none(file):
         raise OSError(38, "no locks here")
 
-    monkeypatch.setattr(_compiling, "_try_lock", none)
-    with _compiling.locked(path), _compiling.locked(path):
+    monkeypatch.setattr(waiting, "_try_lock", none)
+    with waiting.locked(path), waiting.locked(path):
         pass
 
 
 def test_no_garbage_is_looked_for_while_compiling():
     assert gc.isenabled()
-    with _compiling.compiling(gather_kernel):
+    with waiting.compiling(gather_kernel):
         assert not gc.isenabled()
     assert gc.isenabled()
-    with pytest.raises(KeyError), _compiling.compiling(gather_kernel):
+    with pytest.raises(KeyError), waiting.compiling(gather_kernel):
         raise KeyError
     assert gc.isenabled()
     gc.disable()
     try:
-        with _compiling.compiling(gather_kernel):
+        with waiting.compiling(gather_kernel):
             pass
         assert not gc.isenabled()
     finally:
@@ -297,11 +300,11 @@ def test_no_garbage_is_looked_for_while_compiling():
 def test_of_two_processes_one_compiles(tmp_path):
     code = """
         import sys, numpy as np, numba_dml as dml
-        from numba_dml.cpu import take
-        from numba_dml.cpu._drivers import run_locked
+        from numba_dml.cpu.kernels.gather_direct import take_kernel
+        from numba_dml.cpu.drivers import run_locked
         sys.stdin.readline()
         assert dml.gather(np.arange(4, dtype="u1"), [3, 1]).tolist() == [3, 1]
-        print(sum(sum(d.stats.cache_misses.values()) for d in (take.take_kernel, run_locked)))
+        print(sum(sum(d.stats.cache_misses.values()) for d in (take_kernel, run_locked)))
     """
     environment = {
         **os.environ,

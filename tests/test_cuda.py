@@ -26,25 +26,25 @@ from .strategies import BFLOAT16
 def room(target):
     if target != "cuda":
         pytest.skip("about the target cuda")
-    from numba_dml import cuda
+    from numba_dml.cuda.driver import numba
 
-    return cuda
+    return numba
 
 
 @pytest.fixture
 def methods(room, monkeypatch):
     """The ways that calls of top-k have chosen, as they are built."""
-    from numba_dml.cuda import _top_k_calls
+    from numba_dml.cuda.calls import top_k as calls_top_k
 
     found = []
-    find = _top_k_calls.TopKCall.find_method
+    find = calls_top_k.TopKCall.find_method
 
     def noted(call):
         method, start = find(call)
         found.append(method)
         return method, start
 
-    monkeypatch.setattr(_top_k_calls.TopKCall, "find_method", noted)
+    monkeypatch.setattr(calls_top_k.TopKCall, "find_method", noted)
     return found
 
 
@@ -102,10 +102,10 @@ def test_regions_of_top_k(lines, n, k, kind, scale):
 @pytest.mark.parametrize("axis", [0, 1])
 def test_lines_in_order(part, axis, kind, room):
     """Lines that a warp ranks, with one element of a lane or more, and lines that a block sorts."""
-    from numba_dml.cuda import whole_lines
+    from numba_dml.cuda.kernels import top_k_sorted
 
     rng = np.random.default_rng(part)
-    ranked, most = whole_lines.MOST_RANKED, whole_lines.MOST_SORTED
+    ranked, most = top_k_sorted.MOST_RANKED, top_k_sorted.MOST_SORTED
     longest = (most, "u2" if room.SIMULATED else "f8")
     for n, dtype in [(ranked // 4, "f4"), (ranked // 2 - 1, "u1"), (ranked, "i8"), (ranked + 1, "f2"), longest]:
         lines = np.stack([DISTRIBUTIONS[kind](rng, n) for _ in range(5)])
@@ -122,12 +122,12 @@ def test_lines_in_order(part, axis, kind, room):
 @pytest.mark.parametrize("dtype", ["i4", "u4", "f4", "i8", "u8", "f8"])
 def test_long_keys_in_order(dtype, room):
     """Lines are sorted by the upper bits of keys first: none, some or many elements agree in these."""
-    from numba_dml.cuda import whole_lines
+    from numba_dml.cuda.kernels import top_k_sorted
 
     rng = np.random.default_rng(0)
-    n, bits = 24 if room.SIMULATED else whole_lines.MOST_SORTED, 8 * int(dtype[1])
+    n, bits = 24 if room.SIMULATED else top_k_sorted.MOST_SORTED, 8 * int(dtype[1])
     far = np.linspace(-(2 ** (bits - 2)), 2 ** (bits - 2), n // 2).astype(f"i{dtype[1]}")
-    few, below = far[:: n // 4], 2 ** (bits - whole_lines.FIRST_BITS[bits // 8])
+    few, below = far[:: n // 4], 2 ** (bits - top_k_sorted.FIRST_BITS[bits // 8])
     lines = [
         rng.permutation(np.concatenate([far, far + rng.integers(0, 9, n // 2)])),  # pairs
         rng.choice(few, n),  # many, all equal
@@ -181,14 +181,14 @@ def keys_alike(rng, n, k, bits, below):
 @pytest.mark.parametrize("k", [1, 3, 6, 8, 16])
 def test_short_lines_of_keys_alike(k, dtype, bits, room, methods, monkeypatch):
     """The network works on upper bits of keys, which tell elements apart in all lines, in some, or in none."""
-    from numba_dml.cuda import _top_k_calls
+    from numba_dml.cuda.calls import top_k as calls_top_k
 
     dml.cache_clear()
     rng = np.random.default_rng(k)
     for name in ("MOST_SHORT", "MOST_SHORT_BYTES", "MOST_UNALIGNED", "SHORT_LINES", "SHORT_LINES_BEST"):
-        monkeypatch.setattr(_top_k_calls, name, 0 if "LINES" in name else 1 << 13)
+        monkeypatch.setattr(calls_top_k, name, 0 if "LINES" in name else 1 << 13)
     for name in ("MOST_OF_FEW", "MOST_OF_MANY", "MOST_SHIFTED"):
-        monkeypatch.setattr(_top_k_calls, name, 1 << 13)
+        monkeypatch.setattr(calls_top_k, name, 1 << 13)
     for n in [(17, 40)[(k + bits) % 2]] if room.SIMULATED else (16, 17, 31, 64, 97, 128, 131, 300):
         width = int(dtype[1])
         lines = [line for _ in range(1 if room.SIMULATED else 9) for line in keys_alike(rng, n, k, bits, 1 << 20)]
@@ -206,10 +206,10 @@ def test_short_lines_of_keys_alike(k, dtype, bits, room, methods, monkeypatch):
 @pytest.mark.parametrize("lines", [1, 3])
 def test_the_best_of_parts(lines, dtype, kind, room, scale):
     """One block or several for a line, which begins anywhere, and ends so; the first of equal ones, in any part."""
-    from numba_dml.cuda import _top_k_calls
+    from numba_dml.cuda.calls import top_k as calls_top_k
 
     rng = np.random.default_rng(len(kind))
-    least = _top_k_calls.LEAST_PARTED // np.dtype(dtype).itemsize
+    least = calls_top_k.LEAST_PARTED // np.dtype(dtype).itemsize
     for n in {1, 2, least - 1, least, least + 1, 5 * least + 3}:
         line = np.stack([DISTRIBUTIONS[kind](rng, n) for _ in range(lines)])
         line = line if dtype[0] == "f" else np.abs(np.nan_to_num(line, nan=1.0))
@@ -224,9 +224,9 @@ def test_the_best_of_parts(lines, dtype, kind, room, scale):
 @pytest.mark.parametrize(("shape", "parts"), [((2, 3), 1), ((17, 33), 1), ((3, 40, 2), 1), ((300, 3), 7)])
 def test_the_best_of_columns(shape, parts, dtype, kind, methods, scale, monkeypatch):
     """One thread or several for a column, with the lowest elements and NaNs too; the first of equal ones."""
-    from numba_dml.cuda import _top_k_calls
+    from numba_dml.cuda.calls import top_k as calls_top_k
 
-    monkeypatch.setattr(_top_k_calls, "OWN_THREADS", parts * shape[-1] * scale)
+    monkeypatch.setattr(calls_top_k, "OWN_THREADS", parts * shape[-1] * scale)
     dml.cache_clear()
     shape = (*shape[:-1], shape[-1] * scale)
     a = DISTRIBUTIONS[kind](np.random.default_rng(len(shape)), int(np.prod(shape))).reshape(shape)
@@ -259,17 +259,19 @@ WARP_LINES = {
 @pytest.mark.parametrize("dtype", ["u1", "f2", "bfloat16", "f4", "f8"])
 def test_a_warp_for_each_line(dtype, kind, room, methods):
     """Lines that begin anywhere, of the sizes of several variants, and elements that are too many to list."""
-    from numba_dml.cuda import _top_k_calls, warp_lines
+    from numba_dml.cuda.calls import top_k as calls_top_k
+    from numba_dml.cuda.driver import numba
+    from numba_dml.cuda.kernels import top_k_warp
 
     dml.cache_clear()
     rng = np.random.default_rng(len(kind))
     dtype = BFLOAT16 if dtype == "bfloat16" else np.dtype(dtype)
-    few, (middle, most) = warp_lines.FEW, warp_lines.LISTED
+    few, (middle, most) = top_k_warp.FEW, top_k_warp.LISTED
     sizes = [(few, 8), (middle, 16), (most, 32)] + ([] if room.SIMULATED else [(2, 16), (few, 64), (most, 128)])
     modes = ("largest", "last"), ("smallest", "last"), ("largest", "first")
     for number, (k, units) in enumerate(sizes):  # for each lane
-        n = (units * warp_lines.LANES * 16 - 40) // dtype.itemsize | 1  # so lines begin at any element of 16 bytes
-        a = np.stack([WARP_LINES[kind](rng, n) for _ in range(_top_k_calls.WARP_LINES + 1)])
+        n = (units * numba.LANES * 16 - 40) // dtype.itemsize | 1  # so lines begin at any element of 16 bytes
+        a = np.stack([WARP_LINES[kind](rng, n) for _ in range(calls_top_k.WARP_LINES + 1)])
         if dtype.kind in "iu":
             a = np.nan_to_num(np.abs(a), nan=3.0, posinf=0.0) % 120
         a = a.astype(dtype)
@@ -286,15 +288,16 @@ def test_listed_elements_hold_every_place(width, room, monkeypatch):
     """Of lines as long as a warp takes, and no key is so low or high that it would touch the place below it."""
     if not room.SIMULATED:
         pytest.skip("calls a step of the kernel from Python")
-    from numba_dml.cuda import warp_lines
+    from numba_dml.cuda.kernels import top_k_warp
+    from numba_dml.cuda.primitives.top_k import lane_lists
 
-    word, put, get, nothing, place_of, chosen, _ = warp_lines.entry_access(width)
+    word, put, get, nothing, place_of, chosen, _ = lane_lists.entry_access(width)
     keys, places = np.zeros(1, word), np.zeros(1, np.int32)
-    most = warp_lines.most_places(width)
+    most = top_k_warp.most_places(width)
     if width == 1:  # the others' lines end before, by their bytes
-        monkeypatch.setattr(warp_lines, "LANES", 32)
-        assert warp_lines.sizes_for(most, 2, width)
-        assert warp_lines.sizes_for(most + 1, 2, width) is None
+        monkeypatch.setattr(top_k_warp, "LANES", 32)
+        assert top_k_warp.sizes_for(most, 2, width)
+        assert top_k_warp.sizes_for(most + 1, 2, width) is None
     previous = nothing()
     for key in (-(1 << (8 * width - 1)), -1, 0, (1 << (8 * width - 1)) - 1):
         for place in (min(most, 1 << 30) - 1, 1, 0):
@@ -350,13 +353,13 @@ FEW = {"FEW_LINES": for_every_width(99), "CHOSEN_BYTES": for_every_width(0)}
 @pytest.mark.parametrize("dtype", ["u1", "f4", "i8"])
 def test_what_is_chosen_or_sorted(settings, n, k, method, dtype, methods, scale, monkeypatch):
     """Few lines, large inputs, and devices with less shared memory."""
-    from numba_dml.cuda import _top_k_calls
+    from numba_dml.cuda.calls import top_k as calls_top_k
 
     dml.cache_clear()
     n, k = n * scale, k * scale
-    monkeypatch.setattr(_top_k_calls, "FEW_LINES", for_every_width(0))
+    monkeypatch.setattr(calls_top_k, "FEW_LINES", for_every_width(0))
     for name, value in settings.items():
-        monkeypatch.setattr(_top_k_calls, name, value)
+        monkeypatch.setattr(calls_top_k, name, value)
     a = np.random.default_rng(n).integers(0, 9, (3, n)).astype(dtype)
     found = dml.top_k(a, k)
     assert all(map(reference.same, found, reference.top_k(a, k)))
@@ -368,11 +371,12 @@ def test_what_is_chosen_or_sorted(settings, n, k, method, dtype, methods, scale,
 @pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "i8"])
 def test_lines_that_a_block_reads_in_batches(dtype, kind, room):
     """Of lines with several batches of units, those at both ends of a line, and a chunk of few units or of one."""
-    from numba_dml.cuda import choose
+    from numba_dml.cuda.kernels import top_k_block
+    from numba_dml.cuda.primitives.top_k import plan
 
     rng = np.random.default_rng(len(dtype))
-    threads, ks = (choose.MOST_THREADS, (2, 9)) if room.SIMULATED else (1024, (30, 2000))
-    n = 7 * choose.AT_ONCE * threads * 16 // (2 * np.dtype(dtype).itemsize) + 3
+    threads, ks = (plan.MOST_THREADS, (2, 9)) if room.SIMULATED else (1024, (30, 2000))
+    n = 7 * top_k_block.AT_ONCE * threads * 16 // (2 * np.dtype(dtype).itemsize) + 3
     a = np.stack([DISTRIBUTIONS[kind](rng, n) for _ in range(2)])
     a = (a / 4 if dtype[0] == "f" else 50 * np.nan_to_num(a, nan=2.0) % 120).astype(dtype)
     for x, nan in ((np.pad(a, ((0, 0), (0, 13)))[:, :n], "last"), (a, "first")):
@@ -382,11 +386,12 @@ def test_lines_that_a_block_reads_in_batches(dtype, kind, room):
 
 
 def test_lines_too_long_to_survey_are_sorted(room, monkeypatch):
-    from numba_dml.cuda import _top_k_calls
+    from numba_dml.cuda.calls import top_k as calls_top_k
+    from numba_dml.cuda.primitives.top_k import plan
 
     dml.cache_clear()
-    monkeypatch.setattr(_top_k_calls, "LONG_LINE", 1)
-    monkeypatch.setattr(_top_k_calls, "LONG_LINE_BYTES", 24 * _top_k_calls.LEAST_ROOM)
+    monkeypatch.setattr(calls_top_k, "LONG_LINE", 1)
+    monkeypatch.setattr(calls_top_k, "LONG_LINE_BYTES", 24 * plan.LEAST_ROOM)
     a = np.random.default_rng(1).integers(0, 9, (2, 300))
     tensor = dml.TensorDesc(a.dtype, a.shape)
     out = dml.TensorDesc(a.dtype, (2, 3)), dml.TensorDesc("u4", (2, 3))
@@ -452,9 +457,9 @@ def test_lines_beside_each_other(dtype, nan, scale):
 
 @pytest.mark.parametrize("dtype", ["f4", "i8"])
 def test_positions_of_64_bits(room, monkeypatch, dtype, scale):
-    from numba_dml.cuda import _top_k_calls
+    from numba_dml.cuda.calls import top_k as calls_top_k
 
-    monkeypatch.setattr(_top_k_calls, "LONG_LINE", 1)
+    monkeypatch.setattr(calls_top_k, "LONG_LINE", 1)
     dml.cache_clear()
     a = np.random.default_rng(4).integers(0, 9, (2, 90 * scale)).astype(dtype)
     assert all(reference.same(x, y) for x, y in zip(dml.top_k(a, 5), reference.top_k(a, 5), strict=True))
@@ -463,9 +468,9 @@ def test_positions_of_64_bits(room, monkeypatch, dtype, scale):
 
 def large_selection(monkeypatch, a, k, scale, **parameters):
     """Check a large k, with delegates wherever these are possible."""
-    from numba_dml.cuda import _large_k_calls
+    from numba_dml.cuda.calls import top_k_large
 
-    monkeypatch.setattr(_large_k_calls, "DELEGATES_COST", 0)
+    monkeypatch.setattr(top_k_large, "DELEGATES_COST", 0)
     dml.cache_clear()
     k *= 1 if scale == 1 else 2 * scale
     found, expected = dml.top_k(a, k, **parameters), reference.top_k(a, k, **parameters)
@@ -495,9 +500,9 @@ def test_large_k_of_columns_by_delegates(room, monkeypatch, scale):
 
 @pytest.mark.parametrize(("dtype", "n"), [("u1", 1200), ("f4", 130)])
 def test_large_k_with_positions_of_64_bits(room, monkeypatch, dtype, n, scale):
-    from numba_dml.cuda import _large_k_calls
+    from numba_dml.cuda.calls import top_k_large
 
-    monkeypatch.setattr(_large_k_calls, "LONG_LINE", 1)
+    monkeypatch.setattr(top_k_large, "LONG_LINE", 1)
     large_selection(monkeypatch, np.random.default_rng(4).integers(0, 9, (1, n * scale)).astype(dtype), 34, scale)
 
 
@@ -505,15 +510,15 @@ def test_large_k_with_positions_of_64_bits(room, monkeypatch, dtype, n, scale):
 @pytest.mark.parametrize("dtype", ["u1", "f2", "i4", "f8"])
 def test_groups_of_every_size(dtype, lanes, room, methods, scale, monkeypatch):
     """Of as many times 16 bytes: lanes share several groups out, have one, or a group has several of each lane."""
-    from numba_dml.cuda import _top_k_calls
+    from numba_dml.cuda.calls import top_k as calls_top_k
 
     if room.SIMULATED and lanes > 8:
         pytest.skip("longer than what a warp of the simulator reads")
     dml.cache_clear()
     width = np.dtype(dtype).itemsize
     for name in ("MAXIMA_BYTES", "FEW_MAXIMA_BYTES"):
-        monkeypatch.setattr(_top_k_calls, name, 32 if room.SIMULATED else 2048)
-    monkeypatch.setattr(_top_k_calls, "group_sizes", lambda *_: (lanes * 16 // width,))
+        monkeypatch.setattr(calls_top_k, name, 32 if room.SIMULATED else 2048)
+    monkeypatch.setattr(calls_top_k, "group_sizes", lambda *_: (lanes * 16 // width,))
     a = np.random.default_rng(lanes).integers(0, 120, (2, 960 * scale // width + 5)).astype(dtype)
     for x in (np.ascontiguousarray(a[:, :-1]), a[:, 1:]):
         assert all(map(reference.same, dml.top_k(x, 3), reference.top_k(x, 3)))
@@ -598,10 +603,11 @@ def test_updates_around_the_size_of_a_block(points, reduction):
 @pytest.mark.parametrize("points", [1, 33, 300])
 def test_units_of_a_thread(points, few_units, room, monkeypatch):
     """A thread moves one or several, whole blocks of them and what is left."""
-    from numba_dml.cuda import _element_calls, _move_calls
+    from numba_dml.cuda.calls import elements as calls_elements
+    from numba_dml.cuda.calls import moves
 
-    monkeypatch.setattr(_element_calls, "MOST_OWNED", 0)
-    for kind in (_move_calls.GatherCall, _move_calls.ScatterCall):
+    monkeypatch.setattr(calls_elements, "MOST_OWNED", 0)
+    for kind in (moves.GatherCall, moves.ScatterCall):
         monkeypatch.setattr(kind, "few_units", few_units)
     dml.cache_clear()
     points *= 1 if room.SIMULATED else 8  # several blocks of 1024
@@ -624,21 +630,24 @@ def test_a_table_of_places(kind, most, room, monkeypatch):
 
     The output is copied by the launch that fills the table.
     """
-    from numba_dml.cuda import _element_calls, _fill, _move_calls, scatter
+    from numba_dml.cuda.calls import elements as calls_elements
+    from numba_dml.cuda.calls import move_call, moves
+    from numba_dml.cuda.primitives import fill
+    from numba_dml.cuda.primitives.moves import claims
 
     copied = []
-    divide_copy = _move_calls.divide_copy
-    monkeypatch.setattr(_move_calls, "divide_copy", lambda size: copied.append(size) or divide_copy(size))
-    monkeypatch.setattr(_fill, "MOST_COPIED", 1 << 30)
-    monkeypatch.setattr(_move_calls, "PLACES_PER_MERGED", dict.fromkeys((1, 2, 4), 0))
-    monkeypatch.setattr(_element_calls, "MOST_OWNED", 0)
-    monkeypatch.setattr(_move_calls, "TABLED", ((4, 2),))
-    monkeypatch.setattr(_move_calls, "MOST_TABLED", most)
+    divide_copy = fill.divide_copy
+    monkeypatch.setattr(move_call, "divide_copy", lambda size: copied.append(size) or divide_copy(size))
+    monkeypatch.setattr(fill, "MOST_COPIED", 1 << 30)
+    monkeypatch.setattr(moves, "PLACES_PER_MERGED", dict.fromkeys((1, 2, 4), 0))
+    monkeypatch.setattr(calls_elements, "MOST_OWNED", 0)
+    monkeypatch.setattr(moves, "TABLED", ((4, 2),))
+    monkeypatch.setattr(moves, "MOST_TABLED", most)
     dml.cache_clear()
     scale = 1 if room.SIMULATED else 256
     rng = np.random.default_rng(3)
     if kind == "the last entries":
-        spread = getattr(scatter.spread, "py_func", scatter.spread)
+        spread = getattr(claims.spread, "py_func", claims.spread)
         i = np.array([place for place in range(3000) if spread(place) & 31 >= 28][:16])
         assert len(i) == 16
     else:
@@ -648,7 +657,7 @@ def test_a_table_of_places(kind, most, room, monkeypatch):
     expected[i] = u  # the last one stays
     tensors = [dml.TensorDesc(x.dtype, x.shape) for x in (a[:, None], i[:, None], u[:, None], a[:, None])]
     layouts = tuple((x.strides, x.dtype) for x in (a[:, None], i[:, None], u[:, None]))
-    from numba_dml.cuda._calls import build
+    from numba_dml.cuda.calls.build import build
 
     call = build(dml.ScatterNDDesc(*tensors, 2, 2), layouts, (a.shape,), None)
     assert bool(call.entries) is (most > 1)
@@ -658,12 +667,12 @@ def test_a_table_of_places(kind, most, room, monkeypatch):
 
 
 def test_claims_of_many_points(room, monkeypatch):
-    from numba_dml.cuda import _move_calls
+    from numba_dml.cuda.calls import moves
 
     a, i = np.zeros(7), np.array([[3], [3], [0], [3]])
     expected = [3, 0, 0, 4, 0, 0, 0]
     assert dml.scatter_nd(a, i, np.array([1.0, 2, 3, 4])).tolist() == expected
-    monkeypatch.setattr(_move_calls, "MOST_SHORT_CLAIMS", 2)
+    monkeypatch.setattr(moves, "MOST_SHORT_CLAIMS", 2)
     dml.cache_clear()
     assert dml.scatter_nd(a, i, np.array([1.0, 2, 3, 4])).tolist() == expected
     dml.cache_clear()
@@ -682,12 +691,12 @@ def test_the_first_deferred_error_is_raised_at_the_check():
 
 def test_a_bad_index_of_a_call_that_is_gone_is_raised_all_the_same(room):
     """As of a graph that is replayed after its operator was dropped."""
-    from numba_dml.cuda import _bounds
+    from numba_dml.cuda.primitives import bad_indices
 
     dml.check()
-    words = _bounds.records_of(0).deferred.words
-    words[[_bounds.POSITION, _bounds.VALUE, _bounds.PLAN]] = 3, 7, 0  # of no plan
-    words[_bounds.LAUNCH] = 1
+    words = bad_indices.records_of(0).deferred.words
+    words[[bad_indices.POSITION, bad_indices.VALUE, bad_indices.PLAN]] = 3, 7, 0  # of no plan
+    words[bad_indices.LAUNCH] = 1
     with pytest.raises(IndexError, match="index 7 at flat position 3 of a deferred call's indices is out of range"):
         dml.check()
     dml.check()
@@ -869,7 +878,7 @@ def test_a_second_process_finds_the_kernels(room, tmp_path):
 import gc
 import numpy as np
 import numba_dml as dml
-from numba_dml.cuda._launch import Kernel
+from numba_dml.cuda.driver.launch import Kernel
 
 a, i, u = np.arange(12.0).reshape(4, 3), np.array([[1], [3]]), np.ones((2, 3))
 for dtype in ("f4", "f8", "u1", "i8"):
@@ -897,7 +906,7 @@ print(len(kernels), hits, misses)
 
 
 def test_closures_are_told_apart_by_what_they_close_over():
-    from numba_dml.cuda._cache import describe
+    from numba_dml.cuda.driver.cache import describe
 
     def make(*numbers, inner=None, outer=np.float32):
         def kernel(x):
@@ -955,14 +964,14 @@ def test_values_and_indices_in_the_same_memory_are_refused(room):
 @pytest.fixture
 def small_regions(room, monkeypatch):
     """Small arrays go the ways of large ones, also on a device."""
-    from numba_dml.cuda import _element_calls
+    from numba_dml.cuda.calls import elements as calls_elements
 
     names = ["LEAST_POINTS", "LEAST_BLOCKS", "LEAST_COLUMNS", "LEAST_MATRIX_BYTES", "LEAST_SCATTERED"]
     for name in (*names, "LEAST_BINNED_BYTES", "LEAST_GATHERED_LINE", "LEAST_SCATTERED_LINE"):
-        monkeypatch.setattr(_element_calls, name, 2)
+        monkeypatch.setattr(calls_elements, name, 2)
     sizes = {"STRIP_BYTES": 256, "LONG_LINE_BYTES": 100, "GATHERED_BYTES": 48, "SCATTERED_BYTES": 96}
     for name, size in {**sizes, "STAGED_BYTES": 160, "PART_BYTES": 224}.items():
-        monkeypatch.setattr(_element_calls, name, size)
+        monkeypatch.setattr(calls_elements, name, size)
     dml.cache_clear()
     yield monkeypatch
     dml.cache_clear()
@@ -987,9 +996,9 @@ def agree(function, oracle, a, i, *updates, sizes, **parameters):
 
 def way_of(descriptor, *arrays):
     """Return the way that a descriptor goes, and a function that runs it in place, all or nothing."""
-    from numba_dml.cuda._arrays import OWN
-    from numba_dml.cuda._calls import build
-    from numba_dml.cuda._element_calls import ScatterArguments
+    from numba_dml.cuda.calls.build import build
+    from numba_dml.cuda.calls.elements import ScatterArguments
+    from numba_dml.cuda.driver.arrays import OWN
 
     layouts = tuple((x.strides, x.dtype) for x in arrays)
     call = build(descriptor, layouts, (arrays[0].shape,), None)
@@ -1025,11 +1034,12 @@ def in_place(name, make, oracle, a, i, u, **parameters):
 @pytest.mark.parametrize(("rows", "points"), [(100, 3), (50, 40), (5000, 256)])
 def test_updates_of_rows(rows, points, step, monkeypatch):
     """Few points, which have a table, and many, where the output is merged; with duplicates, and in place."""
-    from numba_dml.cuda import _element_calls, _move_calls
-    from numba_dml.cuda._calls import build
+    from numba_dml.cuda.calls import elements as calls_elements
+    from numba_dml.cuda.calls import moves
+    from numba_dml.cuda.calls.build import build
 
-    monkeypatch.setattr(_element_calls, "MOST_OWNED", 0)
-    monkeypatch.setattr(_move_calls, "TABLED", ((4, 2),))
+    monkeypatch.setattr(calls_elements, "MOST_OWNED", 0)
+    monkeypatch.setattr(moves, "TABLED", ((4, 2),))
     dml.cache_clear()
     rng = np.random.default_rng(points)
     a = rng.standard_normal((rows, 3)).astype("f4")
@@ -1066,9 +1076,9 @@ def test_updates_of_rows(rows, points, step, monkeypatch):
 )
 def test_few_updates(shape, coordinates, dtype, index_dtype, points, room, monkeypatch):
     """Each block has places of its own: one place or many, the last block has fewer; with duplicates, and in place."""
-    from numba_dml.cuda import _element_calls
+    from numba_dml.cuda.calls import elements as calls_elements
 
-    monkeypatch.setattr(_element_calls, "MOST_POINTS", 0)  # or single elements would go by lines or bins
+    monkeypatch.setattr(calls_elements, "MOST_POINTS", 0)  # or single elements would go by lines or bins
     dml.cache_clear()
     scale = 1 if room.SIMULATED or index_dtype[1] == "1" else 170
     rng = np.random.default_rng(points)
@@ -1093,11 +1103,11 @@ def test_few_updates(shape, coordinates, dtype, index_dtype, points, room, monke
 @pytest.mark.parametrize("unique", [False, True])
 def test_few_updates_anywhere(old_offset, out_offset, most_bytes, unique, room, monkeypatch):
     """From and to any bytes, in place too (None); what is copied by the blocks, and what is copied before."""
-    from numba_dml.cuda import _element_calls
-    from numba_dml.cuda._arrays import OWN
-    from numba_dml.cuda._calls import build
+    from numba_dml.cuda.calls import elements as calls_elements
+    from numba_dml.cuda.calls.build import build
+    from numba_dml.cuda.driver.arrays import OWN
 
-    monkeypatch.setattr(_element_calls, "MOST_OWN_BYTES", most_bytes)
+    monkeypatch.setattr(calls_elements, "MOST_OWN_BYTES", most_bytes)
     rng = np.random.default_rng(4)
     rows, points = (50, 12) if room.SIMULATED else (20_000, 2000)
     a = rng.integers(0, 99, (rows, 3)).astype("u1")
@@ -1124,11 +1134,11 @@ def test_few_updates_anywhere(old_offset, out_offset, most_bytes, unique, room, 
 @pytest.mark.parametrize("offset", [0, 1])
 def test_few_updates_of_wide_slices(offset, room, monkeypatch):
     """A slice of many units, for its size or since it is not aligned, is not left to one block."""
-    from numba_dml.cuda import _element_calls
-    from numba_dml.cuda._arrays import OWN
-    from numba_dml.cuda._calls import build
+    from numba_dml.cuda.calls import elements as calls_elements
+    from numba_dml.cuda.calls.build import build
+    from numba_dml.cuda.driver.arrays import OWN
 
-    monkeypatch.setattr(_element_calls, "MOST_OWN_UNITS", 2)
+    monkeypatch.setattr(calls_elements, "MOST_OWN_UNITS", 2)
     rng = np.random.default_rng(6)
     rows = 50 if room.SIMULATED else 5000
     for width, way in ((3, "NoneType"), (4, "OwnPlaceScatter"), (12, "NoneType")):
@@ -1180,15 +1190,16 @@ def test_kernels_wait_first():
 @pytest.mark.parametrize(("size", "points"), [(2, 2), (3, 1), (37, 5), (64, 64), (100, 3), (131, 300)])
 def test_elements_that_are_merged(size, points, dtype, offset, room, monkeypatch):
     """Four at a time if they are small and aligned, and what is left over; few or all of them are replaced."""
-    from numba_dml.cuda import _element_calls, _move_calls
-    from numba_dml.cuda._arrays import OWN
-    from numba_dml.cuda._calls import build
-    from numba_dml.cuda._element_calls import ScatterArguments
+    from numba_dml.cuda.calls import elements as calls_elements
+    from numba_dml.cuda.calls import moves
+    from numba_dml.cuda.calls.build import build
+    from numba_dml.cuda.calls.elements import ScatterArguments
+    from numba_dml.cuda.driver.arrays import OWN
 
-    monkeypatch.setattr(_element_calls, "MOST_POINTS", 0)
-    monkeypatch.setattr(_element_calls, "MOST_OWNED", 0)
-    monkeypatch.setattr(_move_calls, "PLACES_PER_MERGED", dict.fromkeys((1, 2, 4), 1 << 40))
-    monkeypatch.setattr(_move_calls, "PLACES_PER_MERGED_ALONE", 1 << 40)
+    monkeypatch.setattr(calls_elements, "MOST_POINTS", 0)
+    monkeypatch.setattr(calls_elements, "MOST_OWNED", 0)
+    monkeypatch.setattr(moves, "PLACES_PER_MERGED", dict.fromkeys((1, 2, 4), 1 << 40))
+    monkeypatch.setattr(moves, "PLACES_PER_MERGED_ALONE", 1 << 40)
     rng = np.random.default_rng(size)
     size, points = (n if room.SIMULATED else 100 * n for n in (size, points))
     a = rng.integers(0, 99, size, "i4").astype(dtype)[:, None]
@@ -1211,15 +1222,16 @@ def test_elements_that_are_merged(size, points, dtype, offset, room, monkeypatch
 @pytest.fixture
 def by_warps(room, monkeypatch):
     """How many slices warps have moved, for each launch."""
-    from numba_dml.cuda import _move_calls, _slices
+    from numba_dml.cuda.calls import moves
+    from numba_dml.cuda.primitives.moves import slices as moves_slices
 
     found = []
 
     def noted(slices):
         found.append(slices)
-        return _slices.divide_slices(slices)
+        return moves_slices.divide_slices(slices)
 
-    monkeypatch.setattr(_move_calls, "divide_slices", noted)
+    monkeypatch.setattr(moves, "divide_slices", noted)
     dml.cache_clear()
     yield found
     dml.cache_clear()
@@ -1266,12 +1278,12 @@ def test_slices_without_places(room, by_warps):
 @pytest.mark.parametrize("dtype", ["f4", "u1"])
 def test_slices_that_warps_scatter(dtype, kind, in_place, room, by_warps, monkeypatch):
     """Slices of few narrow units, in place or beside what is left; and nothing at all if an index is bad."""
-    from numba_dml.cuda import _element_calls
-    from numba_dml.cuda._arrays import OWN
-    from numba_dml.cuda._calls import build
+    from numba_dml.cuda.calls import elements as calls_elements
+    from numba_dml.cuda.calls.build import build
+    from numba_dml.cuda.driver.arrays import OWN
 
-    monkeypatch.setattr(_element_calls, "MOST_POINTS", 0)
-    monkeypatch.setattr(_element_calls, "MOST_OWNED", 0)
+    monkeypatch.setattr(calls_elements, "MOST_POINTS", 0)
+    monkeypatch.setattr(calls_elements, "MOST_OWNED", 0)
     rng = np.random.default_rng(3)
     width, places, points = 3, 100, 12 if kind == "tabled" else 81
     if not room.SIMULATED:
@@ -1318,15 +1330,15 @@ def test_slices_that_warps_scatter(dtype, kind, in_place, room, by_warps, monkey
 @pytest.mark.parametrize("quads", [0, 1, 9, 40])
 def test_copies_and_sets(size, offset, quads, room):
     """What is copied and set at once, and nothing else; aligned or not, and more than a kernel copies."""
-    from numba_dml.cuda import _fill
-    from numba_dml.cuda._arrays import OWN
+    from numba_dml.cuda.driver.arrays import OWN
+    from numba_dml.cuda.primitives import fill
 
     size *= 1 if room.SIMULATED else 1000
     data = np.arange(2 * size + 64).astype("u1")
     source, target = OWN.to_device(data, 0), OWN.to_device(np.zeros_like(data), 0)
     memory = OWN.to_device(np.full(16 * quads + 16, 7, "u1"), 0)
     to, fro = target.pointer + 16, source.pointer + 32 + offset
-    _fill.copy_and_set(0, 0, to, fro, size, memory.pointer, 16 * quads, -1)
+    fill.copy_and_set(0, 0, to, fro, size, memory.pointer, 16 * quads, -1)
     expected = np.zeros_like(data)
     expected[16 : 16 + size] = data[32 + offset : 32 + offset + size]
     np.testing.assert_array_equal(OWN.to_host(target), expected)
@@ -1382,7 +1394,7 @@ def test_elements_of_long_lines(size, dtype, room):
 @pytest.fixture
 def column_way(request, small_regions):
     """Columns are transposed, have a thread each, or are in shared memory; which is a test's parameter."""
-    from numba_dml.cuda import _element_calls
+    from numba_dml.cuda.calls import elements as calls_elements
 
     thresholds = {"LEAST_SHARED_COLUMN": 999}
     if request.param == "OwnColumnScatter":
@@ -1391,7 +1403,7 @@ def column_way(request, small_regions):
     if request.param == "SharedColumnScatter":
         thresholds = {"LEAST_SHARED_COLUMN": 1, "SHARED_COLUMN_BYTES": 1000, "LEAST_OWN": 999, "MOST_IN_L2": 0}
     for name, value in thresholds.items():
-        small_regions.setattr(_element_calls, name, value)
+        small_regions.setattr(calls_elements, name, value)
     return request.param
 
 
@@ -1407,7 +1419,7 @@ def test_elements_of_columns(number, column_way):
     agree(dml.scatter_elements, reference.scatter_elements, a, i, u, axis=-2, sizes=[size])
     make = lambda *tensors: dml.ScatterElementsDesc(*tensors, axis=a.ndim - 2)  # noqa: E731
     in_place(column_way, make, reference.scatter_elements, a, i, u, axis=-2)
-    from numba_dml.cuda._calls import build
+    from numba_dml.cuda.calls.build import build
 
     tensors = [dml.TensorDesc(x.dtype, x.shape) for x in (a, i, u)]
     gather = dml.GatherElementsDesc(*tensors, axis=a.ndim - 2)
@@ -1426,12 +1438,12 @@ def test_elements_of_columns(number, column_way):
 )
 def test_columns_in_shared_memory(small, large, dtype, room, monkeypatch):
     """Blocks with many columns, and with few long ones; a scatter that keeps the last of thousands of updates."""
-    from numba_dml.cuda import _element_calls
-    from numba_dml.cuda._calls import build
+    from numba_dml.cuda.calls import elements as calls_elements
+    from numba_dml.cuda.calls.build import build
 
-    monkeypatch.setattr(_element_calls, "MOST_IN_L2", 0)
+    monkeypatch.setattr(calls_elements, "MOST_IN_L2", 0)
     if room.SIMULATED:
-        monkeypatch.setattr(_element_calls, "SHARED_COLUMN_BYTES", 1000)
+        monkeypatch.setattr(calls_elements, "SHARED_COLUMN_BYTES", 1000)
     shape = small if room.SIMULATED else large
     rng = np.random.default_rng(len(shape))
     size, columns = shape[-2:]
@@ -1442,10 +1454,10 @@ def test_columns_in_shared_memory(small, large, dtype, room, monkeypatch):
         tensors = [dml.TensorDesc(x.dtype, x.shape) for x in (a, i, u)]
         layouts = tuple((x.strides, x.dtype) for x in (a, i, u))
         gather = build(dml.GatherElementsDesc(*tensors, axis=a.ndim - 2), layouts[:2], (u.shape,), None)
-        assert isinstance(gather.way, _element_calls.SharedColumnGather)
+        assert isinstance(gather.way, calls_elements.SharedColumnGather)
         scatter = build(dml.ScatterElementsDesc(*tensors, tensors[0], axis=a.ndim - 2), layouts, (a.shape,), None)
         has_room = {1: 64, 2: 32, 4: 32, 8: 16}[a.itemsize] * size < 132 << 10  # claims of a row of 16 bytes, or 32
-        assert isinstance(scatter.way, _element_calls.SharedColumnScatter) is (room.SIMULATED or has_room)
+        assert isinstance(scatter.way, calls_elements.SharedColumnScatter) is (room.SIMULATED or has_room)
         np.testing.assert_array_equal(dml.gather_elements(a, i, axis=-2), np.take_along_axis(a, i, -2))
         expected = a.copy()
         for row in range(points):
@@ -1497,12 +1509,12 @@ def to_reduce(rng, reduction, dtype, shape):
 @pytest.fixture
 def small_lines(room, small_regions):
     """Lines that are small for a warp, and shared memory for which they are large; by how much larger on a device."""
-    from numba_dml.cuda import _element_calls
+    from numba_dml.cuda.calls import elements as calls_elements
 
     scale = 1 if room.SIMULATED else 16
     for name, size in {"SCATTERED_BYTES": 96, "STAGED_BYTES": 208, "GATHERED_BYTES": 48}.items():
-        small_regions.setattr(_element_calls, name, size * scale)
-    small_regions.setattr(_element_calls, "shared_bytes", lambda: 384 * scale)
+        small_regions.setattr(calls_elements, name, size * scale)
+    small_regions.setattr(calls_elements, "shared_bytes", lambda: 384 * scale)
     return scale
 
 
@@ -1543,13 +1555,13 @@ def test_reductions_of_columns(kind, column_way):
 
 def test_reductions_that_are_sorted(small_regions):
     """Elements of 16 bytes, and lines with more updates than a link has numbers."""
-    from numba_dml.cuda import _updates
+    from numba_dml.cuda.primitives.moves import updates as moves_updates
 
     rng = np.random.default_rng(3)
     i = rng.integers(0, 20, (3, 30))
     make = lambda *tensors: dml.ScatterElementsDesc(*tensors, axis=1, reduction="add")  # noqa: E731
-    for dtype, most in [("c16", _updates.MOST_LINKED), ("f4", 31)]:
-        small_regions.setattr(_updates, "MOST_LINKED", most)
+    for dtype, most in [("c16", moves_updates.MOST_LINKED), ("f4", 31)]:
+        small_regions.setattr(moves_updates, "MOST_LINKED", most)
         a, u = rng.standard_normal((3, 20)).astype(dtype), rng.standard_normal(i.shape).astype(dtype)
         way, _ = way_of(make(*(dml.TensorDesc(x.dtype, x.shape) for x in (a, i, u, a))), a, i, u)
         assert way == "NoneType"
@@ -1563,9 +1575,9 @@ def test_reductions_that_are_sorted(small_regions):
 )
 @pytest.mark.parametrize("unique", [False, True])
 def test_elements_sorted_into_bins(small_regions, shape, points, index_type, dtype, unique):
-    from numba_dml.cuda import _element_calls
+    from numba_dml.cuda.calls import elements as calls_elements
 
-    small_regions.setattr(_element_calls, "LEAST_BLOCKS", 1 << 60)  # no lines
+    small_regions.setattr(calls_elements, "LEAST_BLOCKS", 1 << 60)  # no lines
     rng = np.random.default_rng(points)
     low = 0 if index_type[0] == "u" else -1
     i = np.stack([rng.integers(low * n, n, points) for n in shape], -1).astype(index_type)
@@ -1818,8 +1830,8 @@ GENERAL = (
 def test_explain_has_a_sentence_for_every_way(room):
     from numba_dml.__main__ import build_parser
     from numba_dml._cli import explain
-    from numba_dml.cuda import _element_calls
-    from numba_dml.cuda._top_k_calls import TopKCall
+    from numba_dml.cuda.calls import elements as calls_elements
+    from numba_dml.cuda.calls.top_k import TopKCall
 
     def explained(arguments):
         command = ["explain", *arguments.split(), "--target", "cuda"]
@@ -1841,5 +1853,5 @@ def test_explain_has_a_sentence_for_every_way(room):
     # All ways that the sources know.
     ways = set(re.findall(r'return f?"([^"]+)", ', inspect.getsource(TopKCall.find_method)))
     ways.remove("{len(self.pitches)} levels of delegates")
-    ways |= {name for name, value in vars(_element_calls).items() if isinstance(value, type) and hasattr(value, "find")}
+    ways |= {name for name, value in vars(calls_elements).items() if isinstance(value, type) and hasattr(value, "find")}
     assert ways == WAYS.keys() - {"0 levels of delegates", "1 levels of delegates"}

@@ -22,7 +22,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 @pytest.fixture(autouse=True)
 def short(monkeypatch, tmp_path):
     """Measure little, and leave no picture behind."""
-    monkeypatch.setattr("numba_dml._demo.REPEATS", 2)
+    monkeypatch.setattr("numba_dml._cli.digits.REPEATS", 2)
     monkeypatch.chdir(tmp_path)
 
 
@@ -71,23 +71,23 @@ def test_a_narrow_terminal_shows_each_step_in_a_line(capsys, monkeypatch):
 
 
 def test_demo_says_something_before_it_compiles(capsys, monkeypatch):
-    monkeypatch.setattr("numba_dml._demo._timed", lambda _: pytest.fail(capsys.readouterr().err))
+    monkeypatch.setattr("numba_dml._cli.digits._timed", lambda _: pytest.fail(capsys.readouterr().err))
     with pytest.raises(pytest.fail.Exception, match="a first run compiles kernels"):
         main(["demo", "--no-plot"])
 
 
 @pytest.mark.parametrize("k", [1, 3, 40])
 def test_every_k_is_accurate_and_equals_numpy(k):
-    from numba_dml import _demo
+    from numba_dml._cli import digits
 
-    result = _demo.run(k)
+    result = digits.run(k)
     assert result.same_as_numpy
     assert result.accuracy > (0.97 if k < 10 else 0.95)
     assert result.neighbours.indices.shape == (599, k)
 
 
 def test_a_difference_from_numpy_is_told(monkeypatch, capsys):
-    monkeypatch.setattr("numba_dml._demo.numpy_votes", lambda labels, weights: np.zeros((599, 10), "f4"))
+    monkeypatch.setattr("numba_dml._cli.digits.numpy_votes", lambda labels, weights: np.zeros((599, 10), "f4"))
     assert main(["demo", "--no-plot"]) == 1
     assert "differ in: votes." in capsys.readouterr().out
 
@@ -104,9 +104,9 @@ def test_plot_path_and_format(tmp_path):
 
 @pytest.mark.parametrize("package", ["sklearn", "matplotlib", "rich"])
 def test_missing_package(package, monkeypatch, capsys):
-    for name in [name for name in sys.modules if name.partition(".")[0] == package or name == "numba_dml._demo"]:
+    for name in [name for name in sys.modules if name.partition(".")[0] == package or name == "numba_dml._cli.digits"]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.delattr("numba_dml._demo", raising=False)  # else the import system finds it there
+    monkeypatch.delattr("numba_dml._cli.digits", raising=False)  # else the import system finds it there
     monkeypatch.setitem(sys.modules, package, None)
     message = refusal(capsys, "demo")
     assert package in message
@@ -120,7 +120,7 @@ def test_missing_matplotlib_outside_of_the_demo(monkeypatch, capsys):
 
 
 def test_a_missing_package_of_ours_is_a_bug(monkeypatch):
-    monkeypatch.setattr("numba_dml._demo.run", lambda *_: __import__("no_such_package"))
+    monkeypatch.setattr("numba_dml._cli.digits.run", lambda *_: __import__("no_such_package"))
     with pytest.raises(ModuleNotFoundError, match="no_such_package"):
         main(["demo"])
 

@@ -15,7 +15,7 @@ from .conftest import TARGETS
 pytestmark = pytest.mark.filterwarnings("ignore:.*(Grid size|Host array)")
 
 if "cuda" in TARGETS:
-    from numba_dml.cuda import cuda  # a kernel finds it among the names of its module, also in the simulator
+    from numba_dml.cuda.driver.numba import cuda
 
 
 @pytest.fixture

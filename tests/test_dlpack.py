@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import numba_dml as dml
-from numba_dml._dlpack import Borrowed, Tensor, _Deleter, _Managed, _ManagedVersioned
+from numba_dml._core.dlpack import Borrowed, Tensor, _Deleter, _Managed, _ManagedVersioned
 
 from . import reference
 
@@ -150,9 +150,9 @@ class Namespace:
 
 def on_device(array):
     """Return an array in the memory of a device, which is the host's in the simulator."""
-    from numba_dml import cuda
+    from numba_dml.cuda.driver import numba
 
-    if cuda.SIMULATED:
+    if numba.SIMULATED:
         return array
     return pytest.importorskip("torch").from_numpy(array).cuda()
 
@@ -161,9 +161,9 @@ def on_device(array):
 def room(target):
     if target != "cuda":
         pytest.skip("about the target cuda")
-    from numba_dml import cuda
+    from numba_dml.cuda.driver import numba
 
-    return cuda
+    return numba
 
 
 def pair(array):
@@ -256,7 +256,7 @@ def test_a_library_of_the_standard(room):
 def test_a_capture_is_refused_before_it_breaks(room):
     if room.SIMULATED:
         pytest.skip("needs a device")
-    from numba_dml.cuda import _launch
+    from numba_dml.cuda.driver import streams
 
     torch = pytest.importorskip("torch")
     x = torch.ones(3, device="cuda")
@@ -265,7 +265,7 @@ def test_a_capture_is_refused_before_it_breaks(room):
         with pytest.raises(
             RuntimeError, match="CUDA: found an array that has __dlpack__ alone on a stream that is cap"
         ):
-            _launch.wait_for(0, None, torch.cuda.current_stream().cuda_stream)
+            streams.wait_for(0, None, torch.cuda.current_stream().cuda_stream)
         x.zero_()
     graph.replay()
     assert not x.any()

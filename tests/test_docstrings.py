@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 import numba_dml as dml
-import numba_dml.numpy as nnp
+from numba_dml import numpy
 
 pytestmark = pytest.mark.cpu
 
@@ -34,11 +34,11 @@ def test_functions_tell_errors_rules_and_examples(name):
         assert ("Duplicate" in text) != (name == "top_k")
 
 
-@pytest.mark.parametrize("name", nnp.__all__)
+@pytest.mark.parametrize("name", numpy.__all__)
 def test_functions_of_numpy(name):
     found = numpydoc.validate(f"numba_dml.numpy.{name}")["errors"]
     assert [error for error in found if error[0] not in IGNORED - {"PR01", "PR02"}] == []
-    text = inspect.getdoc(getattr(nnp, name))
+    text = inspect.getdoc(getattr(numpy, name))
     for section in ("Parameters", "Returns", "Raises", "See Also", "Notes", "Examples"):
         assert f"\n{section}\n---" in text
     for word in ("NaN", "Goes to the kernels when"):

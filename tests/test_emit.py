@@ -10,7 +10,7 @@ import pytest
 from numba import types
 from numba.core.codegen import CPUCodeLibrary
 
-from numba_dml.cpu import allocating, helper
+from numba_dml._jit.compile import allocating, helper
 
 pytestmark = pytest.mark.cpu
 

@@ -16,10 +16,10 @@ from numba.core.errors import TypingError
 from numba.core.runtime import _nrt_python, rtsys
 
 import numba_dml as dml
-from numba_dml import _jit
-from numba_dml.cpu import _jitted
-from numba_dml.cpu._top_k_calls import choose
-from numba_dml.cpu.top_k import IN_PIECES
+from numba_dml import _overloads
+from numba_dml.cpu.calls.top_k import choose
+from numba_dml.cpu.jitted import functions
+from numba_dml.cpu.primitives.top_k.plan import IN_PIECES
 
 from .reference import same
 from .reference import top_k as reference_top_k
@@ -811,10 +811,10 @@ CACHED = """
 import sys
 import numba, numpy as np
 import numba_dml as dml
-from numba_dml.cpu import _jitted
+from numba_dml.cpu.jitted import functions as jitted
 
 if "stale" in sys.argv:
-    _jitted._STAMP = ("another", _jitted._STAMP[1])
+    jitted._STAMP = ("another", jitted._STAMP[1])
 
 @numba.njit(cache=True)
 def inner(a, k):
@@ -918,23 +918,23 @@ def test_registered_before_or_after_numba(tmp_path):
         import numba_dml as dml
         assert "numba" not in sys.modules
         import numba, numpy as np
-        dml._jit.register()  # what Numba does through the entry point, where the package is installed
+        dml._overloads.register()  # what Numba does through the entry point, where the package is installed
         print(numba.njit(lambda a: dml.gather(a, a))(np.array([1, 0])))
     """
     assert run(code, tmp_path) == "[0 1]\n"
 
 
 def test_registering_again_does_nothing():
-    _jit.register()
-    _jit.register_if_imported()
-    assert _jit._registered
+    _overloads.register()
+    _overloads.register_if_imported()
+    assert _overloads._registered
 
 
 @pytest.mark.parametrize("lines", [False, True])
 @pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
 def test_kernels_that_are_chosen_are_compiled(itemsize, lines):
     """A single line needs fewer; what is not compiled has no address."""
-    addresses = np.frombuffer(_jitted._addresses("top_k_entry", itemsize, False, lines), np.int64)[1:]
+    addresses = np.frombuffer(functions._addresses("top_k_entry", itemsize, False, lines), np.int64)[1:]
     chosen = set()
     for n in np.unique(np.geomspace(1, 1 << 21, 120).astype(int)):
         for k in {int(k) for k in (1, 2, 16, 17, n // 8, n // 2, n) if 0 < k <= n}:
@@ -946,7 +946,7 @@ def test_kernels_that_are_chosen_are_compiled(itemsize, lines):
 
 
 def test_a_cache_of_other_sources_is_not_read():
-    constant = _jitted._addresses("move_entry", "gather", numba.types.uint32, 8, False)
+    constant = functions._addresses("move_entry", "gather", numba.types.uint32, 8, False)
     reload, arguments = constant.__reduce__()
     assert reload(*arguments) is constant
     with pytest.raises(OSError, match="other sources"):

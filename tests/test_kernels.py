@@ -8,11 +8,24 @@ import numpy as np
 import pytest
 from numba import njit, types
 
-from numba_dml._order import rule_numbers
-from numba_dml._tensor import normalize_data_type
-from numba_dml.cpu import _arithmetic, _indices, _keys, _network, _sorting
-from numba_dml.cpu._keys import rule_from
-from numba_dml.cpu._memory import ArrayRef, itemsize
+from numba_dml._core.lowering import rule_numbers
+from numba_dml._core.tensor import normalize_data_type
+from numba_dml._jit.memory import ArrayRef, itemsize
+from numba_dml.cpu.primitives import keys as primitives_keys
+from numba_dml.cpu.primitives import reductions
+from numba_dml.cpu.primitives.keys import rule_from
+from numba_dml.cpu.primitives.moves import plan
+from numba_dml.cpu.primitives.top_k import (
+    column_limits,
+    compaction,
+    key_groups,
+    key_masks,
+    key_maxima,
+    network,
+    network_cut,
+)
+from numba_dml.cpu.primitives.top_k import column_limits as top_k_column_limits
+from numba_dml.cpu.primitives.top_k import column_lists as top_k_column_lists
 
 from .reference import untraced
 
@@ -40,9 +53,9 @@ def rule_of(dtype, largest, nan_first=False):
 def masks(row, rule, thresholds):
     found = np.zeros((3, thresholds.size), np.uint64)
     for i in range(thresholds.size):
-        found[0, i] = _keys.beats(row, i, thresholds[i], rule)  # integers, or floats where the threshold is normal
-        found[1, i] = _keys.beats_keys(row, i, thresholds[i], rule)
-        found[2, i] = _keys.beats_plain(row, i, thresholds[i], rule)
+        found[0, i] = key_masks.beats(row, i, thresholds[i], rule)  # integers, or floats where the threshold is normal
+        found[1, i] = key_masks.beats_keys(row, i, thresholds[i], rule)
+        found[2, i] = key_masks.beats_plain(row, i, thresholds[i], rule)
     return found
 
 
@@ -50,9 +63,9 @@ def masks(row, rule, thresholds):
 def wide_masks(row, rule, thresholds):
     found = np.zeros((2, thresholds.size), np.bool_)
     for i in range(thresholds.size):
-        found[0, i] = _keys.any_beats(row, i, thresholds[i], rule)
-        for part in range(0, _keys.WIDE, _keys.LANES):
-            found[1, i] |= _keys.beats_plain(row, i + part, thresholds[i], rule) != np.uint64(0)
+        found[0, i] = key_masks.any_beats(row, i, thresholds[i], rule)
+        for part in range(0, primitives_keys.WIDE, primitives_keys.LANES):
+            found[1, i] |= key_masks.beats_plain(row, i + part, thresholds[i], rule) != np.uint64(0)
     return found
 
 
@@ -72,7 +85,7 @@ def test_wide_masks_equal_their_plain_twin(dtype):
 def keys(row, rule):
     found = np.zeros(row.size, row.dtype)
     for i in range(row.size):
-        found[i] = _keys.key_of(row[i], rule)
+        found[i] = primitives_keys.key_of(row[i], rule)
     return found
 
 
@@ -98,11 +111,11 @@ def test_masks_equal_their_plain_twins(dtype, largest, nan_first):
 def last_bits(row, rule, bits):
     found = np.zeros((3, row.size - 64), np.bool_)
     for at in range(row.size - 64):
-        key, last = _keys.key_of(row[at % 7], rule), row.dtype.type(bits)
-        found[0, at] = _keys.differs_at_the_end(row, at, key, last, rule)
-        found[1, at] = _keys.differs_at_the_end_plain(row, at, key, last, rule)
+        key, last = primitives_keys.key_of(row[at % 7], rule), row.dtype.type(bits)
+        found[0, at] = key_masks.differs_at_the_end(row, at, key, last, rule)
+        found[1, at] = key_masks.differs_at_the_end_plain(row, at, key, last, rule)
         for i in range(at, at + 64):
-            other = _keys.key_of(row[i], rule)
+            other = primitives_keys.key_of(row[i], rule)
             found[2, at] |= other != key and other | last == key | last
     return found
 
@@ -128,12 +141,14 @@ def test_elements_that_differ_in_their_last_bits_are_found(dtype, bits):
 @njit
 def best_lanes(row, rule):
     found = np.zeros((2, row.size - 64), row.dtype)
-    fours = np.zeros((row.size - 256, _keys.BLOCKS_AT_ONCE + 2), row.dtype)  # with one place more at either end
+    fours = np.zeros(
+        (row.size - 256, primitives_keys.BLOCKS_AT_ONCE + 2), row.dtype
+    )  # with one place more at either end
     for i in range(row.size - 64):
-        found[0, i] = _keys.best_lane(row, i, rule)
-        found[1, i] = _keys.best_lane_plain(row, i, rule)
+        found[0, i] = key_maxima.best_lane(row, i, rule)
+        found[1, i] = key_maxima.best_lane_plain(row, i, rule)
     for i in range(len(fours)):
-        _keys.best_lanes(row, i, fours[i], 1, rule)
+        key_maxima.best_lanes(row, i, fours[i], 1, rule)
     return found[0], found[1], fours
 
 
@@ -150,7 +165,7 @@ def test_the_best_lane_is_that_of_the_plain_twin(dtype, largest, nan_largest):
         infinity = np.array([-np.inf if largest else np.inf], dtype).view(f"i{dtype.itemsize}")
         plain[plain == rule[2]] = keys(infinity, rule)[0]
     np.testing.assert_array_equal(best, plain)
-    for block in range(_keys.BLOCKS_AT_ONCE):
+    for block in range(primitives_keys.BLOCKS_AT_ONCE):
         np.testing.assert_array_equal(fours[:, 1 + block], plain[64 * block :][: len(fours)])
     assert not fours[:, [0, -1]].any()
 
@@ -159,7 +174,7 @@ def test_the_best_lane_is_that_of_the_plain_twin(dtype, largest, nan_largest):
 def lane_limits(thresholds, rule):
     found = thresholds.copy()
     for i in range(thresholds.size):
-        found[i] = _keys.lane_limit(thresholds[i], rule)
+        found[i] = key_maxima.lane_limit(thresholds[i], rule)
     return found
 
 
@@ -180,16 +195,16 @@ def test_a_lane_limit_lets_subnormal_numbers_count_as_zero(dtype, largest):
 
 def networks(ref, rule, step, skip, k):
     key = rule_from(ref, rule, 0)
-    depth = _network.list_depth(k, _network.NETWORK_LINES)
-    one, other = _network.network_lists(ref, 4 * depth), _network.network_lists(ref, 4 * depth)
-    one[:] = _keys.lowest_key(one)
-    other[:] = _keys.lowest_key(other)
+    depth = network.list_depth(k, network.NETWORK_LINES)
+    one, other = network.network_lists(ref, 4 * depth), network.network_lists(ref, 4 * depth)
+    one[:] = primitives_keys.lowest_key(one)
+    other[:] = primitives_keys.lowest_key(other)
     width = itemsize(ref)
-    for at in range(0, 3 * _network.NETWORK_LINES, _network.NETWORK_LINES):
-        _network.insert_lines(ref, 0, step, at, skip, one, depth, depth, key)
-        _network.insert_block_plain(ref, 0, step, width, at, skip, other, depth, depth, key)
-        _network.insert_columns(ref, 0, step, at, skip, one, 2 * depth, depth, key)
-        _network.insert_block_plain(ref, 0, width, step, at, skip, other, 2 * depth, depth, key)
+    for at in range(0, 3 * network.NETWORK_LINES, network.NETWORK_LINES):
+        network.insert_lines(ref, 0, step, at, skip, one, depth, depth, key)
+        network.insert_block_plain(ref, 0, step, width, at, skip, other, depth, depth, key)
+        network.insert_columns(ref, 0, step, at, skip, one, 2 * depth, depth, key)
+        network.insert_block_plain(ref, 0, width, step, at, skip, other, 2 * depth, depth, key)
     return one, other
 
 
@@ -218,21 +233,24 @@ def test_the_network_equals_its_plain_twin(dtype):
 
 def cut_networks(ref, rule, skip, k, place_bits, near, top):
     key = rule_from(ref, rule, 0)
-    lines, together = _network.cut_block(ref)
-    step, depth = 64 * itemsize(ref), _network.list_depth(k, together)
-    one, other = _keys.key_buffer(ref, (depth + 3, lines)), _keys.key_buffer(ref, (depth + 3, lines))
-    one[:] = _keys.lowest_key(one)
-    other[:] = _keys.lowest_key(other)
-    tops = _keys.key_buffer(ref, lines)
+    lines, together = network_cut.cut_block(ref)
+    step, depth = 64 * itemsize(ref), network.list_depth(k, together)
+    one, other = (
+        primitives_keys.key_buffer(ref, (depth + 3, lines)),
+        primitives_keys.key_buffer(ref, (depth + 3, lines)),
+    )
+    one[:] = primitives_keys.lowest_key(one)
+    other[:] = primitives_keys.lowest_key(other)
+    tops = primitives_keys.key_buffer(ref, lines)
     for line in range(lines):
         tops[line] = max(top - line * 1000, -(1 << 31))
     for at in range(0, 48, together):
-        _network.insert_cut(ref, 0, step, at, skip, one, depth, place_bits, near, tops, key)
-        _network.insert_cut_plain(ref, 0, step, at, skip, other, depth, place_bits, near, tops, key)
+        network_cut.insert_cut(ref, 0, step, at, skip, one, depth, place_bits, near, tops, key)
+        network_cut.insert_cut_plain(ref, 0, step, at, skip, other, depth, place_bits, near, tops, key)
     ties = np.zeros((2, 2, 32), np.uint64)
     for bits in range(32):
-        ties[0, 0, bits], ties[0, 1, bits] = _network.tied_lists(one, k, bits)
-        ties[1, 0, bits], ties[1, 1, bits] = _network.tied_lists_plain(one, k, bits)
+        ties[0, 0, bits], ties[0, 1, bits] = network_cut.tied_lists(one, k, bits)
+        ties[1, 0, bits], ties[1, 1, bits] = network_cut.tied_lists_plain(one, k, bits)
     return one, other, ties
 
 
@@ -269,35 +287,39 @@ def column_steps(ref, limits, numbers, step):
     """Do all that columns need, in both ways, over some rows."""
     rule = rule_from(ref, numbers, 0)
     k = numbers[3]
-    width = _keys.insert_width(limits)
+    width = top_k_column_limits.insert_width(limits)
     masks = np.zeros((6, 64), np.uint64)
-    best, where = np.zeros((2, k * 72), limits.dtype), np.zeros((2, k * 72), _keys.place_buffer(ref, 1).dtype)
+    best, where = np.zeros((2, k * 72), limits.dtype), np.zeros((2, k * 72), primitives_keys.place_buffer(ref, 1).dtype)
     last = np.zeros((2, 72), limits.dtype)
     for at in range(64):  # at any alignment
         offset = at * itemsize(ref)
-        masks[0, at] = _keys.row_beats(ref, offset, step, limits, at, rule)
-        masks[1, at] = _keys.columns_above_plain(ref, offset, 1, step, limits, at, rule)
-        masks[2, at] = _keys.any_row_beats(ref, offset, step, limits, at, rule)
-        masks[3, at] = _keys.columns_above_plain(ref, offset, _keys.ROWS_AT_ONCE, step, limits, at, rule)
-        masks[4, at] = _keys.rows_that_beat(ref, offset, step, limits, at, rule)
-        masks[5, at] = _keys.rows_that_beat_plain(ref, offset, step, limits, at, rule)
-    best[:] = _keys.lowest_key(best)
-    tops = np.full((2, 72), _keys.lowest_key(limits), limits.dtype)
+        masks[0, at] = column_limits.row_beats(ref, offset, step, limits, at, rule)
+        masks[1, at] = column_limits.columns_above_plain(ref, offset, 1, step, limits, at, rule)
+        masks[2, at] = column_limits.any_row_beats(ref, offset, step, limits, at, rule)
+        masks[3, at] = column_limits.columns_above_plain(
+            ref, offset, primitives_keys.ROWS_AT_ONCE, step, limits, at, rule
+        )
+        masks[4, at] = column_limits.rows_that_beat(ref, offset, step, limits, at, rule)
+        masks[5, at] = column_limits.rows_that_beat_plain(ref, offset, step, limits, at, rule)
+    best[:] = primitives_keys.lowest_key(best)
+    tops = np.full((2, 72), primitives_keys.lowest_key(limits), limits.dtype)
     lowered = np.full((2, 72), limits[3], limits.dtype)
     for group in range(3):
-        offset = (group * _keys.ROWS_AT_ONCE * step) + 3 * itemsize(ref)
-        _keys.lower_limits(ref, offset, step, lowered[0], 5, rule)
-        _keys.lower_limits_plain(ref, offset, step, lowered[1], 5, rule)
-        _keys.best_of_rows(ref, offset, step, tops[0], 3, rule)
-        _keys.best_of_rows_plain(ref, offset, step, tops[1], 3, rule)
-        _keys.raise_lists(tops[0], 5, best[0], width * k, k)
-        _keys.raise_lists_plain(tops[1], 5, best[1], width * k, k)
+        offset = (group * primitives_keys.ROWS_AT_ONCE * step) + 3 * itemsize(ref)
+        column_limits.lower_limits(ref, offset, step, lowered[0], 5, rule)
+        column_limits.lower_limits_plain(ref, offset, step, lowered[1], 5, rule)
+        column_limits.best_of_rows(ref, offset, step, tops[0], 3, rule)
+        column_limits.best_of_rows_plain(ref, offset, step, tops[1], 3, rule)
+        top_k_column_lists.raise_lists(tops[0], 5, best[0], width * k, k)
+        top_k_column_lists.raise_lists_plain(tops[1], 5, best[1], width * k, k)
     bounds = best.copy()
     for row in range(2 * k + 1):
         for lane in (0, width):
             offset, levels, position = row * step + (lane + 5) * itemsize(ref), min(row, k), 10 * row
-            _keys.insert_lanes(ref, offset, best[0], where[0], last[0], lane, levels, k, position, rule)
-            _keys.insert_lanes_plain(ref, offset, best[1], where[1], last[1], lane, levels, k, position, rule)
+            top_k_column_lists.insert_lanes(ref, offset, best[0], where[0], last[0], lane, levels, k, position, rule)
+            top_k_column_lists.insert_lanes_plain(
+                ref, offset, best[1], where[1], last[1], lane, levels, k, position, rule
+            )
     return masks, tops, bounds, best, where, last, lowered
 
 
@@ -355,7 +377,7 @@ def test_steps_of_columns_equal_their_plain_twins(dtype):
 
 def tops_of_rows(ref, tops, numbers, step):
     """Find the best key of each of 64 columns."""
-    _keys.best_of_rows(ref, 0, step, tops, 0, rule_from(ref, numbers, 0))
+    column_limits.best_of_rows(ref, 0, step, tops, 0, rule_from(ref, numbers, 0))
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
@@ -384,26 +406,26 @@ def column_lists(ref, limits, numbers, step):
     """Insert what beats a limit into the list of its column: row by row and eight rows together, plainly and not."""
     rule = rule_from(ref, numbers, 0)
     k = numbers[3]
-    last = np.zeros((4, 128 + _keys.LANES), limits.dtype)  # so many are compared, of which one is looked at
+    last = np.zeros((4, 128 + primitives_keys.LANES), limits.dtype)  # so many are compared, of which one is looked at
     best, where = np.empty((4, 128 * 16), limits.dtype), np.zeros((4, 128 * 16), np.int32)
     found = np.zeros((4, 128), np.int64)
     for way in range(4):
-        count = 1 if way < 2 else _keys.ROWS_AT_ONCE
+        count = 1 if way < 2 else primitives_keys.ROWS_AT_ONCE
         for column in range(128):
             last[way, column] = limits[column]
             best[way, column * 16 : column * 16 + 16] = limits[column]
             for row in range(0, 24, count):
                 offset = row * step + column * itemsize(ref)
                 args = best[way], where[way], last[way], column, k, row + 100, rule
-                above = _keys.columns_above_plain(ref, offset, count, step, last[way], column, rule)
+                above = column_limits.columns_above_plain(ref, offset, count, step, last[way], column, rule)
                 if above & np.uint64(1) == np.uint64(0):
                     continue
                 if way % 2 == 1:
-                    found[way, column] += _keys.insert_rows_plain(ref, offset, count, step, *args)
+                    found[way, column] += top_k_column_lists.insert_rows_plain(ref, offset, count, step, *args)
                 elif count == 1:
-                    found[way, column] += _keys.insert_row(ref, offset, step, *args)
+                    found[way, column] += top_k_column_lists.insert_row(ref, offset, step, *args)
                 else:
-                    found[way, column] += _keys.insert_rows(ref, offset, step, *args)
+                    found[way, column] += top_k_column_lists.insert_rows(ref, offset, step, *args)
     return best, where, last, found
 
 
@@ -444,8 +466,8 @@ def test_lists_of_columns_equal_their_plain_twins(dtype):
 def raised(row, rule, best):
     one, other = best.copy(), best.copy()
     for at in (0, 1, 64):
-        _keys.raise_lanes(row, at, one, 3, rule)
-        _keys.raise_lanes_plain(row, at, other, 3, rule)
+        key_maxima.raise_lanes(row, at, one, 3, rule)
+        key_maxima.raise_lanes_plain(row, at, other, 3, rule)
     return one, other
 
 
@@ -464,9 +486,9 @@ def test_raised_lanes_equal_their_plain_twin(dtype):
 
 def insides(ref, array, n):
     one, other = np.zeros(array.size, np.bool_), np.zeros(array.size, np.bool_)
-    for i in range(array.size - _indices.GROUP):
-        one[i] = _indices.group_inside(ref, i * itemsize(ref), n)
-        other[i] = _indices.all_inside(ref, i * itemsize(ref), _indices.GROUP, n)
+    for i in range(array.size - plan.GROUP):
+        one[i] = plan.group_inside(ref, i * itemsize(ref), n)
+        other[i] = plan.all_inside(ref, i * itemsize(ref), plan.GROUP, n)
     return one, other
 
 
@@ -486,10 +508,10 @@ def test_a_group_of_indices_is_tested_as_its_plain_twin_does(dtype):
 
 def owners(ref, array, n, low, size):
     one, other = np.zeros((array.size, 2), np.uint64), np.zeros((array.size, 2), np.uint64)
-    for i in range(array.size - _indices.LANES):
-        mask, inside = _indices.owned_numbers(ref, i * itemsize(ref), n, low, size)
+    for i in range(array.size - primitives_keys.LANES):
+        mask, inside = plan.owned_numbers(ref, i * itemsize(ref), n, low, size)
         one[i, 0], one[i, 1] = mask, np.uint64(inside)
-        mask, inside = _indices.owned_numbers_plain(ref, i * itemsize(ref), _indices.LANES, n, low, size)
+        mask, inside = plan.owned_numbers_plain(ref, i * itemsize(ref), primitives_keys.LANES, n, low, size)
         other[i, 0], other[i, 1] = mask, np.uint64(inside)
     return one, other
 
@@ -514,7 +536,7 @@ def test_the_owners_of_indices_are_found_as_by_their_plain_twin(dtype):
 
 @njit
 def ranks(keys, i, earlier):
-    return _keys.rank_of_64(keys, 5, keys[i], earlier), _keys.rank_of_64_plain(keys, 5, keys[i], earlier)
+    return key_groups.rank_of_64(keys, 5, keys[i], earlier), key_groups.rank_of_64_plain(keys, 5, keys[i], earlier)
 
 
 @pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8"])
@@ -533,7 +555,7 @@ def test_ranks_equal_their_plain_twin(dtype):
 
 @njit
 def bisected(keys, count, k):
-    return _sorting.bisect(keys, count, k)
+    return compaction.bisect(keys, count, k)
 
 
 @pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8"])
@@ -555,7 +577,7 @@ def test_a_bisected_bound_has_enough_keys_above_it(dtype):
 
 @njit
 def compacted(keys, positions, count, k):
-    return _sorting.compact(keys, positions, count, k)
+    return compaction.compact(keys, positions, count, k)
 
 
 @pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8"])
@@ -583,8 +605,8 @@ def test_a_compacted_buffer_keeps_the_first_of_the_best(dtype):
 def sorted_both_ways(keys, count):
     positions, best, other = np.arange(keys.size), np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
     digits, scratch = keys.copy(), np.empty_like(keys)
-    _sorting.sort_by_rank(keys, positions, count, best)
-    if not _sorting.sort_by_digits(digits, positions, count, scratch, other):
+    compaction.sort_by_rank(keys, positions, count, best)
+    if not compaction.sort_by_digits(digits, positions, count, scratch, other):
         other[:] = positions
     return best, other
 
@@ -641,9 +663,9 @@ def over(convert, dtype):
 @pytest.mark.parametrize(
     ("dtype", "to_float", "from_float"),
     [
-        (np.dtype("f2"), _arithmetic.half_to_float, _arithmetic.float_to_half),
-        (np.dtype("f2"), _arithmetic.from_half, _arithmetic.to_half),  # by instructions, where there are some
-        (np.dtype(ml_dtypes.bfloat16), _arithmetic.bfloat_to_float, _arithmetic.float_to_bfloat),
+        (np.dtype("f2"), reductions.half_to_float, reductions.float_to_half),
+        (np.dtype("f2"), reductions.from_half, reductions.to_half),  # by instructions, where there are some
+        (np.dtype(ml_dtypes.bfloat16), reductions.bfloat_to_float, reductions.float_to_bfloat),
     ],
     ids=["f2", "f2, by instructions", "bfloat16"],
 )
@@ -676,11 +698,11 @@ def test_sixteen_bit_floats_convert_as_numpy_does(dtype, to_float, from_float):
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_extremes_of_floats(dtype, reduction):
     """Bit for bit: a NaN stays as it is, of two NaNs the old one, and of 0 and -0 the old one, too."""
-    code = getattr(_arithmetic, reduction)
+    code = getattr(reductions, reduction)
 
     @njit
     def extremes(old, new):
-        return np.array([_arithmetic.extreme(code, code, x, y) for x in old for y in new])
+        return np.array([reductions.extreme(code, code, x, y) for x in old for y in new])
 
     special = np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, -np.nan, np.finfo(dtype).smallest_subnormal], dtype)
     other_nan = special[6:7].copy()
@@ -694,15 +716,15 @@ def test_extremes_of_floats(dtype, reduction):
 
 @njit
 def bounds_of(row, whole, start, low, high, k, rule):
-    found = _keys.group_bound(row, whole, start, low, high, k, rule)
-    return found, _keys.group_bound_plain(row, whole, start, low, high, k, rule)
+    found = key_groups.group_bound(row, whole, start, low, high, k, rule)
+    return found, key_groups.group_bound_plain(row, whole, start, low, high, k, rule)
 
 
 @njit
 def best_of(row, at, mask, most, rule):
     keys, places = np.full((2, 16), -(1 << (8 * row.itemsize - 1))).astype(row.dtype), np.zeros((2, 16), np.int32)
-    left = _keys.insert_best(row, at, mask, most, keys[0], places[0], rule)
-    plain = _keys.insert_best_plain(row, at, mask, most, keys[1], places[1], rule)
+    left = key_groups.insert_best(row, at, mask, most, keys[0], places[0], rule)
+    plain = key_groups.insert_best_plain(row, at, mask, most, keys[1], places[1], rule)
     return left, plain, keys, places
 
 

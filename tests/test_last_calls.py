@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import numba_dml as dml
-from numba_dml import _device, _dispatch, _dlpack, _operator
-from numba_dml._dlpack import Exchange
+from numba_dml._core import arrays, calls, dlpack, interop, operands, targets
+from numba_dml._core.dlpack import Exchange
 
 pytestmark = pytest.mark.cpu
 
@@ -24,12 +24,12 @@ class Array:
     dtype = property(lambda self: self.array.dtype)
 
 
-class Library(_device.Library):
+class Library(arrays.Library):
     repeats = True
 
     def view(self, array):
         x = array.array
-        return _device.DeviceArray(array, self, x.ctypes.data, x.shape, x.strides, x.dtype, 0, 0)
+        return arrays.DeviceArray(array, self, x.ctypes.data, x.shape, x.strides, x.dtype, 0, 0)
 
 
 class Call:
@@ -53,10 +53,10 @@ class Call:
 def made(monkeypatch):
     """What calls of the made-up target were asked for."""
     found = []
-    kernels, known, library = _dispatch.kernels, _device.library_of_type, Library()
+    kernels, known, library = targets.kernels, interop.library_of_type, Library()
     room = SimpleNamespace(call=lambda *what: Call(found))
-    monkeypatch.setattr(_dispatch, "kernels", lambda target: room if target == "cuda" else kernels(target))
-    for module in (_device, _operator):
+    monkeypatch.setattr(targets, "kernels", lambda target: room if target == "cuda" else kernels(target))
+    for module in (interop, calls, operands):
         monkeypatch.setattr(module, "library_of_type", lambda kind: library if kind is Array else known(kind))
     dml.cache_clear()
     yield found
@@ -116,11 +116,11 @@ def test_held_operators_ask_their_last_call(made):
 
 
 def test_the_last_calls_are_bounded_and_hashed_with_care(made, monkeypatch):
-    monkeypatch.setattr(_operator, "MAX_CALLS", 2)
+    monkeypatch.setattr(calls, "MAX_CALLS", 2)
     for length in (1, 2, 3, 1):
         dml.gather(Array(A), Array(np.zeros(length, "i8")))
     assert made == ["call"] * 4  # the first one is forgotten
-    assert len(_operator._last_calls) == 2
+    assert len(calls._last_calls) == 2
     with pytest.raises(TypeError, match=r"gather: bounds: found \[1\], expected a single value"):
         dml.gather(Array(A), Array(INDICES), bounds=[1])
 
@@ -132,10 +132,10 @@ def capsule(api, name=b"dlpack_exchange_api"):
 
 def test_what_a_library_lets_others_ask():
     """Its functions of the major version that is known, by way of those of newer ones."""
-    known = _dlpack._Api(major=1, minor=3, describe=10, current_stream=11)
-    newer = _dlpack._Api(major=2, minor=0, before=ctypes.addressof(known), describe=20, current_stream=21)
-    lonely = _dlpack._Api(major=2, minor=0, describe=20, current_stream=21)
-    silent = _dlpack._Api(major=1, minor=3, current_stream=11)
+    known = dlpack._Api(major=1, minor=3, describe=10, current_stream=11)
+    newer = dlpack._Api(major=2, minor=0, before=ctypes.addressof(known), describe=20, current_stream=21)
+    lonely = dlpack._Api(major=2, minor=0, describe=20, current_stream=21)
+    silent = dlpack._Api(major=1, minor=3, current_stream=11)
     name = b"another"
     for value, expected in (
         (capsule(known), (10, 11)),
@@ -155,7 +155,7 @@ def test_how_cupy_is_asked(monkeypatch):
     streams = {0: SimpleNamespace(ptr=0), 1: SimpleNamespace(ptr=17)}
     made_up = SimpleNamespace(cuda=SimpleNamespace(get_current_stream=streams.__getitem__))
     monkeypatch.setitem(sys.modules, "cupy", made_up)
-    library = _device._CuPy()
+    library = interop._CuPy()
 
     def array(shape=(2, 3), strides=(12, 4), dtype="f4", device=1):
         memory = SimpleNamespace(ptr=4096, device_id=device)
@@ -187,7 +187,7 @@ def test_elements_on_a_device_must_be_aligned(address, strides, dtype, aligned):
     """A kernel that loads one that is not ends the process's use of the device."""
 
     def make():
-        return _device.DeviceArray(None, None, address, (2, 3), strides, np.dtype(dtype), 0, 0)
+        return arrays.DeviceArray(None, None, address, (2, 3), strides, np.dtype(dtype), 0, 0)
 
     if aligned:
         assert make().pointer == address
@@ -197,7 +197,7 @@ def test_elements_on_a_device_must_be_aligned(address, strides, dtype, aligned):
 
 
 def test_strides_of_single_elements_may_be_anything():
-    assert _device.DeviceArray(None, None, 4096, (1, 3), (7, 4), np.dtype("f4"), 0, 0).strides == (7, 4)
+    assert arrays.DeviceArray(None, None, 4096, (1, 3), (7, 4), np.dtype("f4"), 0, 0).strides == (7, 4)
 
 
 class Face:

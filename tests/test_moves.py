@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import numba_dml as dml
-from numba_dml import cpu
-from numba_dml.cpu import _indices, _move_calls, gather, scatter
+from numba_dml.cpu import launch as cpu_launch
+from numba_dml.cpu.calls import moves
+from numba_dml.cpu.primitives.moves import gather_shares, scatter_phases, update_slices
+from numba_dml.cpu.primitives.moves import plan as moves_plan
 
 from . import reference
 
@@ -21,8 +23,8 @@ def small_regions(request, monkeypatch):
 
     Compiling both drivers takes time: where the driver makes no difference, a test may ask for one.
     """
-    monkeypatch.setattr(cpu, "PARALLEL_WORK", 0 if request.param == "parallel" else 1 << 60)
-    monkeypatch.setattr(cpu, "LOCKED_WORK", 0)
+    monkeypatch.setattr(cpu_launch, "PARALLEL_WORK", 0 if request.param == "parallel" else 1 << 60)
+    monkeypatch.setattr(cpu_launch, "LOCKED_WORK", 0)
     small = {
         "TILE_BYTES": 2048,
         "LEAST_TILE": 8,
@@ -42,7 +44,7 @@ def small_regions(request, monkeypatch):
         "MOST_BINS": 40,
     }
     for name, size in small.items():
-        monkeypatch.setattr(_move_calls, name, size)
+        monkeypatch.setattr(moves, name, size)
     dml.cache_clear()
     yield
     dml.cache_clear()
@@ -148,12 +150,12 @@ LAYOUTS = {
 @pytest.mark.parametrize("shape", [(30, 90), (90, 6), (20, 7, 5), (6, 5, 20, 3)], ids=str)
 def test_gathers_in_every_layout(shape, layout, target, monkeypatch):
     """Of few indices the elements are found one by one; for many the input is copied first, if slices are no runs."""
-    from numba_dml.cpu import _calls
+    from numba_dml.cpu.calls import build
 
     rng = np.random.default_rng(1)
     values = rng.integers(0, 99, shape, "i4")
     copies = []
-    monkeypatch.setattr(_calls, "_input_copy", lambda a: copies.append(a.shape) or np.ascontiguousarray(a))
+    monkeypatch.setattr(build, "_input_copy", lambda a: copies.append(a.shape) or np.ascontiguousarray(a))
     for a in (LAYOUTS[layout](values), np.broadcast_to(values[..., :1], shape)):
         for axis, size in enumerate(shape):
             for count in (max(size // 4, 1), 3 * size):
@@ -204,12 +206,12 @@ def test_scatters_in_every_layout(shape, reduction, layout):
 @pytest.mark.parametrize("order", [(1, 0), (2, 1, 0), (1, 2, 0), (0, 2, 1), (3, 1, 0, 2)], ids=str)
 def test_elements_in_the_order_of_their_arrays(order, monkeypatch):
     """Arrays that share an order are not copied into C order, and what comes first among indices stays what it was."""
-    from numba_dml.cpu import _calls
+    from numba_dml.cpu.calls import build
 
     def laid_out(a):
         return a.transpose(order).copy().transpose(np.argsort(order))
 
-    monkeypatch.setattr(_calls, "_packed_copy", None)
+    monkeypatch.setattr(build, "_packed_copy", None)
     rng = np.random.default_rng(1)
     shape = (30, 9, 13, 4)[: len(order)]
     values = rng.random(shape, "f4")
@@ -250,10 +252,10 @@ def test_elements_in_the_order_of_their_arrays(order, monkeypatch):
 @pytest.mark.cpu
 def test_the_driver_in_place_is_chosen_by_what_is_written(monkeypatch):
     drivers = []
-    launch = cpu._launch
-    monkeypatch.setattr(cpu, "_launch", lambda *what: drivers.append(what[2]) or launch(*what))
+    launch = cpu_launch._launch
+    monkeypatch.setattr(cpu_launch, "_launch", lambda *what: drivers.append(what[2]) or launch(*what))
     monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 2)
-    monkeypatch.setattr(cpu, "PARALLEL_WORK", 1 << 16)
+    monkeypatch.setattr(cpu_launch, "PARALLEL_WORK", 1 << 16)
     dml.cache_clear()
     a, updates = np.zeros((80_000, 16), "f4"), np.ones((2, 16), "f4")
     put_elements = partial(dml.scatter_elements, axis=0)
@@ -278,7 +280,7 @@ def test_slices_that_share_cache_lines(length, start):
     """A large output is written by whole cache lines, with the bytes of two slices, wherever it begins; and no more."""
     rng = np.random.default_rng(length)
     a = rng.integers(0, 255, (300, length), np.uint8)
-    for count in (1, 2, 3, 64, 513, 1100, 2 * gather.FAR_BLOCK + 9):
+    for count in (1, 2, 3, 64, 513, 1100, 2 * gather_shares.FAR_BLOCK + 9):
         indices = indices_of(rng, len(a), count)
         memory = np.full(count * length + 256, 7, np.uint8)
         begin = -memory.ctypes.data % 64 + start
@@ -298,13 +300,13 @@ def test_slices_that_share_cache_lines(length, start):
 def test_blocks_of_slices_of_a_large_output(width):
     """Each is of more points than one of single elements; tuples, rows of several loops, and bad ones in any part."""
     rng = np.random.default_rng(width)
-    count = 2 * gather.FAR_BLOCK + 9
+    count = 2 * gather_shares.FAR_BLOCK + 9
     a = rng.integers(0, 99, (40, 7, width)).astype("f4")
     tuples = np.stack([indices_of(rng, 40, count), indices_of(rng, 7, count)], -1)
     check(dml.gather_nd, reference.gather_nd, a, tuples)
     check(dml.gather, reference.gather, a, indices_of(rng, 7, 1 + count // 40), axis=1)
     check(dml.gather, reference.gather, a.swapaxes(0, 1), indices_of(rng, 40, 1 + count // 7), axis=1)
-    for first in (3, 513, gather.FAR_BLOCK + 1, count - 1):
+    for first in (3, 513, gather_shares.FAR_BLOCK + 1, count - 1):
         bad = tuples.copy()
         bad[first:, 0] = 40
         with pytest.raises(IndexError, match=rf"\b{first}\b"):
@@ -395,7 +397,7 @@ def test_slices_in_an_output_larger_than_a_cache(view, reduction):
     rng = np.random.default_rng(7)
     room = rng.integers(0, 99, (9000, 46, 4))
     data = room[view]
-    assert data.nbytes > scatter.ROLLED_BYTES
+    assert data.nbytes > update_slices.ROLLED_BYTES
     there = rng.integers(0, len(data), (12_000, 1))
     there[::7] = 5
     updates = rng.integers(0, 99, (len(there), *data.shape[1:]))
@@ -413,13 +415,13 @@ def test_slices_in_an_output_larger_than_a_cache(view, reduction):
 @pytest.mark.parametrize("dtype", ["f2", "f8", "i4"])
 def test_windows_of_a_large_output(dtype, reduction, monkeypatch):
     """Threads look for what is in their windows, which are larger than the caches."""
-    monkeypatch.setattr(_move_calls, "ALONE_BYTES", {True: 0, False: 0})
+    monkeypatch.setattr(moves, "ALONE_BYTES", {True: 0, False: 0})
     dml.cache_clear()
     rng = np.random.default_rng(5)
-    size = (scatter.CACHED_BYTES + 1000) // np.dtype(dtype).itemsize + 1
+    size = (update_slices.CACHED_BYTES + 1000) // np.dtype(dtype).itemsize + 1
     a = rng.integers(-99, 99, size).astype(dtype)
     for low in (0, -size):
-        there = rng.integers(low, size, (_move_calls.ALONE_POINTS + 100, 1))
+        there = rng.integers(low, size, (moves.ALONE_POINTS + 100, 1))
         there[::3] = there[0]
         updates = rng.integers(-9, 9, len(there)).astype(dtype)
         check(partial(dml.scatter_nd, reduction=reduction), partial(ordered, reduction=reduction), a, there, updates)
@@ -429,11 +431,11 @@ def test_windows_of_a_large_output(dtype, reduction, monkeypatch):
 @pytest.fixture
 def shared_indices(monkeypatch):
     """No thread is alone, nothing is sorted or cut: each goes through all indices, for its own."""
-    monkeypatch.setattr(cpu, "PARALLEL_WORK", 0)
-    monkeypatch.setattr(cpu, "LOCKED_WORK", 0)
-    monkeypatch.setattr(_move_calls, "_split", lambda *layout: scatter.BY_WINDOW)
+    monkeypatch.setattr(cpu_launch, "PARALLEL_WORK", 0)
+    monkeypatch.setattr(cpu_launch, "LOCKED_WORK", 0)
+    monkeypatch.setattr(moves, "_split", lambda *layout: scatter_phases.BY_WINDOW)
     for name, value in {"ALONE_BYTES": {True: 0, False: 0}, "DENSE_BYTES": 1 << 60, "OWN_BYTES": 0}.items():
-        monkeypatch.setattr(_move_calls, name, value)
+        monkeypatch.setattr(moves, name, value)
     dml.cache_clear()
     yield
     dml.cache_clear()
@@ -500,8 +502,8 @@ def aligned(shape, offset):
 @pytest.mark.parametrize("width", ROW_WIDTHS, ids=str)
 def test_rows_of_every_length(width, offset, l2_bytes, stream_bytes, monkeypatch):
     """From an array that the L2 holds, or a larger one, rows of which are asked for; to a small and a large output."""
-    monkeypatch.setattr(_move_calls, "L2_BYTES", l2_bytes)
-    monkeypatch.setattr(_move_calls, "STREAM_BYTES", stream_bytes)
+    monkeypatch.setattr(moves, "L2_BYTES", l2_bytes)
+    monkeypatch.setattr(moves, "STREAM_BYTES", stream_bytes)
     rng = np.random.default_rng(width)
     shape = (60, width)
     a = rng.integers(0, 255, shape, np.uint8)
@@ -585,10 +587,10 @@ def test_single_elements_sorted_by_strips(shape, dtype, points):
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS == 1, reason="threads share the work")
 def test_numbers_of_tuples_are_noted(dtype, points, monkeypatch):
     """The last of equal tuples wins, and sums are in order, bit by bit, NaN and zeros too; also with one thread."""
-    monkeypatch.setattr(_move_calls, "BINNED_BYTES", 1 << 60)
-    monkeypatch.setattr(_move_calls, "DENSE_BYTES", 1 << 60)
-    monkeypatch.setattr(_move_calls, "OWN_BYTES", 0)
-    monkeypatch.setattr(_move_calls, "ALONE_BYTES", (0, 0))
+    monkeypatch.setattr(moves, "BINNED_BYTES", 1 << 60)
+    monkeypatch.setattr(moves, "DENSE_BYTES", 1 << 60)
+    monkeypatch.setattr(moves, "OWN_BYTES", 0)
+    monkeypatch.setattr(moves, "ALONE_BYTES", (0, 0))
     rng = np.random.default_rng(points)
     shape = (7, 9, 31)
     a = rng.integers(0, 99, shape).astype(dtype)
@@ -627,7 +629,7 @@ def test_many_updates_of_a_small_output(size, dtype, own, monkeypatch):
 
     In place, which is a copy of a new output or is looked at first, it is all or nothing.
     """
-    monkeypatch.setattr(_move_calls, "LEAST_SHARES", 2 if own else 1 << 30)
+    monkeypatch.setattr(moves, "LEAST_SHARES", 2 if own else 1 << 30)
     dml.cache_clear()
     rng = np.random.default_rng(size)
     points = 30_001
@@ -685,8 +687,8 @@ def test_shares_leave_the_bits_of_floats_that_one_thread_leaves(shape, reduction
     i = np.stack([rng.integers(-n, n, points) for n in shape], 1)
     found = []
     for least in (1 << 30, 2):
-        monkeypatch.setattr(_move_calls, "LEAST_SHARES", least)
-        monkeypatch.setattr(_move_calls, "COMBINED_BY_FEW", 1 << 30)
+        monkeypatch.setattr(moves, "LEAST_SHARES", least)
+        monkeypatch.setattr(moves, "COMBINED_BY_FEW", 1 << 30)
         dml.cache_clear()
         with np.errstate(all="ignore"):
             found.append(dml.scatter_nd(a.reshape(shape), i, u, reduction=reduction))
@@ -793,9 +795,9 @@ def test_an_empty_axis_behind_an_index_that_is_dropped(target):
 def test_rows_of_strips_with_indices_of_every_kind(shape, dtype, roomy, reduction, monkeypatch):
     """Rows that follow each other, some with negative indices; around the widths from which they are cut."""
     rng = np.random.default_rng(shape[0])
-    monkeypatch.setattr(_move_calls, "ROOMY", bool(roomy))
+    monkeypatch.setattr(moves, "ROOMY", bool(roomy))
     if roomy is None:  # strips in place are packed, which otherwise takes more than 13 MiB
-        monkeypatch.setattr(_move_calls, "MOST_ALONE", 1 << 20)
+        monkeypatch.setattr(moves, "MOST_ALONE", 1 << 20)
     dml.cache_clear()
     a, u = (rng.integers(0, 99, shape).astype(dtype) for _ in range(2))
     i = rng.integers(0, shape[0] // 2, shape)  # so there are duplicates
@@ -818,7 +820,7 @@ def test_rows_of_strips_with_indices_of_every_kind(shape, dtype, roomy, reductio
 @pytest.mark.parametrize("size", [(1 << 19) - 1, 1 << 19, (1 << 20) + 1])
 def test_one_thread_writes_what_several_prepare(size, count, reduction, monkeypatch):
     """A cached output; from 2 MiB on several threads copy it, or look at as many bytes of indices."""
-    monkeypatch.setattr(_move_calls, "ROOMY", False)
+    monkeypatch.setattr(moves, "ROOMY", False)
     dml.cache_clear()
     rng = np.random.default_rng(count)
     a, u = rng.integers(0, 9, size).astype("f4"), rng.integers(0, 9, count).astype("f4")
@@ -856,10 +858,10 @@ def test_one_thread_writes_what_several_prepare(size, count, reduction, monkeypa
     ],
 )
 def test_one_thread_writes_alone_where_that_is_sooner(size, count, parameters, roomy, expected, monkeypatch):
-    monkeypatch.setattr(_move_calls, "ROOMY", roomy)
-    monkeypatch.setattr(_move_calls.numba.config, "NUMBA_NUM_THREADS", 2)
-    found, choose = [], _move_calls.ScatterCall._best_alone
-    monkeypatch.setattr(_move_calls.ScatterCall, "_best_alone", lambda call: found.append(choose(call)) or found[-1])
+    monkeypatch.setattr(moves, "ROOMY", roomy)
+    monkeypatch.setattr(moves.numba.config, "NUMBA_NUM_THREADS", 2)
+    found, choose = [], moves.ScatterCall._best_alone
+    monkeypatch.setattr(moves.ScatterCall, "_best_alone", lambda call: found.append(choose(call)) or found[-1])
     dml.cache_clear()
     a, u, i = np.zeros(size, "f4"), np.ones(count, "f4"), np.arange(count)
     np.testing.assert_array_equal(dml.scatter_elements(a, i, u, axis=0, **parameters), np.arange(size) < count)
@@ -870,13 +872,13 @@ def test_one_thread_writes_alone_where_that_is_sooner(size, count, parameters, r
 def watch_packed(monkeypatch):
     """Return a set of whether the tiles of gathers are packed from now on."""
     packed = set()
-    pack_tiles = _move_calls.pack_tiles
+    pack_tiles = moves.pack_tiles
 
     def watching(plan):
         pack_tiles(plan)
-        packed.add(bool(plan[_indices.PACKS]))
+        packed.add(bool(plan[moves_plan.PACKS]))
 
-    monkeypatch.setattr(_move_calls, "pack_tiles", watching)
+    monkeypatch.setattr(moves, "pack_tiles", watching)
     dml.cache_clear()
     return packed
 
@@ -884,7 +886,7 @@ def watch_packed(monkeypatch):
 @pytest.mark.cpu
 def test_rows_that_overlap_and_wide_elements_are_not_packed(monkeypatch):
     """There is nothing to gain, or a tile would be as large as a few columns are."""
-    monkeypatch.setattr(_move_calls, "SMALL_TILE", 1 << 14)
+    monkeypatch.setattr(moves, "SMALL_TILE", 1 << 14)
     packed = watch_packed(monkeypatch)
     line = np.arange(6000, dtype="f4")
     for a in (np.broadcast_to(line[:2048], (60, 2048)), np.lib.stride_tricks.sliding_window_view(line, 2048)[::60]):
@@ -901,12 +903,12 @@ def test_rows_that_overlap_and_wide_elements_are_not_packed(monkeypatch):
 @pytest.mark.parametrize("dtype", ["u1", "f4", "f8"])
 def test_an_axis_that_is_too_long_has_no_tiles(dtype, least, monkeypatch):
     """They would be too narrow; the results are the same."""
-    monkeypatch.setattr(_move_calls, "LEAST_TILE", least)
-    monkeypatch.setattr(_move_calls, "TILE_BYTES", 1 << 15)
-    monkeypatch.setattr(_move_calls, "SMALL_TILE", 1 << 13)
-    monkeypatch.setattr(_move_calls, "PACKED_TILES", 1 << 20)
-    tiles, pack = [], _move_calls.pack_tiles
-    monkeypatch.setattr(_move_calls, "pack_tiles", lambda plan: tiles.append(plan[_indices.TILE]) or pack(plan))
+    monkeypatch.setattr(moves, "LEAST_TILE", least)
+    monkeypatch.setattr(moves, "TILE_BYTES", 1 << 15)
+    monkeypatch.setattr(moves, "SMALL_TILE", 1 << 13)
+    monkeypatch.setattr(moves, "PACKED_TILES", 1 << 20)
+    tiles, pack = [], moves.pack_tiles
+    monkeypatch.setattr(moves, "pack_tiles", lambda plan: tiles.append(plan[moves_plan.TILE]) or pack(plan))
     step = np.dtype(dtype).itemsize
     for rows in ((1 << 15) // (least * step), (1 << 15) // (least * step) + 1):
         a = np.random.default_rng(rows).integers(0, 99, (rows, 4500)).astype(dtype)
@@ -936,11 +938,11 @@ def test_an_axis_that_is_too_long_has_no_tiles(dtype, least, monkeypatch):
 )
 def test_tiles_of_a_gather_are_packed(shape, dtype, rows, least, roomy, bounds, monkeypatch):
     """Whether rows are a power of two apart or not, turned around, and where an axis is too long for that."""
-    monkeypatch.setattr(_move_calls, "ROOMY", roomy)
-    monkeypatch.setattr(_move_calls, "SMALL_TILE", 1 << 14)
-    monkeypatch.setattr(_move_calls, "TILE_BYTES", 1 << 15)
-    monkeypatch.setattr(_move_calls, "LEAST_TILE", 8)
-    monkeypatch.setattr(_move_calls, "PACKED_WIDTH", least)
+    monkeypatch.setattr(moves, "ROOMY", roomy)
+    monkeypatch.setattr(moves, "SMALL_TILE", 1 << 14)
+    monkeypatch.setattr(moves, "TILE_BYTES", 1 << 15)
+    monkeypatch.setattr(moves, "LEAST_TILE", 8)
+    monkeypatch.setattr(moves, "PACKED_WIDTH", least)
     packed = watch_packed(monkeypatch)
     rng = np.random.default_rng(rows)
     a = rng.integers(0, 99, shape).astype(dtype)

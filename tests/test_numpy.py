@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 
 import numba_dml as dml
-import numba_dml.numpy as nnp
+from numba_dml import numpy
 
 from .strategies import BFLOAT16, COMPLEX, INDEX_TYPES, LAYOUTS, MOVED, NUMBERS, fill, lay_out, seeds
 
@@ -24,14 +24,14 @@ examples = settings(max_examples=EXAMPLES)
 #: Most of the time is compiling: a short run has fewer of the types that a top-k has kernels for.
 ORDERED = NUMBERS if EXAMPLES > 100 else [np.dtype(t) for t in ("f4", "f2", "i8")]
 LIMITS = ("ELEMENTS", "ROW_BYTES", "LINES", "COLUMN_ELEMENTS", "HALVES")
-NUMPYS = [name for name in nnp.__all__ if hasattr(np, name)]
+NUMPYS = [name for name in numpy.__all__ if hasattr(np, name)]
 
 
 @pytest.fixture
 def small(monkeypatch):
     """Let small arrays reach the kernels."""
     for name in LIMITS:
-        monkeypatch.setattr(nnp, name, 2 if name == "ELEMENTS" else 0)
+        monkeypatch.setattr(numpy, name, 2 if name == "ELEMENTS" else 0)
 
 
 class Sub(np.ndarray):
@@ -68,7 +68,7 @@ def described(value):
 def agree(name, make):
     """Compare a function with NumPy's on equal arguments of their own."""
     theirs = outcome(getattr(np, name), *make())
-    ours = outcome(getattr(nnp, name), *make())
+    ours = outcome(getattr(numpy, name), *make())
     assert [described(x) for x in ours] == [described(x) for x in theirs]
 
 
@@ -294,9 +294,9 @@ def test_top_k(small, seed):
     kwargs = {"axis": axis, "mode": draw(rng, ["largest", "smallest"])}
     if not shape[axis]:
         with pytest.raises(ValueError, match=r"k: found 1|out of bounds"):
-            nnp.top_k(a, k, **kwargs)
+            numpy.top_k(a, k, **kwargs)
         return
-    values, indices = nnp.top_k(a, k, sorted=True, **kwargs)
+    values, indices = numpy.top_k(a, k, sorted=True, **kwargs)
     expected_values, expected = stable_top_k(a, k, **kwargs)
     if (a.dtype.isnative and a.dtype.kind != "b") or not hasattr(np, "top_k"):
         assert described(indices) == described(expected)
@@ -316,7 +316,7 @@ def test_top_k(small, seed):
 )
 def test_errors_of_top_k(args, kwargs, message):
     with pytest.raises(ValueError) as found:  # noqa: PT011, the message is compared
-        nnp.top_k(*args, **kwargs)
+        numpy.top_k(*args, **kwargs)
     assert str(found.value) == message
 
 
@@ -328,13 +328,13 @@ def parameters(function):
 def test_signatures(name):
     if name == "take_along_axis" and np.lib.NumpyVersion(np.__version__) < "2.3.0":
         pytest.skip("NumPy 2.3 gave axis its default")
-    assert parameters(getattr(nnp, name)) == parameters(getattr(np, name))
+    assert parameters(getattr(numpy, name)) == parameters(getattr(np, name))
 
 
 def test_signature_of_top_k():
     def expected(a, k, /, *, axis=-1, mode="largest", sorted=True): ...
 
-    assert parameters(nnp.top_k) == parameters(expected)
+    assert parameters(numpy.top_k) == parameters(expected)
 
 
 @pytest.mark.parametrize("name", NUMPYS)
@@ -438,7 +438,7 @@ def put(xp, a, indices, values):
 @pytest.mark.parametrize("number", range(len(DOCUMENTED)))
 def test_documented_examples(small, number):
     call, expected = DOCUMENTED[number]
-    for module in (np, nnp):
+    for module in (np, numpy):
         np.testing.assert_array_equal(call(module), expected)
 
 
@@ -449,10 +449,10 @@ def test_bad_indices_raise_whatever_the_default_is(bounds):
     rows = np.stack([i, i])
     with dml.config(bounds=bounds):
         for call, args in (
-            (nnp.take, (a, i)),
-            (nnp.take, (a, i, 1)),
-            (nnp.take_along_axis, (a, rows, 1)),
-            (nnp.put_along_axis, (a, rows, 0, 1)),
+            (numpy.take, (a, i)),
+            (numpy.take, (a, i, 1)),
+            (numpy.take_along_axis, (a, rows, 1)),
+            (numpy.put_along_axis, (a, rows, 0, 1)),
         ):
             with pytest.raises(IndexError):
                 call(*args)
@@ -468,7 +468,7 @@ def test_bad_indices_raise_whatever_the_default_is(bounds):
     ],
 )
 def test_documented_examples_of_top_k(args, kwargs, values, indices):
-    found = nnp.top_k(*args, **kwargs)
+    found = numpy.top_k(*args, **kwargs)
     assert type(found) is tuple
     np.testing.assert_array_equal(found[0], values)
     np.testing.assert_array_equal(found[1], indices)
@@ -481,7 +481,7 @@ def test_the_first_nan_is_found(small, name, dtype):
     expected = {"argmax": [2, 1, 0], "argmin": [2, 0, 0]}[name]
     for repeats in (1, 50):
         a = np.repeat(lines, repeats, axis=1)
-        found = [getattr(nnp, name)(x, axis=axis) for x, axis in ((a, 1), (np.ascontiguousarray(a.T), 0))]
+        found = [getattr(numpy, name)(x, axis=axis) for x, axis in ((a, 1), (np.ascontiguousarray(a.T), 0))]
         assert [x.tolist() for x in found] == 2 * [[repeats * at for at in expected]]
 
 
@@ -491,9 +491,9 @@ def test_an_array_of_another_library_gets_what_was_given():
             return function, args, kwargs
 
     duck = Duck()
-    assert nnp.take(duck, [1]) == (np.take, (duck, [1]), {})
-    assert nnp.argmax(duck, axis=1) == (np.argmax, (duck,), {"axis": 1})
-    assert nnp.take_along_axis(A, duck, axis=1) == (np.take_along_axis, (A, duck), {"axis": 1})
+    assert numpy.take(duck, [1]) == (np.take, (duck, [1]), {})
+    assert numpy.argmax(duck, axis=1) == (np.argmax, (duck,), {"axis": 1})
+    assert numpy.take_along_axis(A, duck, axis=1) == (np.take_along_axis, (A, duck), {"axis": 1})
 
 
 class OnDevice:
@@ -513,45 +513,45 @@ def test_arrays_on_a_device(monkeypatch):
         return lambda *args, **kwargs: (name, args, kwargs)
 
     for name in ("gather", "gather_elements"):
-        monkeypatch.setattr(nnp.ops, name, recorded(name))
+        monkeypatch.setattr(numpy.ops, name, recorded(name))
     a, i = OnDevice(2, 3), OnDevice(2, 5)
-    assert nnp.take(a, i, 1) == ("gather", (a, i), {"axis": 1, "out": None, "bounds": "raise"})
-    assert nnp.take(a, i, out=a) == ("gather", ((a, -1), i), {"axis": 0, "out": a, "bounds": "raise"})
-    assert nnp.take_along_axis(a, i) == ("gather_elements", (a, i), {"axis": 1, "bounds": "raise"})
-    monkeypatch.setattr(nnp.ops, "top_k", lambda *args, **kwargs: (args, kwargs))
-    assert nnp.top_k(a, 2) == ((a, 2), {"axis": -1, "mode": "largest", "sorted": True})
+    assert numpy.take(a, i, 1) == ("gather", (a, i), {"axis": 1, "out": None, "bounds": "raise"})
+    assert numpy.take(a, i, out=a) == ("gather", ((a, -1), i), {"axis": 0, "out": a, "bounds": "raise"})
+    assert numpy.take_along_axis(a, i) == ("gather_elements", (a, i), {"axis": 1, "bounds": "raise"})
+    monkeypatch.setattr(numpy.ops, "top_k", lambda *args, **kwargs: (args, kwargs))
+    assert numpy.top_k(a, 2) == ((a, 2), {"axis": -1, "mode": "largest", "sorted": True})
 
 
 def test_errors_of_arrays_on_a_device_stay(monkeypatch):
     def fail(*args, **kwargs):
         raise IndexError("gather: the device's own")
 
-    monkeypatch.setattr(nnp.ops, "gather", fail)
+    monkeypatch.setattr(numpy.ops, "gather", fail)
     with pytest.raises(IndexError, match="the device's own"):
-        nnp.take(OnDevice(3), indices=OnDevice(2))
+        numpy.take(OnDevice(3), indices=OnDevice(2))
 
 
 def test_only_the_functions_are_listed():
-    assert dir(nnp) == sorted(nnp.__all__)
+    assert dir(numpy) == sorted(numpy.__all__)
 
 
 def test_masks_in_lists_are_what_numpy_makes_of_them():
     masked = np.ma.array([4, 5], mask=[1, 0])
-    assert nnp.take([masked, masked], [1], axis=0).tolist() == np.take([masked, masked], [1], axis=0).tolist()
+    assert numpy.take([masked, masked], [1], axis=0).tolist() == np.take([masked, masked], [1], axis=0).tolist()
 
 
 @pytest.mark.skipif(hasattr(np, "top_k"), reason="NumPy has its own from 2.6 on")
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda a: nnp.top_k(a), "top_k() missing 1 required positional argument: 'k'"),
-        (lambda a: nnp.top_k(a, 1, 0), "top_k() takes 2 positional arguments but 3 were given"),
-        (lambda a: nnp.top_k(a, 1, largest=False), "top_k() got an unexpected keyword argument 'largest'"),
+        (lambda a: numpy.top_k(a), "top_k() missing 1 required positional argument: 'k'"),
+        (lambda a: numpy.top_k(a, 1, 0), "top_k() takes 2 positional arguments but 3 were given"),
+        (lambda a: numpy.top_k(a, 1, largest=False), "top_k() got an unexpected keyword argument 'largest'"),
         (
-            lambda a: nnp.top_k([[1, 2], np.ma.array([1, 2])], 1),
+            lambda a: numpy.top_k([[1, 2], np.ma.array([1, 2])], 1),
             "top_k: a: found a masked array, expected an array without",
         ),
-        (lambda a: nnp.top_k(a, np.array([1])), "top_k: k: found array([1]), expected an integer"),
+        (lambda a: numpy.top_k(a, np.array([1])), "top_k: k: found array([1]), expected an integer"),
     ],
 )
 def test_errors_of_top_k_name_no_private_function(call, message):
@@ -561,4 +561,4 @@ def test_errors_of_top_k_name_no_private_function(call, message):
 
 
 def test_sorted_is_anything_that_is_true_as_in_numpy():
-    assert [found.tolist() for found in nnp.top_k(np.array([1, 3, 2]), 2, sorted="no")] == [[3, 2], [1, 2]]
+    assert [found.tolist() for found in numpy.top_k(np.array([1, 3, 2]), 2, sorted="no")] == [[3, 2], [1, 2]]

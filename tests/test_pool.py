@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import numba_dml as dml
-from numba_dml import _pool
+from numba_dml._core import pool as core_pool
 
 pytestmark = pytest.mark.cpu
 
@@ -121,14 +121,14 @@ def test_the_latest_memory_is_taken_first_and_the_oldest_released(pool):
 
 def test_memory_that_waits_is_given_up_when_there_is_no_other(pool, monkeypatch):
     bytes_of(pool, MIB)
-    block, failures = _pool._Block, [MemoryError()]
+    block, failures = core_pool._Block, [MemoryError()]
 
     def scarce(size):
         if failures:
             raise failures.pop()
         return block(size)
 
-    monkeypatch.setattr(_pool, "_Block", scarce)
+    monkeypatch.setattr(core_pool, "_Block", scarce)
     assert bytes_of(pool, 4 * MIB).size == 4 * MIB
     assert pool.free_bytes == 4 * MIB
 

@@ -19,9 +19,9 @@ from . import reference
 def room(target):
     if target != "cuda":
         pytest.skip("about the target cuda")
-    from numba_dml import cuda
+    from numba_dml.cuda.driver import numba
 
-    return cuda
+    return numba
 
 
 @pytest.fixture(autouse=True, params=["asked by machine code", "asked by Python"])
@@ -69,7 +69,7 @@ class MadeUp:
         return ctypes.cast(callback, ctypes.c_void_p).value
 
     def describe(self, tensor, out):
-        from numba_dml._dlpack import Tensor as Described
+        from numba_dml._core.dlpack import Tensor as Described
 
         if tensor.fails:
             return -1
@@ -99,11 +99,12 @@ class MadeUp:
         return 0
 
     def launch(self, config, handle, arguments, nothing):
-        from numba_dml.cuda import _entry, _launch
+        from numba_dml.cuda.driver import launch as driver_launch
+        from numba_dml.cuda.replay import entry
 
         kernel = self.kernels[handle]
-        blocks, _, _, threads, _, _, shared, stream, *_ = _launch._CONFIG.unpack(
-            ctypes.string_at(config, 8 * _entry.CONFIG_WORDS)
+        blocks, _, _, threads, _, _, shared, stream, *_ = driver_launch._CONFIG.unpack(
+            ctypes.string_at(config, 8 * entry.CONFIG_WORDS)
         )
         assert not stream
         pointers = (ctypes.c_void_p * kernel.count).from_address(arguments)
@@ -115,14 +116,18 @@ class MadeUp:
 @pytest.fixture
 def made_up(room, by_python, monkeypatch):
     """Let the package know the made-up library, and the driver."""
-    from numba_dml import _device, _operator
-    from numba_dml._dlpack import Exchange
-    from numba_dml.cuda import _arrays, _launch, _repeat
+    from numba_dml._core import arrays as core_arrays
+    from numba_dml._core import calls as core_calls
+    from numba_dml._core import interop
+    from numba_dml._core.dlpack import Exchange
+    from numba_dml.cuda.driver import arrays as driver_arrays
+    from numba_dml.cuda.driver import launch as driver_launch
+    from numba_dml.cuda.replay import repeat
 
     fake, handles = MadeUp(), count(1)
     pointer, number = ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)
 
-    class Library(_device.Library):
+    class Library(core_arrays.Library):
         repeats = True
         exchange = Exchange(
             Tensor,
@@ -146,7 +151,7 @@ def made_up(room, by_python, monkeypatch):
             array = -tensor.array if tensor.negated else tensor.array
             owner = Tensor(array) if tensor.negated else tensor
             data = array.ctypes.data
-            return _device.DeviceArray(owner, self, data, array.shape, array.strides, array.dtype, tensor.place, 0)
+            return core_arrays.DeviceArray(owner, self, data, array.shape, array.strides, array.dtype, tensor.place, 0)
 
         def new(self, shape, dtype, device):
             return self.view(Tensor(np.empty(shape, dtype)))
@@ -159,18 +164,18 @@ def made_up(room, by_python, monkeypatch):
         "cuStreamIsCapturing": fake.function(fake.is_capturing, pointer, number),
         "cuLaunchKernelEx": fake.function(fake.launch, pointer, pointer, pointer, pointer),
     }
-    monkeypatch.setattr(_repeat, "driver_address", addresses.__getitem__)
+    monkeypatch.setattr(repeat, "driver_address", addresses.__getitem__)
 
     def compile_(kernel, device):
         kernel.handles[device] = handle = next(handles)
         fake.kernels[handle] = kernel
         return handle
 
-    monkeypatch.setattr(_launch.Kernel, "compile", compile_)
-    monkeypatch.setattr(_launch.Kernel, "handle", compile_)
-    library, known = Library(), _device.library_of_type
+    monkeypatch.setattr(driver_launch.Kernel, "compile", compile_)
+    monkeypatch.setattr(driver_launch.Kernel, "handle", compile_)
+    library, known = Library(), interop.library_of_type
     fake.library = library
-    for module in (_device, _operator, _arrays, _repeat):
+    for module in (interop, core_calls, driver_arrays, repeat):
         monkeypatch.setattr(
             module, "library_of_type", lambda kind: library if issubclass(kind, Tensor) else known(kind)
         )
@@ -195,17 +200,17 @@ def tensor(room, by_python, request):
 @pytest.fixture
 def repeats(room, monkeypatch):
     """What calls that were made again came to: a stream, or None."""
-    from numba_dml.cuda import _repeat
+    from numba_dml.cuda.replay import repeat
 
-    monkeypatch.setattr(_repeat, "FIRST_RECORDED", 2)
+    monkeypatch.setattr(repeat, "FIRST_RECORDED", 2)
     found = []
-    again = _repeat.Repeat.__call__
+    again = repeat.Repeat.__call__
 
     def noted(self, *arguments):
         found.append(again(self, *arguments))
         return found[-1]
 
-    monkeypatch.setattr(_repeat.Repeat, "__call__", noted)
+    monkeypatch.setattr(repeat.Repeat, "__call__", noted)
     return found
 
 
@@ -271,9 +276,9 @@ def test_calls_are_made_again(tensor, repeats, name, has_out):
 @pytest.mark.parametrize("points", [5, 15])
 def test_scatters_are_made_again(tensor, repeats, monkeypatch, changes, in_place, points):
     """In place too, in one launch, and in several with scratch memory."""
-    from numba_dml.cuda import _element_calls
+    from numba_dml.cuda.calls import elements
 
-    monkeypatch.setattr(_element_calls, "MOST_OWNED", 12)
+    monkeypatch.setattr(elements, "MOST_OWNED", 12)
     rng = np.random.default_rng(1)
     for _turn in range(5):
         a, u = rng.integers(0, 99, (20, 2)), rng.integers(0, 99, (points, 2))
@@ -430,9 +435,11 @@ def test_what_is_launched_again_is_what_would_be(request, room, monkeypatch, see
     """For arrays of all layouts, alignments and overlaps: the kernels do not run, their arguments are compared."""
     if not room.SIMULATED:
         pytest.skip("about the made-up library")
-    from numba_dml import _operator
-    from numba_dml._tensor import extent
-    from numba_dml.cuda import _bounds, _fill, _launch, _repeat
+    from numba_dml._core import calls as core_calls
+    from numba_dml._core.tensor import extent
+    from numba_dml.cuda.driver import launch as driver_launch
+    from numba_dml.cuda.primitives import bad_indices, fill
+    from numba_dml.cuda.replay import repeat
 
     made_up, repeats = map(request.getfixturevalue, ("made_up", "repeats"))
     launched, memories = [], []
@@ -440,19 +447,19 @@ def test_what_is_launched_again_is_what_would_be(request, room, monkeypatch, see
     def launch(kernel, device, stream, blocks, *args, threads=0, shared=0):
         if blocks:
             threads = threads or kernel.threads
-            _launch.recorder.note(_launch.Step(kernel, blocks, threads, shared, args))
+            driver_launch.recorder.note(driver_launch.Step(kernel, blocks, threads, shared, args))
             launched.append((id(kernel), blocks, threads, shared, args))
 
     def copy(*what):
-        _launch.recorder.note(None)
+        driver_launch.recorder.note(None)
         launched.append(("copy", what))
 
     def memory(size, device):
         memories.append(type(made_up.library).memory(made_up.library, size, device))
         return memories[-1]
 
-    monkeypatch.setattr(_launch.Kernel, "__call__", launch)
-    monkeypatch.setattr(_fill, "copy_bytes", copy)
+    monkeypatch.setattr(driver_launch.Kernel, "__call__", launch)
+    monkeypatch.setattr(fill, "copy_bytes", copy)
     monkeypatch.setattr(made_up.library, "memory", memory)
 
     def seen(arrays):
@@ -460,7 +467,7 @@ def test_what_is_launched_again_is_what_would_be(request, room, monkeypatch, see
         spans = [(f"array {i}", x.ctypes.data, *extent(x.shape, x.strides)) for i, x in enumerate(arrays)]
         spans += [("scratch", m.pointer, 0, m.shape[0]) for m in memories]
         named = lambda n: next(((x, n - at) for x, at, low, high in spans if low <= n - at <= high), n)  # noqa: E731
-        of_device = _bounds.records_of(0)
+        of_device = bad_indices.records_of(0)
         records = {record.address for record in (*of_device.free, of_device.deferred)}
         return [
             (*what, [("number",) if n >= 1 << 60 else ("record",) if n in records else named(n) for n in args])
@@ -492,18 +499,18 @@ def test_what_is_launched_again_is_what_would_be(request, room, monkeypatch, see
             else:
                 kwargs.pop("out", None)
             traces = []
-            for first in (_repeat.FIRST_RECORDED, 1 << 60):
-                monkeypatch.setattr(_repeat, "FIRST_RECORDED", first)
+            for first in (repeat.FIRST_RECORDED, 1 << 60):
+                monkeypatch.setattr(repeat, "FIRST_RECORDED", first)
                 launched.clear(), memories.clear(), repeats.clear()
                 found = getattr(dml, name)(*tensors, *more, **kwargs)
                 results = [x.array for x in (found if isinstance(found, tuple) else (found,))]
                 traces.append(seen([*arrays, *results]))
                 if not repeats or repeats[0] is None:
                     break
-                known, _operator._last_calls = _operator._last_calls, {}
+                known, core_calls._last_calls = core_calls._last_calls, {}
             if len(traces) == 2:
-                monkeypatch.setattr(_repeat, "FIRST_RECORDED", 2)
-                _operator._last_calls = known
+                monkeypatch.setattr(repeat, "FIRST_RECORDED", 2)
+                core_calls._last_calls = known
                 same += 1
                 assert traces[0] == traces[1], (name, shapes, dtype, kinds, kwargs)
     assert same > 50
@@ -523,7 +530,7 @@ def test_deferred_errors_name_the_call(tensor, repeats):
 
 def test_a_bad_index_that_comes_after_a_check_is_raised_by_the_next(tensor, monkeypatch):
     """The check may have waited for another stream."""
-    from numba_dml.cuda._launch import Kernel
+    from numba_dml.cuda.driver.launch import Kernel
 
     x, bad, start, held = tensor(np.arange(5.0)), tensor(np.array([1, 9])), Kernel.__call__, []
     with monkeypatch.context() as patch:
@@ -632,10 +639,10 @@ def test_memory_comes_after_the_comparison(request, room, monkeypatch):
     """Another device may be the current one, whose memory is not asked for in vain."""
     if not room.SIMULATED:
         pytest.skip("about the made-up library")
-    from numba_dml.cuda import _element_calls
+    from numba_dml.cuda.calls import elements
 
     made_up, repeats = map(request.getfixturevalue, ("made_up", "repeats"))
-    monkeypatch.setattr(_element_calls, "MOST_OWNED", 0)
+    monkeypatch.setattr(elements, "MOST_OWNED", 0)
     arrays = [Tensor(x) for x in (np.arange(60.0).reshape(20, 3), np.array([[3], [8]]), np.ones((2, 3)))]
     for _turn in range(4):
         dml.scatter_nd(*arrays)
@@ -652,7 +659,7 @@ def test_a_plan_behind_an_array_is_none_of_it(request, room, monkeypatch):
     """Both come from the same memory, piece by piece, as CuPy's arrays and the package's plans do."""
     if not room.SIMULATED:
         pytest.skip("about the made-up library")
-    from numba_dml.cuda import _launch
+    from numba_dml.cuda.driver import memory as driver_memory
 
     made_up, repeats = map(request.getfixturevalue, ("made_up", "repeats"))
     memory, ends = np.zeros(1 << 18, np.uint8), [0]
@@ -668,7 +675,7 @@ def test_a_plan_behind_an_array_is_none_of_it(request, room, monkeypatch):
         return self.place.ctypes.data
 
     monkeypatch.setattr(type(made_up.library), "new", lambda self, *what: self.view(Tensor(place(np.zeros(*what[:2])))))
-    monkeypatch.setattr(_launch.DeviceMemory, "allocate", allocate)
+    monkeypatch.setattr(driver_memory.DeviceMemory, "allocate", allocate)
     rng = np.random.default_rng(6)
     x, i = rng.standard_normal((40, 64)).astype("f4"), rng.integers(0, 32, (6, 1))
     few, u = x[:32, :4].copy(), np.ones((6, 4), "f4")
@@ -693,14 +700,15 @@ def test_a_plan_behind_an_array_is_none_of_it(request, room, monkeypatch):
 def test_a_call_that_fails_gives_its_record_back(request, room, monkeypatch):
     if not room.SIMULATED:
         pytest.skip("about the made-up library")
-    from numba_dml.cuda import _bounds, _element_calls
+    from numba_dml.cuda.calls import elements
+    from numba_dml.cuda.primitives import bad_indices
 
     made_up, repeats = map(request.getfixturevalue, ("made_up", "repeats"))
-    monkeypatch.setattr(_element_calls, "MOST_OWNED", 0)
+    monkeypatch.setattr(elements, "MOST_OWNED", 0)
     arrays = [Tensor(x) for x in (np.arange(60.0).reshape(20, 3), np.array([[3], [8]]), np.ones((2, 3)))]
     for _turn in range(3):
         dml.scatter_nd(*arrays)
-    free = len(_bounds.records_of(0).free)
+    free = len(bad_indices.records_of(0).free)
 
     def memory(size, device):
         raise MemoryError
@@ -709,7 +717,7 @@ def test_a_call_that_fails_gives_its_record_back(request, room, monkeypatch):
     with pytest.raises(MemoryError):
         dml.scatter_nd(*arrays)
     assert repeats == [0]
-    assert len(_bounds.records_of(0).free) == free > 0
+    assert len(bad_indices.records_of(0).free) == free > 0
 
 
 def test_tensors_of_the_cpu_and_bad_targets(tensor, known, repeats):
@@ -726,18 +734,19 @@ def test_tensors_of_the_cpu_and_bad_targets(tensor, known, repeats):
 
 
 def test_a_launch_is_as_large_as_the_driver_has_it():
-    from numba_dml.cuda import _entry, _launch
+    from numba_dml.cuda.driver import launch as driver_launch
+    from numba_dml.cuda.replay import entry
 
-    assert _launch._CONFIG.size == 8 * _entry.CONFIG_WORDS
+    assert driver_launch._CONFIG.size == 8 * entry.CONFIG_WORDS
 
 
 def test_the_memory_of_calls_is_bounded(tensor, monkeypatch):
-    from numba_dml import _operator
+    from numba_dml._core import calls as core_calls
 
-    monkeypatch.setattr(_operator, "MAX_CALLS", 3)
+    monkeypatch.setattr(core_calls, "MAX_CALLS", 3)
     x = tensor(np.arange(12.0))
     for length in range(1, 8):
         dml.gather(x, tensor(np.zeros(length, np.int64)))
-        assert len(_operator._last_calls) <= 3
+        assert len(core_calls._last_calls) <= 3
     dml.cache_clear()
-    assert not _operator._last_calls
+    assert not core_calls._last_calls

@@ -22,9 +22,9 @@ def most(target):
     """The most elements of an array: a million reach every kernel on a device, hundreds do in the simulator."""
     if target != "cuda":
         pytest.skip("compares the target cuda with the CPU")
-    from numba_dml import cuda
+    from numba_dml.cuda.driver import numba
 
-    return 300 if cuda.SIMULATED else 1_000_000
+    return 300 if numba.SIMULATED else 1_000_000
 
 
 def random_shape(rng, rank, most):

@@ -12,10 +12,12 @@ from numba.core import cgutils
 from numba.core.extending import intrinsic
 
 import numba_dml as dml
-from numba_dml.cpu import _top_k_calls
-from numba_dml.cpu._digits import MANY_WORDS
-from numba_dml.cpu._top_k_calls import ALONE_FROM, FEW_LINES, NETWORK_SIZE
-from numba_dml.cpu.top_k import CUT_SIZE, IN_PIECES, TOO_FEW
+from numba_dml.cpu import launch as cpu_launch
+from numba_dml.cpu.calls import top_k
+from numba_dml.cpu.calls.top_k import ALONE_FROM, FEW_LINES, NETWORK_SIZE
+from numba_dml.cpu.kernels.top_k_short import CUT_SIZE
+from numba_dml.cpu.primitives.top_k.plan import IN_PIECES, TOO_FEW
+from numba_dml.cpu.primitives.top_k.radix_select import MANY_WORDS
 
 from .reference import same, untraced
 from .strategies import sampled_places
@@ -499,9 +501,9 @@ def test_however_many_tiles_columns_have(shape, k, threads, target, monkeypatch)
     """As there would be for so many threads."""
     if target != "cpu":
         pytest.skip("about tiles of columns")
-    from numba_dml.cpu import _top_k_calls
+    from numba_dml.cpu.calls import top_k
 
-    monkeypatch.setattr(_top_k_calls, "THREADS", threads)
+    monkeypatch.setattr(top_k, "THREADS", threads)
     dml.cache_clear()
     x = np.random.default_rng(threads).integers(0, 50, shape).astype("f4")
     found = dml.top_k(x, k, axis=-2)
@@ -575,13 +577,13 @@ def test_a_sample_that_misleads(n, k, stride, target, monkeypatch, request):
     places, method = sampled_places(n, k, 8 if stride == "staged" else 4)
     rng = np.random.default_rng(8)
     statuses = set()
-    launcher = _top_k_calls.launcher
+    launcher = cpu_launch.launcher
 
     def watched(*args, **options):
         launch, driver = launcher(*args, **options)
         return lambda *arrays: statuses.add(status := launch(*arrays)) or status, driver
 
-    monkeypatch.setattr(_top_k_calls, "launcher", watched)
+    monkeypatch.setattr(top_k, "launcher", watched)
     dml.cache_clear()
     request.addfinalizer(dml.cache_clear)
     for low, high in ((0, 1), (1, 0), (0.5, 0.5)):
@@ -718,9 +720,9 @@ def test_however_many_pieces_a_line_has(lines, dtype, threads, target, monkeypat
     """As there would be for so many threads: the first of equal elements, in whichever piece."""
     if target != "cpu":
         pytest.skip("about pieces of lines")
-    from numba_dml.cpu import _top_k_calls
+    from numba_dml.cpu.calls import top_k
 
-    monkeypatch.setattr(_top_k_calls, "THREADS", threads)
+    monkeypatch.setattr(top_k, "THREADS", threads)
     dml.cache_clear()
     x = np.random.default_rng(threads).integers(0, 120, (lines, 9 * 65536 + 5)).astype(dtype)
     for k in (3, 700):

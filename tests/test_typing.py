@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import numba_dml as dml
-from numba_dml import _config, _dispatch, _operator
+from numba_dml._core import config, descriptor, operator, targets
 
 pytestmark = pytest.mark.cpu
 
@@ -53,12 +53,12 @@ def test_choices():
     }
     scatters, selection = sys.modules["numba_dml.ops.scatter_elements"], sys.modules["numba_dml.ops.top_k"]
     assert found == {
-        "_Bounds": _config.BOUNDS,
+        "_Bounds": config.BOUNDS,
         "_ScatterBounds": scatters.SCATTER_BOUNDS,
-        "_Reduction": _operator.REDUCTIONS,
+        "_Reduction": descriptor.REDUCTIONS,
         "_Mode": tuple(selection.MODES),
         "_Nan": selection.NAN_RULES,
-        "_Target": _dispatch.TARGETS,
+        "_Target": targets.TARGETS,
     }
     for stub in FUNCTIONS:
         for argument in stub.args.kwonlyargs:
@@ -67,7 +67,7 @@ def test_choices():
                 assert ast.unparse(argument.annotation) == f"{name} | None"
 
 
-OPERATORS = {"Gather": _operator.GatherOperator, "Scatter": _operator.ScatterOperator, "TopK": _operator.TopKOperator}
+OPERATORS = {"Gather": operator.GatherOperator, "Scatter": operator.ScatterOperator, "TopK": operator.TopKOperator}
 
 
 @pytest.mark.parametrize("family", OPERATORS)

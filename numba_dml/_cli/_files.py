@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from .._tensor import product
+from .._core.tensor import product
 from . import _terminal
 
 Array = ndarray[Any, Any]

@@ -26,7 +26,7 @@ def directory(target: str) -> Path | None:
 
     import numba_dml
 
-    from .._compiling import cache_locators
+    from .._jit.disk_cache import cache_locators
 
     file = Path(numba_dml.__file__).parent / target / "__init__.py"
     for kind in cache_locators(CacheImpl._locator_classes):

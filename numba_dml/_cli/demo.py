@@ -23,6 +23,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the demo; 1 if NumPy's results differ."""
-    from .. import _demo
+    from . import digits
 
-    return 0 if _demo.run(args.k, args.plot).same_as_numpy else 1
+    return 0 if digits.run(args.k, args.plot).same_as_numpy else 1

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._operator import REDUCTIONS
-from .._tensor import product
+from .._core.descriptor import REDUCTIONS
+from .._core.tensor import product
 from . import _files, _terminal
-from . import run as runs
+from . import run as cli_run
 
 #: Why the CPU goes which way, by the name of its kernel without the width; none has a sentence for others as well.
 _CPU_WAYS = {
@@ -95,19 +95,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         command.add_argument("files", nargs="*", metavar="FILE", help=f"{_files_of(function)}: .npy or .npz files")
         about = command.add_argument_group("in place of files")
         about.add_argument("--shape", type=sizes, metavar="N,M", help="of the input")
-        about.add_argument("--dtype", type=runs.dtype, help="of the input (default: float32)")
+        about.add_argument("--dtype", type=cli_run.dtype, help="of the input (default: float32)")
         about.add_argument("--order", choices=["C", "F"], help="of the input (default: C)")
         if function != "top_k":
             about.add_argument("--indices-shape", type=sizes, metavar="N,M", help="of the indices")
-            about.add_argument("--indices-dtype", type=runs.dtype, help="of the indices (default: int64)")
-        runs.add_parameters(command, function)
-        runs.add_targets(command)
+            about.add_argument("--indices-dtype", type=cli_run.dtype, help="of the indices (default: int64)")
+        cli_run.add_parameters(command, function)
+        cli_run.add_targets(command)
         command.add_argument("--json", action="store_true", help="print JSON")
         command.set_defaults(function=function)
 
 
 def _files_of(function: str) -> str:
-    return " ".join(("INPUT", "INDICES", "UPDATES")[: runs.INPUTS[function]])
+    return " ".join(("INPUT", "INDICES", "UPDATES")[: cli_run.INPUTS[function]])
 
 
 def layouts(args: argparse.Namespace) -> list[Any]:
@@ -117,18 +117,18 @@ def layouts(args: argparse.Namespace) -> list[Any]:
     given = [f"--{name.replace('_', '-')}" for name in names if getattr(args, name) is not None]
     required = ["--shape", "--indices-shape"] if "indices_shape" in names else ["--shape"]
     described = not args.files and set(required) <= set(given)
-    if not described and (given or len(args.files) != runs.INPUTS[function]):
+    if not described and (given or len(args.files) != cli_run.INPUTS[function]):
         raise ValueError(
             f"explain: found {' '.join((*args.files, *given)) or 'nothing'}, "
             f"expected {_files_of(function)}, or {' and '.join(required)} in place of files"
         )
     if args.files:
         return [_files.open_source(name) for name in args.files]
-    kind = runs.dtype("float32") if args.dtype is None else args.dtype
+    kind = cli_run.dtype("float32") if args.dtype is None else args.dtype
     found = [Layout(args.shape, kind, args.order or "C")]
     if function != "top_k":
         found.append(
-            Layout(args.indices_shape, runs.dtype("int64") if args.indices_dtype is None else args.indices_dtype)
+            Layout(args.indices_shape, cli_run.dtype("int64") if args.indices_dtype is None else args.indices_dtype)
         )
     if function == "scatter_elements":
         found.append(Layout(args.indices_shape, kind))
@@ -142,23 +142,24 @@ def layouts(args: argparse.Namespace) -> list[Any]:
 
 def explained(args: argparse.Namespace) -> dict[str, Any]:
     """Return what the call would do."""
-    from .. import cpu
+    from ..cpu import launch
+    from ..cpu import threads as cpu_threads
 
     function: str = args.function
     inputs = layouts(args)
     on_gpu = args.target == "cuda"
-    call = runs.planned(
-        function, inputs, runs.parameters(args, function), getattr(args, "k", 0), target="cuda" if on_gpu else "cpu"
+    call = cli_run.planned(
+        function, inputs, cli_run.parameters(args, function), getattr(args, "k", 0), target="cuda" if on_gpu else "cpu"
     )
     parallel = call.kernel.endswith("parallel")
-    threads = cpu.thread_count() if parallel else 1
+    threads = cpu_threads.thread_count() if parallel else 1
     if on_gpu:
         outputs = [Layout(one.shape, one.dtype) for one in (call.outputs if function == "top_k" else [call.output])]
     else:
         outputs = [Layout(call.shape, call.dtype)]
         if function == "top_k":
             outputs.append(Layout(call.shape, call.index_dtype))
-    edge = _terminal.size(cpu.PARALLEL_WORK)
+    edge = _terminal.size(launch.PARALLEL_WORK)
     why = [_cuda_way(function, call) if on_gpu else _way(call)]
     if on_gpu:
         pass
@@ -166,7 +167,7 @@ def explained(args: argparse.Namespace) -> dict[str, Any]:
         why.append("single elements that go anywhere: one thread writes them sooner than several that read all indices")
         if threads > 1:
             why.append(f"{_effort(call)}: threads share the copy before, or the look at the indices")
-    elif call.effort < cpu.PARALLEL_WORK:
+    elif call.effort < launch.PARALLEL_WORK:
         why.append(f"{_effort(call)}, less than {edge}: waking a second thread would take longer")
     elif threads > 1:
         why.append(f"{_effort(call)}, {edge} or more: threads share it")
@@ -215,7 +216,7 @@ def _cuda_way(function: str, call: Any) -> str:
 
 def run(args: argparse.Namespace) -> int:
     """Print what the call would do."""
-    with runs.defaults(args):
+    with cli_run.defaults(args):
         try:
             found = explained(args)
         except (TypeError, IndexError, RuntimeError) as error:

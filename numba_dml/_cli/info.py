@@ -11,7 +11,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from .. import __version__, _config, memory_pool
+from .._core import config
+from .._core.pool import memory_pool
+from .._version import __version__
 from . import _terminal
 
 PACKAGES = ("numpy", "numba", "llvmlite", "numba-cuda")
@@ -58,7 +60,7 @@ def layer() -> str:
 
 def gpu() -> tuple[bool, str]:
     """Tell whether a GPU can be used, in a sentence."""
-    from .._dispatch import kernels
+    from .._core.targets import kernels
 
     try:
         room: Any = kernels("cuda")
@@ -79,7 +81,7 @@ def collect() -> dict[str, Any]:
     from . import cache
 
     usable, verdict = gpu()
-    here = _config.current()
+    here = config.current()
     return {
         "numba_dml": __version__,
         "python": platform.python_version(),

@@ -20,13 +20,13 @@ from numpy.lib.stride_tricks import as_strided
 
 import numba_dml as dml
 
-from .. import _config
-from .._config import BOUNDS
-from .._dispatch import TARGETS
-from .._enums import TensorDataType
-from .._operator import REDUCTIONS
-from .._tensor import dtype_of, product
-from ..ops.top_k import NAN_RULES
+from .._core import config
+from .._core.config import BOUNDS
+from .._core.descriptor import REDUCTIONS
+from .._core.enums import TensorDataType
+from .._core.lowering import NAN_RULES
+from .._core.targets import TARGETS
+from .._core.tensor import dtype_of, product
 from . import _files, _terminal
 from ._files import Array, Member, Results, Shape, Source
 
@@ -136,7 +136,7 @@ def planned(
     target: str = "cpu",
 ) -> Any:
     """Return the call for arrays of which only shapes, dtypes and orders are known; it compiles when it is launched."""
-    from .. import cpu
+    from ..cpu import launch
 
     layouts: list[Any] = [part for a in inputs for part in (a.shape, _strides(a), a.dtype)]
     if function.startswith("scatter"):
@@ -144,11 +144,11 @@ def planned(
     given = {"k": k, "sorted": True, **arguments} if function == "top_k" else arguments
     order = ("k", "axis", "batch_dims", "mode", "sorted", "nan", "index_dtype", "reduction", "unique", "bounds")
     build = import_module(f"numba_dml.ops.{function}")._build  # the package has the function by that name
-    token = cpu.later.set(not compiles)
+    token = launch.later.set(not compiles)
     try:
         call = build(*layouts, *(given[name] for name in order if name in given), target)
     finally:
-        cpu.later.reset(token)
+        launch.later.reset(token)
     while hasattr(call, "call"):  # around it are copies of what a kernel cannot read as it is
         call = call.call
     return call
@@ -368,7 +368,7 @@ class _Far:
     def __init__(self, cut: _Cuts, file: Source | Member, arguments: dict[str, Any], memory: int, dtype: Any) -> None:
         self.cut, self.file, self.memory = cut, file, memory
         scatters = cut.function.startswith("scatter")
-        self.bounds = _config.defaults(None, arguments["bounds"], not scatters)[1]
+        self.bounds = config.defaults(None, arguments["bounds"], not scatters)[1]
         self.keywords = {name: arguments[name] for name in ("reduction", "unique") if scatters}
         self.width, self.dtype = cut.together if file.order == "C" else 1, dtype
 

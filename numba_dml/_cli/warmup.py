@@ -12,7 +12,7 @@ import numpy as np
 import numba_dml as dml
 
 from . import _terminal, cache
-from . import run as runs
+from . import run as cli_run
 from .explain import Layout
 
 DTYPES = ("float32", "float64", "int32", "int64")
@@ -101,9 +101,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("operators", nargs="*", metavar="OP", help=f"of {', '.join(names)}; all when absent")
     parser.add_argument(
         "--dtypes",
-        type=runs.dtype,
+        type=cli_run.dtype,
         nargs="+",
-        default=[runs.dtype(name) for name in DTYPES],
+        default=[cli_run.dtype(name) for name in DTYPES],
         metavar="DTYPE",
         help=f"of the data (default: {' '.join(DTYPES)})",
     )
@@ -115,11 +115,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _compile(function: str, kind: Any, case: Case) -> None:
     inputs = [Layout(case.shape, kind)]
     if case.indices:
-        inputs.append(Layout(case.indices, runs.dtype(case.index_dtype)))
+        inputs.append(Layout(case.indices, cli_run.dtype(case.index_dtype)))
     if case.updates:
         inputs.append(Layout(case.updates, kind))
     try:
-        call = runs.planned(function, inputs, _parameters(function, case.parameters), case.k, compiles=True)
+        call = cli_run.planned(function, inputs, _parameters(function, case.parameters), case.k, compiles=True)
         if getattr(call, "new_only", False):
             call.launch_anywhere  # noqa: B018 (which compiles what writes in place)
     except TypeError as error:
@@ -127,9 +127,9 @@ def _compile(function: str, kind: Any, case: Case) -> None:
 
 
 def _compile_jitted(function: str, kind: Any) -> None:
-    from ..cpu import _jitted
+    from ..cpu.jitted import functions as jitted_functions
 
-    _jitted.compile_ahead(function, np.dtype(kind))
+    jitted_functions.compile_ahead(function, np.dtype(kind))
 
 
 def _call(function: str, kind: Any, case: Case) -> None:
@@ -179,7 +179,7 @@ def run(args: argparse.Namespace) -> int:
             new = len(cache.kernels(args.target) - before)
             rows.append([function, str(new), _terminal.duration(perf_counter() - start)])
     if args.target == "cuda":
-        from ..cuda._entry import entry
+        from ..cuda.replay.entry import entry
 
         for given_arrays in (False, True):
             entry(given_arrays)

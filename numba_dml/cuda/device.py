@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from . import SIMULATED, cuda, helper
-from ._launch import LANES
-from ._memory import _partner_twin
+from .driver.compile import helper
+from .driver.numba import LANES, SIMULATED, cuda
+from .primitives.warp import _partner_twin
 
 __all__ = ["LANES", "block_top_k", "checked_offset", "comes_first", "thread_top_k", "warp_top_k"]
 

@@ -1,11 +1,12 @@
 """The operators, one per file: descriptors, shape rule (the only validator), lowering and NumPy-style function."""
 
+from .._core.lowering import TopK
 from .gather import GatherDesc, gather
 from .gather_elements import GatherElementsDesc, gather_elements
 from .gather_nd import GatherND1Desc, GatherNDDesc, gather_nd
 from .scatter_elements import ScatterDesc, ScatterElementsDesc, scatter_elements
 from .scatter_nd import ScatterNDDesc, scatter_nd
-from .top_k import TopK, TopK1Desc, TopKDesc, top_k
+from .top_k import TopK1Desc, TopKDesc, top_k
 
 __all__ = [
     "GatherDesc",

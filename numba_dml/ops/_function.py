@@ -8,9 +8,10 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from .._errors import DescriptorError
-from .._operator import Descriptor
-from .._tensor import TensorDesc, normalize_data_type
+from .._core.descriptor import Descriptor
+from .._core.errors import DescriptorError
+from .._core.operands import mask_hint
+from .._core.tensor import TensorDesc, normalize_data_type
 
 F = TypeVar("F", bound=Callable[..., Any])
 Layout = tuple[tuple[int, ...], np.dtype[Any]]
@@ -39,12 +40,6 @@ def check_indices(function: str, dtype: np.dtype[Any]) -> None:
     if dtype.kind not in "iu":
         hint = mask_hint(function) if dtype.kind == "b" else ""
         raise TypeError(f"{function}: indices: found dtype {dtype}, expected an integer dtype{hint}")
-
-
-def mask_hint(function: str) -> str:
-    """Return what to write for a mask as indices, where there is something."""
-    positions = {"gather": "flatnonzero", "gather_nd": "argwhere", "scatter_nd": "argwhere"}.get(function)
-    return f" (np.{positions} finds where a mask is True)" if positions else ""
 
 
 def check_not_scalar(function: str, shape: tuple[int, ...]) -> None:

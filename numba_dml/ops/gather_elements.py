@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from .. import _config
-from .. import _operator as op
-from .._enums import FeatureLevel, OperatorType
-from .._errors import DescriptorError, integer
-from .._lowering import Move, move
-from .._operator import Descriptor, Level, build_call, cached_call, call_elsewhere
-from .._tensor import TensorDesc, extent, packed_strides
+from .._core import config
+from .._core import descriptor as core_descriptor
+from .._core.calls import build_call, cached_call, call_elsewhere
+from .._core.descriptor import Descriptor, Level
+from .._core.enums import FeatureLevel, OperatorType
+from .._core.errors import DescriptorError, integer
+from .._core.lowering import Move, move
+from .._core.tensor import TensorDesc, extent, packed_strides
 from ._function import (
     check_data,
     check_indices,
@@ -66,9 +67,9 @@ class GatherElementsDesc(Descriptor):
     operator_type = OperatorType.GATHER_ELEMENTS
     function = "gather_elements"
     levels = (
-        Level(FeatureLevel.FL_4_1, op.T11, op.I4, (1, 8)),
-        Level(FeatureLevel.FL_3_0, op.T8, op.I4, (1, 8)),
-        Level(FeatureLevel.FL_2_1, op.T8, op.U32, (4, 4)),
+        Level(FeatureLevel.FL_4_1, core_descriptor.T11, core_descriptor.I4, (1, 8)),
+        Level(FeatureLevel.FL_3_0, core_descriptor.T8, core_descriptor.I4, (1, 8)),
+        Level(FeatureLevel.FL_2_1, core_descriptor.T8, core_descriptor.U32, (4, 4)),
     )
     input_fields = ("input_tensor", "indices_tensor")
     output_fields = ("output_tensor",)
@@ -78,7 +79,7 @@ class GatherElementsDesc(Descriptor):
     def __post_init__(self) -> None:
         self.check_tensors()
         self.check_range("axis", 0, self.input_tensor.dimension_count - 1)
-        self.check_choice("bounds", op.BOUNDS)
+        self.check_choice("bounds", config.BOUNDS)
         sizes, indices = self.input_tensor.sizes, self.indices_tensor.sizes
         for i, (size, count) in enumerate(zip(sizes, indices, strict=True)):
             if i != self.axis and count > size != 1:
@@ -213,8 +214,8 @@ def gather_elements(
         refuse_positional("gather_elements", 2, "axis", positional)
     if axis.__class__ is not int:
         axis = integer("gather_elements: axis", axis)
-    if _config.used:
-        target, bounds = _config.defaults(target, bounds)
+    if config.used:
+        target, bounds = config.defaults(target, bounds)
     try:
         if a.__class__ is not ndarray or indices.__class__ is not ndarray or target is not None or stream is not None:
             return call_elsewhere("gather_elements", _build, target, stream, (a, indices), out, axis, bounds)  # type: ignore[no-any-return]

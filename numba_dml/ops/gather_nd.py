@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from .. import _config
-from .. import _operator as op
-from .._enums import FeatureLevel, OperatorType
-from .._errors import DescriptorError, integer
-from .._lowering import Move, move
-from .._operator import Descriptor, Level, build_call, cached_call, call_elsewhere
-from .._tensor import TensorDesc, packed_strides
+from .._core import config
+from .._core import descriptor as core_descriptor
+from .._core.calls import build_call, cached_call, call_elsewhere
+from .._core.descriptor import Descriptor, Level
+from .._core.enums import FeatureLevel, OperatorType
+from .._core.errors import DescriptorError, integer
+from .._core.lowering import Move, move
+from .._core.tensor import TensorDesc, packed_strides
 from ._function import (
     check_data,
     check_indices,
@@ -107,7 +108,7 @@ class _GatherND(Descriptor):
                 "batch_dimension_count", 0, min(self.input_dimension_count, self.indices_dimension_count) - 1
             )
         batch = self.batch_dimension_count
-        self.check_choice("bounds", op.BOUNDS)
+        self.check_choice("bounds", config.BOUNDS)
         sizes, indices = self._effective()
         check_tuples(self, sizes, indices, batch)
         output = slice_sizes(sizes, indices, batch)
@@ -161,9 +162,9 @@ class GatherNDDesc(_GatherND):
 
     operator_type = OperatorType.GATHER_ND
     levels = (
-        Level(FeatureLevel.FL_4_1, op.T11, op.I4, (1, 8)),
-        Level(FeatureLevel.FL_3_0, op.T8, op.I4, (1, 8)),
-        Level(FeatureLevel.FL_2_1, op.T8, op.U32, (4, 4)),
+        Level(FeatureLevel.FL_4_1, core_descriptor.T11, core_descriptor.I4, (1, 8)),
+        Level(FeatureLevel.FL_3_0, core_descriptor.T8, core_descriptor.I4, (1, 8)),
+        Level(FeatureLevel.FL_2_1, core_descriptor.T8, core_descriptor.U32, (4, 4)),
     )
     batch_dimension_count = 0
 
@@ -201,8 +202,8 @@ class GatherND1Desc(_GatherND):
 
     operator_type = OperatorType.GATHER_ND1
     levels = (
-        Level(FeatureLevel.FL_4_1, op.T11, op.I4, (1, 8)),
-        Level(FeatureLevel.FL_3_0, op.T8, op.I4, (1, 8)),
+        Level(FeatureLevel.FL_4_1, core_descriptor.T11, core_descriptor.I4, (1, 8)),
+        Level(FeatureLevel.FL_3_0, core_descriptor.T8, core_descriptor.I4, (1, 8)),
     )
 
 
@@ -332,8 +333,8 @@ def gather_nd(
         refuse_positional("gather_nd", 2, "batch_dims", positional)
     if batch_dims.__class__ is not int:
         batch_dims = integer("gather_nd: batch_dims", batch_dims)
-    if _config.used:
-        target, bounds = _config.defaults(target, bounds)
+    if config.used:
+        target, bounds = config.defaults(target, bounds)
     try:
         if a.__class__ is not ndarray or indices.__class__ is not ndarray or target is not None or stream is not None:
             return call_elsewhere("gather_nd", _build, target, stream, (a, indices), out, batch_dims, bounds)  # type: ignore[no-any-return]

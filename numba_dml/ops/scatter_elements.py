@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from .. import _config
-from .. import _operator as op
-from .._enums import FeatureLevel, OperatorType
-from .._errors import DescriptorError, flag, integer
-from .._lowering import Move, move
-from .._operator import Descriptor, Level, build_call, cached_call, call_elsewhere, check_same_type, out_strides
-from .._tensor import TensorDesc
+from .._core import config
+from .._core import descriptor as core_descriptor
+from .._core.calls import build_call, cached_call, call_elsewhere
+from .._core.descriptor import SCATTER_BOUNDS, Descriptor, Level
+from .._core.enums import FeatureLevel, OperatorType
+from .._core.errors import DescriptorError, flag, integer
+from .._core.lowering import Move, move
+from .._core.operands import check_same_type, out_strides
+from .._core.tensor import TensorDesc
 from ._function import (
     check_data,
     check_indices,
@@ -28,19 +30,16 @@ from ._function import (
 )
 from .gather_elements import check_equal_off_axis, element_loops
 
-#: Writes cannot be clamped: two bad updates would meet on one element.
-SCATTER_BOUNDS = ("raise", "drop", "deferred")
-
 
 def check_scatter(descriptor: Any) -> None:
     """Check the parameters that both scatters have, and that the reduction is defined for the data type."""
     descriptor.check_choice("bounds", SCATTER_BOUNDS)
-    descriptor.check_choice("reduction", op.REDUCTIONS)
+    descriptor.check_choice("reduction", core_descriptor.REDUCTIONS)
     descriptor.check_bool("unique")
     kind, reduction = descriptor.input_tensor.data_type, descriptor.reduction
     if reduction != "none" and isinstance(kind, np.dtype):
         raise descriptor.refuse("reduction", repr(reduction), f"'none': {kind} elements are moved, not computed with")
-    if reduction in ("min", "max") and kind in (op.D.COMPLEX64, op.D.COMPLEX128):
+    if reduction in ("min", "max") and kind in (core_descriptor.D.COMPLEX64, core_descriptor.D.COMPLEX128):
         raise descriptor.refuse("reduction", repr(reduction), "'none', 'add' or 'mul': complex numbers have no order")
     descriptor.check_output("output_tensor", descriptor.input_tensor.sizes)
 
@@ -84,10 +83,10 @@ class ScatterElementsDesc(Descriptor):
     operator_type = OperatorType.SCATTER_ELEMENTS
     function = "scatter_elements"
     levels = (
-        Level(FeatureLevel.FL_4_1, op.T11, op.I4, (1, 8)),
-        Level(FeatureLevel.FL_3_0, op.T8, op.I4, (1, 8)),
-        Level(FeatureLevel.FL_2_1, op.T8, op.U32, (4, 4)),
-        Level(FeatureLevel.FL_2_0, op.TF, op.U32, (4, 4)),
+        Level(FeatureLevel.FL_4_1, core_descriptor.T11, core_descriptor.I4, (1, 8)),
+        Level(FeatureLevel.FL_3_0, core_descriptor.T8, core_descriptor.I4, (1, 8)),
+        Level(FeatureLevel.FL_2_1, core_descriptor.T8, core_descriptor.U32, (4, 4)),
+        Level(FeatureLevel.FL_2_0, core_descriptor.TF, core_descriptor.U32, (4, 4)),
     )
     input_fields = ("input_tensor", "indices_tensor", "updates_tensor")
     output_fields = ("output_tensor",)
@@ -270,8 +269,8 @@ def scatter_elements(
         axis = integer("scatter_elements: axis", axis)
     if unique.__class__ is not bool:
         unique = flag("scatter_elements: unique", unique)  # type: ignore[unreachable]
-    if _config.used:
-        target, bounds = _config.defaults(target, bounds, clamps=False)
+    if config.used:
+        target, bounds = config.defaults(target, bounds, clamps=False)
     try:
         if (
             a.__class__ is not ndarray

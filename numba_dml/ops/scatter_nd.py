@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from .. import _config
-from .. import _operator as op
-from .._enums import FeatureLevel, OperatorType
-from .._errors import DescriptorError, flag, integer
-from .._lowering import Move
-from .._operator import Descriptor, Level, build_call, cached_call, call_elsewhere, check_same_type, out_strides
-from .._tensor import TensorDesc
+from .._core import config
+from .._core import descriptor as core_descriptor
+from .._core.calls import build_call, cached_call, call_elsewhere
+from .._core.descriptor import Descriptor, Level
+from .._core.enums import FeatureLevel, OperatorType
+from .._core.errors import DescriptorError, flag, integer
+from .._core.lowering import Move
+from .._core.operands import check_same_type, out_strides
+from .._core.tensor import TensorDesc
 from ._function import (
     check_data,
     check_indices,
@@ -72,9 +74,9 @@ class ScatterNDDesc(Descriptor):
     operator_type = OperatorType.SCATTER_ND
     function = "scatter_nd"
     levels = (
-        Level(FeatureLevel.FL_4_1, op.T11, op.I4, (1, 8)),
-        Level(FeatureLevel.FL_3_0, op.T8, op.I4, (1, 8)),
-        Level(FeatureLevel.FL_2_1, op.T8, op.U32, (4, 4)),
+        Level(FeatureLevel.FL_4_1, core_descriptor.T11, core_descriptor.I4, (1, 8)),
+        Level(FeatureLevel.FL_3_0, core_descriptor.T8, core_descriptor.I4, (1, 8)),
+        Level(FeatureLevel.FL_2_1, core_descriptor.T8, core_descriptor.U32, (4, 4)),
     )
     input_fields = ("input_tensor", "indices_tensor", "updates_tensor")
     output_fields = ("output_tensor",)
@@ -261,8 +263,8 @@ def scatter_nd(
         batch_dims = integer("scatter_nd: batch_dims", batch_dims)
     if unique.__class__ is not bool:
         unique = flag("scatter_nd: unique", unique)  # type: ignore[unreachable]
-    if _config.used:
-        target, bounds = _config.defaults(target, bounds, clamps=False)
+    if config.used:
+        target, bounds = config.defaults(target, bounds, clamps=False)
     try:
         if (
             a.__class__ is not ndarray

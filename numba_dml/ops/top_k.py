@@ -4,39 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
-from .. import _config
-from .. import _operator as op
-from .._enums import AxisDirection, FeatureLevel, OperatorType, TensorDataType
-from .._errors import DescriptorError, flag, integer
-from .._lowering import Select
-from .._operator import Descriptor, Level, build_call, cached_call, call_elsewhere
-from .._order import nan_is_first
-from .._tensor import TensorDesc, collapse, data_type_name, element_size, normalize_data_type, packed_strides
-from ._function import (
-    check_not_scalar,
-    check_parameters,
-    hide,
-    normalize_axis,
-    refuse_positional,
-    reject,
-)
+from .._core import config
+from .._core import descriptor as core_descriptor
+from .._core.calls import build_call, cached_call, call_elsewhere
+from .._core.descriptor import Descriptor, Level
+from .._core.enums import AxisDirection, FeatureLevel, OperatorType, TensorDataType
+from .._core.errors import DescriptorError, flag, integer
+from .._core.lowering import MODES, NAN_RULES, Select, TopK, nan_is_first
+from .._core.tensor import TensorDesc, collapse, data_type_name, element_size, normalize_data_type, packed_strides
+from ._function import check_not_scalar, check_parameters, hide, normalize_axis, refuse_positional, reject
 
 #: The data types that have an order.
-ORDERED = op.T11 | {TensorDataType.BOOL, TensorDataType.BFLOAT16}
-NAN_RULES = ("last", "largest", "first")
-MODES = {"largest": AxisDirection.DECREASING, "smallest": AxisDirection.INCREASING}
-
-
-class TopK(NamedTuple):
-    """The result of a top-k: values, and their positions along the axis."""
-
-    values: Any
-    indices: Any
+ORDERED = core_descriptor.T11 | {TensorDataType.BOOL, TensorDataType.BFLOAT16}
 
 
 class _TopK(Descriptor):
@@ -139,10 +123,10 @@ class TopKDesc(_TopK):
 
     operator_type = OperatorType.TOP_K
     levels = (
-        Level(FeatureLevel.FL_5_0, op.T10, op.U2, (1, 8)),
-        Level(FeatureLevel.FL_3_1, op.T8, op.U32, (1, 8)),
-        Level(FeatureLevel.FL_2_1, op.T8, op.U32, (4, 4)),
-        Level(FeatureLevel.FL_2_0, op.TF, op.U32, (4, 4)),
+        Level(FeatureLevel.FL_5_0, core_descriptor.T10, core_descriptor.U2, (1, 8)),
+        Level(FeatureLevel.FL_3_1, core_descriptor.T8, core_descriptor.U32, (1, 8)),
+        Level(FeatureLevel.FL_2_1, core_descriptor.T8, core_descriptor.U32, (4, 4)),
+        Level(FeatureLevel.FL_2_0, core_descriptor.TF, core_descriptor.U32, (4, 4)),
     )
     axis_direction = AxisDirection.DECREASING
 
@@ -184,9 +168,9 @@ class TopK1Desc(_TopK):
 
     operator_type = OperatorType.TOP_K1
     levels = (
-        Level(FeatureLevel.FL_5_0, op.T10, op.U2, (1, 8)),
-        Level(FeatureLevel.FL_3_1, op.T8, op.U32, (1, 8)),
-        Level(FeatureLevel.FL_2_1, op.T8, op.U32, (4, 4)),
+        Level(FeatureLevel.FL_5_0, core_descriptor.T10, core_descriptor.U2, (1, 8)),
+        Level(FeatureLevel.FL_3_1, core_descriptor.T8, core_descriptor.U32, (1, 8)),
+        Level(FeatureLevel.FL_2_1, core_descriptor.T8, core_descriptor.U32, (4, 4)),
     )
 
     def __post_init__(self) -> None:
@@ -346,8 +330,8 @@ def top_k(
         axis = integer("top_k: axis", axis)
     if sorted.__class__ is not bool:
         sorted = flag("top_k: sorted", sorted)  # type: ignore[unreachable]
-    if _config.used:
-        target, _ = _config.defaults(target, None)
+    if config.used:
+        target, _ = config.defaults(target, None)
     try:
         if a.__class__ is not ndarray or target is not None or stream is not None:
             return call_elsewhere(  # type: ignore[no-any-return]

@@ -1,0 +1,1 @@
+"""What the operators and both targets build on: descriptors, lowerings, arrays, defaults; no kernel, and no Numba."""

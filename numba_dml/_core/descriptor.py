@@ -1,0 +1,251 @@
+"""Descriptors: what is computed on which sizes and data types; the only validators."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from .enums import FeatureLevel, OperatorType, TensorDataType
+from .errors import DescriptorError, flag
+from .lowering import Move, Select
+from .tensor import TensorDesc, data_type_name, elements_overlap
+
+D = TensorDataType
+#: DirectML's sets of data types, by the names that the feature tables use.
+TF = frozenset({D.FLOAT32, D.FLOAT16})
+T8 = TF | {D.INT32, D.INT16, D.INT8, D.UINT32, D.UINT16, D.UINT8}
+T10 = T8 | {D.INT64, D.UINT64}
+T11 = T10 | {D.FLOAT64}
+I4 = frozenset({D.INT64, D.INT32, D.UINT64, D.UINT32})
+U2 = frozenset({D.UINT64, D.UINT32})
+U32 = frozenset({D.UINT32})
+
+#: Types that can index: the functions take them all, DirectML the four of I4.
+INDEX_TYPES = I4 | {D.INT16, D.INT8, D.UINT16, D.UINT8}
+
+REDUCTIONS = ("none", "add", "mul", "min", "max")
+
+MAX_ELEMENTS = 2**32 - 1
+MAX_DIMENSIONS = 64
+
+
+class Level(NamedTuple):
+    """One row of an operator's feature table; it holds until the next row's level."""
+
+    level: FeatureLevel
+    data: frozenset[TensorDataType]
+    indices: frozenset[TensorDataType]
+    dimensions: tuple[int, int]
+
+
+def known_level(value: Any) -> FeatureLevel:
+    """Return a feature level, given as a member or its number."""
+    try:
+        return FeatureLevel(value)
+    except ValueError:
+        names = ", ".join(level.name for level in FeatureLevel)
+        raise ValueError(f"feature_level: found {value!r}, expected a FeatureLevel: {names}") from None
+
+
+def _type_names(types: frozenset[TensorDataType]) -> str:
+    return "one of " + ", ".join(sorted(t.name for t in types))
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """What the descriptors of all operators share: strict validation, dicts, and the way to a lowering."""
+
+    operator_type: ClassVar[OperatorType]
+    #: The function of the package that does the same, for error messages.
+    function: ClassVar[str]
+    levels: ClassVar[tuple[Level, ...]]
+    input_fields: ClassVar[tuple[str, ...]]
+    output_fields: ClassVar[tuple[str, ...]]
+    #: The tensor of indices; for a top-k it is an output.
+    index_field: ClassVar[str]
+    #: Descriptor fields by the name of the function's argument.
+    arguments: ClassVar[dict[str, str]]
+    #: Extra fields that DirectML does not have, and the only value that strict validation lets pass.
+    native_only: ClassVar[dict[str, Any]] = {}
+
+    def refuse(self, field: str, found: Any, expected: Any, rule: str = "") -> DescriptorError:
+        """Return the error to raise for `field`."""
+        return DescriptorError(type(self).__name__, field, found, expected, rule)
+
+    def tensors(self) -> dict[str, TensorDesc]:
+        """Return the tensor descriptors by field, inputs first."""
+        return {name: getattr(self, name) for name in (*self.input_fields, *self.output_fields)}
+
+    def check_tensors(self) -> None:
+        """Check what holds for every operator in native mode: ranks, data types and outputs without overlap."""
+        tensors = self.tensors()
+        for name, tensor in tensors.items():
+            if not isinstance(tensor, TensorDesc):
+                raise self.refuse(name, f"a {type(tensor).__name__}", "a TensorDesc")
+        first, index_field = self.input_fields[0], self.index_field
+        data = tensors[first]
+        rank, kind = len(data.sizes), data.data_type
+        if rank > MAX_DIMENSIONS:
+            raise self.refuse(first, f"{rank} dimensions", f"at most {MAX_DIMENSIONS}, NumPy's limit")
+        for name, tensor in tensors.items():
+            if len(tensor.sizes) != rank:
+                raise self.refuse(name, f"{len(tensor.sizes)} dimensions", f"{rank}, as {first} has")
+            if name == index_field:
+                if tensor.data_type not in INDEX_TYPES:
+                    raise self.refuse(name, data_type_name(tensor.data_type), "an integer data type")
+            elif tensor.data_type != kind:
+                expected = f"{data_type_name(kind)}, the type of {first}"
+                raise self.refuse(name, data_type_name(tensor.data_type), expected)
+        for name in self.output_fields:
+            tensor = tensors[name]
+            if tensor.strides is not None and elements_overlap(tensor.sizes, tensor.strides):
+                raise self.refuse(name, f"strides {tensor.strides}", "elements that do not overlap", "it is an output")
+
+    def check_output(self, field: str, expected: tuple[int, ...]) -> None:
+        """Check the sizes of an output against the operator's shape rule."""
+        found = getattr(self, field).sizes
+        if found != expected:
+            raise self.refuse(field, f"sizes {found}", f"sizes {expected}")
+
+    def check_choice(self, field: str, choices: Sequence[str]) -> None:
+        """Check a field that holds one of a few words."""
+        if getattr(self, field) not in choices:
+            raise self.refuse(field, repr(getattr(self, field)), "one of " + ", ".join(map(repr, choices)))
+
+    def check_bool(self, field: str) -> None:
+        """Check a field that is true or false."""
+        value = getattr(self, field)
+        if value.__class__ is bool:
+            return
+        try:
+            object.__setattr__(self, field, flag(field, value))
+        except TypeError:
+            raise self.refuse(field, repr(value), "True or False") from None
+
+    def check_range(self, field: str, low: int, high: int) -> None:
+        """Check an integer field against an inclusive range."""
+        value = getattr(self, field)
+        if value.__class__ is int and low <= value <= high:
+            return
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+            raise self.refuse(field, repr(value), "an integer")
+        if not low <= value <= high:
+            raise self.refuse(
+                field, value, f"{low} to {high}" if low <= high else "no value: the input has no dimension"
+            )
+        object.__setattr__(self, field, type(value)(value) if isinstance(value, IntEnum) else int(value))
+
+    def effective(self, field: str, count: int) -> tuple[int, ...]:
+        """Return the last `count` sizes of a tensor; the dimensions before them must have size 1."""
+        sizes: tuple[int, ...] = getattr(self, field).sizes
+        lead = len(sizes) - count
+        if lead == 0:
+            return sizes
+        if sizes[:lead].count(1) != lead:
+            raise self.refuse(
+                field, f"sizes {sizes}", f"size 1 in the first {lead} dimensions", f"only the last {count} are counted"
+            )
+        return sizes[lead:]
+
+    def validate(self, feature_level: FeatureLevel | int) -> None:
+        """Refuse what DirectML refuses at a feature level.
+
+        Parameters
+        ----------
+        feature_level : FeatureLevel
+            The level to check against.
+
+        Raises
+        ------
+        DescriptorError
+            Naming the field, what was found and what the level expects.
+        """
+        feature_level = known_level(feature_level)
+        rows = [row for row in self.levels if row.level <= feature_level]
+        if not rows:
+            first = min(row.level for row in self.levels)
+            raise self.refuse(
+                "feature_level", feature_level.name, f"{first.name} or later", "the operator's first level"
+            )
+        row = max(rows, key=lambda r: r.level)
+        self.check_strict(feature_level.name)
+        for name, tensor in self.tensors().items():
+            self._validate_tensor(name, tensor, row, feature_level.name)
+        for name, value in self.native_only.items():
+            if getattr(self, name) != value:
+                raise self.refuse(
+                    name, repr(getattr(self, name)), repr(value), f"{feature_level.name}: not in DirectML"
+                )
+
+    def _validate_tensor(self, name: str, tensor: TensorDesc, row: Level, rule: str) -> None:
+        low, high = row.dimensions
+        if not low <= tensor.dimension_count <= high:
+            wanted = f"{low} dimensions" if low == high else f"{low} to {high} dimensions"
+            raise self.refuse(name, f"{tensor.dimension_count} dimensions", wanted, rule)
+        types = row.indices if name == self.index_field else row.data
+        if tensor.data_type not in types:
+            raise self.refuse(name, data_type_name(tensor.data_type).upper(), _type_names(types), rule)
+        if 0 in tensor.sizes:
+            raise self.refuse(name, f"sizes {tensor.sizes}", "sizes of at least 1", rule)
+        if tensor.element_count > MAX_ELEMENTS:
+            raise self.refuse(name, f"{tensor.element_count} elements", f"at most {MAX_ELEMENTS}", rule)
+        if tensor.strides is not None and any(not 0 <= stride <= MAX_ELEMENTS for stride in tensor.strides):
+            raise self.refuse(name, f"strides {tensor.strides}", "unsigned 32-bit strides", rule)
+
+    def check_strict(self, rule: str) -> None:
+        """Check what only this operator restricts in strict mode."""
+
+    def lower(self, strides: Sequence[tuple[int, ...]]) -> Move | Select:
+        """Return the lowering for arrays with these strides (in bytes), in the order of the fields."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a dict that JSON can hold; `from_dict` turns it back without loss."""
+        values: dict[str, Any] = {"operator": type(self).__name__.removesuffix("Desc")}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            values[field.name] = value.to_dict() if isinstance(value, TensorDesc) else value
+            if isinstance(value, IntEnum):
+                values[field.name] = value.name
+        return values
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Descriptor:
+        """Build a descriptor from the result of `to_dict`.
+
+        Called on `Descriptor` itself, it returns the class that the dict names.
+        """
+        fields = dict(values)
+        name = fields.pop("operator", cls.__name__.removesuffix("Desc"))
+        name = _ALIASES.get(name, name)
+        kinds = {kind.__name__: kind for kind in _subclasses(cls) if dataclasses.fields(kind)}
+        kind = kinds.get(f"{name}Desc")
+        if kind is None:
+            expected = ", ".join(sorted(n.removesuffix("Desc") for n in kinds))
+            raise DescriptorError(cls.__name__, "operator", repr(name), f"one of {expected}")
+        known = {field.name for field in dataclasses.fields(kind)}
+        if missing := [n for n in (*kind.input_fields, *kind.output_fields) if n not in fields]:
+            raise DescriptorError(kind.__name__, missing[0], "nothing", "a tensor")
+        if unknown := [n for n in fields if n not in known]:
+            raise DescriptorError(
+                kind.__name__, unknown[0], "a field of this name", "one of " + ", ".join(sorted(known))
+            )
+        return kind(**{k: TensorDesc.from_dict(v) if isinstance(v, Mapping) else v for k, v in fields.items()})
+
+
+#: DirectML's older names of operators.
+_ALIASES = {"Scatter": "ScatterElements"}
+
+
+def _subclasses(cls: type[Descriptor]) -> list[type[Descriptor]]:
+    """Return a class and everything below it."""
+    return [cls, *(kind for child in cls.__subclasses__() for kind in _subclasses(child))]
+
+
+#: Writes cannot be clamped: two bad updates would meet on one element.
+SCATTER_BOUNDS = ("raise", "drop", "deferred")

@@ -1,0 +1,184 @@
+"""Lowerings: what a descriptor means for one memory layout, in plain numbers.
+
+There are two: `Move` (every gather and scatter) and `Select` (top-k). The kernels of a target are chosen and driven by
+these numbers alone; they know no operator, rank or axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .enums import AxisDirection, TensorDataType
+from .enums import TensorDataType as D
+from .tensor import collapse, element_size
+
+
+@dataclass(slots=True)
+class Move:
+    """The lowering of every gather and scatter: slices that move between `data` and a packed array.
+
+    The points of a loop nest each read a tuple of indices, add up an offset into `data` and move one slice.
+    The packed array (the output of a gather, the updates of a scatter) holds the slices in the order of the points.
+
+    Attributes
+    ----------
+    loops : tuple of (size, data stride in bytes, index stride in elements, packed stride in slices)
+        The points, outermost first. The last entry steps through neighbouring index tuples, or repeats one (stride 0).
+    coordinates : tuple of (size, stride in bytes)
+        The indexed axes of `data`.
+    slices : tuple of (size, stride in bytes)
+        The dimensions that move whole.
+    axes : tuple of int
+        The axis that each coordinate indexes, counted from the end, for error messages.
+    reach : tuple of int, optional
+        The offsets of the first and the last element of `data` in memory, in bytes, if points may not lead to them.
+    """
+
+    function: str
+    data_type: Any
+    itemsize: int
+    index_type: TensorDataType
+    index_shape: tuple[int, ...]
+    loops: tuple[tuple[int, int, int, int], ...]
+    coordinates: tuple[tuple[int, int], ...]
+    slices: tuple[tuple[int, int], ...]
+    axes: tuple[int, ...]
+    bounds: str
+    reduction: str = "none"
+    unique: bool = False
+    reach: tuple[int, int] | None = None
+
+    def index_error(self, ndim: int, index_shape: tuple[int, ...], position: int, value: int) -> IndexError:
+        """Return the error for a bad index: its flat position in indices of a shape, for data of `ndim` dimensions."""
+        coordinate = position % len(self.coordinates)
+        where = ", ".join(str(int(i)) for i in np.unravel_index(position, index_shape)) if index_shape else "()"
+        return IndexError(
+            f"{self.function}: indices[{where}] = {value} is out of range "
+            f"for axis {max(ndim, 1) + self.axes[coordinate]} of size {self.coordinates[coordinate][0]}"
+        )
+
+    def first_error(self, a: Any, indices: Any) -> IndexError:
+        """Return the error for the first bad index in C order, one per coordinate in turn, as `index_error`."""
+        size = self.coordinates[0][0]
+        position = int(np.argmax(((indices < -size) | (indices >= size)).reshape(-1)))
+        value = int(indices[np.unravel_index(position, indices.shape)])
+        return self.index_error(a.ndim, indices.shape, position, value)
+
+
+@dataclass(slots=True)
+class Select:
+    """The lowering of a top-k: lines of `size` elements, of which the best `k` are selected.
+
+    Attributes
+    ----------
+    lines : tuple of (size, input stride in bytes, output stride in elements)
+        Every dimension but the axis.
+    stride : int
+        The distance of neighbours along the axis, in bytes.
+    output_stride : int
+        The same in the outputs, in elements.
+    nan_first : bool
+        A NaN is better than any number; else worse.
+    """
+
+    data_type: TensorDataType
+    index_itemsize: int
+    lines: tuple[tuple[int, int, int], ...]
+    size: int
+    stride: int
+    output_stride: int
+    k: int
+    largest: bool
+    nan_first: bool
+    sorted: bool
+
+
+def move(
+    function: str,
+    data_type: Any,
+    index_type: TensorDataType,
+    *,
+    loops: Sequence[tuple[int, int, int]],
+    coordinates: Sequence[tuple[int, int]],
+    slices: Sequence[tuple[int, int]],
+    index_shape: tuple[int, ...],
+    axes: tuple[int, ...],
+    bounds: str,
+    reduction: str = "none",
+    unique: bool = False,
+    reach: tuple[int, int] | None = None,
+) -> Move:
+    """Build a `Move`, with every dimension collapsed that can be.
+
+    `loops` are (size, data stride in bytes, index stride in tuples). The indices are packed row-major.
+    """
+    tuple_size = len(coordinates)
+    nest: list[tuple[int, ...]] = []
+    packed = 1
+    for n, s, i in reversed(loops):
+        nest.append((n, s, i * tuple_size, packed))
+        packed *= n or 1
+    nest = collapse(nest[::-1])
+    return Move(
+        function=function,
+        data_type=data_type,
+        itemsize=element_size(data_type),
+        index_type=index_type,
+        index_shape=index_shape,
+        loops=tuple(nest) or ((1, 0, 0, 1),),  # type: ignore[arg-type]
+        coordinates=tuple(coordinates),
+        slices=tuple(collapse(slices)),  # type: ignore[arg-type]
+        axes=axes,
+        bounds=bounds,
+        reduction=reduction,
+        unique=unique,
+        reach=reach,
+    )
+
+
+#: The bits of infinity, by float type.
+_INFINITY = {D.FLOAT16: 0x7C00, D.BFLOAT16: 0x7F80, D.FLOAT32: 0x7F800000, D.FLOAT64: 0x7FF0000000000000}
+_SIGNED = {D.INT8, D.INT16, D.INT32, D.INT64}
+
+
+def is_float(data_type: D) -> bool:
+    """Tell whether a type has NaNs and two zeros."""
+    return data_type in _INFINITY
+
+
+def is_signed(data_type: D) -> bool:
+    """Tell whether a type is one of signed integers."""
+    return data_type in _SIGNED
+
+
+def nan_is_first(nan: str, largest: bool) -> bool:
+    """Tell whether a NaN is better than any number, by the rule of a name and which end is wanted."""
+    return nan == "first" or (nan == "largest" and largest)
+
+
+def rule_numbers(data_type: D, largest: bool, nan_first: bool) -> tuple[int, int, int]:
+    """Return ``(flip, infinity, nan_key)`` of a type: the better the element, the higher its key.
+
+    A NaN is never chosen while a number is left, or it is before every number.
+    """
+    lowest = -(1 << (8 * element_size(data_type) - 1))
+    flip = 0 if largest else -1
+    if not is_float(data_type) and not is_signed(data_type):
+        flip ^= lowest
+    nan_key = -lowest - 1 if nan_first else lowest
+    return flip, _INFINITY.get(data_type, 0), nan_key
+
+
+NAN_RULES = ("last", "largest", "first")
+MODES = {"largest": AxisDirection.DECREASING, "smallest": AxisDirection.INCREASING}
+
+
+class TopK(NamedTuple):
+    """The result of a top-k: values, and their positions along the axis."""
+
+    values: Any
+    indices: Any

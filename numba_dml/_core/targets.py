@@ -1,0 +1,69 @@
+"""Targets: which one a call runs on, and the package of its kernels, which is imported at its first use."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from .arrays import stream_pointer
+
+TARGETS = ("cpu", "cuda")
+#: Called before the kernels of a target are first asked for.
+before_first_use: list[Callable[[], None]] = []
+_PACKAGE = __package__.partition(".")[0]
+
+
+def resolve_target(target: str | None) -> str:
+    """Return the target of an operator: the CPU unless another one is named."""
+    if target is None:
+        return "cpu"
+    if target in TARGETS:
+        return target
+    raise ValueError(f"target: found {target!r}, expected one of {', '.join(map(repr, TARGETS))}")
+
+
+@cache
+def kernels(target: str) -> ModuleType:
+    """Return the module that holds the kernels of a target."""
+    for prepare in before_first_use:
+        prepare()
+    return import_module(f"{_PACKAGE}.{target}")
+
+
+def check(stream: Any = None) -> None:
+    """Raise the first bad index that calls with ``bounds="deferred"`` have met since the last check, and forget it.
+
+    Parameters
+    ----------
+    stream : stream of any CUDA library, or its address, optional
+        Whose work to wait for; all of the device's when absent.
+
+    Returns
+    -------
+    None
+        If there was no bad index.
+
+    Raises
+    ------
+    IndexError
+        With the text that ``bounds="raise"`` gives. On the CPU it was raised at once.
+    TypeError, ValueError
+        If `stream` is no stream, or a number that is no address.
+
+    Notes
+    -----
+    A call that is deferred does not wait for the device: it reads 0 for a bad index, drops a bad write, and records the
+    first one, in the order of the launches and then of the positions.
+
+    Examples
+    --------
+    >>> import numba_dml as dml
+    >>> dml.check()
+    """
+    pointer = None if stream is None else stream_pointer("check", stream)
+    if f"{_PACKAGE}.cuda" in sys.modules:  # else nothing was deferred
+        kernels("cuda").check(pointer)

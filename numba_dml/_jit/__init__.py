@@ -1,0 +1,1 @@
+"""How kernels are compiled for the host, and kept on disk: the only folder with Numba's private API."""

@@ -1,0 +1,191 @@
+"""Copies between raw addresses: vectors that overlap at the ends, prefetches, and stores past the caches."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.extending import intrinsic
+
+from .compile import helper
+from .machine import CACHE_LINE
+from .memory import _WORD, _pointer, address
+
+
+@intrinsic
+def copy_bytes(typingctx, target, target_offset, source, source_offset, count):
+    """``copy_bytes(target, offset, source, offset, count)``: a memcpy."""
+
+    def codegen(context, builder, signature, args):
+        _, to = _pointer(context, builder, args[0], args[1], types.uint8)
+        _, fro = _pointer(context, builder, args[2], args[3], types.uint8)
+        cgutils.raw_memcpy(builder, to, fro, args[4], 1)
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, source, types.int64, types.int64), codegen
+
+
+def emit_prefetch(builder, pointer, level=1, writes=False):
+    """Emit the request for the cache line that a pointer to bytes leads to, into caches of this level and above."""
+    number = ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [pointer.type, number, number, number])
+    function = builder.module.declare_intrinsic("llvm.prefetch", [pointer.type], kind)
+    builder.call(function, [pointer, number(int(writes)), number(4 - level), number(1)])  # to write, how near, data
+
+
+def _prefetch(level, writes=False):
+    @intrinsic
+    def prefetch(typingctx, ref, offset):
+        """``prefetch(ref, offset)``: ask for the cache line at a byte offset. It never faults."""
+
+        def codegen(context, builder, signature, args):
+            _, pointer = _pointer(context, builder, args[0], args[1], types.uint8)
+            emit_prefetch(builder, pointer, level, writes)
+            return context.get_dummy_value()
+
+        return types.void(ref, types.int64), codegen
+
+    return prefetch
+
+
+#: For what is read next, for what should leave the L1 to others until it is read, and for what is written next.
+prefetch, prefetch_to_l2, prefetch_to_write = _prefetch(1), _prefetch(2), _prefetch(1, writes=True)
+
+
+def _ends_copy(size):
+    @intrinsic
+    def copy_ends(typingctx, target, target_offset, source, source_offset, count):
+        """``copy_ends(target, offset, source, offset, count)``: copy `size` to twice as many bytes, by both ends."""
+
+        def codegen(context, builder, signature, args):
+            target, to, source, fro, count = args
+            end = ir.IntType(8 * size) if size <= 8 else ir.VectorType(_WORD, size // 8)
+            rest = builder.sub(count, _WORD(size))
+            read = []
+            for offset in (fro, builder.add(fro, rest)):
+                _, pointer = _pointer(context, builder, source, offset, types.uint8)
+                read.append(builder.load(builder.bitcast(pointer, end.as_pointer()), typ=end))
+                read[-1].align = 1
+            for value, offset in zip(read, (to, builder.add(to, rest)), strict=True):
+                _, pointer = _pointer(context, builder, target, offset, types.uint8)
+                builder.store(value, builder.bitcast(pointer, end.as_pointer())).align = 1
+            return context.get_dummy_value()
+
+        return types.void(target, types.int64, source, types.int64, types.int64), codegen
+
+    return copy_ends
+
+
+#: Copies of few bytes without a loop: 2 to 4, and so on.
+copy_2_to_4, copy_4_to_8, copy_8_to_16, copy_16_to_32 = map(_ends_copy, (2, 4, 8, 16))
+copy_32_to_64, copy_64_to_128, copy_128_to_256 = map(_ends_copy, (32, 64, 128))
+
+
+@intrinsic
+def copy_vectors(typingctx, target, target_offset, source, source_offset, count):
+    """``copy_vectors(target, offset, source, offset, count)``: copy 64 bytes or more, the last of them by the end."""
+
+    def codegen(context, builder, signature, args):
+        line = ir.VectorType(_WORD, CACHE_LINE // 8)
+        target, to, source, fro, count = args
+
+        def copy_line(at):
+            _, pointer = _pointer(context, builder, source, builder.add(fro, at), types.uint8)
+            words = builder.load(builder.bitcast(pointer, line.as_pointer()), typ=line)
+            words.align = 1
+            _, pointer = _pointer(context, builder, target, builder.add(to, at), types.uint8)
+            builder.store(words, builder.bitcast(pointer, line.as_pointer())).align = 1
+
+        last = builder.sub(count, _WORD(CACHE_LINE))
+        with cgutils.for_range_slice(builder, _WORD(0), last, _WORD(CACHE_LINE)) as (at, _):
+            copy_line(at)
+        copy_line(last)
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, source, types.int64, types.int64), codegen
+
+
+def _store_past_caches(builder, line, pointer):
+    """Emit the store of a cache line, which the pointer is aligned to, past the caches."""
+    written = builder.store(line, pointer)
+    written.align = CACHE_LINE
+    written.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
+
+
+@intrinsic
+def stream_lines(typingctx, target, target_offset, source, source_offset, lines):
+    """``stream_lines(target, offset, source, offset, lines)``: copy cache lines past the caches.
+
+    The target is aligned to them. Portable: without such stores, LLVM emits ordinary ones.
+    """
+
+    def codegen(context, builder, signature, args):
+        line = ir.VectorType(_WORD, CACHE_LINE // 8)
+        target, to, source, fro, lines = args
+        with cgutils.for_range(builder, lines) as loop:
+            at = builder.mul(loop.index, _WORD(CACHE_LINE))
+            _, pointer = _pointer(context, builder, source, builder.add(fro, at), types.uint8)
+            words = builder.load(builder.bitcast(pointer, line.as_pointer()), typ=line)
+            words.align = 1
+            _, pointer = _pointer(context, builder, target, builder.add(to, at), types.uint8)
+            _store_past_caches(builder, words, builder.bitcast(pointer, line.as_pointer()))
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, source, types.int64, types.int64), codegen
+
+
+@intrinsic
+def stream_joint(typingctx, target, target_offset, source, end, start, head):
+    """``stream_joint(target, offset, source, end, start, head)``: write a line past the caches that two runs share.
+
+    Its last `head` bytes, 16, 32 or 48, come from `start` on, those before from what ends at `end`. Both runs have 64
+    bytes at least, all of which are read.
+    """
+
+    def codegen(context, builder, signature, args):
+        words = CACHE_LINE // 8
+        line = ir.VectorType(_WORD, words)
+        target, to, source, end, start, head = args
+        runs = []
+        for offset in (builder.sub(end, _WORD(CACHE_LINE)), start):
+            _, pointer = _pointer(context, builder, source, offset, types.uint8)
+            runs.append(builder.load(builder.bitcast(pointer, line.as_pointer()), typ=line))
+            runs[-1].align = 1
+
+        def joined(head):
+            places = [ir.IntType(32)(head // 8 + i) for i in range(words)]
+            return builder.shuffle_vector(*runs, ir.Constant(ir.VectorType(ir.IntType(32), words), places))
+
+        value = joined(48)
+        for size in (32, 16):
+            value = builder.select(builder.icmp_signed("==", head, _WORD(size)), joined(size), value)
+        _, pointer = _pointer(context, builder, target, to, types.uint8)
+        _store_past_caches(builder, value, builder.bitcast(pointer, line.as_pointer()))
+        return context.get_dummy_value()
+
+    return types.void(target, types.int64, source, types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def finish_streams(typingctx):
+    """``finish_streams()``: make streamed bytes visible before anything that this thread writes later.
+
+    That is the flag that says it is done. Once at the end: it waits for all stores.
+    """
+
+    def codegen(context, builder, signature, args):
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
+@helper
+def stream_bytes(target, to, source, fro, count):
+    """Do what `copy_bytes` does, past the caches: the target is large, and is not read from memory before."""
+    head = min(-(address(target) + to) & (CACHE_LINE - 1), count)
+    lines = (count - head) // CACHE_LINE
+    tail = head + lines * CACHE_LINE
+    copy_bytes(target, to, source, fro, head)
+    stream_lines(target, to + head, source, fro + head, lines)
+    copy_bytes(target, to + tail, source, fro + tail, count - tail)

@@ -1,0 +1,1 @@
+"""The functions inside users' jitted code."""

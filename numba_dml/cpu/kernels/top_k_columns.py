@@ -1,0 +1,341 @@
+"""Top-k along an axis whose neighbouring lines are contiguous side by side."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..._jit.compile import allocating, helper, kernel
+from ..._jit.copies import prefetch
+from ..._jit.machine import CACHE_LINE, cache_bytes
+from ..._jit.memory import address, empty, itemsize, load, store
+from ..drivers import ASK
+from ..primitives.keys import LANES, ROWS_AT_ONCE, key_buffer, lowest_bit, lowest_key, place_buffer, rule_from
+from ..primitives.top_k.column_limits import (
+    any_row_beats,
+    best_of_rows,
+    insert_width,
+    lower_limits,
+    row_beats,
+    rows_that_beat,
+)
+from ..primitives.top_k.column_lists import GROUPS, insert_lanes, insert_row, insert_rows, raise_lists
+from ..primitives.top_k.key_maxima import lane_limit
+from ..primitives.top_k.network import NETWORK_LINES, list_depth, listed_place, network_lists
+from ..primitives.top_k.plan import (
+    DIM_FIELDS,
+    DIMS,
+    HEADER,
+    INDEX_SIZE,
+    LINES,
+    OUT_STRIDE,
+    RULE,
+    SIZE,
+    STRIDE,
+    TILE,
+    K,
+    line_bases,
+    task_count,
+)
+from ..primitives.top_k.short_lines import network_columns
+from ..primitives.top_k.writing import write_index, write_ordered
+
+#: Rows of columns are looked at in groups of eight. Of long columns one group in eight is looked at first, or four
+#: for each result if these are more, but one in four at most, and sixteen for each: they tell what not to insert.
+#: (4096, 4096) f4, k 8: 3.4 ms, and 3.5 without it, but 12 if the columns ascend. With one group in four, and so, 3.04
+#: and 2.88, 3.15 and 2.93, if they ascend 2.76 and 2.55 (two threads of an Intel Xeon). One thread, 100,000 rows of 64
+#: float64, k 8: 1.7 ms, with every fourth group, however many, 3.3.
+COLUMN_SAMPLED = 4, 8
+COLUMN_SAMPLES = 4, 16
+#: So are the last rows, in groups of four, one for each result: if columns ascend, that is where their best are. Two
+#: threads, with and without, k 16: if they ascend (4096, 2048) f4 1.13 and 1.95 ms, (600, 10000) 1.6 and 6.0, (2048,
+#: 2048) f8 1.26 and 2.95; random ones 1.22 and 1.18, 2.90 and 2.85, 1.25 and 1.25.
+#: Rows that lie so many bytes apart are looked at together, and so are those without anything between them; of others,
+#: which lie in few pages, the hardware finds no streams. One thread, 8 rows of 1, 2 and 4 KB together: 9, 13 and 22
+#: GB/s. They are looked at one by one, and rows so far ahead are asked for.
+LONG_ROW = 4096
+ROWS_AHEAD = 4
+#: So are those of columns with at most so many elements for each result: nearly all groups have one to insert.
+CROWDED = 32
+#: Of rows that are looked at together, what lies so many columns ahead is asked for. Two threads, k 8, in ms, without
+#: and with that: of an Intel Xeon (4096, 4096) f4 2.88 and 2.67, 3.73 and 3.45, i4 3.81 and 3.46, (2048, 4096) f8 4.14
+#: and 3.94; of an AMD EPYC (4096, 4100) f4 4.35 and 4.14, (10000, 2000) 4.76 and 4.34, (4000, 5000) f2 3.24 and 2.90.
+#: But (4096, 4096) 2.71 and 2.98 there: rows whose distance is a multiple of a page share places of the L1, which has
+#: as many of these as pages. Known when a kernel is compiled: with a disk cache from another processor, only the speed
+#: differs.
+ASKED = 2 * LANES
+PAGE = 4096
+FEW_PLACES = cache_bytes(0, assumed=1 << 16) <= ROWS_AT_ONCE * PAGE
+#: What it takes to insert an element alone, and those of a row whose lists are side by side, `insert_width` of them:
+#: for each place of these, and once; only their ratios count. Two threads, in ms, rows always, and elements alone while
+#: that takes less: (4096, 4096) f4 k 8 2.35 and 2.0, k 16 3.4 and 2.4, if columns ascend 2.2 and 2.3, 3.8 and 3.9
+#: (always alone: 3.2 and 6.1). With 8 for an element 8-byte columns that ascend never changed over with k 16: 7.1, not
+#: 6.1.
+ALONE, PER_LEVEL, PER_ROW = 12, 2, 5
+
+
+# The columns of a tile are looked at in masks, and have a list for each bit. If they are no multiple of a mask, the
+# last one begins earlier: the first of its lists are not used, since the mask before has those columns.
+
+
+@helper
+def first_of_mask(first, lanes):
+    """Return the first column of the mask whose lists start with number `first`."""
+    return max(min(first, lanes - LANES), 0)
+
+
+@helper
+def list_of(lane, lanes, width):
+    """Return the number of a column's list."""
+    return lane if lane < width - LANES or lanes < LANES else width - lanes + lane
+
+
+@helper
+def place_of_list(number, k, together):
+    """Return where a list starts, among those of `together` columns each."""
+    return number // together * together * k + number % together
+
+
+@helper
+def column_rows(x, offset, step, count, lanes, staged):
+    """Return where rows of columns are, and how far apart: where they lie, or staged if they have less than a mask."""
+    if lanes >= LANES:
+        return offset, step
+    for j in range(count):
+        for lane in range(lanes):
+            staged[j * LANES + lane] = load(x, offset + j * step + lane * itemsize(x))
+    return staged.ctypes.data - address(x), LANES * itemsize(x)
+
+
+@helper
+def ask_for_rows(x, rows, next_rows, stride, first, lanes, width):
+    """Ask for some columns of rows that are looked at together: those behind a mask, or the first ones of next rows.
+
+    Rows that have no more columns than a mask ask for the next ones' start.
+    """
+    if FEW_PLACES and stride % PAGE == 0:
+        return
+    start, ahead = rows, first + ASKED
+    if ahead >= width:
+        start, ahead = next_rows, min(ahead - width, width - LANES)
+    start += first_of_mask(ahead, lanes) * itemsize(x)
+    for j in range(ROWS_AT_ONCE):
+        for byte in range(0, LANES * itemsize(x), CACHE_LINE):
+            prefetch(x, start + j * stride + byte)
+
+
+@helper
+def bound_columns(x, source, stride, n, k, lanes, staged, best, limits, rule):
+    """Find a limit for each column that k of its elements reach, from a part of the rows; tell whether there is one.
+
+    Lists of keys below the limits are full then, and will hold nothing of them in the end. Until the limits are found,
+    the best keys of each group of rows are in their place.
+    """
+    lowest = lowest_key(best)
+    together = insert_width(best)
+    rows_at_once = np.int64(ROWS_AT_ONCE)
+    least, most = COLUMN_SAMPLES[0] * k, COLUMN_SAMPLES[1] * k
+    often, seldom = n // (ROWS_AT_ONCE * COLUMN_SAMPLED[0]), n // (ROWS_AT_ONCE * COLUMN_SAMPLED[1])
+    groups = min(often, max(seldom, least), most)
+    if groups <= k:
+        return False
+    best[:] = lowest
+    for group in range(groups):
+        rows, step = column_rows(x, source + group * n // groups * stride, stride, rows_at_once, lanes, staged)
+        for first in range(0, limits.size, LANES):
+            best_of_rows(x, rows + first_of_mask(first, lanes) * itemsize(x), step, limits, first, rule)
+        for lane in range(0, limits.size, together):
+            raise_lists(limits, lane, best, lane * k, k)
+    limits[:] = ~lowest  # the highest
+    last = (k + 1) // 2
+    for group in range(last):
+        row = n - (last - group) * ROWS_AT_ONCE
+        rows, step = column_rows(x, source + row * stride, stride, rows_at_once, lanes, staged)
+        for first in range(0, limits.size, LANES):
+            at = rows + first_of_mask(first, lanes) * itemsize(x)
+            for lane in range(0, LANES, together):
+                lower_limits(x, at + lane * itemsize(x), step, limits, first + lane, rule)
+    for i in range(limits.size):
+        limits[i] = max(limits[i], best[place_of_list(i, k, together) + (k - 1) * together])
+    for lane in range(lanes):
+        if limits[list_of(lane, lanes, limits.size)] == lowest:
+            return False  # no limit is below
+    for i in range(limits.size):
+        # The best of a group may have been a zero that there is not, and that no element reaches.
+        limits[i] = lane_limit(best.dtype.type(limits[i] - 1), rule)
+        for j in range(k):
+            best[place_of_list(i, k, together) + j * together] = limits[i]
+    return True
+
+
+@helper
+def fill_lists(keys, limits, lists):
+    """Fill lists, which are vectors, with their limits."""
+    for number in range(lists):
+        for j in range(GROUPS):
+            keys[number * GROUPS + j] = limits[number]
+
+
+@helper
+def interleave_lists(keys, places, best, where, lists, k, together):
+    """Turn lists that are vectors into such as whole rows are inserted into."""
+    for number in range(lists):
+        at = place_of_list(number, k, together)
+        for j in range(k):
+            best[at + j * together] = keys[number * GROUPS + j]
+            where[at + j * together] = places[number * GROUPS + j]
+
+
+@helper
+def tile_of_columns(plan, task, least):
+    """Return the first line of a tile, how many neighbours it has, and where it starts in the input and the outputs.
+
+    The last one begins earlier, if it had fewer than `least`.
+    """
+    across = plan[HEADER + DIM_FIELDS * (plan[DIMS] - 1)]  # lines that are neighbours
+    tiles = -(-across // plan[TILE])
+    first = max(min(task % tiles * plan[TILE], across - least), 0)
+    line = task // tiles * across + first
+    source, to = line_bases(plan, line)
+    return line, min(plan[TILE], across - first), source, to
+
+
+@allocating
+def column_tile(x, values, indices, plan, task):
+    """Select from a tile of neighbouring lines: their elements at one position are contiguous, a row.
+
+    Every line has a sorted list. An element that beats the last of its list is inserted: alone, until once many do, and
+    from then on in the same steps as the elements of its neighbours, for some of them in vain. Rows of long lines are
+    looked at eight together, a part of each, then the next: the memory is read in eight long streams.
+    """
+    size = itemsize(x)
+    n = plan[SIZE]
+    k = plan[K]
+    stride = plan[STRIDE]
+    line, lanes, source, to = tile_of_columns(plan, task, LANES)  # the last tile is a mask at least, if there is one
+    if write_ordered(plan, x, values, indices, line, lanes) == lanes:
+        return
+    rule = rule_from(x, plan, RULE)
+    own = ~np.uint64(0) >> np.uint64(max(LANES - lanes, 0))
+    width = -(-lanes // LANES) * LANES
+    best = key_buffer(x, k * width)
+    where = place_buffer(x, k * width)
+    limits = key_buffer(x, width)  # the last keys of the lists
+    together = insert_width(best)
+    inserted = (np.uint64(1) << np.uint64(together)) - np.uint64(1)
+    staged = key_buffer(x, ROWS_AT_ONCE * LANES)
+    staged[:] = 0
+    bounded = bound_columns(x, source, stride, n, k, lanes, staged, best, limits, rule)
+    spread = n > CROWDED * k
+    single = bounded and spread and k <= GROUPS  # a list is a vector
+    lists = width if single else 0
+    keys = key_buffer(x, lists * GROUPS)
+    places = empty(lists * GROUPS, np.int32)
+    fill_lists(keys, limits, lists)
+    many = spread and (abs(stride) >= LONG_ROW or lanes < LANES or stride == LANES * size)
+    i = 0
+    while i < n:
+        levels = k if bounded else min(i, k)
+        count = ROWS_AT_ONCE if many and levels == k and i + ROWS_AT_ONCE <= n else 1
+        rows, step = column_rows(x, source + i * stride, stride, count, lanes, staged)
+        hit = 0
+        for first in range(0, width, LANES):
+            begin = first_of_mask(first, lanes)
+            at = rows + begin * size
+            mask = ~np.uint64(0)
+            if count > 1:
+                here = source + i * stride
+                ask_for_rows(x, here, here + count * stride, stride, first, lanes, width)
+                mask = any_row_beats(x, at, step, limits, first, rule)
+            else:
+                for byte in range(0, LANES * size if i + ROWS_AHEAD < n else 0, CACHE_LINE):
+                    prefetch(x, source + (i + ROWS_AHEAD) * stride + begin * size + byte)
+                if levels == k:
+                    mask = row_beats(x, at, step, limits, first, rule)
+            mask &= own << np.uint64(first - begin)
+            while single and mask != np.uint64(0):
+                lane = lowest_bit(mask)
+                mask &= mask - np.uint64(1)
+                if count > 1:
+                    hit += insert_rows(x, at + lane * size, step, keys, places, limits, first + lane, k, i, rule)
+                else:
+                    hit += insert_row(x, at + lane * size, step, keys, places, limits, first + lane, k, i, rule)
+            while mask != np.uint64(0):
+                lane = lowest_bit(mask) // together * together
+                mask &= ~(inserted << np.uint64(lane))
+                hits = np.uint64(1)
+                if count > 1:
+                    hits = rows_that_beat(x, at + lane * size, step, limits, first + lane, rule)
+                while hits != np.uint64(0):
+                    j = lowest_bit(hits)
+                    hits &= hits - np.uint64(1)
+                    element = at + lane * size + j * step
+                    insert_lanes(x, element, best, where, limits, first + lane, levels, k, i + j, rule)
+        if single and hit * ALONE > -(-lanes // together) * count * (PER_LEVEL * k + PER_ROW):
+            single = False
+            interleave_lists(keys, places, best, where, width, k, together)
+        i += count
+    lane_step = plan[HEADER + DIM_FIELDS * (plan[DIMS] - 1) + 2]
+    for j in range(k):
+        for lane in range(lanes):
+            number = list_of(lane, lanes, width)
+            if single:
+                position = np.int64(places[number * GROUPS + j])
+            else:
+                position = np.int64(where[place_of_list(number, k, together) + j * together])
+            at = to + lane * lane_step + j * plan[OUT_STRIDE]
+            write_index(indices, plan[INDEX_SIZE], at, position)
+            store(values, at * size, load(x, source + lane * size + position * stride))
+
+
+@allocating
+def short_column_tile(x, values, indices, plan, task):
+    """Select from a tile of neighbouring lines, as `column_tile`, which go through the network of short lines."""
+    line, lanes, source, to = tile_of_columns(plan, task, NETWORK_LINES)
+    if write_ordered(plan, x, values, indices, line, lanes) == lanes:
+        return
+    depth = list_depth(plan[K], NETWORK_LINES)
+    best = network_lists(x, -(-lanes // NETWORK_LINES) * depth)
+    network_columns(x, source, plan[STRIDE], plan[SIZE], lanes, depth, rule_from(x, plan, RULE), best)
+    write_columns(x, values, indices, plan, source, to, lanes, depth, best)
+
+
+@helper
+def write_columns(x, values, indices, plan, source, to, lanes, depth, best):
+    """Write what columns side by side have in the lists of the network, row by row."""
+    size = itemsize(x)
+    stride = plan[STRIDE]
+    lane_step = plan[HEADER + DIM_FIELDS * (plan[DIMS] - 1) + 2]
+    for j in range(plan[K]):
+        for group in range(best.shape[0] // depth):
+            first = min(group * NETWORK_LINES, lanes - NETWORK_LINES)
+            for i in range(NETWORK_LINES):
+                lane = first + i
+                position = listed_place(x, best[group * depth + j, i])
+                at = to + lane * lane_step + j * plan[OUT_STRIDE]
+                write_index(indices, plan[INDEX_SIZE], at, position)
+                store(values, at * size, load(x, source + lane * size + position * stride))
+
+
+@helper
+def tile_count(plan):
+    """How many tiles of columns there are."""
+    across = plan[HEADER + DIM_FIELDS * (plan[DIMS] - 1)]
+    return plan[LINES] // across * -(-across // plan[TILE])
+
+
+@kernel
+def columns_kernel(phase, task, tasks, x, values, indices, _, plan):
+    """Run a task, or tell how many there are: select from tiles of columns."""
+    if task == ASK:
+        return task_count(phase, x, values, indices, plan, tile_count(plan))
+    column_tile(x, values, indices, plan, task)
+    return np.int64(0)
+
+
+@kernel
+def short_columns_kernel(phase, task, tasks, x, values, indices, _, plan):
+    """Run a task, or tell how many there are: select from tiles of short columns."""
+    if task == ASK:
+        return task_count(phase, x, values, indices, plan, tile_count(plan))
+    short_column_tile(x, values, indices, plan, task)
+    return np.int64(0)

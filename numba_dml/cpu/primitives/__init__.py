@@ -1,0 +1,1 @@
+"""The pieces that kernels are made of."""

@@ -1,0 +1,136 @@
+"""Strips: parts of an output that threads share, so that each place has one writer."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...._jit.compile import allocating, helper
+from ...._jit.copies import copy_bytes
+from ...._jit.machine import CACHE_LINE
+from ...._jit.memory import address
+from .gather_shares import move_strip
+from .plan import (
+    COORD_FIELDS,
+    COORDS,
+    COPY,
+    DATA_BASE,
+    HEADER,
+    LOOP_FIELDS,
+    LOOPS,
+    PERIOD,
+    POINTS,
+    RUN,
+    SPLIT,
+    STREAM,
+    coords_at,
+    first_of,
+    share_of_loop,
+)
+from .update_slices import ANYONE, FAR, scatter_range
+
+#: The least width in bytes of packed strips whose iterations write to neighbours; of others it is a line. 16 threads,
+#: f4 along axis 0, in ms, with a line and so: (16000, 100) 2.6 and 1.8, (16000, 128) 2.6 and 1.7.
+LEAST_STRIP = 16
+#: If every thread has one strip, and rows do not begin at lines, strips do so only if they are this wide: otherwise
+#: some would be twice as wide as others. 16 threads, in ms, before and now: (20000, 300) 7.3 and 5.1, (8000, 300) 1.9
+#: and 1.6. If threads have several, lines count: two of an AMD EPYC take 24 ms for (16000, 300), and 34 without.
+LINED_STRIP = 3 * CACHE_LINE
+#: A strip of up to so many bytes is packed: where an axis is long, one is larger than it should be.
+MOST_PACKED = 1 << 22
+#: In place strips are packed, if they are, where there is an update for so many elements, or more, and they have more
+#: rows than that: it copies them twice. So it is with bins.
+SPARSE, FEW_ROWS = 4, 16
+
+
+@helper
+def count_strips(plan, tile, packs, threads):
+    """Return how many strips the split loop is cut into: as many for each thread, if they are not too narrow."""
+    field = HEADER + LOOP_FIELDS * plan[SPLIT]
+    size, step = plan[field], abs(plan[field + 1])
+    least = max((LEAST_STRIP if packs else CACHE_LINE) // max(step, 1), 1)
+    width = max(min(tile, -(-size // threads)), least)
+    return max(min(-(-size // (width * threads)) * threads, size // least), 1)
+
+
+@helper
+def strip_start(data, plan, strip, strips, threads):
+    """Return the first iteration of the split loop that is a strip's.
+
+    Two threads that write to one cache line wait for each other. If rows are a multiple of it, a line has one thread,
+    wherever the array starts.
+    """
+    field = HEADER + LOOP_FIELDS * plan[SPLIT]
+    size, step = plan[field], plan[field + 1]
+    start = size * strip // strips
+    least = LINED_STRIP if strips == threads and plan[PERIOD] % CACHE_LINE else CACHE_LINE
+    if 0 < strip < strips and 0 < step < CACHE_LINE and size * step >= strips * least:
+        rest = (address(data) + plan[DATA_BASE] + start * step) % CACHE_LINE
+        start -= min(rest // step, start)
+    return start
+
+
+@helper
+def copy_strip(source, data, plan, start, count):
+    """Copy what some iterations of the split loop can write to: `count` bytes from `start` on, in every period."""
+    for at in range(start, plan[COPY] if count else 0, plan[PERIOD]):
+        copy_bytes(data, at, source, at, count)
+
+
+@helper
+def packed_strip(plan, tile, threads):
+    """Return how many bytes a strip has whose rows follow each other, 0: it is written where it belongs.
+
+    Rows are often a power of two apart, and a cache has few places for a strip of them: (2048, 4096) f4 takes two
+    threads 22 to 28 ms so, and 41 to 57 without; (20, 300, 2048) 28 and 86.
+    """
+    field = HEADER + LOOP_FIELDS * plan[SPLIT]
+    size, step = plan[field], plan[field + 1]
+    if step >= CACHE_LINE or plan[RUN] != 1:
+        return 0
+    room = plan[COPY] // plan[PERIOD] * (-(-size // count_strips(plan, tile, True, threads)) * step + CACHE_LINE)
+    return room if room <= MOST_PACKED else 0
+
+
+@helper
+def pack_plan(share, period, width, start, at):
+    """Let a strip's plan write rows of `width` bytes that follow each other, not one every `period` from `start` on."""
+    share[DATA_BASE] = (share[DATA_BASE] - start) // period * width + at
+    for d in range(share[LOOPS] + share[COORDS]):
+        field = HEADER + LOOP_FIELDS * d + 1
+        if d >= share[LOOPS]:
+            field = coords_at(share) + COORD_FIELDS * (d - share[LOOPS]) + 1
+        if share[field] >= period:
+            share[field] = share[field] // period * width
+
+
+@allocating
+def scatter_strips(fresh, source, data, index, packed, plan, tile, thread, threads, buffer, room):
+    """Write one thread's share of the updates, strip by strip; return the position of the first bad index, or -1.
+
+    `fresh` says that it must be copied before; if there is `room`, a strip is updated there, and copied from there.
+    """
+    split, period = plan[SPLIT], plan[PERIOD]
+    strips = count_strips(plan, tile, room.size > 0, threads)
+    first = np.int64(-1)
+    at = room.ctypes.data - address(data)
+    rows = plan[COPY] // period if room.size else 0
+    for strip in range(strips * thread // threads, strips * (thread + 1) // threads):
+        left = strip_start(data, plan, strip, strips, threads)
+        right = strip_start(data, plan, strip + 1, strips, threads)
+        share = share_of_loop(plan, split, left, right)
+        step = plan[HEADER + LOOP_FIELDS * split + 1]
+        start, width = left * step, (right - left) * step
+        move_strip(data, at, width, source, start, period, width, rows, False)
+        if room.size:
+            pack_plan(share, period, width, start, at)
+        if fresh:
+            done = start + width if room.size else start
+            last = period if strip == strips - 1 else start + width
+            copy_strip(source, data, plan, done, last - done)
+        points, elements = share[POINTS], plan[RUN]
+        position = scatter_range(
+            True, data, index, packed, share, 0, points, 0, elements, -FAR, FAR, ANYONE, True, buffer
+        )
+        move_strip(data, start, period, data, at, width, width, rows, plan[STREAM] != 0)
+        first = first_of(first, position)
+    return first

@@ -1,0 +1,280 @@
+"""Selection from a line: bounds that k elements reach, and the buffer of those above."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...._jit.compile import helper
+from ...._jit.memory import array_at, itemsize, load
+from ..keys import BLOCKS_AT_ONCE, LANES, key_of, lowest_bit, lowest_key, rule_from
+from .compaction import bisect, compact, pad
+from .key_masks import beats, beats_keys, skip_lanes
+from .key_maxima import best_lane, best_lanes, lane_limit, least_bound, prefetch_lanes, raise_lanes
+from .plan import RULE, SAMPLE, SAMPLE_RANK, SIZE, STRIDE, K, line_bases
+
+
+@helper
+def reaching(row, size, threshold, rule):
+    """Return the mask of the first `size` elements, of 64 at most, whose key is at least the threshold."""
+    mask = ~np.uint64(0)
+    if threshold > lowest_key(row):
+        mask = beats(row, np.int64(0), row.dtype.type(threshold - 1), rule)
+    return mask & (~np.uint64(0) >> np.uint64(LANES - size))
+
+
+@helper
+def add_ties(plan, x, line, bound, keys, positions, count, stage):
+    """Put the first elements of a line whose key is the bound behind the better ones; return how many there are now.
+
+    `stage` is scratch for 64 elements.
+    """
+    n = plan[SIZE]
+    stride = plan[STRIDE]
+    rule = rule_from(x, plan, RULE)
+    source, _ = line_bases(plan, line)
+    for at in range(0, n, LANES):
+        row = stage
+        size = min(LANES, n - at)
+        if stride == itemsize(x) and size == LANES:
+            row = array_at(x, source + at * stride, (LANES,))
+        else:
+            for i in range(size):
+                stage[i] = load(x, source + (at + i) * stride)
+        mask = reaching(row, size, bound, rule)
+        while mask != np.uint64(0):
+            i = lowest_bit(mask)
+            mask &= mask - np.uint64(1)
+            if key_of(row[i], rule) == bound:
+                keys[count] = bound
+                positions[count] = at + i
+                count += 1
+                if count == plan[K]:
+                    return count
+    return count
+
+
+#: A buffer that is full again after fewer elements than this many times its size asks for a better threshold.
+EAGER = 4
+#: Single bytes are looked at 256 at once after so many none of which beat the threshold. One thread, (1, 10M) k 100:
+#: 0.22 ms, not 0.49; (64, 50257) k 50 0.21, not 0.23, and 0.34 without the wait.
+SPARSE = 1024
+#: A line of so many blocks of 64 elements for each result, and of so many at least, is surveyed: it is read once for
+#: the best key of each block, and few blocks are read again. One thread, without and with it, in ms: (64, 50257) k 50
+#: f4 0.69 and 0.37, f8 1.8 and 1.2, i8 1.3 and 1.0, f2 0.38 and 0.28, k 250 f4 1.7 and 1.1; (4096, 4096) f4 k 32 15.7
+#: and 12.8, k 64 (one block for each) 17 and 34; (9973, 1025) f4 k 8 (16 blocks) 13.7 and 15.5. Blocks that lie closely
+#: together tell of a line in order, all of whose best are in few: these are looked at for a better bound. Ascending
+#: and descending lines took 0.58 and 0.40 ms of (64, 50257) without that, 5.0 and 4.4 of (2000, 3000) k 8 (random 2.3).
+SURVEYED = 2
+SURVEYED_BLOCKS = 32
+#: Blocks are asked for so many ahead. Two threads, (1, 10M) k 100, without and with that, in ms: of an Intel Xeon f4
+#: 1.09 and 1.05 (91 and 94 % of a scan), i8 2.87 and 2.53, (1, 1M) k 10 0.063 and 0.054; 4 and 8 ahead are between. Of
+#: an AMD EPYC f4 2.0 and 1.6, f8 4.0 and 3.7, but i8 2.85 and 2.91.
+SURVEYED_AHEAD = 16
+#: Elements that are looked at for one, the nearest ones, and all over the line. Two threads, (64, 50257) k 50: f4 0.35
+#: ms, i8 0.9 with the nearest 16384; with as many from all over 0.67 and 1.9.
+LOOK_AHEAD = 16384
+LOOK_AROUND = 4096
+#: But no more parts of the nearest ones than these. With 32, 64, 128 and any number, (64, 50257) k 10 takes 0.82, 0.79,
+#: 0.90 and 1.05 ms for i8, (100, 20000) f4 k 4 0.27, 0.28, 0.33 and 0.41, k 64 0.54, 0.52, 0.57 and 0.60, f2 0.41,
+#: 0.36, 0.36 and 0.37.
+LOOK_PARTS = 64
+#: Parts that are asked for ahead: lines all of which is looked at take up to half as long again without it.
+PARTS_AHEAD = 4
+#: 2**64 times the golden ratio's fraction: its multiples fill an interval evenly.
+GOLDEN = 0x9E3779B97F4A7C15
+
+
+@helper
+def bound_ahead(
+    row,  # IN   (n,) intW, elements
+    begin,  # IN   look at parts of row[begin:end], which has room for four at least
+    end,
+    most,  # IN   elements to look at
+    k,
+    groups,  # IN   elements of a part, at least k, a multiple of 64
+    rule,
+    best,  # OUT  (groups,) intW, scratch
+):
+    """Return a key that at least k elements of a part of a line are above: k of the maxima of groups are.
+
+    The parts are spread evenly, with one at either end, so that a line that ascends or descends shows what is best;
+    each group has one element of every part. An odd distance keeps what is special in every second place from filling
+    half of the groups.
+    """
+    for g in range(groups):
+        best[g] = lowest_key(best)
+    parts = min((end - begin) // (groups + 2), max(most // groups, 4))  # they must not overlap
+    distance = ((end - begin - groups) // (parts - 1) - 1) | 1
+    for part in range(parts):
+        at = begin + part * distance if part < parts - 1 else end - groups
+        for g in range(0, groups, LANES):
+            raise_lanes(row, at + g, best, g, rule)
+            prefetch_lanes(row, at + PARTS_AHEAD * distance + g)
+    return bisect(best, groups, k)[0]
+
+
+@helper
+def bound_of_sample(x, plan, line, best):
+    """Return a key that very likely at least k elements of a line, and not many more, are above.
+
+    If it is the key of many elements, fewer may be above it: then the first of these belong to the result. `best` is
+    scratch. The sample has one element of each part of the line, at places that shift from part to part: a period in
+    the data cannot hide from it.
+    """
+    size = plan[SAMPLE]
+    rank = plan[SAMPLE_RANK]
+    rule = rule_from(x, plan, RULE)
+    source, _ = line_bases(plan, line)
+    part = plan[SIZE] // size
+    shift = np.uint64(0)
+    for i in range(size):
+        shift += np.uint64(GOLDEN)
+        place = i * part + np.int64(((shift >> np.uint64(32)) * np.uint64(part)) >> np.uint64(32))
+        best[i] = key_of(load(x, source + place * plan[STRIDE]), rule)
+    bound, above = bisect(best, size, rank)
+    # Too many above it, yet too few above the next key: that is the one of many elements.
+    return best.dtype.type(bound + 1) if above > rank + rank // 8 else bound
+
+
+@helper
+def next_above(keys, at, count, limit):
+    """Return the place of the next key above a limit, from `at` on, or else `count`."""
+    while at < count:
+        mask = beats_keys(keys, at, limit, (keys.dtype.type(0),))
+        if mask != np.uint64(0):
+            return min(at + lowest_bit(mask), count)
+        at += LANES
+    return count
+
+
+@helper
+def span_above(keys, count, limit):
+    """Return where the first key above a limit is, and the place behind the last one."""
+    begin, end = count, 0
+    for at in range(0, count, LANES):
+        mask = beats_keys(keys, at, limit, (keys.dtype.type(0),))
+        while mask != np.uint64(0):
+            end = at + lowest_bit(mask) + 1
+            begin = min(begin, end - 1)
+            mask &= mask - np.uint64(1)
+    return begin, end
+
+
+@helper
+def survey(
+    row,  # IN   (n,) intW, elements
+    end,  # IN   how many of them, a multiple of 64
+    k,
+    rule,
+    blocks,  # OUT  (end / 64,) intW, the best key of each block, and room to scan them
+    best,  # OUT  (4 * k, rounded up to 64,) intW, scratch
+):
+    """Look at all blocks; return a key that the best of at least k blocks are above, and the best key of all."""
+    count = end // LANES
+    together = count - count % BLOCKS_AT_ONCE
+    for b in range(0, together, BLOCKS_AT_ONCE):
+        for ahead in range(SURVEYED_AHEAD, SURVEYED_AHEAD + BLOCKS_AT_ONCE):
+            prefetch_lanes(row, (b + ahead) * LANES)
+        best_lanes(row, b * LANES, blocks, b, rule)
+    for b in range(together, count):
+        blocks[np.uint64(b)] = best_lane(row, b * LANES, rule)
+    padded = pad(blocks, count)
+    groups = -(-4 * k // LANES) * LANES
+    for g in range(groups):
+        best[g] = lowest_key(best)
+    for b in range(0, padded, LANES):
+        raise_lanes(blocks, b, best, b % groups, (best.dtype.type(0),))
+    top = lowest_key(best)
+    for g in range(groups):
+        top = max(top, best[g])
+    return bisect(best, groups, k)[0], top
+
+
+@helper
+def feed(
+    row,  # IN      (n,) intW, elements
+    end,  # IN      how many of them
+    first,  # IN      the position of the first in its line
+    k,
+    rule,
+    keys,  # IN OUT  (capacity,) intW, the buffer
+    positions,  # IN OUT  (capacity,) int64
+    count,  # IN      how many the buffer holds
+    full,  # IN      True: `threshold` is the k-th best key so far
+    threshold,
+    blocks,  # OUT     (end / 64,) intW, scratch, and room to scan it
+    scratch,  # OUT     (capacity,) intW
+):
+    """Let elements through that beat the threshold; return the new count, full and threshold."""
+    limit = keys.size - LANES
+    groups = -(-2 * k // LANES) * LANES
+    seen = -end  # where the threshold was raised last
+    i = 0
+    most = min(LOOK_AHEAD, LOOK_PARTS * groups)
+    near = min(end, max(most, 4 * groups))
+    whole = 0  # where the blocks end whose best keys are known
+    ask = not full and count == 0
+    if ask and end >= max(SURVEYED * k, SURVEYED_BLOCKS) * LANES:
+        whole = end // LANES * LANES
+        threshold, top = survey(row, whole, k, rule, blocks, scratch)
+        full = threshold >= least_bound(row, rule)
+        ask = False
+        if full and threshold == top - 1:  # no others than the first of many elements with the best key are wanted
+            limit = min(limit, k + k // 8 + 1)
+        elif full:
+            begin, stop = span_above(blocks, whole // LANES, lane_limit(threshold, rule))
+            if stop - begin < k + k // 2:  # as in a line that ascends or descends: most of it is above the bound
+                i, most = begin * LANES, LOOK_AROUND
+                near = stop * LANES if stop * LANES < whole else end
+                ask = True
+        threshold = lane_limit(threshold, rule)  # the best of a block may have been a zero that there is not
+    while i < end and not (full and threshold == ~lowest_key(row)):  # nothing beats the highest key
+        if ask and near - i >= 4 * groups:
+            # What lies ahead holds at least k elements above the bound: nothing else belongs to the result. First the
+            # nearest elements are looked at, which stay in L2; if that was not enough, some from all over the line.
+            bound = bound_ahead(row, i, near, most, k, groups, rule, scratch)
+            threshold = max(threshold, bound) if full else bound
+            full = full or bound > lowest_key(row)
+        ask = False
+        near, most = end, LOOK_AROUND
+        if not full:
+            stop = min(end, i + limit - count)
+            for j in range(i, stop):
+                keys[count] = key_of(row[j], rule)
+                positions[count] = j + first
+                count += 1
+            i = stop
+        else:
+            hit = i
+            low = lane_limit(threshold, rule)
+            while count <= limit:
+                if i < whole:
+                    i = next_above(blocks, i // LANES, whole // LANES, low) * LANES
+                elif i - hit >= SPARSE:
+                    i = skip_lanes(row, i, end, threshold, rule)
+                if i + LANES > end:
+                    break
+                mask = beats(row, i, threshold, rule)
+                if mask != np.uint64(0):
+                    hit = i
+                while mask != np.uint64(0):
+                    j = i + lowest_bit(mask)
+                    mask &= mask - np.uint64(1)
+                    keys[count] = key_of(row[j], rule)
+                    positions[count] = j + first
+                    count += 1
+                i += LANES
+            if i + LANES > end and count <= limit:
+                while i < end:
+                    key = key_of(row[i], rule)
+                    if key > threshold:
+                        keys[count] = key
+                        positions[count] = i + first
+                        count += 1
+                    i += 1
+        if count >= limit:
+            count, threshold = compact(keys, positions, count, k)
+            full = True
+            ask = i - seen < EAGER * limit  # too many elements beat the threshold, as in a line that ascends
+            seen = i
+    return count, full, threshold

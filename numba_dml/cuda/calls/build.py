@@ -1,0 +1,38 @@
+"""From a lowering to a call, for arrays on a device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..._core.descriptor import Descriptor
+from ..._core.lowering import Move, Select
+from ..._core.tensor import packed_strides
+from ..driver.arrays import Span
+from .moves import GatherCall, ScatterCall
+from .top_k import TopKCall
+
+
+def build(
+    descriptor: Descriptor,
+    layouts: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...],
+    output_shapes: tuple[tuple[int, ...], ...],
+    out_strides: tuple[int, ...] | None,
+) -> Any:
+    """Return the call for a descriptor and the layouts of its inputs."""
+    tensors = [getattr(descriptor, name) for name in descriptor.input_fields]
+    if descriptor.function == "top_k":
+        lowering = descriptor.lower([layouts[0][0]])
+        assert isinstance(lowering, Select)
+        return TopKCall(descriptor, lowering, output_shapes)
+    spans = [
+        Span.of(tensor.sizes, strides, tensor.itemsize) for tensor, (strides, _) in zip(tensors, layouts, strict=True)
+    ]
+    if descriptor.function.startswith("gather"):
+        lowering = descriptor.lower([layouts[0][0]])
+        assert isinstance(lowering, Move)
+        return GatherCall(lowering, tensors[0].dtype, output_shapes[0], spans)
+    lowering = descriptor.lower([packed_strides(tensors[0].sizes, tensors[0].itemsize)])
+    assert isinstance(lowering, Move)
+    return ScatterCall(lowering, tensors[0].dtype, output_shapes[0], spans)

@@ -1,0 +1,257 @@
+"""What the calls of gathers and of scatters share: the plans on devices, and the error for a bad index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from math import gcd
+from typing import Any
+
+import numpy as np
+
+from ..._core.arrays import DeviceArray
+from ..._core.lowering import Move
+from ..._core.tensor import dtype_of, extent, product
+from ..driver.arrays import Output, Span
+from ..driver.launch import Kernel, recorder
+from ..kernels import scatter_claims, scatter_combine_few
+from ..primitives.bad_indices import Record, Records, records_of
+from ..primitives.fill import divide_copy
+from ..primitives.groups import QUAD_BYTES
+from ..primitives.moves import claims as moves_claims
+from ..primitives.moves import places as moves_places
+from ..primitives.moves.slices import divide_slices, moves_by_warps
+from ..primitives.plan import CLAMP, DROP, RAISE, Plan
+from ..replay.repeat import Repeatable
+
+_BOUNDS = {"clamp": CLAMP, "drop": DROP}
+#: The numbers of launches, which no other argument of a kernel equals.
+_launches = count(1 << 60)
+
+
+class _MoveCall(Repeatable):
+    """What gather and scatter calls share: the numbers, the plans, and the error for a bad index.
+
+    `spans` say where the inputs lie; a copy, which nobody calls with an output, has none.
+    """
+
+    def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], spans: Sequence[Span]) -> None:
+        self.lowering = low = lowering
+        self.spans = spans
+        self.function = low.function
+        self.reduces = low.reduction != "none"
+        self.dtype = dtype
+        self.output = Output(low.function, "out", shape, dtype)
+        self.out_bytes = self.output.size
+        self.index_dtype = dtype_of(low.index_type)
+        self.index_name = self.index_dtype.name
+        self.outer = list(low.slices)
+        self.run = low.itemsize
+        if self.outer and self.outer[-1][1] == low.itemsize:
+            self.run *= self.outer.pop()[0]
+        self.slice_bytes = self.run * product([size for size, _ in self.outer])
+        self.loops = [(n, step, index_step) for n, step, index_step, _ in low.loops]
+        self.points = product(loop[0] for loop in self.loops)
+        self.moved = self.points * self.slice_bytes
+        self.index_bytes = product(low.index_shape) * self.index_dtype.itemsize
+        self.starts = [(n, step) for n, step, _ in self.loops] + list(low.coordinates)
+        places = self.starts + self.outer
+        #: A unit must divide these steps, and the addresses.
+        self.steps = gcd(16, self.run, *(step for _, step in places))
+        reach = extent(*zip(*places, strict=True))
+        #: How many loops, coordinates and outer dimensions a kernel is compiled for.
+        self.counts = tuple(
+            len(dims) if len(dims) <= most else -1
+            for dims, most in (
+                (self.loops, moves_places.MOST_LOOPS),
+                (low.coordinates, moves_places.MOST_COORDS),
+                (self.outer, moves_places.MOST_OUTER),
+            )
+        )
+        np.array([reach[0], reach[1] + self.run, self.moved, self.out_bytes], np.int64)  # an error if they are larger
+        self.plans: dict[tuple[int, int], Plan] = {}
+        self.bound: dict[tuple[int, int], tuple[Kernel, int, int, int, int]] = {}
+        self.bounds = low.bounds
+        if low.function.startswith("gather") and any(size == 0 for size, _ in low.coordinates):
+            self.bounds = "raise"  # there is nothing to clamp to, and nothing that could stand for what is not there
+        self.deferred = self.bounds == "deferred"
+        self.checked = self.bounds == "raise"
+        self.work = 2 * self.moved + self.index_bytes
+
+    def lies_in(self, out: DeviceArray, array: DeviceArray, span: Span) -> bool:
+        """Tell whether the memory of a packed output may overlap an input's."""
+        distance = out.pointer - array.pointer
+        return distance < span.high and span.low < distance + self.out_bytes
+
+    def unit_width(self, addresses: int) -> int:
+        """Return how wide a unit can be, by the alignment of some addresses."""
+        aligned = self.steps | addresses
+        return min(aligned & -aligned, 16)
+
+    def plan(self, device: int, width: int) -> Plan:
+        """Return the plan for units of a width."""
+        found = self.plans.get((device, width))
+        if found is None:
+            plan = Plan(
+                device,
+                max(self.slice_bytes // width, 1),
+                max(self.run // width, 1),
+                self.loops,
+                self.lowering.coordinates,
+                self.outer,
+                _BOUNDS.get(self.bounds, RAISE),
+                *self.claims,
+            )
+            found = self.plans.setdefault((device, width), plan)
+        return found
+
+    def unit_kernel(self, width: int, alone: bool) -> Kernel:
+        """Return the kernel that moves units of a width, a thread one alone or several."""
+        raise NotImplementedError
+
+    def slice_kernel(self, width: int) -> Kernel:
+        """Return the kernel whose warps move slices of such units."""
+        raise NotImplementedError
+
+    def goes_by_warps(self, width: int) -> bool:
+        """Tell whether warps move the slices."""
+        has_places = all(size > 0 for size, _ in self.lowering.coordinates)  # or there is nothing to read instead
+        return not self.outer and has_places and moves_by_warps(width, self.slice_bytes // width, self.points)
+
+    def bind(self, device: int, width: int) -> tuple[Kernel, int, int, int, int]:
+        """Return the kernel for units of a width, what it is given of the plan, and how many blocks.
+
+        And how many units there are, and each block's; or if they go by warps how many slices, and each warp's.
+        """
+        found = self.bound.get((device, width))
+        if found is None:
+            if self.goes_by_warps(width):
+                kernel, count = self.slice_kernel(width), self.points
+                blocks, share = divide_slices(count)
+            else:
+                count = self.moved // width
+                kernel = self.unit_kernel(width, count <= self.few_units)
+                blocks, share = moves_places.divide(count, self.few_units)
+            plan = self.plan(device, width).for_kernel(kernel)
+            found = self.bound[device, width] = kernel, plan, blocks, count, share
+        return found
+
+    def has_plan(self, identity: int) -> bool:
+        """Tell whether one of the plans has an identity."""
+        return any(plan.identity == identity for plan in tuple(self.plans.values()))  # another thread may add one
+
+    #: The granule and the lowest of the places that a scatter claims, and the bytes of a claim if there is no table.
+    claims = (1, 0)
+    claim_bytes = 0
+    #: The places of a scatter, and the blocks that have all claims of their own, if they do.
+    places = blocks_with_claims = 0
+    #: Up to so many units a thread moves one.
+    few_units: int
+
+    def look(
+        self,
+        device: int,
+        stream: int,
+        indices: DeviceArray,
+        number: int,
+        record: int,
+        claims: int,
+        claim_bytes: int = 0,
+        entries: int = 0,
+        to: int = 0,
+        fro: int = 0,
+        size: int = 0,
+    ) -> None:
+        """Look at all indices, and claim the places that they lead to, if there are claims; see `claims.claiming`.
+
+        With a table of claims, that is with `entries`, so many bytes are copied on the way.
+        """
+        if claim_bytes == 4 and not entries and self.blocks_with_claims:
+            kernel = scatter_combine_few.combine_few_kernel(claim_bytes, self.index_name, *self.counts, None)
+            kernel(
+                device,
+                stream,
+                self.blocks_with_claims,
+                claims + moves_claims.FLAG_BYTES,
+                indices.pointer,
+                0,
+                self.plan(device, 1).for_kernel(kernel),
+                record,
+                number,
+                claims,
+                self.places,
+                self.points,
+                -(-self.points // self.blocks_with_claims),
+                shared=-(-claim_bytes * self.places // QUAD_BYTES) * QUAD_BYTES,
+            )
+            return
+        # To find an entry takes several steps, of which a thread has one point's on their way.
+        blocks, share = moves_places.divide(self.points, self.points if entries else self.few_units)
+        copying, copied = divide_copy(size)
+        kernel = scatter_claims.claim_kernel(self.index_name, *self.counts, claim_bytes, entries > 0)
+        kernel(
+            device,
+            stream,
+            blocks + copying,
+            indices.pointer,
+            self.plan(device, 1).for_kernel(kernel),
+            record,
+            number,
+            claims,
+            entries - 1,
+            self.points,
+            share,
+            blocks,
+            to,
+            fro,
+            size,
+            copied,
+        )
+
+    def begin(self, device: int, ndim: int, index_shape: tuple[int, ...]) -> tuple[Records, Record, int]:
+        """Return the records of a device, the one for a launch, and the launch's number.
+
+        The caller's input and indices, of this rank and shape, are named if a bad index is found later.
+        """
+        records = records_of(device)
+        if self.deferred:
+            records.defer(self, ndim, index_shape)
+        record, number = records.deferred if self.deferred else records.take(), next(_launches)
+        if recorder.steps is not None:
+            recorder.given = record.address, number
+        return records, record, number
+
+    def repeat(self, *arrays: Any, out: Any) -> Any:
+        """Make the call again with arrays of a library; return None if they are not like the recorded ones."""
+        again = self.again
+        if again is None or (self.checked and not records_of(again.device).free):  # a new record cannot be captured
+            return None
+        result = again.new(self.output) if out is None else out
+        ndim, index_shape = len(again.shapes[0]), again.shapes[1]
+        records, record, number = self.begin(again.device, ndim, index_shape)
+        stream = None
+        try:
+            stream = again((*arrays, result), record.address, number)
+        finally:
+            if stream is None and not self.deferred:
+                records.free.append(record)
+        if stream is None:
+            return None
+        self.finish(records, record, stream, ndim, index_shape)
+        return result
+
+    def finish(self, records: Records, record: Record, stream: int, ndim: int, index_shape: tuple[int, ...]) -> None:
+        """Raise for a bad index, unless that is deferred; the caller's input and indices are of a rank and shape."""
+        if self.deferred:
+            return
+        found = records.read(record, stream) if self.checked else None
+        records.free.append(record)
+        if found:
+            position, value, _ = found
+            raise self.error(ndim, index_shape, position, value)
+
+    def error(self, ndim: int, index_shape: tuple[int, ...], position: int, value: int) -> IndexError:
+        """Return the error for a bad index that was recorded."""
+        if self.index_dtype.kind == "u":
+            value %= 1 << 64
+        return self.lowering.index_error(ndim, index_shape, position, value)

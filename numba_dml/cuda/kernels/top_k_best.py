@@ -1,0 +1,194 @@
+"""Top-1: the best element of each line."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from ..driver.compile import kernel
+from ..driver.launch import Kernel
+from ..driver.numba import BLOCK, cuda
+from ..primitives.access import LOAD_INDEX, unit_access
+from ..primitives.plan import number, quotient
+from ..primitives.ptx import await_inputs
+from ..primitives.top_k.best import best_of_block, load_pair, store_pair
+from ..primitives.top_k.ends import end_access
+from ..primitives.top_k.keys import key_access, key_type
+from ..primitives.top_k.plan import (
+    END,
+    ENDS,
+    FLIP,
+    INDEX_SIZE,
+    LINES,
+    LOWEST,
+    PARTS,
+    ROUNDS,
+    ROWS_AT_ONCE,
+    SIZE,
+    STRIDE,
+    line_bases,
+)
+from ..primitives.top_k.writing import write_index
+
+
+@cache
+def best_kernel(width: int, is_float: bool) -> Kernel:
+    """Return the kernel that finds the best element of lines whose elements are neighbours, a block for each part."""
+    access = key_access(width, is_float, FLIP)
+    key_at, best_of_quad, bests_of_quads = access.key_at, access.best_of_quad, access.bests_of_quads
+    best_inside = end_access(width, is_float)
+    load, store = unit_access(width)
+    lowest = int(np.iinfo(key_type(width)).min)
+    key = key_type(width)
+    of_quad = 16 // width
+
+    @kernel(registers=40)
+    def find_best(
+        x,  # IN   address of the first element
+        values,  # OUT  address of the values
+        indices,  # OUT  address of the indices
+        plan,  # IN   address of the plan
+        found,  # OUT  address of the best key and its position of each part, if lines have several
+    ):
+        await_inputs()
+        keys = cuda.shared.array(ENDS, np.int64)
+        quads = cuda.shared.array(ENDS, np.int64)
+        thread, threads = np.int64(cuda.threadIdx.x), np.int64(cuda.blockDim.x)
+        part = np.int64(cuda.blockIdx.x)
+        line = quotient(part, plan, PARTS)
+        from_x, to = line_bases(plan, line)
+        source = x + from_x
+        size = number(plan, SIZE)
+        shift = (source & 15) // width  # the first 16 bytes may begin before the line
+        begin = (part - line * number(plan, PARTS)) * number(plan, ROUNDS)
+        count = min((size + shift + of_quad - 1) // of_quad, begin + number(plan, ROUNDS))
+        quad, best = np.int64(END), key(lowest)
+        q = begin + thread
+        while q < count:
+            first = q * of_quad - shift
+            address = source + first * width
+            if first >= 0 and first + (3 * threads + 1) * of_quad <= size:
+                second, third = address + 16 * threads, address + 32 * threads
+                a, b, c, d = bests_of_quads(address, second, third, address + 48 * threads, plan)
+                four = max(max(a, b), max(c, d))
+                if four > best or quad == END:
+                    best = four
+                    quad = q + (0 if a == four else 1 if b == four else 2 if c == four else 3) * threads
+                q += 4 * threads
+            else:
+                whole = first >= 0 and first + of_quad <= size
+                one = best_of_quad(address, plan) if whole else best_inside(source, plan, first, size)
+                if one > best or quad == END:
+                    best, quad = one, q
+                q += threads
+        high, quad = best_of_block(keys, quads, np.int64(best), quad)
+        if thread == 0:
+            i = np.int64(END)  # of a part without elements
+            if quad < END:
+                i = max(np.int64(0), quad * of_quad - shift)
+                while key_at(source + i * width, plan) != high:
+                    i += 1
+            if found != 0:
+                store_pair(found + 16 * part, high, i)
+            else:
+                value = load(source + i * width)
+                store(values + to * width, value[0], value[1])
+                write_index(indices, number(plan, INDEX_SIZE), to, i)
+
+    return Kernel(find_best, 5, waits=True)
+
+
+@cache
+def best_by_threads_kernel(width: int, is_float: bool) -> Kernel:
+    """Return the kernel that finds the best element of any other lines, a thread for each part of one.
+
+    Neighbouring threads have lines that may lie beside each other.
+    """
+    key_of = key_access(width, is_float, FLIP).key_of
+    load, store = LOAD_INDEX[f"int{8 * width}"], unit_access(width)[1]
+    key = key_type(width)
+    lowest = np.iinfo(key).min
+
+    @kernel
+    def find_best_by_threads(
+        x,  # IN   address of the first element
+        values,  # OUT  address of the values
+        indices,  # OUT  address of the indices
+        plan,  # IN   address of the plan
+        found,  # OUT  address of the best key and its position of each part, if lines have several
+    ):
+        await_inputs()
+        some = cuda.local.array(ROWS_AT_ONCE, key)
+        item = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
+        lines, parts = number(plan, LINES), number(plan, PARTS)
+        if item >= lines * parts:
+            return
+        part = np.int64(0)
+        if parts > 1:
+            part = item // lines
+        line = item - part * lines
+        from_x, to = line_bases(plan, line)
+        stride = number(plan, STRIDE)
+        begin = part * number(plan, ROUNDS)
+        end = min(begin + number(plan, ROUNDS), number(plan, SIZE))
+        best, place = key(lowest), begin
+        address = x + from_x + begin * stride
+        i = begin
+        while i + ROWS_AT_ONCE <= end:
+            for j in range(ROWS_AT_ONCE):
+                some[j] = load(address + j * stride)
+            for j in range(ROWS_AT_ONCE):
+                one = key_of(some[j], plan)
+                if one > best:
+                    best, place = one, i + j
+            address += ROWS_AT_ONCE * stride
+            i += ROWS_AT_ONCE
+        while i < end:
+            one = key_of(key(load(address)), plan)
+            if one > best:
+                best, place = one, i
+            address += stride
+            i += 1
+        if found != 0:
+            store_pair(found + 16 * (line * parts + part), np.int64(best), place)
+        else:
+            store(values + to * width, load(x + from_x + place * stride), 0)
+            write_index(indices, number(plan, INDEX_SIZE), to, place)
+
+    return Kernel(find_best_by_threads, 5)
+
+
+@cache
+def best_part_kernel(width: int) -> Kernel:
+    """Return the kernel that finds the best element of lines by the best ones of their parts, a block for each line."""
+    load, store = unit_access(width)
+
+    @kernel
+    def find_best_part(
+        x,  # IN   address of the first element
+        values,  # OUT  address of the values
+        indices,  # OUT  address of the indices
+        plan,  # IN   address of the plan
+        found,  # IN   address of the best key and its position of each part
+    ):
+        await_inputs()
+        keys = cuda.shared.array(ENDS, np.int64)
+        places = cuda.shared.array(ENDS, np.int64)
+        line = np.int64(cuda.blockIdx.x)
+        parts = number(plan, PARTS)
+        part = np.int64(cuda.threadIdx.x)
+        high, i = np.int64(LOWEST), np.int64(END)
+        while part < parts:
+            key, position = load_pair(found + 16 * (line * parts + part))
+            if key > high or i == END:  # a thread meets its parts in their order
+                high, i = key, position
+            part += np.int64(cuda.blockDim.x)
+        high, i = best_of_block(keys, places, high, i)
+        if cuda.threadIdx.x == 0:
+            from_x, to = line_bases(plan, line)
+            value = load(x + from_x + i * number(plan, STRIDE))
+            store(values + to * width, value[0], value[1])
+            write_index(indices, number(plan, INDEX_SIZE), to, i)
+
+    return Kernel(find_best_part, 5, waits=True)

@@ -1,0 +1,82 @@
+"""Atomic and volatile steps in global memory."""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import threading
+
+from .access import LOAD_INDEX
+from .ptx import pointer_at, ptx
+
+_lock = threading.Lock()
+
+
+def _load_now_twin(address):
+    return pointer_at(ctypes.c_int64, address)[0]
+
+
+def _store_now_twin(address, value):
+    pointer_at(ctypes.c_int64, address)[0] = value
+
+
+def _exchange_if_twin(address, expected, new):
+    with _lock:
+        words = pointer_at(ctypes.c_int64, address)
+        old = words[0]
+        if old == expected:
+            words[0] = new
+        return old
+
+
+#: ``load_now(address)``: a word that other threads may write.
+load_now = ptx("ld.volatile.global.u64 $0, [$1];", 1, 1, _load_now_twin)
+#: ``load_two_now(address)``: two words, at a multiple of 16.
+load_two_now = ptx(
+    "ld.volatile.global.v2.u64 {$0, $1}, [$2];", 2, 1, lambda at: (_load_now_twin(at), _load_now_twin(at + 8))
+)
+#: ``store_now(address, value)``: a word that other threads may read.
+store_now = ptx("st.volatile.global.u64 [$0], $1;", 0, 2, _store_now_twin)
+#: ``exchange_if(address, expected, new)``: write a word if it holds what is expected; return what it held.
+exchange_if = ptx("atom.global.cas.b64 $0, [$1], $2, $3;", 1, 3, _exchange_if_twin)
+
+
+def combine_now(operation, name, space="global"):
+    """Return how to combine (add, min, max) an integer of 4 or 8 bytes with a number, as other threads do.
+
+    It is in device memory, or in the shared memory of a block.
+    """
+    word, step = getattr(ctypes, f"c_{name}"), {"add": operator.add, "min": min, "max": max}[operation]
+
+    def twin(address, value):
+        with _lock:
+            words = pointer_at(word, address)
+            words[0] = step(words[0], word(value).value)
+
+    bits = 8 * ctypes.sizeof(word)
+    if (operation, space, bits) == ("add", "shared", 64):  # as one it would be a loop, until no other thread came by
+        return ptx(
+            "{ .reg .u32 a, low, high, old; .reg .pred p; cvt.u32.u64 a, $0; mov.b64 {low, high}, $1; "
+            "atom.shared.add.u32 old, [a], low; add.cc.u32 low, low, old; addc.u32 high, high, 0; "
+            "setp.ne.u32 p, high, 0; @p red.shared.add.u32 [a+4], high; }",
+            0,
+            2,
+            twin,
+        )
+    kind = f"{'u' if operation == 'add' or name.startswith('u') else 's'}{bits}"
+    at, value, before = "$0", "$1", ""
+    if space == "shared":
+        at, before = "a", ".reg .u32 a; cvt.u32.u64 a, $0;"
+    if bits == 32:
+        value, before = "t", f"{before} .reg .b32 t; cvt.u32.u64 t, $1;"
+    return ptx(f"{{ {before} red.{space}.{operation}.{kind} [{at}], {value}; }}", 0, 2, twin)
+
+
+#: ``add_now(address, value)``: add to a word that other threads add to.
+add_now = combine_now("add", "int64")
+
+
+def claim_access(width):
+    """Return how to raise a word of 4 or 8 bytes to a number, and how to load one that an earlier kernel wrote."""
+    name = f"int{8 * width}"
+    return combine_now("max", name), LOAD_INDEX[name]

@@ -1,0 +1,225 @@
+"""Groups of four neighbouring elements, and bytes in dynamic shared memory: what kernels move 16 bytes at a time.
+
+All dynamic shared memory of a block is one; arrays of several types show the same bytes, so a barrier stands between
+what is written to one of them and read from another.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+
+import numpy as np
+
+from ..driver.compile import helper
+from ..driver.context import least_capability, shared_memory_of
+from ..driver.numba import SIMULATED, cuda
+from .access import LOAD_INDEX, load_quad, unit_access
+from .atomics import _lock
+from .ptx import pointer_at, ptx
+from .shared import shared_address
+
+if not SIMULATED:
+    from numba.cuda import types
+
+
+def _add_twin(address, number):
+    with _lock:
+        words = pointer_at(ctypes.c_int64, address)
+        words[0] += number
+        return words[0] - number
+
+
+#: ``fetch_and_add(address, number)``: add to a word; return what it held.
+fetch_and_add = ptx("atom.global.add.u64 $0, [$1], $2;", 1, 2, _add_twin)
+#: ``ask_for(address)``: bring what is there to L2, for a load that comes later.
+ask_for = ptx("prefetch.global.L2 [$0];", 0, 1, lambda address: None)
+#: Bytes that it brings.
+ASKED_BYTES = 128
+#: Elements of a group.
+GROUP = 4
+#: Bytes that are copied to shared memory at once, and the first devices that do it by themselves.
+QUAD_BYTES, ASYNC_CAPABILITY = 16, (8, 0)
+
+
+@cache
+def shared_bytes() -> int:
+    """Return how much dynamic shared memory a block can have on every device: 227 KiB on an H200."""
+    return 384 if SIMULATED else min(shared_memory_of(device) for device in range(len(cuda.gpus)))
+
+
+def shared_type(name: str):
+    """Return the type of an array in dynamic shared memory."""
+    return np.dtype(name) if SIMULATED else getattr(types, name)
+
+
+@cache
+def part_of_word(bits: int, signed: bool):
+    """Return ``part(word, k)``, one of the numbers of so many bits that are in a word."""
+    mask, top = (1 << bits) - 1, 1 << (bits - 1)
+
+    @helper
+    def part(word, k):
+        value = (word >> (k * bits)) & mask
+        return (value ^ top) - top if signed else value
+
+    return part
+
+
+@cache
+def load_two(name: str):
+    """Return the load of two neighbours, at a multiple of what both take; else see `load_four`."""
+    width = np.dtype(name).itemsize
+    load, _ = unit_access(2 * width)
+    if width == 8:
+        return load
+    part = part_of_word(8 * width, name.startswith("i"))
+
+    @helper
+    def load_pair(address):
+        word, _ = load(address)
+        return part(word, 0), part(word, 1)
+
+    return load_pair
+
+
+@cache
+def load_four(name: str):
+    """Return the load of four neighbours of an integer type that no thread writes, as int64 numbers.
+
+    Their address is a multiple of what all four take, or of 16 bytes.
+    """
+    width = np.dtype(name).itemsize
+    signed = name.startswith("i")
+    bits = 8 * width
+    mask = (1 << bits) - 1
+    load, _ = unit_access(min(4 * width, 16))
+
+    @helper
+    def load_long(address):
+        a, b = load(address)
+        c, d = load(address + 16)
+        return a, b, c, d
+
+    @helper
+    def load_words(address):
+        a, b, c, d = load_quad(address)
+        if signed:
+            return np.int64(a), np.int64(b), np.int64(c), np.int64(d)
+        return np.int64(a) & mask, np.int64(b) & mask, np.int64(c) & mask, np.int64(d) & mask
+
+    part = part_of_word(bits, signed)
+
+    @helper
+    def load_parts(address):
+        word, _ = load(address)
+        return part(word, 0), part(word, 1), part(word, 2), part(word, 3)
+
+    return load_long if width == 8 else load_words if width == 4 else load_parts
+
+
+@cache
+def store_four(width: int):
+    """Return the store of four neighbours of a width, given as numbers without a sign; 8 bytes as they are."""
+    _, store = unit_access(min(4 * width, 16))
+    bits = 8 * width
+    top = 1 << (bits - 1)
+
+    @helper
+    def upper(number, shift):
+        """Shift a number to the upper bits of a word, with a sign: the simulator has no more than 64 bits."""
+        return ((number ^ top) - top) << shift
+
+    @helper
+    def store_long(address, a, b, c, d):
+        store(address, a, b)
+        store(address + 16, c, d)
+
+    @helper
+    def store_words(address, a, b, c, d):
+        store(address, a | upper(b, 32), c | upper(d, 32))
+
+    @helper
+    def store_parts(address, a, b, c, d):
+        store(address, a | (b << bits) | (c << (2 * bits)) | upper(d, 3 * bits), 0)
+
+    return store_long if width == 8 else store_words if width == 4 else store_parts
+
+
+@cache
+def mover(width: int, threads: int):
+    """Return ``move(to, fro, count)``: the first threads of a block copy units of a width, by 16 bytes if they can."""
+    load, store = unit_access(width)
+    load_wide, store_wide = unit_access(QUAD_BYTES)
+    units = QUAD_BYTES // width
+
+    @helper
+    def move(to, fro, count):
+        thread = np.int64(cuda.threadIdx.x)
+        wide = count // units if (to | fro) % QUAD_BYTES == 0 else np.int64(0)
+        for a in range(thread, wide, 4 * threads):  # the last ones may be copied more than once
+            b, c, d = min(a + threads, wide - 1), min(a + 2 * threads, wide - 1), min(a + 3 * threads, wide - 1)
+            value_a, value_b = load_wide(fro + QUAD_BYTES * a), load_wide(fro + QUAD_BYTES * b)
+            value_c, value_d = load_wide(fro + QUAD_BYTES * c), load_wide(fro + QUAD_BYTES * d)
+            store_wide(to + QUAD_BYTES * a, value_a[0], value_a[1])
+            store_wide(to + QUAD_BYTES * b, value_b[0], value_b[1])
+            store_wide(to + QUAD_BYTES * c, value_c[0], value_c[1])
+            store_wide(to + QUAD_BYTES * d, value_d[0], value_d[1])
+        for i in range(wide * units + thread, count, threads):
+            value = load(fro + i * width)
+            store(to + i * width, value[0], value[1])
+
+    return move
+
+
+@cache
+def copies():
+    """Return ``copy(to, fro)``, of 16 aligned bytes to shared memory, and ``arrive()``, which waits for a thread's own.
+
+    They pass no register, and a thread has any number of them on their way, on devices that know such copies.
+    """
+    at_once = "cp.async.cg.shared.global [a], [$1], 16;"
+    if least_capability() < ASYNC_CAPABILITY:
+        at_once = ".reg .u32 b<4>; ld.global.nc.v4.u32 {b0, b1, b2, b3}, [$1]; st.shared.v4.u32 [a], {b0, b1, b2, b3};"
+    copy = ptx(
+        f"{{ .reg .u32 a; cvt.u32.u64 a, $0; {at_once} }}", 0, 2, lambda to, fro: ctypes.memmove(to, fro, QUAD_BYTES)
+    )
+    wait = "cp.async.wait_all;" if at_once.startswith("cp") else ""
+    return copy, ptx(wait, 0, 0, lambda: None)
+
+
+@cache
+def fill_line(width: int, threads: int):
+    """Return how all threads of a block copy a line of elements of a width to shared memory.
+
+    ``fill`` begins to, ``arrive()`` waits for what a thread has begun; a barrier must follow. Dynamic shared memory
+    must start at a multiple of 16 bytes, as it does in kernels that have no other.
+    """
+    load = LOAD_INDEX[f"int{8 * width}"]
+    copy, arrive = copies()
+
+    @helper
+    def fill(
+        words,  # OUT  the shared memory as int32
+        elements,  # OUT  the same as integers of the width
+        start,  # IN   a byte of it, a multiple of 16, from where on it is free
+        source,  # IN   address of the line
+        count,  # IN   how many elements it has
+    ):
+        """Return which element is the first one of the line; 16 bytes after it are free."""
+        thread = np.int64(cuda.threadIdx.x)
+        shift = start + (source & (QUAD_BYTES - 1))  # so that both sides are aligned at the same elements
+        first = shift // width
+        head = min(count, (-source & (QUAD_BYTES - 1)) // width)
+        quads = (count - head) // (QUAD_BYTES // width)
+        begin = source + head * width
+        to = np.int64(shared_address(words)) + shift + head * width
+        for q in range(thread, quads, threads):
+            copy(to + QUAD_BYTES * q, begin + QUAD_BYTES * q)
+        rest = quads * (QUAD_BYTES // width)
+        for s in range(threads - 1 - thread, count - rest, threads):  # what the last threads have time for
+            i = s if s < head else s + rest
+            elements[np.uint32(first + i)] = load(source + i * width)
+        return first
+
+    return fill, arrive

@@ -1,0 +1,105 @@
+"""Claims: of all updates of a place, the last point's claim stays."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from ...driver.compile import helper
+from ..access import unit_access
+from ..atomics import claim_access, exchange_if, load_two_now
+from ..plan import GRANULE, LOWEST, number, quotient
+
+#: Before the claims: a word that says that an index is bad, and what aligns an entry.
+FLAG_BYTES = 16
+#: Bytes of an entry of the table that few points have instead of a claim for each place, and what it holds at first;
+#: how many are looked at at once.
+ENTRY_BYTES, EMPTY, ENTRIES = 8, -1, 4
+
+
+@helper
+def number_of_place(plan, place):
+    """Return the number of a place, counted from the lowest."""
+    return quotient(place - number(plan, LOWEST), plan, GRANULE)
+
+
+@helper
+def spread(place):
+    """Return 32 bits that any two neighbours, or multiples, have in no order: where a table has its entry."""
+    word = (place ^ (place >> 32)) & 0xFFFFFFFF
+    word = ((word ^ (word >> 16)) * 0x45D9F3B) & 0xFFFFFFFF
+    word = ((word ^ (word >> 16)) * 0x45D9F3B) & 0xFFFFFFFF
+    return word ^ (word >> 16)
+
+
+@cache
+def claiming(claim_bytes: int, tabled: bool):
+    """Return ``claim(claims, last_entry, place, point)``, and ``holds``, which tells later whether the claim stayed.
+
+    A place is a number. Each has a claim of 4 or 8 bytes, for the number of a point; 0: there are none. Or there is a
+    table of ``last_entry + 1`` entries, a power of two, of which half stay empty or more. A place has the one where
+    `spread` leads, or the first of its group, or of the next ones, that was empty when it came. It holds both numbers,
+    in one that counts the places.
+    """
+    raise_claim, load_claim = claim_access(ENTRY_BYTES if tabled else claim_bytes or 4)
+    load_two, _ = unit_access(2 * ENTRY_BYTES)
+
+    @helper
+    def claim(claims, last_entry, place, point):
+        if claim_bytes > 0:
+            raise_claim(claims + FLAG_BYTES + claim_bytes * place, point)
+
+    @helper
+    def holds(claims, last_entry, place, point):
+        if claim_bytes == 0:
+            return True
+        return load_claim(claims + FLAG_BYTES + claim_bytes * place) == point
+
+    @helper
+    def take(entry, found, last_entry, word):
+        """Claim an entry that held something a while ago; tell whether it is that of the place."""
+        if found == EMPTY:
+            found = exchange_if(entry, EMPTY, word)
+            if found == EMPTY:
+                return True
+        if found ^ word > last_entry:
+            return False
+        if found < word:
+            raise_claim(entry, word)
+        return True
+
+    @helper
+    def enter(claims, last_entry, place, point):
+        word = place * (last_entry + 1) + point
+        at = spread(place) & last_entry
+        entry = claims + FLAG_BYTES + ENTRY_BYTES * at
+        # Most places find this one empty, and have not to look first.
+        found = exchange_if(entry, EMPTY, word)
+        waiting = found != EMPTY and not take(entry, found, last_entry, word)
+        at &= -ENTRIES
+        while waiting:
+            entry = claims + FLAG_BYTES + ENTRY_BYTES * at
+            a, b = load_two_now(entry)
+            c, d = load_two_now(entry + 2 * ENTRY_BYTES)
+            waiting = not (
+                take(entry, a, last_entry, word)
+                or take(entry + ENTRY_BYTES, b, last_entry, word)
+                or take(entry + 2 * ENTRY_BYTES, c, last_entry, word)
+                or take(entry + 3 * ENTRY_BYTES, d, last_entry, word)
+            )
+            at = (at + ENTRIES) & last_entry
+
+    @helper
+    def has_entry(claims, last_entry, place, point):
+        word = place * (last_entry + 1) + point
+        at = spread(place) & last_entry & -ENTRIES
+        while True:
+            entry = claims + FLAG_BYTES + ENTRY_BYTES * at
+            a, b = load_two(entry)
+            c, d = load_two(entry + 2 * ENTRY_BYTES)
+            if a == word or b == word or c == word or d == word:
+                return True
+            if min(a ^ word, b ^ word, c ^ word, d ^ word) <= last_entry:  # another point has it
+                return False
+            at = (at + ENTRIES) & last_entry
+
+    return (enter, has_entry) if tabled else (claim, holds)

@@ -1,0 +1,138 @@
+"""Where a point reads from or writes to: from its number to an address."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from ...driver.compile import helper
+from ...driver.numba import BLOCK, SIMULATED
+from ..access import LOAD_INDEX
+from ..bad_indices import record_bad
+from ..plan import (
+    BOUNDS,
+    CLAMP,
+    COORD_FIELDS,
+    COORDS,
+    DROP,
+    HEADER,
+    IDENTITY,
+    LOOP_FIELDS,
+    LOOPS,
+    OUTER,
+    OUTER_FIELDS,
+    RUN,
+    number,
+    quotient,
+)
+from .slices import NOWHERE
+
+#: Units per thread, if there are more than that in all. Else it is one, so that more threads wait for memory: 134K
+#: units of 16 bytes take 5.2 µs and 6.0, 600K 11.4 and 12.3, 1M 12.4 and 12.7; 2.5M 24.7 and 23.7, 3.3M 30.2 and 28.6,
+#: 160M 1363 and 1252.
+UNITS, FEW_UNITS = 4, 12 if SIMULATED else 1 << 20
+#: Up to so many loops, coordinates and outer dimensions a kernel is compiled for their number; beyond, for any.
+MOST_LOOPS, MOST_COORDS, MOST_OUTER = 3, 3, 1
+
+
+def divide(count: int, few: int) -> tuple[int, int]:
+    """Return how many blocks handle so many units or points, and how many each: one for a thread if they are few."""
+    share = BLOCK if count <= few else BLOCK * UNITS
+    return -(-count // share), share
+
+
+@cache
+def places(index_type: str, loops: int, coords: int, outer: int):
+    """Return how to find the place of a point, and to record a bad index; that of a unit in its slice; and a quick way.
+
+    `loops`, `coords` and `outer` are how many there are, -1: the plan says so.
+    """
+    load_index = LOAD_INDEX[index_type]
+    index_bytes = np.dtype(index_type).itemsize
+    signed = index_type.startswith("i")
+
+    @helper
+    def start_of_point(plan, point):
+        """Return the offset in data, and the first index, of a point."""
+        loop_count = loops if loops >= 0 else number(plan, LOOPS)
+        offset = np.int64(0)
+        at = np.int64(0)
+        for loop in range(loop_count - 1, -1, -1):
+            field = HEADER + LOOP_FIELDS * loop
+            i = point
+            if loop > 0:  # the outermost one takes what is left
+                point = quotient(point, plan, field)
+                i -= point * number(plan, field)
+            offset += i * number(plan, field + 3)
+            at += i * number(plan, field + 4)
+        return offset, at
+
+    @helper
+    def place_of_point(
+        plan,  # IN   the plan
+        index,  # IN   address of the packed indices
+        record,  # OUT  where a bad index is recorded
+        launch,  # IN   the number of this launch, -1: do not record any
+        point,  # IN   which point
+    ):
+        loop_count = loops if loops >= 0 else number(plan, LOOPS)
+        coord_count = coords if coords >= 0 else number(plan, COORDS)
+        offset, at = start_of_point(plan, point)
+        inside = True
+        for c in range(coord_count):
+            field = HEADER + LOOP_FIELDS * loop_count + COORD_FIELDS * c
+            size = number(plan, field)
+            value = load_index(index + (at + c) * index_bytes)
+            i = value
+            if signed and i < 0:
+                i += size
+            if i < 0 or i >= size:
+                bounds = number(plan, BOUNDS)
+                if bounds == CLAMP and size > 0:
+                    i = np.int64(0) if signed and i < 0 else size - 1
+                else:
+                    inside = False
+                    i = np.int64(0)
+                    if launch >= 0 and bounds != DROP:
+                        record_bad(record, launch, at + c, value, number(plan, IDENTITY))
+            offset += i * number(plan, field + 1)
+        return offset if inside else np.int64(NOWHERE)
+
+    @helper
+    def place_if_inside(plan, index, point):
+        """Return the place of a point, as if all were well, and whether it is not: no step depends on that."""
+        loop_count = loops if loops >= 0 else number(plan, LOOPS)
+        coord_count = coords if coords >= 0 else number(plan, COORDS)
+        offset, at = start_of_point(plan, point)
+        bad = False
+        for c in range(coord_count):
+            field = HEADER + LOOP_FIELDS * loop_count + COORD_FIELDS * c
+            size = number(plan, field)
+            i = load_index(index + (at + c) * index_bytes)
+            if signed:
+                i += size if i < 0 else np.int64(0)
+            outside = i < 0 or i >= size
+            bad |= outside
+            offset += (np.int64(0) if outside else i) * number(plan, field + 1)
+        return offset, bad
+
+    @helper
+    def place_in_slice(plan, unit, width):
+        if outer == 0:
+            return unit * width
+        loop_count = loops if loops >= 0 else number(plan, LOOPS)
+        coord_count = coords if coords >= 0 else number(plan, COORDS)
+        outer_count = outer if outer >= 0 else number(plan, OUTER)
+        rest = quotient(unit, plan, RUN)
+        offset = (unit - rest * number(plan, RUN)) * width
+        for d in range(outer_count - 1, -1, -1):
+            field = HEADER + LOOP_FIELDS * loop_count + COORD_FIELDS * coord_count + OUTER_FIELDS * d
+            i = rest
+            if d > 0:
+                rest = quotient(rest, plan, field)
+                i -= rest * number(plan, field)
+            offset += i * number(plan, field + 3)
+        return offset
+
+    return place_of_point, place_in_slice, place_if_inside

@@ -1,0 +1,168 @@
+"""What becomes of all updates of a place, in shared memory: the last one stays, or all are combined in their order.
+
+Every place has a claim, the highest number of its updates. Updates that replace each other are numbered from the first
+to the last, from 1 on. Those that are combined are numbered from the last to the first: the claim is the head of a
+chain, in which every update has a link to the next one. One warp makes the chains, from the lowest number up, of as
+many updates at a time as it has lanes: their places are raised to their numbers, and what was claimed before is what
+follows. Only if several of them have the same place, which seldom is so, lanes look for each other. No update takes
+more than a few steps, wherever the others go; a sort would move each several times through memory.
+
+Both kinds are the same steps. ``note(claims, links, place, number)`` which place of the block an update is for;
+``join(claims, links, numbers)`` the chains, after a barrier and before another one; ``meet(old, links, elements, at,
+number)`` returns what an element becomes by the updates from `number` on, which are where ``origin(elements, first,
+updates, count)`` says: in shared memory from `first` on, or at the address `updates`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from ...driver.compile import helper
+from ...driver.numba import LANES, cuda
+from ..access import unit_access
+from ..bits import lowest_bit
+from ..groups import GROUP
+from ..shared import SHARED_LOAD, SHARED_STORE, load_short, raise_shared, shared_address
+from ..warp import lanes_with, sync_lanes
+from .reductions import unit_steps
+
+#: Bytes of a claim, and of a link.
+CLAIM_BYTES, LINK_BYTES = 4, 2
+#: Updates that `join` looks at at once: four of each lane's, so that memory is not waited for each time.
+JOINED = GROUP * LANES
+#: Places and numbers are below.
+MOST_LINKED = 1 << (8 * LINK_BYTES)
+EVERY_LANE = (1 << LANES) - 1
+
+
+def link_count(updates: int) -> int:
+    """Return how many numbers there are, from 0 on, for so many updates and for what makes them up to `JOINED`."""
+    return 1 + (updates + JOINED - 1) // JOINED * JOINED
+
+
+count_links = helper(link_count)
+
+
+@cache
+def replacing(width: int, staged: bool):
+    """Return the steps for updates of which the last one stays; `staged`: they are in shared memory."""
+    load, _ = unit_access(width)
+    mask = (1 << (8 * width)) - 1 if width < 8 else -1
+
+    @helper
+    def note(claims, links, place, number):
+        cuda.atomic.max(claims, np.uint32(place), np.int32(number))
+
+    @helper
+    def join(claims, links, numbers):
+        return
+
+    @helper
+    def origin(elements, first, updates, count):
+        return first - 1 if staged else updates - width
+
+    @helper
+    def meet(old, links, elements, at, number):
+        if staged:
+            return np.int64(elements[np.uint32(at + number)]) & mask
+        value, _ = load(at + number * width)
+        return value
+
+    return note, join, origin, meet
+
+
+@cache
+def combining(width: int, staged: bool, data_type, reduction: str):
+    """Return the steps for updates that are combined with what is there, in their order."""
+    fast, exact, has_nan = unit_steps(data_type, reduction, width)
+    load, _ = unit_access(width)
+    load_head, lanes_alike, lanes_of_place = SHARED_LOAD[32], lanes_with(1), lanes_with(8 * LINK_BYTES)
+    load_shared, store_link = SHARED_LOAD[8 * width], SHARED_STORE[8 * LINK_BYTES]
+    mask = (1 << (8 * width)) - 1 if width < 8 else -1
+
+    @helper
+    def note(claims, links, place, number):
+        store_link(links + LINK_BYTES * number, place)
+
+    @helper
+    def claim(heads, place, number):
+        """Claim a place; return what claimed it before, and whether another lane has done it by a higher number."""
+        head = heads + CLAIM_BYTES * place
+        before = load_head(head)
+        sync_lanes()
+        raise_shared(head, number)
+        sync_lanes()
+        return before, load_head(head) != number
+
+    @helper
+    def link(links, place, number, claimed):
+        """Link an update to the next one, that of a higher lane or what claimed the place before."""
+        later, beaten = claimed
+        alike = lanes_alike(np.int64(beaten))
+        if beaten | (alike != EVERY_LANE):  # all lanes do, or none
+            lane = np.int64(cuda.threadIdx.x)
+            others = lanes_of_place(place) >> (lane + 1)
+            if others != 0:
+                later = number - 1 - lowest_bit(others)
+        store_link(links + LINK_BYTES * number, later)
+
+    @helper
+    def join(
+        claims,  # IN OUT  (places + 1,) int32, zeros; the last one is for what leads nowhere
+        links,  # IN OUT  shared address of the places of all numbers, which become their links
+        numbers,  # IN      how many there are, see `link_count`
+    ):
+        heads = np.int64(shared_address(claims))
+        lane = np.int64(cuda.threadIdx.x)
+        if lane < LANES:
+            for a in range(LANES - lane, numbers, JOINED):
+                b, c, d = a + LANES, a + 2 * LANES, a + 3 * LANES
+                place_a = load_short(links + LINK_BYTES * a)
+                place_b = load_short(links + LINK_BYTES * b)
+                place_c = load_short(links + LINK_BYTES * c)
+                place_d = load_short(links + LINK_BYTES * d)
+                claimed_a = claim(heads, place_a, a)
+                claimed_b = claim(heads, place_b, b)
+                claimed_c = claim(heads, place_c, c)
+                claimed_d = claim(heads, place_d, d)
+                link(links, place_a, a, claimed_a)
+                link(links, place_b, b, claimed_b)
+                link(links, place_c, c, claimed_c)
+                link(links, place_d, d, claimed_d)
+
+    @helper
+    def origin(elements, first, updates, count):
+        """Return where an update with the number 0 would be, behind all others."""
+        begin = shared_address(elements) + first * width if staged else updates
+        return np.int64(begin + count * width)
+
+    @helper
+    def update(at, number):
+        if staged:
+            return load_shared(at - number * width) & mask
+        value, _ = load(at - number * width)
+        return value
+
+    def following(combine):
+        @helper
+        def follow(value, links, at, number):
+            here = np.int32(number)
+            while here > 0:
+                value, _ = combine(value, np.int64(0), update(at, here), np.int64(0))
+                here = load_short(links + LINK_BYTES * here)
+            return value
+
+        return follow
+
+    follow_fast, follow_exactly = following(fast), following(exact)
+
+    @helper
+    def meet(old, links, elements, at, number):
+        value = follow_fast(old, links, at, number)
+        if has_nan(value, np.int64(0)):
+            value = follow_exactly(old, links, at, number)
+        return value & mask
+
+    return note, join, origin, meet

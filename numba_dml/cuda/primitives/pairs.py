@@ -1,0 +1,51 @@
+"""Pairs of a key and a position in global memory."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from ..driver.compile import helper
+from ..driver.numba import SIMULATED
+from .access import LOAD_INDEX, load_two_long_words, load_two_words, store_two_words, unit_access
+from .bits import DIGIT_ABOVE
+
+#: Bits of a digit.
+DIGIT = 4 if SIMULATED else 8
+DIGITS = 1 << DIGIT
+#: Bytes of a pair of words of 8 bytes.
+PAIR_BYTES = 16
+_, store_long_pair = unit_access(16)
+
+
+@cache
+def pair_access(is_long: bool):
+    """Return the type of a pair's words, their bytes together, how to load and store them, and a digit of a key."""
+    bits = 64 if is_long else 32
+    shifted = DIGIT_ABOVE[bits]
+
+    @helper
+    def digit_of(key, shift):
+        return np.int32(shifted(key, 0, shift) & (DIGITS - 1))
+
+    if is_long:
+        return np.int64, PAIR_BYTES, load_two_long_words, store_long_pair, digit_of
+    return np.int32, PAIR_BYTES // 2, load_two_words, store_two_words, digit_of
+
+
+@cache
+def pair_fields(is_long: bool):
+    """Return how to load the key, and the position, of a pair that no thread writes."""
+    load = LOAD_INDEX["int64" if is_long else "uint32"]
+    width = (PAIR_BYTES if is_long else PAIR_BYTES // 2) // 2
+
+    @helper
+    def load_key(pairs, i):
+        return load(pairs + 2 * width * i)
+
+    @helper
+    def load_position(pairs, i):
+        return load(pairs + 2 * width * i + width)
+
+    return load_key, load_position

@@ -1,0 +1,353 @@
+"""Stable sorts of lists in shared memory, by a block: a radix sort from the lowest digit on.
+
+A list is a key and a place for each element. In a pass a thread has neighbouring elements in registers and counts their
+digits by itself, two counts in a word; the counts of all threads are added up, digit by digit and then thread by
+thread, and tell where each element goes. 4096 keys of 32 bits take 8 such passes; a bitonic sort takes 78 steps with a
+barrier each, and digits of 5 bits that the lanes of a warp compare by votes took 1.6 times as long.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from ...driver.compile import helper
+from ...driver.numba import LANES, SIMULATED, cuda
+from ..bits import DIGIT_ABOVE, bits_between, half_word
+from ..shared import SHARED_LOAD, SHARED_STORE_IF, load_word, shared_address, store_word
+from ..warp import LANE_VALUE, PARTNER_VALUE, sum_of_lanes
+
+#: Bits of a digit, and the words in which a thread counts its elements by digits: the digits of the lower half of a
+#: word's bits come before those of the upper half.
+DIGIT = 4
+WORDS = (1 << DIGIT) // 2
+COLUMN = WORDS + 1  # see `count_bytes`
+HALF = 16
+#: Elements of a list that a thread has, at most. It has an odd number of them, so that those of neighbouring threads
+#: lie in different banks of shared memory.
+ITEMS = 9
+#: How many of them it looks at without asking whether they are there, and how often.
+TOGETHER = 3
+TURNS = ITEMS // TOGETHER
+#: What is spread over buckets by value has so many for each thread, as a power of two; and a bucket up to so many
+#: elements.
+BUCKET_BITS = 3
+MOST_IN_BUCKET = 3 if SIMULATED else 32
+#: Runs of equal keys up to this length are put in order by a thread.
+SHORT_RUN = 2 if SIMULATED else 16
+lane_value = LANE_VALUE[32]
+
+
+def count_bytes(threads: int) -> int:
+    """Return the bytes of the counts of a sort by so many threads.
+
+    The words of a thread are a column, in one bank of shared memory. They are added up row by row, by threads with as
+    many neighbours each; with one row more, which counts nothing, this is an odd number, so that banks differ.
+    """
+    return 4 * COLUMN * threads
+
+
+@cache
+def spreader(key_bytes: int):
+    """Return ``spread(low, high, ends)`` for keys of so many bytes."""
+    partner_key, key = PARTNER_VALUE[8 * key_bytes], np.int32 if key_bytes == 4 else np.int64
+
+    @helper
+    def of_lanes(low, high):
+        lanes = LANES >> 1
+        while lanes > 0:
+            low = min(low, partner_key(low, lanes))
+            high = max(high, partner_key(high, lanes))
+            lanes >>= 1
+        return low, high
+
+    @helper
+    def spread(low, high, ends):
+        """Return the lowest and the highest of the keys that the threads have."""
+        thread = np.int32(cuda.threadIdx.x)
+        low, high = of_lanes(low, high)
+        if thread % LANES == 0:
+            ends[2 * (thread // LANES)] = low
+            ends[2 * (thread // LANES) + 1] = high
+        cuda.syncthreads()
+        warp = min(np.int32(thread % LANES), np.int32(cuda.blockDim.x // LANES - 1))
+        return of_lanes(key(ends[2 * warp]), key(ends[2 * warp + 1]))
+
+    return spread
+
+
+@cache
+def run_sorter(comes_first):
+    """Return ``order_runs(keys, places, count, known)``, by a function of two places and what is known of them.
+
+    Runs are neighbours with equal keys. The places of those up to `SHORT_RUN` long are put in order; whether there are
+    longer ones is what it returns.
+    """
+
+    @helper
+    def order_runs(keys, places, count, known):
+        many = 0
+        i = np.int32(cuda.threadIdx.x)
+        while i < count:
+            key = keys[np.uint32(i)]
+            if i == 0 or keys[np.uint32(i - 1)] != key:
+                until = np.int32(i + 1)
+                while until < count and keys[np.uint32(until)] == key and until <= i + SHORT_RUN:
+                    until = np.int32(until + 1)
+                if until > i + SHORT_RUN:
+                    many = 1
+                else:
+                    j = np.int32(i + 1)
+                    while j < until:
+                        place = places[np.uint32(j)]
+                        to = j
+                        while to > i and comes_first(place, places[np.uint32(to - 1)], known):
+                            places[np.uint32(to)] = places[np.uint32(to - 1)]
+                            to = np.int32(to - 1)
+                        places[np.uint32(to)] = place
+                        j = np.int32(j + 1)
+            i = np.int32(i + cuda.blockDim.x)
+        return cuda.syncthreads_or(many)
+
+    return order_runs
+
+
+def _list_access(size: int):
+    """Return the load and the store of elements of a list, of 4 or 8 bytes, or of none."""
+    if size == 0:
+        return helper(lambda address: np.int32(0)), helper(lambda address, value, number, limit: None)
+    return SHARED_LOAD[64] if size == 8 else load_word, SHARED_STORE_IF[8 * size]
+
+
+@cache
+def sorter(key_bytes: int, place_bytes: int):
+    """Return ``sort_keys`` and ``sort_lists`` for keys and places of so many bytes.
+
+    Keys go from the highest to the lowest. The first sort leaves those in the order in which they are that agree in the
+    bits that it looks at; without bytes for places, there are none. The second puts the places of equal keys in order,
+    which are not negative and not above a number. The caller sees to it that a list has no more than `ITEMS` elements
+    for each thread.
+    """
+    key_digit, place_digit = DIGIT_ABOVE[8 * key_bytes], DIGIT_ABOVE[64 if place_bytes == 8 else 32]
+    key_type, place_type = np.int64 if key_bytes == 8 else np.int32, np.int64 if place_bytes == 8 else np.int32
+    load_key, store_key = _list_access(key_bytes)
+    load_place, store_place = _list_access(place_bytes)
+
+    @helper
+    def digit_of(key, place, high, shift, by_place):
+        if by_place:
+            return np.int32(place_digit(place, 0, shift) & (2 * WORDS - 1))
+        return np.int32(key_digit(high, key, shift) & (2 * WORDS - 1))
+
+    @helper
+    def add_up(counts, sums):
+        """Turn the counts of all threads into how many elements come before those that they count."""
+        own_counts = cuda.local.array(COLUMN, np.int32)
+        thread = np.int32(cuda.threadIdx.x)
+        lane, warp = np.int32(thread % LANES), np.int32(thread // LANES)
+        begin = counts + 4 * np.int64(np.int32(thread * COLUMN))
+        own = np.int32(0)
+        for word in range(COLUMN):
+            own_counts[word] = load_word(begin + 4 * word)
+            own = np.int32(own + own_counts[word])
+        until = sum_of_lanes(own)
+        if lane == LANES - 1:
+            sums[np.uint32(warp)] = until
+        cuda.syncthreads()
+        of_warps = sum_of_lanes(sums[np.uint32(lane)] if lane < cuda.blockDim.x // LANES else np.int32(0))
+        of_others = lane_value(of_warps, max(warp - 1, 0))
+        before = np.int32((of_others if warp > 0 else np.int32(0)) + until)
+        of_lower = np.int32(lane_value(of_warps, LANES - 1) & ((1 << HALF) - 1))
+        before = np.int32(before - own + np.int32(of_lower << HALF))
+        for word in range(COLUMN):
+            store_word(begin + 4 * word, before)
+            before = np.int32(before + own_counts[word])
+
+    @helper
+    def move(keys, places, counts, sums, count, rows, high, shift, by_place):
+        """Move a list by a digit of its keys or places."""
+        own_keys = cuda.local.array(ITEMS, key_type)
+        own_places = cuda.local.array(ITEMS, place_type)
+        found = cuda.local.array(ITEMS, np.int32)  # of each element the digit, and its rank among this thread's
+        thread, threads = np.int32(cuda.threadIdx.x), np.int32(cuda.blockDim.x)
+        first, last = np.int32(thread * rows), np.int32(count - 1)
+        there = min(rows, np.int32(count - first))
+        column, pitch = counts + 4 * np.int64(thread), 4 * np.int64(threads)
+        for word in range(COLUMN):
+            store_word(column + word * pitch, 0)
+        for turn in range(TURNS):
+            if turn * TOGETHER < rows:
+                for i in range(TOGETHER):
+                    row = turn * TOGETHER + i
+                    at = np.int64(min(np.int32(first + row), last))
+                    own_keys[row] = load_key(keys + at * key_bytes)
+                    own_places[row] = load_place(places + at * place_bytes)
+        for turn in range(TURNS):
+            if turn * TOGETHER < rows:
+                for i in range(TOGETHER):
+                    row = turn * TOGETHER + i
+                    digit = digit_of(own_keys[row], own_places[row], high, shift, by_place)
+                    upper = np.int32(np.int32(digit << 1) & HALF)
+                    at = column + np.int64(digit & (WORDS - 1)) * pitch
+                    before = load_word(at)
+                    one = (np.int32(1) << HALF) if upper != 0 else np.int32(1)
+                    store_word(at, np.int32(before + np.int32(one if row < there else 0)))
+                    found[row] = np.int32(np.int32(half_word(before, upper) << DIGIT) | digit)
+        cuda.syncthreads()
+        add_up(counts, sums)
+        cuda.syncthreads()
+        for turn in range(TURNS):
+            if turn * TOGETHER < rows:
+                for i in range(TOGETHER):
+                    row = turn * TOGETHER + i
+                    upper = np.int32(np.int32(found[row] << 1) & HALF)
+                    before = load_word(column + np.int64(found[row] & (WORDS - 1)) * pitch)
+                    found[row] = np.int32(half_word(before, upper) + np.int32(found[row] >> DIGIT))
+                for i in range(TOGETHER):
+                    row = turn * TOGETHER + i
+                    to = np.int64(found[row])
+                    store_key(keys + to * key_bytes, own_keys[row], row, there)
+                    store_place(places + to * place_bytes, own_places[row], row, there)
+        cuda.syncthreads()
+
+    @helper
+    def sort_by(keys, places, counts, sums, count, high, shift, bits, by_place):
+        at_keys, at_places = np.int64(shared_address(keys)), np.int64(shared_address(places))
+        at_counts = np.int64(shared_address(counts))
+        threads = np.int32(cuda.blockDim.x)
+        rows = np.int32(np.int32((count + threads - 1) // threads) | 1)
+        while shift < bits:
+            move(at_keys, at_places, at_counts, sums, count, rows, high, shift, by_place)
+            shift += DIGIT
+
+    @helper
+    def sort_keys(
+        keys,  # IN OUT
+        places,  # IN OUT
+        counts,  # IN OUT  `count_bytes` of int32
+        sums,  # IN OUT  (warps,) int32
+        count,  # IN      up to `ITEMS` for each thread
+        high,  # IN      the highest key
+        shift,  # IN      of the difference between a key and the highest one, the bits from this ...
+        bits,  # IN      ... to below this are looked at
+    ):
+        sort_by(keys, places, counts, sums, count, high, shift, bits, False)
+
+    order_runs = run_sorter(helper(lambda place, other, known: place < other))
+
+    @helper
+    def sort_lists(
+        keys,  # IN OUT
+        places,  # IN OUT
+        counts,  # IN OUT  `count_bytes` of int32
+        sums,  # IN OUT  (warps,) int32
+        count,  # IN      up to `ITEMS` for each thread
+        low,  # IN      the lowest key
+        high,  # IN      the highest key
+        most,  # IN      no place is higher
+    ):
+        bits = bits_between(np.int64(low), np.int64(high))
+        turn = 0
+        while turn < 2:
+            if turn > 0:
+                sort_by(keys, places, counts, sums, count, high, np.int64(0), bits_between(np.int64(0), most), True)
+            sort_by(keys, places, counts, sums, count, high, np.int64(0), bits, False)
+            turn += 1
+            if turn < 2 and not order_runs(keys, places, count, 0):
+                turn = 2
+
+    return sort_keys, sort_lists
+
+
+@cache
+def spread_sorter(key_bytes: int, place_bytes: int):
+    """Return ``sort_spread``, which sorts as `sorter`'s ``sort_lists`` does if the values of the keys are far apart.
+
+    Buckets by value hold few elements each then, and each element is ranked among those of its own. 2500 normal float32
+    from the upper end take two passes so, six by digits.
+    """
+    key_digit = DIGIT_ABOVE[8 * key_bytes]
+    key_type, place_type = np.int64 if key_bytes == 8 else np.int32, np.int64 if place_bytes == 8 else np.int32
+    buckets_of_thread = 1 << BUCKET_BITS
+
+    @helper
+    def bucket_of(high, key, shift):
+        """Return where the count of a key's bucket is; those of neighbouring threads lie an odd number apart."""
+        bucket = np.int32(key_digit(high, key, shift))
+        return np.uint32(np.int32(bucket + np.int32(bucket >> BUCKET_BITS)))
+
+    @helper
+    def sort_spread(
+        keys,  # IN OUT
+        places,  # IN OUT
+        counts,  # IN OUT  `count_bytes` of int32
+        sums,  # IN OUT  (warps,) int32
+        count,  # IN      up to `ITEMS` for each thread
+        low,  # IN      the lowest key
+        high,  # IN      the highest key
+    ):
+        """Return whether it has sorted the lists; otherwise they are as they were."""
+        own_keys = cuda.local.array(ITEMS, key_type)
+        own_places = cuda.local.array(ITEMS, place_type)
+        found = cuda.local.array(ITEMS, np.int32)
+        thread, threads = np.int32(cuda.threadIdx.x), np.int32(cuda.blockDim.x)
+        lane, warp = np.int32(thread % LANES), np.int32(thread // LANES)
+        bits = BUCKET_BITS + bits_between(np.int64(1), np.int64(threads))  # the threads are a power of two
+        shift = max(bits_between(np.int64(low), np.int64(high)) - bits, np.int64(0))
+        first = np.int32(thread * COLUMN)
+        for j in range(COLUMN):
+            counts[np.uint32(np.int32(thread + j * threads))] = 0
+        cuda.syncthreads()
+        for j in range(ITEMS):
+            i = np.int32(thread + j * threads)
+            if i < count:
+                own_keys[j], own_places[j] = keys[np.uint32(i)], places[np.uint32(i)]
+                found[j] = cuda.atomic.add(counts, bucket_of(high, own_keys[j], shift), 1)
+        cuda.syncthreads()
+        own = most = np.int32(0)
+        for j in range(buckets_of_thread):
+            in_bucket = counts[np.uint32(np.int32(first + j))]
+            own, most = np.int32(own + in_bucket), max(most, in_bucket)
+        if cuda.syncthreads_or(1 if most > MOST_IN_BUCKET else 0):
+            return False
+        until = sum_of_lanes(own)
+        if lane == LANES - 1:
+            sums[np.uint32(warp)] = until
+        cuda.syncthreads()
+        of_warps = sum_of_lanes(sums[np.uint32(lane)] if lane < threads // LANES else np.int32(0))
+        before = lane_value(of_warps, max(warp - 1, 0))
+        start = np.int32((before if warp > 0 else np.int32(0)) + until - own)
+        for j in range(buckets_of_thread):
+            in_bucket = counts[np.uint32(np.int32(first + j))]
+            counts[np.uint32(np.int32(first + j))] = start
+            start = np.int32(start + in_bucket)
+        counts[np.uint32(np.int32(first + buckets_of_thread))] = start  # where the last one ends
+        cuda.syncthreads()
+        for j in range(ITEMS):
+            if thread + j * threads < count:
+                to = np.uint32(np.int32(counts[bucket_of(high, own_keys[j], shift)] + found[j]))
+                keys[to], places[to] = own_keys[j], own_places[j]
+        cuda.syncthreads()
+        for j in range(ITEMS):
+            i = np.int32(thread + j * threads)
+            if i < count:
+                its_key, its_place = keys[np.uint32(i)], places[np.uint32(i)]
+                bucket = bucket_of(high, its_key, shift)
+                rank = other = counts[bucket]
+                until = counts[bucket + np.uint32(1)]
+                while other < until:
+                    key, place = keys[np.uint32(other)], places[np.uint32(other)]
+                    if key > its_key or (key == its_key and place < its_place):
+                        rank = np.int32(rank + 1)
+                    other = np.int32(other + 1)
+                own_keys[j], own_places[j], found[j] = its_key, its_place, rank
+        cuda.syncthreads()
+        for j in range(ITEMS):
+            if thread + j * threads < count:
+                to = np.uint32(found[j])
+                keys[to], places[to] = own_keys[j], own_places[j]
+        cuda.syncthreads()
+        return True
+
+    return sort_spread

@@ -1,0 +1,67 @@
+"""The plan of a top-k: its numbers, and where a line starts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...driver.compile import helper
+from ...driver.numba import BLOCK, LANES, SIMULATED
+from ..plan import number, quotient
+
+# The numbers of a plan.
+(
+    SIZE,  # elements of a line
+    STRIDE,  # bytes from one to the next
+    OUT_STRIDE,  # elements from one output to the next
+    K,
+    INDEX_SIZE,  # bytes of an output index
+    FLIP,  # the rule of the keys, three numbers
+    LINES,
+    ROOM,  # what the lists of a block hold
+    LEVELS,  # of delegates: 0, 1 or 2
+    GROUP_BITS,  # the size of a group, as a power of two: of elements, of delegates
+    PITCH,  # delegates per line, a multiple of a group: of elements, of delegates
+    PARTS,  # of a line, a divisor: each is what a warp reads; if k = 1, a block or a thread
+    ROUNDS,  # of a warp; if k = 1: units of 16 bytes that a block reads, or elements of a thread
+    SEGMENT,  # of a short line, in elements
+    STAGING,  # how segments come into shared memory
+    CHUNK,  # units of a chunk, as a power of two: 1, 2 or 4
+    MAXIMA,  # chunks of a line, at least
+    LOW,  # the lowest byte of the input, relative to its first element
+    HIGH,
+    DIMS,  # dimensions of the lines
+    HEADER,
+) = (*range(6), 8, 9, 10, 11, 13, 15, *range(18, 27))
+DIM_FIELDS = 5  # size (a divisor), input stride in bytes, output stride in elements
+
+WARPS = BLOCK // LANES
+#: Threads of a block that has a line, if there are few lines.
+MOST_THREADS = BLOCK if SIMULATED else 1024
+ENDS = 2 * MOST_THREADS // LANES
+#: What a warp reads at once of a line: so many times 16 bytes per lane.
+QUADS = 4
+#: What a thread reads at once of a line whose elements are no neighbours.
+ROWS_AT_ONCE = 2 if SIMULATED else 8
+#: What the lists of a block hold, at most and at least: keys, positions, and groups to look into, of 24 bytes in all.
+MOST_ROOM = 64 if SIMULATED else 4096
+LEAST_ROOM = 8 if SIMULATED else 256
+#: The largest k of these kernels.
+MOST_K = MOST_ROOM // 2
+#: What fills lists up: it comes last.
+END, LOWEST = (1 << 63) - 1, -1 << 63
+
+
+@helper
+def line_bases(plan, line):
+    """Return where a line starts: a byte of the input, an element of the outputs."""
+    source = np.int64(0)
+    to = np.int64(0)
+    for d in range(number(plan, DIMS) - 1, -1, -1):
+        field = HEADER + DIM_FIELDS * d
+        i = line
+        if d > 0:
+            line = quotient(line, plan, field)
+            i -= line * number(plan, field)
+        source += i * number(plan, field + 3)
+        to += i * number(plan, field + 4)
+    return source, to

@@ -1,0 +1,105 @@
+"""Steps that the lanes of a warp take together: shuffles, ballots, sums."""
+
+from __future__ import annotations
+
+import threading
+
+from ..driver.numba import LANES
+from ..driver.simulator import WARP_BARRIERS
+from .ptx import ptx
+
+
+def _meet(value):
+    """Return this thread's number in its warp, and what every lane of it has come with."""
+    thread = threading.current_thread()
+    warp, lane = divmod(thread.threadIdx.x, LANES)
+    _met[warp][lane] = value
+    WARP_BARRIERS[warp].wait()
+    values = list(_met[warp])
+    WARP_BARRIERS[warp].wait()
+    return lane, values
+
+
+_met = [[0] * LANES for _ in WARP_BARRIERS]
+
+
+def _partner_twin(value, mask):
+    lane, values = _meet(value)
+    return values[lane ^ mask]
+
+
+def _lane_twin(value, lane):
+    return _meet(value)[1][lane % LANES]
+
+
+def _shuffle(mode, twin, bits):
+    word, halves = "{ .reg .b32 a, n; cvt.u32.u64 n, $2; ", "{ .reg .b32 a, b, n; cvt.u32.u64 n, $2; "
+    shuffle = "shfl.sync." + mode + ".b32 {0}, {0}, n, 31, -1; "
+    if bits == 32:
+        asm = word + "cvt.u32.u64 a, $1; " + shuffle.format("a") + "mov.b32 $0, a; }"
+    else:
+        asm = halves + "mov.b64 {a, b}, $1; " + shuffle.format("a") + shuffle.format("b") + "mov.b64 $0, {a, b}; }"
+    return ptx(asm, 1, 2, twin, bits=bits, together=True)
+
+
+#: By bits: ``partner_value(value, mask)``, what the lane with the number ``lane ^ mask`` has. All lanes take part.
+PARTNER_VALUE = {bits: _shuffle("bfly", _partner_twin, bits) for bits in (32, 64)}
+#: By bits: ``lane_value(value, lane)``, what a lane has; its number is taken modulo those of a warp.
+LANE_VALUE = {bits: _shuffle("idx", _lane_twin, bits) for bits in (32, 64)}
+
+
+def _sum_twin(value):
+    lane, values = _meet(value)
+    return sum(values[: lane + 1])
+
+
+#: ``sum_of_lanes(value)``: the sum of the 32-bit numbers of this lane and of those before it. All lanes take part.
+sum_of_lanes = ptx(
+    "{ .reg .pred p; .reg .u32 t, s; mov.u32 s, $1; "
+    + "".join(f"shfl.sync.up.b32 t|p, s, {1 << i}, 0, -1; @p add.u32 s, s, t; " for i in range(LANES.bit_length() - 1))
+    + "mov.u32 $0, s; }",
+    1,
+    1,
+    _sum_twin,
+    bits=32,
+    of=32,
+    together=True,
+)
+
+
+def _sync_lanes_twin():
+    WARP_BARRIERS[threading.current_thread().threadIdx.x // LANES].wait()
+
+
+#: ``sync_lanes()``: the lanes of a warp wait for each other, and see what they have written to shared memory.
+sync_lanes = ptx("bar.warp.sync -1;", 0, 0, _sync_lanes_twin)
+
+
+def _matching_twin(value):
+    _, values = _meet(value)
+    return sum(1 << lane for lane, other in enumerate(values) if other == value)
+
+
+def _where_twin(flag):
+    _, values = _meet(flag)
+    return sum(1 << lane for lane, other in enumerate(values) if other != 0)
+
+
+#: ``lanes_where(flag)``: the lanes whose flag is not 0, as the bits of a word. All lanes take part.
+lanes_where = ptx(
+    "{ .reg .pred p; setp.ne.u32 p, $1, 0; vote.sync.ballot.b32 $0, p, -1; }",
+    1,
+    1,
+    _where_twin,
+    bits=32,
+    of=32,
+    together=True,
+)
+
+
+def lanes_with(bits):
+    """Return ``same(value)``: the lanes that have the same value of so many bits, as the bits of a word."""
+    step = "and.b32 t, v, {}; setp.ne.u32 p, t, 0; vote.sync.ballot.b32 b, p, -1; @!p not.b32 b, b; and.b32 m, m, b; "
+    steps = "".join(step.format(1 << bit) for bit in range(bits))
+    asm = "{ .reg .pred p; .reg .b32 v, t, b, m; cvt.u32.u64 v, $1; mov.b32 m, -1; " + steps
+    return ptx(asm + "cvt.u64.u32 $0, m; }", 1, 1, _matching_twin, together=True)
