@@ -16,7 +16,7 @@ import numpy as np
 from numpy import ndarray
 
 from . import ops
-from ._core.interop import library_of
+from ._core.devices.libraries import library_of
 
 __all__ = ["argmax", "argmin", "put_along_axis", "take", "take_along_axis", "top_k"]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import numba_dml as dml
-from numba_dml._core.dlpack import Borrowed, Tensor, _Deleter, _Managed, _ManagedVersioned
+from numba_dml._core.devices.dlpack import Borrowed, Tensor, _Deleter, _Managed, _ManagedVersioned
 
 from . import reference
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import numba_dml as dml
-from numba_dml._core import arrays, calls, dlpack, interop, operands, targets
-from numba_dml._core.dlpack import Exchange
+from numba_dml._core import calls, operands, targets
+from numba_dml._core.devices import arrays, dlpack, libraries
+from numba_dml._core.devices.dlpack import Exchange
 
 pytestmark = pytest.mark.cpu
 
@@ -53,10 +54,10 @@ class Call:
 def made(monkeypatch):
     """What calls of the made-up target were asked for."""
     found = []
-    kernels, known, library = targets.kernels, interop.library_of_type, Library()
+    kernels, known, library = targets.kernels, libraries.library_of_type, Library()
     room = SimpleNamespace(call=lambda *what: Call(found))
     monkeypatch.setattr(targets, "kernels", lambda target: room if target == "cuda" else kernels(target))
-    for module in (interop, calls, operands):
+    for module in (libraries, calls, operands):
         monkeypatch.setattr(module, "library_of_type", lambda kind: library if kind is Array else known(kind))
     dml.cache_clear()
     yield found
@@ -155,7 +156,7 @@ def test_how_cupy_is_asked(monkeypatch):
     streams = {0: SimpleNamespace(ptr=0), 1: SimpleNamespace(ptr=17)}
     made_up = SimpleNamespace(cuda=SimpleNamespace(get_current_stream=streams.__getitem__))
     monkeypatch.setitem(sys.modules, "cupy", made_up)
-    library = interop._CuPy()
+    library = libraries._CuPy()
 
     def array(shape=(2, 3), strides=(12, 4), dtype="f4", device=1):
         memory = SimpleNamespace(ptr=4096, device_id=device)

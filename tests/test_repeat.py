@@ -69,7 +69,7 @@ class MadeUp:
         return ctypes.cast(callback, ctypes.c_void_p).value
 
     def describe(self, tensor, out):
-        from numba_dml._core.dlpack import Tensor as Described
+        from numba_dml._core.devices.dlpack import Tensor as Described
 
         if tensor.fails:
             return -1
@@ -116,10 +116,10 @@ class MadeUp:
 @pytest.fixture
 def made_up(room, by_python, monkeypatch):
     """Let the package know the made-up library, and the driver."""
-    from numba_dml._core import arrays as core_arrays
     from numba_dml._core import calls as core_calls
-    from numba_dml._core import interop
-    from numba_dml._core.dlpack import Exchange
+    from numba_dml._core.devices import arrays as devices_arrays
+    from numba_dml._core.devices import libraries
+    from numba_dml._core.devices.dlpack import Exchange
     from numba_dml.cuda.driver import arrays as driver_arrays
     from numba_dml.cuda.driver import launch as driver_launch
     from numba_dml.cuda.replay import repeat
@@ -127,7 +127,7 @@ def made_up(room, by_python, monkeypatch):
     fake, handles = MadeUp(), count(1)
     pointer, number = ctypes.c_void_p, ctypes.POINTER(ctypes.c_int)
 
-    class Library(core_arrays.Library):
+    class Library(devices_arrays.Library):
         repeats = True
         exchange = Exchange(
             Tensor,
@@ -151,7 +151,9 @@ def made_up(room, by_python, monkeypatch):
             array = -tensor.array if tensor.negated else tensor.array
             owner = Tensor(array) if tensor.negated else tensor
             data = array.ctypes.data
-            return core_arrays.DeviceArray(owner, self, data, array.shape, array.strides, array.dtype, tensor.place, 0)
+            return devices_arrays.DeviceArray(
+                owner, self, data, array.shape, array.strides, array.dtype, tensor.place, 0
+            )
 
         def new(self, shape, dtype, device):
             return self.view(Tensor(np.empty(shape, dtype)))
@@ -173,9 +175,9 @@ def made_up(room, by_python, monkeypatch):
 
     monkeypatch.setattr(driver_launch.Kernel, "compile", compile_)
     monkeypatch.setattr(driver_launch.Kernel, "handle", compile_)
-    library, known = Library(), interop.library_of_type
+    library, known = Library(), libraries.library_of_type
     fake.library = library
-    for module in (interop, core_calls, driver_arrays, repeat):
+    for module in (libraries, core_calls, driver_arrays, repeat):
         monkeypatch.setattr(
             module, "library_of_type", lambda kind: library if issubclass(kind, Tensor) else known(kind)
         )

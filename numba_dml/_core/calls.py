@@ -13,7 +13,7 @@ import numpy as np
 
 from . import targets
 from .descriptor import Descriptor
-from .interop import library_of_type
+from .devices.libraries import library_of_type
 from .operands import operands, out_strides
 
 MAX_CALLS = 4096

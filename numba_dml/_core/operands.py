@@ -12,9 +12,9 @@ import numpy as np
 from numpy import ndarray
 
 from . import targets
-from .arrays import DeviceArray, stream_pointer
 from .descriptor import MAX_DIMENSIONS
-from .interop import library_of, library_of_type
+from .devices.arrays import DeviceArray, stream_pointer
+from .devices.libraries import library_of, library_of_type
 from .tensor import elements_overlap
 
 #: The error for two outputs in the same memory: what is written last would be in both.

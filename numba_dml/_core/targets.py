@@ -9,7 +9,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from .arrays import stream_pointer
+from .devices.arrays import stream_pointer
 
 TARGETS = ("cpu", "cuda")
 #: Called before the kernels of a target are first asked for.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import gcd
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..._core.arrays import DeviceArray
+from ..._core.devices.arrays import DeviceArray
 from ..._core.tensor import product
 from ..driver.arrays import scratch
 from ..driver.launch import Kernel

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._core.arrays import DeviceArray
+from ..._core.devices.arrays import DeviceArray
 from ..._core.lowering import Move
 from ..._core.tensor import dtype_of, extent, product
 from ..driver.arrays import Output, Span

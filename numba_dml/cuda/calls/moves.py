@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ..._core.arrays import DeviceArray
+from ..._core.devices.arrays import DeviceArray
 from ..._core.enums import TensorDataType
 from ..._core.lowering import Move
 from ..._core.operands import check_out

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from ..._core.arrays import DeviceArray
 from ..._core.descriptor import Descriptor
+from ..._core.devices.arrays import DeviceArray
 from ..._core.lowering import Select, TopK, is_float, rule_numbers
 from ..._core.operands import SHARED_OUTPUTS, check_out
 from ..._core.tensor import extent, product

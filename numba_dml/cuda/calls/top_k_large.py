@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..._core.arrays import DeviceArray
+from ..._core.devices.arrays import DeviceArray
 from ..driver.arrays import scratch
 from ..driver.numba import LANES, SIMULATED
 from ..kernels import top_k_large

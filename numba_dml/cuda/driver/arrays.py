@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from ..._core.arrays import DEFAULT_STREAM, DeviceArray, Library
-from ..._core.dlpack import Borrowed
-from ..._core.interop import library_of_type
+from ..._core.devices.arrays import DEFAULT_STREAM, DeviceArray, Library
+from ..._core.devices.dlpack import Borrowed
+from ..._core.devices.libraries import library_of_type
 from ..._core.tensor import elements_overlap, extent, is_packed, packed_strides, product
 from .context import on_device
 from .launch import recorder

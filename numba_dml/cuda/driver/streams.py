@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..._core.arrays import DEFAULT_STREAM
+from ..._core.devices.arrays import DEFAULT_STREAM
 from .context import _checked, _function, check, on_device
 from .numba import SIMULATED
 

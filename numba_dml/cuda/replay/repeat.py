@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from ..._core.arrays import DeviceArray
-from ..._core.dlpack import Exchange, Tensor
-from ..._core.interop import library_of_type
+from ..._core.devices.arrays import DeviceArray
+from ..._core.devices.dlpack import Exchange, Tensor
+from ..._core.devices.libraries import library_of_type
 from ..._core.tensor import extent
 from ..driver.arrays import Output
 from ..driver.context import check, driver_address

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..tensor import packed_strides
 from .dlpack import Exchange
-from .tensor import packed_strides
 
 #: The legacy default stream: what work that names no stream runs on.
 DEFAULT_STREAM = 0

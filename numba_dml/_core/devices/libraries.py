@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from ..enums import TensorDataType
+from ..targets import kernels
+from ..tensor import dtype_of, packed_strides
 from .arrays import _BYTES, DEFAULT_STREAM, DeviceArray, Layout, Library, _packed_strides
 from .dlpack import Borrowed, Exchange
-from .enums import TensorDataType
-from .targets import kernels
-from .tensor import dtype_of, packed_strides
 
 #: DLPack's numbers of devices whose memory a CUDA kernel reads: CUDA and CUDA managed memory.
 _DLPACK_CUDA = (2, 13)

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .enums import TensorDataType
-from .tensor import dtype_of, packed_strides
+from ..enums import TensorDataType
+from ..tensor import dtype_of, packed_strides
 
 #: The consumer's stream in `__dlpack__`: the legacy default one, which CUDA's convention calls 1.
 _LEGACY_STREAM = 1

@@ -1,0 +1,1 @@
+"""Arrays in device memory, and the libraries that they are from."""
