@@ -15,21 +15,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+from ._core.spec import OPERATORS
 from ._version import __version__
 
 #: Packages that only some commands need; the extra `cli` brings them, and `demo` what the demo needs.
 OPTIONAL = {"matplotlib", "rich", "sklearn"}
 INTERRUPTED = 130
 
-#: The operators that are commands, with what they do.
-OPERATORS = {
-    "top-k": "select the k largest or smallest elements of every line",
-    "gather": "pick slices along an axis",
-    "gather-elements": "pick elements along an axis",
-    "gather-nd": "pick slices by tuples of indices",
-    "scatter-elements": "write elements along an axis",
-    "scatter-nd": "write slices by tuples of indices",
-}
 #: The other commands: module, and what it does.
 COMMANDS = {
     "run": ("run", "run an operator on .npy and .npz files"),
@@ -43,27 +35,18 @@ COMMANDS = {
 #: What the help of each command ends with.
 EXAMPLES = {
     "": ["numba-dml top-k scores.npy -k 10 -o best.npz", "numba-dml gather --help"],
-    "top-k": ["top-k scores.npy -k 10 -o best.npz", "top-k data.npz:scores -k 5 --axis 0 --mode smallest -o best.npz"],
-    "gather": ["gather table.npy rows.npy -o picked.npy", "gather table.npy columns.npy --axis 1 -o picked.npz"],
-    "gather-elements": ["gather-elements scores.npy order.npy --axis 1 -o ordered.npy"],
-    "gather-nd": ["gather-nd image.npy points.npy -o values.npy", "gather-nd a.npy i.npy --batch-dims 1 -o picked.npy"],
-    "scatter-elements": ["scatter-elements a.npy places.npy values.npy --axis 1 -o new.npy"],
-    "scatter-nd": ["scatter-nd a.npy points.npy new.npy --reduction add -o sums.npy"],
     "run": ["run top-k scores.npy -k 10 -o best.npz"],
     "explain": ["explain top-k scores.npy -k 10", "explain gather --shape 1000,64 --indices-shape 200"],
-    "explain top-k": ["explain top-k scores.npy -k 10", "explain top-k --shape 1000,5000 --dtype int16 -k 10"],
-    "explain gather": ["explain gather table.npy rows.npy", "explain gather --shape 1000,64 --indices-shape 200"],
-    "explain gather-elements": ["explain gather-elements --shape 100,64 --indices-shape 100,5"],
-    "explain gather-nd": ["explain gather-nd --shape 100,64 --indices-shape 500,2"],
-    "explain scatter-elements": ["explain scatter-elements --shape 100,64 --indices-shape 100,5"],
-    "explain scatter-nd": ["explain scatter-nd --shape 9,64 --indices-shape 9,2 --reduction add"],
     "info": ["info", "info --json"],
     "warmup": ["warmup", "warmup top-k gather --dtypes float32 int64"],
     "bench": ["bench", "bench --plot bench.png"],
     "cache": ["cache", "cache clear"],
     "demo": ["demo", "demo --k 3 --no-plot"],
 }
-EXAMPLES |= {f"run {name}": [f"run {example}" for example in EXAMPLES[name]] for name in OPERATORS}
+for _spec in OPERATORS.values():
+    EXAMPLES[_spec.command] = [*_spec.examples]
+    EXAMPLES[f"run {_spec.command}"] = [f"run {example}" for example in _spec.examples]
+    EXAMPLES[f"explain {_spec.command}"] = [*_spec.explain_examples]
 EXAMPLES = {name: [f"  numba-dml {e.removeprefix('numba-dml ')}" for e in found] for name, found in EXAMPLES.items()}
 
 
@@ -114,10 +97,11 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     parser = _Parser(prog=_program(), description="DirectML's gather, scatter and top-k, compiled by Numba.")
     parser.add_argument("--version", action="version", version=f"numba_dml {__version__}")
     commands: Any = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for name, text in OPERATORS.items():
-        command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-        if name in argv:
-            import_module("._cli.run", __package__).add_operator(command, name)
+    for spec in OPERATORS.values():
+        text = f"{spec.summary[0].upper()}{spec.summary[1:]}."
+        command = commands.add_parser(spec.command, help=spec.summary, description=text)
+        if spec.command in argv:
+            import_module("._cli.run", __package__).add_operator(command, spec)
     for name, (module, text) in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
         if name in argv:

@@ -22,6 +22,7 @@ import numba_dml as dml
 from numba_dml import __main__
 from numba_dml.__main__ import main
 from numba_dml._cli import _files, _terminal, bench, cache, explain, info, run, warmup
+from numba_dml._core.spec import OPERATORS
 from numba_dml.cpu import launch as cpu_launch
 from numba_dml.cpu import threads as cpu_threads
 from numba_dml.cpu.calls import moves
@@ -136,7 +137,7 @@ def random_call(rng, function):
 
 
 @pytest.mark.parametrize("part", [1 << 20, 50, 300])
-@pytest.mark.parametrize("function", run.INPUTS)
+@pytest.mark.parametrize("function", OPERATORS)
 def test_commands_return_what_functions_do(function, part, monkeypatch):
     """Of random shapes, ranks, axes and orders, in parts of any size."""
     monkeypatch.setattr(run, "MEGABYTE", part)
@@ -843,7 +844,7 @@ def test_warmup_is_idempotent_and_covers_every_way(capsys, monkeypatch):
             shapes = [shape for shape in (case.shape, case.indices, case.updates) if shape]
             kinds = [np.dtype(name) for name in ("f4", case.index_dtype, "f4")]
             inputs = [Layout(shape, kind) for shape, kind in zip(shapes, kinds, strict=False)]
-            planned = run.planned(function, inputs, warmup._parameters(function, case.parameters), case.k)
+            planned = run.planned(function, inputs, case.parameters)
             ways.add(" ".join(planned.kernel.split()[:2]))
     assert {f"top_k {way}" for way in ("short", "singly", "best", "columns", "rows", "pieces", "sorted")} < ways
     assert {"gather 32-bit", "gather 64-bit", "gather direct"} < ways
@@ -873,10 +874,11 @@ def calls_of_many_shapes(function, count):
         elif function.endswith("nd"):
             taken = int(rng.integers(1, len(shape) + 1))
             parameters, indices, updates = reduction, (points, taken), (points, *shape[taken:])
-        k = min(size(2 * shape[axis]), shape[axis]) if function == "top_k" else 0
+        if function == "top_k":
+            parameters["k"], indices = min(size(2 * shape[axis]), shape[axis]), ()
         names = ("int64", "int32")
         if max(np.prod(one, dtype=float) for one in (shape, indices, updates)) < 1 << 26:
-            case = warmup.Case(shape, () if k else indices, updates if reduction else (), parameters, k)
+            case = warmup.Case(shape, indices, updates if reduction else (), parameters)
             calls.append(case._replace(index_dtype=names[rng.integers(2)]))
     return calls
 
@@ -903,7 +905,7 @@ def test_warmup_covers_all_shapes(threads, roomy, monkeypatch):
                 warmup._compile(function, kind, case)
         assert len(kernels) > 3
         warm = kernels.copy()
-        more = [warmup.Case(shape, k=k, parameters={"axis": axis}) for shape, k, axis in listed]
+        more = [warmup.Case(shape, parameters={"k": k, "axis": axis}) for shape, k, axis in listed]
         for case in [*calls_of_many_shapes(function, 200), *(more if function == "top_k" else ())]:
             for kind in map(np.dtype, ("f4", "i8")):
                 warmup._compile(function, kind, case)
@@ -1132,8 +1134,9 @@ def test_facts_go_on_below_themselves_on_a_terminal(monkeypatch):
 
 
 def test_every_command_has_help_with_examples(capsys):
-    operators = [f"{command} {name}" for command in ("run", "explain") for name in __main__.OPERATORS]
-    for name in (*__main__.OPERATORS, *__main__.COMMANDS, *operators, ""):
+    commands = [spec.command for spec in OPERATORS.values()]
+    operators = [f"{command} {name}" for command in ("run", "explain") for name in commands]
+    for name in (*commands, *__main__.COMMANDS, *operators, ""):
         with pytest.raises(SystemExit) as stopped:
             main([*name.split(), "--help"])
         assert stopped.value.code == 0

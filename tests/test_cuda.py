@@ -1756,7 +1756,9 @@ def test_the_command_line_knows_the_target(room, capsys, monkeypatch):
         assert kernel in out
         assert "why" in out
         assert "threads  " not in out
-    monkeypatch.setattr(warmup, "CASES", {"top_k": [warmup.Case((3, 9), k=2)], "gather": [warmup.Case((9,), (3,))]})
+    monkeypatch.setattr(
+        warmup, "CASES", {"top_k": [warmup.Case((3, 9), parameters={"k": 2})], "gather": [warmup.Case((9,), (3,))]}
+    )
     assert main(["warmup", "--target", "cuda", "--dtypes", "float32"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:3]] == ["top_k", "gather"]
 

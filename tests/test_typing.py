@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import numba_dml as dml
-from numba_dml._core import config, descriptor, operator, targets
+from numba_dml._core import config, lowering, operator, targets
 
 pytestmark = pytest.mark.cpu
 
@@ -55,7 +55,7 @@ def test_choices():
     assert found == {
         "_Bounds": config.BOUNDS,
         "_ScatterBounds": scatters.SCATTER_BOUNDS,
-        "_Reduction": descriptor.REDUCTIONS,
+        "_Reduction": lowering.REDUCTIONS,
         "_Mode": tuple(selection.MODES),
         "_Nan": selection.NAN_RULES,
         "_Target": targets.TARGETS,

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.descriptor import REDUCTIONS
+from .._core.lowering import REDUCTIONS
+from .._core.spec import ELEMENTS, OPERATORS, Spec
 from .._core.tensor import product
 from . import _files, _terminal
 from . import run as cli_run
@@ -86,53 +87,50 @@ def sizes(text: str) -> tuple[int, ...]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the operators as commands of ``explain``."""
-    from ..__main__ import OPERATORS
-
     operators: Any = parser.add_subparsers(title="operators", metavar="OP", required=True)
-    for name, text in OPERATORS.items():
-        command = operators.add_parser(name, help=text)
-        function = name.replace("-", "_")
-        command.add_argument("files", nargs="*", metavar="FILE", help=f"{_files_of(function)}: .npy or .npz files")
+    for spec in OPERATORS.values():
+        command = operators.add_parser(spec.command, help=spec.summary)
+        command.add_argument("files", nargs="*", metavar="FILE", help=f"{_files_of(spec)}: .npy or .npz files")
         about = command.add_argument_group("in place of files")
         about.add_argument("--shape", type=sizes, metavar="N,M", help="of the input")
         about.add_argument("--dtype", type=cli_run.dtype, help="of the input (default: float32)")
         about.add_argument("--order", choices=["C", "F"], help="of the input (default: C)")
-        if function != "top_k":
+        if spec.addressing:
             about.add_argument("--indices-shape", type=sizes, metavar="N,M", help="of the indices")
             about.add_argument("--indices-dtype", type=cli_run.dtype, help="of the indices (default: int64)")
-        cli_run.add_parameters(command, function)
+        cli_run.add_parameters(command, spec)
         cli_run.add_targets(command)
         command.add_argument("--json", action="store_true", help="print JSON")
-        command.set_defaults(function=function)
+        command.set_defaults(function=spec.name)
 
 
-def _files_of(function: str) -> str:
-    return " ".join(("INPUT", "INDICES", "UPDATES")[: cli_run.INPUTS[function]])
+def _files_of(spec: Spec) -> str:
+    return " ".join(name.upper() for name in cli_run.arguments_of(spec))
 
 
 def layouts(args: argparse.Namespace) -> list[Any]:
     """Return the arrays in the files, or those that the arguments describe; the updates follow from the others."""
-    function: str = args.function
-    names = ["shape", "dtype", "order", *([] if function == "top_k" else ["indices_shape", "indices_dtype"])]
+    spec = OPERATORS[args.function]
+    names = ["shape", "dtype", "order", *(["indices_shape", "indices_dtype"] if spec.addressing else [])]
     given = [f"--{name.replace('_', '-')}" for name in names if getattr(args, name) is not None]
     required = ["--shape", "--indices-shape"] if "indices_shape" in names else ["--shape"]
     described = not args.files and set(required) <= set(given)
-    if not described and (given or len(args.files) != cli_run.INPUTS[function]):
+    if not described and (given or len(args.files) != len(spec.inputs)):
         raise ValueError(
             f"explain: found {' '.join((*args.files, *given)) or 'nothing'}, "
-            f"expected {_files_of(function)}, or {' and '.join(required)} in place of files"
+            f"expected {_files_of(spec)}, or {' and '.join(required)} in place of files"
         )
     if args.files:
         return [_files.open_source(name) for name in args.files]
     kind = cli_run.dtype("float32") if args.dtype is None else args.dtype
     found = [Layout(args.shape, kind, args.order or "C")]
-    if function != "top_k":
+    if spec.addressing:
         found.append(
             Layout(args.indices_shape, cli_run.dtype("int64") if args.indices_dtype is None else args.indices_dtype)
         )
-    if function == "scatter_elements":
+    if spec.writes and spec.addressing == ELEMENTS:
         found.append(Layout(args.indices_shape, kind))
-    elif function == "scatter_nd":
+    elif spec.writes:
         if not args.indices_shape:
             raise ValueError("--indices-shape: found no size, expected at least one: that of the tuples")
         taken = args.batch_dims + args.indices_shape[-1]
@@ -148,9 +146,9 @@ def explained(args: argparse.Namespace) -> dict[str, Any]:
     function: str = args.function
     inputs = layouts(args)
     on_gpu = args.target == "cuda"
-    call = cli_run.planned(
-        function, inputs, cli_run.parameters(args, function), getattr(args, "k", 0), target="cuda" if on_gpu else "cpu"
-    )
+    spec = OPERATORS[function]
+    given = cli_run.parameters(args, spec) | {name: getattr(args, name) for name in spec.required}
+    call = cli_run.planned(function, inputs, given, target="cuda" if on_gpu else "cpu")
     parallel = call.kernel.endswith("parallel")
     threads = cpu_threads.thread_count() if parallel else 1
     if on_gpu:

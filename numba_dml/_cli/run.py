@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NoReturn
@@ -21,10 +20,8 @@ from numpy.lib.stride_tricks import as_strided
 import numba_dml as dml
 
 from .._core import config
-from .._core.config import BOUNDS
-from .._core.descriptor import REDUCTIONS
 from .._core.enums import TensorDataType
-from .._core.lowering import NAN_RULES
+from .._core.spec import ELEMENTS, OPERATORS, REQUIRED, SLICES, TUPLES, Spec
 from .._core.targets import TARGETS
 from .._core.tensor import dtype_of, product
 from . import _files, _terminal
@@ -38,7 +35,6 @@ AROUND = 1 << 16
 #: Slices along the last axis of top-k pieces: the fewest elements side by side that are read at once.
 ASIDE = 1 << 13
 
-INPUTS = {"gather": 2, "gather_elements": 2, "gather_nd": 2, "scatter_elements": 3, "scatter_nd": 3, "top_k": 1}
 _ALL = slice(None)
 
 
@@ -62,33 +58,24 @@ def dtype(text: str) -> np.dtype[Any]:
         raise argparse.ArgumentTypeError(f"found {text!r}, expected a dtype like float32") from None
 
 
-def add_parameters(parser: argparse.ArgumentParser, function: str) -> None:
-    """Add what the arguments of a function are besides arrays."""
-    if function == "top_k":
-        parser.add_argument("-k", type=int, required=True, help="how many elements to select of every line")
-    if function.endswith("_nd"):
-        parser.add_argument("--batch-dims", type=int, default=0, help="dimensions that arrays and indices share (0)")
-    else:
-        default = 0 if function == "gather" else -1
-        parser.add_argument("--axis", type=int, default=default, help="the axis (default: %(default)s)")
-    if function == "top_k":
-        parser.add_argument("--mode", choices=["largest", "smallest"], default="largest", help="which end of the order")
-        parser.add_argument("--nan", choices=NAN_RULES, default="last", help="where NaN stands")
-        parser.add_argument("--index-dtype", type=dtype, metavar="DTYPE", help="of the positions (default: int64)")
-        return
-    bounds = [word for word in BOUNDS if word != "clamp" or function.startswith("gather")]
-    parser.add_argument("--bounds", choices=bounds, help="what to do with an index out of range (default: raise)")
-    if function.startswith("scatter"):
-        parser.add_argument("--reduction", choices=REDUCTIONS, default="none", help="how an update meets what is there")
-        parser.add_argument("--unique", action="store_true", help="promise that no element is updated twice")
+def add_parameters(parser: argparse.ArgumentParser, spec: Spec) -> None:
+    """Add the arguments of a function that are no arrays."""
+    for one in spec.parameters:
+        flag, kind = f"--{one.name.replace('_', '-')}", dtype if one.kind == "dtype" else one.kind
+        if one.default is REQUIRED:
+            parser.add_argument(f"-{one.name}", type=kind, required=True, help=one.help)
+        elif one.kind is bool and not one.default:
+            parser.add_argument(flag, action="store_true", help=one.help)
+        elif one.kind is not bool:
+            shown = f"{one.help} (default: %(default)s)" if one.kind is int else one.help
+            choices: Any = {"choices": one.choices} if one.choices else {"type": kind}
+            metavar: Any = {"metavar": "DTYPE"} if one.kind == "dtype" else {}
+            parser.add_argument(flag, default=one.default, help=shown, **choices, **metavar)
 
 
-def parameters(args: argparse.Namespace, function: str) -> dict[str, Any]:
-    """Return the keyword arguments of a function."""
-    names = ["batch_dims" if function.endswith("_nd") else "axis"]
-    names += ["mode", "nan", "index_dtype"] if function == "top_k" else ["bounds"]
-    if function.startswith("scatter"):
-        names += ["reduction", "unique"]
+def parameters(args: argparse.Namespace, spec: Spec) -> dict[str, Any]:
+    """Return the keyword arguments of a function that the command line gives."""
+    names = [one.name for one in spec.parameters if one.default is not REQUIRED and hasattr(args, one.name)]
     return {name: getattr(args, name) for name in names}
 
 
@@ -104,34 +91,36 @@ def defaults(args: argparse.Namespace) -> Any:
     return dml.config(**{name: value for name, value in given.items() if value is not None})
 
 
-def add_operator(parser: argparse.ArgumentParser, name: str) -> None:
+def add_operator(parser: argparse.ArgumentParser, spec: Spec) -> None:
     """Add the arguments of an operator's command."""
-    function = name.replace("-", "_")
-    for argument in ("input", "indices", "updates")[: INPUTS[function]]:
+    for argument in arguments_of(spec):
         parser.add_argument(argument, metavar=argument.upper(), help=".npy or .npz file; FILE.npz:NAME for one of many")
-    add_parameters(parser, function)
+    add_parameters(parser, spec)
     written = "the result, .npz or .npy; it replaces an older file of that name, but no input"
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help=written)
     add_targets(parser)
     parser.add_argument("--part-mb", type=positive, default=PART_MB, help="memory for a part (default: %(default)s)")
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
-    parser.set_defaults(run=run, function=function)
+    parser.set_defaults(run=run, function=spec.name)
+
+
+def arguments_of(spec: Spec) -> list[str]:
+    """Return the names of the arguments that are files: the first is the input."""
+    return ["input", *spec.inputs[1:]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the operators as commands of ``run``."""
-    from ..__main__ import OPERATORS
-
     operators: Any = parser.add_subparsers(title="operators", metavar="OP", required=True)
-    for name, text in OPERATORS.items():
-        add_operator(operators.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}."), name)
+    for spec in OPERATORS.values():
+        text = f"{spec.summary[0].upper()}{spec.summary[1:]}."
+        add_operator(operators.add_parser(spec.command, help=spec.summary, description=text), spec)
 
 
 def planned(
     function: str,
     inputs: Sequence[Any],
     arguments: dict[str, Any],
-    k: int = 0,
     compiles: bool = False,
     target: str = "cpu",
 ) -> Any:
@@ -139,14 +128,13 @@ def planned(
     from ..cpu import launch
 
     layouts: list[Any] = [part for a in inputs for part in (a.shape, _strides(a), a.dtype)]
-    if function.startswith("scatter"):
+    spec = OPERATORS[function]
+    if spec.writes:
         layouts.insert(0, None)
-    given = {"k": k, "sorted": True, **arguments} if function == "top_k" else arguments
-    order = ("k", "axis", "batch_dims", "mode", "sorted", "nan", "index_dtype", "reduction", "unique", "bounds")
-    build = import_module(f"numba_dml.ops.{function}")._build  # the package has the function by that name
+    given = (arguments.get(one.name, one.default) for one in spec.parameters)
     token = launch.later.set(not compiles)
     try:
-        call = build(*layouts, *(given[name] for name in order if name in given), target)
+        call = spec.build(*layouts, *given, target)
     finally:
         launch.later.reset(token)
     while hasattr(call, "call"):  # around it are copies of what a kernel cannot read as it is
@@ -164,17 +152,14 @@ def _strides(array: Any) -> Shape:
 def run(args: argparse.Namespace) -> int:
     """Run an operator on files."""
     start = perf_counter()
-    function = args.function
-    inputs = [_files.open_source(getattr(args, name)) for name in ("input", "indices", "updates")[: INPUTS[function]]]
-    arguments = parameters(args, function)
+    spec = OPERATORS[args.function]
+    inputs = [_files.open_source(getattr(args, name)) for name in arguments_of(spec)]
+    arguments = parameters(args, spec)
     try:
         with defaults(args), Results(args.output, inputs) as results:
-            if function == "top_k":
-                _top_k(inputs[0], args.k, arguments, results, args)
-            else:
-                _move(function, inputs, arguments, results, args)
+            _WAYS.get(spec.family, _whole)(spec, inputs, arguments, results, args)
             read = sum(source.nbytes for source in inputs)
-            if function.startswith("gather"):  # of its input it reads what it returns
+            if spec.family == "gather":  # of its input it reads what it returns
                 read += results.members["output"].nbytes - inputs[0].nbytes
     except (TypeError, IndexError, RuntimeError) as error:  # of an array or a target: the user's, not ours
         raise ValueError(str(error)) from error
@@ -185,8 +170,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _top_k(source: Source, k: int, arguments: dict[str, Any], results: Results, args: argparse.Namespace) -> None:
-    call = planned("top_k", [source], arguments, k)
+def _top_k(
+    spec: Spec, inputs: list[Source], arguments: dict[str, Any], results: Results, args: argparse.Namespace
+) -> None:
+    source, k = inputs[0], args.k
+    call = planned(spec.name, inputs, {"k": k, **arguments})
     for name, dtype in (("values", call.dtype), ("indices", call.index_dtype)):
         results.add(name, call.shape, dtype, source.order)
     results.make()
@@ -251,17 +239,17 @@ def _merged(best: Any, found: Any, first: int, k: int, keywords: dict[str, Any])
 
 
 def _move(
-    function: str, inputs: list[Source], arguments: dict[str, Any], results: Results, args: argparse.Namespace
+    spec: Spec, inputs: list[Source], arguments: dict[str, Any], results: Results, args: argparse.Namespace
 ) -> None:
-    call = planned(function, list(inputs), arguments)
-    scatters = function.startswith("scatter")
+    call = planned(spec.name, inputs, arguments)
+    scatters = spec.writes
     source, indices = inputs[:2]
     results.add("output", call.shape, call.dtype, source.order if scatters else "C")
     results.make()
-    cut = _Cuts(function, source, indices, arguments)
+    cut = _Cuts(spec, source, indices, arguments)
     # The points of a gather are those of its output, of a scatter those of its updates.
     shape = inputs[2].shape if scatters else call.shape
-    if function == "gather":
+    if spec.addressing == SLICES:
         axis, rank = cut.axis, len(indices.shape)
         shape = (*shape[:axis], product(indices.shape), *shape[axis + rank :])
     itemsize, memory = source.dtype.itemsize, args.part_mb * MEGABYTE
@@ -272,13 +260,13 @@ def _move(
         if file.order == "F" or 2 * cut.together * itemsize <= memory:  # longer slices are cut, and lie together
             far = _Far(cut, file, arguments, memory, call.dtype)
             most = max(1, memory // far.bytes_of_row(indices.dtype.itemsize)) * far.width
-    function_of = getattr(dml, function)
+    function_of = getattr(dml, spec.name)
     with _terminal.progress(args.function, product(shape) * itemsize + scatters * source.nbytes, args.quiet) as shown:
         if scatters:
             _files.fill(source, results, "output", max(1, memory // (4 * itemsize)), shown.advance)
         for part in _files.blocks(shape, most):
             points = indices.map()
-            points = (points.reshape(-1) if function == "gather" else points)[cut.indices(part)]
+            points = (points.reshape(-1) if spec.addressing == SLICES else points)[cut.indices(part)]
             try:
                 if far and scatters:
                     far.scatter(points, part, inputs[2].map()[part])
@@ -295,19 +283,37 @@ def _move(
             shown.advance(product([s.stop - s.start for s in part]) * itemsize)
 
 
+def _whole(
+    spec: Spec, inputs: list[Source], arguments: dict[str, Any], results: Results, args: argparse.Namespace
+) -> None:
+    """Run an operator that has no way by parts on whole arrays."""
+    required = (getattr(args, name) for name in spec.required)
+    found = getattr(dml, spec.name)(*(source.map() for source in inputs), *required, **arguments)
+    arrays = dict(zip(spec.outputs, found if len(spec.outputs) > 1 else (found,), strict=True))
+    for name, array in arrays.items():
+        results.add(name, array.shape, array.dtype, "C")
+    results.make()
+    for name, array in arrays.items():
+        results.map(name)[...] = array
+
+
+#: How arrays in files are gone through, by the family of the operator.
+_WAYS = {"top_k": _top_k, "gather": _move, "scatter": _move}
+
+
 class _Cuts:
     """Which part of the arrays a part of the points needs."""
 
-    def __init__(self, function: str, source: Source, indices: Source, arguments: dict[str, Any]) -> None:
-        self.function, self.source, self.index_shape = function, source, indices.shape
+    def __init__(self, spec: Spec, source: Source, indices: Source, arguments: dict[str, Any]) -> None:
+        self.spec, self.source, self.index_shape = spec, source, indices.shape
         rank = len(source.shape)
-        self.nd = function.endswith("_nd")
+        self.nd = spec.addressing == TUPLES
         self.batch = arguments.get("batch_dims", 0)
         self.axis = arguments.get("axis", 0) % max(rank, 1)
         #: The axes that are indexed, and how many elements lie together.
         count = indices.shape[-1] if self.nd else 1
         self.axes = range(self.batch, self.batch + count) if self.nd else range(self.axis, self.axis + 1)
-        self.together = 1 if function.endswith("elements") else product(source.shape[self.axes.stop :])
+        self.together = 1 if spec.addressing == ELEMENTS else product(source.shape[self.axes.stop :])
 
     def scattered(self, shape: Shape, most: int) -> bool:
         """Tell whether a part of the points may need elements from all over the data."""
@@ -323,7 +329,7 @@ class _Cuts:
 
     def indices(self, part: tuple[slice, ...]) -> Any:
         """Return where the indices of the points stand."""
-        if self.function == "gather":
+        if self.spec.addressing == SLICES:
             return part[self.axis]
         return part[: len(self.index_shape) - 1] if self.nd else part
 
@@ -346,14 +352,14 @@ class _Cuts:
         position = np.argwhere((points >= sizes) | (points.astype(np.int64) < -sizes))[0]
         value = points[tuple(position)]
         axis = self.axes[int(position[-1]) if self.nd else 0]
-        if self.function == "gather":
+        if self.spec.addressing == SLICES:
             position = np.array(np.unravel_index(position[0] + part[self.axis].start, self.index_shape))
         else:
             starts = [s.start for s in part[: len(position) - self.nd]]  # of a tuple there are no parts
             position[: len(starts)] += np.array(starts, np.int64)  # which may be none
         where = ", ".join(map(str, position.tolist())) or "()"
         raise IndexError(
-            f"{self.function}: indices[{where}] = {value} is out of range "
+            f"{self.spec.name}: indices[{where}] = {value} is out of range "
             f"for axis {axis} of size {self.source.shape[axis] if self.source.shape else 1}"
         ) from None
 
@@ -367,7 +373,7 @@ class _Far:
 
     def __init__(self, cut: _Cuts, file: Source | Member, arguments: dict[str, Any], memory: int, dtype: Any) -> None:
         self.cut, self.file, self.memory = cut, file, memory
-        scatters = cut.function.startswith("scatter")
+        scatters = cut.spec.writes
         self.bounds = config.defaults(None, arguments["bounds"], not scatters)[1]
         self.keywords = {name: arguments[name] for name in ("reduction", "unique") if scatters}
         self.width, self.dtype = cut.together if file.order == "C" else 1, dtype
@@ -423,7 +429,7 @@ class _Far:
         lead = len(cut.index_shape) - 1 if cut.nd else cut.axes.start + 1  # the part's axes as far as points go
         others = {axis: axis for axis in range(cut.axes.start)}
         rank = lead
-        if cut.function.endswith("elements") or self.width != cut.together:
+        if cut.spec.addressing == ELEMENTS or self.width != cut.together:
             others |= {lead + d: axis for d, axis in enumerate(range(cut.axes.stop, len(sizes)))}
             rank = len(part)
         found = np.zeros([s.stop - s.start for s in part[:rank]], np.int64)

@@ -11,6 +11,7 @@ import numpy as np
 
 import numba_dml as dml
 
+from .._core.spec import OPERATORS
 from . import _terminal, cache
 from . import run as cli_run
 from .explain import Layout
@@ -25,7 +26,6 @@ class Case(NamedTuple):
     indices: tuple[int, ...] = ()
     updates: tuple[int, ...] = ()
     parameters: dict[str, Any] = {}
-    k: int = 0
     index_dtype: str = "int64"
 
 
@@ -34,15 +34,15 @@ _INTS = ("int64", "int32")
 #: what moves together. Some are large enough for the parallel driver, some for others; a plan is all that is made.
 CASES: dict[str, list[Case]] = {
     "top_k": [
-        Case((1000,), k=5),
-        Case((64, 100), k=1),
-        Case((64, 100), k=5),
-        Case((64, 40_000), k=8),
-        Case((5000, 4096), k=50),
-        Case((100, 64), k=5, parameters={"axis": 0}),
-        Case((5000, 64), k=8, parameters={"axis": 0}),
-        Case((1, 1 << 20), k=10),
-        Case((20, 5000), k=500),
+        Case((1000,), parameters={"k": 5}),
+        Case((64, 100), parameters={"k": 1}),
+        Case((64, 100), parameters={"k": 5}),
+        Case((64, 40_000), parameters={"k": 8}),
+        Case((5000, 4096), parameters={"k": 50}),
+        Case((100, 64), parameters={"k": 5, "axis": 0}),
+        Case((5000, 64), parameters={"k": 8, "axis": 0}),
+        Case((1, 1 << 20), parameters={"k": 10}),
+        Case((20, 5000), parameters={"k": 500}),
     ],
     "gather": [
         *(Case(shape, (100,), index_dtype=name) for name in _INTS for shape in ((1000,), (1000, 2))),
@@ -83,15 +83,6 @@ CASES: dict[str, list[Case]] = {
         for name in names
     ],
 }
-_DEFAULTS: dict[str, Any] = {"bounds": None, "reduction": "none", "unique": False}
-
-
-def _parameters(function: str, given: dict[str, Any]) -> dict[str, Any]:
-    if function == "top_k":
-        return {"axis": -1, "mode": "largest", "nan": "last", "index_dtype": None, **given}
-    place = {"batch_dims": 0} if function.endswith("_nd") else {"axis": 0 if function == "gather" else -1}
-    rest = _DEFAULTS if function.startswith("scatter") else {"bounds": None}
-    return {**place, **rest, **given}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -119,7 +110,7 @@ def _compile(function: str, kind: Any, case: Case) -> None:
     if case.updates:
         inputs.append(Layout(case.updates, kind))
     try:
-        call = cli_run.planned(function, inputs, _parameters(function, case.parameters), case.k, compiles=True)
+        call = cli_run.planned(function, inputs, case.parameters, compiles=True)
         if getattr(call, "new_only", False):
             call.launch_anywhere  # noqa: B018 (which compiles what writes in place)
     except TypeError as error:
@@ -139,10 +130,10 @@ def _call(function: str, kind: Any, case: Case) -> None:
         arrays.append(np.zeros(case.indices, case.index_dtype))
     if case.updates:
         arrays.append(np.zeros(case.updates, kind))
-    if function == "top_k":
-        arrays.append(np.int64(case.k))  # type: ignore[arg-type]
+    given = dict(case.parameters)
+    required = [given.pop(name) for name in OPERATORS[function].required]
     try:
-        getattr(dml, function)(*arrays, **case.parameters, target="cuda")
+        getattr(dml, function)(*arrays, *required, **given, target="cuda")
     except (TypeError, RuntimeError) as error:
         raise ValueError(str(error)) from error
 

@@ -13,6 +13,7 @@ import numpy as np
 from .enums import FeatureLevel, OperatorType, TensorDataType
 from .errors import DescriptorError, flag
 from .lowering import Move, Select
+from .spec import Spec
 from .tensor import TensorDesc, data_type_name, elements_overlap
 
 D = TensorDataType
@@ -27,8 +28,6 @@ U32 = frozenset({D.UINT32})
 
 #: Types that can index: the functions take them all, DirectML the four of I4.
 INDEX_TYPES = I4 | {D.INT16, D.INT8, D.UINT16, D.UINT8}
-
-REDUCTIONS = ("none", "add", "mul", "min", "max")
 
 MAX_ELEMENTS = 2**32 - 1
 MAX_DIMENSIONS = 64
@@ -61,8 +60,8 @@ class Descriptor:
     """What the descriptors of all operators share: strict validation, dicts, and the way to a lowering."""
 
     operator_type: ClassVar[OperatorType]
-    #: The function of the package that does the same, for error messages.
-    function: ClassVar[str]
+    #: The operator, of which a descriptor is one call.
+    spec: ClassVar[Spec]
     levels: ClassVar[tuple[Level, ...]]
     input_fields: ClassVar[tuple[str, ...]]
     output_fields: ClassVar[tuple[str, ...]]
@@ -72,6 +71,11 @@ class Descriptor:
     arguments: ClassVar[dict[str, str]]
     #: Extra fields that DirectML does not have, and the only value that strict validation lets pass.
     native_only: ClassVar[dict[str, Any]] = {}
+
+    @property
+    def function(self) -> str:
+        """The function of the package that does the same."""
+        return self.spec.name
 
     def refuse(self, field: str, found: Any, expected: Any, rule: str = "") -> DescriptorError:
         """Return the error to raise for `field`."""
@@ -245,7 +249,3 @@ _ALIASES = {"Scatter": "ScatterElements"}
 def _subclasses(cls: type[Descriptor]) -> list[type[Descriptor]]:
     """Return a class and everything below it."""
     return [cls, *(kind for child in cls.__subclasses__() for kind in _subclasses(child))]
-
-
-#: Writes cannot be clamped: two bad updates would meet on one element.
-SCATTER_BOUNDS = ("raise", "drop", "deferred")

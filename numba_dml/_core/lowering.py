@@ -16,6 +16,12 @@ from .enums import AxisDirection, TensorDataType
 from .enums import TensorDataType as D
 from .tensor import collapse, element_size
 
+REDUCTIONS = ("none", "add", "mul", "min", "max")
+
+
+#: Writes cannot be clamped: two bad updates would meet on one element.
+SCATTER_BOUNDS = ("raise", "drop", "deferred")
+
 
 @dataclass(slots=True)
 class Move:

@@ -15,6 +15,7 @@ from . import targets
 from .descriptor import MAX_DIMENSIONS
 from .devices.arrays import DeviceArray, stream_pointer
 from .devices.libraries import library_of, library_of_type
+from .spec import OPERATORS
 from .tensor import elements_overlap
 
 #: The error for two outputs in the same memory: what is written last would be in both.
@@ -142,7 +143,7 @@ def _explain(function: str, argument: str, text: str, typed: list[Any]) -> str:
     if "unsupported ScalarType" in text:  # PyTorch's, of what NumPy has no dtype for
         tensor = next(leaf for leaf in typed if hasattr(leaf, "element_size"))
         hint = ".long()" if argument == "indices" else ".float()"
-        if argument != "indices" and function != "top_k":
+        if argument != "indices" and not OPERATORS[function].compares:
             hint += f", or .view(torch.{'uint8' if tensor.element_size() == 1 else 'int16'}) to move the bits"
         return f"found a tensor of {tensor.dtype}, expected a dtype that NumPy has (use {hint})"
     return text
@@ -248,5 +249,5 @@ def check_out(function: str, name: str, out: Any, shape: tuple[int, ...], dtype:
 
 def mask_hint(function: str) -> str:
     """Return what to write for a mask as indices, where there is something."""
-    positions = {"gather": "flatnonzero", "gather_nd": "argwhere", "scatter_nd": "argwhere"}.get(function)
+    positions = OPERATORS[function].mask_function
     return f" (np.{positions} finds where a mask is True)" if positions else ""

@@ -89,6 +89,40 @@ class CompiledOperator:
         )
 
 
+class ArrayOperator(CompiledOperator):
+    """A compiled operator of any family."""
+
+    __slots__ = ()
+
+    def __call__(self, *inputs: Any, out: Any = None, stream: Any = None) -> Any:
+        """Compute the operator.
+
+        Parameters
+        ----------
+        *inputs : arrays
+            As many as the descriptor has, each of the sizes and data type that it names, of any strides.
+        out : array, or tuple of arrays, optional
+            Where to write: exactly the shape and dtype of the descriptor's outputs.
+        stream : stream of any CUDA library, or its address, optional
+            For arrays on a device: another stream to run on.
+
+        Returns
+        -------
+        array, or named tuple of arrays
+            New arrays, or `out`.
+        """
+        arrays: Any = inputs
+        if any(array.__class__ is not ndarray for array in inputs) or self.target != "cpu" or stream is not None:
+            if (result := self._repeated(stream, *inputs, out=out)) is not None:
+                return result
+            *arrays, _ = operands(self.descriptor.function, self.target, stream, *inputs)
+        layout = [field for array in arrays for field in (array.shape, array.strides, array.dtype)]
+        call = cached_call(self._build, None, *layout)
+        if self.target != "cpu":
+            self._last = call
+        return call(*arrays, out)
+
+
 class GatherOperator(CompiledOperator):
     """A compiled GATHER, GATHER_ELEMENTS, GATHER_ND or GATHER_ND1."""
 
@@ -160,6 +194,7 @@ class TopKOperator(CompiledOperator):
         return call(a, out)
 
 
+#: The families whose calls are spelled out, which saves them half a microsecond.
 _OPERATORS: dict[str, type[CompiledOperator]] = {
     "gather": GatherOperator,
     "scatter": ScatterOperator,
@@ -171,8 +206,8 @@ _OPERATORS: dict[str, type[CompiledOperator]] = {
 def _compile(descriptor: Descriptor, target: str, feature_level: FeatureLevel | None) -> CompiledOperator:
     if feature_level is not None:
         descriptor.validate(feature_level)
-    family = "top_k" if descriptor.function == "top_k" else descriptor.function.split("_")[0]
-    return _OPERATORS[family](descriptor, target, feature_level)
+    kind = _OPERATORS.get(descriptor.spec.family, ArrayOperator)
+    return kind(descriptor, target, feature_level)
 
 
 def compile_operator(

@@ -17,6 +17,8 @@ from .._core.descriptor import Descriptor, Level
 from .._core.enums import FeatureLevel, OperatorType
 from .._core.errors import DescriptorError, integer
 from .._core.lowering import Move, move
+from .._core.spec import READ_BOUNDS, SLICES, Spec
+from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc, packed_strides
 from ._function import (
     check_data,
@@ -28,6 +30,19 @@ from ._function import (
     padded_layout,
     refuse_positional,
     reject,
+)
+
+SPEC = Spec(
+    name="gather",
+    family="gather",
+    summary="pick slices along an axis",
+    inputs=("a", "indices"),
+    outputs=("output",),
+    parameters=(axis_parameter(0), READ_BOUNDS),
+    addressing=SLICES,
+    mask_function="flatnonzero",
+    examples=("gather table.npy rows.npy -o picked.npy", "gather table.npy columns.npy --axis 1 -o picked.npz"),
+    explain_examples=("explain gather table.npy rows.npy", "explain gather --shape 1000,64 --indices-shape 200"),
 )
 
 
@@ -67,7 +82,7 @@ class GatherDesc(Descriptor):
     bounds: str = "raise"
 
     operator_type = OperatorType.GATHER
-    function = "gather"
+    spec = SPEC
     levels = (
         Level(FeatureLevel.FL_4_1, core_descriptor.T11, core_descriptor.I4, (1, 8)),
         Level(FeatureLevel.FL_3_0, core_descriptor.T8, core_descriptor.I4, (1, 8)),
@@ -114,6 +129,7 @@ class GatherDesc(Descriptor):
         )
 
 
+@SPEC.builder
 def _build(
     shape: tuple[int, ...],
     strides: tuple[int, ...],

@@ -16,6 +16,8 @@ from .._core.descriptor import Descriptor, Level
 from .._core.enums import FeatureLevel, OperatorType
 from .._core.errors import DescriptorError, integer
 from .._core.lowering import Move, move
+from .._core.spec import ELEMENTS, READ_BOUNDS, Spec
+from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc, extent, packed_strides
 from ._function import (
     check_data,
@@ -26,6 +28,18 @@ from ._function import (
     normalize_axis,
     refuse_positional,
     reject,
+)
+
+SPEC = Spec(
+    name="gather_elements",
+    family="gather",
+    summary="pick elements along an axis",
+    inputs=("a", "indices"),
+    outputs=("output",),
+    parameters=(axis_parameter(-1), READ_BOUNDS),
+    addressing=ELEMENTS,
+    examples=("gather-elements scores.npy order.npy --axis 1 -o ordered.npy",),
+    explain_examples=("explain gather-elements --shape 100,64 --indices-shape 100,5",),
 )
 
 
@@ -65,7 +79,7 @@ class GatherElementsDesc(Descriptor):
     bounds: str = "raise"
 
     operator_type = OperatorType.GATHER_ELEMENTS
-    function = "gather_elements"
+    spec = SPEC
     levels = (
         Level(FeatureLevel.FL_4_1, core_descriptor.T11, core_descriptor.I4, (1, 8)),
         Level(FeatureLevel.FL_3_0, core_descriptor.T8, core_descriptor.I4, (1, 8)),
@@ -117,6 +131,7 @@ def check_equal_off_axis(descriptor: Any, axis: int, rule: str) -> None:
         raise descriptor.refuse("indices_tensor", f"sizes {indices}", f"sizes {expected}", rule)
 
 
+@SPEC.builder
 def _build(
     shape: tuple[int, ...],
     strides: tuple[int, ...],

@@ -16,6 +16,7 @@ from .._core.descriptor import Descriptor, Level
 from .._core.enums import FeatureLevel, OperatorType
 from .._core.errors import DescriptorError, integer
 from .._core.lowering import Move, move
+from .._core.spec import BATCH_DIMS, READ_BOUNDS, TUPLES, Spec
 from .._core.tensor import TensorDesc, packed_strides
 from ._function import (
     check_data,
@@ -27,6 +28,19 @@ from ._function import (
     padded_layout,
     refuse_positional,
     reject,
+)
+
+SPEC = Spec(
+    name="gather_nd",
+    family="gather",
+    summary="pick slices by tuples of indices",
+    inputs=("a", "indices"),
+    outputs=("output",),
+    parameters=(BATCH_DIMS, READ_BOUNDS),
+    addressing=TUPLES,
+    mask_function="argwhere",
+    examples=("gather-nd image.npy points.npy -o values.npy", "gather-nd a.npy i.npy --batch-dims 1 -o picked.npy"),
+    explain_examples=("explain gather-nd --shape 100,64 --indices-shape 500,2",),
 )
 
 
@@ -78,7 +92,7 @@ def nd_move(
 class _GatherND(Descriptor):
     """What GATHER_ND and GATHER_ND1 share."""
 
-    function = "gather_nd"
+    spec = SPEC
     input_fields = ("input_tensor", "indices_tensor")
     output_fields = ("output_tensor",)
     index_field = "indices_tensor"
@@ -207,6 +221,7 @@ class GatherND1Desc(_GatherND):
     )
 
 
+@SPEC.builder
 def _build(
     shape: tuple[int, ...],
     strides: tuple[int, ...],

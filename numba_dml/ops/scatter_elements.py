@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from .._core import config
+from .._core import config, lowering
 from .._core import descriptor as core_descriptor
 from .._core.calls import build_call, cached_call, call_elsewhere
-from .._core.descriptor import SCATTER_BOUNDS, Descriptor, Level
+from .._core.descriptor import Descriptor, Level
 from .._core.enums import FeatureLevel, OperatorType
 from .._core.errors import DescriptorError, flag, integer
-from .._core.lowering import Move, move
+from .._core.lowering import SCATTER_BOUNDS, Move, move
 from .._core.operands import check_same_type, out_strides
+from .._core.spec import ELEMENTS, REDUCTION, UNIQUE, WRITE_BOUNDS, Spec
+from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc
 from ._function import (
     check_data,
@@ -30,11 +32,23 @@ from ._function import (
 )
 from .gather_elements import check_equal_off_axis, element_loops
 
+SPEC = Spec(
+    name="scatter_elements",
+    family="scatter",
+    summary="write elements along an axis",
+    inputs=("a", "indices", "updates"),
+    outputs=("output",),
+    parameters=(axis_parameter(-1), REDUCTION, UNIQUE, WRITE_BOUNDS),
+    addressing=ELEMENTS,
+    examples=("scatter-elements a.npy places.npy values.npy --axis 1 -o new.npy",),
+    explain_examples=("explain scatter-elements --shape 100,64 --indices-shape 100,5",),
+)
+
 
 def check_scatter(descriptor: Any) -> None:
     """Check the parameters that both scatters have, and that the reduction is defined for the data type."""
     descriptor.check_choice("bounds", SCATTER_BOUNDS)
-    descriptor.check_choice("reduction", core_descriptor.REDUCTIONS)
+    descriptor.check_choice("reduction", lowering.REDUCTIONS)
     descriptor.check_bool("unique")
     kind, reduction = descriptor.input_tensor.data_type, descriptor.reduction
     if reduction != "none" and isinstance(kind, np.dtype):
@@ -81,7 +95,7 @@ class ScatterElementsDesc(Descriptor):
     bounds: str = "raise"
 
     operator_type = OperatorType.SCATTER_ELEMENTS
-    function = "scatter_elements"
+    spec = SPEC
     levels = (
         Level(FeatureLevel.FL_4_1, core_descriptor.T11, core_descriptor.I4, (1, 8)),
         Level(FeatureLevel.FL_3_0, core_descriptor.T8, core_descriptor.I4, (1, 8)),
@@ -140,6 +154,7 @@ class ScatterElementsDesc(Descriptor):
 ScatterDesc = ScatterElementsDesc
 
 
+@SPEC.builder
 def _build(
     out_layout: tuple[int, ...] | None,
     shape: tuple[int, ...],

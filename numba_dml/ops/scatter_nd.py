@@ -17,6 +17,7 @@ from .._core.enums import FeatureLevel, OperatorType
 from .._core.errors import DescriptorError, flag, integer
 from .._core.lowering import Move
 from .._core.operands import check_same_type, out_strides
+from .._core.spec import BATCH_DIMS, REDUCTION, TUPLES, UNIQUE, WRITE_BOUNDS, Spec
 from .._core.tensor import TensorDesc
 from ._function import (
     check_data,
@@ -31,6 +32,19 @@ from ._function import (
 )
 from .gather_nd import check_batch_dims, check_index_rank, check_tuples, nd_move, slice_sizes
 from .scatter_elements import check_scatter
+
+SPEC = Spec(
+    name="scatter_nd",
+    family="scatter",
+    summary="write slices by tuples of indices",
+    inputs=("a", "indices", "updates"),
+    outputs=("output",),
+    parameters=(BATCH_DIMS, REDUCTION, UNIQUE, WRITE_BOUNDS),
+    addressing=TUPLES,
+    mask_function="argwhere",
+    examples=("scatter-nd a.npy points.npy new.npy --reduction add -o sums.npy",),
+    explain_examples=("explain scatter-nd --shape 9,64 --indices-shape 9,2 --reduction add",),
+)
 
 
 @dataclass(frozen=True)
@@ -72,7 +86,7 @@ class ScatterNDDesc(Descriptor):
     bounds: str = "raise"
 
     operator_type = OperatorType.SCATTER_ND
-    function = "scatter_nd"
+    spec = SPEC
     levels = (
         Level(FeatureLevel.FL_4_1, core_descriptor.T11, core_descriptor.I4, (1, 8)),
         Level(FeatureLevel.FL_3_0, core_descriptor.T8, core_descriptor.I4, (1, 8)),
@@ -122,6 +136,7 @@ def _check_updates(found: tuple[int, ...], expected: tuple[int, ...]) -> None:
         raise DescriptorError("scatter_nd", "updates", f"shape {found}", f"shape {expected}")
 
 
+@SPEC.builder
 def _build(
     out_layout: tuple[int, ...] | None,
     shape: tuple[int, ...],

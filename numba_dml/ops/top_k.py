@@ -16,6 +16,8 @@ from .._core.descriptor import Descriptor, Level
 from .._core.enums import AxisDirection, FeatureLevel, OperatorType, TensorDataType
 from .._core.errors import DescriptorError, flag, integer
 from .._core.lowering import MODES, NAN_RULES, Select, TopK, nan_is_first
+from .._core.spec import REQUIRED, Parameter, Spec
+from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc, collapse, data_type_name, element_size, normalize_data_type, packed_strides
 from ._function import check_not_scalar, check_parameters, hide, normalize_axis, refuse_positional, reject
 
@@ -23,10 +25,30 @@ from ._function import check_not_scalar, check_parameters, hide, normalize_axis,
 ORDERED = core_descriptor.T11 | {TensorDataType.BOOL, TensorDataType.BFLOAT16}
 
 
+SPEC = Spec(
+    name="top_k",
+    family="top_k",
+    summary="select the k largest or smallest elements of every line",
+    inputs=("a",),
+    outputs=("values", "indices"),
+    parameters=(
+        Parameter("k", REQUIRED, "how many elements to select of every line", int),
+        axis_parameter(-1),
+        Parameter("mode", "largest", "which end of the order", str, tuple(MODES)),
+        Parameter("sorted", True, "best first", bool),
+        Parameter("nan", "last", "where NaN stands", str, NAN_RULES),
+        Parameter("index_dtype", None, "of the positions (default: int64)", "dtype"),
+    ),
+    compares=True,
+    examples=("top-k scores.npy -k 10 -o best.npz", "top-k data.npz:scores -k 5 --axis 0 --mode smallest -o best.npz"),
+    explain_examples=("explain top-k scores.npy -k 10", "explain top-k --shape 1000,5000 --dtype int16 -k 10"),
+)
+
+
 class _TopK(Descriptor):
     """What TOP_K and TOP_K1 share."""
 
-    function = "top_k"
+    spec = SPEC
     input_fields = ("input_tensor",)
     output_fields = ("output_value_tensor", "output_index_tensor")
     index_field = "output_index_tensor"
@@ -185,6 +207,7 @@ class TopK1Desc(_TopK):
         super().__post_init__()
 
 
+@SPEC.builder
 def _build(
     shape: tuple[int, ...],
     strides: tuple[int, ...],

@@ -24,9 +24,8 @@ from numba.core.runtime.context import NRTContext
 from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import as_dtype
 
-from ..._core import config, descriptor
-from ..._core.descriptor import SCATTER_BOUNDS
-from ..._core.lowering import MODES, NAN_RULES, TopK, nan_is_first, rule_numbers
+from ..._core import config, lowering
+from ..._core.lowering import MODES, NAN_RULES, SCATTER_BOUNDS, TopK, nan_is_first, rule_numbers
 from ..._core.operands import mask_hint
 from ..._core.tensor import normalize_data_type
 from ..._jit.compile import _INNER_OPTIONS, PLAN, code_address
@@ -713,7 +712,7 @@ def _scatter(
             if array.ndim != a.ndim:
                 _refuse(function, argument, f"{array.ndim} dimensions", f"{a.ndim}, as a has")
     code = plan.DROP if _constant(function, "bounds", bounds, SCATTER_BOUNDS) == "drop" else plan.RAISE
-    reduced = _constant(function, "reduction", reduction, descriptor.REDUCTIONS)
+    reduced = _constant(function, "reduction", reduction, lowering.REDUCTIONS)
     once = _constant(function, "unique", unique, (True, False))
     if reduced == "none":
         unit = _unit(itemsize)
@@ -725,7 +724,7 @@ def _scatter(
             _refuse(function, "reduction", repr(reduced), "'none', 'add' or 'mul': complex numbers have no order")
         data_type: Any = normalize_data_type(as_dtype(a.dtype))
         unit = itemsize
-        element, combination = _arithmetic_type(data_type, descriptor.REDUCTIONS.index(reduced))
+        element, combination = _arithmetic_type(data_type, lowering.REDUCTIONS.index(reduced))
     tuples = operator == refusals.SCATTER_ND
     direct = not tuples and unit == itemsize
     enter = _caller("move_entry", "scatter", element, _direct_width(kind) if direct else 0, tuples)

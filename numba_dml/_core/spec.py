@@ -1,0 +1,121 @@
+"""What an operator is, said once: the targets, the command line, the adapters and the tests read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from .config import BOUNDS
+from .lowering import REDUCTIONS
+
+
+class Parameter(NamedTuple):
+    """An argument of a function that is no array."""
+
+    name: str
+    #: REQUIRED, or what holds when it is absent.
+    default: Any
+    help: str
+    #: int, bool, str, or "dtype".
+    kind: Any = str
+    #: The words that it takes, if these are all.
+    choices: tuple[str, ...] = ()
+
+
+class _Required:
+    """Stands for the default of a parameter that has none."""
+
+    def __repr__(self) -> str:
+        return "<required>"
+
+
+REQUIRED: Any = _Required()
+
+#: How indices address the data.
+SLICES, ELEMENTS, TUPLES = "slices along an axis", "elements along an axis", "slices by tuples"
+
+
+@dataclass
+class Spec:
+    """One operator; making it registers it.
+
+    Attributes
+    ----------
+    name : str
+        The function's name.
+    family : str
+        Operators of a family share the way from a lowering to a call: ``numba_dml.<target>.calls.<family>``.
+    summary : str
+        What it does, for the command line.
+    inputs, outputs : tuple of str
+        The arguments that are arrays, and the results; several results are a named tuple.
+    parameters : tuple of Parameter
+        In the order in which `build` takes them.
+    addressing : str
+        How indices address the data: SLICES, ELEMENTS, TUPLES, or nothing for an operator without indices.
+    mask_function : str
+        The NumPy function that makes indices of a mask.
+    compares : bool
+        It compares elements, so that their bits alone are not enough.
+    counted : bool
+        The size of a result is known only after the call.
+    examples, explain_examples : tuple of str
+        Command lines, without the name of the program.
+    build : callable
+        ``build(*layouts, *parameters, target)`` returns the call: set by `builder`.
+    """
+
+    name: str
+    family: str
+    summary: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+    addressing: str = ""
+    mask_function: str = ""
+    compares: bool = False
+    counted: bool = False
+    examples: tuple[str, ...] = ()
+    explain_examples: tuple[str, ...] = ()
+    build: Callable[..., Any] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.name in OPERATORS:
+            raise ValueError(f"{self.name}: found two operators of this name, expected one")
+        OPERATORS[self.name] = self
+
+    def builder(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Decorate the function that builds calls from layouts."""
+        self.build = function
+        return function
+
+    @property
+    def command(self) -> str:
+        """The name of its command."""
+        return self.name.replace("_", "-")
+
+    @property
+    def writes(self) -> bool:
+        """Whether it updates a copy of its input, or the input itself."""
+        return "updates" in self.inputs
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The parameters without a default, which are given by position."""
+        return tuple(one.name for one in self.parameters if one.default is REQUIRED)
+
+
+#: All operators, by name, in the order in which `numba_dml.ops` imports them.
+OPERATORS: dict[str, Spec] = {}
+
+BATCH_DIMS = Parameter("batch_dims", 0, "dimensions that arrays and indices share", int)
+READ_BOUNDS = Parameter("bounds", None, "what to do with an index out of range (default: raise)", str, BOUNDS)
+WRITE_BOUNDS = READ_BOUNDS._replace(choices=tuple(word for word in BOUNDS if word != "clamp"))
+REDUCTION = Parameter("reduction", "none", "how an update meets what is there", str, REDUCTIONS)
+UNIQUE = Parameter("unique", False, "promise that no element is updated twice", bool)
+
+
+def axis(default: int) -> Parameter:
+    """Return the parameter for an axis."""
+    return Parameter("axis", default, "the axis", int)
