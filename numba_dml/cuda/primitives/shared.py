@@ -6,7 +6,10 @@ import ctypes
 
 from ..driver.numba import SIMULATED
 from .atomics import _lock
-from .ptx import _WORD, intrinsic, ir, load_twin, pointer_at, ptx, types
+from .ptx import load_twin, pointer_at, ptx
+
+if not SIMULATED:
+    from .ptx import _WORD, intrinsic, ir, types
 
 # Shared memory, by addresses of its own.
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from ...driver.numba import SIMULATED
 from ..ptx import ptx
-from .register_lists import intrinsic, ir, types
+
+if not SIMULATED:
+    from .register_lists import intrinsic, ir, types
 
 
 def keys_over_places(width, count):

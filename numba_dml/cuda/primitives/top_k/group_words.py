@@ -7,7 +7,9 @@ from itertools import pairwise
 
 from ...driver.numba import SIMULATED
 from ..ptx import pointer_at
-from .register_lists import _as_tuples, intrinsic, ir, types
+
+if not SIMULATED:
+    from .register_lists import _as_tuples, intrinsic, ir, types
 
 
 def group_steps(bits, of_group, at_once, listed):

@@ -7,7 +7,9 @@ from itertools import pairwise
 
 from ...driver.numba import SIMULATED
 from ..ptx import pointer_at, ptx
-from .register_lists import _SHORT, _WORD, _ZERO, intrinsic, ir, types
+
+if not SIMULATED:
+    from .register_lists import _SHORT, _WORD, _ZERO, intrinsic, ir, types
 
 
 def shared_load(bits, count):
