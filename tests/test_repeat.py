@@ -117,6 +117,7 @@ class MadeUp:
 def made_up(room, by_python, monkeypatch):
     """Let the package know the made-up library, and the driver."""
     from numba_dml._core import calls as core_calls
+    from numba_dml._core import operands
     from numba_dml._core.devices import arrays as devices_arrays
     from numba_dml._core.devices import libraries
     from numba_dml._core.devices.dlpack import Exchange
@@ -177,7 +178,7 @@ def made_up(room, by_python, monkeypatch):
     monkeypatch.setattr(driver_launch.Kernel, "handle", compile_)
     library, known = Library(), libraries.library_of_type
     fake.library = library
-    for module in (libraries, core_calls, driver_arrays, repeat):
+    for module in (libraries, core_calls, operands, driver_arrays, repeat):
         monkeypatch.setattr(
             module, "library_of_type", lambda kind: library if issubclass(kind, Tensor) else known(kind)
         )
@@ -438,6 +439,7 @@ def test_what_is_launched_again_is_what_would_be(request, room, monkeypatch, see
     if not room.SIMULATED:
         pytest.skip("about the made-up library")
     from numba_dml._core import calls as core_calls
+    from numba_dml._core import operands
     from numba_dml._core.tensor import extent
     from numba_dml.cuda.driver import launch as driver_launch
     from numba_dml.cuda.primitives import bad_indices, fill
@@ -744,6 +746,7 @@ def test_a_launch_is_as_large_as_the_driver_has_it():
 
 def test_the_memory_of_calls_is_bounded(tensor, monkeypatch):
     from numba_dml._core import calls as core_calls
+    from numba_dml._core import operands
 
     monkeypatch.setattr(core_calls, "MAX_CALLS", 3)
     x = tensor(np.arange(12.0))
