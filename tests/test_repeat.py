@@ -439,7 +439,6 @@ def test_what_is_launched_again_is_what_would_be(request, room, monkeypatch, see
     if not room.SIMULATED:
         pytest.skip("about the made-up library")
     from numba_dml._core import calls as core_calls
-    from numba_dml._core import operands
     from numba_dml._core.tensor import extent
     from numba_dml.cuda.driver import launch as driver_launch
     from numba_dml.cuda.primitives import bad_indices, fill
@@ -746,7 +745,6 @@ def test_a_launch_is_as_large_as_the_driver_has_it():
 
 def test_the_memory_of_calls_is_bounded(tensor, monkeypatch):
     from numba_dml._core import calls as core_calls
-    from numba_dml._core import operands
 
     monkeypatch.setattr(core_calls, "MAX_CALLS", 3)
     x = tensor(np.arange(12.0))

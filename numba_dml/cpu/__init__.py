@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._jit import compat
 from .._jit.waiting import require_jit
 
 require_jit()
+compat.probe({**compat.REQUIRED, **compat.ATTRIBUTES})
 
 
 def call(*args: Any) -> Any:
