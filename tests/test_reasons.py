@@ -1,0 +1,47 @@
+"""What ``explain`` says of the rows of a table that were passed over."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from numba_dml._cli import _reasons
+from numba_dml._core.regions import Region, always
+
+from .test_regions import TABLE, TUNING, Facts, has_a_line
+
+pytestmark = pytest.mark.cpu
+
+
+def fits_or_is_empty(facts, tuning):
+    return facts.n < tuning.short or not has_a_line(facts, tuning)
+
+
+def is_left_over(facts, tuning):
+    return not fits_or_is_empty(facts, tuning) and facts.k > 0
+
+
+@pytest.mark.parametrize(
+    ("facts", "chosen", "expected"),
+    [
+        (Facts(8, 3), 0, []),
+        (Facts(9, 6), 1, ["short: not n <= short (n 9, short 8)"]),
+        (Facts(8, 6), 1, ["short: not k < large_k (k 6, large_k 4)"]),
+        (Facts(0, 3), 2, ["short: not n > 0 (n 0)", "large k: not k >= large_k (k 3, large_k 4)"]),
+    ],
+)
+def test_the_comparison_that_ruled_a_row_out(facts, chosen, expected):
+    call = SimpleNamespace(regions=TABLE, region=TABLE[chosen], facts=facts, tuning=TUNING)
+    assert [_reasons.sentence(ruled) for ruled in _reasons.passed_over(call)] == expected
+
+
+def test_helpers_and_alternatives_are_shown_as_they_stand():
+    rows = (
+        Region("first", None, always, fits_or_is_empty, "", ""),
+        Region("second", None, always, is_left_over, "", ""),
+        Region("last", None, always, always, "", ""),
+    )
+    call = SimpleNamespace(regions=rows, region=rows[2], facts=Facts(9, 0), tuning=TUNING)
+    assert [_reasons.sentence(ruled) for ruled in _reasons.passed_over(call)] == [
+        "first: not n < short or not has_a_line (n 9, short 8)",
+        "second: not k > 0 (k 0)",
+    ]
