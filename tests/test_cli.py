@@ -912,6 +912,21 @@ def test_warmup_covers_all_shapes(threads, roomy, monkeypatch):
                 assert kernels == warm, case
 
 
+def test_a_family_without_a_way_by_parts_runs_on_whole_arrays(tmp_path, monkeypatch):
+    for family in ("gather", "top_k"):
+        monkeypatch.delitem(run._WAYS, family)
+    a, i = np.arange(12.0).reshape(3, 4), np.array([2, 0])
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "i.npy", i)
+    files = [str(tmp_path / name) for name in ("a.npy", "i.npy")]
+    assert main(["gather", *files, "--axis", "1", "-o", str(tmp_path / "o.npy"), "-q"]) == 0
+    assert np.load(tmp_path / "o.npy").tolist() == a[:, i].tolist()
+    assert main(["top-k", files[0], "-k", "2", "-o", str(tmp_path / "o.npz"), "-q"]) == 0
+    with np.load(tmp_path / "o.npz") as found:
+        assert found["values"].tolist() == [[3, 2], [7, 6], [11, 10]]
+        assert found["indices"].tolist() == [[3, 2]] * 3
+
+
 @pytest.mark.slow
 def test_after_warmup_nothing_compiles(tmp_path):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
