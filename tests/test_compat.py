@@ -64,13 +64,7 @@ def test_a_numba_that_was_not_tested_compiles_helpers_in_its_own_way(tmp_path):
         import numpy as np, numba_dml as dml
         from numba_dml._jit import compile
         assert "pipeline_class" not in compile._HELPER_OPTIONS
-        a = np.random.default_rng(0).random((40, 30), np.float32)
-        found = dml.top_k(a, 3)
-        assert np.array_equal(found.values, -np.sort(-a, axis=1)[:, :3])
-        i = np.array([[3, 4], [39, 29], [0, 0]])
-        assert np.array_equal(dml.gather_nd(a, i), a[tuple(i.T)])
-        out = dml.scatter_nd(a, i, np.ones(3, np.float32), reduction="add")
-        a[tuple(i.T)] += 1
-        assert np.array_equal(out, a)
+        a, i = np.random.default_rng(0).random((40, 30), np.float32), np.array([3, 39, 0])
+        assert np.array_equal(dml.gather(a, i), a[i])
     """
     run(code, NUMBA_CACHE_DIR=str(tmp_path))
