@@ -4,8 +4,11 @@ import ml_dtypes
 import numpy as np
 from hypothesis import strategies as st
 
-from numba_dml.cpu.calls import top_k
+from numba_dml._core.regions import first
+from numba_dml.cpu.calls.top_k import THREADS
+from numba_dml.cpu.dispatch.top_k import TABLE, choice_of, facts_of
 from numba_dml.cpu.primitives.top_k.selection import GOLDEN
+from numba_dml.cpu.tuning.top_k import TUNING
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 NUMBERS = [np.dtype(t) for t in ("f4", "f2", "u4", "u2", "u1", "i4", "i2", "i1", "f8", "u8", "i8", "?")] + [BFLOAT16]
@@ -101,7 +104,9 @@ batches = st.integers(0, 3)
 
 
 def sampled_places(n, k, stride):
-    """Return which of n elements of 4 bytes a top-k on the CPU samples for a bound, and its method."""
-    choice = top_k.choose(n, stride, k, 4, 1, 1, 0)
-    step = n // choice.sample
-    return [i * step + (((i + 1) * GOLDEN % 2**64 >> 32) * step >> 32) for i in range(choice.sample)], choice.method
+    """Return which of n elements of 4 bytes a top-k on the CPU samples for a bound, and its row of the table."""
+    facts = facts_of(n, stride, k, 4, 1, 1, 0, True, False, THREADS)
+    row = TABLE.index(first(TABLE, facts, TUNING))
+    size = choice_of(row, facts, TUNING).sample
+    step = n // size
+    return [i * step + (((i + 1) * GOLDEN % 2**64 >> 32) * step >> 32) for i in range(size)], row

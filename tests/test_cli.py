@@ -27,6 +27,7 @@ from numba_dml.cpu import launch as cpu_launch
 from numba_dml.cpu import threads as cpu_threads
 from numba_dml.cpu.calls import moves
 from numba_dml.cpu.calls import top_k as calls_top_k
+from numba_dml.cpu.dispatch.top_k import TABLE
 
 pytestmark = pytest.mark.cpu
 
@@ -804,8 +805,8 @@ def test_explain_has_a_sentence_for_every_way(monkeypatch, threads):
     # All ways that the sources know.
     names = re.findall(r'scatter_\w+\.\w+_kernel, "(\w*) ?"', inspect.getsource(moves.ScatterCall.__init__))
     ways = {f"scatter {name}".strip() for name in (*names, "noted")} | {"gather", "gather direct"}
-    methods = re.search(r"name = \((.*)\)\[choice", inspect.getsource(calls_top_k.TopKCall.__init__))[1]
-    ways |= {f"top_k {name}" for name in ("nothing to select", *eval(methods))}
+    kernels = (region.kernel.__name__.removesuffix("_kernel").replace("_", " ") for region in TABLE)
+    ways |= {f"top_k {name}" for name in ("nothing to select", *kernels)}
     assert ways == WAYS.keys() == explain._CPU_WAYS.keys()
 
 
@@ -935,14 +936,14 @@ def test_after_warmup_nothing_compiles(tmp_path):
 import numpy as np, numba_dml as dml
 from numba.core.dispatcher import Dispatcher
 from numba_dml.cpu import drivers
-from numba_dml.cpu.calls.top_k import KERNELS
+from numba_dml.cpu.dispatch.top_k import TABLE
 
 x = np.random.default_rng(1).random(2_600_000, np.float32)
 for shape, k, axis in ((2, 3), 2, 1), ((64, 100), 5, 1), ((1000, 1000), 5, 0), ((64, 40_000), 50, 1):
     dml.top_k(x[: np.prod(shape)].reshape(shape), k, axis=axis)
 for shape, k in ((20, 5000), 500), ((1_000_000,), 9), ((900, 8), 1), ((300, 24), 4):
     dml.top_k(x[: np.prod(shape)].reshape(shape), k, axis=0 if k == 4 else -1)
-values = [*vars(drivers).values(), *KERNELS]
+values = [*vars(drivers).values(), *(region.kernel for region in TABLE)]
 found = {value for value in values if isinstance(value, Dispatcher)}
 print(sum(sum(d.stats.cache_hits.values()) for d in found) > 9)
 print([d for d in found if sum(d.stats.cache_misses.values())])

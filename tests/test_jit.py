@@ -17,9 +17,10 @@ from numba.core.runtime import _nrt_python, rtsys
 
 import numba_dml as dml
 from numba_dml import _overloads
-from numba_dml.cpu.calls.top_k import choose
+from numba_dml._core.regions import first
+from numba_dml.cpu.dispatch.top_k import PIECES, TABLE, facts_of
 from numba_dml.cpu.jitted import functions
-from numba_dml.cpu.primitives.top_k.plan import IN_PIECES
+from numba_dml.cpu.tuning.top_k import TUNING
 
 from .reference import same
 from .reference import top_k as reference_top_k
@@ -800,8 +801,8 @@ for k in (1000, 5000):
 def test_a_selection_that_begins_again(tmp_path):
     """What jitted code has compiled serves Python too; memory in use is not freed."""
     misleading = np.random.default_rng(3).random(1 << 18, np.float32)
-    places, method = sampled_places(len(misleading), 1000, 4)
-    assert method == IN_PIECES  # the function selects twice
+    places, row = sampled_places(len(misleading), 1000, 4)
+    assert row == PIECES  # the function selects twice
     misleading[places] += 1
     np.save(tmp_path / "misleading.npy", misleading)
     run(MISLED, tmp_path, MALLOC_MMAP_THRESHOLD_="4096")
@@ -941,8 +942,9 @@ def test_kernels_that_are_chosen_are_compiled(itemsize, lines):
             for stride in (itemsize, 64, 64 * itemsize):
                 for count, across, step in ((1, 1, 0), (64, 64, itemsize), (5, 5, itemsize), (500, 500, n * itemsize)):
                     if lines or count == 1:
-                        chosen.add(choose(n, stride, k, itemsize, count, across, step, False, not lines).method)
-    assert chosen == {method for method, address in enumerate(addresses) if address}
+                        facts = facts_of(n, stride, k, itemsize, count, across, step, False, not lines, 1)
+                        chosen.add(first(TABLE, facts, TUNING).kernel)
+    assert chosen == {region.kernel for region, address in zip(TABLE, addresses, strict=True) if address}
 
 
 def test_a_cache_of_other_sources_is_not_read():

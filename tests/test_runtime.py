@@ -44,7 +44,7 @@ def run(code, *, ok=True, **environment):
 # A kernel of each family, with each driver, and what they must return.
 ALL_KERNELS = """
     import numba, numpy as np, numba_dml as dml
-    from numba_dml.cpu.calls.top_k import KERNELS
+    from numba_dml.cpu.dispatch.top_k import TABLE
     from numba_dml.cpu.kernels import gather_blocks, gather_direct, scatter_general, scatter_noted
     from numba_dml.cpu.drivers import run_locked, run_parallel, run_serial
     from numba_dml.cpu.primitives.moves import offsets
@@ -87,7 +87,7 @@ ALL_KERNELS = """
     jitted = [run_locked, run_serial, run_parallel, gather_blocks.gather_kernel, gather_direct.take_kernel]
     jitted += [scatter_general.scatter_kernel, scatter_general.strips_kernel, scatter_noted.noted_kernel]
     jitted += [offsets.find_singles, offsets.find_tuples]
-    jitted += set(KERNELS)
+    jitted += {region.kernel for region in TABLE}
 """
 
 
@@ -239,9 +239,9 @@ def test_a_function_compiles_what_it_runs_and_nothing_else(tmp_path):
     run(
         """
         import numpy as np, numba_dml as dml
-        from numba_dml.cpu.calls import top_k
+        from numba_dml.cpu.dispatch.top_k import TABLE
         dml.top_k(np.zeros((20, 8), np.float32, order="F"), 3)
-        assert [kernel.__name__ for kernel in top_k.KERNELS if kernel.overloads] == ["short_columns_kernel"]
+        assert [row.kernel.__name__ for row in TABLE if row.kernel.overloads] == ["short_columns_kernel"]
         """,
         NUMBA_CACHE_DIR=str(tmp_path),
     )
@@ -484,7 +484,7 @@ def test_helpers_are_translated_with_their_kernel_only():
 
 
 def test_new_shapes_add_no_signature():
-    from numba_dml.cpu.calls import top_k
+    from numba_dml.cpu.dispatch.top_k import TABLE
     from numba_dml.cpu.kernels import gather_blocks, gather_direct, scatter_general, top_k_rows
 
     moves = [
@@ -493,7 +493,7 @@ def test_new_shapes_add_no_signature():
         scatter_general.scatter_kernel,
         scatter_general.strips_kernel,
     ]
-    kernels = [*moves, *{*top_k.KERNELS} - {top_k_rows.pieces_kernel}]
+    kernels = [*moves, *{region.kernel for region in TABLE} - {top_k_rows.pieces_kernel}]
 
     def work(shape):
         a = np.zeros(shape, np.float32)

@@ -1,6 +1,8 @@
 """Every kernel region of top_k around its thresholds, with distributions that are hard for it; compared exactly."""
 
 import platform
+import re
+from pathlib import Path
 
 import ml_dtypes
 import numba
@@ -12,12 +14,16 @@ from numba.core import cgutils
 from numba.core.extending import intrinsic
 
 import numba_dml as dml
+from numba_dml._core.regions import first, forced
 from numba_dml.cpu import launch as cpu_launch
 from numba_dml.cpu.calls import top_k
-from numba_dml.cpu.calls.top_k import ALONE_FROM, FEW_LINES, NETWORK_SIZE
+from numba_dml.cpu.dispatch.top_k import PIECES, TABLE
 from numba_dml.cpu.kernels.top_k_short import CUT_SIZE
-from numba_dml.cpu.primitives.top_k.plan import IN_PIECES, TOO_FEW
+from numba_dml.cpu.primitives.top_k.network import NETWORK_LINES
+from numba_dml.cpu.primitives.top_k.network_cut import CUT_BLOCKS
+from numba_dml.cpu.primitives.top_k.plan import TOO_FEW
 from numba_dml.cpu.primitives.top_k.radix_select import MANY_WORDS
+from numba_dml.cpu.tuning.top_k import TUNING
 
 from .reference import same, untraced
 from .strategies import sampled_places
@@ -70,22 +76,22 @@ def expected(x, k, axis, mode, nan):
 REGIONS = {
     "short": ((70, 33), -1, 5),
     "short, one": ((70, 33), -1, 1),
-    "singly, as many lines as are, whatever their size": ((min(FEW_LINES), 33), -1, 5),
+    "singly, as many lines as are, whatever their size": ((min(TUNING.few_lines), 33), -1, 5),
     "singly, one line": ((1, 8), -1, 3),
-    "singly, staged": ((60, min(FEW_LINES)), 0, 5),
+    "singly, staged": ((60, min(TUNING.few_lines)), 0, 5),
     "singly, staged, several batches": ((70, 801, 3), 1, 9),
-    "short, just too many lines for that": ((max(FEW_LINES) + 1, 33), -1, 5),
+    "short, just too many lines for that": ((max(TUNING.few_lines) + 1, 33), -1, 5),
     "short, shorter than a block of the network": ((70, 6), -1, 3),
     "short, two elements": ((70, 2), -1, 1),
     "short, sorted": ((70, 15), -1, 15),
     "short, lines left over": ((37, 64), -1, 8),
     "short, a tail": ((40, 131), -1, 16),
-    "network, of 1 byte, just short enough": ((17, ALONE_FROM[0] - 1), -1, 15),
-    "alone, of 1 byte, just long enough": ((9, ALONE_FROM[0]), -1, 16),
-    "network, of 2 bytes, just short enough": ((17, ALONE_FROM[1] - 1), -1, 16),
-    "alone, of 2 bytes, just long enough": ((9, ALONE_FROM[1]), -1, 14),
-    "network, of 4 bytes, just short enough": ((17, ALONE_FROM[2] - 1), -1, 16),
-    "alone, of 4 bytes, just long enough": ((9, ALONE_FROM[2]), -1, 9),
+    "network, of 1 byte, just short enough": ((17, TUNING.alone_from[0] - 1), -1, 15),
+    "alone, of 1 byte, just long enough": ((9, TUNING.alone_from[0]), -1, 16),
+    "network, of 2 bytes, just short enough": ((17, TUNING.alone_from[1] - 1), -1, 16),
+    "alone, of 2 bytes, just long enough": ((9, TUNING.alone_from[1]), -1, 14),
+    "network, of 4 bytes, just short enough": ((17, TUNING.alone_from[2] - 1), -1, 16),
+    "alone, of 4 bytes, just long enough": ((9, TUNING.alone_from[2]), -1, 9),
     "cut keys of 8 bytes, just short enough": ((13, CUT_SIZE[1] - 1), -1, 16),
     "alone, of 8 bytes, just too long for cut keys": ((13, CUT_SIZE[1]), -1, 16),
     "cut keys of 8 bytes, lines left over": ((11, 65), -1, 9),
@@ -94,17 +100,17 @@ REGIONS = {
     "network, k just too large for a list": ((23, 64), -1, 25),
     "network, everything": ((33, 50), -1, 50),
     "rows, just too few lines for the network": ((7, 40), -1, 17),
-    "network, of 1 byte, a large k, just short enough": ((9, NETWORK_SIZE[0] - 1), -1, 40),
-    "rows, of 1 byte, k too large, just long enough": ((9, NETWORK_SIZE[0]), -1, 40),
-    "network, of 2 bytes, a large k, just short enough": ((9, NETWORK_SIZE[1] - 1), -1, 33),
-    "rows, of 2 bytes, k too large, just long enough": ((9, NETWORK_SIZE[1]), -1, 33),
-    "network, of 4 bytes, a large k, just short enough": ((9, NETWORK_SIZE[2] - 1), -1, 100),
-    "rows, of 4 bytes, k too large, just long enough": ((9, NETWORK_SIZE[2]), -1, 20),
+    "network, of 1 byte, a large k, just short enough": ((9, TUNING.network_below[0] - 1), -1, 40),
+    "rows, of 1 byte, k too large, just long enough": ((9, TUNING.network_below[0]), -1, 40),
+    "network, of 2 bytes, a large k, just short enough": ((9, TUNING.network_below[1] - 1), -1, 33),
+    "rows, of 2 bytes, k too large, just long enough": ((9, TUNING.network_below[1]), -1, 33),
+    "network, of 4 bytes, a large k, just short enough": ((9, TUNING.network_below[2] - 1), -1, 100),
+    "rows, of 4 bytes, k too large, just long enough": ((9, TUNING.network_below[2]), -1, 20),
     "cut keys, just short enough": ((19, CUT_SIZE[0] - 1), -1, 9),
     "alone, just too long for cut keys": ((19, CUT_SIZE[0]), -1, 9),
     "cut keys, as few elements as lines": ((35, 16), -1, 16),
-    "cut keys of 8 bytes, a large k, just short enough": ((11, NETWORK_SIZE[3] - 1), -1, 64),
-    "rows, of 8 bytes, k too large, just long enough": ((11, NETWORK_SIZE[3]), -1, 65),
+    "cut keys of 8 bytes, a large k, just short enough": ((11, TUNING.network_below[3] - 1), -1, 64),
+    "rows, of 8 bytes, k too large, just long enough": ((11, TUNING.network_below[3]), -1, 65),
     "cut keys of 8 bytes, everything": ((13, 86), -1, 86),
     "network, k just too small to be sorted": ((9, 250), -1, 191),
     "network, just too few elements to be sorted": ((9, 199), -1, 199),
@@ -495,6 +501,79 @@ def test_lines_of_which_some_are_in_order(dtype, n, k, axis):
             assert np.array(values if axis else values.T, order="C").tobytes() == want_values.tobytes()
 
 
+#: Of each row of the table a call that is for it, with two threads; and others.
+ROWS = {
+    "short columns": ((20, 30), 0, 5),
+    "columns": ((600, 70), 0, 5),
+    "columns, any k": ((2, 250, 20), 1, 200),
+    "best": ((20, 100), 1, 1),
+    "singly, few lines": ((3, 50), 1, 5),
+    "singly, long lines": ((20, 900), 1, 5),
+    "short": ((20, 50), 1, 5),
+    "short, any k": ((20, 50), 1, 20),
+    "pieces": ((2, 2 * 65536 + 77), 1, 9),
+    "sorted, most of a line": ((3, 300), 1, 250),
+    "sorted": ((3, 3001), 1, 300),
+    "rows": ((3, 6000), 1, 40),
+    "a single line": ((70,), 0, 1),
+    "tiny lines": ((30, 3), 1, 2),
+    "tiny columns": ((2, 9), 0, 2),
+    "staged lines": ((300, 7), 0, 1),
+    "staged lines, few": ((4, 90, 5), 1, 16),
+    "staged lines, everything": ((40, 9), 0, 40),
+    "staged lines, long": ((65_600, 3), 0, 20),
+}
+
+
+@pytest.mark.parametrize("case", ROWS)
+def test_every_row_of_the_table(case, target, monkeypatch):
+    """It is the first for some call; and wherever its kernel can run a call, it gives the same bits as any other."""
+    if target != "cpu":
+        pytest.skip("about the table of the CPU")
+    shape, axis, k = ROWS[case]
+    chosen = []
+
+    def noted(regions, facts, tuning):
+        chosen.append((first(regions, facts, tuning).name, facts))
+        return first(regions, facts, tuning)
+
+    monkeypatch.setattr(top_k, "first", noted)
+    monkeypatch.setattr(top_k, "THREADS", 2)
+    for dtype in ("f4", "u1", "i8"):
+        rng = np.random.default_rng(8)
+        for kind in ("random", "few", "nan"):
+            x = distribution(kind, shape, dtype, rng)
+            for mode in ("largest", "smallest"):
+                want_values, want = expected(x, k, axis, mode, "last")
+                for name in (None, *(region.name for region in TABLE)):
+                    dml.cache_clear()
+                    token = forced.set(name)
+                    try:
+                        values, indices = dml.top_k(x, k, axis=axis, mode=mode)
+                    finally:
+                        forced.reset(token)
+                    found, facts = chosen[-1]
+                    if name is None and dtype == "f4" and case in [region.name for region in TABLE]:
+                        assert found == case
+                    can = name and next(region.can for region in TABLE if region.name == name)(facts, TUNING)
+                    assert not can or found == name
+                    assert np.array_equal(indices, want), (dtype, kind, mode, name)
+                    assert values.tobytes() == want_values.tobytes(), (dtype, kind, mode, name)
+    dml.cache_clear()
+
+
+def test_the_table_is_whole():
+    """Each row has a call in the test before, and figures."""
+    names = [region.name for region in TABLE]
+    assert len(set(names)) == len(names)
+    assert set(names) <= set(ROWS)
+    text = (Path(__file__).parents[1] / "docs" / "measurements" / "cpu_top_k.md").read_text()
+    assert {region.evidence for region in TABLE} <= set(re.findall("^## (.*)$", text, re.MULTILINE))
+    # Fewer lines than the network takes, by whole keys or cut ones.
+    blocks = [CUT_BLOCKS.get(width, (NETWORK_LINES,))[0] for width in (8, 16, 32, 64)]
+    assert TUNING.few_lines == tuple(min(NETWORK_LINES, lines) - 1 for lines in blocks)
+
+
 @pytest.mark.parametrize("threads", [1, 3, 8])
 @pytest.mark.parametrize(("shape", "k"), [((100, 1000), 3), ((50, 130), 9), ((4, 130, 200), 4), ((97, 17), 2)])
 def test_however_many_tiles_columns_have(shape, k, threads, target, monkeypatch):
@@ -574,7 +653,7 @@ def test_a_survey_that_finds_little(dtype, n, common):
 @pytest.mark.parametrize("stride", ["contiguous", "staged"])
 def test_a_sample_that_misleads(n, k, stride, target, monkeypatch, request):
     """The places of a sample are known: where it sees only the best, too few lie above its bound; else too many do."""
-    places, method = sampled_places(n, k, 8 if stride == "staged" else 4)
+    places, row = sampled_places(n, k, 8 if stride == "staged" else 4)
     rng = np.random.default_rng(8)
     statuses = set()
     launcher = cpu_launch.launcher
@@ -595,7 +674,7 @@ def test_a_sample_that_misleads(n, k, stride, target, monkeypatch, request):
             found = dml.top_k(x, k, axis=0, mode=mode)
             np.testing.assert_array_equal(found.indices, expected(x, k, 0, mode, "last")[1])
     if target == "cpu":  # a line in pieces is selected from once more
-        assert statuses == ({0, TOO_FEW} if method == IN_PIECES else {0})
+        assert statuses == ({0, TOO_FEW} if row == PIECES else {0})
 
 
 @pytest.mark.parametrize("dtype", ["i8", "u8", "f8"])

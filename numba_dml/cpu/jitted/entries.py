@@ -9,20 +9,25 @@ function of the same name raises.
 
 from __future__ import annotations
 
+from functools import cache
+from types import ModuleType
+
 import numpy as np
 from numba import types
 from numba.core.extending import intrinsic, register_jitable
 
+from ..._core.regions import compiled_first
 from ..._jit.compile import allocating, helper, kernel
 from ..._jit.machine import CACHE_LINE
 from ..._jit.memory import ANY, ArrayRef, empty, load, overlaps, seen_as
-from ..calls import moves, top_k
-from ..calls.top_k import choose
+from ..calls import moves
+from ..dispatch import top_k
 from ..drivers import OVERLAP, run_here
 from ..primitives.moves import plan as moves_plan
 from ..primitives.moves import scatter_phases
 from ..primitives.moves.offsets import read_indices
 from ..primitives.top_k import plan as top_k_plan
+from ..tuning.top_k import TUNING
 from .refusals import (
     BAD_AXIS,
     BAD_BATCH,
@@ -91,9 +96,15 @@ def word(request, at):
     return load(request, 8 * at)
 
 
-# The thresholds and the choice of a method have one home, which Python calls as well.
-for function in (top_k._rank, top_k._group, top_k._column_tile, top_k.alone_size, choose):
+# The thresholds and the choice of a kernel have one home, which Python calls as well.
+for function in top_k.SHARED:
     register_jitable(function)
+facts_of, choice_of = helper(top_k.facts_of), helper(top_k.choice_of)
+#: The thresholds as a module, whose names are constants to Numba; each function would be handed all of a tuple.
+thresholds = ModuleType("thresholds")
+vars(thresholds).update(TUNING._asdict())
+#: ``row_of(facts)``: the position of the row of `top_k.TABLE` that is for a call.
+row_of = compiled_first(top_k.TABLE, thresholds, cache(helper))
 register_jitable(moves._tile)
 register_jitable(moves.pack_tiles)
 register_jitable(moves.index_width)
@@ -305,8 +316,9 @@ def run_top_k(kernels, request):
     for i in range(axis + 1, ndim):
         out_stride *= max(size_of(request, record, i), 1)
     across, step = (rows[dims - 1, 0], rows[dims - 1, 1]) if dims else (1, 0)
-    choice = choose(n, stride, k, itemsize, count, across, step, False, ndim == 1)
-    method, capacity, group, tile, pieces, sample, rank = choice
+    facts = facts_of(n, stride, k, itemsize, count, across, step, False, ndim == 1, 1)
+    row = row_of(facts)
+    choice = choice_of(row, facts, thresholds)
     plan[top_k_plan.LINES] = count
     plan[top_k_plan.DIMS] = dims
     plan[top_k_plan.SIZE] = n
@@ -317,24 +329,24 @@ def run_top_k(kernels, request):
     plan[top_k_plan.RULE] = word(request, FLIP)
     plan[top_k_plan.RULE + 1] = word(request, INFINITY)
     plan[top_k_plan.RULE + 2] = word(request, NAN_KEY)
-    plan[top_k_plan.CAPACITY] = capacity
-    plan[top_k_plan.PIECES] = pieces
-    plan[top_k_plan.GROUP] = group
-    plan[top_k_plan.TILE] = tile
-    plan[top_k_plan.SAMPLE] = sample
-    plan[top_k_plan.SAMPLE_RANK] = rank
+    plan[top_k_plan.CAPACITY] = choice.capacity
+    plan[top_k_plan.PIECES] = choice.pieces
+    plan[top_k_plan.GROUP] = choice.group
+    plan[top_k_plan.TILE] = choice.tile
+    plan[top_k_plan.SAMPLE] = choice.sample
+    plan[top_k_plan.SAMPLE_RANK] = choice.rank
     plan[top_k_plan.LOW] = low
     plan[top_k_plan.HIGH] = high + itemsize
     plan[top_k_plan.VALUE_BYTES] = count * k * itemsize
     plan[top_k_plan.INDEX_BYTES] = count * k * word(request, INDEX_SIZE)
     x = reference(word(request, record))
     values, indices = reference(word(request, VALUES)), reference(word(request, INDICES))
-    return run_here(word(kernels, method), x, values, indices, x, plan)
+    return run_here(word(kernels, row), x, values, indices, x, plan)
 
 
 @kernel
 def top_k_entry(kernels, request):
-    """Check or run a top-k; `kernels` are by method."""
+    """Check or run a top-k; `kernels` are by row of the table."""
     if word(request, STAGE) == CHECK:
         check_top_k(request)
         return np.int64(0)

@@ -33,7 +33,7 @@ from ..._jit.disk_cache import _source_stamp
 from ..._jit.memory import ANY, SIGNED, UNSIGNED, ArrayRef
 from ..._version import __version__
 from ..calls.moves import _arithmetic_type
-from ..calls.top_k import KERNELS, alone_size
+from ..dispatch.top_k import jitted_kernels
 from ..drivers import emit_call
 from ..kernels.gather_blocks import gather_kernel
 from ..kernels.gather_direct import take_kernel
@@ -42,8 +42,8 @@ from ..kernels.top_k_singly import ALONE_WORDS, alone_kernel
 from ..primitives import reductions
 from ..primitives.moves import plan
 from ..primitives.moves.offsets import finder_address
-from ..primitives.top_k.plan import COLUMNS, IN_PIECES, SHORT, SHORT_COLUMNS, SINGLY
 from ..primitives.top_k.short_lines import SHORT_K
+from ..tuning.top_k import TUNING
 from . import entries, refusals
 from .entries import set_word
 
@@ -77,11 +77,8 @@ def _addresses(entry: str, *arguments: Any) -> _Addresses:
     elif entry == "top_k_entry":
         itemsize, floats, lines = arguments
         x = ArrayRef(SIGNED[itemsize], floats)
-        for method, kernel in enumerate(KERNELS):
-            needed = method not in (IN_PIECES, SINGLY)
-            if method in (SHORT, COLUMNS, SHORT_COLUMNS):  # a single line needs none of them
-                needed = lines and (method != SHORT_COLUMNS or itemsize < 8)
-            code.append(_kernel_address(kernel, (x, x, ANY, ANY)) if needed else 0)
+        for kernel in jitted_kernels(itemsize, lines):
+            code.append(_kernel_address(kernel, (x, x, ANY, ANY)) if kernel else 0)
     else:
         operator, element, width, tuples = arguments
         data, index, finder = ArrayRef(element), ArrayRef(SIGNED[width]) if width else ANY, finder_address(tuples)
@@ -463,7 +460,7 @@ def top_k(a: Any, k: Any, axis: Any, mode: Any, sorted: Any, nan: Any, index_dty
     check, run = entries.CHECK, entries.RUN
     dtype = a.dtype
     # A short line is selected from at once, without a look at anything else.
-    most, longest = (SHORT_K, min(alone_size(itemsize), index_max + 1)) if ndim == 1 else (0, 0)
+    most, longest = (SHORT_K, min(TUNING.alone_most[min(itemsize // 2, 3)], index_max + 1)) if ndim == 1 else (0, 0)
     select = _alone_caller(itemsize, isinstance(a.dtype, types.Float)) if ndim == 1 else None
 
     if _is_absent(out):

@@ -23,6 +23,9 @@ from ..keys import emit_levels, emit_rows, key_of, load_vector, lowest_of, read_
 #: How many lines go through the network together: 512 bits of keys, two vectors where these have 256. One thread of an
 #: Intel Xeon, ns a line, four lines and eight: f8 64, k 6 132 and 91; f4 64, k 6 88 and 59, 128, k 16 282 and 140.
 NETWORK_LINES = 8
+#: Low bits of a key that hold the element's position, and how many elements a line has at most, therefore.
+PLACE_BITS = 16
+MOST_PLACES = 1 << PLACE_BITS
 #: How long their lists are, if not longer: then some times as many as go in together.
 _DEPTHS = (1, 2, 4, 8, 16)
 
@@ -37,7 +40,7 @@ def _network_key(width):
     float64: 64 f4, k 2 66 and 55, 128, k 8 143 and 128; Xeon with it 38 and 45, 104 and 110.
     """
     both = types.int64 if HAS_WIDE_VECTORS else types.float64
-    return {8: (types.int32, 16), 16: (types.int32, 16), 32: (both, 16)}[width]
+    return {8: types.int32, 16: types.int32, 32: both}[width], PLACE_BITS
 
 
 @helper

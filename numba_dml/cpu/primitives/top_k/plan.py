@@ -52,8 +52,6 @@ TOO_FEW, REFUSED = 1, 2
     HEADER,
 ) = (*range(8), *range(10, 22))
 DIM_FIELDS = 3  # size, input stride, output stride
-# The ways to a line's elements; each has a kernel.
-SHORT, ROWS, COLUMNS, BEST, IN_PIECES, SORTED, SHORT_COLUMNS, SINGLY = range(8)
 
 
 @helper

@@ -66,7 +66,7 @@ def network_lines(
 
 @chosen(network_lines)
 def _network_lines(ref, offset, line_step, size, k, rule, best, positions):
-    if ref.dtype.bitwidth == 64:  # it is compiled, but never called: see `ALONE_FROM` in `top_k`
+    if ref.dtype.bitwidth == 64:  # it is compiled, but never called: see `Tuning.alone_from`
         return lambda ref, offset, line_step, size, k, rule, best, positions: None
 
     def select(ref, offset, line_step, size, k, rule, best, positions):

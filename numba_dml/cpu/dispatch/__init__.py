@@ -1,0 +1,1 @@
+"""Which kernel runs a call: one table per family of operators."""

@@ -1,0 +1,1 @@
+"""Thresholds of the CPU, as data: one file per family of operators."""
