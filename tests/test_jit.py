@@ -18,7 +18,7 @@ from numba.core.runtime import _nrt_python, rtsys
 import numba_dml as dml
 from numba_dml import _overloads
 from numba_dml._core.regions import first
-from numba_dml.cpu.dispatch.top_k import PIECES, TABLE, facts_of
+from numba_dml.cpu.dispatch.top_k import PIECES, TABLE, choice_of, facts_of
 from numba_dml.cpu.jitted import functions
 from numba_dml.cpu.tuning.top_k import TUNING
 
@@ -945,6 +945,33 @@ def test_kernels_that_are_chosen_are_compiled(itemsize, lines):
                         facts = facts_of(n, stride, k, itemsize, count, across, step, False, not lines, 1)
                         chosen.add(first(TABLE, facts, TUNING).kernel)
     assert chosen == {region.kernel for region, address in zip(TABLE, addresses, strict=True) if address}
+
+
+def test_jitted_callers_choose_as_python_does():
+    """They compile the same table and sizes."""
+    from numba_dml.cpu.jitted import entries
+
+    @numba.njit
+    def chosen(n, stride, k, itemsize, lines, across, step, single):
+        facts = entries.facts_of(n, stride, k, itemsize, lines, across, step, False, single, 1)
+        row = entries.row_of(facts)
+        return row, entries.choice_of(row, facts, entries.thresholds)
+
+    rng = np.random.default_rng(6)
+    calls = [(250, 160, 200, 4, 40, 40, 4, False)]
+    for _ in range(4000):
+        itemsize, n = 2 ** int(rng.integers(4)), int(2 ** rng.uniform(0, 21))
+        k, across = int(n ** rng.uniform(0, 1)), int(2 ** rng.uniform(0, 11))
+        lines = across * int(2 ** rng.uniform(0, 6))
+        stride, step = [(itemsize, n * itemsize), (across * itemsize, itemsize), (64, n * 64)][rng.integers(3)]
+        calls += [(n, stride, k, itemsize, lines, across, step, False), (n, stride, k, itemsize, 1, 1, 0, True)]
+    rows = set()
+    for *numbers, single in calls:
+        facts = facts_of(*numbers, False, single, 1)
+        row = TABLE.index(first(TABLE, facts, TUNING))
+        assert chosen(*numbers, single) == (row, choice_of(row, facts, TUNING))
+        rows.add(row)
+    assert len(rows) == len({region.name for region in TABLE if not region.name.startswith(("pieces", "singly"))})
 
 
 def test_a_cache_of_other_sources_is_not_read():

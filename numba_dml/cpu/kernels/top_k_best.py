@@ -1,4 +1,7 @@
-"""Top-1: the best element of each line."""
+"""Top-1: the best element of each line.
+
+Figures: docs/measurements/cpu_top_k.md.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,10 @@ from ..primitives.top_k.plan import INDEX_SIZE, LINES, RULE, SIZE, line_bases, s
 from ..primitives.top_k.staging import batches, stage_batch
 from ..primitives.top_k.writing import write_index
 
-#: If so many of so many first blocks of a line have a better element than those before (one of 20 random ones), the
-#: last block is looked at: what is worse than its best need not be looked at closely. One thread of an AMD EPYC, k 1,
-#: ns a line that ascends, without and with it: u1 4096 172 and 109, 65536 3020 and 1476, f2 4096 609 and 382, f4 16384
-#: 3676 and 1910.
+#: If BETTER of the first FIRST_BLOCKS blocks have a better element than those before (of a random line, one in 20 has),
+#: the line may ascend: the best of its last block rules most others out.
 BETTER, FIRST_BLOCKS = 8, 64
-#: For k 1, too, blocks are asked for so many ahead. Two threads, without and with that, in ms: of an Intel Xeon (1024,
-#: 32000) f4 8.1 and 6.3, i8 12.3 and 10.9, (20000, 1000) f4 3.3 and 2.8; of an AMD EPYC (20000, 1000) f4 3.6 and 2.9,
-#: (4096, 4096) f2 1.6 and 1.4, (1024, 32000) f4 5.5 either way, i8 8.9 and 9.3.
+#: How many blocks ahead are prefetched.
 BEST_AHEAD = 8
 
 

@@ -1,4 +1,7 @@
-"""Top-k along an axis whose neighbouring lines are contiguous side by side."""
+"""Top-k along an axis whose neighbouring lines are contiguous side by side.
+
+Figures: docs/measurements/cpu_top_k.md.
+"""
 
 from __future__ import annotations
 
@@ -39,37 +42,25 @@ from ..primitives.top_k.plan import (
 from ..primitives.top_k.short_lines import network_columns
 from ..primitives.top_k.writing import write_index, write_ordered
 
-#: Rows of columns are looked at in groups of eight. Of long columns one group in eight is looked at first, or four
-#: for each result if these are more, but one in four at most, and sixteen for each: they tell what not to insert.
-#: (4096, 4096) f4, k 8: 3.4 ms, and 3.5 without it, but 12 if the columns ascend. With one group in four, and so, 3.04
-#: and 2.88, 3.15 and 2.93, if they ascend 2.76 and 2.55 (two threads of an Intel Xeon). One thread, 100,000 rows of 64
-#: float64, k 8: 1.7 ms, with every fourth group, however many, 3.3.
+#: Of long columns, a sample of the groups of `ROWS_AT_ONCE` rows is looked at first: it tells what not to insert. It is
+#: one group in eight, or four per result if these are more, but one in four and sixteen per result at most. So are
+#: the last rows, four per result: columns that ascend have their best there.
 COLUMN_SAMPLED = 4, 8
 COLUMN_SAMPLES = 4, 16
-#: So are the last rows, in groups of four, one for each result: if columns ascend, that is where their best are. Two
-#: threads, with and without, k 16: if they ascend (4096, 2048) f4 1.13 and 1.95 ms, (600, 10000) 1.6 and 6.0, (2048,
-#: 2048) f8 1.26 and 2.95; random ones 1.22 and 1.18, 2.90 and 2.85, 1.25 and 1.25.
-#: Rows that lie so many bytes apart are looked at together, and so are those without anything between them; of others,
-#: which lie in few pages, the hardware finds no streams. One thread, 8 rows of 1, 2 and 4 KB together: 9, 13 and 22
-#: GB/s. They are looked at one by one, and rows so far ahead are asked for.
+#: Rows this many bytes apart are looked at together, and so are rows without a gap. Of others, which lie in few pages,
+#: the hardware prefetcher finds no streams: they are looked at one by one, and prefetched ROWS_AHEAD rows ahead.
 LONG_ROW = 4096
 ROWS_AHEAD = 4
-#: So are those of columns with at most so many elements for each result: nearly all groups have one to insert.
+#: Columns of at most this many elements per result are looked at row by row, too: nearly all have one to insert.
 CROWDED = 32
-#: Of rows that are looked at together, what lies so many columns ahead is asked for. Two threads, k 8, in ms, without
-#: and with that: of an Intel Xeon (4096, 4096) f4 2.88 and 2.67, 3.73 and 3.45, i4 3.81 and 3.46, (2048, 4096) f8 4.14
-#: and 3.94; of an AMD EPYC (4096, 4100) f4 4.35 and 4.14, (10000, 2000) 4.76 and 4.34, (4000, 5000) f2 3.24 and 2.90.
-#: But (4096, 4096) 2.71 and 2.98 there: rows whose distance is a multiple of a page share places of the L1, which has
-#: as many of these as pages. Known when a kernel is compiled: with a disk cache from another processor, only the speed
-#: differs.
+#: Rows that are looked at together are prefetched ASKED columns ahead, unless their distance is a multiple of a page
+#: and the L1 has too few ways: they share its sets. FEW_PLACES is known when a kernel is compiled; with a disk cache
+#: of another processor only the speed differs.
 ASKED = 2 * LANES
 PAGE = 4096
 FEW_PLACES = cache_bytes(0, assumed=1 << 16) <= ROWS_AT_ONCE * PAGE
-#: What it takes to insert an element alone, and those of a row whose lists are side by side, `insert_width` of them:
-#: for each place of these, and once; only their ratios count. Two threads, in ms, rows always, and elements alone while
-#: that takes less: (4096, 4096) f4 k 8 2.35 and 2.0, k 16 3.4 and 2.4, if columns ascend 2.2 and 2.3, 3.8 and 3.9
-#: (always alone: 3.2 and 6.1). With 8 for an element 8-byte columns that ascend never changed over with k 16: 7.1, not
-#: 6.1.
+#: Costs, of which only the ratios count: to insert an element alone, and those of a row into `insert_width` lists side
+#: by side, per place of a list and once.
 ALONE, PER_LEVEL, PER_ROW = 12, 2, 5
 
 

@@ -1,4 +1,7 @@
-"""Top-k of short lines, several at once through a sorting network."""
+"""Top-k of short lines, several at once through a sorting network.
+
+Figures: docs/measurements/cpu_top_k.md.
+"""
 
 from __future__ import annotations
 
@@ -30,17 +33,12 @@ from ..primitives.top_k.short_lines import NONE, ONCE, SHORT_K, TWICE, cut_lines
 from ..primitives.top_k.staging import batches, stage_batch, stage_left_over
 from ..primitives.top_k.writing import write_line, write_ordered
 
-#: Cut keys (see `cut_lines`) are for lines of fewer elements than this, of four and eight bytes. One thread, ns a line,
-#: alone and so, k 8: of an AMD EPYC f4 400 270 and 170 (evenly distributed 274 and 190), 600 314 and 245 (309 and 307),
-#: f8 64, k 6 150 and 85, 400 677 and 521, 690 578 and 700; of an Intel Xeon with AVX-512 f4 400 235 and 174 (229 and
-#: 223), 600 277 and 270 (265 and 345), f8 300 296 and 247, 400 343 and 317, 500 372 and 395.
+#: Lines of 4 and of 8 bytes with fewer elements than this go through the network by cut keys (see `cut_lines`): longer
+#: ones cut off too many bits.
 CUT_SIZE = (500, 450)
-#: A group of lines that goes through the network twice, or most of whose lines have keys that are equal so far, takes
-#: as much trust as so many others give. If there is none left (there is so much at first, and never more than twice as
-#: much), the keys near the highest one of a group are tried for so many lines, and if these are too few, cut ones as
-#: before, or whole ones, if any group went twice and there are some. One thread of an AMD EPYC, ns a line, without cut
-#: keys, with them, and without that: f4 64, k 6 random 83, 50 and 50, three distinct values 81, 72 and 105; k 32 random
-#: 216, 117 and 117, whole numbers 222, 225 and 351.
+#: Trust in cut keys: TRUST at first and twice as much at most. A group that had to go through the network twice, or to
+#: be put in order, costs COSTLY, another one adds 1. Without trust, keys near the highest one of a group are tried for
+#: UNTRUSTED lines; if these are too few, cut keys as before, or whole keys if any group went through twice.
 COSTLY, TRUST, UNTRUSTED = 3, 6, 512
 
 
@@ -68,9 +66,7 @@ def _select_left_over(x, plan, line, lines, rule, best, cut, few, stage, positio
 def rank_lines(x, source, step, n, k, rule, keys, ranks, positions):
     """Select from `NETWORK_LINES` lines of too few 8-byte elements for cut keys (inside kernels only).
 
-    Each goes where it says how many of its line are better. One thread of an AMD EPYC, 6000 lines, in µs, one line at a
-    time and so, and PyTorch: of 2 int64, k 1 691, 126 and 83, of 3 700, 147 and 134, of 7, k 2 763, 283 and 382; of 4
-    float64, k 2 918, 205 and 265, of 7, k 7 1259, 496 and 794.
+    Each goes where it says how many of its line are better.
     """
     raise NotImplementedError
 

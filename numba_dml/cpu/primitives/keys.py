@@ -1,4 +1,7 @@
-"""Keys: integers whose plain ``>`` means "better", for every element type, direction and NaN rule."""
+"""Keys: integers whose plain ``>`` means "better", for every element type, direction and NaN rule.
+
+Figures: docs/measurements/cpu_top_k.md.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,7 @@ SPARE = LANES
 ROWS_AT_ONCE = 8
 #: How many single bytes are looked at together where few beat a threshold.
 WIDE = 256
-#: How many blocks of elements are surveyed together. Two threads, 131,072 elements that are in L2, one block at a time
-#: and four, in µs: i1 5.8 and 4.8, i4 9.0 and 8.4, f4 11.5 and 10.8, i8 8.9 and 7.7; a top_k of (1, 10M) f4, k 100,
-#: 1.13 and 1.04 ms.
+#: How many blocks of elements are surveyed together.
 BLOCKS_AT_ONCE = 4
 _SIGNED = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 #: The bits of the least normal float.

@@ -1,4 +1,7 @@
-"""Limits of neighbouring columns: which rows have an element above the limit of its column."""
+"""Limits of neighbouring columns: which rows have an element above the limit of its column.
+
+Figures: docs/measurements/cpu_top_k.md.
+"""
 
 from __future__ import annotations
 
@@ -53,9 +56,7 @@ def _emit_best_of_rows(builder, ref, offset, count, step, vector, parts, rule):
     """Emit the best keys of some rows.
 
     Those of floats, which are needed where `_emit_largest_of_rows` does not tell, take an eighth of the code, row by
-    row: a first call of top_k along axis 0 took 1.22 times as long without that as it took without any floats, and
-    takes 1.05 times. Without and with it, in ms, two threads, (2048, 2048) f4, k 8: NaN first 1.50 and 1.57, a column
-    of zeros in each mask 1.49 and 1.57 (an AMD EPYC).
+    row: that is faster to compile, and hardly slower.
     """
     if count == 1 or not _are_compared(rule, vector.element.width):
         return _emit_larger_rows(builder, _emit_keys_of_rows(builder, ref, offset, count, step, vector, parts, rule))
@@ -72,8 +73,7 @@ def _emit_largest_of_rows(builder, ref, offset, count, step, vector, parts, turn
     """Emit the largest floats of some rows, see `emit_rows`, whose bits are ``bits ^ turn``.
 
     NaNs are passed over; if there are no others, it is -infinity. A vector takes two instructions so, with AVX-512, and
-    seven by keys: top_k of (4096, 4096) f4 along axis 0, k 8, two threads of an Intel Xeon 2.56 and 2.49, 2.30 and 2.22
-    ms, of an AMD EPYC 3.6 and 3.3.
+    seven by keys.
     """
     floats = _floats_of(vector.element.width, vector.count)
     turns = splat(builder, turn, vector.count)

@@ -1,4 +1,7 @@
-"""The lists of the best of neighbouring columns, one lane each."""
+"""The lists of the best of neighbouring columns, one lane each.
+
+Figures: docs/measurements/cpu_top_k.md.
+"""
 
 from __future__ import annotations
 
@@ -95,8 +98,7 @@ def insert_lanes(typingctx, ref, offset, best, where, limits, lane, levels, k, p
             at_key, at_place = pointers(level)
             held, held_place = load_vector(builder, at_key, key.type), load_vector(builder, at_place, place.type)
             # Where the element goes, and at all places behind: there what it displaces moves on by one. Positions are
-            # exchanged by their difference: LLVM would turn a choice into a masked store, which is slow (19 ms, not
-            # 10).
+            # exchanged by their difference: LLVM would turn a choice into a masked store, which is slow.
             moved = builder.icmp_signed(">", key, held)
             change = builder.select(moved, builder.xor(carried_place, held_place), ir.Constant(place.type, None))
             larger = builder.icmp_signed(">", carried, held)

@@ -1,4 +1,7 @@
-"""Selecting and sorting buffers of keys and positions, best key first and stable."""
+"""Selecting and sorting buffers of keys and positions, best key first and stable.
+
+Figures: docs/measurements/cpu_top_k.md.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,9 @@ from .key_masks import beats_keys
 
 #: Up to this many keys are sorted by rank: 64 comparisons at once, without a branch that depends on the data.
 RANKED = 256
-#: So many more than k are compacted before they are sorted, since a sort by rank is quadratic. In µs, sorted as they
-#: are and compacted: 4 bytes, k 50, 24 more 1.1 and 0.9, 48 more 1.0 and 0.9, 192 more 3.7 and 1.0; k 150, 24 more 2.3
-#: and 2.4, 48 more 3.4 and 2.6; 8 bytes, k 8, 24 more 0.6 and 0.4; k 50, 192 more 9.0 and 1.7.
+#: With more than this many keys beyond k, a buffer is compacted before it is sorted: a sort by rank is quadratic.
 SURPLUS = 32
-#: Bits of a digit of a sort, for numbers of 8 and 16 bits, and for wider ones: 500k words are sorted by 32 bits in 4.0
-#: ms with digits of 10 bits, 4.2 with 9, 5.0 with 11 (a pass less, but its places no longer fit in L1), 5.5 with 8.
+#: Bits of a digit of a sort, for numbers of 8 and 16 bits, and for wider ones: with more, the counts leave L1.
 SHORT_BITS, SORT_BITS = 8, 10
 
 
@@ -42,7 +42,7 @@ def bisect(keys, count, k):
     """Return a key that at least k of the first `count` keys are above, or else the lowest one, and how many are.
 
     It is not much lower than it could be: they are k + k // 8 at most, or the next key is that of many. `count` is a
-    multiple of 64. For a bound the exact k-th key is not needed: 0.1 µs for 128 keys, where a quickselect takes 1.6.
+    multiple of 64. For a bound the exact k-th key is not needed, and a quickselect takes 16 times as long.
     It is looked for at some distances from the best key first, and then between the last two of them.
     """
     low = lowest_key(keys)

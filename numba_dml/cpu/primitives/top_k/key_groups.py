@@ -1,4 +1,7 @@
-"""The k-th best of a few groups of keys, by ranks and bitonic merges."""
+"""The k-th best of a few groups of keys, by ranks and bitonic merges.
+
+Figures: docs/measurements/cpu_top_k.md.
+"""
 
 from __future__ import annotations
 
@@ -73,8 +76,7 @@ def group_bound(typingctx, row, whole, start, low, high, k, rule):
 
     The elements up to `whole`, a multiple of 64, and those from ``start + low`` up to ``start + high`` belong to the
     groups in turn: to 16 for k up to 8, or else, k up to 16, to 32. 64 elements from `start` on are read. Of as many
-    groups as k, the k-th is a bad bound. One thread of an AMD EPYC, ns a line, with 16 groups and 32: f4 k 16 256 357
-    and 272, k 12 1000 714 and 592, k 12 3000 1960 and 1725, f8 k 16 100 572 and 398.
+    groups as k, the k-th is a bad bound.
     """
 
     def codegen(context, builder, signature, args):

@@ -3,6 +3,8 @@
 A block of elements becomes keys (see `keys`), which are sorted column by column of vectors, one lane for each line,
 and merged into a list of the best of each line. It does the same steps whatever the data are. As in `keys`, its steps
 are in portable vector IR, each with a plain twin.
+
+Figures: docs/measurements/cpu_top_k.md.
 """
 
 from __future__ import annotations
@@ -20,8 +22,7 @@ from ...._jit.machine import HAS_WIDE_VECTORS
 from ...._jit.memory import emit_byte_pointer, empty, load, splat
 from ..keys import emit_levels, emit_rows, key_of, load_vector, lowest_of, read_keys, rule_values, splat_constant
 
-#: How many lines go through the network together: 512 bits of keys, two vectors where these have 256. One thread of an
-#: Intel Xeon, ns a line, four lines and eight: f8 64, k 6 132 and 91; f4 64, k 6 88 and 59, 128, k 16 282 and 140.
+#: How many lines go through the network together: 512 bits of keys, or two vectors of 256.
 NETWORK_LINES = 8
 #: Low bits of a key that hold the element's position, and how many elements a line has at most, therefore.
 PLACE_BITS = 16
@@ -33,11 +34,9 @@ _DEPTHS = (1, 2, 4, 8, 16)
 def _network_key(width):
     """Return the type of a key in the network, and how many of its low bits are the element's position.
 
-    With positions, what is sorted is the result: the first of equal elements has the highest key. Without, 100,000
-    lines of 128 had to be searched for it: one thread of an Intel Xeon, ns a line, before and now, k 8: f4 145 and 104,
-    f2 115 and 82, u1 114 and 48; 64, k 6: f4 70 and 58. Eight bytes have no room for them. Four get a float64, whose 53
-    bits hold both, where there is no instruction for the maximum of two int64. AMD EPYC without AVX-512, int64 and
-    float64: 64 f4, k 2 66 and 55, 128, k 8 143 and 128; Xeon with it 38 and 45, 104 and 110.
+    With positions, what is sorted is the result: the first of equal elements has the highest key. Eight bytes have
+    no room for them. Four get a float64, whose 53 bits hold both, where there is no instruction for the maximum of two
+    int64.
     """
     both = types.int64 if HAS_WIDE_VECTORS else types.float64
     return {8: types.int32, 16: types.int32, 32: both}[width], PLACE_BITS
@@ -111,8 +110,7 @@ def _emit_best_of_both(builder, one, other, exchange, left_out):
 def _emit_transposed(builder, rows):
     """Emit the columns of a square of vectors, by as many steps as their number has bits.
 
-    The first steps mix lanes within 16 bytes, the others move 16 bytes, so that each shuffle is an instruction. One
-    thread of an AMD EPYC, ns a line, without that and so: f4 64, k 6 50 and 45, k 2 39 and 34, f8 64, k 2 97 and 85.
+    The first steps mix lanes within 16 bytes, the others move 16 bytes, so that each shuffle is an instruction.
     """
     count = len(rows)
     near = min(16 * 8 // rows[0].type.element.width, count)  # lanes that share 16 bytes

@@ -1,4 +1,7 @@
-"""The network on cut keys, whose low bits hold the positions."""
+"""The network on cut keys, whose low bits hold the positions.
+
+Figures: docs/measurements/cpu_top_k.md.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,7 @@ from ...._jit.memory import itemsize, load, splat
 from ..keys import emit_larger, emit_levels, key_of, load_vector, lowest_of, rule_values, splat_constant
 from .network import _emit_block, _emit_choice, _emit_insertion_of_columns, _emit_without_first, _lists_of
 
-#: And with keys that are cut (see `insert_cut`), of 32 and 64 bits, and how many elements of each together. One thread
-#: of an AMD EPYC with vectors of 256 bits, ns a line, 8 lines and 16: f4 64, k 6 54 and 74; of an Intel Xeon with those
-#: of 512, 8 elements of 16 lines and 16: 63 and 56.
+#: How many lines go through the network together by cut keys of 32 and of 64 bits, and how many elements of each.
 CUT_BLOCKS = {32: (16, 16), 64: (8, 8)} if HAS_WIDE_VECTORS else {32: (8, 8), 64: (4, 8)}
 
 

@@ -14,6 +14,8 @@ the tie rule (lower index first) for free. There are eight ways to a line's elem
 - `sorted`: a large k (see `radix_select`);
 - `columns`: neighbouring lines are contiguous: tiles of them go down the axis together, never transposed;
 - `short columns`: the same for few elements, which go through the network of short lines as they are.
+
+Figures: docs/measurements/cpu_top_k.md.
 """
 
 from __future__ import annotations
@@ -74,7 +76,7 @@ def share_count(plan, threads):
     """How many shares the lines are cut into: more than threads, since lines can differ a lot in what they cost.
 
     But there are hardly more than groups of lines that are staged together, since each share reads what is between its
-    lines: (5000, 8) f4, k 20, along axis 0 took 66 µs in 8 shares on two threads, and takes 31 in 2.
+    lines.
     """
     if threads == 1:
         return 1

@@ -4,6 +4,8 @@ The limit comes from a sample of the line. Where that misleads, the k-th best is
 counts the digits of the keys that are still in question. What is sorted are words of 64 bits: 32 of a key, as an
 unsigned number (0 is the best), and the position; by two or three digits, counted from the first bit in which any two
 of them differ, and if they are many part by part. Those few that are equal so far are settled as they lie.
+
+Figures: docs/measurements/cpu_top_k.md.
 """
 
 from __future__ import annotations
@@ -17,19 +19,12 @@ from .key_masks import beats
 
 #: Bits of a digit on the way to the k-th best: its counts fill half of a common L1.
 SELECT_BITS = 12
-#: Lines of up to so many elements are searched bit by bit, since there are thousands of digits. Two threads, in ns per
-#: element of one, by digits and so, random and all equal: 703 float32, k 351, 9.6 and 8.1, 12.5 and 5.5; 512 int64,
-#: k 300, 33 and 17, 29 and 11; 1023 bytes, k 500, 3.2 and 2.8, 4.1 and 2.0.
+#: Lines of up to this many elements are searched bit by bit: clearing thousands of counts takes longer.
 FEW = 4096
-#: Up to so many numbers are sorted by 20 bits at first, else by 30: few of them have the same. Two threads, ns per
-#: element of whole lines, by 32 bits (of int64 often all, twice) and so: i8 500 21 and 4.6, 4000 16 and 4.0; f4 500 5.9
-#: and 4.9; f8 4000 by 20 9.1, by 30 5.4.
+#: Up to this many numbers are sorted by 20 bits first, more by 30: then few are equal so far.
 FEW_WORDS = 1 << 9
-#: So many words are sorted part by part, by the first bits: two arrays of them are larger than many an L2, which has
-#: room for each part. Without and with that, in ms, an Intel Xeon, two threads: 10 lines of 1M f4, k 500,000, 101 and
-#: 67, f8 129 and 97, 8 of 262,144 f4, k 131,000, 11.9 and 8.9; an AMD EPYC, one thread: 1M f4, k 500,000, 22 and 15,
-#: all of 4 lines of 100,000 f4 8.7 and 6.2, of 66,000 5.8 and 5.1. Parts of fewer words than a small one has are sorted
-#: by three shorter digits, which have fewer counts.
+#: From this many words on, they are sorted part by part, by their first PART_BITS: two arrays of all leave the L2,
+#: which has room for each part. Parts of fewer than SMALL_PART words take three shorter digits, with fewer counts.
 MANY_WORDS = 1 << 16
 PART_BITS, SMALL_PART = 8, 1 << 10
 #: How far an element is moved to settle the order of numbers that have these bits in common.
@@ -241,10 +236,7 @@ def settle(row, rule, words, count, base, shift):
 
 @helper
 def count_digits(words, begin, end, base, shift, bits, counts):
-    """Count the next three digits of `bits` bits, from a bit on, of some words; at once, and not in a loop over digits.
-
-    500k words are sorted by three digits in 5.7 ms on an Intel Xeon, in 7.1 with such a loop.
-    """
+    """Count the next three digits of `bits` bits, from a bit on, of some words; at once, since a loop is slower."""
     low, middle, high = counts[0], counts[1], counts[2]
     mask = np.uint64((1 << bits) - 1)
     for bucket in range(1 << bits):

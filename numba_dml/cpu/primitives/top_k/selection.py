@@ -1,4 +1,7 @@
-"""Selection from a line: bounds that k elements reach, and the buffer of those above."""
+"""Selection from a line: bounds that k elements reach, and the buffer of those above.
+
+Figures: docs/measurements/cpu_top_k.md.
+"""
 
 from __future__ import annotations
 
@@ -55,30 +58,22 @@ def add_ties(plan, x, line, bound, keys, positions, count, stage):
 
 #: A buffer that is full again after fewer elements than this many times its size asks for a better threshold.
 EAGER = 4
-#: Single bytes are looked at 256 at once after so many none of which beat the threshold. One thread, (1, 10M) k 100:
-#: 0.22 ms, not 0.49; (64, 50257) k 50 0.21, not 0.23, and 0.34 without the wait.
+#: After this many elements none of which beat the threshold, single bytes are looked at 256 at once.
 SPARSE = 1024
-#: A line of so many blocks of 64 elements for each result, and of so many at least, is surveyed: it is read once for
-#: the best key of each block, and few blocks are read again. One thread, without and with it, in ms: (64, 50257) k 50
-#: f4 0.69 and 0.37, f8 1.8 and 1.2, i8 1.3 and 1.0, f2 0.38 and 0.28, k 250 f4 1.7 and 1.1; (4096, 4096) f4 k 32 15.7
-#: and 12.8, k 64 (one block for each) 17 and 34; (9973, 1025) f4 k 8 (16 blocks) 13.7 and 15.5. Blocks that lie closely
-#: together tell of a line in order, all of whose best are in few: these are looked at for a better bound. Ascending
-#: and descending lines took 0.58 and 0.40 ms of (64, 50257) without that, 5.0 and 4.4 of (2000, 3000) k 8 (random 2.3).
+#: Lines of SURVEYED blocks of 64 elements per result, and of SURVEYED_BLOCKS, are surveyed: one pass finds the best key
+#: of each block, then few blocks are read again. If these lie closely together, the line may be in order: they are
+#: looked at for a better bound.
 SURVEYED = 2
 SURVEYED_BLOCKS = 32
-#: Blocks are asked for so many ahead. Two threads, (1, 10M) k 100, without and with that, in ms: of an Intel Xeon f4
-#: 1.09 and 1.05 (91 and 94 % of a scan), i8 2.87 and 2.53, (1, 1M) k 10 0.063 and 0.054; 4 and 8 ahead are between. Of
-#: an AMD EPYC f4 2.0 and 1.6, f8 4.0 and 3.7, but i8 2.85 and 2.91.
+#: How many blocks ahead a survey prefetches.
 SURVEYED_AHEAD = 16
-#: Elements that are looked at for one, the nearest ones, and all over the line. Two threads, (64, 50257) k 50: f4 0.35
-#: ms, i8 0.9 with the nearest 16384; with as many from all over 0.67 and 1.9.
+#: Elements that are looked at for a better threshold: first the nearest ones, which stay in L2, then some from all over
+#: the line.
 LOOK_AHEAD = 16384
 LOOK_AROUND = 4096
-#: But no more parts of the nearest ones than these. With 32, 64, 128 and any number, (64, 50257) k 10 takes 0.82, 0.79,
-#: 0.90 and 1.05 ms for i8, (100, 20000) f4 k 4 0.27, 0.28, 0.33 and 0.41, k 64 0.54, 0.52, 0.57 and 0.60, f2 0.41,
-#: 0.36, 0.36 and 0.37.
+#: The most parts into which the nearest elements are divided.
 LOOK_PARTS = 64
-#: Parts that are asked for ahead: lines all of which is looked at take up to half as long again without it.
+#: How many parts ahead are prefetched.
 PARTS_AHEAD = 4
 #: 2**64 times the golden ratio's fraction: its multiples fill an interval evenly.
 GOLDEN = 0x9E3779B97F4A7C15

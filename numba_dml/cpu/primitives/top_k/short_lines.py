@@ -7,6 +7,8 @@ put in order, or the lines go through the network a second time (see `cut_lines`
 
 Longer ones, and those that come alone, are selected from one by one: the maxima of groups of a line tell a key that k
 elements reach, and few others do; those go into a list in registers (see `select_alone`).
+
+Figures: docs/measurements/cpu_top_k.md.
 """
 
 from __future__ import annotations
@@ -29,9 +31,7 @@ SHORT_K = 16
 #: After so many candidates for each result, others must beat the k-th best so far (asking always would make each block
 #: wait for the one before); then also those of the same block, after so many of them or k.
 CANDIDATES, AT_ONCE = 2, 8
-#: Lines are asked for so many bytes ahead, or the next group of them, or at most so many groups. One thread of an AMD
-#: EPYC, 25 MB of f4, ns a line, without that, all of the next group at once, and so: 64, k 6 59, 48 and 47, 128, k 8
-#: 163, 103 and 92, 256, k 16 285, 274 and 189.
+#: Lines are prefetched AHEAD bytes ahead: the next groups of them, MOST_AHEAD at most.
 AHEAD, MOST_AHEAD = 1 << 13, 4
 #: What it can take to select by cut keys, see `cut_lines`.
 NONE, ONCE, ORDER, TWICE = range(4)

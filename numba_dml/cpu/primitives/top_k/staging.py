@@ -1,4 +1,7 @@
-"""Staging: lines that are not contiguous are copied to a buffer, several at once."""
+"""Staging: lines that are not contiguous are copied to a buffer, several at once.
+
+Figures: docs/measurements/cpu_top_k.md.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,8 @@ from .plan import BASE, DIM_FIELDS, DIMS, GROUP, HEADER, HIGH, LOW, SIZE, STRIDE
 
 #: Elements per staged block: with 64 bytes of neighbouring lines, 512 KiB, half of a common L2.
 STAGE = 8192
-#: They are staged line by line, four elements at once, in parts that stay in L1: of so many rows, or so many bytes from
-#: the first row to the last, but of so many rows at least. On two threads, row by row and so, in ms: (31891, 5) f4 k=2
-#: 0.115 and 0.035, (34303, 4) u1 k=10 0.070 and 0.023, (300000, 15) f4 k=10 1.43 and 0.89, (3000, 100) f4 k=700 0.92
-#: and 0.71; (5000, 24) f4 k=10 0.032, and 0.049 if parts of rows that are more than a cache line have 8.
+#: They are staged line by line, four elements at once, in parts that stay in L1: of STAGED_ROWS rows, or STAGED_BYTES
+#: from the first row to the last, but of LEAST_STAGED rows at least.
 STAGED_ROWS, STAGED_BYTES, LEAST_STAGED = 256, 1 << 15, 8
 
 
@@ -91,8 +92,7 @@ def stage_left_over(x, plan, line, lines, few):
 def stage_for(x, plan, most):
     """Return where up to so many elements of each line of a group are staged.
 
-    They lie an odd number of cache lines apart: at powers of two all meet in a few places of L1. When each had 8192
-    elements, (8192, 300), k 100, axis 0, took 4.5 ms for f4 and 4.1 for u1, and takes 2.0 and 0.9 on two threads.
+    They lie an odd number of cache lines apart: at powers of two all meet in a few places of L1.
     """
     if plan[GROUP] == 0:
         return key_buffer(x, (1, 0))

@@ -1,4 +1,7 @@
-"""Results: how selected positions and elements are written to the outputs."""
+"""Results: how selected positions and elements are written to the outputs.
+
+Figures: docs/measurements/cpu_top_k.md.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,8 @@ from .short_lines import SHORT_K
 #: Lines are only asked whether they are in order if this part of one is selected, or more: else selecting takes no
 #: longer than asking.
 ORDERED_PART = 16
-#: Elements of a line of so many bytes are asked for so many ahead, where they are written in the order of their keys.
-#: Two threads of an AMD EPYC, ms, not, 16 and 48 ahead, and PyTorch: 10 lines of 1M f8, k 500,000, 163, 140, 130 and
-#: 335, i8 122, 96, 95 and 193, 8 of 262,144 f8 23.4, 22.2, 20.3 and 67; 64 of 8000 f8 5.1, 5.4, 5.4.
+#: Where elements are written in the order of their keys, they lie anywhere: in lines of FETCHED_BYTES or more, they are
+#: prefetched FETCHED_AHEAD elements ahead.
 FETCHED_AHEAD, FETCHED_BYTES = 32, 1 << 18
 
 
