@@ -31,6 +31,16 @@ def room(target):
     return numba
 
 
+def tune(monkeypatch, moves=None, gather=None, scatter=None):
+    """Replace thresholds: those that gathers and scatters share, and those of either."""
+    from numba_dml.cuda.tuning import gather as of_gathers
+    from numba_dml.cuda.tuning import scatter as of_scatters
+
+    for module, own in ((of_gathers, gather), (of_scatters, scatter)):
+        shared = module.TUNING.moves._replace(**moves or {})
+        monkeypatch.setattr(module, "TUNING", module.TUNING._replace(moves=shared, **own or {}))
+
+
 @pytest.fixture
 def methods(room, monkeypatch):
     """The ways that calls of top-k have chosen, as they are built."""
@@ -603,12 +613,7 @@ def test_updates_around_the_size_of_a_block(points, reduction):
 @pytest.mark.parametrize("points", [1, 33, 300])
 def test_units_of_a_thread(points, few_units, room, monkeypatch):
     """A thread moves one or several, whole blocks of them and what is left."""
-    from numba_dml.cuda.calls import elements as calls_elements
-    from numba_dml.cuda.calls import moves
-
-    monkeypatch.setattr(calls_elements, "MOST_OWNED", 0)
-    for kind in (moves.GatherCall, moves.ScatterCall):
-        monkeypatch.setattr(kind, "few_units", few_units)
+    tune(monkeypatch, moves={"few_units": few_units}, scatter={"most_few_points": 0})
     dml.cache_clear()
     points *= 1 if room.SIMULATED else 8  # several blocks of 1024
     rng = np.random.default_rng(points)
@@ -630,19 +635,18 @@ def test_a_table_of_places(kind, most, room, monkeypatch):
 
     The output is copied by the launch that fills the table.
     """
-    from numba_dml.cuda.calls import elements as calls_elements
-    from numba_dml.cuda.calls import move_call, moves
+    from numba_dml.cuda.calls import move_call
+    from numba_dml.cuda.dispatch import scatter_general
     from numba_dml.cuda.primitives import fill
     from numba_dml.cuda.primitives.moves import claims
+    from numba_dml.cuda.tuning.scatter import Sparse
 
     copied = []
     divide_copy = fill.divide_copy
     monkeypatch.setattr(move_call, "divide_copy", lambda size: copied.append(size) or divide_copy(size))
     monkeypatch.setattr(fill, "MOST_COPIED", 1 << 30)
-    monkeypatch.setattr(moves, "PLACES_PER_MERGED", dict.fromkeys((1, 2, 4), 0))
-    monkeypatch.setattr(calls_elements, "MOST_OWNED", 0)
-    monkeypatch.setattr(moves, "TABLED", ((4, 2),))
-    monkeypatch.setattr(moves, "MOST_TABLED", most)
+    tune(monkeypatch, scatter={"places_per_merged": (0, 0, 0), "most_few_points": 0, "sparse": (Sparse(4, 2),)})
+    monkeypatch.setattr(scatter_general, "MOST_TABLED", most)
     dml.cache_clear()
     scale = 1 if room.SIMULATED else 256
     rng = np.random.default_rng(3)
@@ -667,12 +671,12 @@ def test_a_table_of_places(kind, most, room, monkeypatch):
 
 
 def test_claims_of_many_points(room, monkeypatch):
-    from numba_dml.cuda.calls import moves
+    from numba_dml.cuda.dispatch import scatter_general
 
     a, i = np.zeros(7), np.array([[3], [3], [0], [3]])
     expected = [3, 0, 0, 4, 0, 0, 0]
     assert dml.scatter_nd(a, i, np.array([1.0, 2, 3, 4])).tolist() == expected
-    monkeypatch.setattr(moves, "MOST_SHORT_CLAIMS", 2)
+    monkeypatch.setattr(scatter_general, "MOST_SHORT_CLAIMS", 2)
     dml.cache_clear()
     assert dml.scatter_nd(a, i, np.array([1.0, 2, 3, 4])).tolist() == expected
     dml.cache_clear()
@@ -964,14 +968,26 @@ def test_values_and_indices_in_the_same_memory_are_refused(room):
 @pytest.fixture
 def small_regions(room, monkeypatch):
     """Small arrays go the ways of large ones, also on a device."""
-    from numba_dml.cuda.calls import elements as calls_elements
-
-    names = ["LEAST_POINTS", "LEAST_BLOCKS", "LEAST_COLUMNS", "LEAST_MATRIX_BYTES", "LEAST_SCATTERED"]
-    for name in (*names, "LEAST_BINNED_BYTES", "LEAST_GATHERED_LINE", "LEAST_SCATTERED_LINE"):
-        monkeypatch.setattr(calls_elements, name, 2)
-    sizes = {"STRIP_BYTES": 256, "LONG_LINE_BYTES": 100, "GATHERED_BYTES": 48, "SCATTERED_BYTES": 96}
-    for name, size in {**sizes, "STAGED_BYTES": 160, "PART_BYTES": 224}.items():
-        monkeypatch.setattr(calls_elements, name, size)
+    tune(
+        monkeypatch,
+        moves={
+            "least_points": 2,
+            "least_blocks": 2,
+            "least_columns": 2,
+            "strip_bytes": 256,
+            "long_line_bytes": 100,
+            "shared_lines_bytes": 48,
+        },
+        gather={"least_matrix_bytes": 2, "least_line_bytes": 2},
+        scatter={
+            "least_transposed": 2,
+            "least_binned_bytes": 2,
+            "least_line_bytes": 2,
+            "shared_lines_bytes": 96,
+            "staged_bytes": 160,
+            "part_bytes": 224,
+        },
+    )
     dml.cache_clear()
     yield monkeypatch
     dml.cache_clear()
@@ -997,7 +1013,7 @@ def agree(function, oracle, a, i, *updates, sizes, **parameters):
 def way_of(descriptor, *arrays):
     """Return the way that a descriptor goes, and a function that runs it in place, all or nothing."""
     from numba_dml.cuda.calls.build import build
-    from numba_dml.cuda.calls.elements import ScatterArguments
+    from numba_dml.cuda.calls.scatter_way import ScatterArguments
     from numba_dml.cuda.driver.arrays import OWN
 
     layouts = tuple((x.strides, x.dtype) for x in arrays)
@@ -1034,12 +1050,10 @@ def in_place(name, make, oracle, a, i, u, **parameters):
 @pytest.mark.parametrize(("rows", "points"), [(100, 3), (50, 40), (5000, 256)])
 def test_updates_of_rows(rows, points, step, monkeypatch):
     """Few points, which have a table, and many, where the output is merged; with duplicates, and in place."""
-    from numba_dml.cuda.calls import elements as calls_elements
-    from numba_dml.cuda.calls import moves
     from numba_dml.cuda.calls.build import build
+    from numba_dml.cuda.tuning.scatter import Sparse
 
-    monkeypatch.setattr(calls_elements, "MOST_OWNED", 0)
-    monkeypatch.setattr(moves, "TABLED", ((4, 2),))
+    tune(monkeypatch, scatter={"most_few_points": 0, "sparse": (Sparse(4, 2),)})
     dml.cache_clear()
     rng = np.random.default_rng(points)
     a = rng.standard_normal((rows, 3)).astype("f4")
@@ -1076,9 +1090,7 @@ def test_updates_of_rows(rows, points, step, monkeypatch):
 )
 def test_few_updates(shape, coordinates, dtype, index_dtype, points, room, monkeypatch):
     """Each block has places of its own: one place or many, the last block has fewer; with duplicates, and in place."""
-    from numba_dml.cuda.calls import elements as calls_elements
-
-    monkeypatch.setattr(calls_elements, "MOST_POINTS", 0)  # or single elements would go by lines or bins
+    tune(monkeypatch, moves={"most_points": 0})  # or single elements would go by lines or bins
     dml.cache_clear()
     scale = 1 if room.SIMULATED or index_dtype[1] == "1" else 170
     rng = np.random.default_rng(points)
@@ -1103,11 +1115,10 @@ def test_few_updates(shape, coordinates, dtype, index_dtype, points, room, monke
 @pytest.mark.parametrize("unique", [False, True])
 def test_few_updates_anywhere(old_offset, out_offset, most_bytes, unique, room, monkeypatch):
     """From and to any bytes, in place too (None); what is copied by the blocks, and what is copied before."""
-    from numba_dml.cuda.calls import elements as calls_elements
     from numba_dml.cuda.calls.build import build
     from numba_dml.cuda.driver.arrays import OWN
 
-    monkeypatch.setattr(calls_elements, "MOST_OWN_BYTES", most_bytes)
+    tune(monkeypatch, scatter={"most_few_bytes": most_bytes})
     rng = np.random.default_rng(4)
     rows, points = (50, 12) if room.SIMULATED else (20_000, 2000)
     a = rng.integers(0, 99, (rows, 3)).astype("u1")
@@ -1134,11 +1145,10 @@ def test_few_updates_anywhere(old_offset, out_offset, most_bytes, unique, room, 
 @pytest.mark.parametrize("offset", [0, 1])
 def test_few_updates_of_wide_slices(offset, room, monkeypatch):
     """A slice of many units, for its size or since it is not aligned, is not left to one block."""
-    from numba_dml.cuda.calls import elements as calls_elements
     from numba_dml.cuda.calls.build import build
     from numba_dml.cuda.driver.arrays import OWN
 
-    monkeypatch.setattr(calls_elements, "MOST_OWN_UNITS", 2)
+    tune(monkeypatch, scatter={"most_few_units": 2})
     rng = np.random.default_rng(6)
     rows = 50 if room.SIMULATED else 5000
     for width, way in ((3, "NoneType"), (4, "OwnPlaceScatter"), (12, "NoneType")):
@@ -1190,16 +1200,12 @@ def test_kernels_wait_first():
 @pytest.mark.parametrize(("size", "points"), [(2, 2), (3, 1), (37, 5), (64, 64), (100, 3), (131, 300)])
 def test_elements_that_are_merged(size, points, dtype, offset, room, monkeypatch):
     """Four at a time if they are small and aligned, and what is left over; few or all of them are replaced."""
-    from numba_dml.cuda.calls import elements as calls_elements
-    from numba_dml.cuda.calls import moves
     from numba_dml.cuda.calls.build import build
-    from numba_dml.cuda.calls.elements import ScatterArguments
+    from numba_dml.cuda.calls.scatter_way import ScatterArguments
     from numba_dml.cuda.driver.arrays import OWN
 
-    monkeypatch.setattr(calls_elements, "MOST_POINTS", 0)
-    monkeypatch.setattr(calls_elements, "MOST_OWNED", 0)
-    monkeypatch.setattr(moves, "PLACES_PER_MERGED", dict.fromkeys((1, 2, 4), 1 << 40))
-    monkeypatch.setattr(moves, "PLACES_PER_MERGED_ALONE", 1 << 40)
+    merged = {"places_per_merged": (1 << 40,) * 3, "places_per_merged_alone": 1 << 40}
+    tune(monkeypatch, moves={"most_points": 0}, scatter={"most_few_points": 0, **merged})
     rng = np.random.default_rng(size)
     size, points = (n if room.SIMULATED else 100 * n for n in (size, points))
     a = rng.integers(0, 99, size, "i4").astype(dtype)[:, None]
@@ -1222,16 +1228,16 @@ def test_elements_that_are_merged(size, points, dtype, offset, room, monkeypatch
 @pytest.fixture
 def by_warps(room, monkeypatch):
     """How many slices warps have moved, for each launch."""
-    from numba_dml.cuda.calls import moves
+    from numba_dml.cuda.calls import move_call
     from numba_dml.cuda.primitives.moves import slices as moves_slices
 
     found = []
 
-    def noted(slices):
+    def noted(slices, warps):
         found.append(slices)
-        return moves_slices.divide_slices(slices)
+        return moves_slices.divide_slices(slices, warps)
 
-    monkeypatch.setattr(moves, "divide_slices", noted)
+    monkeypatch.setattr(move_call, "divide_slices", noted)
     dml.cache_clear()
     yield found
     dml.cache_clear()
@@ -1278,12 +1284,10 @@ def test_slices_without_places(room, by_warps):
 @pytest.mark.parametrize("dtype", ["f4", "u1"])
 def test_slices_that_warps_scatter(dtype, kind, in_place, room, by_warps, monkeypatch):
     """Slices of few narrow units, in place or beside what is left; and nothing at all if an index is bad."""
-    from numba_dml.cuda.calls import elements as calls_elements
     from numba_dml.cuda.calls.build import build
     from numba_dml.cuda.driver.arrays import OWN
 
-    monkeypatch.setattr(calls_elements, "MOST_POINTS", 0)
-    monkeypatch.setattr(calls_elements, "MOST_OWNED", 0)
+    tune(monkeypatch, moves={"most_points": 0}, scatter={"most_few_points": 0})
     rng = np.random.default_rng(3)
     width, places, points = 3, 100, 12 if kind == "tabled" else 81
     if not room.SIMULATED:
@@ -1394,16 +1398,16 @@ def test_elements_of_long_lines(size, dtype, room):
 @pytest.fixture
 def column_way(request, small_regions):
     """Columns are transposed, have a thread each, or are in shared memory; which is a test's parameter."""
-    from numba_dml.cuda.calls import elements as calls_elements
-
-    thresholds = {"LEAST_SHARED_COLUMN": 999}
+    moves, gather, scatter = {"least_shared_column": 999}, {}, {}
     if request.param == "OwnColumnScatter":
-        thresholds |= dict.fromkeys(("MOST_SCATTERED", "MOST_CHAINED", "MOST_COMBINED"), 999)
-        thresholds |= {"LEAST_OWN": 2, "MOST_GATHERED": dict.fromkeys((1, 2, 4, 8), 999)}
+        moves["least_own_columns"] = 2
+        gather["column_bytes"] = (999,) * 4
+        names = "column_elements", "chained_column_bytes", "chained_column_bytes_in_l2"
+        scatter = dict.fromkeys(names, 999)
     if request.param == "SharedColumnScatter":
-        thresholds = {"LEAST_SHARED_COLUMN": 1, "SHARED_COLUMN_BYTES": 1000, "LEAST_OWN": 999, "MOST_IN_L2": 0}
-    for name, value in thresholds.items():
-        small_regions.setattr(calls_elements, name, value)
+        moves = {"least_shared_column": 1, "shared_column_bytes": 1000, "least_own_columns": 999}
+        gather["most_in_l2"] = 0
+    tune(small_regions, moves, gather, scatter)
     return request.param
 
 
@@ -1438,12 +1442,10 @@ def test_elements_of_columns(number, column_way):
 )
 def test_columns_in_shared_memory(small, large, dtype, room, monkeypatch):
     """Blocks with many columns, and with few long ones; a scatter that keeps the last of thousands of updates."""
-    from numba_dml.cuda.calls import elements as calls_elements
+    from numba_dml.cuda.calls import columns as calls_columns
     from numba_dml.cuda.calls.build import build
 
-    monkeypatch.setattr(calls_elements, "MOST_IN_L2", 0)
-    if room.SIMULATED:
-        monkeypatch.setattr(calls_elements, "SHARED_COLUMN_BYTES", 1000)
+    tune(monkeypatch, {"shared_column_bytes": 1000} if room.SIMULATED else {}, gather={"most_in_l2": 0})
     shape = small if room.SIMULATED else large
     rng = np.random.default_rng(len(shape))
     size, columns = shape[-2:]
@@ -1454,10 +1456,10 @@ def test_columns_in_shared_memory(small, large, dtype, room, monkeypatch):
         tensors = [dml.TensorDesc(x.dtype, x.shape) for x in (a, i, u)]
         layouts = tuple((x.strides, x.dtype) for x in (a, i, u))
         gather = build(dml.GatherElementsDesc(*tensors, axis=a.ndim - 2), layouts[:2], (u.shape,), None)
-        assert isinstance(gather.way, calls_elements.SharedColumnGather)
+        assert isinstance(gather.way, calls_columns.SharedColumnGather)
         scatter = build(dml.ScatterElementsDesc(*tensors, tensors[0], axis=a.ndim - 2), layouts, (a.shape,), None)
         has_room = {1: 64, 2: 32, 4: 32, 8: 16}[a.itemsize] * size < 132 << 10  # claims of a row of 16 bytes, or 32
-        assert isinstance(scatter.way, calls_elements.SharedColumnScatter) is (room.SIMULATED or has_room)
+        assert isinstance(scatter.way, calls_columns.SharedColumnScatter) is (room.SIMULATED or has_room)
         np.testing.assert_array_equal(dml.gather_elements(a, i, axis=-2), np.take_along_axis(a, i, -2))
         expected = a.copy()
         for row in range(points):
@@ -1509,12 +1511,12 @@ def to_reduce(rng, reduction, dtype, shape):
 @pytest.fixture
 def small_lines(room, small_regions):
     """Lines that are small for a warp, and shared memory for which they are large; by how much larger on a device."""
-    from numba_dml.cuda.calls import elements as calls_elements
+    from numba_dml.cuda.dispatch import layouts
 
     scale = 1 if room.SIMULATED else 16
-    for name, size in {"SCATTERED_BYTES": 96, "STAGED_BYTES": 208, "GATHERED_BYTES": 48}.items():
-        small_regions.setattr(calls_elements, name, size * scale)
-    small_regions.setattr(calls_elements, "shared_bytes", lambda: 384 * scale)
+    scatter = {"shared_lines_bytes": 96 * scale, "staged_bytes": 208 * scale}
+    tune(small_regions, {"shared_lines_bytes": 48 * scale}, scatter=scatter)
+    small_regions.setattr(layouts, "shared_bytes", lambda: 384 * scale)
     return scale
 
 
@@ -1575,9 +1577,7 @@ def test_reductions_that_are_sorted(small_regions):
 )
 @pytest.mark.parametrize("unique", [False, True])
 def test_elements_sorted_into_bins(small_regions, shape, points, index_type, dtype, unique):
-    from numba_dml.cuda.calls import elements as calls_elements
-
-    small_regions.setattr(calls_elements, "LEAST_BLOCKS", 1 << 60)  # no lines
+    tune(small_regions, {"least_blocks": 1 << 60})  # no lines
     rng = np.random.default_rng(points)
     low = 0 if index_type[0] == "u" else -1
     i = np.stack([rng.integers(low * n, n, points) for n in shape], -1).astype(index_type)
@@ -1832,7 +1832,7 @@ GENERAL = (
 def test_explain_has_a_sentence_for_every_way(room):
     from numba_dml.__main__ import build_parser
     from numba_dml._cli import explain
-    from numba_dml.cuda.calls import elements as calls_elements
+    from numba_dml.cuda.calls import gather, scatter
     from numba_dml.cuda.calls.top_k import TopKCall
 
     def explained(arguments):
@@ -1855,5 +1855,150 @@ def test_explain_has_a_sentence_for_every_way(room):
     # All ways that the sources know.
     ways = set(re.findall(r'return f?"([^"]+)", ', inspect.getsource(TopKCall.find_method)))
     ways.remove("{len(self.pitches)} levels of delegates")
-    ways |= {name for name, value in vars(calls_elements).items() if isinstance(value, type) and hasattr(value, "find")}
+    ways |= {way.__name__ for way in (*gather.WAYS.values(), *scatter.WAYS.values())}
     assert ways == WAYS.keys() - {"0 levels of delegates", "1 levels of delegates"}
+
+
+#: Small calls of the simulator, each of which has a row as its first choice: the function, the shapes of the input and
+#: the indices, the data type, and arguments.
+ROWS = {
+    "gather": {
+        "lines": ("gather_elements", (9, 9), (9, 9), "f4", {"axis": 1}),
+        "columns by threads": ("gather_elements", (3, 60), (3, 60), "f4", {"axis": 0}),
+        "columns by blocks": ("gather_elements", (6, 3), (9, 3), "i1", {"axis": 0}),
+        "columns transposed": ("gather_elements", (26, 5), (8, 5), "f4", {"axis": 0}),
+        "units": ("gather", (9, 9), (3,), "f4", {"axis": 0}),
+    },
+    "scatter": {
+        "lines combined in any order": ("scatter_elements", (9, 9), (9, 9), "i4", {"axis": 1, "reduction": "add"}),
+        "lines by their last updates": ("scatter_elements", (9, 9), (9, 9), "f4", {"axis": 1}),
+        "lines combined in order": ("scatter_elements", (9, 9), (9, 9), "f4", {"axis": 1, "reduction": "add"}),
+        "few places": ("scatter_nd", (2, 4), (8, 1), "i4", {"reduction": "add"}),
+        "columns by threads": ("scatter_elements", (2, 46), (2, 46), "f4", {"axis": 0}),
+        "columns by blocks": ("scatter_elements", (4, 2), (30, 2), "i1", {"axis": 0}),
+        "columns transposed": ("scatter_elements", (20, 3), (9, 3), "f4", {"axis": 0}),
+        "bins": ("scatter_nd", (247,), (16, 1), "f4", {}),
+        "few points": ("scatter_nd", (5,), (1, 1), "f4", {}),
+        "combined by the memory": ("scatter_nd", (99, 9), (3, 1), "i4", {"reduction": "max"}),
+        "sorted and folded": ("scatter_nd", (9, 9), (30, 1), "f4", {"reduction": "add"}),
+        "small elements merged": ("scatter_nd", (3, 5), (13, 2), "u1", {}),
+        "merged": ("scatter_nd", (24, 3), (100, 1), "f4", {}),
+        "written at once": ("scatter_nd", (100, 9), (13, 1), "f4", {"unique": True}),
+        "claims in a table": ("scatter_nd", (400, 9), (13, 1), "f4", {}),
+        "claims of all places": ("scatter_elements", (5, 7), (4, 13), "c16", {"axis": 1}),
+    },
+    "units": {
+        "slices by warps": ("gather", (40, 3), (31,), "f4", {"axis": 0}),
+        "a unit for each thread": ("gather", (9, 4), (3,), "f4", {"axis": 0}),
+        "units by threads": ("gather", (9, 9), (3,), "f4", {"axis": 0}),
+    },
+}
+#: Scatters that replace, combine integers, and combine floats in their order: rows for some can run all of them.
+MORE = [
+    ("scatter_elements", (5, 12), (5, 12), "i4", {"axis": 1, "reduction": "min"}),
+    ("scatter_elements", (12, 5), (9, 5), "f2", {"axis": 0, "reduction": "mul"}),
+    ("scatter_elements", (12, 5), (9, 5), "i4", {"axis": 0, "reduction": "add"}),
+    ("scatter_nd", (9, 2), (9, 1), "u1", {"unique": True}),
+    ("scatter_nd", (30,), (11, 1), "f4", {"unique": True}),
+    ("gather_elements", (2, 5, 7), (2, 9, 7), "f8", {"axis": 1}),
+    ("gather_nd", (6, 5), (7, 2), "f4", {}),
+]
+
+
+def small_call(function, shape, index_shape, dtype, arguments):
+    """Return a call for the thresholds of now, its inputs, and what it should return."""
+    from numba_dml._cli import explain
+    from numba_dml._cli import run as cli_run
+
+    rng = np.random.default_rng(len(shape) * sum(index_shape))
+    axis = arguments.get("axis", 0)
+    sizes = shape[axis : axis + 1] if "axis" in arguments else shape[: index_shape[-1]]
+    i = rng.integers(-np.array(sizes), sizes, (*index_shape[:-1], index_shape[-1]))
+    if arguments.get("unique"):
+        i = rng.permutation(shape[0])[: len(i), None]
+    arrays = [rng.integers(0, 9, shape).astype(dtype), i]
+    if function == "scatter_elements":
+        arrays.append(rng.integers(1, 9, i.shape).astype(dtype))
+    elif function == "scatter_nd":
+        arrays.append(rng.integers(1, 9, (*i.shape[:-1], *shape[i.shape[-1] :])).astype(dtype))
+    given = {"bounds": "raise", **({} if "axis" in arguments else {"batch_dims": 0}), **arguments}
+    if function.startswith("scatter"):
+        given = {"reduction": "none", "unique": False, **given}
+    layouts = [explain.Layout(x.shape, x.dtype) for x in arrays]
+    known = {name: value for name, value in arguments.items() if name != "unique"}
+    expected = getattr(reference, function)(*arrays, **known)
+    return cli_run.planned(function, layouts, given, target="cuda"), arrays, expected
+
+
+def check_call(call, arrays, expected):
+    """Run a call that was built, to an output of its own, and in place."""
+    from numba_dml.cuda.driver.arrays import OWN
+
+    a, *others = (OWN.to_device(x, 0) for x in arrays)
+    out = OWN.to_device(np.full_like(expected, 7), 0)
+    if len(others) == 1:
+        call.launch(a, *others, out, 0)
+    else:
+        call.launch(a, *others, out, 0, (), False)
+        call.launch(a, *others, a, 0, (), True)
+        assert reference.same(OWN.to_host(a), expected)
+    assert reference.same(OWN.to_host(out), expected)
+
+
+def tables():
+    """Return the tables of gathers and scatters, by their families."""
+    from numba_dml.cuda.dispatch import gather, scatter, units
+
+    return {"gather": gather.TABLE, "scatter": scatter.TABLE, "units": units.TABLE}
+
+
+@pytest.fixture
+def small_thresholds(monkeypatch):
+    """The simulator's thresholds, on a device too."""
+    from numba_dml.cuda.tuning import gather, scatter
+
+    for module in (gather, scatter):
+        monkeypatch.setattr(module, "TUNING", module.SIMULATOR)
+
+
+@pytest.mark.usefixtures("small_thresholds")
+def test_each_row_is_the_first_choice_of_a_call(room):
+    for family, table in tables().items():
+        assert [row.name for row in table] == list(ROWS[family])
+        for name, case in ROWS[family].items():
+            call, arrays, expected = small_call(*case)
+            row = call.region
+            if family == "units":
+                row = call.divide(call.unit_facts(call.unit_width(0)))[0]
+            if room.SIMULATED:  # on a device more fits into shared memory
+                assert row.name == name
+                assert call.kernel.endswith("cuda") is (call.way is None)
+            assert row in table
+            assert len(row.why) > 20
+            check_call(call, arrays, expected)
+
+
+@pytest.mark.usefixtures("small_thresholds")
+@pytest.mark.parametrize(("family", "name"), [(family, name) for family in ROWS for name in ROWS[family]])
+def test_a_row_runs_every_call_that_it_can(family, name):
+    """Whether it is worth it or not, a row whose kernel can run a call gives the same bits."""
+    from numba_dml._core.regions import forced
+
+    (wanted,) = (row for row in tables()[family] if row.name == name)
+    ran = 0
+    token = forced.set(name)
+    try:
+        for case in [*(case for cases in ROWS.values() for case in cases.values()), *MORE]:
+            call, arrays, expected = small_call(*case)
+            if family == "units":
+                facts = call.unit_facts(call.unit_width(0))
+                is_taken = call.way is None and call.divide(facts)[0] is wanted
+            else:
+                is_taken = call.regions is tables()[family] and wanted.can(call.facts, call.tuning)
+                assert not is_taken or call.region is wanted
+            if is_taken:
+                check_call(call, arrays, expected)
+                ran += 1
+    finally:
+        forced.reset(token)
+    assert ran > 0

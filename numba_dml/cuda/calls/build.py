@@ -10,7 +10,8 @@ from ..._core.descriptor import Descriptor
 from ..._core.lowering import Move, Select
 from ..._core.tensor import packed_strides
 from ..driver.arrays import Span
-from .moves import GatherCall, ScatterCall
+from .gather import GatherCall
+from .scatter import ScatterCall
 from .top_k import TopKCall
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from math import gcd
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..._core.devices.arrays import DeviceArray
 from ..._core.lowering import Move
+from ..._core.regions import Region, first
 from ..._core.tensor import dtype_of, extent, product
+from ..dispatch import units
 from ..driver.arrays import Output, Span
 from ..driver.launch import Kernel, recorder
 from ..kernels import scatter_claims, scatter_combine_few
@@ -20,13 +22,27 @@ from ..primitives.fill import divide_copy
 from ..primitives.groups import QUAD_BYTES
 from ..primitives.moves import claims as moves_claims
 from ..primitives.moves import places as moves_places
-from ..primitives.moves.slices import divide_slices, moves_by_warps
+from ..primitives.moves.slices import divide_slices
 from ..primitives.plan import CLAMP, DROP, RAISE, Plan
 from ..replay.repeat import Repeatable
 
 _BOUNDS = {"clamp": CLAMP, "drop": DROP}
-#: The numbers of launches, which no other argument of a kernel equals.
+#: Unique launch ids, from 2**60 on, so that the recorder cannot mistake another argument for one.
 _launches = count(1 << 60)
+
+
+class Claims(NamedTuple):
+    """Memory for the claims of places, which follow a flag that says that an index is bad."""
+
+    address: int  #: Of the flag; 0: there is none.
+    claim_bytes: int = 0  #: Bytes of a place's claim; 0: nothing is claimed.
+    entries: int = 0  #: Entries of the table that is there instead.
+    to: int = 0  #: With a table, bytes are copied meanwhile: to this address,
+    fro: int = 0  #: from this address,
+    size: int = 0  #: and how many.
+
+
+NO_CLAIMS = Claims(0)
 
 
 class _MoveCall(Repeatable):
@@ -113,28 +129,38 @@ class _MoveCall(Repeatable):
         """Return the kernel whose warps move slices of such units."""
         raise NotImplementedError
 
-    def goes_by_warps(self, width: int) -> bool:
-        """Tell whether warps move the slices."""
-        has_places = all(size > 0 for size, _ in self.lowering.coordinates)  # or there is nothing to read instead
-        return not self.outer and has_places and moves_by_warps(width, self.slice_bytes // width, self.points)
+    def unit_facts(self, width: int) -> units.Facts:
+        """Return what the choice of how to move units of a width needs."""
+        has_places = all(size > 0 for size, _ in self.lowering.coordinates)  # else a warp has nothing to read instead
+        return units.Facts(width, self.moved // width, self.points, has_places and not self.outer)
 
     def bind(self, device: int, width: int) -> tuple[Kernel, int, int, int, int]:
-        """Return the kernel for units of a width, what it is given of the plan, and how many blocks.
+        """Return how units of a width are moved: the kernel, its plan, blocks, units in all, and those of a block.
 
-        And how many units there are, and each block's; or if they go by warps how many slices, and each warp's.
+        If warps move slices, it is the slices in all, and those of a warp.
         """
         found = self.bound.get((device, width))
         if found is None:
-            if self.goes_by_warps(width):
-                kernel, count = self.slice_kernel(width), self.points
-                blocks, share = divide_slices(count)
+            region, blocks, count, share = self.divide(self.unit_facts(width))
+            if region is units.BY_WARPS:
+                kernel = self.slice_kernel(width)
             else:
-                count = self.moved // width
-                kernel = self.unit_kernel(width, count <= self.few_units)
-                blocks, share = moves_places.divide(count, self.few_units)
+                kernel = self.unit_kernel(width, region is units.ONE_EACH)
             plan = self.plan(device, width).for_kernel(kernel)
             found = self.bound[device, width] = kernel, plan, blocks, count, share
         return found
+
+    def divide(self, facts: units.Facts) -> tuple[Region, int, int, int]:
+        """Return who moves units, the blocks, and units (or slices) in all and of a block (or warp)."""
+        tuning = self.tuning.moves
+        region = first(units.TABLE, facts, tuning)
+        if region is units.BY_WARPS:
+            count = facts.slices
+            blocks, share = divide_slices(count, tuning.least_warps)
+        else:
+            count = facts.units
+            blocks, share = moves_places.divide(count, count if region is units.ONE_EACH else -1)
+        return region, blocks, count, share
 
     def has_plan(self, identity: int) -> bool:
         """Tell whether one of the plans has an identity."""
@@ -143,52 +169,35 @@ class _MoveCall(Repeatable):
     #: The granule and the lowest of the places that a scatter claims, and the bytes of a claim if there is no table.
     claims = (1, 0)
     claim_bytes = 0
+    way: Any
     #: The places of a scatter, and the blocks that have all claims of their own, if they do.
     places = blocks_with_claims = 0
-    #: Up to so many units a thread moves one.
-    few_units: int
+    #: The thresholds of the family, which have those that gathers and scatters share.
+    tuning: Any
+    #: The row of the family's table that was chosen.
+    region: Region
+
+    def way_of(self, ways: Mapping[str, Callable[[Any], Any]]) -> Any:
+        """Return the way of the chosen row, or None for the kernels that are for any layout."""
+        make = ways.get(self.region.name)
+        return make(self) if make else None
+
+    def kernel_name(self, family: str) -> str:
+        """Return the kernel's name, as users see it."""
+        return f"{family} {8 * self.steps}-bit cuda" + (f", {type(self.way).__name__}" if self.way else "")
 
     def look(
-        self,
-        device: int,
-        stream: int,
-        indices: DeviceArray,
-        number: int,
-        record: int,
-        claims: int,
-        claim_bytes: int = 0,
-        entries: int = 0,
-        to: int = 0,
-        fro: int = 0,
-        size: int = 0,
+        self, device: int, stream: int, indices: DeviceArray, number: int, record: int, claims: Claims = NO_CLAIMS
     ) -> None:
-        """Look at all indices, and claim the places that they lead to, if there are claims; see `claims.claiming`.
-
-        With a table of claims, that is with `entries`, so many bytes are copied on the way.
-        """
-        if claim_bytes == 4 and not entries and self.blocks_with_claims:
-            kernel = scatter_combine_few.combine_few_kernel(claim_bytes, self.index_name, *self.counts, None)
-            kernel(
-                device,
-                stream,
-                self.blocks_with_claims,
-                claims + moves_claims.FLAG_BYTES,
-                indices.pointer,
-                0,
-                self.plan(device, 1).for_kernel(kernel),
-                record,
-                number,
-                claims,
-                self.places,
-                self.points,
-                -(-self.points // self.blocks_with_claims),
-                shared=-(-claim_bytes * self.places // QUAD_BYTES) * QUAD_BYTES,
-            )
+        """Look at all indices, and claim the places that they lead to, if there are claims; see `claims.claiming`."""
+        if claims.claim_bytes == 4 and not claims.entries and self.blocks_with_claims:
+            self.claim_in_blocks(device, stream, indices, number, record, claims.address)
             return
-        # To find an entry takes several steps, of which a thread has one point's on their way.
-        blocks, share = moves_places.divide(self.points, self.points if entries else self.few_units)
-        copying, copied = divide_copy(size)
-        kernel = scatter_claims.claim_kernel(self.index_name, *self.counts, claim_bytes, entries > 0)
+        # With a table a thread has one point: to find an entry takes several steps that depend on each other.
+        few = self.points if claims.entries else self.tuning.moves.few_units
+        blocks, share = moves_places.divide(self.points, few)
+        copying, copied = divide_copy(claims.size)
+        kernel = scatter_claims.claim_kernel(self.index_name, *self.counts, claims.claim_bytes, claims.entries > 0)
         kernel(
             device,
             stream,
@@ -197,15 +206,38 @@ class _MoveCall(Repeatable):
             self.plan(device, 1).for_kernel(kernel),
             record,
             number,
-            claims,
-            entries - 1,
+            claims.address,
+            claims.entries - 1,
             self.points,
             share,
             blocks,
-            to,
-            fro,
-            size,
+            claims.to,
+            claims.fro,
+            claims.size,
             copied,
+        )
+
+    def claim_in_blocks(
+        self, device: int, stream: int, indices: DeviceArray, number: int, record: int, claims: int
+    ) -> None:
+        """Look at all indices; each block has all claims of its own first."""
+        width = 4
+        kernel = scatter_combine_few.combine_few_kernel(width, self.index_name, *self.counts, None)
+        kernel(
+            device,
+            stream,
+            self.blocks_with_claims,
+            claims + moves_claims.FLAG_BYTES,
+            indices.pointer,
+            0,
+            self.plan(device, 1).for_kernel(kernel),
+            record,
+            number,
+            claims,
+            self.places,
+            self.points,
+            -(-self.points // self.blocks_with_claims),
+            shared=-(-width * self.places // QUAD_BYTES) * QUAD_BYTES,
         )
 
     def begin(self, device: int, ndim: int, index_shape: tuple[int, ...]) -> tuple[Records, Record, int]:

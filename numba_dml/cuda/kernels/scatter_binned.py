@@ -13,31 +13,29 @@ import numpy as np
 
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
-from ..driver.numba import BLOCK, SIMULATED, cuda
+from ..driver.numba import BLOCK, cuda
 from ..primitives.access import load_i64, unit_access
 from ..primitives.atomics import load_now, store_now
 from ..primitives.groups import ASKED_BYTES, ask_for, fetch_and_add, shared_type
 from ..primitives.moves.claims import number_of_place
 from ..primitives.moves.places import places
+from ..primitives.moves.sizes import SIZES
 from ..primitives.moves.slices import NOWHERE
 from ..primitives.plan import numbers_in
 from ..primitives.ptx import await_inputs
 from ..primitives.sums import add_up_threads
 
-#: Places of a bin, as a power of two: their claims, of 4 bytes, take 128 KiB. So many bins make a coarse one. 64M
-#: updates of 256M places take 2.8 ms (4.2 if tiles are not brought into order in shared memory first).
-BIN_BITS, FINE_BITS = (4, 2) if SIMULATED else (15, 6)
+#: Places of a bin, as a power of two, and bins of a coarse one; see docs/measurements/cudamoves.md, "Bins".
+BIN_BITS, FINE_BITS = SIZES.bin_bits, SIZES.fine_bits
 BIN = 1 << BIN_BITS
 COARSE_BITS = BIN_BITS + FINE_BITS
 #: Updates that a thread has on its way at a time, and a block.
-ITEMS = 3 if SIMULATED else 8
+ITEMS = SIZES.bin_items
 TILE = BLOCK * ITEMS
 #: Bins, or coarse bins, that a block sorts a tile into: in shared memory, so that neighbours go to memory together.
 SLOTS = BLOCK
-#: Blocks that count: three for every multiprocessor of an H200.
-COUNTERS = 3 if SIMULATED else 396
 #: Threads of a block that has the claims of a bin, and the registers of each.
-BIN_THREADS, BIN_REGISTERS = (BLOCK, None) if SIMULATED else (1024, 64)
+BIN_THREADS, BIN_REGISTERS = SIZES.bin_threads, SIZES.bin_registers
 #: In a bin with so many entries per place the updates that remain are looked up, instead of going through all: 64M
 #: updates of 1000 places take 10.8 ms instead of 22.9.
 CROWDED = 4

@@ -8,20 +8,20 @@ import numpy as np
 
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
-from ..driver.numba import BLOCK, SIMULATED, cuda
+from ..driver.numba import cuda
 from ..primitives.access import unit_access
 from ..primitives.atomics import combine_now, load_now, store_now
 from ..primitives.groups import shared_type
 from ..primitives.moves.claims import number_of_place
 from ..primitives.moves.places import places
+from ..primitives.moves.sizes import SIZES
 from ..primitives.moves.slices import NOWHERE
 from ..primitives.plan import BOUNDS, DROP, SLICE, number, numbers_in, quotient
 from ..primitives.ptx import await_inputs
 from ..primitives.shared import shared_address
 
-#: Threads of a block that has an output, or claims, of its own; as many as can be, since what blocks have of their own
-#: comes on top: 10M sums into 14,000 int32 take 0.21 ms with 256, and 0.12.
-OWNERS = BLOCK if SIMULATED else 1024
+#: Threads of a block that has an output, or claims, of its own; see docs/measurements/cudamoves.md, "Few places".
+OWNERS = SIZES.copy_threads
 
 
 @cache

@@ -14,19 +14,20 @@ import numpy as np
 
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
-from ..driver.numba import BLOCK, SIMULATED, cuda
+from ..driver.numba import cuda
 from ..primitives.access import unit_access
 from ..primitives.groups import mover, shared_type
 from ..primitives.moves.claims import EMPTY, ENTRY_BYTES, number_of_place, spread
 from ..primitives.moves.lines import registers_of
 from ..primitives.moves.places import places
+from ..primitives.moves.sizes import SIZES
 from ..primitives.moves.slices import NOWHERE
 from ..primitives.plan import BOUNDS, DROP, GRANULE, LOWEST, SLICE, number, numbers_in, quotient
 from ..primitives.ptx import await_inputs
 from ..primitives.shared import SHARED_LOAD, shared_address
 
 #: Threads of a block, and those of them that look at the points while the others copy.
-THREADS, CLAIMERS = (BLOCK, BLOCK // 2) if SIMULATED else (1024, 512)
+THREADS, CLAIMERS = SIZES.few_threads, SIZES.few_claimers
 #: The last bits of an entry are the number of a point, those before of a place.
 POINT_BITS = 11
 #: Bytes of the number of an entry in the list of those that are taken.

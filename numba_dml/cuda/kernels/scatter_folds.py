@@ -8,7 +8,7 @@ import numpy as np
 
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
-from ..driver.numba import BLOCK, LANES, SIMULATED, cuda
+from ..driver.numba import BLOCK, LANES, cuda
 from ..primitives.access import load_i64, unit_access
 from ..primitives.atomics import load_now, store_now
 from ..primitives.device_sort import WARPS
@@ -16,24 +16,20 @@ from ..primitives.groups import fetch_and_add, shared_type
 from ..primitives.moves.claims import number_of_place
 from ..primitives.moves.places import places
 from ..primitives.moves.reductions import ROUNDED, combiner, unit_steps
+from ..primitives.moves.sizes import SIZES
 from ..primitives.moves.slices import NOWHERE
 from ..primitives.pairs import pair_access, pair_fields
 from ..primitives.plan import BOUNDS, DROP, GRANULE, LOWEST, SLICE, number, numbers_in, quotient
 from ..primitives.ptx import await_inputs
 from ..primitives.warp import sum_of_lanes
 
-#: Up to so many points and places a pair of them takes 8 bytes, otherwise 16.
-MOST_SHORT = 50 if SIMULATED else (1 << 32) - 1
-#: Up to so many points each is compared with all others, instead of a sort.
-MOST_RANKED = 30 if SIMULATED else 2048
-#: A place with more updates than that is folded by a block, not by a thread: 10M updates of 3 places take 32 ms to add
-#: up float32, 7.6 int32, where a thread for each takes 1.5 s.
-LONG = 5 if SIMULATED else 256
-#: Threads of such a block that fold, an element each; the others load what comes next, into so many words at a time.
-FOLDERS = 2 if SIMULATED else LANES
-LOADED = 8 if SIMULATED else 2048
-#: Blocks for the places with many updates.
-LONG_BLOCKS = 3 if SIMULATED else 1056
+#: Up to this many points each is compared with all others, instead of a sort.
+MOST_RANKED = SIZES.most_ranked
+#: A place with more updates is folded by a block; see docs/measurements/cudamoves.md, "Reductions in order".
+LONG = SIZES.long_fold
+#: Threads of such a block that fold, an element each; the others load the next updates, this many words at a time.
+FOLDERS = SIZES.folders
+LOADED = SIZES.loaded_words
 
 
 @cache

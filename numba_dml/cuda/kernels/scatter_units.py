@@ -13,7 +13,7 @@ import numpy as np
 from ..._core.enums import TensorDataType as D
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
-from ..driver.numba import BLOCK, SIMULATED, cuda
+from ..driver.numba import BLOCK, cuda
 from ..primitives.access import unit_access
 from ..primitives.atomics import combine_now, load_now
 from ..primitives.moves.claims import claiming, number_of_place
@@ -22,12 +22,8 @@ from ..primitives.moves.slices import NOWHERE, slice_mover, slices_of_warp
 from ..primitives.plan import SLICE, number, numbers_in, quotient
 from ..primitives.ptx import await_inputs
 
-#: Up to so many units or points a thread has one, see `places.FEW_UNITS`; where they go is met at random, so that it is
-#: more of them: 1M units of 16 bytes, of which half are replaced, take 19 µs and 21, 4M 47 and 46.
-FEW_UNITS = 12 if SIMULATED else 1 << 20
-
-#: Reductions of integers of 4 and 8 bytes leave the same bits in any order: the memory combines them. 10M sums into
-#: 100M int32 take 0.78 ms, 1.28 if updates are sorted first; into three places 3.1 and 7.1.
+#: Reductions of integers of 4 and 8 bytes leave the same bits in any order: the memory combines them. See
+#: docs/measurements/cudamoves.md, "Integers that the memory combines".
 COMBINED = ("add", "min", "max"), (D.INT32, D.UINT32, D.INT64, D.UINT64)
 
 

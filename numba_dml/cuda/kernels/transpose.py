@@ -12,16 +12,17 @@ import numpy as np
 
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
-from ..driver.numba import BLOCK, SIMULATED, cuda
+from ..driver.numba import BLOCK, cuda
 from ..primitives.access import LOAD_INDEX, unit_access
 from ..primitives.bad_indices import record_bad
 from ..primitives.groups import shared_type
 from ..primitives.moves.lines import resolver
+from ..primitives.moves.sizes import SIZES
 from ..primitives.plan import BOUNDS, DROP, IDENTITY, axis_size, number
 from ..primitives.ptx import await_inputs
 
 #: Rows and columns of a tile, and which of its rows a thread is in at a time.
-SIDE = 4 if SIMULATED else 64
+SIDE = SIZES.tile_side
 STEP = BLOCK // SIDE
 PITCH = SIDE + 1
 CELLS = SIDE * PITCH

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from ...driver.compile import helper
-from ...driver.numba import BLOCK, SIMULATED
+from ...driver.numba import BLOCK
 from ..access import LOAD_INDEX
 from ..bad_indices import record_bad
 from ..plan import (
@@ -28,10 +28,8 @@ from ..plan import (
 )
 from .slices import NOWHERE
 
-#: Units per thread, if there are more than that in all. Else it is one, so that more threads wait for memory: 134K
-#: units of 16 bytes take 5.2 µs and 6.0, 600K 11.4 and 12.3, 1M 12.4 and 12.7; 2.5M 24.7 and 23.7, 3.3M 30.2 and 28.6,
-#: 160M 1363 and 1252.
-UNITS, FEW_UNITS = 4, 12 if SIMULATED else 1 << 20
+#: Units of a thread if there are many; see docs/measurements/cudamoves.md, "Units of a thread".
+UNITS = 4
 #: Up to so many loops, coordinates and outer dimensions a kernel is compiled for their number; beyond, for any.
 MOST_LOOPS, MOST_COORDS, MOST_OUTER = 3, 3, 1
 

@@ -11,36 +11,24 @@ from functools import cache
 import numpy as np
 
 from ...driver.compile import helper
-from ...driver.numba import BLOCK, LANES, SIMULATED, cuda
+from ...driver.numba import BLOCK, LANES, cuda
 from ..access import unit_access
 from ..plan import SLICE, number, quotient
 from ..warp import LANE_VALUE
+from .sizes import SIZES
 
-#: Up to so wide units are narrow. A gather of rows of 17 float64 takes 4 to 9 % longer by warps.
-WIDEST = 4
-#: Slices of so many units are moved by warps, if there are so many units in all. In µs, by warps and by threads:
-#: 100,000 rows of 5 float32 5.9 and 5.8, 50,000 of 17 6.0 and 6.8, 10,000 of 129 7.0 and 8.0; 500 of 1025 6.2 and 5.6.
-#: So that a warp counts what it moves with 32 bits, a slice has fewer than 2**24.
-SLICE_UNITS, LEAST_UNITS = (range(2, 5), 24) if SIMULATED else (range(5, 1 << 24), 1 << 19)
-#: And if there is a slice for each of so many warps. With fewer than a slice for each of their lanes, a warp has fewer:
-#: rows of 17 float32, half of 100,000 of which are updated in place, take 6.6 µs, 7.6 with four times as many warps.
-LEAST_WARPS = 4 if SIMULATED else 2048
-#: Units of a lane that are on their way at once: 4M rows of 50 bytes take 383 µs, 435 with four.
-AT_ONCE = 2 if SIMULATED else 8
+#: Units of a slice are fewer: a warp counts with 32 bits.
+MOST_UNITS = 1 << 24
+#: Units of a lane that are loaded together; see docs/measurements/cudamoves.md, "Slices by warps".
+AT_ONCE = SIZES.slice_loads
 WARPS = BLOCK // LANES
 #: Where a slice is that is not to be moved.
 NOWHERE = -(1 << 63)
 
 
-def moves_by_warps(width: int, slice_units: int, slices: int) -> bool:
-    """Tell whether so many slices, each of so many contiguous units of a width, are moved by warps."""
-    are_narrow = width <= WIDEST and slice_units in SLICE_UNITS
-    return are_narrow and slices >= LEAST_WARPS and slice_units * slices >= LEAST_UNITS
-
-
-def divide_slices(slices: int) -> tuple[int, int]:
-    """Return how many blocks move so many slices, and how many each of their warps moves."""
-    share = min(LANES, slices // LEAST_WARPS)
+def divide_slices(slices: int, warps: int) -> tuple[int, int]:
+    """Return how many blocks move slices, and how many each warp moves, so that at least `warps` have some."""
+    share = max(1, min(LANES, slices // warps))
     return -(-slices // (WARPS * share)), share
 
 

@@ -1,0 +1,137 @@
+"""The call of a gather: from a lowering to the kernel that runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from ..._core.devices.arrays import DeviceArray
+from ..._core.enums import TensorDataType
+from ..._core.lowering import Move
+from ..._core.operands import check_out
+from ..._core.regions import first
+from ..._core.tensor import collapse
+from ..dispatch import gather
+from ..driver.arrays import OWN, Span, join, part
+from ..driver.context import is_current, on_device
+from ..driver.launch import Kernel, recorder
+from ..driver.streams import refuse_capture
+from ..kernels import gather_units
+from ..tuning import gather as thresholds
+from .columns import ColumnGather, OwnColumnGather, SharedColumnGather
+from .lines import LineGather
+from .move_call import _MoveCall
+
+#: The ways of single elements, by the name of their row; the row that is left moves units.
+WAYS: dict[str, Callable[[Any], Any]] = {
+    gather.LINES.name: LineGather,
+    gather.COLUMNS_BY_THREADS.name: OwnColumnGather,
+    gather.COLUMNS_BY_BLOCKS.name: SharedColumnGather,
+    gather.COLUMNS_TRANSPOSED.name: ColumnGather,
+}
+
+
+class GatherCall(_MoveCall):
+    """A gather of one layout.
+
+    `region` is the row of `regions` that was chosen by `facts` and `tuning`. Only element operators have a `way`.
+    """
+
+    regions = gather.TABLE
+
+    def __init__(
+        self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], spans: Sequence[Span] = ()
+    ) -> None:
+        super().__init__(lowering, dtype, shape, spans)
+        self.tuning = thresholds.TUNING
+        self.facts = gather.facts_of(self)
+        self.region = first(self.regions, self.facts, self.tuning)
+        self.way = self.way_of(WAYS)
+        self.kernel = self.kernel_name("gather")
+
+    def __call__(self, a: DeviceArray, indices: DeviceArray, out: Any) -> Any:
+        if not is_current(a.device):
+            with on_device(a.device):
+                return self(a, indices, out)
+        if out.__class__ is ndarray and a.library is OWN:  # the inputs are copies
+            check_out(self.function, "out", out, self.output.shape, self.dtype)
+            out[...] = self(a, indices, None)
+            return out
+        stream = a.stream
+        if self.checked:  # this takes under a microsecond, the wait at the end many
+            refuse_capture(stream, f"{self.function}: bounds: found 'raise'", "'deferred' or 'drop'")
+        if out is None:
+            target = self.output.new(a)
+        else:
+            target, is_target_packed = self.output.view(a, out)
+            of_a, of_indices = self.spans
+            if not is_target_packed or self.lies_in(target, a, of_a) or self.lies_in(target, indices, of_indices):
+                a.library.assign(out, self(a, indices, None))
+                return out
+        if self.points:
+            others = join(stream, a, indices, target)
+            launch = partial(self.launch, a, indices, target, stream, others)
+            self.launch_recorded((a, indices), (target,), launch)
+        return out if out is not None else a.library.finish(target, stream)
+
+    def unit_kernel(self, width: int, alone: bool) -> Kernel:
+        return gather_units.gather_kernel(width, self.index_name, *self.counts, alone)
+
+    def slice_kernel(self, width: int) -> Kernel:
+        return gather_units.gather_slices_kernel(width, self.index_name, *self.counts[:2])
+
+    def launch(
+        self, a: DeviceArray, indices: DeviceArray, out: DeviceArray, stream: int, others: Collection[int | None] = ()
+    ) -> None:
+        """Run the kernel, let the other streams wait, and raise for a bad index."""
+        device, index_shape = a.device, indices.shape
+        if self.spans and not self.spans[1].packed:
+            indices = packed(indices, stream)
+        records, record, number = self.begin(device, len(a.shape), index_shape)
+        memory: Any = None
+        if self.way:
+            memory = self.way(a, indices, out, stream, record.address, number)
+        elif self.moved:
+            kernel, plan, blocks, *sizes = self.bind(device, self.unit_width(a.pointer | out.pointer))
+            pointers = a.pointer, indices.pointer, out.pointer
+            kernel(device, stream, blocks, *pointers, plan, record.address, number, *sizes)
+        else:
+            self.look(device, stream, indices, number, record.address)
+        part(device, stream, others)
+        self.finish(records, record, stream, len(a.shape), index_shape)
+        del memory  # the kernels are done, or the stream orders whoever gets it next
+
+
+@lru_cache(maxsize=1024)
+def _copy(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]) -> GatherCall:
+    """Return the gather of one slice, which is all of an array, without any indices."""
+    lowering = Move(
+        function="copy",
+        data_type=dtype,
+        itemsize=dtype.itemsize,
+        index_type=TensorDataType.INT64,
+        index_shape=(),
+        loops=((1, 0, 0, 1),),
+        coordinates=(),
+        slices=tuple(collapse(list(zip(shape, strides, strict=True)))),  # type: ignore[arg-type]
+        axes=(),
+        bounds="clamp",
+    )
+    return GatherCall(lowering, dtype, shape)
+
+
+def copy(array: DeviceArray, to: DeviceArray, stream: int) -> None:
+    """Copy a strided array to a packed one; its plan lives in a cache, so that no launch of it is recorded."""
+    recorder.note(None)
+    _copy(array.shape, array.strides, array.dtype).launch(array, array, to, stream)
+
+
+def packed(array: DeviceArray, stream: int) -> DeviceArray:
+    """Return a packed copy of a strided array."""
+    new = array.library.new(array.shape, array.dtype, array.device)
+    copy(array, new, stream)
+    return new

@@ -1,0 +1,201 @@
+"""The call of a scatter: from a lowering to the kernels that run it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from math import gcd
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from ..._core.devices.arrays import DeviceArray
+from ..._core.lowering import Move
+from ..._core.operands import check_out
+from ..._core.regions import first
+from ..._core.tensor import extent
+from ..dispatch import scatter, scatter_columns, scatter_general, scatter_lines
+from ..driver.arrays import OWN, Span, join, part, scratch
+from ..driver.context import is_current, on_device
+from ..driver.launch import Kernel
+from ..driver.streams import refuse_capture
+from ..kernels import scatter_units
+from ..primitives.fill import copy_and_set
+from ..primitives.moves import claims as moves_claims
+from ..tuning import scatter as thresholds
+from . import scatter_general as general
+from .columns import ColumnScatter, OwnColumnScatter, SharedColumnScatter
+from .gather import copy, packed
+from .lines import LineCombine, LineScatter
+from .move_call import Claims, _MoveCall
+from .scatter_binned import BinnedScatter
+from .scatter_few import FewPlaceCombine, OwnPlaceScatter
+from .scatter_sorted import fold
+from .scatter_way import ScatterArguments
+
+#: The ways that need a certain layout, by the name of their row; `scatter_general.TABLE` has the rows that are left.
+WAYS: dict[str, Callable[[Any], Any]] = {
+    scatter_lines.COMBINED.name: LineCombine,
+    scatter_lines.CLAIMED.name: LineScatter,
+    scatter_lines.CHAINED.name: LineScatter,
+    scatter.FEW_PLACES.name: FewPlaceCombine,
+    scatter_columns.BY_THREADS.name: OwnColumnScatter,
+    scatter_columns.BY_BLOCKS.name: SharedColumnScatter,
+    scatter_columns.TRANSPOSED.name: ColumnScatter,
+    scatter.BINNED.name: BinnedScatter,
+    scatter.FEW_POINTS.name: OwnPlaceScatter,
+}
+
+
+class ScatterCall(_MoveCall):
+    """A scatter of one layout, to an output that is packed.
+
+    `region` is the row of `regions` that was chosen by `facts` and `tuning`, for an output of its own. Where a `way`
+    does not suit the arrays, and where there is none, the rows for any layout decide, once more for calls in place.
+    """
+
+    regions = scatter.TABLE
+
+    def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], spans: Sequence[Span]) -> None:
+        super().__init__(lowering, dtype, shape, spans)
+        low, high = extent(*zip(*self.starts, strict=True))
+        granule = gcd(*(step for size, step in self.starts if size > 1)) or max(self.slice_bytes, 1)
+        self.claims = (granule, low)
+        #: How many places there are, from the first to the last.
+        self.places = (high - low) // granule + 1
+        #: The slices at all places are the whole output, one after the other.
+        self.covered = (
+            not self.outer and self.claims == (self.slice_bytes, 0) and self.places * self.slice_bytes == self.out_bytes
+        )
+        self.work += 2 * self.out_bytes
+        self.tuning = thresholds.TUNING
+        self.facts = facts = scatter.facts_of(self)
+        #: How the memory combines updates with what is there: an operation, and the type.
+        self.combined: tuple[str, str] | None = None
+        if facts.combined:
+            self.combined = lowering.reduction, lowering.data_type.name.lower()
+        self.region = first(self.regions, facts, self.tuning)
+        self.choose_general()
+        self.way = self.way_of(WAYS)
+        self.kernel = self.kernel_name("scatter")
+
+    def choose_general(self) -> None:
+        """Set how the kernels for any layout find the last update of a place, for a new output and in place."""
+        rows, facts, tuning = scatter_general.TABLE, self.facts, self.tuning
+        new = self.region if self.region in rows else first(rows, facts, tuning)
+        merges = new in scatter_general.MERGES
+        over = first(scatter_general.OVER, facts, tuning) if merges else new
+        self.folds = new is scatter_general.SORTED
+        #: The bytes of a claim when the output is made of what is there and the updates, 0: a copy is written over.
+        self.merge_bytes = facts.claim_bytes if merges else 0
+        #: The entries of a table of claims, 0: every place has a claim, if there are any.
+        self.entries = scatter_general.table_entries(facts) if over is scatter_general.TABLED else 0
+        if over is scatter_general.TABLED or over is scatter_general.CLAIMED:
+            self.claim_bytes = facts.claim_bytes
+            self.blocks_with_claims = scatter.blocks_with_copies(self.points, self.places, self.claim_bytes, tuning)
+
+    def __call__(self, a: DeviceArray, indices: DeviceArray, updates: DeviceArray, out: Any) -> Any:
+        if not is_current(a.device):
+            with on_device(a.device):
+                return self(a, indices, updates, out)
+        if out.__class__ is ndarray and a.library is OWN:  # the inputs are copies
+            check_out(self.function, "out", out, self.output.shape, self.dtype)
+            out[...] = self(a, indices, updates, None)
+            return out
+        stream = a.stream
+        if self.checked:  # this takes under a microsecond, the wait at the end many
+            refuse_capture(stream, f"{self.function}: bounds: found 'raise'", "'deferred' or 'drop'")
+        in_place = False
+        if out is None:
+            target = self.output.new(a)
+        else:
+            target, is_target_packed = self.output.view(a, out)
+            in_place = target.pointer == a.pointer and target.strides == a.strides
+            of_a, of_indices, of_updates = self.spans
+            if (
+                not is_target_packed
+                or (not in_place and self.lies_in(target, a, of_a))
+                or self.lies_in(target, indices, of_indices)
+                or self.lies_in(target, updates, of_updates)
+            ):
+                a.library.assign(out, self(a, indices, updates, None))
+                return out
+        others = join(stream, a, indices, updates, target)
+        launch = partial(self.launch, a, indices, updates, target, stream, others, in_place)
+        self.launch_recorded((a, indices, updates), (target,), launch)
+        return out if out is not None else a.library.finish(target, stream)
+
+    def fill(self, old: int, out: DeviceArray, stream: int, memory: int = 0, size: int = 0) -> None:
+        """Copy the old elements to the output, unless they are there, and set all bits of memory."""
+        copied = self.out_bytes if old != out.pointer else 0
+        if copied or size:
+            copy_and_set(out.device, stream, out.pointer, old, copied, memory, size, -1)
+
+    def launch(
+        self,
+        a: DeviceArray,
+        indices: DeviceArray,
+        updates: DeviceArray,
+        out: DeviceArray,
+        stream: int,
+        others: Collection[int | None],
+        in_place: bool,
+    ) -> None:
+        """Run the kernels, let the other streams wait, and raise for a bad index."""
+        index_shape = indices.shape
+        if not self.spans[2].packed:
+            updates = packed(updates, stream)
+        old = out.pointer  # the elements that the updates leave
+        if not in_place and self.out_bytes:
+            if self.spans[0].packed:
+                old = a.pointer  # the kernels copy them
+            else:
+                copy(a, out, stream)
+        if not self.points:
+            self.fill(old, out, stream)
+            part(a.device, stream, others)
+            return
+        if not self.spans[1].packed:
+            indices = packed(indices, stream)
+        records, record, number = self.begin(a.device, len(a.shape), index_shape)
+        all_or_none = int(in_place and self.checked)
+        write: Callable[[ScatterArguments], Any] = self.write
+        if self.way and self.way.suits(old, updates.pointer, out.pointer):
+            write = self.way
+            if not self.way.copies(old, out.pointer):
+                self.fill(old, out, stream)
+                old = out.pointer
+        memory = write(ScatterArguments(old, indices, updates, out, stream, record.address, number, all_or_none))
+        part(a.device, stream, others)
+        self.finish(records, record, stream, len(a.shape), index_shape)
+        del memory  # the kernels are done, or the stream orders whoever gets it next
+
+    def write(self, given: ScatterArguments) -> DeviceArray | None:
+        """Scatter by the kernels for any layout; return memory in use until all is done."""
+        return fold(self, given) if self.folds else general.write(self, given)
+
+    def unit_kernel(self, width: int, alone: bool) -> Kernel:
+        claims = self.claim_bytes, self.entries > 0
+        return scatter_units.scatter_kernel(width, self.index_name, *self.counts, *claims, self.combined)
+
+    def slice_kernel(self, width: int) -> Kernel:
+        claims = self.claim_bytes, self.entries > 0
+        return scatter_units.scatter_slices_kernel(width, self.index_name, *self.counts[:2], *claims)
+
+    def unit_facts(self, width: int) -> Any:
+        facts = super().unit_facts(width)
+        return facts._replace(contiguous=False) if self.combined else facts
+
+    def look_first(self, given: ScatterArguments) -> tuple[DeviceArray | None, int, int]:
+        """If nothing may be written when an index is bad, look at all of them before.
+
+        Return the memory of a flag, its address or 0, and the number of the launch that is to record bad indices.
+        """
+        _, indices, _, out, stream, record, number, all_or_none = given
+        if not all_or_none:
+            return None, 0, number
+        memory = scratch(out, moves_claims.FLAG_BYTES)
+        self.fill(out.pointer, out, stream, memory.pointer, moves_claims.FLAG_BYTES)
+        self.look(out.device, stream, indices, number, record, Claims(memory.pointer))
+        return memory, memory.pointer, -1

@@ -1,0 +1,1 @@
+"""Which kernels run a call: one table per family of operators."""

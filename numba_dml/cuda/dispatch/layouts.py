@@ -1,0 +1,188 @@
+"""What the tables of gathers and scatters share: lines and columns of single elements, and tiles of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, NamedTuple
+
+from ..._core.tensor import product
+from ..driver.numba import BLOCK
+from ..primitives.groups import QUAD_BYTES, shared_bytes
+from ..tuning.moves import MoveTuning
+
+#: Bytes of the elements that the kernels for lines, columns and bins move.
+ELEMENT_BYTES = (1, 2, 4, 8)
+#: Bytes of a sector, the least that memory reads or writes.
+SECTOR_BYTES = 32
+#: Points whose numbers fit into a claim in shared memory, which has 4 bytes.
+MOST_CLAIMED = (1 << 31) - 1
+
+
+class Lines(NamedTuple):
+    """Points in contiguous lines, each of which reads from, or writes to, one contiguous line of data."""
+
+    total: int  #: Lines in all.
+    length: int  #: Points of a line.
+    size: int  #: Elements of a line.
+    packed: bool  #: Neither they nor their indices have gaps.
+    apart: bool  #: No two of them are the same elements.
+
+
+class Columns(NamedTuple):
+    """Points in the columns of matrices, each of which reads from, or writes to, one column of data."""
+
+    matrices: int
+    matrix_step: int  #: Bytes of data from a matrix to the next.
+    index_matrix_step: int  #: Indices from a matrix to the next.
+    row_step: int  #: Bytes of data from a row to the next.
+    index_row_step: int  #: Indices from a row to the next.
+    columns: int  #: Columns of a matrix.
+    length: int  #: Points of a column.
+    size: int  #: Elements of a column.
+
+
+class Tile(NamedTuple):
+    """The columns that a block has in shared memory. The lower, the better: the cost comes first."""
+
+    cost: float  #: How much longer a block takes than at best, estimated.
+    side: int  #: Columns of a block, a power of two.
+    strips: int  #: Blocks of a matrix.
+    shared: int  #: Bytes of shared memory.
+    threads: int
+
+
+class TileNeeds(NamedTuple):
+    """What a kernel needs for the elements of a tile."""
+
+    element_bytes: int  #: Bytes of shared memory for an element.
+    narrow_bytes: int  #: Bytes of shared memory of a block with narrow rows, at most.
+    least_row: int  #: Bytes of data of a row, at least.
+    per_thread: float  #: Elements of a thread, for each that it would have in a gather.
+
+
+def worked_out(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Let a function of facts and tuning keep its result in the facts, for several predicates and the call."""
+    name = function.__name__
+
+    @wraps(function)
+    def known(facts: Any, tuning: Any) -> Any:
+        if name not in facts.known:
+            facts.known[name] = function(facts, tuning)
+        return facts.known[name]
+
+    return known
+
+
+class LayoutFacts(NamedTuple):
+    """The numbers of a call that the facts of gathers and of scatters begin with."""
+
+    points: int  #: Tuples of indices.
+    element: int  #: Bytes of the single elements that the points move, 0: they move other slices.
+    lines: Lines | None
+    columns: Columns | None
+    shared_bytes: int  #: Bytes of shared memory that a block can have.
+    known: dict[str, Any]  #: Numbers that were worked out from the others, by their names.
+
+
+def layout_facts(call: Any) -> LayoutFacts:
+    """Return the numbers of a call's layout."""
+    low, run = call.lowering, call.run
+    is_element = run == call.slice_bytes == low.itemsize and run in ELEMENT_BYTES and call.points > 0
+    lines = columns = None
+    if is_element and len(low.coordinates) == 1 and low.coordinates[0][0] > 0:
+        lines = find_lines(run, call.loops, *low.coordinates[0])
+        columns = find_columns(run, call.loops, *low.coordinates[0])
+    return LayoutFacts(call.points, run if is_element else 0, lines, columns, shared_bytes(), {})
+
+
+def find_lines(width: int, loops: Sequence[tuple[int, int, int]], size: int, element_step: int) -> Lines | None:
+    """Return the lines of a layout of elements of a width, if it has any."""
+    *outer, (length, step, index_step) = loops
+    if element_step != width or step != 0 or index_step != 1:
+        return None
+    packed = len(outer) == 1 and outer[0][1:] == (size * width, length)
+    return Lines(product(n for n, _, _ in outer), length, size, packed, all(step for _, step, _ in outer))
+
+
+def find_columns(width: int, loops: Sequence[tuple[int, int, int]], size: int, row_step: int) -> Columns | None:
+    """Return the columns of a layout of elements of a width, if it has any."""
+    if not 2 <= len(loops) <= 3:
+        return None
+    (length, still, index_row_step), (columns, step, index_step) = loops[-2:]
+    if still != 0 or step != width or index_step != 1:
+        return None
+    matrices, matrix_step, index_matrix_step = loops[0] if len(loops) == 3 else (1, 0, 0)
+    return Columns(matrices, matrix_step, index_matrix_step, row_step, index_row_step, columns, length, size)
+
+
+def lines_of(columns: Columns) -> Lines:
+    """Return the lines that columns become when they are transposed."""
+    return Lines(columns.matrices * columns.columns, columns.length, columns.size, packed=True, apart=True)
+
+
+def elements_of(columns: Columns) -> int:
+    """Return how many elements all columns have."""
+    return columns.matrices * columns.size * columns.columns
+
+
+def lines_together(lines: Lines, width: int, most_bytes: int, tuning: MoveTuning) -> int:
+    """Return how many lines a block takes, whose elements need `width` bytes of shared memory each.
+
+    If there are few lines it takes fewer, down to half of what fits, so that there are enough blocks.
+    """
+    if not lines.packed:
+        return 1
+    most = most_bytes // (max(lines.size, lines.length) * width)
+    return max(1, min(most, max(-(-most // 2), lines.total // tuning.busy_blocks), lines.total))
+
+
+def line_bytes(elements: int, width: int) -> int:
+    """Return how many bytes of shared memory a line takes, wherever it begins."""
+    return -(-elements * width // QUAD_BYTES) * QUAD_BYTES + QUAD_BYTES
+
+
+def threads_for(size: int, shared: int, tuning: MoveTuning) -> int:
+    """Return how many threads a block has whose lines have `size` bytes, and which needs `shared` bytes."""
+    if size < tuning.long_line_bytes:
+        return BLOCK
+    return tuning.line_threads if 2 * shared <= shared_bytes() else tuning.lone_threads
+
+
+def tile_of(columns: Columns, width: int, side: int, needs: TileNeeds, tuning: MoveTuning) -> Tile:
+    """Return the tile of blocks that have `side` columns of elements of a width."""
+    row, count = side * width, side * columns.size
+    shared = count * needs.element_bytes
+    strips = -(-columns.columns // side)
+    blocks = columns.matrices * strips
+    lone = blocks <= tuning.multiprocessors
+    threads = tuning.block_sizes[-1].threads
+    if not lone:
+        for size in tuning.block_sizes:
+            if shared <= size.most_bytes and count <= size.most_elements * needs.per_thread:
+                threads = size.threads
+                break
+    # Sectors that are read and written in part; blocks with little to do; more threads to wait for; idle SMs.
+    cost = (8 + 2 * width * max(1.0, SECTOR_BYTES / row)) / (8 + 2 * width)
+    cost *= 1.05 if row <= tuning.narrow_row_bytes else 1.0
+    cost *= 1 + (tuning.few_in_block / count) ** 2
+    cost *= 1.05 if threads > BLOCK and not lone else 1.0
+    cost *= -(-blocks // tuning.multiprocessors) * tuning.multiprocessors / blocks
+    return Tile(cost, side, strips, shared, threads)
+
+
+def best_tile(columns: Columns, width: int, needs: TileNeeds, tuning: MoveTuning) -> Tile | None:
+    """Return the tile of least cost of those that are worth it, if there is one."""
+    if not columns.length * tuning.elements_per_point >= columns.size >= tuning.least_shared_column:
+        return None
+    tiles = []
+    for bit in range(BLOCK.bit_length()):
+        side = 1 << bit
+        if columns.matrices * -(-columns.columns // side) < tuning.least_blocks:
+            break
+        row = side * width
+        is_narrow = row <= tuning.narrow_row_bytes and side <= tuning.narrow_row_columns
+        most_bytes = needs.narrow_bytes if is_narrow else tuning.shared_column_bytes
+        if row >= needs.least_row and side * columns.size * needs.element_bytes <= most_bytes:
+            tiles.append(tile_of(columns, width, side, needs, tuning))
+    return min(tiles, default=None)

@@ -1,0 +1,65 @@
+"""Sizes that kernels of gathers and scatters are compiled for, as data.
+
+Which kernel runs a call is decided by the thresholds in `tuning`. The figures are in docs/measurements/cudamoves.md.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...driver.numba import BLOCK, LANES, SIMULATED
+
+
+class Sizes(NamedTuple):
+    """Sizes for one kind of GPU."""
+
+    tile_side: int  #: Rows and columns of a tile that a block transposes.
+    slice_loads: int  #: Units of a lane that are loaded before the first is stored: they hide the memory's latency.
+    copy_threads: int  #: Threads of a block that has a copy of few places: as many as fit, since copies cost as well.
+    few_threads: int  #: Threads of a block that looks at all of few points.
+    few_claimers: int  #: Of these, those that claim places while the others copy.
+    bin_bits: int  #: Places of a bin, as a power of two: their claims fit into shared memory.
+    fine_bits: int  #: Bins of a coarse bin, as a power of two.
+    bin_items: int  #: Updates of a thread that are loaded together.
+    bin_threads: int  #: Threads of a block that writes a bin.
+    bin_registers: int | None  #: Registers of such a thread, so that an SM holds the block.
+    most_ranked: int  #: Points, up to which each is compared with all others instead of a sort.
+    long_fold: int  #: Updates of a place, above which a block folds them, not a thread.
+    folders: int  #: Threads of such a block that fold, an element each; the others load the next updates.
+    loaded_words: int  #: Words that these load at a time.
+
+
+H100 = Sizes(
+    tile_side=64,
+    slice_loads=8,
+    copy_threads=1024,
+    few_threads=1024,
+    few_claimers=512,
+    bin_bits=15,
+    fine_bits=6,
+    bin_items=8,
+    bin_threads=1024,
+    bin_registers=64,
+    most_ranked=2048,
+    long_fold=256,
+    folders=LANES,
+    loaded_words=2048,
+)
+#: Few threads, and small enough that small arrays reach every branch.
+SIMULATOR = Sizes(
+    tile_side=4,
+    slice_loads=2,
+    copy_threads=BLOCK,
+    few_threads=BLOCK,
+    few_claimers=BLOCK // 2,
+    bin_bits=4,
+    fine_bits=2,
+    bin_items=3,
+    bin_threads=BLOCK,
+    bin_registers=None,
+    most_ranked=30,
+    long_fold=5,
+    folders=2,
+    loaded_words=8,
+)
+SIZES = SIMULATOR if SIMULATED else H100

@@ -1,0 +1,1 @@
+"""Thresholds of the GPU, as data: one file per family of operators."""
