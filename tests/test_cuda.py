@@ -4,9 +4,7 @@ In the simulator the kernels' buffers are small, so that small arrays reach ever
 """
 
 import importlib.util
-import inspect
 import os
-import re
 import subprocess
 import sys
 import types
@@ -17,6 +15,7 @@ import numpy as np
 import pytest
 
 import numba_dml as dml
+from numba_dml._core.regions import first, forced
 
 from . import reference
 from .strategies import BFLOAT16
@@ -47,15 +46,27 @@ def methods(room, monkeypatch):
     from numba_dml.cuda.calls import top_k as calls_top_k
 
     found = []
-    find = calls_top_k.TopKCall.find_method
+    build = calls_top_k.TopKCall.__init__
 
-    def noted(call):
-        method, start = find(call)
-        found.append(method)
-        return method, start
+    def noted(call, *args):
+        build(call, *args)
+        found.append(call.method)
 
-    monkeypatch.setattr(calls_top_k.TopKCall, "find_method", noted)
+    monkeypatch.setattr(calls_top_k.TopKCall, "__init__", noted)
     return found
+
+
+@pytest.fixture
+def tune_top_k(room, monkeypatch):
+    """``tune_top_k(threshold=number)``: replace thresholds of top-k for the calls that are built from now on."""
+    from numba_dml.cuda.calls import top_k as calls_top_k
+
+    def replace(**thresholds):
+        monkeypatch.setattr(calls_top_k, "TUNING", calls_top_k.TUNING._replace(**thresholds))
+        dml.cache_clear()
+
+    yield replace
+    dml.cache_clear()
 
 
 @pytest.fixture
@@ -189,16 +200,19 @@ def keys_alike(rng, n, k, bits, below):
 @pytest.mark.parametrize("bits", [0, 2, 5, 6, 9])
 @pytest.mark.parametrize("dtype", ["i4", "u4", "f4", "i8", "f8"])
 @pytest.mark.parametrize("k", [1, 3, 6, 8, 16])
-def test_short_lines_of_keys_alike(k, dtype, bits, room, methods, monkeypatch):
+def test_short_lines_of_keys_alike(k, dtype, bits, room, methods, tune_top_k):
     """The network works on upper bits of keys, which tell elements apart in all lines, in some, or in none."""
-    from numba_dml.cuda.calls import top_k as calls_top_k
-
-    dml.cache_clear()
     rng = np.random.default_rng(k)
-    for name in ("MOST_SHORT", "MOST_SHORT_BYTES", "MOST_UNALIGNED", "SHORT_LINES", "SHORT_LINES_BEST"):
-        monkeypatch.setattr(calls_top_k, name, 0 if "LINES" in name else 1 << 13)
-    for name in ("MOST_OF_FEW", "MOST_OF_MANY", "MOST_SHIFTED"):
-        monkeypatch.setattr(calls_top_k, name, 1 << 13)
+    tune_top_k(
+        short_lines=0,
+        best_short_lines=0,
+        short_elements=1 << 13,
+        best_short_bytes=1 << 13,
+        best_short_bytes_unaligned=1 << 13,
+        short_bytes_few_results=1 << 13,
+        short_bytes_many_results=1 << 13,
+        short_bytes_unaligned=1 << 13,
+    )
     for n in [(17, 40)[(k + bits) % 2]] if room.SIMULATED else (16, 17, 31, 64, 97, 128, 131, 300):
         width = int(dtype[1])
         lines = [line for _ in range(1 if room.SIMULATED else 9) for line in keys_alike(rng, n, k, bits, 1 << 20)]
@@ -208,7 +222,6 @@ def test_short_lines_of_keys_alike(k, dtype, bits, room, methods, monkeypatch):
             found = dml.top_k(some, k, mode=mode)
             assert all(map(reference.same, found, reference.top_k(some, k, mode=mode)))
     assert set(methods) == {"short lines"}
-    dml.cache_clear()
 
 
 @pytest.mark.parametrize("kind", DISTRIBUTIONS)
@@ -216,10 +229,10 @@ def test_short_lines_of_keys_alike(k, dtype, bits, room, methods, monkeypatch):
 @pytest.mark.parametrize("lines", [1, 3])
 def test_the_best_of_parts(lines, dtype, kind, room, scale):
     """One block or several for a line, which begins anywhere, and ends so; the first of equal ones, in any part."""
-    from numba_dml.cuda.calls import top_k as calls_top_k
+    from numba_dml.cuda.tuning.top_k import TUNING
 
     rng = np.random.default_rng(len(kind))
-    least = calls_top_k.LEAST_PARTED // np.dtype(dtype).itemsize
+    least = TUNING.parted_bytes // np.dtype(dtype).itemsize
     for n in {1, 2, least - 1, least, least + 1, 5 * least + 3}:
         line = np.stack([DISTRIBUTIONS[kind](rng, n) for _ in range(lines)])
         line = line if dtype[0] == "f" else np.abs(np.nan_to_num(line, nan=1.0))
@@ -232,12 +245,9 @@ def test_the_best_of_parts(lines, dtype, kind, room, scale):
 @pytest.mark.parametrize("kind", DISTRIBUTIONS)
 @pytest.mark.parametrize("dtype", ["f4", "f2", "i8", "u1"])
 @pytest.mark.parametrize(("shape", "parts"), [((2, 3), 1), ((17, 33), 1), ((3, 40, 2), 1), ((300, 3), 7)])
-def test_the_best_of_columns(shape, parts, dtype, kind, methods, scale, monkeypatch):
+def test_the_best_of_columns(shape, parts, dtype, kind, methods, scale, tune_top_k):
     """One thread or several for a column, with the lowest elements and NaNs too; the first of equal ones."""
-    from numba_dml.cuda.calls import top_k as calls_top_k
-
-    monkeypatch.setattr(calls_top_k, "OWN_THREADS", parts * shape[-1] * scale)
-    dml.cache_clear()
+    tune_top_k(part_threads=parts * shape[-1] * scale)
     shape = (*shape[:-1], shape[-1] * scale)
     a = DISTRIBUTIONS[kind](np.random.default_rng(len(shape)), int(np.prod(shape))).reshape(shape)
     a = (a if dtype[0] == "f" else np.abs(10 * np.nan_to_num(a, nan=3.0)) % 100).astype(dtype)
@@ -247,7 +257,6 @@ def test_the_best_of_columns(shape, parts, dtype, kind, methods, scale, monkeypa
         found = dml.top_k(a, 1, axis=-2, mode=mode, nan=nan)
         assert all(map(reference.same, found, reference.top_k(a, 1, axis=-2, mode=mode, nan=nan)))
     assert methods[0] == "best of lines by threads"
-    dml.cache_clear()
 
 
 def test_no_lines(room):
@@ -269,9 +278,9 @@ WARP_LINES = {
 @pytest.mark.parametrize("dtype", ["u1", "f2", "bfloat16", "f4", "f8"])
 def test_a_warp_for_each_line(dtype, kind, room, methods):
     """Lines that begin anywhere, of the sizes of several variants, and elements that are too many to list."""
-    from numba_dml.cuda.calls import top_k as calls_top_k
     from numba_dml.cuda.driver import numba
     from numba_dml.cuda.kernels import top_k_warp
+    from numba_dml.cuda.tuning.top_k import TUNING
 
     dml.cache_clear()
     rng = np.random.default_rng(len(kind))
@@ -281,7 +290,7 @@ def test_a_warp_for_each_line(dtype, kind, room, methods):
     modes = ("largest", "last"), ("smallest", "last"), ("largest", "first")
     for number, (k, units) in enumerate(sizes):  # for each lane
         n = (units * numba.LANES * 16 - 40) // dtype.itemsize | 1  # so lines begin at any element of 16 bytes
-        a = np.stack([WARP_LINES[kind](rng, n) for _ in range(calls_top_k.WARP_LINES + 1)])
+        a = np.stack([WARP_LINES[kind](rng, n) for _ in range(TUNING.warp_lines + 1)])
         if dtype.kind in "iu":
             a = np.nan_to_num(np.abs(a), nan=3.0, posinf=0.0) % 120
         a = a.astype(dtype)
@@ -342,39 +351,38 @@ def for_every_width(number):
     return dict.fromkeys((1, 2, 4, 8), number)
 
 
-FEW = {"FEW_LINES": for_every_width(99), "CHOSEN_BYTES": for_every_width(0)}
+FEW = {"few_lines": for_every_width(99), "chosen_bytes": for_every_width(0)}
 
 
 @pytest.mark.parametrize(
     ("settings", "n", "k", "method"),
     [
         ({}, 300, 3, "delegates"),
-        ({**FEW, "MOST_CHOSEN": for_every_width(2)}, 300, 3, "sort"),
-        ({**FEW, "MOST_CHOSEN": for_every_width(2), "CHOSEN_BYTES": for_every_width(10**6)}, 300, 3, "delegates"),
-        ({**FEW, "LONG_BYTES": 99, "MOST_OF_LONG": 2}, 300, 3, "sort"),
+        ({**FEW, "most_chosen": for_every_width(2)}, 300, 3, "sort"),
+        ({**FEW, "most_chosen": for_every_width(2), "chosen_bytes": for_every_width(10**6)}, 300, 3, "delegates"),
+        ({**FEW, "long_bytes": 99, "most_chosen_long": 2}, 300, 3, "sort"),
         ({}, 60, 2, "0 levels of delegates"),
-        ({"CHOICE_TIME": 0, "TIME_FOR_EACH": for_every_width(0)}, 60, 2, "1 levels of delegates"),
-        ({"LEAST_LEFT": for_every_width(10**6)}, 300, 20, "sort"),
-        ({"LEAST_LEFT": for_every_width(10**6), "LARGE_INPUT": 1}, 300, 20, "delegates"),
+        ({"delegates_time": 0, "delegates_time_of_one": for_every_width(0)}, 60, 2, "1 levels of delegates"),
+        ({"elements_of_k": for_every_width(10**6)}, 300, 20, "sort"),
+        ({"elements_of_k": for_every_width(10**6), "large_input": 1}, 300, 20, "delegates"),
         ({}, 20, 12, "sort of lines"),
         ({"shared_bytes": lambda: 0}, 20, 12, "sort"),
     ],
 )
 @pytest.mark.parametrize("dtype", ["u1", "f4", "i8"])
-def test_what_is_chosen_or_sorted(settings, n, k, method, dtype, methods, scale, monkeypatch):
+def test_what_is_chosen_or_sorted(settings, n, k, method, dtype, methods, scale, tune_top_k, monkeypatch):
     """Few lines, large inputs, and devices with less shared memory."""
-    from numba_dml.cuda.calls import top_k as calls_top_k
+    from numba_dml.cuda.dispatch import top_k_facts
 
-    dml.cache_clear()
     n, k = n * scale, k * scale
-    monkeypatch.setattr(calls_top_k, "FEW_LINES", for_every_width(0))
-    for name, value in settings.items():
-        monkeypatch.setattr(calls_top_k, name, value)
+    thresholds = {"few_lines": for_every_width(0), **settings}
+    if "shared_bytes" in thresholds:
+        monkeypatch.setattr(top_k_facts, "shared_bytes", thresholds.pop("shared_bytes"))
+    tune_top_k(**thresholds)
     a = np.random.default_rng(n).integers(0, 9, (3, n)).astype(dtype)
     found = dml.top_k(a, k)
     assert all(map(reference.same, found, reference.top_k(a, k)))
     assert method == methods[0] or (method == "delegates" and method in methods[0])
-    dml.cache_clear()
 
 
 @pytest.mark.parametrize("kind", DISTRIBUTIONS)
@@ -395,20 +403,16 @@ def test_lines_that_a_block_reads_in_batches(dtype, kind, room):
             assert all(map(reference.same, found, reference.top_k(x, k, nan=nan)))
 
 
-def test_lines_too_long_to_survey_are_sorted(room, monkeypatch):
-    from numba_dml.cuda.calls import top_k as calls_top_k
+def test_lines_too_long_to_survey_are_sorted(tune_top_k):
     from numba_dml.cuda.primitives.top_k import plan
 
-    dml.cache_clear()
-    monkeypatch.setattr(calls_top_k, "LONG_LINE", 1)
-    monkeypatch.setattr(calls_top_k, "LONG_LINE_BYTES", 24 * plan.LEAST_ROOM)
+    tune_top_k(long_line=1, maxima_bytes_long_line=24 * plan.LEAST_ROOM)
     a = np.random.default_rng(1).integers(0, 9, (2, 300))
     tensor = dml.TensorDesc(a.dtype, a.shape)
     out = dml.TensorDesc(a.dtype, (2, 3)), dml.TensorDesc("u4", (2, 3))
     operator = dml.compile_operator(dml.TopK1Desc(tensor, *out, 1, 3, "DECREASING"), target="cuda")
     assert "sort" in repr(operator)
     assert all(map(reference.same, dml.top_k(a, 3), reference.top_k(a, 3)))
-    dml.cache_clear()
 
 
 LAYOUTS = {
@@ -466,74 +470,61 @@ def test_lines_beside_each_other(dtype, nan, scale):
 
 
 @pytest.mark.parametrize("dtype", ["f4", "i8"])
-def test_positions_of_64_bits(room, monkeypatch, dtype, scale):
-    from numba_dml.cuda.calls import top_k as calls_top_k
-
-    monkeypatch.setattr(calls_top_k, "LONG_LINE", 1)
-    dml.cache_clear()
+def test_positions_of_64_bits(tune_top_k, dtype, scale):
+    tune_top_k(long_line=1)
     a = np.random.default_rng(4).integers(0, 9, (2, 90 * scale)).astype(dtype)
     assert all(reference.same(x, y) for x, y in zip(dml.top_k(a, 5), reference.top_k(a, 5), strict=True))
-    dml.cache_clear()
 
 
-def large_selection(monkeypatch, a, k, scale, **parameters):
+def large_selection(tune_top_k, a, k, scale, **parameters):
     """Check a large k, with delegates wherever these are possible."""
-    from numba_dml.cuda.calls import top_k_large
-
-    monkeypatch.setattr(top_k_large, "DELEGATES_COST", 0)
-    dml.cache_clear()
+    tune_top_k(delegates_bytes=0)
     k *= 1 if scale == 1 else 2 * scale
     found, expected = dml.top_k(a, k, **parameters), reference.top_k(a, k, **parameters)
     assert all(reference.same(x, y) for x, y in zip(found, expected, strict=True))
-    dml.cache_clear()
 
 
 @pytest.mark.parametrize("mode", ["largest", "smallest"])
-def test_large_k_of_zeros_and_nans(room, monkeypatch, mode, scale):
+def test_large_k_of_zeros_and_nans(tune_top_k, mode, scale):
     special = np.array([0, 0x8000, 0x7C00, 0xFC00, 0x7C01, 0xFE12, 0x3C00, 0xBC00, 1], np.uint16)
     a = np.random.default_rng(1).choice(special, (1, 170 * scale)).view(np.float16)
-    large_selection(monkeypatch, a, 80, scale, mode=mode, nan="largest")
+    large_selection(tune_top_k, a, 80, scale, mode=mode, nan="largest")
 
 
 @pytest.mark.parametrize(("dtype", "n"), [("i4", 500), ("u1", 1500), ("i8", 200)])
-def test_large_k_by_delegates_up_to_the_highest_keys(room, monkeypatch, dtype, n, scale):
+def test_large_k_by_delegates_up_to_the_highest_keys(tune_top_k, dtype, n, scale):
     limits = np.iinfo(dtype)
     n *= scale if scale == 1 else 16 * scale
     a = np.random.default_rng(2).integers(limits.min, limits.max, (1, n + 1), dtype, endpoint=True)[:, 1:]
-    large_selection(monkeypatch, a, 34, scale)
+    large_selection(tune_top_k, a, 34, scale)
 
 
-def test_large_k_of_columns_by_delegates(room, monkeypatch, scale):
+def test_large_k_of_columns_by_delegates(tune_top_k, scale):
     n = 280 * (scale if scale == 1 else 16 * scale)
-    large_selection(monkeypatch, np.random.default_rng(3).integers(0, 50, (n, 2)).astype("f4"), 34, scale, axis=0)
+    large_selection(tune_top_k, np.random.default_rng(3).integers(0, 50, (n, 2)).astype("f4"), 34, scale, axis=0)
 
 
 @pytest.mark.parametrize(("dtype", "n"), [("u1", 1200), ("f4", 130)])
-def test_large_k_with_positions_of_64_bits(room, monkeypatch, dtype, n, scale):
-    from numba_dml.cuda.calls import top_k_large
-
-    monkeypatch.setattr(top_k_large, "LONG_LINE", 1)
-    large_selection(monkeypatch, np.random.default_rng(4).integers(0, 9, (1, n * scale)).astype(dtype), 34, scale)
+def test_large_k_with_positions_of_64_bits(tune_top_k, dtype, n, scale):
+    tune_top_k(sort_long_line=1)
+    large_selection(tune_top_k, np.random.default_rng(4).integers(0, 9, (1, n * scale)).astype(dtype), 34, scale)
 
 
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16, 32, 64, 128])
 @pytest.mark.parametrize("dtype", ["u1", "f2", "i4", "f8"])
-def test_groups_of_every_size(dtype, lanes, room, methods, scale, monkeypatch):
+def test_groups_of_every_size(dtype, lanes, room, methods, scale, tune_top_k, monkeypatch):
     """Of as many times 16 bytes: lanes share several groups out, have one, or a group has several of each lane."""
-    from numba_dml.cuda.calls import top_k as calls_top_k
+    from numba_dml.cuda.dispatch import top_k_numbers
 
     if room.SIMULATED and lanes > 8:
         pytest.skip("longer than what a warp of the simulator reads")
-    dml.cache_clear()
-    width = np.dtype(dtype).itemsize
-    for name in ("MAXIMA_BYTES", "FEW_MAXIMA_BYTES"):
-        monkeypatch.setattr(calls_top_k, name, 32 if room.SIMULATED else 2048)
-    monkeypatch.setattr(calls_top_k, "group_sizes", lambda *_: (lanes * 16 // width,))
+    width, maxima_bytes = np.dtype(dtype).itemsize, 32 if room.SIMULATED else 2048
+    tune_top_k(maxima_bytes=maxima_bytes, maxima_bytes_few_lines=maxima_bytes)
+    monkeypatch.setattr(top_k_numbers, "group_sizes", lambda *_: (lanes * 16 // width,))
     a = np.random.default_rng(lanes).integers(0, 120, (2, 960 * scale // width + 5)).astype(dtype)
     for x in (np.ascontiguousarray(a[:, :-1]), a[:, 1:]):
         assert all(map(reference.same, dml.top_k(x, 3), reference.top_k(x, 3)))
     assert set(methods) == {"1 levels of delegates"}
-    dml.cache_clear()
 
 
 @pytest.mark.parametrize("start", [0, 1, 3])
@@ -596,6 +587,90 @@ def test_long_lists_of_the_best(dtype, kind, room, methods):
         expected = dml.top_k(a, k, mode=mode, target="cpu")
         assert all(map(reference.same, dml.top_k(a, k, mode=mode), expected))
     assert any("levels of delegates" in method for method in methods)
+
+
+#: Small calls by their shape, k, axis and data type, and the row of the table that each takes: in the simulator, and on
+#: a GPU like those that the thresholds are for.
+REGIONS = {
+    "nothing": (((3, 5), 0, 1, "f4"),) * 2,
+    "best of lines by threads": (((9, 40), 1, 0, "f2"), ((9, 4000), 1, 0, "f2")),
+    "short lines": (((12, 10), 2, 1, "i4"), ((4000, 20), 2, 1, "i4")),
+    "best": (((2, 70), 1, 1, "u1"), ((5, 3000), 1, 1, "u1")),
+    "lines by warps": (((5, 40), 2, 1, "f4"), ((1000, 2000), 5, 1, "f4")),
+    "ranks": (((2, 7), 6, 1, "i8"), ((2, 100), 60, 1, "i8")),
+    "lines beside each other": (((25, 5), 2, 0, "f4"), ((4096, 300), 3, 0, "f4")),
+    "levels of delegates": (((60, 3), 3, 0, "f2"), ((400000,), 7, 0, "f2")),
+    "block choice": (((2, 60), 2, 1, "f4"), ((2, 1300), 50, 1, "f4")),
+    "sort of lines": (((2, 17), 12, 1, "u1"), ((2, 3000), 1500, 1, "u1")),
+    "sort": (((40,), 29, 0, "f4"), ((300000,), 9000, 0, "f4")),
+}
+
+
+def case_of_region(name, room):
+    """Return an array with ties, NaNs and two zeros, k, and how to select."""
+    shape, k, axis, dtype = REGIONS[name][not room.SIMULATED]
+    rng = np.random.default_rng(len(name))
+    a = rng.integers(0, 9, shape).astype(dtype)
+    if dtype[0] == "f":
+        a[rng.random(shape) < 0.2] = np.nan
+        a[rng.random(shape) < 0.1] = -0.0
+    return a, k, {"axis": axis, "mode": "largest" if len(name) % 2 else "smallest"}
+
+
+@pytest.fixture
+def regions(room, monkeypatch):
+    """The rows of the table that calls of top-k have taken, as they are built."""
+    from numba_dml.cuda.calls import top_k as calls_top_k
+
+    found = []
+
+    def noted(*args):
+        region = first(*args)
+        found.append(region.name)
+        return region
+
+    monkeypatch.setattr(calls_top_k, "first", noted)
+    dml.cache_clear()
+    yield found
+    dml.cache_clear()
+
+
+def region_of(a, k, regions, axis, mode):
+    """Return the row that a call takes; nothing runs."""
+    shape = tuple(k if d == axis else n for d, n in enumerate(a.shape))
+    outputs = dml.TensorDesc(a.dtype, shape), dml.TensorDesc("i8", shape)
+    direction = "DECREASING" if mode == "largest" else "INCREASING"
+    dml.cache_clear()
+    dml.compile_operator(dml.TopK1Desc(dml.TensorDesc(a.dtype, a.shape), *outputs, axis, k, direction), target="cuda")
+    return regions.pop()
+
+
+def test_each_row_of_top_k_has_a_case(room, regions):
+    from numba_dml.cuda.calls.top_k_ways import WAYS as CLASSES
+    from numba_dml.cuda.dispatch.top_k import TABLE
+
+    assert [region.name for region in TABLE] == list(REGIONS) == list(CLASSES)
+    for name in REGIONS:
+        a, k, parameters = case_of_region(name, room)
+        assert region_of(a, k, regions, **parameters) == name
+
+
+@pytest.mark.parametrize("row", REGIONS)
+def test_each_row_of_top_k_can_what_it_says(row, room, regions):
+    """Wherever a row's `can` allows it, its kernels return the right bits, whether they are fast there or not."""
+    token = forced.set(row)
+    try:
+        tried = []
+        for name in REGIONS:
+            a, k, parameters = case_of_region(name, room)
+            if region_of(a, k, regions, **parameters) == row:
+                tried.append(name)
+                found = dml.top_k(a, k, **parameters)
+                assert all(map(reference.same, found, reference.top_k(a, k, **parameters))), name
+    finally:
+        forced.reset(token)
+    assert row in tried
+    assert set(regions) <= {row}
 
 
 @pytest.mark.parametrize("points", [1, 31, 33, 64, 200])
@@ -1833,7 +1908,7 @@ def test_explain_has_a_sentence_for_every_way(room):
     from numba_dml.__main__ import build_parser
     from numba_dml._cli import explain
     from numba_dml.cuda.calls import gather, scatter
-    from numba_dml.cuda.calls.top_k import TopKCall
+    from numba_dml.cuda.dispatch.top_k import TABLE
 
     def explained(arguments):
         command = ["explain", *arguments.split(), "--target", "cuda"]
@@ -1852,9 +1927,8 @@ def test_explain_has_a_sentence_for_every_way(room):
         kernel, sentence = explained(arguments)
         assert kernel.endswith("cuda")
         assert start in sentence
-    # All ways that the sources know.
-    ways = set(re.findall(r'return f?"([^"]+)", ', inspect.getsource(TopKCall.find_method)))
-    ways.remove("{len(self.pitches)} levels of delegates")
+    # All ways that the sources know. A block chooses by "0 levels of delegates", or by some.
+    ways = {region.name for region in TABLE} - {"block choice", "levels of delegates"}
     ways |= {way.__name__ for way in (*gather.WAYS.values(), *scatter.WAYS.values())}
     assert ways == WAYS.keys() - {"0 levels of delegates", "1 levels of delegates"}
 

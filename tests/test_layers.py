@@ -25,7 +25,6 @@ KNOWN = {
         "numba_dml.cpu.calls.moves",
         "numba_dml.cpu.jitted.entries",
         "numba_dml.cpu.jitted.functions",
-        "numba_dml.cuda.calls.top_k",
         "numba_dml.cuda.kernels.top_k_block",
         "numba_dml.cuda.kernels.top_k_large",
     },

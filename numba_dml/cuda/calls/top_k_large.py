@@ -1,197 +1,206 @@
-"""The call of a top-k with a large k: how many blocks, which memory, and which kernels in turn."""
+"""A top-k with a large k: how many blocks, which memory, and which kernels in turn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from ..._core.devices.arrays import DeviceArray
+from ..dispatch.top_k_facts import Facts
+from ..dispatch.top_k_numbers import LARGEST_GROUP, divide
 from ..driver.arrays import scratch
-from ..driver.numba import LANES, SIMULATED
 from ..kernels import top_k_large
 from ..primitives.device_sort import Sort
 from ..primitives.fill import set_words
-from ..primitives.top_k.keys import key_type
-
-#: From so many elements on, positions in a line have 64 bits: below, those of the last group have 32 as well.
-LONG_LINE = (1 << 31) - (1 << 16)
-#: Blocks that run at the same time: four on each of 132 multiprocessors.
-BUSY_BLOCKS = 4 if SIMULATED else 4 * 132
-#: A part of a line has at least so many bytes: each has 16 KiB of counts to write.
-LEAST_PART = 256 if SIMULATED else 1 << 15
-#: More elements than wanted may be listed: a share of k, and so many of all lines together.
-MORE, MORE_OF_ALL = 5, 8 if SIMULATED else 1 << 18
-#: What delegates cost, in bytes that could be streamed: six launches, about 15 µs.
-DELEGATES_COST = 0 if SIMULATED else 60_000_000
-#: The most elements of a group, in units of the least: `delegate_kernel` finds no larger ones.
-MOST_GROUP = 4 * LANES
-#: How much longer it takes to find delegates of groups that are smaller than what a warp reads at once: of 100M
-#: float32, the 10,000 best take 0.229 ms with groups of 128, 0.218 with groups of 512.
-NARROW_COST = 1.12
-#: What reads single elements of neighbouring lines fetches so many bytes each.
-SECTOR = 32
+from ..tuning.top_k import Tuning
+from .top_k_base import Launch, Way
 
 
-def group_size(lines: int, size: int, k: int, width: int, packed: bool) -> int:
+def group_size(facts: Facts, tuning: Tuning) -> int:
     """Return the size of groups that makes a choice of k elements of every line cheap, or 0: without delegates.
 
-    Elements are read twice, and half of all times once more. So are delegates, and the elements of k groups.
+    The cost is in bytes that are read. Elements are read twice, and half of all times once more; so are delegates, and
+    the elements of k groups.
     """
-    apart = 1 if packed else max(SECTOR // width, 1)
-    best, cost = 0, 2.5 * lines * size * width * apart
-    for bits in range(MOST_GROUP.bit_length()):
-        group = 16 // width << bits
-        delegates = -(-size // group)
-        looked_at = delegates * np.dtype(key_type(width)).itemsize + k * group * width * apart
-        found = size * width * (1 if bits >= MOST_GROUP.bit_length() - 1 else NARROW_COST)
-        new = DELEGATES_COST + lines * (found + 2.5 * looked_at)
+    lines, n, k, width = facts.lines, facts.n, facts.k, facts.width
+    apart = 1 if facts.packed else max(tuning.sector_bytes // width, 1)
+    best, cost = 0, 2.5 * lines * n * width * apart
+    for bits in range(LARGEST_GROUP.bit_length()):
+        group = facts.of_unit << bits
+        delegates = -(-n // group)
+        looked_at = delegates * facts.key_bytes + k * group * width * apart
+        found = n * width * (1 if group >= LARGEST_GROUP * facts.of_unit else tuning.narrow_factor)
+        new = tuning.delegates_bytes + lines * (found + 2.5 * looked_at)
         if delegates >= 2 * k and new < cost:
             best, cost = group, new
     return best
 
 
-def more_than(k: int, lines: int) -> int:
+def most_listed(facts: Facts, tuning: Tuning) -> int:
     """Return how many elements of a line may be listed where k are wanted."""
-    return k + (k >> MORE) + min(k, MORE_OF_ALL // lines) + 1
+    return facts.k + (facts.k >> tuning.spare_shift) + min(facts.k, tuning.spare_of_all // facts.lines) + 1
 
 
-def parts_of(lines: int, line_bytes: int) -> int:
+def parts_of(lines: int, line_bytes: int, tuning: Tuning) -> int:
     """Return into how many parts lines are cut: so that all blocks run at once, or that there are many more."""
-    parts = BUSY_BLOCKS // lines if 4 * lines <= BUSY_BLOCKS else -(-4 * BUSY_BLOCKS // lines)
-    return max(min(parts, line_bytes // LEAST_PART), 1)
+    busy = tuning.busy_blocks
+    parts = busy // lines if 4 * lines <= busy else -(-4 * busy // lines)
+    return max(min(parts, line_bytes // tuning.sort_part_bytes), 1)
 
 
-@dataclass(frozen=True)
-class Level:
-    """What is looked at for one of the two borders, that of the groups or that of the elements, and its memory."""
+class Level(NamedTuple):
+    """Where one of the two borders is looked for, that of the groups or that of the elements."""
 
+    #: The address of the first element, or delegate.
     x: int
-    width: int
-    is_float: bool
+    #: What the kernels are compiled for: bytes of an element, whether it is a float, whether positions have 64 bits.
+    kind: tuple[int, bool, bool]
     plan: int
+    #: The address of the border, and of the border of the groups, if these are known.
     border: int
     upper: int
+    #: The address of the list of groups to look into, and how many fit there.
     groups: int
     group_room: int
+    #: Parts of a line: each has a block.
     parts: int
+    #: The address of the list of what reaches the border, and how many fit there.
     pairs: int
     room: int
 
 
-class LargeK:
-    """A top-k of one layout, for a large k."""
+class Memory(NamedTuple):
+    """The addresses of the parts of a sort's memory."""
 
-    def __init__(self, lines: int, size: int, k: int, width: int, is_float: bool, group: int, pitch: int) -> None:
-        self.lines, self.size, self.k, self.width, self.is_float = lines, size, k, width, is_float
-        self.is_long = width == 8 or size >= LONG_LINE
-        self.key_bytes = np.dtype(key_type(width)).itemsize
-        self.pitch = pitch
-        room = more_than(k, lines)
-        self.everything = room >= size
-        self.sort = Sort(lines, size if self.everything else room, self.is_long, 8 * width)
-        self.parts = parts_of(lines, size * width)
+    #: What the sort counts.
+    sorting: int
+    #: Zeros: the one group of a line without delegates.
+    zeros: int
+    #: The borders, of each level.
+    borders: int
+    #: Counts of all digits.
+    counts: int
+    #: Elements that are listed, with their keys.
+    pairs: int
+    #: The same, for every other pass of the sort.
+    other_pairs: int
+    #: Counts of the digits by part of a line.
+    table: int
+    #: What each part lists.
+    tallies: int
+    delegates: int
+    #: Groups that are listed.
+    groups: int
+    end: int
+
+
+class SortByBlocks(Way):
+    """Sort what can be among the best of each line: all blocks share each step."""
+
+    def __init__(self, facts: Facts, tuning: Tuning, rule: tuple[int, int, int]) -> None:
+        super().__init__(facts, tuning, rule)
+        lines, n, k, width = facts.lines, facts.n, facts.k, facts.width
+        group = group_size(facts, tuning)
+        self.groups = divide(facts, tuning, (group,) if group else ())
+        self.pitch = self.groups.pitches[0] if group else 0
+        self.plans = 2 if group else 1
+        self.is_long = width == 8 or n >= tuning.sort_long_line
+        listed = most_listed(facts, tuning)
+        self.sorts_all = listed >= n
+        self.sort = Sort(lines, n if self.sorts_all else listed, self.is_long, 8 * width)
+        self.line_parts = parts_of(lines, facts.line_bytes, tuning)
         self.group_parts, self.group_room = 0, 0
         if group:
             self.group_room = k + (k >> 3) + 1
-            self.parts = parts_of(lines, self.group_room * group * width)
-            self.group_parts = parts_of(lines, pitch * self.key_bytes)
+            self.line_parts = parts_of(lines, self.group_room * group * width, tuning)
+            self.group_parts = parts_of(lines, self.pitch * facts.key_bytes, tuning)
 
-    def __call__(
-        self,
-        device: int,
-        stream: int,
-        plans: list[int],
-        a: DeviceArray,
-        values: DeviceArray,
-        indices: DeviceArray,
-        find: Callable[[int], None],
-    ) -> DeviceArray:
-        """Run the kernels; `find` those that find delegates. Return memory that is in use until all is done."""
-        lines, sort = self.lines, self.sort
-        levels = 2 if self.pitch else 1
-        most_parts = max(self.parts, self.group_parts)
+    def start(self, to: Launch) -> DeviceArray:
+        """Launch the kernels; return memory that is in use until all is done."""
+        facts, sort = self.facts, self.sort
+        scratch_memory, memory = self.allocate(to.a)
+        set_words(*to.where, memory.sorting, memory.pairs - memory.sorting, 0)
+        upper, groups, group_room = 0, memory.zeros, 0
+        if self.pitch:
+            upper = memory.borders + 8 * top_k_large.BORDER * facts.lines
+            groups, group_room = memory.groups, self.group_room
+            self.find_delegates(to, memory.delegates)
+            self.list_level(to, memory, self.level_of_groups(to, memory, upper))
+        kind = (*self.kind, self.is_long)
+        level = Level(
+            to.a.pointer,
+            kind,
+            to.plans[0],
+            memory.borders,
+            upper,
+            groups,
+            group_room,
+            self.line_parts,
+            memory.pairs,
+            sort.room,
+        )
+        self.list_level(to, memory, level, sorted_next=True)
+        args = (*to.tensors, to.plans[0], memory.borders)
+        sort.move(*to.where, memory.sorting, memory.pairs, top_k_large.write_access(*kind), args)
+        return scratch_memory
+
+    def level_of_groups(self, to: Launch, memory: Memory, border: int) -> Level:
+        """Return the level at which groups are listed, by their delegates."""
+        return Level(
+            memory.delegates,
+            (self.facts.key_bytes, False, self.is_long),
+            to.plans[1],
+            border,
+            0,
+            memory.zeros,
+            0,
+            self.group_parts,
+            memory.groups,
+            self.group_room,
+        )
+
+    def allocate(self, a: DeviceArray) -> tuple[DeviceArray, Memory]:
+        """Return memory, and the addresses of its parts; what comes before the pairs must be set to zeros."""
+        lines, sort = self.facts.lines, self.sort
+        most_parts = max(self.line_parts, self.group_parts)
         sizes = (
             sort.bytes,
-            16,  # zeros: the one group of a line
-            levels * 8 * top_k_large.BORDER * lines,
+            16,
+            self.plans * 8 * top_k_large.BORDER * lines,
             8 * top_k_large.DIGITS * lines,
-            # From here on there need not be zeros.
             sort.pairs_bytes,
             sort.pairs_bytes,
             8 * top_k_large.DIGITS * lines * (most_parts if most_parts > 1 else 0),
             8 * lines * most_parts,
-            lines * self.pitch * self.key_bytes,
+            lines * self.pitch * self.facts.key_bytes,
             lines * self.group_room * sort.pair_bytes,
         )
         offsets = np.cumsum([0, *(-(-size // 16) * 16 for size in sizes)]).tolist()
         memory = scratch(a, offsets[-1])
-        sorting, zeros, border, counts, pairs, _, table, tallies, delegates, groups = (
-            memory.pointer + offset for offset in offsets[:-1]
-        )
-        set_words(device, stream, sorting, offsets[4], 0)
-        level = Level(a.pointer, self.width, self.is_float, plans[0], border, 0, zeros, 0, self.parts, pairs, sort.room)
-        if self.pitch:
-            find(delegates)
-            upper = border + 8 * top_k_large.BORDER * lines
-            over = Level(
-                delegates,
-                self.key_bytes,
-                False,
-                plans[1],
-                upper,
-                0,
-                zeros,
-                0,
-                self.group_parts,
-                groups,
-                self.group_room,
-            )
-            self.list(device, stream, over, counts, table, tallies, 0)
-            level = Level(
-                a.pointer,
-                self.width,
-                self.is_float,
-                plans[0],
-                border,
-                upper,
-                groups,
-                self.group_room,
-                self.parts,
-                pairs,
-                sort.room,
-            )
-        self.list(device, stream, level, counts, table, tallies, sorting)
-        write = top_k_large.write_access(self.width, self.is_float, self.is_long)
-        args = (a.pointer, values.pointer, indices.pointer, plans[0], border)
-        sort.move(device, stream, sorting, pairs, write, args)
-        return memory
+        return memory, Memory(*(memory.pointer + offset for offset in offsets))
 
-    def list(self, device: int, stream: int, level: Level, counts: int, table: int, tallies: int, sorting: int) -> None:
-        """Find a border, and list what reaches it; `sorting` is the memory of a sort, if there is one."""
-        kind, parts = (level.width, level.is_float, self.is_long), level.parts
-        blocks = self.lines * parts
-        everything = self.everything and sorting != 0
-        where = (level.plan, level.upper, level.groups, level.group_room, parts)
-        for turn in range(0 if everything else top_k_large.rounds(level.width)):
-            first = int(turn == 0)
-            top_k_large.count_kernel(*kind)(
-                device, stream, blocks, level.x, level.border, counts, table, tallies, *where, level.room, first
-            )
-        heads, starts = (self.sort.heads(sorting), self.sort.starts(sorting)) if sorting else (0, 0)
-        top_k_large.list_kernel(*kind)(
-            device,
-            stream,
+    def list_level(self, to: Launch, memory: Memory, level: Level, sorted_next: bool = False) -> None:
+        """Find a border, and list what reaches it; `sorted_next`: it is sorted then, and its digits are counted."""
+        blocks = self.facts.lines * level.parts
+        sorts_all = self.sorts_all and sorted_next
+        where = (level.plan, level.upper, level.groups, level.group_room, level.parts)
+        counted = (level.x, level.border, memory.counts, memory.table, memory.tallies)
+        for turn in range(0 if sorts_all else top_k_large.rounds(level.kind[0])):
+            kernel = top_k_large.count_kernel(*level.kind)
+            kernel(*to.where, blocks, *counted, *where, level.room, int(turn == 0))
+        heads, starts = (self.sort.heads(memory.sorting), self.sort.starts(memory.sorting)) if sorted_next else (0, 0)
+        top_k_large.list_kernel(*level.kind)(
+            *to.where,
             blocks,
             level.x,
             level.border,
-            table,
-            tallies,
+            memory.table,
+            memory.tallies,
             level.pairs,
             level.room,
             *where,
             heads,
             starts,
-            int(everything),
+            int(sorts_all),
         )

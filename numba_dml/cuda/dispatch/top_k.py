@@ -1,0 +1,251 @@
+"""Which kernels run a top-k: a table, of which the first row that is for a call is taken.
+
+A row's `can` tells what its kernels need, and its `when` whether they are the best, if no earlier row is.
+"""
+
+from __future__ import annotations
+
+from ..._core.regions import Region, always
+from ..kernels import (
+    top_k_best,
+    top_k_block,
+    top_k_columns,
+    top_k_delegates,
+    top_k_large,
+    top_k_short,
+    top_k_sorted,
+    top_k_warp,
+)
+from ..kernels.top_k_short import PLACES
+from ..kernels.top_k_sorted import MOST_RANKED
+from ..primitives.top_k.plan import MOST_K
+from ..primitives.top_k.short_rows import group_of
+from ..tuning.top_k import Tuning
+from .top_k_facts import Facts
+from .top_k_numbers import block_lists, delegates_fit, groups_beside, line_units, sorting_threads
+
+
+def is_idle(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether there is nothing to select."""
+    return facts.lines * facts.k == 0
+
+
+def has_work(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether there is something to select."""
+    return facts.lines > 0 and facts.k > 0
+
+
+def can_find_best(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether threads can look for the best element of each line."""
+    return facts.lines > 0 and facts.k == 1
+
+
+def is_best_of_strided(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether neighbouring threads load neighbouring elements, or lines are not short enough for a thread each."""
+    return not facts.packed and facts.lines >= tuning.thread_lines and (facts.beside or not is_short(facts, tuning))
+
+
+def fits_thread(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether a thread can have a line: its list is long enough, and narrow keys leave 16 bits for positions."""
+    return (
+        facts.lines > 0
+        and 0 < facts.k <= facts.thread_list
+        and not facts.is_long
+        and (facts.width > 2 or facts.n + group_of(facts.width, facts.thread_list) <= PLACES)
+    )
+
+
+def is_short(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether lines are short, and enough that each has a thread."""
+    return (
+        facts.k <= facts.thread_list
+        and facts.line_bytes <= short_bytes(facts, tuning)
+        and facts.lines
+        >= (tuning.best_short_lines if is_best_of_packed(facts, tuning) else tuning.short_lines) * facts.n
+    )
+
+
+def short_bytes(facts: Facts, tuning: Tuning) -> int:
+    """Return the most bytes of a line that a thread has."""
+    most = tuning.short_elements * facts.width
+    if is_best_of_packed(facts, tuning):
+        aligned = facts.quads and facts.width <= 4
+        return min(most, tuning.best_short_bytes if aligned else tuning.best_short_bytes_unaligned)
+    if is_for_warps(facts, tuning):
+        few = facts.k <= tuning.few_results
+        aligned_most = tuning.short_bytes_few_results if few else tuning.short_bytes_many_results
+        return min(most, aligned_most if facts.quads else tuning.short_bytes_unaligned)
+    return most
+
+
+def is_best_of_packed(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether the best element of each contiguous line is wanted."""
+    return facts.lines > 0 and facts.k == 1 and facts.packed
+
+
+def fits_warp(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether a warp can have a line: contiguous, and neither too long nor too short for k."""
+    return facts.lines > 0 and facts.warp_sizes is not None
+
+
+def is_for_warps(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether lines are enough for a warp each, and too long to rank."""
+    return facts.k > 1 and facts.warp_sizes is not None and facts.lines >= tuning.warp_lines and facts.n > MOST_RANKED
+
+
+def can_rank(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether a warp holds all elements of a line."""
+    return facts.lines > 0 and facts.k > 0 and facts.n <= MOST_RANKED
+
+
+def has_rivals(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether groups can have rivals."""
+    return facts.lines > 0 and facts.k > 0 and groups_beside(facts, tuning) is not None
+
+
+def is_beside(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether lines lie beside each other and are much longer than k: rivals save reading groups again."""
+    return facts.beside and facts.n >= tuning.beside_elements * facts.k
+
+
+def can_delegate(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether a block can choose from the uppermost delegates of a line."""
+    return facts.lines > 0 and 0 < facts.k <= MOST_K and delegates_fit(facts, tuning)
+
+
+def is_for_delegates(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether k is small, and a block would read a line too slowly, or cannot survey it."""
+    return is_chosen(facts, tuning) and needs_delegates(facts, tuning)
+
+
+def needs_delegates(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether a block would be slow with a line. Blocks with long lists survey more, so they need none."""
+    if not facts.packed:
+        return facts.n > tuning.strided_elements
+    lists = block_lists(facts, tuning)
+    return line_units(facts) > lists.most_units or (lists.listed <= tuning.long_list and lags(facts, tuning))
+
+
+def lags(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether all blocks find the delegates of few lines sooner than one block reads a line."""
+    size = facts.line_bytes
+    saved = size / tuning.block_rate - facts.lines * size / tuning.device_rate
+    return saved > tuning.delegates_time + tuning.delegates_time_of_one[facts.width] * facts.k
+
+
+def can_survey(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether a block can keep the maxima of a line."""
+    return facts.lines > 0 and 0 < facts.k <= MOST_K and line_units(facts) <= block_lists(facts, tuning).most_units
+
+
+def is_chosen(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether k is small enough that choosing is faster than sorting, or needs less memory."""
+    return facts.k <= most_chosen(facts, tuning) and (
+        tuning.elements_of_k[facts.width] * facts.k < facts.n
+        or (facts.lines * facts.line_bytes >= tuning.large_input and not sorting_threads(facts, tuning))
+    )
+
+
+def most_chosen(facts: Facts, tuning: Tuning) -> int:
+    """Return the largest k that is chosen: with few lines, many blocks sort a line sooner than one chooses."""
+    if facts.lines > tuning.few_lines[facts.width] or facts.line_bytes <= tuning.chosen_bytes[facts.width]:
+        return MOST_K
+    most = tuning.most_chosen[facts.width]
+    return min(most, tuning.most_chosen_long) if facts.line_bytes > tuning.long_bytes else most
+
+
+def fits_sort(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether a block can sort a line in shared memory."""
+    return facts.lines > 0 and facts.k > 0 and sorting_threads(facts, tuning) > 0
+
+
+TABLE = (
+    Region(
+        "nothing",
+        None,
+        is_idle,
+        always,
+        "there is nothing to select",
+        "top_k on a GPU",
+    ),
+    Region(
+        "best of lines by threads",
+        top_k_best.best_by_threads_kernel,
+        can_find_best,
+        is_best_of_strided,
+        "k is 1, and elements of a line are no neighbours: a thread has each, or a part",
+        "The best element of lines that are not contiguous",
+    ),
+    Region(
+        "short lines",
+        top_k_short.short_kernel,
+        fits_thread,
+        is_short,
+        "lines are short, many, and k is small: a thread has each",
+        "A thread for each short line",
+    ),
+    Region(
+        "best",
+        top_k_best.best_kernel,
+        is_best_of_packed,
+        always,
+        "k is 1: blocks look for the best element of each line, several of them if it is long",
+        "The best element of each line",
+    ),
+    Region(
+        "lines by warps",
+        top_k_warp.warp_kernel,
+        fits_warp,
+        is_for_warps,
+        "lines are many, of middle length, and k is small: a warp has each, and looks again at few parts",
+        "A warp for each line",
+    ),
+    Region(
+        "ranks",
+        top_k_sorted.rank_kernel,
+        can_rank,
+        always,
+        "lines are short: a warp ranks the elements of each",
+        "Lines that are sorted whole",
+    ),
+    Region(
+        "lines beside each other",
+        top_k_columns.beside_kernel,
+        has_rivals,
+        is_beside,
+        "k is small: groups of each line send their best keys ahead, a warp looks at few parts",
+        "Lines beside each other",
+    ),
+    Region(
+        "levels of delegates",
+        top_k_delegates.delegate_kernel,
+        can_delegate,
+        is_for_delegates,
+        "lines are long: groups send their best keys ahead, and the best groups are read again",
+        "Delegates",
+    ),
+    Region(
+        "block choice",
+        top_k_block.choose_kernel,
+        can_survey,
+        is_chosen,
+        "a block reads each line once, and lists what reaches a bar that k of its parts reach",
+        "A block chooses from a line",
+    ),
+    Region(
+        "sort of lines",
+        top_k_sorted.sort_kernel,
+        fits_sort,
+        always,
+        "much of each line is wanted: a block sorts it whole",
+        "Lines that are sorted whole",
+    ),
+    Region(
+        "sort",
+        top_k_large.list_kernel,
+        has_work,
+        always,
+        "k is large: what can be among the best is sorted digit by digit",
+        "A sort by many blocks",
+    ),
+)
