@@ -17,7 +17,7 @@ import numpy as np
 
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
-from ..driver.numba import LANES, SIMULATED, cuda
+from ..driver.numba import LANES, cuda
 from ..primitives.access import load_quad, unit_access
 from ..primitives.bits import DIGIT_ABOVE, bits_between, digit_above, raise_key
 from ..primitives.plan import number
@@ -43,11 +43,12 @@ from ..primitives.top_k.plan import (
     K,
     line_bases,
 )
+from ..primitives.top_k.sizes import SIZES
 from ..primitives.top_k.writing import write_index
 from ..primitives.warp import sum_of_lanes, sync_lanes
 
 #: Bits of a digit of the keys, by which a border is found, and how many digits there are.
-DIGIT = 3 if SIMULATED else 8
+DIGIT = SIZES.digit_bits
 DIGITS = 1 << DIGIT
 SUMS = max(MOST_THREADS, DIGITS)
 #: Units that a thread looks at together, so that their loads are on their way together: 16 bytes, or one element of
@@ -58,10 +59,10 @@ AT_ONCE = 4
 FEW_UNITS = 2
 #: Lists are ranked, each element by a thread that looks at all others, if their length squared is up to so many times
 #: the threads: 128 elements take a sort 28 steps and barriers.
-RANKED = 16 if SIMULATED else 128
+RANKED = SIZES.ranked
 #: Lists that are longer than that, and than they need be, are shortened before they are sorted; and then digit by
 #: digit, if they are up to `ITEMS` for each thread.
-SORTED = 12 if SIMULATED else 512
+SORTED = SIZES.sorted
 
 #: What a block chooses from, in shared memory.
 (

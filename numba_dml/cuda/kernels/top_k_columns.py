@@ -16,7 +16,7 @@ import numpy as np
 
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
-from ..driver.numba import BLOCK, LANES, SIMULATED, cuda
+from ..driver.numba import BLOCK, LANES, cuda
 from ..primitives.access import LOAD_INDEX, load_quad, unit_access
 from ..primitives.plan import number
 from ..primitives.ptx import ARRAY_TYPES, await_inputs
@@ -35,13 +35,12 @@ from ..primitives.top_k.plan import (
     K,
     line_bases,
 )
+from ..primitives.top_k.sizes import SIZES
 from ..primitives.top_k.writing import write_index
 from ..primitives.warp import LANE_VALUE, lanes_where, sum_of_lanes, sync_lanes
 
-#: Elements of a seat, as a power of two: as many loads are on their way together. Of 16384 columns of 16384 float32 in
-#: groups of 32 the 8 best took 0.470 ms on an H100 with seats of 4 and 0.485 with seats of 8; the delegates 0.381 with
-#: either, at the rate of the memory.
-SEAT_BITS = 1 if SIMULATED else 2
+#: Elements of a seat, as a power of two.
+SEAT_BITS = SIZES.seat_bits
 SEAT = 1 << SEAT_BITS
 #: Elements that a lane lists, and how many of those it looks at before the list is sorted, if it is long by then: there
 #: is room for as many as the lanes look at, beside the k best.

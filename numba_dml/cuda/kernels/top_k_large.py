@@ -19,7 +19,7 @@ import numpy as np
 
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
-from ..driver.numba import BLOCK, LANES, SIMULATED, cuda
+from ..driver.numba import BLOCK, LANES, cuda
 from ..primitives.access import LOAD_INDEX, load_four_words, load_i64, load_two_long_words, unit_access
 from ..primitives.atomics import add_now, load_now, store_now
 from ..primitives.bits import DIGIT_ABOVE, REVERSED_KEY, bits_between, count_bits, raise_key
@@ -32,11 +32,12 @@ from ..primitives.ptx import await_inputs
 from ..primitives.sums import add_counts, add_up_threads, arrive
 from ..primitives.top_k.keys import key_access, key_type
 from ..primitives.top_k.plan import FLIP, GROUP_BITS, INDEX_SIZE, OUT_STRIDE, SIZE, STRIDE, K, line_bases
+from ..primitives.top_k.sizes import SIZES
 from ..primitives.top_k.writing import write_index
 from ..primitives.warp import LANE_VALUE
 
 #: Bits of a digit: 8 KiB of counts.
-DIGIT = 6 if SIMULATED else 11
+DIGIT = SIZES.large_digit_bits
 DIGITS = 1 << DIGIT
 #: The last one is for what lies outside of a range: to count it there is faster than not to.
 COUNTERS = DIGITS + 1

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
-from ..driver.numba import BLOCK, LANES, SIMULATED, cuda
+from ..driver.numba import LANES, cuda
 from ..primitives.access import unit_access
 from ..primitives.plan import number
 from ..primitives.ptx import ARRAY_TYPES, await_inputs
@@ -52,6 +52,7 @@ from ..primitives.top_k.short_rows import (
     list_bytes,
     staging,
 )
+from ..primitives.top_k.sizes import SIZES
 from ..primitives.top_k.writing import write_index
 from ..primitives.warp import LANE_VALUE, sync_lanes
 
@@ -62,7 +63,7 @@ THREAD_LISTS = (1, 4, 8, 16)
 #: 0.087 with 96; 524,288 of 24 float64, k = 16, 0.153 with 196, 0.126 with 168 (an H200).
 SHORT_REGISTERS, MORE_REGISTERS = 96, 168
 #: Threads of a block.
-SHORT_BLOCK = BLOCK if SIMULATED else 64
+SHORT_BLOCK = SIZES.short_block
 #: Above all positions, for the lower half of a word.
 PLACES = 0xFFFF
 #: Of a pair that is none: what belongs to a position is above.

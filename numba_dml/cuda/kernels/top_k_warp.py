@@ -16,7 +16,7 @@ import numpy as np
 
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
-from ..driver.numba import LANES, SIMULATED, cuda
+from ..driver.numba import LANES, cuda
 from ..primitives.access import LOAD_INDEX, load_quad, unit_access
 from ..primitives.bits import bits_between, digit_above, raise_key
 from ..primitives.plan import number
@@ -27,6 +27,7 @@ from ..primitives.top_k.lane_lists import PLACES, entry_access, lane_lists, lane
 from ..primitives.top_k.plan import FLIP, INDEX_SIZE, LINES, OUT_STRIDE, SIZE, WARPS, K, line_bases
 from ..primitives.top_k.register_lists import keep_best, note_reaching, pick
 from ..primitives.top_k.short_rows import key_steps
+from ..primitives.top_k.sizes import SIZES
 from ..primitives.top_k.writing import write_index
 from ..primitives.warp import LANE_VALUE, PARTNER_VALUE, sum_of_lanes, sync_lanes
 
@@ -36,7 +37,7 @@ from ..primitives.warp import LANE_VALUE, PARTNER_VALUE, sum_of_lanes, sync_lane
 UNITS = (1, 2, 4, 8)
 FEW_CHUNKS, CHUNKS = 8, 16
 #: The largest k for few chunks; and, by the largest k, how many elements of each lane can be listed.
-FEW = 3 if SIMULATED else LANES // 2
+FEW = SIZES.few_chunks_k
 LISTED = {2 * LANES: 4, 4 * LANES: 8}
 MOST_K = max(LISTED)
 #: The best chunks of a lane that tell where the bar lies.

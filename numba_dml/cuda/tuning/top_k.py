@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..driver.numba import BLOCK, LANES, SIMULATED
+from ..primitives.top_k.sizes import H100_MULTIPROCESSORS
 
 
 class Tuning(NamedTuple):
@@ -151,9 +152,8 @@ class Tuning(NamedTuple):
     sector_bytes: int
 
 
-_MULTIPROCESSORS = 132
 H100 = Tuning(
-    multiprocessors=_MULTIPROCESSORS,
+    multiprocessors=H100_MULTIPROCESSORS,
     long_line=1 << 31,
     short_elements=1024,
     short_lines=16,
@@ -166,23 +166,23 @@ H100 = Tuning(
     short_bytes_unaligned=2048,
     warp_lines=640,
     parted_bytes=1 << 18,
-    part_blocks=6 * _MULTIPROCESSORS,
+    part_blocks=6 * H100_MULTIPROCESSORS,
     best_units=4,
     best_threads=128,
     best_rounds=2,
     few_parts=64,
     thread_lines=LANES,
     thread_elements=32,
-    part_threads=1024 * _MULTIPROCESSORS,
+    part_threads=1024 * H100_MULTIPROCESSORS,
     beside_elements=16,
     beside_groups=16,
-    beside_threads=256 * _MULTIPROCESSORS,
+    beside_threads=256 * H100_MULTIPROCESSORS,
     most_seats=16,
     most_groups=1024,
     strided_elements=1024,
     elements_of_group=1 << 17,
     largest_strided_group=4,
-    busy_warps=2 * 64 * _MULTIPROCESSORS,
+    busy_warps=2 * 64 * H100_MULTIPROCESSORS,
     most_rounds=8,
     block_rate=38,
     device_rate=3500,
@@ -197,7 +197,7 @@ H100 = Tuning(
     busy_multiprocessor=1024,
     least_threads=64,
     units_of_thread=8,
-    busy_threads=1024 * _MULTIPROCESSORS,
+    busy_threads=1024 * H100_MULTIPROCESSORS,
     elements_of_k={1: 26, 2: 14, 4: 6, 8: 9},
     few_lines={1: 16, 2: 4, 4: 16, 8: 16},
     most_chosen={1: 150, 2: 600, 4: 800, 8: 800},
@@ -206,7 +206,7 @@ H100 = Tuning(
     most_chosen_long=300,
     large_input=1 << 31,
     sort_long_line=(1 << 31) - (1 << 16),
-    busy_blocks=4 * _MULTIPROCESSORS,
+    busy_blocks=4 * H100_MULTIPROCESSORS,
     sort_part_bytes=1 << 15,
     spare_shift=5,
     spare_of_all=1 << 18,

@@ -13,10 +13,11 @@ from functools import cache
 import numpy as np
 
 from ...driver.compile import helper
-from ...driver.numba import LANES, SIMULATED, cuda
+from ...driver.numba import LANES, cuda
 from ..bits import DIGIT_ABOVE, bits_between, half_word
 from ..shared import SHARED_LOAD, SHARED_STORE_IF, load_word, shared_address, store_word
 from ..warp import LANE_VALUE, PARTNER_VALUE, sum_of_lanes
+from .sizes import SIZES
 
 #: Bits of a digit, and the words in which a thread counts its elements by digits: the digits of the lower half of a
 #: word's bits come before those of the upper half.
@@ -33,9 +34,9 @@ TURNS = ITEMS // TOGETHER
 #: What is spread over buckets by value has so many for each thread, as a power of two; and a bucket up to so many
 #: elements.
 BUCKET_BITS = 3
-MOST_IN_BUCKET = 3 if SIMULATED else 32
+MOST_IN_BUCKET = SIZES.most_in_bucket
 #: Runs of equal keys up to this length are put in order by a thread.
-SHORT_RUN = 2 if SIMULATED else 16
+SHORT_RUN = SIZES.short_run
 lane_value = LANE_VALUE[32]
 
 

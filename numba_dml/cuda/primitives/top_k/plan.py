@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...driver.compile import helper
-from ...driver.numba import BLOCK, LANES, SIMULATED
+from ...driver.numba import BLOCK, LANES
 from ..plan import number, quotient
+from .sizes import SIZES
 
 # The numbers of a plan.
 (
@@ -36,15 +37,15 @@ DIM_FIELDS = 5  # size (a divisor), input stride in bytes, output stride in elem
 
 WARPS = BLOCK // LANES
 #: Threads of a block that has a line, if there are few lines.
-MOST_THREADS = BLOCK if SIMULATED else 1024
+MOST_THREADS = SIZES.most_threads
 ENDS = 2 * MOST_THREADS // LANES
 #: What a warp reads at once of a line: so many times 16 bytes per lane.
 QUADS = 4
 #: What a thread reads at once of a line whose elements are no neighbours.
-ROWS_AT_ONCE = 2 if SIMULATED else 8
+ROWS_AT_ONCE = SIZES.rows_at_once
 #: What the lists of a block hold, at most and at least: keys, positions, and groups to look into, of 24 bytes in all.
-MOST_ROOM = 64 if SIMULATED else 4096
-LEAST_ROOM = 8 if SIMULATED else 256
+MOST_ROOM = SIZES.most_room
+LEAST_ROOM = SIZES.least_room
 #: The largest k of these kernels.
 MOST_K = MOST_ROOM // 2
 #: What fills lists up: it comes last.

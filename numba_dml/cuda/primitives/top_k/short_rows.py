@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from ...driver.compile import helper
-from ...driver.numba import LANES, SIMULATED, cuda
+from ...driver.numba import LANES, cuda
 from ..access import LOAD_INDEX, load_quad, unit_access
 from ..groups import copies
 from ..plan import number
@@ -17,29 +17,27 @@ from .float_keys import FLOAT_KEYS, FLOAT_ONES
 from .keys import key_type
 from .plan import FLIP, STRIDE
 from .shared_vectors import shared_load, shared_store_all, shifted_unit
+from .sizes import SIZES
 
 #: How lines come into shared memory: by 16 bytes that are aligned in memory, and in lines too or not; by elements; or
 #: each by its own thread, next to others.
 WIDE, SHIFTED, NARROW, BESIDE = range(4)
-#: What a thread has of its line at once, in bytes: the first number up to k = 8, but if keys are wide only for up to so
-#: many lines, which are all worked on at once then; else the second. 65,536 lines of 128 float32, k = 8, take 0.020 ms
-#: with 256 and 0.025 with 512, 1M 0.236 and 0.233, if all elements are equal 0.33 and 0.27; with k = 16 0.352 and 0.294
-#: (an H100).
-SEGMENT_BYTES = (16, 128) if SIMULATED else (256, 512)
-AT_ONCE_LINES = 20 if SIMULATED else 20 * 32 * 132
-#: Bytes of a segment from which on it is copied before keys are made, and not on its way, if its lines are aligned: 32M
-#: int32 in lines of 24, k = 4, take 0.100 ms so and 0.086, of 64 0.063 and 0.065, of 100 0.061 and 0.067 (an H100).
-LEAST_COPIED = 32 if SIMULATED else 256
+#: What a thread has of its line at once, in bytes: up to k = 8, and above; and lines from which wide keys have the
+#: second for every k.
+SEGMENT_BYTES = SIZES.segment_bytes
+AT_ONCE_LINES = SIZES.segment_lines
+#: Bytes of a segment from which on it is copied before keys are made, and not on its way, if its lines are aligned.
+LEAST_COPIED = SIZES.least_copied
 #: Copies of 16 bytes that a thread begins together, and their power of two.
-COPIES_AT_ONCE, COPY_BITS = (2, 1) if SIMULATED else (4, 2)
+COPIES_AT_ONCE, COPY_BITS = 1 << SIZES.copy_bits, SIZES.copy_bits
 #: Loads of 16 bytes that a thread does together, and for how many of these it collects the elements of its own line.
-QUADS_AT_ONCE, OWN_QUADS = (2, 1) if SIMULATED else (8, 4)
+QUADS_AT_ONCE, OWN_QUADS = SIZES.quads_at_once, SIZES.own_quads
 #: Loads of single elements that a thread does together.
-ELEMENTS_AT_ONCE = 2 if SIMULATED else 8
+ELEMENTS_AT_ONCE = SIZES.elements_at_once
 #: Bits of the reciprocal that divides the number of an element by up to 2**10 columns: it is less than 2**15.
 OF_COLUMNS = 26
 #: Elements of a group, of more than two bytes each, and groups of a segment, at most.
-GROUP, MOST_GROUPS = (2, 16) if SIMULATED else (4, 32)
+GROUP, MOST_GROUPS = SIZES.group, SIZES.most_groups
 
 
 def group_of(width: int, most: int) -> int:
