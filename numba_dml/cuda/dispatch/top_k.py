@@ -60,9 +60,13 @@ def is_short(facts: Facts, tuning: Tuning) -> bool:
     return (
         facts.k <= facts.thread_list
         and facts.line_bytes <= short_bytes(facts, tuning)
-        and facts.lines
-        >= (tuning.best_short_lines if is_best_of_packed(facts, tuning) else tuning.short_lines) * facts.n
+        and facts.lines >= enough_lines(facts, tuning)
     )
+
+
+def enough_lines(facts: Facts, tuning: Tuning) -> int:
+    """Return how many lines there must be if each has a thread."""
+    return facts.n * (tuning.best_short_lines if is_best_of_packed(facts, tuning) else tuning.short_lines)
 
 
 def short_bytes(facts: Facts, tuning: Tuning) -> int:
@@ -115,7 +119,7 @@ def can_delegate(facts: Facts, tuning: Tuning) -> bool:
 
 def is_for_delegates(facts: Facts, tuning: Tuning) -> bool:
     """Tell whether k is small, and a block would read a line too slowly, or cannot survey it."""
-    return is_chosen(facts, tuning) and needs_delegates(facts, tuning)
+    return facts.k <= most_chosen(facts, tuning) and is_little(facts, tuning) and needs_delegates(facts, tuning)
 
 
 def needs_delegates(facts: Facts, tuning: Tuning) -> bool:
@@ -140,9 +144,13 @@ def can_survey(facts: Facts, tuning: Tuning) -> bool:
 
 def is_chosen(facts: Facts, tuning: Tuning) -> bool:
     """Tell whether k is small enough that choosing is faster than sorting, or needs less memory."""
-    return facts.k <= most_chosen(facts, tuning) and (
-        tuning.elements_of_k[facts.width] * facts.k < facts.n
-        or (facts.lines * facts.line_bytes >= tuning.large_input and not sorting_threads(facts, tuning))
+    return facts.k <= most_chosen(facts, tuning) and is_little(facts, tuning)
+
+
+def is_little(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether k is a small part of a line, or the input too large for the memory of a sort by many blocks."""
+    return tuning.elements_of_k[facts.width] * facts.k < facts.n or (
+        facts.lines * facts.line_bytes >= tuning.large_input and not sorting_threads(facts, tuning)
     )
 
 
