@@ -1,4 +1,4 @@
-"""The thresholds of top-k. The figures behind them are in docs/measurements/cudatopk.md, under the heading named."""
+"""The thresholds of top-k. The figures behind them are in docs/measurements/cuda_top_k.md, under the heading named."""
 
 from __future__ import annotations
 

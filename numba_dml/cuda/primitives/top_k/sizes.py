@@ -1,6 +1,6 @@
 """The sizes that the kernels of top-k are compiled with.
 
-The figures behind them are in docs/measurements/cudatopk.md. Thresholds, which only calls read, are in `tuning.top_k`.
+The figures behind them are in docs/measurements/cuda_top_k.md. Thresholds, which calls read, are in `tuning.top_k`.
 """
 
 from __future__ import annotations
