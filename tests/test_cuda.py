@@ -1381,7 +1381,7 @@ def test_slices_that_warps_scatter(dtype, kind, in_place, room, by_warps, monkey
         if kind == "merged":
             assert call.merge_bytes > 0
         else:
-            call.merge_bytes = 0
+            call.general = call.general._replace(merge_bytes=0)
         old, indices, updates = (OWN.to_device(x, 0) for x in (a, i, u))
         out = old if in_place else OWN.to_device(np.full_like(a, 7), 0)
         error = None

@@ -37,6 +37,7 @@ class Claims(NamedTuple):
     address: int  #: Of the flag; 0: there is none.
     claim_bytes: int = 0  #: Bytes of a place's claim; 0: nothing is claimed.
     entries: int = 0  #: Entries of the table that is there instead.
+    blocks: int = 0  #: Blocks that have all claims of their own first; 0: points claim in this memory.
     to: int = 0  #: With a table, bytes are copied meanwhile: to this address,
     fro: int = 0  #: from this address,
     size: int = 0  #: and how many.
@@ -166,16 +167,15 @@ class _MoveCall(Repeatable):
         """Tell whether one of the plans has an identity."""
         return any(plan.identity == identity for plan in tuple(self.plans.values()))  # another thread may add one
 
-    #: The granule and the lowest of the places that a scatter claims, and the bytes of a claim if there is no table.
+    #: The granule and the lowest of the places that a scatter claims, and how many places there are.
     claims = (1, 0)
-    claim_bytes = 0
-    way: Any
-    #: The places of a scatter, and the blocks that have all claims of their own, if they do.
-    places = blocks_with_claims = 0
+    places = 0
     #: The thresholds of the family, which have those that gathers and scatters share.
     tuning: Any
     #: The row of the family's table that was chosen.
     region: Region
+    #: How the row's kernels are run, None: by those for any layout.
+    way: Any
 
     def way_of(self, ways: Mapping[str, Callable[[Any], Any]]) -> Any:
         """Return the way of the chosen row, or None for the kernels that are for any layout."""
@@ -190,8 +190,8 @@ class _MoveCall(Repeatable):
         self, device: int, stream: int, indices: DeviceArray, number: int, record: int, claims: Claims = NO_CLAIMS
     ) -> None:
         """Look at all indices, and claim the places that they lead to, if there are claims; see `claims.claiming`."""
-        if claims.claim_bytes == 4 and not claims.entries and self.blocks_with_claims:
-            self.claim_in_blocks(device, stream, indices, number, record, claims.address)
+        if claims.claim_bytes == 4 and not claims.entries and claims.blocks:
+            self.claim_in_blocks(device, stream, indices, number, record, claims)
             return
         # With a table a thread has one point: to find an entry takes several steps that depend on each other.
         few = self.points if claims.entries else self.tuning.moves.few_units
@@ -218,7 +218,7 @@ class _MoveCall(Repeatable):
         )
 
     def claim_in_blocks(
-        self, device: int, stream: int, indices: DeviceArray, number: int, record: int, claims: int
+        self, device: int, stream: int, indices: DeviceArray, number: int, record: int, claims: Claims
     ) -> None:
         """Look at all indices; each block has all claims of its own first."""
         width = 4
@@ -226,17 +226,17 @@ class _MoveCall(Repeatable):
         kernel(
             device,
             stream,
-            self.blocks_with_claims,
-            claims + moves_claims.FLAG_BYTES,
+            claims.blocks,
+            claims.address + moves_claims.FLAG_BYTES,
             indices.pointer,
             0,
             self.plan(device, 1).for_kernel(kernel),
             record,
             number,
-            claims,
+            claims.address,
             self.places,
             self.points,
-            -(-self.points // self.blocks_with_claims),
+            -(-self.points // claims.blocks),
             shared=-(-width * self.places // QUAD_BYTES) * QUAD_BYTES,
         )
 

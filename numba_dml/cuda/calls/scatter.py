@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
+from functools import cached_property, partial
 from math import gcd
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import ndarray
@@ -48,6 +48,16 @@ WAYS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+class General(NamedTuple):
+    """How the kernels for any layout find the last update of a place, for an output of its own and in place."""
+
+    folds: bool  #: Updates are sorted and combined in their order.
+    merge_bytes: int  #: Bytes of a claim if an output of its own is merged, 0: it is copied and written over.
+    claim_bytes: int  #: Bytes of a claim if it is written over, 0: nothing is claimed.
+    entries: int  #: Entries of a table of these claims, 0: every place has one.
+    claiming_blocks: int  #: Blocks that have all claims of their own first, if they do.
+
+
 class ScatterCall(_MoveCall):
     """A scatter of one layout, to an output that is packed.
 
@@ -76,24 +86,35 @@ class ScatterCall(_MoveCall):
         if facts.combined:
             self.combined = lowering.reduction, lowering.data_type.name.lower()
         self.region = first(self.regions, facts, self.tuning)
-        self.choose_general()
         self.way = self.way_of(WAYS)
         self.kernel = self.kernel_name("scatter")
 
-    def choose_general(self) -> None:
-        """Set how the kernels for any layout find the last update of a place, for a new output and in place."""
+    @cached_property
+    def general(self) -> General:
+        """What the kernels for any layout do. It is worked out when it is asked for: most ways never need it."""
         rows, facts, tuning = scatter_general.TABLE, self.facts, self.tuning
         new = self.region if self.region in rows else first(rows, facts, tuning)
         merges = new in scatter_general.MERGES
         over = first(scatter_general.OVER, facts, tuning) if merges else new
-        self.folds = new is scatter_general.SORTED
-        #: The bytes of a claim when the output is made of what is there and the updates, 0: a copy is written over.
-        self.merge_bytes = facts.claim_bytes if merges else 0
-        #: The entries of a table of claims, 0: every place has a claim, if there are any.
-        self.entries = scatter_general.table_entries(facts) if over is scatter_general.TABLED else 0
-        if over is scatter_general.TABLED or over is scatter_general.CLAIMED:
-            self.claim_bytes = facts.claim_bytes
-            self.blocks_with_claims = scatter.blocks_with_copies(self.points, self.places, self.claim_bytes, tuning)
+        tabled = over is scatter_general.TABLED
+        claim_bytes = facts.claim_bytes if tabled or over is scatter_general.CLAIMED else 0
+        return General(
+            new is scatter_general.SORTED,
+            facts.claim_bytes if merges else 0,
+            claim_bytes,
+            scatter_general.table_entries(facts) if tabled else 0,
+            scatter.blocks_with_copies(self.points, self.places, claim_bytes, tuning) if claim_bytes else 0,
+        )
+
+    @property
+    def merge_bytes(self) -> int:
+        """See `General`."""
+        return self.general.merge_bytes
+
+    @property
+    def entries(self) -> int:
+        """See `General`."""
+        return self.general.entries
 
     def __call__(self, a: DeviceArray, indices: DeviceArray, updates: DeviceArray, out: Any) -> Any:
         if not is_current(a.device):
@@ -173,14 +194,14 @@ class ScatterCall(_MoveCall):
 
     def write(self, given: ScatterArguments) -> DeviceArray | None:
         """Scatter by the kernels for any layout; return memory in use until all is done."""
-        return fold(self, given) if self.folds else general.write(self, given)
+        return fold(self, given) if self.general.folds else general.write(self, given)
 
     def unit_kernel(self, width: int, alone: bool) -> Kernel:
-        claims = self.claim_bytes, self.entries > 0
+        claims = self.general.claim_bytes, self.general.entries > 0
         return scatter_units.scatter_kernel(width, self.index_name, *self.counts, *claims, self.combined)
 
     def slice_kernel(self, width: int) -> Kernel:
-        claims = self.claim_bytes, self.entries > 0
+        claims = self.general.claim_bytes, self.general.entries > 0
         return scatter_units.scatter_slices_kernel(width, self.index_name, *self.counts[:2], *claims)
 
     def unit_facts(self, width: int) -> Any:

@@ -22,12 +22,13 @@ MERGED_AT_ONCE = (1, 2, 4)
 def write(call: Any, given: ScatterArguments) -> DeviceArray | None:
     """Write the updates over the elements at the address `old`; return memory in use until all is done."""
     old, _, updates, out, stream, *_ = given
-    merges = call.merge_bytes > 0 and old != out.pointer
+    general = call.general
+    merges = general.merge_bytes > 0 and old != out.pointer
     width = call.dtype.itemsize if call.combined else call.unit_width(old | updates.pointer | out.pointer)
-    claim_bytes, entries = (call.merge_bytes, 0) if merges else (call.claim_bytes, call.entries)
+    claim_bytes, entries = (general.merge_bytes, 0) if merges else (general.claim_bytes, general.entries)
     memory = None
     if claim_bytes or given.all_or_none or not call.moved:
-        memory = look_first(call, given, Claims(0, claim_bytes, entries), merges)
+        memory = look_first(call, given, Claims(0, claim_bytes, entries, general.claiming_blocks), merges)
     else:
         call.fill(old, out, stream)
     if merges and memory:
@@ -57,7 +58,7 @@ def look_first(call: Any, given: ScatterArguments, claims: Claims, merges: bool)
 def write_entries(call: Any, given: ScatterArguments, claims: int, width: int) -> None:
     """Write the updates of single units from the table of claims, in its order."""
     granule, lowest = call.claims
-    blocks = -(-call.entries // (moves_claims.ENTRIES * BLOCK))
+    blocks = -(-call.general.entries // (moves_claims.ENTRIES * BLOCK))
     scatter_claims.entry_kernel(width)(
         given.out.device,
         given.stream,
@@ -67,7 +68,7 @@ def write_entries(call: Any, given: ScatterArguments, claims: int, width: int) -
         granule,
         given.updates.pointer,
         claims,
-        call.entries.bit_length() - 1,
+        call.general.entries.bit_length() - 1,
         given.all_or_none,
     )
 
@@ -86,7 +87,7 @@ def write_units(call: Any, given: ScatterArguments, claims: int, width: int) -> 
         given.record,
         -1 if claims else given.number,
         claims,
-        call.entries - 1,
+        call.general.entries - 1,
         given.all_or_none,
         *sizes,
     )
@@ -97,7 +98,7 @@ def merge(call: Any, given: ScatterArguments, claims: int, width: int) -> None:
     old, _, updates, out, stream, *_ = given
     count = call.out_bytes // width
     quad = min(GROUP * width, QUAD_BYTES)
-    is_small = width == call.slice_bytes and width in MERGED_AT_ONCE and call.merge_bytes == 4
+    is_small = width == call.slice_bytes and width in MERGED_AT_ONCE and call.general.merge_bytes == 4
     if is_small and (out.pointer | old) % quad == 0:
         blocks = max(-(-count // (2 * GROUP * BLOCK)), 1)
         kernel = scatter_claims.merge_elements_kernel(width)
@@ -105,6 +106,6 @@ def merge(call: Any, given: ScatterArguments, claims: int, width: int) -> None:
         return
     region, blocks, count, share = call.divide(units.Facts(width, count, call.places, True))
     merging = scatter_claims.merge_slices_kernel if region is units.BY_WARPS else scatter_claims.merge_kernel
-    kernel = merging(width, call.merge_bytes)
+    kernel = merging(width, call.general.merge_bytes)
     plan = call.plan(out.device, width).for_kernel(kernel)
     kernel(out.device, stream, blocks, out.pointer, old, updates.pointer, plan, claims, count, share)

@@ -81,11 +81,11 @@ def tile_is_worth_it(facts: Any, tuning: ScatterTuning) -> bool:
 
 
 def columns_can_be_transposed(facts: Any, tuning: ScatterTuning) -> bool:
-    """Tell whether columns fit into shared memory as lines."""
+    """Tell whether columns fit into shared memory as lines; claims always do, in parts."""
     return (
         facts.columns is not None
         and (facts.reduces or facts.columns.length <= MOST_CLAIMED)
-        and column_plan(facts, tuning) is not None
+        and (not facts.reduces or column_plan(facts, tuning) is not None)
     )
 
 
