@@ -6,6 +6,7 @@ from typing import Any
 
 from ..._core.devices.arrays import DeviceArray
 from ..dispatch import units
+from ..dispatch.scatter_general import MERGED_AT_ONCE
 from ..driver.arrays import scratch
 from ..driver.numba import BLOCK
 from ..kernels import scatter_claims
@@ -14,9 +15,6 @@ from ..primitives.groups import GROUP, QUAD_BYTES
 from ..primitives.moves import claims as moves_claims
 from .move_call import Claims
 from .scatter_way import ScatterArguments
-
-#: Bytes of elements that a kernel merges four at a time.
-MERGED_AT_ONCE = (1, 2, 4)
 
 
 def write(call: Any, given: ScatterArguments) -> DeviceArray | None:
