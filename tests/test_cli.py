@@ -1,6 +1,5 @@
 """The command line: operators on files in parts, what the commands print, and how bad input is refused."""
 
-import inspect
 import json
 import mmap
 import os
@@ -25,9 +24,14 @@ from numba_dml._cli import _files, _terminal, bench, cache, explain, info, run, 
 from numba_dml._core.spec import OPERATORS
 from numba_dml.cpu import launch as cpu_launch
 from numba_dml.cpu import threads as cpu_threads
-from numba_dml.cpu.calls import moves
+from numba_dml.cpu.calls import gather as calls_gather
+from numba_dml.cpu.calls import scatter as calls_scatter
 from numba_dml.cpu.calls import top_k as calls_top_k
+from numba_dml.cpu.dispatch import gather as dispatch_gather
+from numba_dml.cpu.dispatch import scatter as dispatch_scatter
 from numba_dml.cpu.dispatch.top_k import TABLE
+from numba_dml.cpu.tuning import gather as tuning_gather
+from numba_dml.cpu.tuning import scatter as tuning_scatter
 
 pytestmark = pytest.mark.cpu
 
@@ -752,8 +756,8 @@ def test_explain_compiles_and_runs_nothing(monkeypatch, capsys):
     call("explain", "scatter-elements", "--shape", 1 << 18, "--indices-shape", 1 << 18, "--axis", 0)
     text = " ".join(capsys.readouterr().out.split())
     threads = numba.config.NUMBA_NUM_THREADS
-    assert ("one thread writes them sooner" in text) == (threads < moves.ALONE_THREADS)
-    assert ("threads share the copy before" in text) == (1 < threads < moves.ALONE_THREADS)
+    assert ("one thread writes them sooner" in text) == (threads < tuning_scatter.TUNING.alone_threads)
+    assert ("threads share the copy before" in text) == (1 < threads < tuning_scatter.TUNING.alone_threads)
     call("explain", "gather", "--shape", "99x64", "--indices-shape", "800")
     part = "(neighbours are copied together, so their bytes count in part)"
     expected = f"the work counts as 87.5 KB {part}, less than 131 KB: "
@@ -802,11 +806,11 @@ def test_explain_has_a_sentence_for_every_way(monkeypatch, threads):
         sentences.add(found["why"][0])
     assert len(sentences) == len(WAYS)
     assert (shared > 0) == (threads > 1)
-    # All ways that the sources know.
-    names = re.findall(r'scatter_\w+\.\w+_kernel, "(\w*) ?"', inspect.getsource(moves.ScatterCall.__init__))
-    ways = {f"scatter {name}".strip() for name in (*names, "noted")} | {"gather", "gather direct"}
+    # All ways that the tables know.
+    tables = {"gather": dispatch_gather.TABLE, "scatter": dispatch_scatter.TABLE}
+    rows = {f"{name} {row.name}".removesuffix(" general"): row for name, table in tables.items() for row in table}
     kernels = (region.kernel.__name__.removesuffix("_kernel").replace("_", " ") for region in TABLE)
-    ways |= {f"top_k {name}" for name in ("nothing to select", *kernels)}
+    ways = {*rows} | {f"top_k {name}" for name in ("nothing to select", *kernels)}
     assert ways == WAYS.keys() == explain._CPU_WAYS.keys()
 
 
@@ -885,8 +889,8 @@ def calls_of_many_shapes(function, count):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 16])
-@pytest.mark.parametrize("roomy", [True, False])
-def test_warmup_covers_all_shapes(threads, roomy, monkeypatch):
+@pytest.mark.parametrize("l2", ["LARGE_L2", "SMALL_L2"])
+def test_warmup_covers_all_shapes(threads, l2, monkeypatch):
     """It compiles whatever calls of its dtypes need, and so does `warmup` of one operator."""
     kernels = set()
 
@@ -896,7 +900,8 @@ def test_warmup_covers_all_shapes(threads, roomy, monkeypatch):
     monkeypatch.setattr(cpu_launch, "_launch", launch)
     monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", threads)
     monkeypatch.setattr(calls_top_k, "THREADS", threads)
-    monkeypatch.setattr(moves, "ROOMY", roomy)
+    monkeypatch.setattr(calls_gather, "TUNING", getattr(tuning_gather, l2))
+    monkeypatch.setattr(calls_scatter, "TUNING", getattr(tuning_scatter, l2))
     listed = [((2, 3), 1, -1), ((64, 100), 5, -1), ((1000, 1000), 5, 0), ((64, 40_000), 50, -1), ((20, 5000), 500, -1)]
     listed += [((1_000_000,), 5, -1), ((1_000_000,), 1, -1), ((22, 54), 2, 0)]
     for function, cases in warmup.CASES.items():

@@ -22,7 +22,6 @@ MOST_LINES, MOST_FILES = 500, 16
 #: What is still to be mended.
 KNOWN = {
     "large files": {
-        "numba_dml.cpu.calls.moves",
         "numba_dml.cpu.jitted.entries",
         "numba_dml.cpu.jitted.functions",
         "numba_dml.cuda.kernels.top_k_block",

@@ -312,8 +312,8 @@ def test_kernels_give_back_what_they_allocate():
 EARLY = """
 import numpy as np
 import numba_dml as dml
-from numba_dml.cpu.calls import moves
-moves.BINNED_BYTES, moves.BIN_BYTES = 1 << 16, 1 << 18
+from numba_dml.cpu.calls import scatter
+scatter.TUNING = scatter.TUNING._replace(binned_bytes=1 << 16, bin_bytes=1 << 18)
 rng = np.random.default_rng(0)
 a, b, u = rng.random((100_000, 4), np.float32), rng.random((700, 2048), np.float32), rng.random(60_000, np.float32)
 i = rng.permutation(len(a))[: len(u), None]

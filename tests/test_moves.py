@@ -1,20 +1,53 @@
 """The regions of the gather and scatter kernels: blocks, common indices, tiles, strips, windows, shares of slices."""
 
 from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
 import numba
 import numpy as np
 import pytest
 
 import numba_dml as dml
+from numba_dml._core import regions
 from numba_dml.cpu import launch as cpu_launch
-from numba_dml.cpu.calls import moves
+from numba_dml.cpu.calls import gather as calls_gather
+from numba_dml.cpu.calls import scatter as calls_scatter
+from numba_dml.cpu.dispatch import gather as dispatch_gather
+from numba_dml.cpu.dispatch import scatter as dispatch_scatter
 from numba_dml.cpu.primitives.moves import gather_shares, scatter_phases, update_slices
 from numba_dml.cpu.primitives.moves import plan as moves_plan
+from numba_dml.cpu.tuning import gather as tuning_gather
+from numba_dml.cpu.tuning import scatter as tuning_scatter
 
 from . import reference
 
+GATHERS, SCATTERS = tuning_gather.TUNING, tuning_scatter.TUNING
 SHAPES = [(5, 1300), (300, 9), (3, 40, 80), (1, 70, 20)]
+
+
+SMALL_GATHERS = GATHERS._replace(tile_bytes=2048, least_tile=8, tile_row=256, common_points=800, stream_bytes=4096)
+SMALL_SCATTERS = SCATTERS._replace(
+    tile_bytes=2048,
+    strip_bytes=1024,
+    stream_bytes=4096,
+    near_bytes=64,
+    least_near=64,
+    binned_bytes=1024,
+    dense_bytes=1024,
+    binned_part=1 << 30,
+    binned_threads=1,
+    bin_bytes=256,
+    most_bins=40,
+)
+
+
+def retune(monkeypatch, gathers=None, scatters=None):
+    """Replace thresholds of the calls that are built from now on."""
+    for calls, values in ((calls_gather, gathers), (calls_scatter, scatters)):
+        if values:
+            monkeypatch.setattr(calls, "TUNING", calls.TUNING._replace(**values))
+    dml.cache_clear()
 
 
 @pytest.fixture(params=["serial", "parallel"])
@@ -25,26 +58,8 @@ def small_regions(request, monkeypatch):
     """
     monkeypatch.setattr(cpu_launch, "PARALLEL_WORK", 0 if request.param == "parallel" else 1 << 60)
     monkeypatch.setattr(cpu_launch, "LOCKED_WORK", 0)
-    small = {
-        "TILE_BYTES": 2048,
-        "LEAST_TILE": 8,
-        "TILE_ROW": 256,
-        "STRIP_BYTES": 1024,
-        "COMMON_POINTS": 800,
-        "STREAM_BYTES": 4096,
-    }
-    small |= {
-        "NEAR_BYTES": 64,
-        "LEAST_NEAR": 64,
-        "BINNED_BYTES": 1024,
-        "DENSE_BYTES": 1024,
-        "BINNED_PART": 1 << 30,
-        "BINNED_THREADS": 1,
-        "BIN_BYTES": 256,
-        "MOST_BINS": 40,
-    }
-    for name, size in small.items():
-        monkeypatch.setattr(moves, name, size)
+    monkeypatch.setattr(calls_gather, "TUNING", SMALL_GATHERS)
+    monkeypatch.setattr(calls_scatter, "TUNING", SMALL_SCATTERS)
     dml.cache_clear()
     yield
     dml.cache_clear()
@@ -415,13 +430,12 @@ def test_slices_in_an_output_larger_than_a_cache(view, reduction):
 @pytest.mark.parametrize("dtype", ["f2", "f8", "i4"])
 def test_windows_of_a_large_output(dtype, reduction, monkeypatch):
     """Threads look for what is in their windows, which are larger than the caches."""
-    monkeypatch.setattr(moves, "ALONE_BYTES", {True: 0, False: 0})
-    dml.cache_clear()
+    retune(monkeypatch, scatters={"alone_bytes": 0, "alone_bytes_of_few": 0})
     rng = np.random.default_rng(5)
     size = (update_slices.CACHED_BYTES + 1000) // np.dtype(dtype).itemsize + 1
     a = rng.integers(-99, 99, size).astype(dtype)
     for low in (0, -size):
-        there = rng.integers(low, size, (moves.ALONE_POINTS + 100, 1))
+        there = rng.integers(low, size, (SCATTERS.alone_points + 100, 1))
         there[::3] = there[0]
         updates = rng.integers(-9, 9, len(there)).astype(dtype)
         check(partial(dml.scatter_nd, reduction=reduction), partial(ordered, reduction=reduction), a, there, updates)
@@ -433,10 +447,8 @@ def shared_indices(monkeypatch):
     """No thread is alone, nothing is sorted or cut: each goes through all indices, for its own."""
     monkeypatch.setattr(cpu_launch, "PARALLEL_WORK", 0)
     monkeypatch.setattr(cpu_launch, "LOCKED_WORK", 0)
-    monkeypatch.setattr(moves, "_split", lambda *layout: scatter_phases.BY_WINDOW)
-    for name, value in {"ALONE_BYTES": {True: 0, False: 0}, "DENSE_BYTES": 1 << 60, "OWN_BYTES": 0}.items():
-        monkeypatch.setattr(moves, name, value)
-    dml.cache_clear()
+    monkeypatch.setattr(dispatch_scatter, "split_of", lambda *layout: scatter_phases.BY_WINDOW)
+    retune(monkeypatch, scatters={"alone_bytes": 0, "alone_bytes_of_few": 0, "dense_bytes": 1 << 60, "own_bytes": 0})
     yield
     dml.cache_clear()
 
@@ -502,8 +514,7 @@ def aligned(shape, offset):
 @pytest.mark.parametrize("width", ROW_WIDTHS, ids=str)
 def test_rows_of_every_length(width, offset, l2_bytes, stream_bytes, monkeypatch):
     """From an array that the L2 holds, or a larger one, rows of which are asked for; to a small and a large output."""
-    monkeypatch.setattr(moves, "L2_BYTES", l2_bytes)
-    monkeypatch.setattr(moves, "STREAM_BYTES", stream_bytes)
+    retune(monkeypatch, {"l2_bytes": l2_bytes, "stream_bytes": stream_bytes}, {"stream_bytes": stream_bytes})
     rng = np.random.default_rng(width)
     shape = (60, width)
     a = rng.integers(0, 255, shape, np.uint8)
@@ -587,10 +598,8 @@ def test_single_elements_sorted_by_strips(shape, dtype, points):
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS == 1, reason="threads share the work")
 def test_numbers_of_tuples_are_noted(dtype, points, monkeypatch):
     """The last of equal tuples wins, and sums are in order, bit by bit, NaN and zeros too; also with one thread."""
-    monkeypatch.setattr(moves, "BINNED_BYTES", 1 << 60)
-    monkeypatch.setattr(moves, "DENSE_BYTES", 1 << 60)
-    monkeypatch.setattr(moves, "OWN_BYTES", 0)
-    monkeypatch.setattr(moves, "ALONE_BYTES", (0, 0))
+    others = {"binned_bytes": 1 << 60, "dense_bytes": 1 << 60, "own_bytes": 0}
+    retune(monkeypatch, scatters={**others, "alone_bytes": 0, "alone_bytes_of_few": 0})
     rng = np.random.default_rng(points)
     shape = (7, 9, 31)
     a = rng.integers(0, 99, shape).astype(dtype)
@@ -629,8 +638,7 @@ def test_many_updates_of_a_small_output(size, dtype, own, monkeypatch):
 
     In place, which is a copy of a new output or is looked at first, it is all or nothing.
     """
-    monkeypatch.setattr(moves, "LEAST_SHARES", 2 if own else 1 << 30)
-    dml.cache_clear()
+    retune(monkeypatch, scatters={"least_shares": 2 if own else 1 << 30})
     rng = np.random.default_rng(size)
     points = 30_001
     limits = {"?": (0, 2), "f2": (-999, 999), "f4": (-9999, 9999), "f8": (-(1 << 40), 1 << 40)}
@@ -687,9 +695,7 @@ def test_shares_leave_the_bits_of_floats_that_one_thread_leaves(shape, reduction
     i = np.stack([rng.integers(-n, n, points) for n in shape], 1)
     found = []
     for least in (1 << 30, 2):
-        monkeypatch.setattr(moves, "LEAST_SHARES", least)
-        monkeypatch.setattr(moves, "COMBINED_BY_FEW", 1 << 30)
-        dml.cache_clear()
+        retune(monkeypatch, scatters={"least_shares": least, "combined_by_few": 1 << 30})
         with np.errstate(all="ignore"):
             found.append(dml.scatter_nd(a.reshape(shape), i, u, reduction=reduction))
             in_place = a.reshape(shape).copy()
@@ -795,9 +801,10 @@ def test_an_empty_axis_behind_an_index_that_is_dropped(target):
 def test_rows_of_strips_with_indices_of_every_kind(shape, dtype, roomy, reduction, monkeypatch):
     """Rows that follow each other, some with negative indices; around the widths from which they are cut."""
     rng = np.random.default_rng(shape[0])
-    monkeypatch.setattr(moves, "ROOMY", bool(roomy))
+    tuning = tuning_scatter.LARGE_L2 if roomy else tuning_scatter.SMALL_L2
     if roomy is None:  # strips in place are packed, which otherwise takes more than 13 MiB
-        monkeypatch.setattr(moves, "MOST_ALONE", 1 << 20)
+        tuning = tuning._replace(most_uncut=1 << 20)
+    monkeypatch.setattr(calls_scatter, "TUNING", tuning)
     dml.cache_clear()
     a, u = (rng.integers(0, 99, shape).astype(dtype) for _ in range(2))
     i = rng.integers(0, shape[0] // 2, shape)  # so there are duplicates
@@ -820,7 +827,7 @@ def test_rows_of_strips_with_indices_of_every_kind(shape, dtype, roomy, reductio
 @pytest.mark.parametrize("size", [(1 << 19) - 1, 1 << 19, (1 << 20) + 1])
 def test_one_thread_writes_what_several_prepare(size, count, reduction, monkeypatch):
     """A cached output; from 2 MiB on several threads copy it, or look at as many bytes of indices."""
-    monkeypatch.setattr(moves, "ROOMY", False)
+    monkeypatch.setattr(calls_scatter, "TUNING", tuning_scatter.SMALL_L2)
     dml.cache_clear()
     rng = np.random.default_rng(count)
     a, u = rng.integers(0, 9, size).astype("f4"), rng.integers(0, 9, count).astype("f4")
@@ -858,10 +865,10 @@ def test_one_thread_writes_what_several_prepare(size, count, reduction, monkeypa
     ],
 )
 def test_one_thread_writes_alone_where_that_is_sooner(size, count, parameters, roomy, expected, monkeypatch):
-    monkeypatch.setattr(moves, "ROOMY", roomy)
-    monkeypatch.setattr(moves.numba.config, "NUMBA_NUM_THREADS", 2)
-    found, choose = [], moves.ScatterCall._best_alone
-    monkeypatch.setattr(moves.ScatterCall, "_best_alone", lambda call: found.append(choose(call)) or found[-1])
+    monkeypatch.setattr(calls_scatter, "TUNING", tuning_scatter.LARGE_L2 if roomy else tuning_scatter.SMALL_L2)
+    monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 2)
+    found, choose = [], dispatch_scatter.writes_alone
+    monkeypatch.setattr(dispatch_scatter, "writes_alone", lambda *given: found.append(choose(*given)) or found[-1])
     dml.cache_clear()
     a, u, i = np.zeros(size, "f4"), np.ones(count, "f4"), np.arange(count)
     np.testing.assert_array_equal(dml.scatter_elements(a, i, u, axis=0, **parameters), np.arange(size) < count)
@@ -869,25 +876,25 @@ def test_one_thread_writes_alone_where_that_is_sooner(size, count, parameters, r
     dml.cache_clear()
 
 
-def watch_packed(monkeypatch):
-    """Return a set of whether the tiles of gathers are packed from now on."""
-    packed = set()
-    pack_tiles = moves.pack_tiles
+def watch_plans(monkeypatch, field):
+    """Return a list of a number in the plan of each gather that is built from now on."""
+    found = []
+    plan_gather = calls_gather.plan_gather
 
-    def watching(plan):
-        pack_tiles(plan)
-        packed.add(bool(plan[moves_plan.PACKS]))
+    def watching(plan, facts, tuning):
+        plan_gather(plan, facts, tuning)
+        found.append(plan[field])
 
-    monkeypatch.setattr(moves, "pack_tiles", watching)
+    monkeypatch.setattr(calls_gather, "plan_gather", watching)
     dml.cache_clear()
-    return packed
+    return found
 
 
 @pytest.mark.cpu
 def test_rows_that_overlap_and_wide_elements_are_not_packed(monkeypatch):
     """There is nothing to gain, or a tile would be as large as a few columns are."""
-    monkeypatch.setattr(moves, "SMALL_TILE", 1 << 14)
-    packed = watch_packed(monkeypatch)
+    retune(monkeypatch, {"small_tile": 1 << 14})
+    packed = watch_plans(monkeypatch, moves_plan.PACKS)
     line = np.arange(6000, dtype="f4")
     for a in (np.broadcast_to(line[:2048], (60, 2048)), np.lib.stride_tricks.sliding_window_view(line, 2048)[::60]):
         i = np.random.default_rng(1).integers(0, len(a), a.shape)
@@ -895,7 +902,7 @@ def test_rows_that_overlap_and_wide_elements_are_not_packed(monkeypatch):
     wide = np.arange(200 * 64 * 24).reshape(200, 64, 24).view([("x", "i8", 24)])[..., 0]
     i = np.random.default_rng(1).integers(0, 200, wide.shape)
     np.testing.assert_array_equal(dml.gather_elements(wide, i, axis=0)["x"], wide["x"][i, np.arange(64)])
-    assert packed == {False}
+    assert set(packed) == {0}
 
 
 @pytest.mark.cpu
@@ -903,12 +910,8 @@ def test_rows_that_overlap_and_wide_elements_are_not_packed(monkeypatch):
 @pytest.mark.parametrize("dtype", ["u1", "f4", "f8"])
 def test_an_axis_that_is_too_long_has_no_tiles(dtype, least, monkeypatch):
     """They would be too narrow; the results are the same."""
-    monkeypatch.setattr(moves, "LEAST_TILE", least)
-    monkeypatch.setattr(moves, "TILE_BYTES", 1 << 15)
-    monkeypatch.setattr(moves, "SMALL_TILE", 1 << 13)
-    monkeypatch.setattr(moves, "PACKED_TILES", 1 << 20)
-    tiles, pack = [], moves.pack_tiles
-    monkeypatch.setattr(moves, "pack_tiles", lambda plan: tiles.append(plan[moves_plan.TILE]) or pack(plan))
+    retune(monkeypatch, {"least_tile": least, "tile_bytes": 1 << 15, "small_tile": 1 << 13, "packed_tiles": 1 << 20})
+    tiles = watch_plans(monkeypatch, moves_plan.TILE)
     step = np.dtype(dtype).itemsize
     for rows in ((1 << 15) // (least * step), (1 << 15) // (least * step) + 1):
         a = np.random.default_rng(rows).integers(0, 99, (rows, 4500)).astype(dtype)
@@ -938,12 +941,10 @@ def test_an_axis_that_is_too_long_has_no_tiles(dtype, least, monkeypatch):
 )
 def test_tiles_of_a_gather_are_packed(shape, dtype, rows, least, roomy, bounds, monkeypatch):
     """Whether rows are a power of two apart or not, turned around, and where an axis is too long for that."""
-    monkeypatch.setattr(moves, "ROOMY", roomy)
-    monkeypatch.setattr(moves, "SMALL_TILE", 1 << 14)
-    monkeypatch.setattr(moves, "TILE_BYTES", 1 << 15)
-    monkeypatch.setattr(moves, "LEAST_TILE", 8)
-    monkeypatch.setattr(moves, "PACKED_WIDTH", least)
-    packed = watch_packed(monkeypatch)
+    tuning = tuning_gather.LARGE_L2 if roomy else tuning_gather.SMALL_L2
+    tuning = tuning._replace(small_tile=1 << 14, tile_bytes=1 << 15, least_tile=8, packed_width=least)
+    monkeypatch.setattr(calls_gather, "TUNING", tuning)
+    packed = watch_plans(monkeypatch, moves_plan.PACKS)
     rng = np.random.default_rng(rows)
     a = rng.integers(0, 99, shape).astype(dtype)
     i = rng.integers(-shape[0], shape[0], (rows, shape[1]))
@@ -955,8 +956,150 @@ def test_tiles_of_a_gather_are_packed(shape, dtype, rows, least, roomy, bounds, 
         np.testing.assert_array_equal(dml.gather_elements(data, i, axis=0, bounds=bounds), expected)
     large = a.nbytes > 4 << 14
     wide = shape[0] <= 256 and least not in (65, 257)
-    assert packed == {large and 2 * rows >= shape[0] and wide and not (roomy and shape[1] == 1100)}
+    assert {number > 0 for number in packed} == {
+        large and 2 * rows >= shape[0] and wide and not (roomy and shape[1] == 1100)
+    }
     if bounds == "raise":
         i[rows - 2, 9] = shape[0]
         with pytest.raises(IndexError, match=rf"indices\[{rows - 2}, 9\] = {shape[0]} is out of range for axis 0"):
             dml.gather_elements(a, i, axis=0)
+
+
+class Case(NamedTuple):
+    """A small call, the row of a table that runs it, and the thresholds for that."""
+
+    row: str
+    function: str
+    shape: tuple
+    indices: tuple
+    parameters: dict = {}
+    dtype: str = "f4"
+    changes: dict = {}
+    packed: bool = True
+
+
+UNSORTED = {"own_bytes": 0, "alone_bytes": 0, "alone_bytes_of_few": 0}
+BINNED = {**UNSORTED, "binned_bytes": 1024, "dense_bytes": 1024, "binned_threads": 1, "bin_bytes": 256}
+OWN = {"least_shares": 2}
+SUM = {"reduction": "add"}
+CASES = [
+    Case("gather direct", "gather_elements", (30, 40), (30, 40), {"axis": 1}),
+    Case("gather direct", "gather", (90,), (700,), {"axis": 0}),
+    Case("gather general", "gather", (30, 5), (70,), {"axis": 0}),
+    Case("gather general", "gather", (6, 50), (20,), {"axis": 1}),
+    Case("gather general", "gather_nd", (6, 50), (0, 2)),
+    Case("gather direct", "gather", (6, 50), (20,), {"axis": 1}, changes={"common_points": 0}),
+    Case("scatter places", "scatter_nd", (100, 8), (60, 1)),
+    Case("scatter places", "scatter_nd", (100, 8), (60, 1), {"unique": True}),
+    Case("scatter bins", "scatter_nd", (3000,), (2500, 1), changes=BINNED),
+    Case("scatter bins", "scatter_nd", (30, 100), (25, 2), SUM, "i4", {**BINNED, "binned_part": 1 << 20}),
+    Case("scatter own", "scatter_nd", (40,), (40_000, 1), changes=OWN),
+    Case("scatter own", "scatter_nd", (4, 10), (40_000, 2), SUM, "i4", OWN),
+    Case("scatter noted", "scatter_nd", (7, 9, 31), (2500, 3), changes={**UNSORTED, "dense_bytes": 1 << 60}),
+    Case("scatter noted", "scatter_nd", (63, 31), (2500, 2), SUM, "f4", {**UNSORTED, "dense_bytes": 1 << 60}),
+    Case("scatter strips", "scatter_elements", (64, 200), (64, 200), {"axis": 0}),
+    Case("scatter strips", "scatter_elements", (64, 300), (64, 300), {"axis": 0, **SUM}, "i4"),
+    Case("scatter strips", "scatter_elements", (64, 200), (64, 200), {"axis": 1}, packed=False),
+    Case("scatter general", "scatter_nd", (50,), (9, 1)),
+    Case("scatter general", "scatter_nd", (50,), (9, 1), SUM, "f4"),
+    Case("scatter general", "scatter_nd", (50,), (9, 1), packed=False),
+    Case("scatter general", "scatter_nd", (5, 2000), (9, 1), changes={"shared_slice": 1 << 10}),
+    Case("scatter general", "scatter_nd", (50,), (0, 1)),
+    Case("scatter general", "scatter_nd", (0, 5), (0, 2)),
+]
+
+
+@pytest.fixture
+def built(monkeypatch):
+    """The calls that were built, on two threads, by a parallel driver."""
+    monkeypatch.setattr(cpu_launch, "PARALLEL_WORK", 0)
+    monkeypatch.setattr(cpu_launch, "LOCKED_WORK", 0)
+    monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", max(numba.config.NUMBA_NUM_THREADS, 2))
+    calls = []
+
+    def watch(kind):
+        make = kind.__init__
+
+        def init(call, *given):
+            make(call, *given)
+            calls.append(call)
+
+        monkeypatch.setattr(kind, "__init__", init)
+
+    watch(calls_gather.GatherCall)
+    watch(calls_scatter.ScatterCall)
+    yield calls
+    dml.cache_clear()
+
+
+def arguments_of(case):
+    """Return the arrays of a case, whose indices repeat and are negative in part, unless they are unique."""
+    rng = np.random.default_rng(8)
+    a = rng.integers(0, 99, case.shape).astype(case.dtype)
+    a = a if case.packed else np.repeat(a, 2, -1)[..., ::2]
+    axis = case.parameters.get("axis", 0)
+    sizes = case.shape[: case.indices[-1]] if case.function.endswith("_nd") else (case.shape[axis],)
+    indices = np.zeros(case.indices, np.int64)
+    if indices.size:
+        indices += rng.integers(np.negative(sizes), sizes, case.indices)
+    if case.parameters.get("unique"):
+        indices[:, 0] = rng.permutation(sizes[0])[: len(indices)]
+    if case.function.startswith("gather"):
+        return a, indices
+    shape = case.indices if case.function == "scatter_elements" else (*case.indices[:-1], *case.shape[len(sizes) :])
+    return a, indices, rng.integers(0, 99, shape).astype(case.dtype)
+
+
+def expected_of(case, arrays):
+    """Return the result by the oracle."""
+    parameters = {name: value for name, value in case.parameters.items() if name != "unique"}
+    if case.function == "gather":
+        return np.take(*arrays, **parameters)
+    return getattr(reference, case.function)(*arrays, **parameters)
+
+
+def results_of(case, arrays):
+    """Yield the results in a new array, in one of the caller's, and for a scatter in place."""
+    put = partial(getattr(dml, case.function), **case.parameters)
+    result = put(*arrays)
+    yield result
+    yield put(*arrays, out=np.empty_like(result))
+    if case.function.startswith("scatter"):
+        a, *rest = arrays
+        target = a.copy() if case.packed else np.repeat(a, 2, -1)[..., ::2]
+        yield put(target, *rest, out=target)
+
+
+def test_every_row_of_a_table_has_a_case_and_evidence():
+    tables = {"gather": dispatch_gather.TABLE, "scatter": dispatch_scatter.TABLE}
+    assert {f"{name} {row.name}" for name, table in tables.items() for row in table} == {case.row for case in CASES}
+    documents = Path(__file__).parents[1].glob("docs/measurements/*.md")
+    headings = {line.lstrip("# ") for document in documents for line in document.read_text().splitlines()}
+    assert {row.evidence for table in tables.values() for row in table} <= headings
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.row} {case.shape} {case.dtype}")
+def test_every_row_that_can_run_a_call_gives_the_same_bits(case, built, monkeypatch):
+    """The first choice is the case's; every other row that can run it is forced to."""
+    family, name = case.row.split()
+    retune(monkeypatch, **{f"{family}s": case.changes})
+    arrays = arguments_of(case)
+    expected = expected_of(case, arrays)
+    for found in results_of(case, arrays):
+        assert reference.same(found, expected)
+    chosen = built[0]
+    assert chosen.region.name == name
+    assert chosen.region in chosen.regions
+    possible = [row for row in chosen.regions if row.can(chosen.facts, chosen.tuning)]
+    assert chosen.region in possible
+    for row in possible:
+        built.clear()
+        dml.cache_clear()
+        token = regions.forced.set(row.name)
+        try:
+            for found in results_of(case, arrays):
+                assert reference.same(found, expected), row.name
+        finally:
+            regions.forced.reset(token)
+        assert {call.region.name for call in built} == {row.name}

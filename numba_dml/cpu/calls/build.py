@@ -55,7 +55,7 @@ def build(
         if copies:
             lowering = descriptor.lower([packed_strides(data.sizes, data.itemsize)])
             assert isinstance(lowering, Move)
-        call = _move_calls().GatherCall(lowering, data.dtype, shape)
+        call = _gather_calls().GatherCall(lowering, data.dtype, shape)
         call = _prepared(call, [_input_copy if copies else None, *fixes])
         return call if native else _SwappedGather(call, data.dtype)
     if out_strides is not None and len(out_strides) != data.dimension_count:
@@ -67,7 +67,7 @@ def build(
         kernel_copies = kernel_copies and is_packed(data.sizes, out_strides, data.itemsize)
     lowering = descriptor.lower([out_strides])
     assert isinstance(lowering, Move)
-    call = _move_calls().ScatterCall(lowering, data.dtype, shape, kernel_copies)
+    call = _scatter_calls().ScatterCall(lowering, data.dtype, shape, kernel_copies)
     return _prepared(call, [None if native else _native_copy, *fixes])
 
 
@@ -78,10 +78,17 @@ def _fix(tensor: TensorDesc, strides: tuple[int, ...], dtype: np.dtype[Any]) -> 
 
 # A first call gets to import the kernels of its own kind only.
 @cache
-def _move_calls() -> Any:
-    from . import moves
+def _gather_calls() -> Any:
+    from . import gather
 
-    return moves
+    return gather
+
+
+@cache
+def _scatter_calls() -> Any:
+    from . import scatter
+
+    return scatter
 
 
 @cache

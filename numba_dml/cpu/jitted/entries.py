@@ -18,15 +18,17 @@ from numba.core.extending import intrinsic, register_jitable
 
 from ..._core.regions import compiled_first
 from ..._jit.compile import allocating, helper, kernel
-from ..._jit.machine import CACHE_LINE
 from ..._jit.memory import ANY, ArrayRef, empty, load, overlaps, seen_as
-from ..calls import moves
+from ..dispatch import gather as dispatch_gather
 from ..dispatch import top_k
 from ..drivers import OVERLAP, run_here
 from ..primitives.moves import plan as moves_plan
 from ..primitives.moves import scatter_phases
 from ..primitives.moves.offsets import read_indices
 from ..primitives.top_k import plan as top_k_plan
+from ..tuning import gather as tuning_gather
+from ..tuning import moves as tuning_moves
+from ..tuning import scatter as tuning_scatter
 from ..tuning.top_k import TUNING
 from .refusals import (
     BAD_AXIS,
@@ -105,9 +107,20 @@ thresholds = ModuleType("thresholds")
 vars(thresholds).update(TUNING._asdict())
 #: ``row_of(facts)``: the position of the row of `top_k.TABLE` that is for a call.
 row_of = compiled_first(top_k.TABLE, thresholds, cache(helper))
-register_jitable(moves._tile)
-register_jitable(moves.pack_tiles)
-register_jitable(moves.index_width)
+for function in (
+    moves_plan.index_width,
+    dispatch_gather.facts_of,
+    dispatch_gather.keeps_offsets,
+    dispatch_gather.can_read_in_place,
+    dispatch_gather.reads_each_index_once,
+    dispatch_gather.row_ahead,
+    dispatch_gather.tile_of,
+    dispatch_gather.packed_tile,
+    dispatch_gather.plan_gather,
+):
+    register_jitable(function)
+#: Numba takes them for constants.
+GATHERS, SCATTERS, MOVES = tuning_gather.TUNING, tuning_scatter.TUNING, tuning_moves.TUNING
 
 
 @helper
@@ -481,14 +494,14 @@ def lower_move(request, data_at, loops, coords, slices):
 def loop_over_runs(loops, loop_count, slices, outer, count, stride):
     """Let the outer dimensions of slices, of `count` runs, be loops too; return how many there are.
 
-    `stride` is that of the last coordinate; see `moves._by_runs`.
+    `stride` is that of the last coordinate; see `move_call._by_runs`.
     """
     for i in range(loop_count):
         loops[i, 3] *= count
     if loop_count == 1 and loops[0, 0] == 1:
         loop_count = 0
     last = loop_count - 1
-    before = loop_count > 0 and slices[outer - 1, 0] < min(moves.SHORT_ROW, loops[last, 0])
+    before = loop_count > 0 and slices[outer - 1, 0] < min(MOVES.short_row, loops[last, 0])
     before = before and abs(slices[outer - 1, 1]) > abs(stride)
     if before:
         for field in range(moves_plan.LOOP_FIELDS):
@@ -502,7 +515,7 @@ def loop_over_runs(loops, loop_count, slices, outer, count, stride):
 
 @allocating
 def plan_move(request, data_at, finder):
-    """Do what `moves._MoveCall.make_plan` does."""
+    """Do what `move_call.MoveCall.make_plan` does."""
     a = MOVE_ARRAYS
     indices = next_record(request, a)
     itemsize = word(request, ITEMSIZE)
@@ -573,38 +586,14 @@ def plan_move(request, data_at, finder):
 
 
 @helper
-def plan_gather(plan, slice_bytes):
-    """Set the numbers that only a gather has, as `moves.GatherCall`."""
-    plan[moves_plan.FILLED] = 1
-    plan[moves_plan.STREAM] = plan[moves_plan.PACKED_BYTES] >= moves.STREAM_BYTES
-    last = moves_plan.HEADER + moves_plan.LOOP_FIELDS * (plan[moves_plan.LOOPS] - 1)
-    length, step, index_step = plan[last], plan[last + 1], plan[last + 2]
-    rows = plan[moves_plan.LOOPS] > 1
-    common = rows and index_step != 0
-    for loop in range(plan[moves_plan.LOOPS] - 1):
-        common = common and plan[moves_plan.HEADER + moves_plan.LOOP_FIELDS * loop + 2] == 0
-    plan[moves_plan.COMMON] = common and length <= moves.COMMON_POINTS
-    lines = 1
-    for c in range(plan[moves_plan.COORDS]):
-        lines *= plan[moves_plan.coords_at(plan) + moves_plan.COORD_FIELDS * c]
-    if rows and plan[moves_plan.COORDS] == 1 and index_step != 0 and step == 0:
-        span = lines * plan[moves_plan.coords_at(plan) + 1]
-        if 0 < span <= min(moves.ROW_AHEAD_BYTES, CACHE_LINE * length):
-            plan[moves_plan.AHEAD] = span
-    if not common:
-        plan[moves_plan.TILE] = moves._tile(plan[moves_plan.LOOPS], length, step, index_step, lines, slice_bytes)
-        moves.pack_tiles(plan)
-
-
-@helper
 def plan_scatter(request, plan, fresh):
-    """Set the numbers that only a scatter has, as `moves.ScatterCall`, for one thread."""
+    """Set the numbers that only a scatter has, as `scatter.ScatterCall`, for one thread."""
     whole = word(request, ITEMSIZE)
     for i in range(word(request, MOVE_ARRAYS + 1)):
         whole *= size_of(request, MOVE_ARRAYS, i)
     plan[moves_plan.REDUCTION] = word(request, REDUCTION)
     plan[moves_plan.COPY] = whole if fresh else 0
-    plan[moves_plan.STREAM] = whole >= moves.STREAM_BYTES
+    plan[moves_plan.STREAM] = whole >= SCATTERS.stream_bytes
     plan[moves_plan.SPLIT] = scatter_phases.BY_POINT if word(request, UNIQUE) else scatter_phases.BY_WINDOW
 
 
@@ -664,8 +653,10 @@ def run_move(kernels, request):
         status = run_here(code, reference(source), reference(result), index, updates, plan)
     else:
         plan = plan_move(request, data_at, word(kernels, 1))
-        plan_gather(plan, plan[moves_plan.RUN] * word(request, UNIT))
-        if operator != GATHER_ND and moves.index_width(plan):
+        facts = dispatch_gather.facts_of(plan)
+        dispatch_gather.plan_gather(plan, facts, GATHERS)
+        direct = dispatch_gather.can_read_in_place(facts, GATHERS)
+        if operator != GATHER_ND and direct and dispatch_gather.reads_each_index_once(facts, GATHERS):
             code = word(kernels, 2)
         status = run_here(code, reference(source), index, reference(result), index, plan)
     if status > 0:

@@ -32,7 +32,6 @@ from ..._jit.compile import _INNER_OPTIONS, PLAN, code_address
 from ..._jit.disk_cache import _source_stamp
 from ..._jit.memory import ANY, SIGNED, UNSIGNED, ArrayRef
 from ..._version import __version__
-from ..calls.moves import _arithmetic_type
 from ..dispatch.top_k import jitted_kernels
 from ..drivers import emit_call
 from ..kernels.gather_blocks import gather_kernel
@@ -595,7 +594,7 @@ _jit = numba.njit(**_INNER_OPTIONS)
 
 
 def _direct_width(kind: int) -> int:
-    """Return the bytes of indices that kernels use where they are, 0: they do not (see `moves.index_width`)."""
+    """Return the bytes of indices that kernels use where they are, 0: they do not (see `plan.index_width`)."""
     return {plan.INT32: 4, plan.INT64: 8}.get(kind, 0)
 
 
@@ -721,7 +720,7 @@ def _scatter(
             _refuse(function, "reduction", repr(reduced), "'none', 'add' or 'mul': complex numbers have no order")
         data_type: Any = normalize_data_type(as_dtype(a.dtype))
         unit = itemsize
-        element, combination = _arithmetic_type(data_type, lowering.REDUCTIONS.index(reduced))
+        element, combination = reductions.arithmetic_type(data_type, lowering.REDUCTIONS.index(reduced))
     tuples = operator == refusals.SCATTER_ND
     direct = not tuples and unit == itemsize
     enter = _caller("move_entry", "scatter", element, _direct_width(kind) if direct else 0, tuples)

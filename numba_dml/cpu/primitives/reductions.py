@@ -6,13 +6,19 @@ widened to float32 and rounded back for every step, as NumPy does.
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core.extending import intrinsic
 
+from ..._core.enums import TensorDataType as D
+from ..._core.tensor import dtype_of
 from ..._jit.compile import chosen, helper
 from ..._jit.machine import _converts_halves
+from ..._jit.memory import SIGNED, UNSIGNED
 
 NONE, ADD, MUL, MIN, MAX = range(5)
 REDUCTIONS = ("none", "add", "mul", "min", "max")
@@ -21,6 +27,22 @@ FLOAT16 = 10
 BFLOAT16 = 20
 #: Added to the codes of min and max for unsigned numbers, which arrive as signed ones.
 UNSIGNED_ORDER = 30
+
+
+@cache
+def arithmetic_type(data_type: D, reduction: int) -> tuple[Any, int]:
+    """Return the Numba type that a reduction computes in, and the code by which kernels know it."""
+    if data_type is D.FLOAT16:
+        return types.uint16, reduction + FLOAT16
+    if data_type is D.BFLOAT16:
+        return types.uint16, reduction + BFLOAT16
+    if data_type is D.BOOL:  # NumPy's arithmetic of bool: add is or, mul is and
+        return types.int8, {ADD: MAX, MUL: MIN}.get(reduction, reduction)
+    element = getattr(types, dtype_of(data_type).name)
+    if element not in UNSIGNED.values():
+        return element, reduction
+    # Sums and products of signed numbers have the same bits; unsigned types stand for elements that are only moved.
+    return SIGNED[element.bitwidth // 8], reduction + UNSIGNED_ORDER * (reduction in (MIN, MAX))
 
 
 @intrinsic
@@ -88,7 +110,7 @@ def widen_half(typingctx, bits):
 def narrow_to_half(typingctx, value):
     """``narrow_to_half(value)``: what `float_to_half` does, by an instruction; as above.
 
-    Sums of (1000, 1000) float16 along axis 0 took two threads of an AMD EPYC twice as long without them.
+    See "Minima, maxima and 16-bit floats" in docs/measurements/cpumoves.md.
     """
 
     def codegen(context, builder, signature, args):
@@ -139,9 +161,8 @@ def pick(reduction, x, y, old, new):
     """Return the minimum or the maximum of `old` and `new`, which are x and y as floats.
 
     The update is never taken over a NaN, and of equal values the old one stays. Each choice is by one comparison: of
-    one by two LLVM makes branches, which guess wrong where updates go anywhere. 200,000 maxima of 100,000 float32 took
-    one thread of an AMD EPYC 2.0 ms with them, and take 0.8. `reduction` is best a constant: 1M by 2-tuples took two
-    threads 16.7 ms by a number, and 11.9 so.
+    one by two LLVM makes branches, which are mispredicted where updates go anywhere. `reduction` is best a constant.
+    See "Minima, maxima and 16-bit floats" in docs/measurements/cpumoves.md.
     """
     better = (new if y < x else old) if reduction == MIN else (new if y > x else old)
     first = new if x == x else old
@@ -189,7 +210,7 @@ def _combine(reduction, old, new):
         return _combine_complex
     if old == types.uint16:
         return _combine_16
-    # What is unsigned is moved only (see `moves._arithmetic_type`).
+    # Unsigned types stand for elements that are only moved (see `arithmetic_type`).
     return _combine_numbers if old not in (types.uint8, types.uint32, types.uint64) else lambda reduction, old, new: new
 
 

@@ -7,6 +7,8 @@ position.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -21,7 +23,7 @@ from ..keys import LANES
 BLOCK = 512
 #: Single elements are copied in groups of this many, the indices of which are tested together.
 GROUP = 16
-#: In vectors of so many bits the signs of indices are looked at.
+#: Bits of a vector whose signs are tested at once.
 _SIGN_BITS = 256
 #: The offset of a point whose update is dropped. No real offset is this low.
 DROPPED = np.int64(-(2**63))
@@ -71,21 +73,36 @@ LOOP_FIELDS = 4  # size, data stride, index stride, packed stride
 COORD_FIELDS = 2  # size, data stride
 
 
+def index_width(plan: Any) -> int:
+    """Return the bytes of indices that kernels read where they are, 0: they work out offsets first.
+
+    They must be signed neighbours of 4 or 8 bytes, one for each element that is moved, whose results are neighbours
+    too. Python calls this, and jitted callers compile it.
+    """
+    last = HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)
+    single = plan[RUN] == 1 and plan[COORDS] == 1
+    neighbours = plan[last + 2] == 1 or plan[last] == 1
+    packed = plan[last + 3] * plan[POINTS] == plan[PACKED_BYTES]
+    if not (single and neighbours and packed):
+        return 0
+    return 8 if plan[KIND] == INT64 else 4 if plan[KIND] == INT32 else 0
+
+
 @helper
 def coords_at(plan):
-    """Where the coordinates start in a plan."""
+    """Return where the coordinates start in a plan."""
     return HEADER + LOOP_FIELDS * plan[LOOPS]
 
 
 @helper
 def block_points(plan):
-    """How many points a block may have: one buffer holds all their coordinates."""
+    """Return how many points a block may have: one buffer holds all their coordinates."""
     return max(BLOCK // plan[COORDS], 1)
 
 
 @helper
 def all_inside(ref, at, count, n):
-    """Tell whether neighbouring indices, integers of the reference's type, are 0 or more and below `n`."""
+    """Return whether neighbouring indices, integers of the reference's type, are 0 or more and below `n`."""
     outside = np.int64(0)
     for i in range(count):
         v = np.int64(load(ref, at + i * itemsize(ref)))
@@ -113,8 +130,8 @@ def _emit_everywhere(builder, value, most, lanes):
 def _emit_inside(builder, numbers, n):
     """Emit what tells whether indices are all 0 or more and below n.
 
-    Signs are put together before they are looked at: gathers of single elements that are in a cache take 0.95 of the
-    time, one thread of an AMD EPYC, where LLVM made a bit of each.
+    Signs are combined before they are tested: LLVM would make a bit of each. See "Single elements by neighbouring
+    indices" in docs/measurements/cpumoves.md.
     """
     lanes = numbers.type
     most = (1 << (lanes.element.width - 1)) - 1
@@ -210,9 +227,9 @@ def find_offsets(
 def find_rows(plan, pattern):
     """Return which loop makes the rows, the points of a row, and those of each iteration of this loop: of a *unit*.
 
-    Inner loops whose points are neighbours in indices and packed array are one unit if a block has room for two:
-    500,000 rows of 4 elements take 2 ms so, and 12 one by one. `pattern`, (block_points(plan),) int64, is set to the
-    offsets of a block's points from the start of a unit, without their indices.
+    Inner loops whose points are neighbours in indices and packed array are one unit if a block has room for two: one by
+    one, short rows take six times as long. `pattern`, (block_points(plan),) int64, is set to the offsets of a block's
+    points from the start of a unit, without their indices.
     """
     loop = plan[LOOPS] - 1
     field = HEADER + LOOP_FIELDS * loop
@@ -275,7 +292,7 @@ def share_of_loop(plan, loop, begin, end):
 def row_bases(plan, loop, row):
     """Return where row `row` of the nest of the loops before `loop` starts in data, indices and packed array.
 
-    One behind the last is where the outermost loop would go on, outside of them: it may be asked for, not read.
+    One behind the last is where the outermost loop would go on, outside of them: it may be prefetched, not read.
     """
     data = plan[DATA_BASE]
     index = plan[INDEX_BASE]

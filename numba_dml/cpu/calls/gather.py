@@ -1,0 +1,53 @@
+"""The calls of gathers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..._core.lowering import Move
+from ..._core.operands import check_out
+from ..._core.regions import first
+from ..._jit.memory import ANY, SIGNED_REFS, UNSIGNED_REFS
+from ..dispatch.gather import TABLE, facts_of, plan_gather
+from ..drivers import OVERLAP
+from ..launch import launcher
+from ..tuning.gather import TUNING
+from .move_call import MoveCall
+
+
+class GatherCall(MoveCall):
+    """A gather of one layout."""
+
+    regions = TABLE
+
+    def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+        super().__init__(lowering, dtype, shape)
+        unit = self.widest_unit()
+        self.plan = self.make_plan(unit)
+        self.facts = facts = facts_of(self.plan)
+        self.tuning = TUNING
+        self.region = region = first(self.regions, facts, self.tuning)
+        plan_gather(self.plan, facts, self.tuning)
+        direct = region.name == "direct"
+        data, index = UNSIGNED_REFS[unit], SIGNED_REFS[facts.index_width] if direct else ANY
+        self.launch, driver = launcher(region.kernel, (data, index, data, ANY), self.effort, prepare=self.set_finder)
+        self.finish_plan()
+        self.kernel = f"gather {'direct ' if direct else ''}{8 * unit}-bit {driver}"
+
+    def __call__(self, a: Any, indices: Any, out: Any) -> Any:
+        if out is None:
+            result = self.empty(self.shape, self.dtype)
+        elif check_out(self.function, "out", out, self.shape, self.dtype):
+            result = out
+        else:
+            out[...] = self(a, indices, None)
+            return out
+        status = self.launch(a, indices, result, indices, self.plan)
+        if status == 0:
+            return result
+        if status == OVERLAP:
+            out[...] = self(a, indices, None)
+            return out
+        raise self.index_error(a, indices, status - 1)

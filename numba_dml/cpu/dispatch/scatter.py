@@ -1,0 +1,335 @@
+"""Which kernel runs a scatter, how threads share it, and in which strips or bins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..._core.lowering import Move
+from ..._core.regions import Region, always
+from ..._core.tensor import packed_strides
+from ..._jit.machine import CACHE_LINE
+from ..kernels.scatter_binned import bins_kernel
+from ..kernels.scatter_general import scatter_kernel, strips_kernel
+from ..kernels.scatter_noted import noted_kernel
+from ..kernels.scatter_own import own_kernel
+from ..kernels.scatter_places import places_kernel
+from ..primitives.moves.plan import PACK_IN_PLACE, PACK_NEW
+from ..primitives.moves.scatter_phases import BY_POINT, BY_SLICE, BY_WINDOW
+from ..primitives.moves.strips import SPARSE
+from ..tuning.scatter import ScatterTuning
+
+#: Kernels that note elements or updates by number have 31 bits for each.
+NUMBERS = 1 << 31
+
+
+class Facts(NamedTuple):
+    """The numbers that decide how a scatter runs. An update is a slice, which an index or a tuple of them places."""
+
+    #: Updates.
+    points: int
+    #: Bytes of all updates.
+    moved: int
+    #: Bytes of an update.
+    slice_bytes: int
+    #: Units that an update is written in; 1: it is a single element.
+    units: int
+    #: Bytes of an element.
+    itemsize: int
+    #: Bytes of the output.
+    whole: int
+    #: Bytes of the output from the first place that an update can start at to the last.
+    span: int
+    #: Indices of a tuple.
+    coordinates: int
+    #: Values of the index, if there is one coordinate; else 0.
+    axis_size: int
+    #: Bytes of all indices.
+    index_bytes: int
+    #: Bytes of indices that a kernel can read where they are; 0: it cannot.
+    index_width: int
+    #: Whether an index out of range is an error.
+    raises: bool
+    #: Whether the caller promised that no two updates have one place.
+    unique: bool
+    #: Whether updates are combined with what is there.
+    reduces: bool
+    #: Whether another order of the updates gives other bits: sums and products of floats.
+    in_order: bool
+    #: Whether the kernel can copy the input to a new output: both are packed.
+    copies: bool
+    #: How threads share the work, as in a plan: from 0 on a loop, so that no place has two writers; or BY_WINDOW,
+    #: BY_SLICE or BY_POINT.
+    split: int
+    #: Bytes after which the places of that loop repeat; 0: no loop is shared.
+    period: int
+    #: Threads that there can be.
+    threads: int
+    #: Whether one thread is best for the updates alone: they are few, or there is no other.
+    takes_one: bool
+
+
+# How threads share a scatter.
+
+
+def split_of(lowering: Move, moved: int, slice_bytes: int, whole: int, threads: int, tuning: ScatterTuning) -> int:
+    """Return the longest loop that is worth sharing among threads, or how else they share the work."""
+    found = []
+    for loop, (size, stride, _, _) in enumerate(lowering.loops):
+        if abs(stride) >= CACHE_LINE:
+            shares = _shares_far(size, slice_bytes, threads, tuning)
+        else:
+            shares = _shares_near(lowering, size * abs(stride), moved, whole, threads, tuning)
+        if shares:
+            found.append((size, loop))
+    return max(found)[1] if found else split_without_loop(lowering.unique, slice_bytes, tuning)
+
+
+def split_without_loop(unique: bool, slice_bytes: int, tuning: ScatterTuning) -> int:
+    """Return how threads share the work where they share no loop."""
+    if unique:
+        return BY_POINT
+    return BY_SLICE if slice_bytes >= tuning.shared_slice else BY_WINDOW
+
+
+def _shares_far(size: int, slice_bytes: int, threads: int, tuning: ScatterTuning) -> bool:
+    """Return whether threads share a loop of `size` iterations, which write to cache lines of their own.
+
+    They are many, or keep threads busy three quarters of the time. A few batches of slices are not: a new output is
+    sooner written in its own order.
+    """
+    busy = 4 * size >= 3 * threads * -(-size // threads) > 0
+    return size >= tuning.shared_iterations or (busy and slice_bytes < tuning.place_bytes)
+
+
+def _shares_near(lowering: Move, near: int, moved: int, whole: int, threads: int, tuning: ScatterTuning) -> bool:
+    """Return whether threads share a loop whose iterations write to `near` neighbouring bytes.
+
+    Rows of a matrix are cut if they have a few cache lines and updates are many: they are done in strips.
+    """
+    if near and SPARSE * moved >= whole and [size for size, _ in lowering.coordinates] == [whole // near]:
+        least = tuning.least_cut if lowering.reduction == "none" else tuning.least_sum_cut
+        least = CACHE_LINE if lowering.itemsize <= tuning.small_item else least
+        return near >= least and (threads > 1 or whole > tuning.small_tile)
+    return near > max(tuning.near_bytes // threads, tuning.least_near)
+
+
+def period_of(lowering: Move, split: int, shape: Sequence[int], whole: int) -> int:
+    """Return the bytes after which the places that the iterations of a shared loop write to repeat."""
+    if split < 0:
+        return 0
+    size, step, _, _ = lowering.loops[split]
+    strides = packed_strides(shape, lowering.itemsize)
+    return min([stride for stride in strides if stride > (size - 1) * step], default=max(whole, 1))
+
+
+def writes_alone(facts: Facts, tuning: ScatterTuning) -> bool:
+    """Return whether one thread writes single elements that go anywhere sooner than several."""
+    return facts.units == 1 and facts.span <= _cached_bytes(facts, tuning) and _is_sooner_alone(facts, tuning)
+
+
+def _has_few_workers(facts: Facts, tuning: ScatterTuning) -> bool:
+    return facts.threads < tuning.alone_threads or facts.points < tuning.alone_points
+
+
+def _is_sooner_alone(facts: Facts, tuning: ScatterTuning) -> bool:
+    dense_sums = facts.reduces and facts.points * facts.itemsize > facts.span
+    return facts.unique or _has_few_workers(facts, tuning) or dense_sums
+
+
+def _cached_bytes(facts: Facts, tuning: ScatterTuning) -> int:
+    """Return up to how many bytes an output counts as cached when one thread may write alone."""
+    few = facts.points < (tuning.alone_few_sums if facts.reduces else tuning.alone_few)
+    few = few and not facts.unique and _has_few_workers(facts, tuning)
+    return tuning.alone_bytes_of_few if few else tuning.alone_bytes
+
+
+# What each kernel needs, and what it is for.
+
+
+def fits_numbers(facts: Facts, tuning: ScatterTuning) -> bool:
+    """Return whether updates are single elements of a packed output, and numbers of 31 bits tell all apart."""
+    elements = facts.whole // facts.itemsize
+    return facts.copies and facts.units == 1 and facts.points < NUMBERS and elements < NUMBERS
+
+
+def can_go_by_places(facts: Facts, tuning: ScatterTuning) -> bool:
+    """Return whether a new output can be written in its own order."""
+    return (
+        facts.copies
+        and not facts.reduces
+        and facts.slice_bytes > 0
+        and facts.points < NUMBERS
+        and facts.whole // facts.slice_bytes < NUMBERS
+    )
+
+
+def has_slices_for_places(facts: Facts, tuning: ScatterTuning) -> bool:
+    """Return whether that is best: slices are long, and so many that they outweigh what is noted for each place."""
+    return (
+        facts.split in (BY_WINDOW, BY_POINT)
+        and facts.slice_bytes >= tuning.place_bytes
+        and tuning.noted_place * facts.whole // facts.slice_bytes <= facts.moved
+    )
+
+
+def is_dense(facts: Facts) -> bool:
+    """Return whether there is an update for every few elements."""
+    return SPARSE * facts.moved >= facts.whole
+
+
+def least_binned(facts: Facts, tuning: ScatterTuning) -> int:
+    """Return from how many bytes of the output on its updates are sorted by bins."""
+    return tuning.dense_bytes if is_dense(facts) and facts.threads > 1 else tuning.binned_bytes
+
+
+def has_much_to_sort(facts: Facts, tuning: ScatterTuning) -> bool:
+    """Return whether updates are best sorted by bins: many go anywhere in an output that no cache holds."""
+    return (
+        facts.split == BY_WINDOW
+        and facts.whole >= least_binned(facts, tuning)
+        and facts.points * tuning.binned_part >= facts.whole
+        and (facts.reduces or facts.index_width == 0 or facts.threads >= tuning.binned_threads)
+    )
+
+
+def can_own_outputs(facts: Facts, tuning: ScatterTuning) -> bool:
+    """Return whether shares of the updates can be combined later: the bits stay the same."""
+    return fits_numbers(facts, tuning) and facts.whole > 0 and not facts.in_order
+
+
+def shares_of(facts: Facts, tuning: ScatterTuning) -> int:
+    """Return how many shares of the updates would have an output of their own."""
+    updates = max(tuning.updates_per_own * (facts.whole // facts.itemsize), tuning.least_share)
+    return max(min(facts.threads, facts.points // updates), 1)
+
+
+def has_enough_shares(facts: Facts, tuning: ScatterTuning) -> bool:
+    """Return whether there are shares enough to outweigh the copies."""
+    shares = shares_of(facts, tuning)
+    by_few = shares > 1 and facts.reduces and facts.points >= tuning.combined_by_few
+    return shares >= tuning.least_shares or by_few
+
+
+def has_small_output(facts: Facts, tuning: ScatterTuning) -> bool:
+    """Return whether the output is so small, and updates so many, that each share has a copy of it."""
+    return (
+        facts.split == BY_WINDOW
+        and facts.points >= tuning.least_share
+        and facts.whole <= tuning.own_bytes
+        and has_enough_shares(facts, tuning)
+    )
+
+
+def has_tuples_to_share(facts: Facts, tuning: ScatterTuning) -> bool:
+    """Return whether threads had better work out each tuple once, and note the result for all of them."""
+    return facts.split == BY_WINDOW and facts.coordinates > 1 and not facts.takes_one
+
+
+def has_threads_for_tuples(facts: Facts, tuning: ScatterTuning) -> bool:
+    """Return whether that holds, and several threads write."""
+    return has_tuples_to_share(facts, tuning) and not writes_alone(facts, tuning)
+
+
+def has_shared_loop(facts: Facts, tuning: ScatterTuning) -> bool:
+    """Return whether there is a loop that threads share."""
+    return facts.split >= 0
+
+
+TABLE: tuple[Region, ...] = (
+    Region(
+        "places",
+        places_kernel,
+        can_go_by_places,
+        has_slices_for_places,
+        "a new result is written in its own order, each slice by the last of its updates",
+        "A new output in the order of its places",
+    ),
+    Region(
+        "bins",
+        bins_kernel,
+        fits_numbers,
+        has_much_to_sort,
+        "many updates of a large result: they are sorted by where they go first",
+        "Updates that are sorted by bins",
+    ),
+    Region(
+        "own",
+        own_kernel,
+        can_own_outputs,
+        has_small_output,
+        "the result is small: each share of the updates has one of its own first",
+        "A small output for each share",
+    ),
+    Region(
+        "noted",
+        noted_kernel,
+        fits_numbers,
+        has_threads_for_tuples,
+        "where updates go is found out first; then each part of the result gets its own, in their order",
+        "Tuples that are turned into numbers once",
+    ),
+    Region(
+        "strips",
+        strips_kernel,
+        has_shared_loop,
+        always,
+        "no update leaves its strip of the result: strip by strip, it is copied, then updated in order",
+        "Strips of a matrix",
+    ),
+    Region(
+        "general",
+        scatter_kernel,
+        always,
+        always,
+        "the input is copied, then updated in the order of the updates",
+        "Threads that share indices",
+    ),
+)
+
+
+# The numbers of a region's plan.
+
+
+class Strips(NamedTuple):
+    """How an output is cut into strips: their bytes in a new one and in place, and which are packed (see `plan`)."""
+
+    new: int
+    in_place: int
+    packs: int
+
+
+def strips_of(facts: Facts, tuning: ScatterTuning) -> Strips:
+    """Return how an output is cut along the shared loop."""
+    whole, row, both = facts.whole, max(facts.period, 1), PACK_NEW | PACK_IN_PLACE
+    rows = whole // row
+    if rows <= 1:
+        return Strips(tuning.strip_bytes, tuning.strip_bytes, PACK_NEW)
+    if facts.axis_size != rows:  # no matrix whose rows the index selects
+        return Strips(tuning.tile_bytes, tuning.tile_bytes, both)
+    least, size = rows * (tuning.least_sum_width if facts.reduces else tuning.least_width), whole
+    if least <= tuning.small_tile:
+        size = tuning.small_tile
+    elif least <= tuning.tile_bytes and (whole > tuning.most_uncut or facts.reduces):
+        size = tuning.tile_bytes
+    conflict = row % tuning.conflict_bytes == 0
+    if facts.reduces or conflict or (tuning.packs_all_strips and whole > tuning.most_uncut):
+        return Strips(size, size, both)
+    if tuning.packs_all_strips:  # in place, that would copy them twice: threads alone are sooner done
+        return Strips(size, whole, PACK_NEW)
+    narrow = row < facts.threads * tuning.narrow_strip and whole < facts.threads * tuning.most_narrow
+    return Strips(size, size, PACK_NEW if narrow else 0)
+
+
+def bin_of(facts: Facts, tuning: ScatterTuning) -> int:
+    """Return the bytes of a bin, a power of two."""
+    size = tuning.bin_bytes
+    while size * tuning.most_bins < facts.whole:
+        size *= 2
+    return size
+
+
+def prefers_copy(facts: Facts, tuning: ScatterTuning) -> bool:
+    """Return whether, in place, a new output that is copied back is sooner done than a look at all indices first."""
+    least = tuning.in_place_copy * max(facts.whole, tuning.least_copy)
+    return facts.raises and facts.copies and facts.index_bytes > least
