@@ -1,7 +1,8 @@
 """The kernel for single elements by indices that are neighbours: of GATHER_ELEMENTS, and of GATHER from a vector.
 
-The indices, of 32 or 64 bits, are used where they are, and tested just before. Everything else is `gather`'s; so are
-blocks with an index that is negative, or out of range.
+The indices, of 32 or 64 bits, are used where they are, and tested just before. For a block with an index that is
+negative, or out of range, offsets are worked out first, as in `gather_blocks`. The figures are under "Single elements
+by neighbouring indices" in docs/measurements/cpumoves.md.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ..primitives.moves.plan import (
     find_rows,
     group_inside,
 )
-from ..primitives.moves.runs import ask_for, ask_to_write
+from ..primitives.moves.runs import prefetch_lines, prefetch_lines_to_write
 
 
 @helper
@@ -47,10 +48,9 @@ def take_elements(
     soon,  # IN   what `read_soon` returns
     lines,  # IN   and `lines_ahead`
 ):
-    """Copy elements while their indices are 0 or more and in range, and ask for what will be read soon.
+    """Copy elements while their indices are 0 or more and in range, and prefetch what is read soon.
 
-    Return whether all were. A group of indices is tested just before it is used: 6.0 ms for (10000, 600) where a test
-    of a block took 6.9.
+    Return whether all were. A group of indices is tested just before it is used, while it is in registers.
     """
     size = itemsize(data)
     width = itemsize(index)
@@ -60,9 +60,9 @@ def take_elements(
     index_ahead, data_ahead = soon
     whole = count // GROUP * GROUP
     for chunk in range(0, whole, CHUNK):
-        ask_for(index, index_ahead, lines[0])
-        ask_for(data, data_ahead, lines[1])
-        ask_to_write(packed, to + chunk * size, lines[2])
+        prefetch_lines(index, index_ahead, lines[0])
+        prefetch_lines(data, data_ahead, lines[1])
+        prefetch_lines_to_write(packed, to + chunk * size, lines[2])
         index_ahead += lines[0] * CACHE_LINE
         data_ahead += lines[1] * CACHE_LINE
         for i in range(chunk, min(chunk + CHUNK, whole), GROUP):

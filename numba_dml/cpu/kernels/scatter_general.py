@@ -59,7 +59,7 @@ def strips_kernel(phase, task, tasks, source, data, index, packed, plan):
 
 @helper
 def may_own(plan, threads):
-    """Tell whether threads share indices, not places: single elements, one coordinate, and enough indices."""
+    """Return whether threads share indices, not places: single elements, one coordinate, and enough indices."""
     field = coords_at(plan)
     single = plan[RUN] == 1 and plan[COORDS] == 1
     return single and plan[field] >= OWNED * threads and plan[field + 1] > 0

@@ -9,14 +9,16 @@ from ...._jit.machine import CACHE_LINE
 from ...._jit.memory import itemsize, load, store
 from .gather_shares import ROWS_AHEAD
 from .plan import AHEAD, BLOCK, COORDS, HEADER, KIND, LOOP_FIELDS, LOOPS, PACKED_BYTES, TILE, row_bases
-from .runs import ASKS_TO_WRITE, LEAST_OUTPUT, ask_for, ask_to_write
+from .runs import LEAST_OUTPUT, PREFETCHES_WRITES, prefetch_lines, prefetch_lines_to_write
 
-#: Single elements are copied in groups, and these in chunks of so many elements. In passing, each chunk asks for its
-#: share of what will be read soon: of the indices this many blocks ahead, or rows if they are short, and of the next
-#: row of data, up to this many lines. Into the L2: the L1 is for the row of data that is read. (2048, 4096) f4, int64
-#: indices, one thread: 8.5 ms, 10.2 if they go into the L1, 9.6 with chunks of 16 elements.
+# Single elements are copied in chunks. In passing, each chunk prefetches its share of what is read soon, into the L2:
+# the L1 is for the row of data that is read. See "What is prefetched beside single elements" in
+# docs/measurements/cpumoves.md.
+#: Elements of a chunk.
 CHUNK = 64
+#: Blocks ahead of which indices are prefetched.
 BLOCKS_AHEAD = 2
+#: Cache lines of the next row of data that a chunk prefetches at most.
 AHEAD_LINES = 16
 
 
@@ -27,7 +29,7 @@ def read_soon(
     p,  # IN   the number of the block's first point
     block,  # IN   where it starts in data and indices, the number of its row, and of the point in it
     end,  # IN   no point from here on is read
-    lines,  # IN   of the indices and of the data, that each chunk asks for
+    lines,  # IN   of the indices and of the data, that each chunk prefetches
 ):
     """Return where what is read soon starts in the indices and in the data."""
     loop, length, _ = rows
@@ -51,11 +53,11 @@ def tuple_bytes(plan):
 
 @helper
 def lines_ahead(plan, length, size):
-    """Return for how many lines of indices, data and output each chunk of rows of so many points asks."""
+    """Return how many lines of indices, data and output each chunk of rows of `length` points prefetches."""
     index_lines = -(-CHUNK * tuple_bytes(plan) // CACHE_LINE)
     data_lines = min(-(-plan[AHEAD] * CHUNK // (CACHE_LINE * length)), AHEAD_LINES)
     # What is behind a row of a tile is another tile's.
-    asks = ASKS_TO_WRITE and plan[PACKED_BYTES] >= LEAST_OUTPUT and plan[TILE] == 0
+    asks = PREFETCHES_WRITES and plan[PACKED_BYTES] >= LEAST_OUTPUT and plan[TILE] == 0
     return index_lines, data_lines, CHUNK * size // CACHE_LINE if asks else 0
 
 
@@ -71,17 +73,16 @@ def take_found(
     soon,  # IN   what `read_soon` returns
     lines,  # IN   and `lines_ahead`
 ):
-    """Copy slices of one element, and ask for what will be read soon.
+    """Copy slices of one element, and prefetch what is read soon, a little with each chunk.
 
-    The hardware loses a stream of indices between two blocks: asked for in passing, they took 1.2 ns per element, not
-    1.9 (a block in one go, 2.1: the core has no more than some 24 misses under way).
+    The hardware loses a stream of indices between two blocks, and a core has no room for a block of misses at once.
     """
     size = itemsize(data)
     index_ahead, data_ahead = soon
     for chunk in range(0, count, CHUNK):
-        ask_for(index, index_ahead, lines[0])
-        ask_for(data, data_ahead, lines[1])
-        ask_to_write(packed, to + chunk * size, lines[2])
+        prefetch_lines(index, index_ahead, lines[0])
+        prefetch_lines(data, data_ahead, lines[1])
+        prefetch_lines_to_write(packed, to + chunk * size, lines[2])
         index_ahead += lines[0] * CACHE_LINE
         data_ahead += lines[1] * CACHE_LINE
         for j in range(chunk, min(chunk + CHUNK, count)):

@@ -25,24 +25,23 @@ from .plan import (
     first_of,
     share_of_loop,
 )
-from .runs import ASKED_BYTES, ask_for_some
+from .runs import PREFETCHED_BYTES, prefetch_span
 
-#: So many points of such an output are a block, since the first slices of one are not asked for: in blocks of 512 the
-#: Xeon takes 22.7 ms for 2M of 128 bytes, not 20.7.
+#: Points of a block of an output larger than the caches: the first slices of a block are not prefetched. See "How far
+#: ahead slices are prefetched" in docs/measurements/cpumoves.md.
 FAR_BLOCK = 4 * BLOCK
-
+#: Rows of a strip or tile ahead of which one is prefetched.
 ROWS_AHEAD = 8
 
 
 @helper
 def move_strip(target, to, to_step, source, fro, fro_step, width, rows, past):
-    """Copy the rows of a strip, of so many bytes; `past` the caches or not.
+    """Copy the rows of a strip, of `width` bytes each; `past` the caches or not.
 
-    The next rows are asked for, since they are elsewhere (long ones the processor reads ahead). (14500, 200) f8 along
-    axis 0 in strips of 9 columns took two threads of an AMD EPYC 57 ms without this, and takes 22.
+    The next rows are prefetched, since they are elsewhere; the processor only reads long ones ahead.
     """
     for row in range(rows):
-        ask_for_some(source, fro + (row + ROWS_AHEAD) * fro_step, min(width, ASKED_BYTES))
+        prefetch_span(source, fro + (row + ROWS_AHEAD) * fro_step, min(width, PREFETCHED_BYTES))
         if past:
             stream_bytes(target, to + row * to_step, source, fro + row * fro_step, width)
         else:
@@ -53,7 +52,7 @@ def move_strip(target, to, to_step, source, fro, fro_step, width, rows, past):
 
 @helper
 def pack_tile(data, share, step, width, room):
-    """Copy the rows that a tile's indices lead to, so that they follow each other; see `moves.pack_tiles`.
+    """Copy the rows that a tile's indices lead to, so that they follow each other; see `dispatch.gather.packed_tile`.
 
     Rows are often a power of two apart, and a cache has few places for a tile of them.
     """
@@ -99,7 +98,7 @@ def by_shares(gather_range):
 
 @helper
 def clashes(data, index, packed, plan):
-    """Tell whether the output lies in one of the inputs."""
+    """Return whether the output lies in one of the inputs."""
     to = address(packed)
     return overlaps(to, to + plan[PACKED_BYTES], address(data) + plan[LOW], address(data) + plan[HIGH]) or overlaps(
         to, to + plan[PACKED_BYTES], address(index), address(index) + plan[INDEX_BYTES]

@@ -1,7 +1,8 @@
 """From indices to byte offsets, in blocks, without branches: any integer type, any number of coordinates.
 
 The two *finders*, for tuples of one index and for longer ones, are compiled once for all gathers and scatters, which
-call them by address for every block of points. As a part of each kernel they took a fifth of a first gather.
+call them by address for every block of points: as a part of each kernel they took a fifth of its time to compile. The
+figures are under "From indices to offsets" in docs/measurements/cpumoves.md.
 """
 
 from __future__ import annotations
@@ -75,8 +76,7 @@ def add_column(
     offsets,  # IN OUT  (count,) int64, one per point
 ):
     """Add a coordinate to offsets. Return a number that is not 0 if any was out of range (it counts as 0 then)."""
-    # A product of two 32-bit numbers is one instruction for four of them, one of 64-bit numbers is five on AVX2: 0.39
-    # ns per index instead of 0.58.
+    # Four products of 32-bit numbers are one instruction on AVX2, of 64-bit numbers five.
     narrow = n <= MAX_UINT32 and 0 <= stride <= MAX_UINT32
     low_stride = stride & MAX_UINT32
     bad = np.int64(0)
@@ -92,7 +92,7 @@ def add_column(
 
 @helper
 def pair_offsets(ref, at, count, sizes, strides, start, pattern, offsets):
-    """Set the offsets of neighbouring tuples of two coordinates; tell whether all are 0 or more and in range."""
+    """Set the offsets of neighbouring tuples of two coordinates; return whether all are 0 or more and in range."""
     (of_u, of_v), (by_u, by_v) = sizes, strides
     outside = np.int64(0)
     for i in range(count):
@@ -120,7 +120,7 @@ def triple_offsets(ref, at, count, sizes, strides, start, pattern, offsets):
 
 @helper
 def tuple_offsets(ref, position, count, plan, start, pattern, offsets):
-    """Set the offsets of tuples of two or three coordinates, if all are 0 or more and in range; tell whether.
+    """Set the offsets of tuples of two or three coordinates; return whether all are 0 or more and in range.
 
     All coordinates of a tuple at once are read as vectors, turned around in registers.
     """
@@ -178,7 +178,7 @@ def single_block(plan, index, position, count, start, pattern, repeat, buffer, o
     points = 1 if repeat else count
     for i in range(points):
         offsets[i] = start + pattern[i]
-    # Signed indices are read where they are: 0.46 ns instead of 0.70.
+    # Signed indices are read where they are, others are converted first.
     in_place = kind == INT64 or kind == INT32
     if not in_place:
         read_indices(index, kind, position, 1, points, buffer)

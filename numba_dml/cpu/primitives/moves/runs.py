@@ -1,4 +1,7 @@
-"""Copies of contiguous slices, with prefetches, and past the caches where the output is large."""
+"""Copies of contiguous slices, with prefetches, and past the caches where the output is large.
+
+The figures behind the constants are in docs/measurements/cpumoves.md, under "Gathers".
+"""
 
 from __future__ import annotations
 
@@ -25,38 +28,28 @@ from ...._jit.copies import (
 from ...._jit.machine import CACHE_LINE, IS_ZEN
 from ...._jit.memory import address, itemsize, load, seen_as, store
 
-#: Runs of fewer bytes are copied by their ends, and others up to so many by vectors: where source and output are in a
-#: cache, 4096 rows of 512 bytes take 0.24 ms, and 0.30 if memcpy is called.
-SHORT_BYTES, VECTOR_BYTES = 64, 4096
-#: Slices are asked for ahead, since the hardware cannot guess where they are: all of their lines. NumPy's large arrays
-#: begin 16 bytes behind a multiple of 64, so that the last byte of a slice is often in one more line than its bytes
-#: fill, and a core that meets it unasked waits. Two threads of an Intel Xeon, in ms, without and with its last byte, 32
-#: ahead: 4M rows of 64 bytes 97 and 41, 1M of 256 38 and 25; 1M of 24 6.7 and 5.3, of 48 12.4 and 11.5. Short slices
-#: so many ahead, into the L1:
+#: Bytes. Shorter runs are copied by two overlapping halves, longer ones in a loop of vectors ...
+SHORT_BYTES = 64
+#: ... up to this many bytes; above, memcpy is faster.
+VECTOR_BYTES = 4096
+#: Slices ahead of which a short one is prefetched into the L1. Every slice is prefetched with its last byte, which is
+#: often in one more cache line than its bytes fill: the hardware cannot guess where slices are.
 SHORT_AHEAD = 32
-#: Longer ones so many ahead, up to so many of their bytes; if the output is large, farther ahead into the L2 before,
-#: where the core can have more misses under way. In ms, 32 ahead into the L2, and 64 ahead and then 8 into the L1: 1M
-#: of 256 bytes 25 and 20 (PyTorch 42), 2M of 128 24 and 20 (34), 600k of 400 20 and 16 (39), 4M of 64 as long; an AMD
-#: EPYC (Zen 3) 37 and 30 (45), 51 and 44 (77), 35 and 31 (49). To a small output 1000 of 256 bytes from 256 MB take the
-#: EPYC 45 µs without, and 36 with 8 ahead, of 512 49 and 36; from a cache both take as long, but for a twelfth.
+#: Slices ahead of which a longer one is prefetched into the L1, and before that into the L2 if the output is large:
+#: the L2 can have more misses under way.
 NEAR_AHEAD, FAR_AHEAD = 8, 64
-ASKED_BYTES = 8 * CACHE_LINE
-#: From this many bytes on, a slice of a large output is written past the caches whatever its alignment: the lines that
-#: it shares with its neighbours are few.
+#: Bytes of a longer slice that are prefetched; the hardware finds the rest.
+PREFETCHED_BYTES = 8 * CACHE_LINE
+#: Bytes from which on a slice of a large output is written past the caches whatever its alignment: the lines that it
+#: shares with its neighbours are few.
 STREAM_SLICE = 1024
-#: Lines of an output that the caches hold are asked for so many bytes before they are written, if slices have so many
-#: bytes or more: or each store waits for its line until those before it are done. 1 MB from a table of 1 MB, two
-#: threads of an Intel Xeon, in µs, without and with that: rows of 160 bytes 21.9 and 20.2, of 192 22 and 19, of 256 22
-#: and 18.5, of 1 KB 17.7 and 16.6; of 128 22 and 25. 5 MB of rows of 256 from a table in L1 107 and 84; 8 MB from 8 MB
-#: 311 and 299. An AMD EPYC (Zen 3) loses by it: 1000 of 70 rows of 1 KB 33 and 35, 1287 of 2553 of 2 KB 88 and 109,
-#: 4000 of 256 bytes 40 and 46, 10,000 of 100,000 of 256 bytes 324 and 448.
+#: Bytes ahead of which lines of a cached output are prefetched for writing, and the bytes of a slice from which on
+#: they are. Otherwise a store waits for its line until those before it are done.
 WRITTEN_AHEAD, LEAST_WRITTEN = 1024, 160
-#: So it is with single elements of an output that the L2 does not hold. The Xeon, in ms, without and with that:
-#: (2048, 4096) along axis 1 f4 6.5 and 5.8 (a copy of as many bytes 4.9), f8 11.6 and 9.4 (8.4), 10M pairs of indices
-#: into 64 MB 47 and 43, 4M into 4 MB 8.4 and 6.5; past the caches by way of the L1 f4 7.6, f8 9.6. 30,000 elements take
-#: 27 µs, and 31 with that.
+#: Bytes of an output from which on lines are prefetched for writing single elements: the L2 does not hold it.
 LEAST_OUTPUT = 1 << 21
-ASKS_TO_WRITE = not IS_ZEN
+#: Whether lines are prefetched for writing at all: Zen processors lose by it.
+PREFETCHES_WRITES = not IS_ZEN
 
 
 @helper
@@ -67,7 +60,7 @@ def copy_1(target, to, source, fro):
 
 @helper
 def copy_16(target, to, source, fro, length):
-    """Copy 16 bytes, as one vector: 16 ms where two halves take 27."""
+    """Copy 16 bytes, as one vector."""
     copy_16_to_32(target, to, source, fro, 16)
 
 
@@ -111,63 +104,61 @@ def copy_run(target, to, source, fro, count):
 
 
 @helper
-def ask_for(ref, at, lines):
-    """Ask for cache lines from a byte on."""
+def prefetch_lines(ref, at, lines):
+    """Prefetch cache lines from a byte on into the L2."""
     for line in range(lines):
         prefetch_to_l2(ref, at + line * CACHE_LINE)
 
 
 @helper
-def ask_to_write(ref, at, lines):
-    """Ask for cache lines that will be written, some behind a byte."""
+def prefetch_lines_to_write(ref, at, lines):
+    """Prefetch cache lines that will be written, WRITTEN_AHEAD bytes behind one."""
     for line in range(lines):
         prefetch_to_write(ref, at + WRITTEN_AHEAD + line * CACHE_LINE)
 
 
-def _asker(prefetch):
+def _span_prefetcher(prefetch):
     @helper
-    def ask_for_some(ref, first, length):
-        """Ask for some bytes, wherever in a line they begin."""
+    def prefetch_span(ref, first, length):
+        """Prefetch some bytes, wherever in a line they begin."""
         for at in range(first, first + length, CACHE_LINE):
             prefetch(ref, at)
         prefetch(ref, first + length - 1)
 
-    return ask_for_some
+    return prefetch_span
 
 
-ask_for_some, ask_for_some_in_l2 = _asker(prefetch), _asker(prefetch_to_l2)
-
-
-@helper
-def ask_for_near(data, base, offsets, i, count, length):
-    """Ask for a slice some behind the i-th, which is copied soon."""
-    ask_for_some(data, base + offsets[np.uint64(min(i + NEAR_AHEAD, count - 1))], min(length, ASKED_BYTES))
+prefetch_span, prefetch_span_to_l2 = _span_prefetcher(prefetch), _span_prefetcher(prefetch_to_l2)
 
 
 @helper
-def ask_for_far(data, base, offsets, i, count, length):
-    """Ask for a slice many behind the i-th, and for one that is copied soon."""
-    ask_for_some_in_l2(data, base + offsets[np.uint64(min(i + FAR_AHEAD, count - 1))], min(length, ASKED_BYTES))
-    ask_for_near(data, base, offsets, i, count, length)
+def prefetch_near(data, base, offsets, i, count, length):
+    """Prefetch a slice NEAR_AHEAD behind the i-th, which is copied soon."""
+    prefetch_span(data, base + offsets[np.uint64(min(i + NEAR_AHEAD, count - 1))], min(length, PREFETCHED_BYTES))
+
+
+@helper
+def prefetch_far(data, base, offsets, i, count, length):
+    """Prefetch a slice FAR_AHEAD behind the i-th, and one that is copied soon."""
+    prefetch_span_to_l2(data, base + offsets[np.uint64(min(i + FAR_AHEAD, count - 1))], min(length, PREFETCHED_BYTES))
+    prefetch_near(data, base, offsets, i, count, length)
 
 
 @helper
 def stream_runs(data, base, offsets, packed, to, length, count):
     """Copy slices that are neighbours in the output past the caches; see `take_runs`.
 
-    A line that two of them share is written once, with bytes of both, so they must begin at multiples of 16 bytes. Two
-    threads, in ms, and if such lines are not (or none, as before, of slices of less than 1 KB): 2M slices of 64 bytes
-    4.3 and 8.7, 500k of 256 3.2 and 8.3 (from a table in L2), 250k of 512 from anywhere 6.5 and 14.6.
+    A line that two of them share is written once, with bytes of both, so they must begin at multiples of 16 bytes.
     """
-    if (address(packed) + to | length) & (CACHE_LINE - 1) == 0:  # none is shared: 12.6 ms on one thread, else 15.4
+    if (address(packed) + to | length) & (CACHE_LINE - 1) == 0:  # no line is shared
         for i in range(count):
-            ask_for_far(data, base, offsets, i, count, length)
+            prefetch_far(data, base, offsets, i, count, length)
             stream_lines(packed, to + i * length, data, base + offsets[np.uint64(i)], length // CACHE_LINE)
         return
     head = -(address(packed) + to) & (CACHE_LINE - 1)  # of a slice, in the line that it shares with the one before
     copy_short(packed, to, data, base + offsets[0], head)
     for i in range(count - 1):
-        ask_for_far(data, base, offsets, i, count, length)
+        prefetch_far(data, base, offsets, i, count, length)
         fro = base + offsets[np.uint64(i)]
         lines = (length - head) // CACHE_LINE
         stream_lines(packed, to + head, data, fro + head, lines)
@@ -182,15 +173,15 @@ def stream_runs(data, base, offsets, packed, to, length, count):
 @helper
 def copy_to_cached(target, to, source, fro, length):
     """Copy 129 to 256 bytes to an output that the caches hold."""
-    if ASKS_TO_WRITE and length >= LEAST_WRITTEN:
-        ask_to_write(target, to, 4)
+    if PREFETCHES_WRITES and length >= LEAST_WRITTEN:
+        prefetch_lines_to_write(target, to, 4)
     copy_128_to_256(target, to, source, fro, length)
 
 
 def _taker(copy, ahead, lines):
     @helper
     def take(data, base, offsets, packed, to, step, some, length, cached):
-        """Copy slices by `copy`, and ask for so many lines of one `ahead`, unless they are cached; see `take_some`."""
+        """Copy slices by `copy`, and prefetch `lines` lines of one `ahead`, unless they are cached."""
         first, last, count = some
         if cached:
             for i in range(first, last):
@@ -206,12 +197,8 @@ def _taker(copy, ahead, lines):
     return take
 
 
-#: Slices have loops of their own by length, and copies without a loop: where one loop chose for each, 6216 of 28 bytes
-#: from a table in L2 took an AMD EPYC 27 µs, and 1M from memory 30 ms; now 19 and 19. Where the L2 holds the data none
-#: is asked for. One thread, 12,000 slices in µs, where those of less than 8 bytes were copied one by one, up to 16
-#: chosen in the loop, and from 64 on copied in a loop of vectors, and now: the EPYC from 16 KB of 3 bytes 53 and 40, of
-#: 6 40 and 25, of 16 42 and 25, of 64 88 and 48, of 128 97 and 79, of 256 94 and 78, from 64 MB of 64 160 and 126, of
-#: 256 292 and 190; an Intel Xeon from 64 KB of 16 32 and 21, of 28 40 and 30, of 48 56 and 42, of 128 98 and 59.
+# Each length has a loop of its own, in which the copy is a few vectors: a loop that chooses for every slice takes up to
+# 1.8 times as long.
 take_2_to_3 = _taker(copy_2_to_4, SHORT_AHEAD, 1)
 take_4_to_7 = _taker(copy_4_to_8, SHORT_AHEAD, 1)
 take_8_to_15 = _taker(copy_8_to_16, SHORT_AHEAD, 1)
@@ -230,7 +217,7 @@ def take_some(
     packed,  # OUT  the slices
     to,  # IN   where the first one goes
     step,  # IN   from one to the next
-    some,  # IN   the first and the last slice to copy, and how many there are, some of which are asked for
+    some,  # IN   the first slice to copy, one past the last, and how many there are to prefetch
     length,
     cached,  # IN   True: the data are small enough for the L2
     large,  # IN   True: the output is larger than the caches
@@ -238,7 +225,7 @@ def take_some(
     """Copy some slices that are contiguous."""
     first, last, count = some
     if length <= SHORT_BYTES or (length <= 4 * CACHE_LINE and not large):
-        # Long ones are always asked for: cached ones take up to a twelfth longer, but another loop time to compile.
+        # Long ones are always prefetched: cached ones take up to a twelfth longer, but another loop time to compile.
         if length > 128:
             take_129_to_256(data, base, offsets, packed, to, step, some, length, False)
         elif length > 64:
@@ -259,20 +246,20 @@ def take_some(
             for i in range(first, last):
                 copy_1(packed, to + (i - first) * step, data, base + offsets[np.uint64(i)])
         return
-    if not large and length <= VECTOR_BYTES:  # a loop of its own, or that of others took a tenth more
-        lines = -(-length // CACHE_LINE) if ASKS_TO_WRITE else 0
+    if not large and length <= VECTOR_BYTES:  # in the loop below, others would take a tenth longer
+        lines = -(-length // CACHE_LINE) if PREFETCHES_WRITES else 0
         for i in range(first, last):
             at = to + (i - first) * step
-            ask_to_write(packed, at, lines)
-            ask_for_near(data, base, offsets, i, count, length)
+            prefetch_lines_to_write(packed, at, lines)
+            prefetch_near(data, base, offsets, i, count, length)
             copy_vectors(packed, at, data, base + offsets[np.uint64(i)], length)
         return
     for i in range(first, last):
         at, fro = to + (i - first) * step, base + offsets[np.uint64(i)]
         if large:
-            ask_for_far(data, base, offsets, i, count, length)
+            prefetch_far(data, base, offsets, i, count, length)
         else:
-            ask_for_near(data, base, offsets, i, count, length)
+            prefetch_near(data, base, offsets, i, count, length)
         if large and length >= STREAM_SLICE:
             stream_bytes(packed, at, data, fro, length)
         else:
@@ -296,10 +283,8 @@ def take_runs(
 ):
     """Copy slices that are contiguous.
 
-    Those of a large output that are no multiple of 16 bytes, or short, are put together in the L1, and written past the
-    caches from there. Two threads of an Intel Xeon, in ms, one by one and so, and PyTorch: 400k slices of 500 bytes 24,
-    14.5 and 28, 1M of 200 29, 19 and 34, 2M of 100 26, 21 and 30, 2M of 60 16, 13 and 35, 4M of 12 21, 18 and 64; of
-    an AMD EPYC 1M of 200 40, 33 and 50, 2M of 48 25, 20 and 53, 2M of 100 42, 41 and 76.
+    Those of a large output that are no multiple of 16 bytes, or short, are staged: put together in the L1, and written
+    past the caches from there.
     """
     length = end - begin
     base += begin

@@ -31,7 +31,7 @@ BY_POINT = -3  # each thread has its own points: the caller promised that they a
 
 
 def points_inside(index, plan, begin, end):
-    """Tell whether the indices of some points are 0 or more and in range, without a look at what they are for."""
+    """Return whether the indices of some points are all 0 or more and in range, if each of them is used once."""
     raise NotImplementedError
 
 
@@ -83,7 +83,7 @@ def by_phases(scatter_share, notes=False):
 
 @helper
 def clashes(source, data, index, packed, plan):
-    """Tell whether the output lies in an input, other than exactly on the one that it updates."""
+    """Return whether the output lies in an input, other than exactly on the one that it updates."""
     to, at = address(data), address(source)
     copied = np.int64(0) if at == to else plan[COPY]
     # A copy writes the whole output; updates alone only what the indices can lead to.
@@ -95,13 +95,13 @@ def clashes(source, data, index, packed, plan):
     )
 
 
-#: Where one thread writes, several copy the output before, or look at the indices, if these are so many bytes.
+#: Bytes of the output to copy, or of indices to check, from which on several threads do that although one writes.
 PREPARED_BYTES = 1 << 21
 
 
 @helper
 def count_tasks(phase, tasks, source, data, index, packed, plan):
-    """Tell how many tasks a phase of a scatter has."""
+    """Return how many tasks a phase of a scatter has."""
     if phase > WRITE:
         return np.int64(0)
     if plan[ALONE] != 0:

@@ -28,18 +28,18 @@ from .plan import (
 )
 from .update_slices import ANYONE, FAR, scatter_range
 
-#: The least width in bytes of packed strips whose iterations write to neighbours; of others it is a line. 16 threads,
-#: f4 along axis 0, in ms, with a line and so: (16000, 100) 2.6 and 1.8, (16000, 128) 2.6 and 1.7.
+# The figures are under "Strips of a matrix" in docs/measurements/cpumoves.md.
+#: Bytes of a row of the narrowest packed strip whose iterations write to neighbours; of others it is a cache line.
 LEAST_STRIP = 16
-#: If every thread has one strip, and rows do not begin at lines, strips do so only if they are this wide: otherwise
-#: some would be twice as wide as others. 16 threads, in ms, before and now: (20000, 300) 7.3 and 5.1, (8000, 300) 1.9
-#: and 1.6. If threads have several, lines count: two of an AMD EPYC take 24 ms for (16000, 300), and 34 without.
+#: Bytes of a row from which on strips begin at cache lines where every thread has one, and rows do not: narrower ones
+#: would differ by a factor of two.
 LINED_STRIP = 3 * CACHE_LINE
-#: A strip of up to so many bytes is packed: where an axis is long, one is larger than it should be.
+#: Bytes of a strip up to which it is packed: where an axis is long, one is larger than it should be.
 MOST_PACKED = 1 << 22
-#: In place strips are packed, if they are, where there is an update for so many elements, or more, and they have more
-#: rows than that: it copies them twice. So it is with bins.
-SPARSE, FEW_ROWS = 4, 16
+#: Elements per update up to which updates are dense: only then do strips or bins in place pay, which are copied twice.
+SPARSE = 4
+#: Rows above which strips in place are packed.
+FEW_ROWS = 16
 
 
 @helper
@@ -80,8 +80,7 @@ def copy_strip(source, data, plan, start, count):
 def packed_strip(plan, tile, threads):
     """Return how many bytes a strip has whose rows follow each other, 0: it is written where it belongs.
 
-    Rows are often a power of two apart, and a cache has few places for a strip of them: (2048, 4096) f4 takes two
-    threads 22 to 28 ms so, and 41 to 57 without; (20, 300, 2048) 28 and 86.
+    Rows are often a power of two apart, and a cache has few places for a strip of them.
     """
     field = HEADER + LOOP_FIELDS * plan[SPLIT]
     size, step = plan[field], plan[field + 1]

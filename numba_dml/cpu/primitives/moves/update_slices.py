@@ -31,7 +31,7 @@ from .plan import (
     find_offsets,
     find_rows,
 )
-from .runs import ASKED_BYTES, ASKS_TO_WRITE, SHORT_AHEAD, SHORT_BYTES, ask_for_some
+from .runs import PREFETCHED_BYTES, PREFETCHES_WRITES, SHORT_AHEAD, SHORT_BYTES, prefetch_span
 from .updates import put_directly, put_run, put_some, rows_from
 
 
@@ -64,24 +64,19 @@ def _put_slices(index, plan, data, origin, offsets, kept, packed, fro, step, cou
         for c in range(count_kept):
             if rolls:
                 soon = origin + offsets[kept[min(c + distance, count_kept - 1)]] + begin
-                ask_for_some(data, soon, min(length, ASKED_BYTES))
+                prefetch_span(data, soon, min(length, PREFETCHED_BYTES))
             to, at = origin + offsets[kept[c]] + begin, fro + kept[c] * step + begin
             put_run(data, to, packed, at, high - low, plan[REDUCTION])
 
     return slices
 
 
-#: Places in a window of so many bytes are in a cache, as those of strips are, and need not be asked for: 5000 sums into
-#: each of 2000 rows of 256 take 5.7 ms, 8.6 if they are.
+# The figures are under "Slices that are updated, and their prefetches" in docs/measurements/cpumoves.md.
+#: Bytes of a window whose places are in a cache, as those of strips are, and need no prefetch.
 CACHED_BYTES = 1 << 20
-#: Slices in a larger window are asked for some ahead, others of a block all at once. In place, two threads, in ms,
-#: asked for at once and some ahead, and PyTorch, which promises nothing for duplicates: an Intel Xeon, 1M of 64 bytes
-#: 44, 27 and 35, 500k of 128 26, 17 and 27, 2M of 32 69, 41 and 49, of 80 41, 23 and 35, 300k of 192 17, 12 and 21;
-#: 20,000 of 64, in its L2, 0.19, 0.24 and 0.27; an AMD EPYC, whose L2 is smaller, 500k of 128 40, 29 and 40, 200k of
-#: 64 12.7, 6.0 and 12.8. Of 16 bytes it is no faster: the Xeon takes 59 and 63 for 4M, 12.4 and 13.9 for 1M.
+#: Bytes of a window above which slices are prefetched some ahead; in a smaller one those of a block all at once.
 ROLLED_BYTES = CACHED_BYTES if IS_ZEN else 2 * CACHED_BYTES
-#: So many ahead, if they have 64 bytes or more; shorter ones as far as those that are gathered. The EPYC, 8, 16 and 32
-#: ahead, and PyTorch: 1M of 64 bytes 26, 25, 32 and 58, 1M of 2M of 80 42, 32, 36 and 60; the Xeon takes as long.
+#: Slices of 64 bytes or more ahead of which one is prefetched; shorter ones as far as those that are gathered.
 SLICES_AHEAD = 16
 
 
@@ -110,7 +105,7 @@ def scatter_range(
     index_step = plan[last + 2]
     packed_step = plan[last + 3]
     plain = single and reduction == NONE and everywhere
-    far = plan[SPLIT] < 0 and window_high - window_low > CACHED_BYTES and (reduction != NONE or ASKS_TO_WRITE)
+    far = plan[SPLIT] < 0 and window_high - window_low > CACHED_BYTES and (reduction != NONE or PREFETCHES_WRITES)
     by_number = owned[1] >= 0
     directly = (single and (everywhere or by_number)) or not writing
     pattern, offsets, kept = buffer[BLOCK : 2 * BLOCK], buffer[2 * BLOCK : 3 * BLOCK], buffer[3 * BLOCK :]
@@ -135,8 +130,8 @@ def scatter_range(
                 continue
             if single and writing:
                 shift = plan[KIND] & 3
-                ask_for_some(index, (position + ahead[0]) << shift, count * plan[COORDS] << shift)
-                ask_for_some(packed, fro + ahead[1], count * packed_step)
+                prefetch_span(index, (position + ahead[0]) << shift, count * plan[COORDS] << shift)
+                prefetch_span(packed, fro + ahead[1], count * packed_step)
         p += count
         status = find_offsets(plan, index, position, count, shape, step, index_step, buffer, offsets)
         if status >= 0:
@@ -171,9 +166,6 @@ def scatter_range(
 FAR = np.int64(2**62)
 #: Indices that are not shared among threads.
 ANYONE = np.int64(0), np.int64(-1)
-#: Threads share the indices of single elements, not the places these lead to, if each has so many. Then no offsets are
-#: worked out for the updates of other threads. Two threads of an Intel Xeon, f4, in ms, by places, by indices, and
-#: PyTorch: (433712, 33) along axis 0 131, 72 and 66, (100000, 20) 9.2, 6.8 and 7.8, (923296, 4) i8 22, 18 and 23, 3M of
-#: 3M 12.9, 8.9 and 27, 1M sums into 1M 4.2, 2.3 and 3.0, 16 threads (433712, 33) 46, 29 and 22. Two of an AMD EPYC take
-#: as long either way.
+#: Values of the index per thread from which on threads share these, not the places that they lead to: then no offsets
+#: are worked out for the updates of other threads. See "Threads that share indices" in docs/measurements/cpumoves.md.
 OWNED = 64

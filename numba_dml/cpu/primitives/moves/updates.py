@@ -1,4 +1,8 @@
-"""How updates of one element are written or combined."""
+"""How updates of one element are written or combined.
+
+The figures are under "Single updates" in docs/measurements/cpumoves.md. Reductions are constants in the loops: a loop
+that finds out for every update which one it is takes up to twice as long.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ from .plan import (
     owned_numbers,
     owned_numbers_plain,
 )
-from .runs import ASKS_TO_WRITE, ask_for_some, copy_run
+from .runs import PREFETCHES_WRITES, copy_run, prefetch_span
 
 
 @helper
@@ -36,11 +40,10 @@ def put_run(target, to, source, fro, count, reduction):
             store(target, to + j * size, combine(reduction, load(target, to + j * size), load(source, fro + j * size)))
 
 
-#: The indices of so many updates are looked at before these are combined.
+#: Updates whose indices are tested together before they are combined.
 COMBINED = 64
-#: Places in more bytes than this are asked for a group ahead: a core that stores waits for one line after the other.
-#: Two threads of an Intel Xeon, f4, in ms, without and with that: (1000, 1000) along axis 0 2.2 and 1.6, (100, 20000)
-#: along axis 1 2.9 and 2.2, (1, 20000) 0.048 and 0.037. An AMD EPYC (Zen 3) loses by it: (1, 2000000) 11.3 and 13.5.
+#: Bytes of the places above which they are prefetched a group ahead: a core that stores waits for one line after the
+#: other.
 SMALL_BYTES = 1 << 15
 
 
@@ -60,9 +63,8 @@ def put_elements(
 ):
     """Write updates of one element while their indices are 0 or more and in range; return whether all were.
 
-    They ask for what will be read soon in passing, as in `elements.take_found`. (111, 3480) f4 along axis 1, which is
-    not stepped, takes one thread 0.26 ms, and 0.34 if zeros are loaded and added; that elements are neighbours there,
-    too, a tenth less than any stride.
+    In passing, they prefetch what is read soon, as in `elements.take_found`. Along the last axis there is no step to
+    add, and places are neighbours: that case has a loop of its own.
     """
     size = itemsize(data)
     width = itemsize(index)
@@ -71,7 +73,7 @@ def put_elements(
     n, stride = plan[field], plan[field + 1]
     index_ahead, packed_ahead = soon
     whole = count // GROUP * GROUP
-    asked = GROUP if ASKS_TO_WRITE and n * abs(stride) > SMALL_BYTES else 0
+    prefetched = GROUP if PREFETCHES_WRITES and n * abs(stride) > SMALL_BYTES else 0
     for i in range(0, whole, GROUP):
         for ahead in range(0, GROUP * width, CACHE_LINE):
             prefetch(index, index_ahead + i * width + ahead)
@@ -80,20 +82,20 @@ def put_elements(
         if not group_inside(index, at + i * width, n):
             return False
         if stepped or stride != size:
-            for j in range(i, i + asked):
+            for j in range(i, i + prefetched):
                 number = np.int64(load(index, at + j * width))
                 prefetch_to_write(data, base + pattern[np.uint64(j)] + number * stride)
             for j in range(i, i + GROUP):
                 number = np.int64(load(index, at + j * width))
                 store(data, base + pattern[np.uint64(j)] + number * stride, load(packed, fro + j * size))
         else:
-            for j in range(i, i + asked):
+            for j in range(i, i + prefetched):
                 prefetch_to_write(data, base + np.int64(load(index, at + j * width)) * size)
             for j in range(i, i + GROUP):
                 number = np.int64(load(index, at + j * width))
                 store(data, base + number * size, load(packed, fro + j * size))
-    ask_for_some(index, index_ahead + whole * width, (count - whole) * width)
-    ask_for_some(packed, packed_ahead + whole * size, (count - whole) * size)
+    prefetch_span(index, index_ahead + whole * width, (count - whole) * width)
+    prefetch_span(packed, packed_ahead + whole * size, (count - whole) * size)
     if not all_inside(index, at + whole * width, count - whole, n):
         return False
     for j in range(whole, count):
@@ -128,8 +130,7 @@ def combine_elements(stepped, far, plan, data, base, pattern, index, position, p
     """Combine updates of one element with what is there, in their order; return how many.
 
     These are the ones before a group with an index below 0 or out of range; all arguments are as in `put_elements`.
-    `far`: ask for their places first. What is read soon is asked for, too, which spared a thread of an Intel Xeon a
-    tenth of 1M sums into 2000 float32 by 1 KB ahead; an AMD EPYC takes as long with what `put_elements` is given.
+    `far`: prefetch their places first.
     """
     size, width = itemsize(data), itemsize(index)
     at = position * width
@@ -140,16 +141,14 @@ def combine_elements(stepped, far, plan, data, base, pattern, index, position, p
     index_ahead, packed_ahead = soon
     for first in range(0, count, COMBINED):
         last = min(first + COMBINED, count)
-        ask_for_some(index, index_ahead + first * width, (last - first) * width)
-        ask_for_some(packed, packed_ahead + first * size, (last - first) * size)
+        prefetch_span(index, index_ahead + first * width, (last - first) * width)
+        prefetch_span(packed, packed_ahead + first * size, (last - first) * size)
         if not all_inside(index, at + first * width, last - first, n):
             return first
         for j in range(first, last if far else first):
             number = np.int64(load(index, at + j * width))
             prefetch(data, base + (pattern[np.uint64(j)] if stepped else 0) + number * stride)
-        # By constants, but for products without a step, which are rare: 1M maxima took a thread of an Intel Xeon 1.9
-        # to 2.7 ms by a number, and 1.0 to 1.4 so; 200,000 of 100,000 i4 one of an AMD EPYC 0.58 with a step of 0, and
-        # 0.42 without.
+        # All are constants but for products without a step, which are rare.
         if reduction == ADD and not stepped:
             combine_some(ADD, code, False, data, base, stride, pattern, index, at, packed, fro, first, last)
         elif reduction == ADD:
@@ -187,7 +186,6 @@ def put_masked(code, mask, first, data, base, stride, pattern, index, at, packed
 def _put_masked(code, mask, first, data, base, stride, pattern, index, at, packed, fro):
     def combined(code, mask, first, data, base, stride, pattern, index, at, packed, fro):
         reduction = kind_of(code)
-        # By constants: 1M sums into 1M took two threads of an Intel Xeon 3.3 ms by a number, and take 2.2 so.
         if reduction == ADD:
             combine_masked(ADD, code, mask, first, data, base, stride, pattern, index, at, packed, fro)
         elif reduction == MIN:
@@ -224,8 +222,8 @@ def put_owned(owned, far, plan, data, base, pattern, index, position, packed, fr
     low, numbers = owned
     for first in range(0, count, LANES):
         some = min(count - first, LANES)
-        ask_for_some(index, index_ahead + first * width, some * width)
-        ask_for_some(packed, packed_ahead + first * size, some * size)
+        prefetch_span(index, index_ahead + first * width, some * width)
+        prefetch_span(packed, packed_ahead + first * size, some * size)
         if count >= LANES:
             begin = first + some - LANES
             mask, inside = owned_numbers(index, at + begin * width, n, low, numbers)
@@ -248,11 +246,11 @@ def put_directly(writing, far, owned, plan, data, pattern, stepped, index, packe
     """Write or combine updates of one element by indices that are neighbours: `rows` rows, each of `count` points.
 
     The first row is `at` an offset in data, a position in indices and a byte in packed, the next one `steps` further,
-    and what is asked for in passing is `ahead` by as much; `far`: so are places to combine with. Only a thread's points
-    are written if it has `owned` indices, see `put_owned`. Return how many points are done before one that has an index
-    below 0, perhaps, or out of range. Some that follow may have been written, which will be written again, but none
-    combined. Not `writing`: only look at the indices. What sees them as bytes works out offsets, and so does what
-    combines floats of 16 bits.
+    and what is prefetched in passing is `ahead` by as much; `far`: so are places to combine with. Only a thread's
+    points are written if it has `owned` indices, see `put_owned`. Return how many points are done before one that has
+    an index below 0, perhaps, or out of range. Some that follow may have been written, which will be written again, but
+    none combined. Not `writing`: only look at the indices. Nothing is done where indices are seen as bytes, or floats
+    of 16 bits are combined: the caller works out offsets.
     """
     raise NotImplementedError
 
@@ -330,20 +328,20 @@ def put_some(
     data,  # IN OUT  the output
     origin,  # IN   the offset that all elements share
     unit,  # IN   the bytes of a unit ...
-    offsets,  # IN   ... by so many of which they are further, (BLOCK,)
-    places,  # IN   (BLOCK,), what tells whose they are, the same or what the index adds to it ...
+    offsets,  # IN   (BLOCK,), how many units each element is from there
+    places,  # IN   (BLOCK,), what tells whether an element is in the window: the same, or what its index adds
     packed,  # IN   the updates
     fro,  # IN   where the first one is
     step,  # IN   from one to the next
     count,
-    low,  # IN   ... write or combine those from this place on ...
+    low,  # IN   the window: places from this one on ...
     high,  # IN   ... and below that one
     reduction,
-    ask,  # IN   True: ask for all places first
+    ask,  # IN   True: prefetch all places first
 ):
     """Write updates of one element, or combine them with what is there, in their order, if that is in a window.
 
-    They are found by masks: 10M sums into 1000 float32 take 9.4 ms, and 21 if they are compressed first.
+    They are found by masks, which takes less than half of the time that compressing them first takes.
     """
     for i in range(0, count if ask else 0, LANES):
         mask = mask_between(places, i, count, low, high)
