@@ -149,8 +149,12 @@ def _cached_bytes(facts: Facts, tuning: ScatterTuning) -> int:
 
 def fits_numbers(facts: Facts, tuning: ScatterTuning) -> bool:
     """Return whether updates are single elements of a packed output, and numbers of 31 bits tell all apart."""
-    elements = facts.whole // facts.itemsize
-    return facts.copies and facts.units == 1 and facts.points < NUMBERS and elements < NUMBERS
+    return (
+        facts.copies
+        and facts.units == 1
+        and facts.points < NUMBERS
+        and facts.whole < NUMBERS * facts.itemsize  # elements of the output
+    )
 
 
 def can_go_by_places(facts: Facts, tuning: ScatterTuning) -> bool:
