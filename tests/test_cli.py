@@ -750,7 +750,7 @@ def test_explain_compiles_and_runs_nothing(monkeypatch, capsys):
         ("scatter-nd", "scatter places 64-bit"),
     ):
         call("explain", name, "--shape", "100x64", "--indices-shape", "100,1", *(["--axis", 1] if "l" in name else []))
-        assert f"kernel   {kernel}" in capsys.readouterr().out
+        assert re.search(rf"kernel +{kernel}", capsys.readouterr().out)
     call("explain", "scatter-nd", "--shape", "9000", "--indices-shape", "9000,1")
     assert "one thread writes them sooner" in capsys.readouterr().out
     call("explain", "scatter-elements", "--shape", 1 << 18, "--indices-shape", 1 << 18, "--axis", 0)
@@ -811,7 +811,7 @@ def test_explain_has_a_sentence_for_every_way(monkeypatch, threads):
     rows = {f"{name} {row.name}".removesuffix(" general"): row for name, table in tables.items() for row in table}
     kernels = (region.kernel.__name__.removesuffix("_kernel").replace("_", " ") for region in TABLE)
     ways = {*rows} | {f"top_k {name}" for name in ("nothing to select", *kernels)}
-    assert ways == WAYS.keys() == explain._CPU_WAYS.keys()
+    assert ways == WAYS.keys()
 
 
 def test_explain_takes_files(capsys):

@@ -24,9 +24,9 @@ def is_left_over(facts, tuning):
     ("facts", "chosen", "expected"),
     [
         (Facts(8, 3), 0, []),
-        (Facts(9, 6), 1, ["short: not n <= short (n 9, short 8)"]),
-        (Facts(8, 6), 1, ["short: not k < large_k (k 6, large_k 4)"]),
-        (Facts(0, 3), 2, ["short: not n > 0 (n 0)", "large k: not k >= large_k (k 3, large_k 4)"]),
+        (Facts(9, 6), 1, ["short: needs n <= short (n 9, short 8)"]),
+        (Facts(8, 6), 1, ["short: needs k < large_k (k 6, large_k 4)"]),
+        (Facts(0, 3), 2, ["short: needs n > 0 (n 0)", "large k: needs k >= large_k (k 3, large_k 4)"]),
     ],
 )
 def test_the_comparison_that_ruled_a_row_out(facts, chosen, expected):
@@ -42,6 +42,6 @@ def test_helpers_and_alternatives_are_shown_as_they_stand():
     )
     call = SimpleNamespace(regions=rows, region=rows[2], facts=Facts(9, 0), tuning=TUNING)
     assert [_reasons.sentence(ruled) for ruled in _reasons.passed_over(call)] == [
-        "first: not n < short or not has_a_line (n 9, short 8)",
-        "second: not k > 0 (k 0)",
+        "first: needs n < short or not has_a_line (n 9, short 8)",
+        "second: needs k > 0 (k 0)",
     ]

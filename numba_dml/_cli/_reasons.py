@@ -69,4 +69,4 @@ def _numbers(part: ast.expr, given: dict[str, Any]) -> dict[str, Any]:
 def sentence(ruled: Ruled) -> str:
     """Return a row that was passed over in one line."""
     numbers = ", ".join(f"{name} {value}" for name, value in ruled.numbers.items())
-    return f"{ruled.region}: not {ruled.rule}" + (f" ({numbers})" if numbers else "")
+    return f"{ruled.region}: needs {ruled.rule}" + (f" ({numbers})" if numbers else "")

@@ -8,60 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.lowering import REDUCTIONS
 from .._core.spec import ELEMENTS, OPERATORS, Spec
 from .._core.tensor import product
-from . import _files, _terminal
+from . import _files, _reasons, _terminal
 from . import run as cli_run
 
-#: Why the CPU goes which way, by the name of its kernel without the width; none has a sentence for others as well.
-_CPU_WAYS = {
-    "top_k short": "lines are short: a sorting network takes many at once",
-    "top_k short columns": "lines are short and lie side by side: a sorting network takes many at once",
-    "top_k singly": "k is small, and lines are few, or too long for a sorting network: each is taken by itself",
-    "top_k best": "k is 1: one pass finds the best of every line",
-    "top_k columns": "lines lie side by side: sorted lists of neighbouring lines are kept together",
-    "top_k rows": "each line is read once; what beats the k-th best so far is kept in a buffer",
-    "top_k pieces": "few long lines: each is cut into pieces, and the best of these compete",
-    "top_k sorted": "k is large: what is above a limit from a sample is collected and sorted",
-    "top_k nothing to select": "there is nothing to select",
-    "gather": "neighbouring elements move together, {} at a time at least",
-    "gather direct": "each index is tested just before it is used; of negative ones offsets are worked out first",
-    "scatter": "the input is copied, then updated in the order of the updates",
-    "scatter strips": "no update leaves its strip of the result: strip by strip, it is copied, then updated in order",
-    "scatter places": "a new result is written in its own order, each slice by the last of its updates",
-    "scatter own": "the result is small: each share of the updates has one of its own first",
-    "scatter bins": "many updates of a large result: they are sorted by where they go first",
-    "scatter noted": "where updates go is found out first; then each part of the result gets its own, in their order",
-}
-#: Why a top-k on a GPU goes which way, by its method; numbers in that are none.
-_CUDA_TOP_K = {
-    "nothing": _CPU_WAYS["top_k nothing to select"],
-    "short lines": "lines are short, many, and k is small: a thread has each",
-    "best of lines by threads": "k is 1, and elements of a line are no neighbours: a thread has each, or a part",
-    "best": "k is 1: blocks look for the best element of each line, several of them if it is long",
-    "ranks": "lines are short: a warp ranks the elements of each",
-    "lines by warps": "lines are many, of middle length, and k is small: a warp has each, and looks again at few parts",
-    "lines beside each other": "k is small: groups of each line send their best keys ahead, a warp looks at few parts",
-    "sort of lines": "much of each line is wanted: a block sorts it whole",
-    "0 levels of delegates": "a block reads each line once, and lists what reaches a bar that k of its parts reach",
-    "levels of delegates": "lines are long: groups send their best keys ahead, and the best groups are read again",
-    "sort": "k is large: what can be among the best is sorted digit by digit",
-}
-_CUDA_WAYS = {
-    "LineGather": "lines are read into shared memory, and gathered from there",
-    "LineCombine": "lines are read into shared memory, and integers combined there in any order: the bits are the same",
-    "LineScatter": "the last update of each place is found in shared memory, then lines are written in their order",
-    "OwnColumnGather": "columns are short and many: a thread has each",
-    "OwnColumnScatter": "columns are short and many: a thread has each, and goes through its updates in their order",
-    "SharedColumnGather": "a block reads some columns into shared memory, and gathers from there",
-    "SharedColumnScatter": "the last update of each place is found in shared memory, for some columns at a time",
-    "ColumnGather": "columns are transposed in strips, and gathered from as lines",
-    "ColumnScatter": "columns are transposed in strips, and scattered to as lines",
-    "FewPlaceCombine": "the output is small: each block combines integers with one of its own first, in any order",
-    "OwnPlaceScatter": "points are few: each block looks at all of them, and copies and writes its own part",
-    "BinnedScatter": "many single elements of a large array: they are sorted by where they go first",
-}
+#: Why a call without a region does nothing.
+NOTHING = "there is nothing to compute"
 
 
 class Layout(NamedTuple):
@@ -152,19 +105,22 @@ def explained(args: argparse.Namespace) -> dict[str, Any]:
     parallel = call.kernel.endswith("parallel")
     threads = cpu_threads.thread_count() if parallel else 1
     if on_gpu:
-        outputs = [Layout(one.shape, one.dtype) for one in (call.outputs if function == "top_k" else [call.output])]
+        outputs = [Layout(one.shape, one.dtype) for one in (getattr(call, "outputs", None) or [call.output])]
     else:
         outputs = [Layout(call.shape, call.dtype)]
-        if function == "top_k":
+        if hasattr(call, "index_dtype"):
             outputs.append(Layout(call.shape, call.index_dtype))
     edge = _terminal.size(launch.PARALLEL_WORK)
-    why = [_cuda_way(function, call) if on_gpu else _way(call)]
+    region = getattr(call, "region", None)
+    why = [region.why.format(facts=call.facts) if region else NOTHING]
     if on_gpu:
         pass
-    elif function != "top_k" and call.alone:
+    elif getattr(call, "alone", False):
         why.append("single elements that go anywhere: one thread writes them sooner than several that read all indices")
         if threads > 1:
             why.append(f"{_effort(call)}: threads share the copy before, or the look at the indices")
+    elif not region:
+        pass
     elif call.effort < launch.PARALLEL_WORK:
         why.append(f"{_effort(call)}, less than {edge}: waking a second thread would take longer")
     elif threads > 1:
@@ -181,35 +137,21 @@ def explained(args: argparse.Namespace) -> dict[str, Any]:
         "result_bytes": sum(one.nbytes for one in outputs),
         **({} if on_gpu else {"scratch_bytes": int(getattr(call, "scratch_bytes", 0))}),
         "why": why,
+        "numbers": _numbers(call) if region else {},
+        "passed_over": [_reasons.sentence(one) for one in _reasons.passed_over(call)] if region else [],
     }
+
+
+def _numbers(call: Any) -> dict[str, Any]:
+    """Return the numbers by which the kernel was chosen."""
+    plain = {name: value for name, value in call.facts._asdict().items() if isinstance(value, (bool, int, str))}
+    return {name: value.item() if hasattr(value, "item") else value for name, value in plain.items()}
 
 
 def _effort(call: Any) -> str:
     """Return in words what counts when threads are chosen."""
     copies = "" if call.effort == call.work else " (neighbours are copied together, so their bytes count in part)"
     return f"the work counts as {_terminal.size(call.effort)}{copies}"
-
-
-def _way(call: Any) -> str:
-    words = call.kernel.split()
-    end = next((i for i, word in enumerate(words) if word.endswith("-bit") or word in REDUCTIONS), len(words))
-    return _CPU_WAYS[" ".join(words[:end])].format(*words[end:])
-
-
-def _cuda_way(function: str, call: Any) -> str:
-    if function == "top_k":
-        return _CUDA_TOP_K.get(call.method) or _CUDA_TOP_K[call.method.lstrip("0123456789 ")]
-    if call.way:
-        return _CUDA_WAYS[type(call.way).__name__]
-    if function.startswith("gather"):
-        return f"threads move units of up to {min(call.steps, 16)} bytes, and check each index"
-    if call.reduces and call.combined:
-        return "as a rule the memory combines integers with what is there, in any order: the bits are the same"
-    if call.reduces:
-        return "updates are sorted by where they go, and combined in their order"
-    if call.merge_bytes:
-        return "places are claimed by their last update; then the result is written in its order"
-    return "the input is copied; then each update that is the last of its place is written"
 
 
 def run(args: argparse.Namespace) -> int:
@@ -225,7 +167,7 @@ def run(args: argparse.Namespace) -> int:
     shapes = [
         ", ".join(f"{tuple(one['shape'])} {one['dtype']}" for one in found[name]) for name in ("inputs", "outputs")
     ]
-    scratch = found.get("scratch_bytes", 0)
+    scratch, numbers = found.get("scratch_bytes", 0), found["numbers"]
     _terminal.print_facts(
         [
             ("call", f"{found['function']}: {shapes[0]} -> {shapes[1]}"),
@@ -238,6 +180,8 @@ def run(args: argparse.Namespace) -> int:
                 + (f", {_terminal.size(scratch)} of scratch" if scratch else ""),
             ),
             *(("why" if i == 0 else "", text) for i, text in enumerate(found["why"])),
+            *([("numbers", ", ".join(f"{name} {value}" for name, value in numbers.items()))] if numbers else []),
+            *(("passed over" if i == 0 else "", text) for i, text in enumerate(found["passed_over"])),
         ]
     )
     return 0

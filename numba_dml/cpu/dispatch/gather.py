@@ -104,7 +104,7 @@ TABLE: tuple[Region, ...] = (
         gather_kernel,
         always,
         always,
-        "neighbouring elements move together, {} at a time at least",
+        "each slice of {facts.slice_bytes} bytes moves at once, after the bounds of a block of indices are checked",
         "Slices have loops of their own by length",
     ),
 )
