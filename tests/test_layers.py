@@ -24,8 +24,6 @@ KNOWN = {
     "large files": {
         "numba_dml.cpu.jitted.entries",
         "numba_dml.cpu.jitted.functions",
-        "numba_dml.cuda.kernels.top_k_block",
-        "numba_dml.cuda.kernels.top_k_large",
     },
     "full folders": {"cuda/kernels"},
 }

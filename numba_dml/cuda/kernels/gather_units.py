@@ -26,8 +26,8 @@ from ..primitives.warp import LANE_VALUE, lanes_where, sync_lanes
 
 
 @cache
-def gather_kernel(width: int, index_type: str, loops: int, coords: int, outer: int, alone: bool) -> Kernel:
-    """Return the kernel that gathers units of `width` bytes, a thread one alone or `UNITS`; see `places`."""
+def unit_steps(width: int, index_type: str, loops: int, coords: int, outer: int):
+    """Return ``source_of(plan, index, unit)``, where a unit is and whether its index is bad, and ``move_checked``."""
     load, store = unit_access(width)
     place_of_point, place_in_slice, place_if_inside = places(index_type, loops, coords, outer)
 
@@ -47,6 +47,15 @@ def gather_kernel(width: int, index_type: str, loops: int, coords: int, outer: i
             value = load(data + place + place_in_slice(plan, unit - point * number(plan, SLICE), width))
         store(packed + unit * width, value[0], value[1])
 
+    return source_of, move_checked
+
+
+@cache
+def gather_kernel(width: int, index_type: str, loops: int, coords: int, outer: int, alone: bool) -> Kernel:
+    """Return the kernel that gathers units of `width` bytes, a thread one alone or `UNITS`; see `places`."""
+    load, store = unit_access(width)
+    source_of, move_checked = unit_steps(width, index_type, loops, coords, outer)
+
     @kernel
     def gather_unit(data, index, packed, plan, record, launch, units, share):
         """See `gather_units`."""
@@ -61,8 +70,8 @@ def gather_kernel(width: int, index_type: str, loops: int, coords: int, outer: i
             value = load(data + source)
             store(packed + unit * width, value[0], value[1])
 
-    # With three loops it would take more than 40 registers, of which a multiprocessor has enough for six blocks: 64
-    # matrices of 1024 x 1024 take 0.541 ms along axis 1 with the limit, 0.559 without.
+    # With three loops it would take more than 40 registers, of which a multiprocessor has enough for six blocks. See
+    # docs/measurements/cudakernels.md, "Registers of a gather with three loops".
     @kernel(registers=40 if loops == 3 else None)
     def gather_units(
         data,  # IN   address of the input's first element

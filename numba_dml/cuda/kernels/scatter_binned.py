@@ -229,12 +229,13 @@ def fine_kernel() -> Kernel:
 
 
 @cache
-def apply_kernel(width: int, unique: bool) -> Kernel:
-    """Return the kernel that writes the updates of a bin, each block those of one."""
-    load, store = unit_access(width)
+def bin_steps(width: int, unique: bool):
+    """Return ``claim_all(claims, entries, begin, end)`` and ``put_all(target, claims, entries, begin, end)``.
+
+    All threads claim the places of a bin's entries, and write the updates whose claims have stayed.
+    """
+    _, store = unit_access(width)
     load_entry, _ = unit_access(ENTRY_BYTES)
-    load_wide, store_wide = unit_access(16)
-    claim_type = shared_type("int32")
 
     @helper
     def load_some(entries, i, end):
@@ -254,6 +255,62 @@ def apply_kernel(width: int, unique: bool) -> Kernel:
         place = entry[0] & (BIN - 1)
         if unique or np.int64(claims[np.uint32(place)]) == entry[0] >> 32:
             store(target + place * width, entry[1], 0)
+
+    @helper
+    def claim_all(claims, entries, begin, end):
+        thread = np.int64(cuda.threadIdx.x)
+        for i in range(thread, BIN, BIN_THREADS):
+            claims[np.uint32(i)] = -1
+        cuda.syncthreads()
+        for i in range(begin + thread, end, 4 * BIN_THREADS):
+            a, b, c, d = load_some(entries, i, end)
+            claim(claims, a[0])
+            claim(claims, b[0])
+            claim(claims, c[0])
+            claim(claims, d[0])
+
+    @helper
+    def put_all(target, claims, entries, begin, end):
+        for i in range(begin + np.int64(cuda.threadIdx.x), end, 4 * BIN_THREADS):
+            a, b, c, d = load_some(entries, i, end)
+            put(target, claims, a)
+            put(target, claims, b)
+            put(target, claims, c)
+            put(target, claims, d)
+
+    return claim_all, put_all
+
+
+@cache
+def bin_copier(width: int):
+    """Return ``copy_all(target, source, count)``: all threads copy a bin, by 16 bytes if they can."""
+    load, store = unit_access(width)
+    load_wide, store_wide = unit_access(16)
+
+    @helper
+    def copy_all(target, source, count):
+        thread = np.int64(cuda.threadIdx.x)
+        wide = (count * width) >> 4 if ((source | target) & 15) == 0 else np.int64(0)
+        for i in range(thread, wide, 2 * BIN_THREADS):
+            j = min(i + BIN_THREADS, wide - 1)
+            a, b = load_wide(source + 16 * i)
+            c, d = load_wide(source + 16 * j)
+            store_wide(target + 16 * i, a, b)
+            store_wide(target + 16 * j, c, d)
+        for i in range(wide * (16 // width) + thread, count, BIN_THREADS):
+            value, _ = load(source + i * width)
+            store(target + i * width, value, 0)
+
+    return copy_all
+
+
+@cache
+def apply_kernel(width: int, unique: bool) -> Kernel:
+    """Return the kernel that writes the updates of a bin, each block those of one."""
+    load, store = unit_access(width)
+    claim_all, put_all = bin_steps(width, unique)
+    copy_all = bin_copier(width)
+    claim_type = shared_type("int32")
 
     def apply_bins(
         data,  # OUT  address of the packed output
@@ -279,30 +336,11 @@ def apply_kernel(width: int, unique: bool) -> Kernel:
             for i in range(ASKED_BYTES * thread, count * width, ASKED_BYTES * BIN_THREADS):
                 ask_for(old + first * width + i)
         if not unique:
-            for i in range(thread, BIN, BIN_THREADS):
-                claims[np.uint32(i)] = -1
-            cuda.syncthreads()
-            for i in range(begin + thread, end, 4 * BIN_THREADS):
-                a, b, c, d = load_some(entries, i, end)
-                claim(claims, a[0])
-                claim(claims, b[0])
-                claim(claims, c[0])
-                claim(claims, d[0])
-        if old != data:
-            source = old + first * width
-            target = data + first * width
-            wide = (count * width) >> 4 if ((source | target) & 15) == 0 else np.int64(0)
-            for i in range(thread, wide, 2 * BIN_THREADS):
-                j = min(i + BIN_THREADS, wide - 1)
-                a, b = load_wide(source + 16 * i)
-                c, d = load_wide(source + 16 * j)
-                store_wide(target + 16 * i, a, b)
-                store_wide(target + 16 * j, c, d)
-            for i in range(wide * (16 // width) + thread, count, BIN_THREADS):
-                value, _ = load(source + i * width)
-                store(target + i * width, value, 0)
-        cuda.syncthreads()
+            claim_all(claims, entries, begin, end)
         target = data + first * width
+        if old != data:
+            copy_all(target, old + first * width, count)
+        cuda.syncthreads()
         if not unique and end - begin > CROWDED * BIN:
             for i in range(thread, count, BIN_THREADS):
                 point = np.int64(claims[np.uint32(i)])
@@ -310,12 +348,7 @@ def apply_kernel(width: int, unique: bool) -> Kernel:
                     value, _ = load(packed + point * width)
                     store(target + i * width, value, 0)
             return
-        for i in range(begin + thread, end, 4 * BIN_THREADS):
-            a, b, c, d = load_some(entries, i, end)
-            put(target, claims, a)
-            put(target, claims, b)
-            put(target, claims, c)
-            put(target, claims, d)
+        put_all(target, claims, entries, begin, end)
 
     jitted = kernel(registers=BIN_REGISTERS)(apply_bins)
     return Kernel(jitted, 8, waits=True, shares=True, threads=BIN_THREADS)

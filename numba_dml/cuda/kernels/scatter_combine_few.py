@@ -23,29 +23,21 @@ from ..primitives.shared import shared_address
 #: Threads of a block that has an output, or claims, of its own; see docs/measurements/cudamoves.md, "Few places".
 OWNERS = SIZES.copy_threads
 
+#: A claim: the highest number of a point stays.
+CLAIM = "max", "int32"
+
 
 @cache
-def combine_few_kernel(
-    width: int, index_type: str, loops: int, coords: int, outer: int, combined: tuple[str, str] | None
-) -> Kernel:
-    """Return the kernel that combines many updates with few integers: those of a block among themselves first.
+def few_steps(width: int, index_type: str, loops: int, coords: int, outer: int, combined: tuple[str, str] | None):
+    """Return ``point_of(plan, unit)`` and ``combine_all(own, packed, plan, index, begin, end)``.
 
-    10M sums into 256 int32 take 0.084 ms so, and 2.6 if the memory combines them all; into one of them 0.089 and 7.3.
-
-    Without `combined` it claims places, to be exact it combines their claims, of 4 bytes, with the numbers of points,
-    of which the highest stays: for 64M updates of 1000 float32 that takes 0.30 ms, and 5.6 if all claim in device
-    memory; of one of them 0.35 and 47.
+    The second combines the updates of units from one on, or claims their places, with elements at a shared address; all
+    threads take part, and learn each whether an index is bad.
     """
     claims = combined is None
-    operation, name = combined or ("max", "int32")
-    combine_own, combine = combine_now(operation, name, "shared"), combine_now(operation, name)
-    limits = np.iinfo(name)
-    # What changes nothing, as a signed number.
-    neutral = int({"add": np.dtype(name).type(0), "min": limits.max, "max": limits.min}[operation])
-    neutral -= 1 << (8 * width) if neutral > np.iinfo(f"int{8 * width}").max else 0
+    combine_own = combine_now(*(combined or CLAIM), "shared")
     load, _ = unit_access(width)
     place_of_point, place_in_slice, _ = places(index_type, loops, coords, outer)
-    word = shared_type(f"int{8 * width}")
 
     @helper
     def point_of(plan, unit):
@@ -73,6 +65,42 @@ def combine_few_kernel(
             combine_own(own + place, value)
         return place == NOWHERE
 
+    @helper
+    def combine_all(own, packed, plan, index, begin, end):
+        bad = False
+        for a in range(begin + np.int64(cuda.threadIdx.x), end, 4 * OWNERS):
+            b, c, d = a + OWNERS, a + 2 * OWNERS, a + 3 * OWNERS
+            place_a, place_b = place_of(plan, index, a, end), place_of(plan, index, b, end)
+            place_c, place_d = place_of(plan, index, c, end), place_of(plan, index, d, end)
+            bad |= meet(own, packed, place_a, a, end)
+            bad |= meet(own, packed, place_b, b, end)
+            bad |= meet(own, packed, place_c, c, end)
+            bad |= meet(own, packed, place_d, d, end)
+        return bad
+
+    return point_of, combine_all
+
+
+@cache
+def combine_few_kernel(
+    width: int, index_type: str, loops: int, coords: int, outer: int, combined: tuple[str, str] | None
+) -> Kernel:
+    """Return the kernel that combines many updates with few integers: those of a block among themselves first.
+
+    Without `combined` it claims places: it combines their claims, of 4 bytes, with the numbers of points, of which the
+    highest stays. See docs/measurements/cudakernels.md, "Few integers, combined by blocks first".
+    """
+    claims = combined is None
+    operation, name = combined or CLAIM
+    combine = combine_now(operation, name)
+    point_of, combine_all = few_steps(width, index_type, loops, coords, outer, combined)
+    limits = np.iinfo(name)
+    # What changes nothing, as a signed number.
+    neutral = int({"add": np.dtype(name).type(0), "min": limits.max, "max": limits.min}[operation])
+    neutral -= 1 << (8 * width) if neutral > np.iinfo(f"int{8 * width}").max else 0
+    place_of_point, *_ = places(index_type, loops, coords, outer)
+    word = shared_type(f"int{8 * width}")
+
     @kernel(registers=64)
     def combine_few(
         data,  # IN OUT  address of the output's first element, or of the claims, whose bits are set
@@ -96,16 +124,7 @@ def combine_few_kernel(
         cuda.syncthreads()
         begin = np.int64(cuda.blockIdx.x) * share
         end = min(begin + share, units)
-        to = np.int64(shared_address(own))
-        bad = False
-        for a in range(begin + thread, end, 4 * OWNERS):
-            b, c, d = a + OWNERS, a + 2 * OWNERS, a + 3 * OWNERS
-            place_a, place_b = place_of(plan, index, a, end), place_of(plan, index, b, end)
-            place_c, place_d = place_of(plan, index, c, end), place_of(plan, index, d, end)
-            bad |= meet(to, packed, place_a, a, end)
-            bad |= meet(to, packed, place_b, b, end)
-            bad |= meet(to, packed, place_c, c, end)
-            bad |= meet(to, packed, place_d, d, end)
+        bad = combine_all(np.int64(shared_address(own)), packed, plan, index, begin, end)
         if bad:
             if claims:
                 store_now(flag, 0)

@@ -9,6 +9,7 @@ needs no memory for claims: 1000 updates of 1M elements of 4 bytes take 7.5 µs,
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -44,45 +45,109 @@ def list_start(entries):
     return entries * (ENTRY_BYTES // LISTED_BYTES)
 
 
+class Table(NamedTuple):
+    """The points of a block, in shared memory, by the places that are its own."""
+
+    table: object  #: (entries,) int64: the number of a place and of its last point, or `EMPTY`
+    listed: object  #: behind the table, see `list_start`: the entries that are taken
+    found: object  #: (1,) int32: how many these are
+    entries: object
+    moves: object  #: whether the block's places are neighbours, `share` from `first` on
+    first: object
+    share: object
+
+
 @cache
-def own_places_kernel(width: int, index_type: str, loops: int, coords: int, outer: int) -> Kernel:
-    """Return the kernel for units of `width` bytes; see `places.places`."""
-    load, store = unit_access(width)
-    move = mover(width, THREADS - CLAIMERS)
-    place_of_point, place_in_slice, _ = places(index_type, loops, coords, outer)
+def table_claimer(index_type: str, loops: int, coords: int, outer: int):
+    """Return ``claim_all(t, plan, index, record, points, begin, step)``: it enters every `step`-th point from one on.
+
+    It tells whether an index is bad.
+    """
+    place_of_point, *_ = places(index_type, loops, coords, outer)
     load_entry = SHARED_LOAD[8 * ENTRY_BYTES]
-    entry_type, listed_type = shared_type("int64"), shared_type("int32")
 
     @helper
     def place_of(plan, index, record, point, points):
         return place_of_point(plan, index, record, -1, point) if point < points else np.int64(BEHIND)
 
     @helper
-    def claim(table, listed, entries, found, plan, place, point, moves, first, share):
+    def claim(t, plan, place, point):
         """Enter a point at its place, if that is one of the block's, and list the entry when it is new."""
         if place <= BEHIND:
             return
         i = number_of_place(plan, place)
-        if moves:
-            if i < first or i >= first + share:
+        if t.moves:
+            if i < t.first or i >= t.first + t.share:
                 return
         elif (((i ^ (i >> 32)) * FACTOR & 0xFFFFFFFF) * np.int64(cuda.gridDim.x)) >> 32 != np.int64(cuda.blockIdx.x):
             return
         word = (i << POINT_BITS) | point
-        at = spread(i) & (entries - 1)
+        at = spread(i) & (t.entries - 1)
         waiting = True
         while waiting:
-            held = load_entry(np.int64(shared_address(table)) + ENTRY_BYTES * at)
+            held = load_entry(np.int64(shared_address(t.table)) + ENTRY_BYTES * at)
             if held == EMPTY:
-                held = cuda.atomic.cas(table, np.uint32(at), np.int64(EMPTY), word)
+                held = cuda.atomic.cas(t.table, np.uint32(at), np.int64(EMPTY), word)
             if held == EMPTY:
-                listed[np.uint32(list_start(entries) + cuda.atomic.add(found, 0, 1))] = at
+                t.listed[np.uint32(list_start(t.entries) + cuda.atomic.add(t.found, 0, 1))] = at
                 waiting = False
             elif (held ^ word) >> POINT_BITS == 0:
                 if held < word:
-                    cuda.atomic.max(table, np.uint32(at), word)
+                    cuda.atomic.max(t.table, np.uint32(at), word)
                 waiting = False
-            at = (at + 1) & (entries - 1)
+            at = (at + 1) & (t.entries - 1)
+
+    @helper
+    def claim_all(t, plan, index, record, points, begin, step):
+        bad = False
+        a = begin
+        while a < points:  # a range would divide
+            b, c, d = a + step, a + 2 * step, a + 3 * step
+            to_a = place_of(plan, index, record, a, points)
+            to_b = place_of(plan, index, record, b, points)
+            to_c = place_of(plan, index, record, c, points)
+            to_d = place_of(plan, index, record, d, points)
+            bad |= to_a == NOWHERE or to_b == NOWHERE or to_c == NOWHERE or to_d == NOWHERE
+            claim(t, plan, to_a, a)
+            claim(t, plan, to_b, b)
+            claim(t, plan, to_c, c)
+            claim(t, plan, to_d, d)
+            a += 4 * step
+        return bad
+
+    return claim_all
+
+
+@cache
+def table_writer(width: int, index_type: str, loops: int, coords: int, outer: int):
+    """Return ``write_all(t, plan, data, packed)``: all threads write the updates of the listed points."""
+    load, store = unit_access(width)
+    _, place_in_slice, _ = places(index_type, loops, coords, outer)
+
+    @helper
+    def write_all(t, plan, data, packed):
+        slice_units = number(plan, SLICE)
+        for i in range(np.int64(cuda.threadIdx.x), np.int64(t.found[0]) * slice_units, THREADS):
+            item = quotient(i, plan, SLICE)
+            at = t.listed[np.uint32(list_start(t.entries) + item)]
+            word = np.int64(t.table[np.uint32(at)])
+            point = word & ((1 << POINT_BITS) - 1)
+            place = number(plan, LOWEST) + (word >> POINT_BITS) * number(plan, GRANULE)
+            unit = i - item * slice_units
+            value = load(packed + (point * slice_units + unit) * width)
+            store(data + place + place_in_slice(plan, unit, width), value[0], value[1])
+
+    return write_all
+
+
+@cache
+def own_places_kernel(width: int, index_type: str, loops: int, coords: int, outer: int) -> Kernel:
+    """Return the kernel for units of `width` bytes; see `places.places`."""
+    move = mover(width, THREADS - CLAIMERS)
+    place_of_point, *_ = places(index_type, loops, coords, outer)
+    claim_all = table_claimer(index_type, loops, coords, outer)
+    write_all = table_writer(width, index_type, loops, coords, outer)
+    entry_type, listed_type = shared_type("int64"), shared_type("int32")
 
     def scatter_to_own_places(
         data,  # OUT  address of the output's first element
@@ -105,6 +170,7 @@ def own_places_kernel(width: int, index_type: str, loops: int, coords: int, oute
         thread = np.int64(cuda.threadIdx.x)
         moves = old != data
         first = np.int64(cuda.blockIdx.x) * share
+        t = Table(table, listed, found, entries, moves, first, share)
         slice_units = number(plan, SLICE)
         for i in range(thread, entries, THREADS):
             table[np.uint32(i)] = EMPTY
@@ -117,30 +183,10 @@ def own_places_kernel(width: int, index_type: str, loops: int, coords: int, oute
             begin = first * slice_units
             move(data + begin * width, old + begin * width, min(share * slice_units, units - begin))
         else:
-            a = thread - (THREADS - claimers)
-            while a < points:  # a range would divide
-                b, c, d = a + claimers, a + 2 * claimers, a + 3 * claimers
-                to_a = place_of(plan, index, record, a, points)
-                to_b = place_of(plan, index, record, b, points)
-                to_c = place_of(plan, index, record, c, points)
-                to_d = place_of(plan, index, record, d, points)
-                bad |= to_a == NOWHERE or to_b == NOWHERE or to_c == NOWHERE or to_d == NOWHERE
-                claim(table, listed, entries, found, plan, to_a, a, moves, first, share)
-                claim(table, listed, entries, found, plan, to_b, b, moves, first, share)
-                claim(table, listed, entries, found, plan, to_c, c, moves, first, share)
-                claim(table, listed, entries, found, plan, to_d, d, moves, first, share)
-                a += 4 * claimers
+            bad = claim_all(t, plan, index, record, points, thread - (THREADS - claimers), claimers)
         is_bad = cuda.syncthreads_or(np.int32(bad)) != 0
         if all_or_none == 0 or not is_bad:
-            for i in range(thread, np.int64(found[0]) * slice_units, THREADS):
-                item = quotient(i, plan, SLICE)
-                at = listed[np.uint32(list_start(entries) + item)]
-                word = np.int64(table[np.uint32(at)])
-                point = word & ((1 << POINT_BITS) - 1)
-                place = number(plan, LOWEST) + (word >> POINT_BITS) * number(plan, GRANULE)
-                unit = i - item * slice_units
-                value = load(packed + (point * slice_units + unit) * width)
-                store(data + place + place_in_slice(plan, unit, width), value[0], value[1])
+            write_all(t, plan, data, packed)
         if is_bad and np.int64(cuda.blockIdx.x) == 0 and number(plan, BOUNDS) != DROP:
             for point in range(thread, points, THREADS):
                 place_of_point(plan, index, record, launch, point)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,8 +15,16 @@ from ..primitives.atomics import load_now, store_now
 from ..primitives.device_sort import WARPS
 from ..primitives.groups import fetch_and_add, shared_type
 from ..primitives.moves.claims import number_of_place
+from ..primitives.moves.folds import (
+    Updates,
+    any_order_folder,
+    next_updates,
+    place_finder,
+    row_folder,
+    update_bringer,
+)
 from ..primitives.moves.places import places
-from ..primitives.moves.reductions import ROUNDED, combiner, unit_steps
+from ..primitives.moves.reductions import ROUNDED, unit_steps
 from ..primitives.moves.sizes import SIZES
 from ..primitives.moves.slices import NOWHERE
 from ..primitives.pairs import pair_access, pair_fields
@@ -64,14 +73,9 @@ def pair_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: b
 
 
 @cache
-def rank_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: bool) -> Kernel:
-    """Return the kernel that makes the pairs of few points in the order of their places; see `pair_kernel`.
-
-    Every block looks at all points, and its warps count how many pairs come before one.
-    """
-    _, pair_bytes, _, store_pair, _ = pair_access(is_long)
+def key_keeper(index_type: str, loops: int, coords: int, outer: int):
+    """Return ``keep_all(keys, plan, index, nowhere, points)``: all threads list the places of all points."""
     place_of_point, *_ = places(index_type, loops, coords, outer)
-    most = MOST_RANKED
 
     @helper
     def key_of(plan, index, nowhere, point, points):
@@ -84,6 +88,33 @@ def rank_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: b
         if point < points:
             keys[point] = key
         return point < points and key == nowhere
+
+    @helper
+    def keep_all(keys, plan, index, nowhere, points):
+        """Keep the keys of all points, each thread those of four at a time; tell whether an index is bad."""
+        bad = False
+        for a in range(np.int64(cuda.threadIdx.x), points, 4 * BLOCK):
+            b, c, d = a + BLOCK, a + 2 * BLOCK, a + 3 * BLOCK
+            key_a, key_b = key_of(plan, index, nowhere, a, points), key_of(plan, index, nowhere, b, points)
+            key_c, key_d = key_of(plan, index, nowhere, c, points), key_of(plan, index, nowhere, d, points)
+            bad |= keep(keys, key_a, nowhere, a, points)
+            bad |= keep(keys, key_b, nowhere, b, points)
+            bad |= keep(keys, key_c, nowhere, c, points)
+            bad |= keep(keys, key_d, nowhere, d, points)
+        return bad
+
+    return keep_all
+
+
+@cache
+def rank_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: bool) -> Kernel:
+    """Return the kernel that makes the pairs of few points in the order of their places; see `pair_kernel`.
+
+    Every block looks at all points, and its warps count how many pairs come before one.
+    """
+    _, pair_bytes, _, store_pair, _ = pair_access(is_long)
+    place_of_point, *_ = places(index_type, loops, coords, outer)
+    keep_all, most = key_keeper(index_type, loops, coords, outer), MOST_RANKED
 
     @kernel
     def rank_pairs(
@@ -99,15 +130,7 @@ def rank_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: b
         await_inputs()
         keys = cuda.shared.array(most, np.int64)
         thread = np.int64(cuda.threadIdx.x)
-        bad = False
-        for a in range(thread, points, 4 * BLOCK):
-            b, c, d = a + BLOCK, a + 2 * BLOCK, a + 3 * BLOCK
-            key_a, key_b = key_of(plan, index, nowhere, a, points), key_of(plan, index, nowhere, b, points)
-            key_c, key_d = key_of(plan, index, nowhere, c, points), key_of(plan, index, nowhere, d, points)
-            bad |= keep(keys, key_a, nowhere, a, points)
-            bad |= keep(keys, key_b, nowhere, b, points)
-            bad |= keep(keys, key_c, nowhere, c, points)
-            bad |= keep(keys, key_d, nowhere, d, points)
+        bad = keep_all(keys, plan, index, nowhere, points)
         if bad and cuda.blockIdx.x == 0:
             store_now(flag, 0)
             if number(plan, BOUNDS) != DROP:
@@ -136,41 +159,13 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
     Places with many updates it puts on a list, for `fold_many_kernel`.
 
     What is there and the first two updates are loaded before it is known whether another thread folds the place, and
-    later updates four at a time: 1M rows of 64 float32 into as many take 0.25 ms in place so, and 0.47 by single
-    elements, one load after the other; 5M rows into 100,000 1.1 and 1.9.
+    later updates four at a time: see docs/measurements/cudakernels.md, "Loads of a fold".
     """
     load, store = unit_access(width)
     load_key, load_point = pair_fields(is_long)
     combine, exact, has_nan = unit_steps(data_type, reduction, width)
+    load_update, fold_from = next_updates(data_type, reduction, width, is_long)
     _, place_in_slice, _ = places("int64", *counts)
-
-    @helper
-    def load_update(packed, plan, point, unit):
-        return load(packed + (point * number(plan, SLICE) + unit) * width)
-
-    @helper
-    def fold_four(value, packed, plan, pairs, points, key, i, unit):
-        """Combine a value with the updates of the next four pairs that have a key; return how many these are."""
-        last = points - 1
-        b, c, d = min(i + 1, last), min(i + 2, last), min(i + 3, last)
-        point = load_point(pairs, i)
-        point_b, point_c, point_d = load_point(pairs, b), load_point(pairs, c), load_point(pairs, d)
-        count = np.int64(1)
-        count += i + 1 < points and load_key(pairs, b) == key
-        count += i + 2 < points and load_key(pairs, c) == key
-        count += i + 3 < points and load_key(pairs, d) == key
-        new_a = load_update(packed, plan, point, unit)
-        new_b = load_update(packed, plan, point_b if count > 1 else point, unit)
-        new_c = load_update(packed, plan, point_c if count > 2 else point, unit)
-        new_d = load_update(packed, plan, point_d if count > 3 else point, unit)
-        value = combine(value[0], value[1], new_a[0], new_a[1])
-        if count > 1:
-            value = combine(value[0], value[1], new_b[0], new_b[1])
-        if count > 2:
-            value = combine(value[0], value[1], new_c[0], new_c[1])
-        if count > 3:
-            value = combine(value[0], value[1], new_d[0], new_d[1])
-        return value, count
 
     @kernel(registers=40)
     def fold_updates(
@@ -192,6 +187,7 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
         i = quotient(item, plan, SLICE)
         if i >= points:
             return
+        updates = Updates(packed, pairs, points, number(plan, SLICE))
         unit = item - i * number(plan, SLICE)
         second = min(i + 1, points - 1)
         key, point = load_key(pairs, i), load_point(pairs, i)
@@ -200,8 +196,8 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
         place = data + number(plan, LOWEST) + key * number(plan, GRANULE) + place_in_slice(plan, unit, width)
         several = second > i and after == key
         value = load(place if key != nowhere else packed)  # which can be read as well
-        new = load_update(packed, plan, point, unit)
-        newer = load_update(packed, plan, next_point if several else point, unit)
+        new = load_update(updates, point, unit)
+        newer = load_update(updates, next_point if several else point, unit)
         if key == nowhere or (i > 0 and before == key):
             return  # the first point of a place does it for all
         if i + LONG < points and far == key:
@@ -211,14 +207,11 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
         value = combine(value[0], value[1], new[0], new[1])
         if several:
             value = combine(value[0], value[1], newer[0], newer[1])
-            at = i + 2
-            while at < points and load_key(pairs, at) == key:
-                value, count = fold_four(value, packed, plan, pairs, points, key, at, unit)
-                at += count
+            value = fold_from(value, updates, key, i + 2, unit)
         if has_nan(value[0], value[1]):
             value = load(place)
             while i < points and load_key(pairs, i) == key:
-                new = load_update(packed, plan, load_point(pairs, i), unit)
+                new = load_update(updates, load_point(pairs, i), unit)
                 value = exact(value[0], value[1], new[0], new[1])
                 i += 1
         store(place, value[0], value[1])
@@ -226,30 +219,36 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
     return Kernel(fold_updates, 10, plan=(2, numbers_in(*counts)))
 
 
+class Chunk(NamedTuple):
+    """Neighbouring elements of a place with many updates, which a block folds."""
+
+    i: object  #: the place's first pair ...
+    end: object  #: ... and where they end
+    j: object  #: the first element, among those of an update
+    wide: object  #: how many elements
+
+
 @cache
-def place_finder(is_long: bool):
-    """Return how to find where a place's pairs end."""
-    load_key, _ = pair_fields(is_long)
+def chunk_finder(is_long: bool):
+    """Return ``chunk_of(updates, longs, item)``: the chunk with a number, of all places whose first pairs are given."""
+    end_of_place = place_finder(is_long, LONG)
 
     @helper
-    def end_of_place(pairs, points, i):
-        """Return where the pairs of a place end, of which the one at `i` and at `i + LONG` are two."""
-        key = load_key(pairs, i)
-        step = np.int64(LONG)
-        low = i
-        while low + step < points and load_key(pairs, low + step) == key:
-            low += step
-            step *= 2
-        high = min(low + step, points)  # another place's, or the end
-        while high - low > 1:
-            middle = (low + high) >> 1
-            if load_key(pairs, middle) == key:
-                low = middle
-            else:
-                high = middle
-        return high
+    def chunk_of(updates, longs, item):
+        chunks = chunks_of(updates)
+        place_number = item // chunks
+        j = (item - place_number * chunks) * FOLDERS
+        i = load_i64(longs + 8 * place_number)
+        end = end_of_place(updates.pairs, updates.points, i)
+        return Chunk(i, end, j, min(updates.elements - j, FOLDERS))
 
-    return end_of_place
+    return chunk_of
+
+
+@helper
+def chunks_of(updates):
+    """Return how many chunks a place has."""
+    return (updates.elements + FOLDERS - 1) // FOLDERS
 
 
 @cache
@@ -263,51 +262,13 @@ def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, i
     if reduction in ("min", "max") or data_type not in ROUNDED:
         return _fold_in_any_order_kernel(data_type, reduction, width, counts, is_long)
     load, store = unit_access(width)
-    load_key, load_point = pair_fields(is_long)
-    end_of_place = place_finder(is_long)
-    fast, exact, has_nan = unit_steps(data_type, reduction, width)
+    load_key, _ = pair_fields(is_long)
+    chunk_of, bring = chunk_finder(is_long), update_bringer(width, is_long, FOLDERS)
+    fold_rows = row_folder(data_type, reduction, width)
     _, place_in_slice, _ = places("int64", *counts)
     words = 2 if width == 16 else 1
     buffer = 2 * LOADED
     word = shared_type("int64")
-
-    @helper
-    def bring(loaded, begin, pairs, packed, i, rows, elements, j, wide):
-        """Load `wide` elements from `j` on of the updates of `rows` pairs."""
-        for k in range(np.int64(cuda.threadIdx.x) - FOLDERS, rows * wide, BLOCK - FOLDERS):
-            row = k // wide
-            point = load_point(pairs, i + row)
-            first, second = load(packed + (point * elements + j + k - row * wide) * width)
-            loaded[np.uint32(begin + words * k)] = first
-            if words == 2:
-                loaded[np.uint32(begin + words * k + 1)] = second
-
-    @helper
-    def take(loaded, at):
-        return loaded[np.uint32(at)], loaded[np.uint32(at + 1)] if words == 2 else np.int64(0)
-
-    def folding(combine):
-        @helper
-        def fold(first, second, loaded, at, rows, step):
-            row = np.int64(0)
-            while row + 4 <= rows:  # four at a time, so that they come while others are combined
-                a, b = take(loaded, at), take(loaded, at + step)
-                c, d = take(loaded, at + 2 * step), take(loaded, at + 3 * step)
-                first, second = combine(first, second, a[0], a[1])
-                first, second = combine(first, second, b[0], b[1])
-                first, second = combine(first, second, c[0], c[1])
-                first, second = combine(first, second, d[0], d[1])
-                at += 4 * step
-                row += 4
-            for _ in range(row, rows):
-                a = take(loaded, at)
-                first, second = combine(first, second, a[0], a[1])
-                at += step
-            return first, second
-
-        return fold
-
-    fold_fast, fold_exactly = folding(fast), folding(exact)
 
     @kernel
     def fold_many(
@@ -323,14 +284,9 @@ def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, i
         await_inputs()
         loaded = cuda.shared.array(buffer, word)
         thread = np.int64(cuda.threadIdx.x)
-        elements = number(plan, SLICE)
-        chunks = (elements + FOLDERS - 1) // FOLDERS
-        for item in range(np.int64(cuda.blockIdx.x), (load_i64(long_count) + 1) * chunks, blocks):
-            place_number = item // chunks
-            j = (item - place_number * chunks) * FOLDERS
-            wide = min(elements - j, FOLDERS)
-            i = load_i64(longs + 8 * place_number)
-            end = end_of_place(pairs, points, i)
+        updates = Updates(packed, pairs, points, number(plan, SLICE))
+        for item in range(np.int64(cuda.blockIdx.x), (load_i64(long_count) + 1) * chunks_of(updates), blocks):
+            i, end, j, wide = chunk_of(updates, longs, item)
             place = data + number(plan, LOWEST) + load_key(pairs, i) * number(plan, GRANULE)
             first, second = np.int64(0), np.int64(0)
             folds = thread < wide
@@ -339,20 +295,16 @@ def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, i
                 first, second = load(place)
             most = LOADED // (words * wide)
             if thread >= FOLDERS:
-                bring(loaded, 0, pairs, packed, i, min(most, end - i), elements, j, wide)
+                bring(loaded, 0, updates, i, min(most, end - i), j, wide)
             cuda.syncthreads()
             begin = np.int64(0)
             while i < end:
                 rows = min(most, end - i)
                 i += rows
                 if folds:
-                    at = begin + words * thread
-                    found = fold_fast(first, second, loaded, at, rows, words * wide)
-                    if has_nan(found[0], found[1]):
-                        found = fold_exactly(first, second, loaded, at, rows, words * wide)
-                    first, second = found
+                    first, second = fold_rows(first, second, loaded, begin + words * thread, rows, words * wide)
                 elif thread >= FOLDERS and i < end:
-                    bring(loaded, LOADED - begin, pairs, packed, i, min(most, end - i), elements, j, wide)
+                    bring(loaded, LOADED - begin, updates, i, min(most, end - i), j, wide)
                 begin = LOADED - begin
                 cuda.syncthreads()
             if folds:
@@ -367,21 +319,12 @@ def _fold_in_any_order_kernel(
 ) -> Kernel:
     """Return the kernel for integers, and for min and max."""
     load, store = unit_access(width)
-    load_key, load_point = pair_fields(is_long)
-    end_of_place = place_finder(is_long)
-    combine = combiner(data_type, reduction, width)
+    load_key, _ = pair_fields(is_long)
+    chunk_of = chunk_finder(is_long)
+    fold, fold_share = any_order_folder(data_type, reduction, width, is_long)
     _, place_in_slice, _ = places("int64", *counts)
     word = shared_type("int64")
     threads = BLOCK
-
-    @helper
-    def fold(value, row, new, new_row):
-        """Combine two numbers, the earlier one first; rows say where each is from."""
-        if row <= new_row:
-            folded, _ = combine(value, np.int64(0), new, np.int64(0))
-            return folded, row if folded == value else new_row
-        folded, _ = combine(new, np.int64(0), value, np.int64(0))
-        return folded, new_row if folded == new else row
 
     @kernel
     def fold_many_in_any_order(
@@ -398,38 +341,15 @@ def _fold_in_any_order_kernel(
         values = cuda.shared.array(threads, word)
         rows = cuda.shared.array(threads, word)
         thread = np.int64(cuda.threadIdx.x)
-        elements = number(plan, SLICE)
-        chunks = (elements + FOLDERS - 1) // FOLDERS
-        for item in range(np.int64(cuda.blockIdx.x), (load_i64(long_count) + 1) * chunks, blocks):
-            place_number = item // chunks
-            j = (item - place_number * chunks) * FOLDERS
-            wide = min(elements - j, FOLDERS)
-            i = load_i64(longs + 8 * place_number)
-            end = end_of_place(pairs, points, i)
+        updates = Updates(packed, pairs, points, number(plan, SLICE))
+        for item in range(np.int64(cuda.blockIdx.x), (load_i64(long_count) + 1) * chunks_of(updates), blocks):
+            i, end, j, wide = chunk_of(updates, longs, item)
             lanes = BLOCK // wide  # threads that share an element
             lane = thread // wide
             j += thread - lane * wide
             value, row = np.int64(0), np.int64(-1)
             if lane < lanes and i + lane < end:
-                for k in range(i + lane, end, 4 * lanes):
-                    a = load_point(pairs, k)
-                    b = load_point(pairs, min(k + lanes, end - 1))
-                    c = load_point(pairs, min(k + 2 * lanes, end - 1))
-                    d = load_point(pairs, min(k + 3 * lanes, end - 1))
-                    new_a, _ = load(packed + (a * elements + j) * width)
-                    new_b, _ = load(packed + (b * elements + j) * width)
-                    new_c, _ = load(packed + (c * elements + j) * width)
-                    new_d, _ = load(packed + (d * elements + j) * width)
-                    if row < 0:
-                        value, row = new_a, k
-                    else:
-                        value, row = fold(value, row, new_a, k)
-                    if k + lanes < end:
-                        value, row = fold(value, row, new_b, k + lanes)
-                    if k + 2 * lanes < end:
-                        value, row = fold(value, row, new_c, k + 2 * lanes)
-                    if k + 3 * lanes < end:
-                        value, row = fold(value, row, new_d, k + 3 * lanes)
+                value, row = fold_share(updates, i + lane, end, lanes, j)
             values[np.uint32(thread)] = value
             rows[np.uint32(thread)] = row
             cuda.syncthreads()

@@ -28,6 +28,27 @@ COMBINED = ("add", "min", "max"), (D.INT32, D.UINT32, D.INT64, D.UINT64)
 
 
 @cache
+def unit_placer(width: int, index_type: str, loops: int, coords: int, outer: int, claim_bytes: int, tabled: bool):
+    """Return ``place_of(plan, index, record, claims, last_entry, unit, end)``: where a unit goes, or `NOWHERE`."""
+    _, holds = claiming(claim_bytes, tabled)
+    place_of_point, place_in_slice, _ = places(index_type, loops, coords, outer)
+
+    @helper
+    def place_of(plan, index, record, claims, last_entry, unit, end):
+        if unit >= end:
+            return np.int64(NOWHERE)
+        point = quotient(unit, plan, SLICE)
+        place = place_of_point(plan, index, record, -1, point)
+        if place == NOWHERE:
+            return place
+        if not holds(claims, last_entry, number_of_place(plan, place), point):
+            return np.int64(NOWHERE)
+        return place + place_in_slice(plan, unit - point * number(plan, SLICE), width)
+
+    return place_of
+
+
+@cache
 def scatter_kernel(
     width: int,
     index_type: str,
@@ -50,20 +71,8 @@ def scatter_kernel(
         def store(address, first, second):
             combine(address, first)
 
-    _, holds = claiming(claim_bytes, tabled)
-    place_of_point, place_in_slice, _ = places(index_type, loops, coords, outer)
-
-    @helper
-    def place_of(plan, index, record, claims, last_entry, unit, end):
-        if unit >= end:
-            return np.int64(NOWHERE)
-        point = quotient(unit, plan, SLICE)
-        place = place_of_point(plan, index, record, -1, point)
-        if place == NOWHERE:
-            return place
-        if not holds(claims, last_entry, number_of_place(plan, place), point):
-            return np.int64(NOWHERE)
-        return place + place_in_slice(plan, unit - point * number(plan, SLICE), width)
+    place_of = unit_placer(width, index_type, loops, coords, outer, claim_bytes, tabled)
+    place_of_point, *_ = places(index_type, loops, coords, outer)
 
     @helper
     def load_update(packed, unit, place):

@@ -11,17 +11,18 @@ few these are. Delegates are written and read line beside line.
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, LANES, cuda
-from ..primitives.access import LOAD_INDEX, load_quad, unit_access
+from ..primitives.access import LOAD_INDEX, unit_access
 from ..primitives.plan import number
 from ..primitives.ptx import ARRAY_TYPES, await_inputs
 from ..primitives.top_k.keys import key_access, key_type
-from ..primitives.top_k.lane_lists import entry_access, lane_lists, lane_sorter
+from ..primitives.top_k.lane_lists import entry_access, list_sorter, part_sorter
 from ..primitives.top_k.plan import (
     FLIP,
     GROUP_BITS,
@@ -35,6 +36,7 @@ from ..primitives.top_k.plan import (
     K,
     line_bases,
 )
+from ..primitives.top_k.seats import key_stores, seat_access
 from ..primitives.top_k.sizes import SIZES
 from ..primitives.top_k.writing import write_index
 from ..primitives.warp import LANE_VALUE, lanes_where, sum_of_lanes, sync_lanes
@@ -48,7 +50,6 @@ LISTED = 4
 AT_ONCE = LISTED - 1
 #: The largest k: a lane has one of the k groups.
 MOST_K = LANES
-EVEN_BYTES = 0x00FF00FF
 
 
 def scratch_bytes(groups: int, lines: int, width: int) -> int:
@@ -57,83 +58,38 @@ def scratch_bytes(groups: int, lines: int, width: int) -> int:
 
 
 @cache
-def seat_access(width: int, is_float: bool, wide: bool):
-    """Return ``put_bests(keys, address, stride, plan)``, the best key of a seat; of the seats of lines if `wide`."""
-    access = key_access(width, is_float, FLIP)
-    put_keys, load_words, comparable = access.put_keys, access.load_quad, access.comparable
-    key_of, load = access.key_of, LOAD_INDEX[f"int{8 * width}"]
-    key, of_quad = key_type(width), 16 // width
-    in_words = access.words is not None
-    mask_of, _, better, _ = access.words or (None,) * 4
-    words_at_once, pairs_at_once = 4 * SEAT, 2 * SEAT
+def seat_steps(width: int, is_float: bool, wide: bool):
+    """Return the steps for one seat of as many lines as a thread has.
+
+    ``put_bests_of_seat(bests, some, address, stride, count, plan)``, ``note_seat(bests, delegates, rivals, seats,
+    seat)``.
+    """
+    put_bests, put_row = seat_access(width, is_float, wide, SEAT)
+    together = 16 // width if wide else 1
 
     @helper
-    def put_bests_by_words(keys, words, plan):
-        mask = mask_of(plan)
-        if width == 1:  # bytes are compared with zeros before them
-            for i in range(4):
-                word = np.int32(words[i] ^ mask)
-                even, odd = np.int32(word & EVEN_BYTES), np.int32(word >> 8 & EVEN_BYTES)
-                for row in range(1, SEAT):
-                    word = np.int32(words[4 * row + i] ^ mask)
-                    even = better(even, np.int32(word & EVEN_BYTES))
-                    odd = better(odd, np.int32(word >> 8 & EVEN_BYTES))
-                upper = ((np.int64(odd) << 8) ^ (1 << 31)) - (1 << 31)  # as an int32
-                words[i] = np.int32(np.int32(even | np.int32(upper)) ^ mask)
+    def put_bests_of_seat(bests, some, address, stride, count, plan):
+        """List the best key of a seat, of which there are maybe fewer elements than usual."""
+        if count >= SEAT:
+            put_bests(bests, address, stride, plan)
         else:
-            for i in range(4):
-                best = np.int32(words[i] ^ mask)
-                for row in range(1, SEAT):
-                    best = better(best, np.int32(words[4 * row + i] ^ mask))
-                words[i] = np.int32(best ^ mask)
-        put_keys(keys, (words[0], words[1], words[2], words[3]), plan)
+            put_row(bests, address, plan)
+            for row in range(1, count):
+                put_row(some, address + row * stride, plan)
+                for j in range(together):
+                    bests[j] = max(bests[j], some[j])
 
     @helper
-    def put_bests_of_lines(keys, address, stride, plan):
-        # All are loaded before one is looked at.
-        if width == 8:
-            pairs = cuda.local.array(pairs_at_once, np.int64)
-            for row in range(SEAT):
-                pairs[2 * row], pairs[2 * row + 1] = load_words(address + row * stride)
-            for i in range(2):
-                keys[i] = key_of(pairs[i], plan)
-                for row in range(1, SEAT):
-                    keys[i] = max(keys[i], key_of(pairs[2 * row + i], plan))
-        else:
-            words = cuda.local.array(words_at_once, np.int32)
-            for row in range(SEAT):
-                words[4 * row], words[4 * row + 1], words[4 * row + 2], words[4 * row + 3] = load_quad(
-                    address + row * stride
-                )
-            if in_words and comparable(plan):
-                put_bests_by_words(keys, words, plan)
-            else:
-                some = cuda.local.array(of_quad, key)
-                put_keys(keys, (words[0], words[1], words[2], words[3]), plan)
-                for row in range(1, SEAT):
-                    i = 4 * row
-                    put_keys(some, (words[i], words[i + 1], words[i + 2], words[i + 3]), plan)
-                    for j in range(of_quad):
-                        keys[j] = max(keys[j], some[j])
+    def note_seat(bests, delegates, rivals, seats, seat):
+        """Let the best keys of a seat be the delegates, if they are better, or else the rivals."""
+        for j in range(together):
+            if bests[j] > delegates[j]:
+                at = 8 * (j % 8)
+                seats[j // 8] = (seats[j // 8] & ~(np.int64(255) << at)) | (seat << at)
+            rivals[j] = max(rivals[j], min(delegates[j], bests[j]))
+            delegates[j] = max(delegates[j], bests[j])
 
-    @helper
-    def put_best_of_line(keys, address, stride, plan):
-        bits = cuda.local.array(SEAT, key)
-        for row in range(SEAT):
-            bits[row] = load(address + row * stride)
-        keys[0] = key_of(bits[0], plan)
-        for row in range(1, SEAT):
-            keys[0] = max(keys[0], key_of(bits[row], plan))
-
-    @helper
-    def put_keys_of_lines(keys, address, plan):
-        put_keys(keys, load_words(address), plan)
-
-    @helper
-    def put_key_of_line(keys, address, plan):
-        keys[0] = key_of(key(load(address)), plan)
-
-    return (put_bests_of_lines, put_keys_of_lines) if wide else (put_best_of_line, put_key_of_line)
+    return put_bests_of_seat, note_seat
 
 
 @cache
@@ -142,31 +98,13 @@ def rival_kernel(width: int, is_float: bool, wide: bool) -> Kernel:
 
     `wide`: 16 bytes at a multiple of 16 have elements of several lines; a thread has the groups of these.
     """
-    put_bests, put_row = seat_access(width, is_float, wide)
+    put_bests_of_seat, note_seat = seat_steps(width, is_float, wide)
+    store_keys = key_stores(width, wide)
     key = key_type(width)
     lowest = np.iinfo(key).min
     together = 16 // width if wide else 1
-    of_word = 8 // width
-    low_bits = (1 << 8 * width) - 1 if width < 8 else -1
-    _, store_key = unit_access(width)
-    _, store_pair = unit_access(16)
     _, store_seats = unit_access(together)
     words_of_seats = 2 if together > 8 else 1
-
-    @helper
-    def join(keys, first):
-        """Return the keys of a word of 64 bits."""
-        word = np.int64(0)
-        for j in range(of_word):
-            word |= (np.int64(keys[first + j]) & low_bits) << (8 * width * j)
-        return word
-
-    @helper
-    def store_keys(address, keys):
-        if wide:
-            store_pair(address, join(keys, 0), join(keys, of_word))
-        else:
-            store_key(address, keys[0], 0)
 
     @kernel
     def find_rivals(
@@ -199,20 +137,8 @@ def rival_kernel(width: int, is_float: bool, wide: bool) -> Kernel:
             seats[j] = 0
         seat = np.int64(0)
         while count > 0:
-            if count >= SEAT:
-                put_bests(bests, address, stride, plan)
-            else:
-                put_row(bests, address, plan)
-                for row in range(1, count):
-                    put_row(some, address + row * stride, plan)
-                    for j in range(together):
-                        bests[j] = max(bests[j], some[j])
-            for j in range(together):
-                if bests[j] > delegates[j]:
-                    at = 8 * (j % 8)
-                    seats[j // 8] = (seats[j // 8] & ~(np.int64(255) << at)) | (seat << at)
-                rivals[j] = max(rivals[j], min(delegates[j], bests[j]))
-                delegates[j] = max(delegates[j], bests[j])
+            put_bests_of_seat(bests, some, address, stride, count, plan)
+            note_seat(bests, delegates, rivals, seats, seat)
             address += SEAT * stride
             count -= SEAT
             seat += 1
@@ -224,30 +150,241 @@ def rival_kernel(width: int, is_float: bool, wide: bool) -> Kernel:
     return Kernel(find_rivals, 3)
 
 
+class Line(NamedTuple):
+    """A line, as the lanes of its warp see it."""
+
+    lane: object
+    lines: object
+    source: object  #: the address of its first element
+    stride: object
+    size: object
+    k: object
+    groups: object
+    seat_bits: object  #: of a group, as a power of two
+    delegates: object  #: the address of its first one, and so on: the next one is behind those of all lines
+    rivals: object
+    best_seats: object
+
+
+class Lists(NamedTuple):
+    """A warp's part of shared memory."""
+
+    listed: object  #: the listed elements, with their places or beside them
+    places: object
+    begin: object  #: where its list begins
+    keys: object  #: its delegates ...
+    seats: object  #: ... and later, in the same memory, the seats that it looks at
+
+
+class Bar(NamedTuple):
+    """What elements are compared with: those that come before it are listed."""
+
+    key: object
+    place: object
+
+
 @cache
-def beside_kernel(width: int, is_float: bool) -> Kernel:
-    """Return the kernel that chooses by what `rival_kernel` tells: a warp for each line."""
-    access, load = key_access(width, is_float, FLIP), LOAD_INDEX[f"int{8 * width}"]
-    key_of, bits_of = access.key_of, access.bits_of
-    _, store = unit_access(width)
-    load_seat = LOAD_INDEX["uint8"]
-    key = key_type(width)
-    lowest = int(np.iinfo(key).min)
+def bar_finder(width: int):
+    """Return how the warp finds a bar, and sorts its list.
+
+    ``first_bar(lists, line)`` lists nothing. ``sort_listed(lists, line, count, bar)`` keeps up to k elements and
+    returns how many, and the bar: the k-th, if there are as many.
+    """
     entry_width = max(width, 4)
-    word, put, get, _, place_of, *_ = entry_access(entry_width)
-    (sort_few, get_few, put_few), (sort_all, get_all, put_all) = (
-        (lane_sorter(entry_width, count), *lane_lists(entry_width, count)) for count in (1, LISTED)
-    )
-    room = LISTED * LANES
-    rooms, place_rooms = WARPS * room, WARPS * room if width == 8 else 1
-    key_array, part_array = ARRAY_TYPES[key], ARRAY_TYPES[np.int32]
-    parts_of_key = key(0).itemsize // 4
-    end = np.iinfo(np.int32).max
-    lane_value = LANE_VALUE[32]
+    _, put, get, _, place_of, *_ = entry_access(entry_width)
+    sort_few, sort_list = part_sorter(entry_width, 1), list_sorter(entry_width, LISTED)
+    load, key = LOAD_INDEX[f"int{8 * width}"], key_type(width)
+    lowest, end = int(np.iinfo(key).min), np.iinfo(np.int32).max
 
     @helper
     def key_in(entry):
         return entry[0] if width == 8 else key(entry >> 32)
+
+    @helper
+    def fetch_delegates(lists, line):
+        """Bring the line's delegates into shared memory; return the best of the lane's."""
+        best = key(lowest)
+        i = line.lane
+        while i < line.groups:
+            for j in range(LISTED):
+                item = np.int32(i + j * LANES)
+                item = item if item < line.groups else i
+                its_key = key(load(line.delegates + np.int64(item) * line.lines * width))
+                lists.keys[item] = its_key
+                best = max(best, its_key)
+            i = np.int32(i + LISTED * LANES)
+        return best
+
+    @helper
+    def first_bar(lists, line):
+        # The k-th best of the lanes' best delegates is a bar that k of them reach.
+        best = fetch_delegates(lists, line)
+        put(lists.listed, lists.places, lists.begin + line.lane, best, line.lane)
+        sync_lanes()
+        sort_few(lists.listed, lists.places, lists.begin, min(line.groups, LANES), line.lane)
+        sync_lanes()
+        bar = Bar(key_in(get(lists.listed, lists.places, lists.begin + line.k - 1)), np.int32(end))
+        sync_lanes()
+        return bar
+
+    @helper
+    def sort_listed(lists, line, count, bar):
+        sync_lanes()
+        sort_list(lists.listed, lists.places, lists.begin, count, line.lane)
+        sync_lanes()
+        count = min(count, line.k)
+        if count == line.k:
+            last = get(lists.listed, lists.places, lists.begin + line.k - 1)
+            bar = Bar(key_in(last), np.int32(place_of(last)))
+        return count, bar
+
+    return first_bar, sort_listed, key_in
+
+
+@cache
+def seat_lister(width: int):
+    """Return how the warp lists the seats that it looks at.
+
+    ``seats_of_best(lists, line)``: those of the listed delegates; it returns a lane's group, its seat and its rival.
+    ``seats_of_rivals(lists, line, best, bar)``: all other seats of groups whose rival could be among the best; it
+    returns how many elements they have.
+    """
+    _, _, get, _, place_of, *_ = entry_access(max(width, 4))
+    load, load_seat, key = LOAD_INDEX[f"int{8 * width}"], LOAD_INDEX["uint8"], key_type(width)
+    lowest = int(np.iinfo(key).min)
+    lane_value = LANE_VALUE[32]
+
+    @helper
+    def seats_of_best(lists, line):
+        group, seat, rival = np.int32(0), np.int32(0), key(lowest)
+        if line.lane < line.k:
+            group = np.int32(place_of(get(lists.listed, lists.places, lists.begin + line.lane)))
+            seat = np.int32(load_seat(line.best_seats + np.int64(group) * line.lines))
+            rival = key(load(line.rivals + np.int64(group) * line.lines * width))
+            lists.seats[line.lane] = np.int32(np.int32(group << line.seat_bits) + seat)
+        return group, seat, rival
+
+    @helper
+    def seats_of_rivals(lists, line, best, bar):
+        group, seat, rival = best
+        own = np.int32(0)
+        start = np.int32(np.int32(group << line.seat_bits) << SEAT_BITS)
+        if line.lane < line.k and (rival > bar.key or (rival == bar.key and start < bar.place)):
+            own = np.int32((1 << line.seat_bits) - 1)
+        until = sum_of_lanes(own)
+        for j in range(own):
+            other = np.int32(j if j < seat else j + 1)
+            lists.seats[until - own + j] = np.int32(np.int32(group << line.seat_bits) + other)
+        return np.int32(lane_value(until, LANES - 1) << SEAT_BITS)
+
+    return seats_of_best, seats_of_rivals
+
+
+@cache
+def item_lister(width: int, is_float: bool):
+    """Return ``list_items(lists, line, plan, bar, turn, first, total, count)``: how many elements are listed then.
+
+    It looks at a few of `total` items from one on: delegates, if it is turn 0, or elements of the listed seats.
+    """
+    key_of, load = key_access(width, is_float, FLIP).key_of, LOAD_INDEX[f"int{8 * width}"]
+    _, put, *_ = entry_access(max(width, 4))
+    key = key_type(width)
+
+    @helper
+    def list_items(lists, line, plan, bar, turn, first, total, count):
+        some = cuda.local.array(AT_ONCE, key)
+        at = cuda.local.array(AT_ONCE, np.int32)
+        lower = np.int32((1 << line.lane) - 1)  # the lanes before this one
+        for j in range(AT_ONCE):
+            item = np.int32(first + j * LANES + line.lane)
+            inside = item < total
+            item = min(item, np.int32(total - 1))
+            at[j] = item
+            if turn == 0:
+                some[j] = lists.keys[item]
+            else:
+                row = np.int32(np.int32(lists.seats[item >> SEAT_BITS] << SEAT_BITS) + np.int32(item & (SEAT - 1)))
+                inside = inside and row < line.size
+                at[j] = min(row, np.int32(line.size - 1))
+                some[j] = key(load(line.source + np.int64(at[j]) * line.stride))
+            if not inside:
+                at[j] = -1
+        for j in range(AT_ONCE):
+            its_key = some[j]
+            if turn > 0:
+                its_key = key_of(its_key, plan)
+            hit = at[j] >= 0 and (its_key > bar.key or (its_key == bar.key and at[j] < bar.place))
+            hits = lanes_where(1 if hit else 0)
+            if hit:
+                before = np.int32(cuda.popc(np.int32(hits & lower)))
+                put(lists.listed, lists.places, lists.begin + count + before, its_key, at[j])
+            count = np.int32(count + cuda.popc(hits))
+        return count
+
+    return list_items
+
+
+@cache
+def best_lister(width: int, is_float: bool):
+    """Return ``list_best(lists, line, plan)``: a warp lists the k best elements of its line."""
+    first_bar, sort_listed, _ = bar_finder(width)
+    seats_of_best, seats_of_rivals = seat_lister(width)
+    list_items, key = item_lister(width, is_float), key_type(width)
+    end = np.iinfo(np.int32).max
+
+    @helper
+    def list_best(lists, line, plan):
+        # First delegates are listed, then elements of their seats, and then of other seats of groups whose rival can be
+        # among these. A list that is long is sorted, which raises the bar to its k-th element.
+        bar = first_bar(lists, line)
+        count, turn, first, total = np.int32(0), np.int32(0), np.int32(0), line.groups
+        best = np.int32(0), np.int32(0), key(0)
+        while True:
+            if first >= total or count > LANES:
+                count, bar = sort_listed(lists, line, count, bar)
+            if first >= total:
+                if turn == 0:
+                    best = seats_of_best(lists, line)
+                    count, bar = np.int32(0), Bar(bar.key, np.int32(end))
+                    total = np.int32(line.k << SEAT_BITS)
+                elif turn == 1:
+                    total = seats_of_rivals(lists, line, best, bar)
+                if turn == 2 or total == 0:
+                    break
+                sync_lanes()
+                turn, first = np.int32(turn + 1), np.int32(0)
+            count = list_items(lists, line, plan, bar, turn, first, total, count)
+            first = np.int32(first + AT_ONCE * LANES)
+
+    return list_best
+
+
+@cache
+def beside_kernel(width: int, is_float: bool) -> Kernel:
+    """Return the kernel that chooses by what `rival_kernel` tells: a warp for each line."""
+    bits_of, load = key_access(width, is_float, FLIP).bits_of, LOAD_INDEX[f"int{8 * width}"]
+    _, store = unit_access(width)
+    key = key_type(width)
+    word, _, get, _, place_of, *_ = entry_access(max(width, 4))
+    *_, key_in = bar_finder(width)
+    list_best = best_lister(width, is_float)
+    room = LISTED * LANES
+    rooms, place_rooms = WARPS * room, WARPS * room if width == 8 else 1
+    key_array, part_array = ARRAY_TYPES[key], ARRAY_TYPES[np.int32]
+    parts_of_key = key(0).itemsize // 4
+
+    @helper
+    def write_best(lists, line, plan, values, indices, to):
+        step, index_size = number(plan, OUT_STRIDE), number(plan, INDEX_SIZE)
+        if line.lane < line.k:
+            entry = get(lists.listed, lists.places, lists.begin + line.lane)
+            place = place_of(entry)
+            to += np.int64(line.lane) * step
+            bits, plain = bits_of(key_in(entry), plan)
+            if not plain:
+                bits = np.int64(load(line.source + place * line.stride))
+            store(values + to * width, bits, 0)
+            write_index(indices, index_size, to, place)
 
     @kernel(registers=64)
     def choose_beside(
@@ -260,124 +397,31 @@ def beside_kernel(width: int, is_float: bool) -> Kernel:
         await_inputs()
         listed = cuda.shared.array(rooms, word)
         places = cuda.shared.array(place_rooms, np.int32)
-        some = cuda.local.array(AT_ONCE, key)
-        at = cuda.local.array(AT_ONCE, np.int32)
         lane, warp = np.int32(cuda.threadIdx.x % LANES), np.int32(cuda.threadIdx.x // LANES)
-        lower = np.int32((1 << lane) - 1)  # the lanes before this one
-        line = np.int64(cuda.blockIdx.x) * WARPS + warp
+        of_all = np.int64(cuda.blockIdx.x) * WARPS + warp
         lines = number(plan, LINES)
-        if line >= lines:
+        if of_all >= lines:
             return
-        from_x, to = line_bases(plan, line)
-        source, stride = x + from_x, number(plan, STRIDE)
-        size, k, groups = np.int32(number(plan, SIZE)), np.int32(number(plan, K)), np.int32(number(plan, PITCH))
-        seat_bits = np.int32(number(plan, GROUP_BITS) - SEAT_BITS)  # of a group
+        from_x, to = line_bases(plan, of_all)
+        groups = np.int32(number(plan, PITCH))
         pitch = lines * number(plan, PITCH)
-        delegates, rivals = told + line * width, told + (pitch + line) * width
-        begin = np.int32(warp * room)
-        # A warp's delegates, and later the seats that it looks at, are in the same memory.
+        line = Line(
+            lane,
+            lines,
+            x + from_x,
+            number(plan, STRIDE),
+            np.int32(number(plan, SIZE)),
+            np.int32(number(plan, K)),
+            groups,
+            np.int32(number(plan, GROUP_BITS) - SEAT_BITS),
+            told + of_all * width,
+            told + (pitch + of_all) * width,
+            told + pitch * (2 * width) + of_all,
+        )
         keys = cuda.shared.array(0, key_array)[warp * groups :]
         seats = cuda.shared.array(0, part_array)[warp * groups * parts_of_key :]
-
-        # The k-th best of the lanes' best delegates is a bar that k of them reach.
-        best = key(lowest)
-        i = lane
-        while i < groups:
-            for j in range(LISTED):
-                item = np.int32(i + j * LANES)
-                item = item if item < groups else i
-                its_key = key(load(delegates + np.int64(item) * lines * width))
-                keys[item] = its_key
-                best = max(best, its_key)
-            i = np.int32(i + LISTED * LANES)
-        put(listed, places, begin + lane, best, lane)
-        sync_lanes()
-        few = get_few(listed, places, np.int32(begin + lane), np.int32(begin + min(groups, LANES)))
-        sync_lanes()
-        put_few(sort_few(few, lane), listed, places, np.int32(begin + lane))
-        sync_lanes()
-        bar, bar_place = key_in(get(listed, places, begin + k - 1)), np.int32(end)
-        sync_lanes()
-
-        # First delegates are listed, then elements of their seats, and then of other seats of groups whose rival can be
-        # among these. A list that is long is sorted, which raises the bar to its k-th element.
-        count, turn, first, total = np.int32(0), np.int32(0), np.int32(0), groups
-        group, seat, rival = np.int32(0), np.int32(0), key(lowest)
-        while True:
-            if first >= total or count > LANES:
-                sync_lanes()
-                until = np.int32(begin + count)
-                if count <= LANES:
-                    few = get_few(listed, places, np.int32(begin + lane), until)
-                    sync_lanes()
-                    put_few(sort_few(few, lane), listed, places, np.int32(begin + lane))
-                else:
-                    all_ = get_all(listed, places, np.int32(begin + lane), until)
-                    sync_lanes()
-                    put_all(sort_all(all_, lane), listed, places, np.int32(begin + lane * LISTED))
-                sync_lanes()
-                count = min(count, k)
-                if count == k:
-                    last = get(listed, places, begin + k - 1)
-                    bar, bar_place = key_in(last), np.int32(place_of(last))
-            if first >= total:
-                own = np.int32(0)
-                if turn == 0:
-                    if lane < k:
-                        group = np.int32(place_of(get(listed, places, begin + lane)))
-                        seat = np.int32(load_seat(told + pitch * (2 * width) + np.int64(group) * lines + line))
-                        rival = key(load(rivals + np.int64(group) * lines * width))
-                        seats[lane] = np.int32(np.int32(group << seat_bits) + seat)
-                    count, bar_place = np.int32(0), np.int32(end)
-                    total = np.int32(k << SEAT_BITS)
-                elif turn == 1:
-                    start = np.int32(np.int32(group << seat_bits) << SEAT_BITS)
-                    if lane < k and (rival > bar or (rival == bar and start < bar_place)):
-                        own = np.int32((1 << seat_bits) - 1)
-                    until = sum_of_lanes(own)
-                    total = np.int32(lane_value(until, LANES - 1) << SEAT_BITS)
-                    for j in range(own):
-                        other = np.int32(j if j < seat else j + 1)
-                        seats[until - own + j] = np.int32(np.int32(group << seat_bits) + other)
-                if turn == 2 or total == 0:
-                    break
-                sync_lanes()
-                turn, first = np.int32(turn + 1), np.int32(0)
-            for j in range(AT_ONCE):
-                item = np.int32(first + j * LANES + lane)
-                inside = item < total
-                item = min(item, np.int32(total - 1))
-                at[j] = item
-                if turn == 0:
-                    some[j] = keys[item]
-                else:
-                    row = np.int32(np.int32(seats[item >> SEAT_BITS] << SEAT_BITS) + np.int32(item & (SEAT - 1)))
-                    inside = inside and row < size
-                    at[j] = min(row, np.int32(size - 1))
-                    some[j] = key(load(source + np.int64(at[j]) * stride))
-                if not inside:
-                    at[j] = -1
-            for j in range(AT_ONCE):
-                its_key = some[j]
-                if turn > 0:
-                    its_key = key_of(its_key, plan)
-                hit = at[j] >= 0 and (its_key > bar or (its_key == bar and at[j] < bar_place))
-                hits = lanes_where(1 if hit else 0)
-                if hit:
-                    before = np.int32(cuda.popc(np.int32(hits & lower)))
-                    put(listed, places, begin + count + before, its_key, at[j])
-                count = np.int32(count + cuda.popc(hits))
-            first = np.int32(first + AT_ONCE * LANES)
-
-        step, index_size = number(plan, OUT_STRIDE), number(plan, INDEX_SIZE)
-        if lane < k:
-            entry = get(listed, places, begin + lane)
-            place = place_of(entry)
-            to += np.int64(lane) * step
-            bits, plain = bits_of(key_in(entry), plan)
-            if not plain:
-                bits = np.int64(load(source + place * stride))
-            store(values + to * width, bits, 0)
-            write_index(indices, index_size, to, place)
+        lists = Lists(listed, places, np.int32(warp * room), keys, seats)
+        list_best(lists, line, plan)
+        write_best(lists, line, plan, values, indices, to)
 
     return Kernel(choose_beside, 5, waits=True, shares=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,22 +31,22 @@ from ..primitives.top_k.plan import (
 from ..primitives.warp import PARTNER_VALUE
 
 
-@cache
-def delegate_kernel(width: int, is_float: bool) -> Kernel:
-    """Return the kernel that finds the delegates of lines whose elements are neighbours.
+class Line(NamedTuple):
+    """A line, as the lanes of a warp see it that reads a part of it."""
 
-    A lane reads 16 bytes, four times at once. A line's groups start at a multiple of 16 bytes, so that its first group
-    may have fewer elements.
-    """
-    access = key_access(width, is_float, FLIP)
-    bests_of_quads, best_of_quads = access.bests_of_quads, access.best_of_quads
-    best_inside = end_access(width, is_float)
-    lowest = np.iinfo(key_type(width)).min
-    key, key_bytes = key_type(width), key_type(width)(0).itemsize
+    number: object
+    source: object  #: the address of its first element
+    size: object
+    shift: object  #: elements that the first 16 bytes begin before the line
+    quads: object  #: 16 bytes of a group
+
+
+@cache
+def delegate_writer(width: int):
+    """Return ``best_of_lanes(best, lanes)`` and ``put(delegates, plan, line, quad, best)``, for a group's lanes."""
+    key_bytes, of_quad = key_type(width)(0).itemsize, 16 // width
     _, store_key = unit_access(key_bytes)
     partner_value = PARTNER_VALUE[8 * key_bytes]
-    of_quad = 16 // width
-    quarter_bits = of_quad.bit_length() - 1 + 2  # of a group's lanes, less than of its elements
 
     @helper
     def best_of_lanes(best, lanes):
@@ -56,17 +57,98 @@ def delegate_kernel(width: int, is_float: bool) -> Kernel:
         return best
 
     @helper
+    def put(delegates, plan, line, quad, best):
+        bits = number(plan, GROUP_BITS)
+        first = quad * of_quad
+        if first & ((1 << bits) - 1) == 0 and first >> bits < number(plan, PITCH):
+            at = line.number * number(plan, PITCH) + (first >> bits)
+            store_key(delegates + key_bytes * at, best, 0)
+
+    return best_of_lanes, put
+
+
+@cache
+def quad_steps(width: int, is_float: bool):
+    """Return how the lanes of a warp find the delegates of their four times 16 bytes.
+
+    ``put_whole(delegates, plan, line, quad, address)`` is for what lies in the line, ``put_ends(delegates, plan, line,
+    quad)`` for what lies in it in part.
+    """
+    access = key_access(width, is_float, FLIP)
+    bests_of_quads, best_of_quads = access.bests_of_quads, access.best_of_quads
+    best_inside, (best_of_lanes, put) = end_access(width, is_float), delegate_writer(width)
+    key = key_type(width)
+    lowest, of_quad = np.iinfo(key).min, 16 // width
+    partner_value = PARTNER_VALUE[8 * key(0).itemsize]
+    quarter_bits = of_quad.bit_length() - 1 + 2  # of a group's lanes, less than of its elements
+
+    @helper
     def share(a, b, is_upper, step):
         """Return the best of two lanes' first keys to the lower lane, the best of their second ones to the upper."""
         return max(b if is_upper else a, partner_value(a if is_upper else b, step))
 
     @helper
-    def put(delegates, plan, line, quad, best):
-        bits = number(plan, GROUP_BITS)
-        first = quad * of_quad
-        if first & ((1 << bits) - 1) == 0 and first >> bits < number(plan, PITCH):
-            at = line * number(plan, PITCH) + (first >> bits)
-            store_key(delegates + key_bytes * at, best, 0)
+    def put_shared(delegates, plan, line, quad, bests):
+        """Put the best keys of four groups, which a group's lanes share out: 6 exchanges for 32 lanes, not 20."""
+        a, b, c, d = bests
+        lane = np.int64(cuda.threadIdx.x % LANES)
+        half, quarter = line.quads >> 1, line.quads >> 2
+        upper = lane & half != 0
+        a, b = share(a, c, upper, half), share(b, d, upper, half)
+        a = best_of_lanes(share(a, b, lane & quarter != 0, quarter), quarter)
+        if lane & (quarter - 1) == 0:
+            own = lane & (line.quads - 1)
+            which = own >> (number(plan, GROUP_BITS) - quarter_bits)
+            put(delegates, plan, line, quad - own + which * LANES, a)
+
+    @helper
+    def put_each(delegates, plan, line, quad, bests):
+        """Put the best keys of four groups, or of two, one after the other."""
+        a, b, c, d = bests
+        if line.quads > LANES:
+            a, c = max(a, b), max(c, d)
+        lanes = min(line.quads, LANES)
+        put(delegates, plan, line, quad, best_of_lanes(a, lanes))
+        put(delegates, plan, line, quad + 2 * LANES, best_of_lanes(c, lanes))
+        if line.quads <= LANES:
+            put(delegates, plan, line, quad + LANES, best_of_lanes(b, lanes))
+            put(delegates, plan, line, quad + 3 * LANES, best_of_lanes(d, lanes))
+
+    @helper
+    def put_whole(delegates, plan, line, quad, address):
+        if line.quads == QUADS * LANES:
+            put(delegates, plan, line, quad, best_of_lanes(best_of_quads(address, 16 * LANES, plan), LANES))
+        else:
+            second, third = address + 16 * LANES, address + 32 * LANES
+            bests = bests_of_quads(address, second, third, address + 48 * LANES, plan)
+            if line.quads >= QUADS and line.quads <= LANES:
+                put_shared(delegates, plan, line, quad, bests)
+            else:
+                put_each(delegates, plan, line, quad, bests)
+
+    @helper
+    def put_ends(delegates, plan, line, quad):
+        quads, first = line.quads, quad * of_quad - line.shift
+        best = key(lowest)
+        for j in range(0, QUADS * LANES, LANES):
+            best = max(best, best_inside(line.source, plan, first + j * of_quad, line.size))
+            if (j + LANES) % quads == 0 or quads < LANES:
+                group = (quad + j) // quads * quads if quads > LANES else quad + j
+                put(delegates, plan, line, group, best_of_lanes(best, min(quads, LANES)))
+                best = key(lowest)
+
+    return put_whole, put_ends
+
+
+@cache
+def delegate_kernel(width: int, is_float: bool) -> Kernel:
+    """Return the kernel that finds the delegates of lines whose elements are neighbours.
+
+    A lane reads 16 bytes, four times at once. A line's groups start at a multiple of 16 bytes, so that its first group
+    may have fewer elements.
+    """
+    put_whole, put_ends = quad_steps(width, is_float)
+    of_quad = 16 // width
 
     @kernel(registers=40)  # six blocks of 256 threads on a multiprocessor
     def find_delegates(
@@ -77,52 +159,22 @@ def delegate_kernel(width: int, is_float: bool) -> Kernel:
         await_inputs()
         lane = np.int64(cuda.threadIdx.x % LANES)
         warp = np.int64(cuda.blockIdx.x) * WARPS + cuda.threadIdx.x // LANES
-        line = quotient(warp, plan, PARTS)
-        if line >= number(plan, LINES):
+        number_of_line = quotient(warp, plan, PARTS)
+        if number_of_line >= number(plan, LINES):
             return
-        source, _ = line_bases(plan, line)
+        source, _ = line_bases(plan, number_of_line)
         source += x
-        shift = (source & 15) // width
-        size = number(plan, SIZE)
-        quads = (1 << number(plan, GROUP_BITS)) // of_quad
+        shift, size = (source & 15) // width, number(plan, SIZE)
+        line = Line(number_of_line, source, size, shift, (1 << number(plan, GROUP_BITS)) // of_quad)
         rounds = number(plan, ROUNDS)
-        quad = (warp - line * number(plan, PARTS)) * rounds * (QUADS * LANES) + lane
+        quad = (warp - number_of_line * number(plan, PARTS)) * rounds * (QUADS * LANES) + lane
         address = source - shift * width + 16 * quad
         for _ in range(rounds):
             first = quad * of_quad - shift
             if first >= lane * of_quad and first + (QUADS * LANES - lane) * of_quad <= size:
-                if quads == QUADS * LANES:
-                    put(delegates, plan, line, quad, best_of_lanes(best_of_quads(address, 16 * LANES, plan), LANES))
-                else:
-                    second, third = address + 16 * LANES, address + 32 * LANES
-                    a, b, c, d = bests_of_quads(address, second, third, address + 48 * LANES, plan)
-                    if quads >= QUADS and quads <= LANES:
-                        # A group's lanes share the four groups out among them: 6 exchanges for 32 lanes, not 20.
-                        half, quarter = quads >> 1, quads >> 2
-                        upper = lane & half != 0
-                        a, b = share(a, c, upper, half), share(b, d, upper, half)
-                        a = best_of_lanes(share(a, b, lane & quarter != 0, quarter), quarter)
-                        if lane & (quarter - 1) == 0:
-                            own = lane & (quads - 1)
-                            which = own >> (number(plan, GROUP_BITS) - quarter_bits)
-                            put(delegates, plan, line, quad - own + which * LANES, a)
-                    else:
-                        if quads > LANES:
-                            a, c = max(a, b), max(c, d)
-                        lanes = min(quads, LANES)
-                        put(delegates, plan, line, quad, best_of_lanes(a, lanes))
-                        put(delegates, plan, line, quad + 2 * LANES, best_of_lanes(c, lanes))
-                        if quads <= LANES:
-                            put(delegates, plan, line, quad + LANES, best_of_lanes(b, lanes))
-                            put(delegates, plan, line, quad + 3 * LANES, best_of_lanes(d, lanes))
-            else:  # at an end of the line
-                best = key(lowest)
-                for j in range(0, QUADS * LANES, LANES):
-                    best = max(best, best_inside(source, plan, first + j * of_quad, size))
-                    if (j + LANES) % quads == 0 or quads < LANES:
-                        group = (quad + j) // quads * quads if quads > LANES else quad + j
-                        put(delegates, plan, line, group, best_of_lanes(best, min(quads, LANES)))
-                        best = key(lowest)
+                put_whole(delegates, plan, line, quad, address)
+            else:
+                put_ends(delegates, plan, line, quad)
             quad += QUADS * LANES
             address += 16 * QUADS * LANES
 

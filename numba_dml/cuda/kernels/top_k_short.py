@@ -9,6 +9,7 @@ only the members of the k best groups can be among the k best.
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -50,9 +51,9 @@ from ..primitives.top_k.short_rows import (
     group_of,
     key_steps,
     list_bytes,
-    staging,
 )
 from ..primitives.top_k.sizes import SIZES
+from ..primitives.top_k.staging import staging
 from ..primitives.top_k.writing import write_index
 from ..primitives.warp import LANE_VALUE, sync_lanes
 
@@ -153,31 +154,127 @@ def chosen_pairs(width: int, most: int):
     return choose
 
 
+class Row(NamedTuple):
+    """A thread's row in shared memory, and those of its warp."""
+
+    lane: object
+    tile: object  #: the address of the warp's rows
+    pitch: object  #: bytes of a row
+    own: object  #: the address of the thread's row
+    source: object  #: where its line starts
+    jump: object  #: bytes between the warp's lines, 0: some lane has none, or they are anywhere
+
+
+@cache
+def segment_reader(width: int, infinity: int, most: int):
+    """Return ``read_segment(row, plan, x, way, first, columns)``: it brings so many elements of each line, from one on.
+
+    They become keys, and behind them are keys that are worse than all others.
+    """
+    stage_quads, copy_units, keys_in_place, stage_elements, stage_own = staging(width, infinity)
+    is_wide, group = width > 2, group_of(width, most)
+    key = key_type(width)
+    lowest = np.iinfo(key).min
+    store_key, padding = SHARED_STORE[8 * width], lowest if is_wide else -(1 << (8 * width - 1))
+    store_group, no_group = shared_store_all(8 * key(0).itemsize, group), (key(lowest),) * group
+
+    @helper
+    def read_segment(row, plan, x, way, first, columns):
+        tile, pitch, source, jump = row.tile, row.pitch, row.source, row.jump
+        if way == WIDE and number(plan, SEGMENT) * width < LEAST_COPIED:
+            stage_quads(tile, pitch, source, jump, first, columns, plan)
+        elif way == WIDE or way == SHIFTED:
+            low, high = x + number(plan, LOW), x + number(plan, HIGH)
+            copy_units(tile, pitch, source + first * width, jump, columns * width, low, high, way == WIDE)
+            sync_lanes()
+            keys_in_place(row.own, source + first * width, columns * width, way == WIDE, plan)
+        elif way == NARROW:
+            stage_elements(tile, pitch, source, jump, first, columns, plan)
+        else:
+            stage_own(row.own, source, first, columns, plan)
+        padded = (columns + group - 1) // group * group
+        for c in range(columns, padded):
+            store_key(row.own + c * width, padding)
+        if is_wide:
+            store_group(row.own + padded * width, no_group)
+        sync_lanes()
+
+    return read_segment
+
+
+@cache
+def row_writer(width: int, infinity: int, most: int):
+    """Return ``write_rows(row, plan, values, indices, line, to)``: the rows' keys and places become results.
+
+    `to`: where those of the thread's line are. Outputs that are neighbours are written by neighbouring lanes.
+    """
+    _, bits_of = key_steps(width, infinity)
+    load, store = unit_access(width)
+    is_wide, width_bits, key_bytes = width > 2, 8 * width, key_type(width)(0).itemsize
+    load_key, load_place = SHARED_LOAD[8 * key_bytes], SHARED_LOAD[32]
+    places_at = list_bytes(most, key_bytes)
+    lane_value = LANE_VALUE[64]
+
+    @helper
+    def write_rows(row, plan, values, indices, line, to):
+        source, lane = row.source, row.lane
+        k, step, index_size = number(plan, K), number(plan, OUT_STRIDE), number(plan, INDEX_SIZE)
+        packed = step == 1 and number(plan, DIMS) == 1 and number(plan, HEADER + 4) == k
+        distance = np.int64(0)
+        if packed:
+            source, to, distance = lane_value(source, 0), lane_value(to, 0), number(plan, HEADER + 3)
+        here = lane if packed else np.int64(0)  # among the results of a warp, or of a lane
+        lines = number(plan, LINES)
+        end = k * (min(lines - line + lane, LANES) if packed else np.int64(line < lines))
+        hop = np.int64(LANES if packed else 1)
+        results = row.tile if packed else row.own
+        of_k = (1 << 16) // k + 1
+        value_at, index_at = values + (to + here * step) * width, indices + (to + here * step) * index_size
+        while here < end:
+            other = ((here & 0xFFF) * of_k) >> 16  # here // k, by a product of 32 bits
+            j = here - other * k
+            at = results + other * row.pitch
+            one = load_key(at + j * key_bytes)
+            if is_wide:
+                position = -load_place(at + places_at + 4 * j)
+            else:
+                position = PLACES - (one & PLACES)
+                one >>= 32 - width_bits
+            bits, plain = bits_of(one, plan)
+            if not plain:
+                bits = load(source + other * distance + position * number(plan, STRIDE))[0]
+            store(value_at, bits, 0)
+            write_index(index_at, index_size, 0, position)
+            here += hop
+            value_at += hop * step * width
+            index_at += hop * step * index_size
+
+    return write_rows
+
+
 @cache
 def short_kernel(width: int, infinity: int, most: int) -> Kernel:
     """Return the kernel for many short lines, for the best `most` of each."""
-    stage_quads, copy_units, keys_in_place, stage_elements, stage_own = staging(width, infinity)
-    _, bits_of = key_steps(width, infinity)
-    load, store = unit_access(width)
-    is_wide = width > 2
+    read_segment, write_rows = segment_reader(width, infinity, most), row_writer(width, infinity, most)
+    is_wide, group = width > 2, group_of(width, most)
     key = key_type(width)
-    lowest = np.iinfo(key).min
-    group = group_of(width, most)
-    store_key = SHARED_STORE[8 * width]
-    no_keys, no_places = (key(lowest),) * most, (np.int32(NONE),) * most
-    choose = chosen_pairs(width, most) if is_wide else chosen_words(width, most)
-    padding = lowest if is_wide else -(1 << (8 * width - 1))
-    lane_value = LANE_VALUE[64]
     key_bytes = key(0).itemsize
-    load_key, load_place = SHARED_LOAD[8 * key_bytes], SHARED_LOAD[32]
+    no_keys, no_places = (key(np.iinfo(key).min),) * most, (np.int32(NONE),) * most
+    choose = chosen_pairs(width, most) if is_wide else chosen_words(width, most)
     store_keys, store_places = shared_store_all(8 * key_bytes, most), shared_store_all(32, most)
-    store_group, no_group = shared_store_all(8 * key_bytes, group), (key(lowest),) * group
     places_at = list_bytes(most, key_bytes)
-    width_bits = 8 * width
     words = ARRAY_TYPES[np.int64]
 
     longest = most == THREAD_LISTS[-1]
     few = width <= 2 or (width == 4 and not longest)
+
+    @helper
+    def way_of(plan, x):
+        """Return how lines come into shared memory."""
+        way = number(plan, STAGING)
+        if way == WIDE and x & 15 != 0:
+            way = np.int64(SHIFTED if is_wide else NARROW)  # that needs room, which is there beside wide keys
+        return way
 
     @kernel(registers=SHORT_REGISTERS if few else MORE_REGISTERS if longest else None)
     def choose_from_short_lines(
@@ -192,41 +289,22 @@ def short_kernel(width: int, infinity: int, most: int) -> Kernel:
         line = np.int64(cuda.blockIdx.x) * cuda.blockDim.x + thread
         lines = number(plan, LINES)
         from_x, to = line_bases(plan, min(line, lines - 1))
-        source = x + from_x
         size, k = number(plan, SIZE), number(plan, K)
-        segment = number(plan, SEGMENT)
-        pitch = number(plan, ROOM)
+        segment, pitch = number(plan, SEGMENT), number(plan, ROOM)
         tile = shared_address(cuda.shared.array(0, words)) + (thread - lane) * pitch
         own = tile + lane * pitch
         table = own + ((segment + group - 1) // group + 1) * group * width
-        way = number(plan, STAGING)
-        if way == WIDE and x & 15 != 0:
-            way = np.int64(SHIFTED if is_wide else NARROW)  # that needs room, which is there beside wide keys
+        way = way_of(plan, x)
         # Lines at one distance from each other need no other lane's address, if all lanes have one.
         jump = np.int64(0)
         if number(plan, DIMS) == 1 and line - lane + LANES <= lines:
             jump = number(plan, HEADER + 3)
+        row = Row(lane, tile, pitch, own, x + from_x, jump)
         keys, places = no_keys, no_places
         first = np.int64(0)
         while first < size:
             columns = min(segment, size - first)
-            if way == WIDE and segment * width < LEAST_COPIED:
-                stage_quads(tile, pitch, source, jump, first, columns, plan)
-            elif way == WIDE or way == SHIFTED:
-                low, high = x + number(plan, LOW), x + number(plan, HIGH)
-                copy_units(tile, pitch, source + first * width, jump, columns * width, low, high, way == WIDE)
-                sync_lanes()
-                keys_in_place(own, source + first * width, columns * width, way == WIDE, plan)
-            elif way == NARROW:
-                stage_elements(tile, pitch, source, jump, first, columns, plan)
-            else:
-                stage_own(own, source, first, columns, plan)
-            padded = (columns + group - 1) // group * group
-            for c in range(columns, padded):
-                store_key(own + c * width, padding)
-            if is_wide:
-                store_group(own + padded * width, no_group)
-            sync_lanes()
+            read_segment(row, plan, x, way, first, columns)
             if is_wide:
                 keys, places = choose(keys, places, own, table, first, columns, k)
             else:
@@ -237,35 +315,6 @@ def short_kernel(width: int, infinity: int, most: int) -> Kernel:
         if is_wide:
             store_places(own + places_at, places)
         sync_lanes()
-        # Outputs that are neighbours are written by neighbouring lanes.
-        step, index_size = number(plan, OUT_STRIDE), number(plan, INDEX_SIZE)
-        packed = step == 1 and number(plan, DIMS) == 1 and number(plan, HEADER + 4) == k
-        distance = np.int64(0)
-        if packed:
-            source, to, distance = lane_value(source, 0), lane_value(to, 0), number(plan, HEADER + 3)
-        here = lane if packed else np.int64(0)  # among the results of a warp, or of a lane
-        end = k * (min(lines - line + lane, LANES) if packed else np.int64(line < lines))
-        hop = np.int64(LANES if packed else 1)
-        results = tile if packed else own
-        of_k = (1 << 16) // k + 1
-        value_at, index_at = values + (to + here * step) * width, indices + (to + here * step) * index_size
-        while here < end:
-            row = ((here & 0xFFF) * of_k) >> 16  # here // k, by a product of 32 bits
-            j = here - row * k
-            at = results + row * pitch
-            one = load_key(at + j * key_bytes)
-            if is_wide:
-                position = -load_place(at + places_at + 4 * j)
-            else:
-                position = PLACES - (one & PLACES)
-                one >>= 32 - width_bits
-            bits, plain = bits_of(one, plan)
-            if not plain:
-                bits = load(source + row * distance + position * number(plan, STRIDE))[0]
-            store(value_at, bits, 0)
-            write_index(index_at, index_size, 0, position)
-            here += hop
-            value_at += hop * step * width
-            index_at += hop * step * index_size
+        write_rows(row, plan, values, indices, line, to)
 
     return Kernel(choose_from_short_lines, 4, waits=True, shares=True)

@@ -7,6 +7,7 @@ position, so that equal keys stay so.
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -109,6 +110,140 @@ def rank_kernel(width: int, is_float: bool, own_count: int) -> Kernel:
     return Kernel(rank_lines, 4, waits=True)
 
 
+class Line(NamedTuple):
+    """A line that a block sorts."""
+
+    source: object  #: the address of its first element
+    stride: object
+    plan: object
+    size: object
+
+
+class Memory(NamedTuple):
+    """The shared memory of a block."""
+
+    words: object  #: what is sorted
+    places: object  #: the places of its elements, beside the words or, joined, in them
+    counts: object  #: of the sort
+    sums: object
+    ends: object
+
+
+@cache
+def joined_sorter(width: int, is_float: bool):
+    """Return ``sort_line(memory, line)`` by words that have both a key and its place."""
+    key_at, key = key_access(width, is_float, FLIP).key_at, key_type(width)
+    lowest, highest = int(np.iinfo(key).min), int(np.iinfo(key).max)
+    spread = spreader(key(0).itemsize)
+    sort_words, _ = sorter(4, 0)
+
+    @helper
+    def sort_joined(memory, line):
+        words = memory.words
+        low, high = key(highest), key(lowest)
+        i = np.int32(cuda.threadIdx.x)
+        while i < line.size:
+            own = key_at(line.source + np.int64(i) * line.stride, line.plan)
+            low, high = min(low, own), max(high, own)
+            words[np.uint32(i)] = np.int32((np.int64(own) << PLACE) + i)
+            i = np.int32(i + cuda.blockDim.x)
+        low, high = spread(low, high, memory.ends)
+        top = np.int32((np.int64(high) << PLACE) + MOST_PLACE)
+        bits = PLACE + bits_between(np.int64(low), np.int64(high))
+        sort_words(words, words, memory.counts, memory.sums, line.size, top, np.int64(PLACE), bits)
+
+    return sort_joined
+
+
+@cache
+def run_steps(width: int, is_float: bool):
+    """Return the steps on runs of equal words, whose order the elements tell.
+
+    ``order_runs``: see `run_sorter`. ``is_disordered(memory, line)``: whether there are neighbours with equal words of
+    which the second should be the first.
+    """
+    key_at = key_access(width, is_float, FLIP).key_at
+
+    @helper
+    def comes_first(place, other, line):
+        here, there = line.source + np.int64(place) * line.stride, line.source + np.int64(other) * line.stride
+        return key_at(here, line.plan) > key_at(there, line.plan)
+
+    @helper
+    def is_disordered(memory, line):
+        words, places = memory.words, memory.places
+        wrong = 0
+        i = np.int32(cuda.threadIdx.x + 1)
+        while i < line.size:
+            place, before = places[np.uint32(i)], places[np.uint32(i - 1)]
+            if words[np.uint32(i)] == words[np.uint32(i - 1)] and comes_first(place, before, line):
+                wrong = 1
+            i = np.int32(i + cuda.blockDim.x)
+        return cuda.syncthreads_or(wrong)
+
+    return run_sorter(comes_first), is_disordered
+
+
+@cache
+def apart_sorter(width: int, is_float: bool):
+    """Return ``sort_line(memory, line)`` by words that have upper bits of keys, or lower ones, and places beside."""
+    key_at, key = key_access(width, is_float, FLIP).key_at, key_type(width)
+    key_bytes = key(0).itemsize
+    lowest, highest = int(np.iinfo(key).min), int(np.iinfo(key).max)
+    spread, distance, first_bits = spreader(key_bytes), DIGIT_ABOVE[8 * key_bytes], FIRST_BITS[key_bytes]
+    order_runs, is_disordered = run_steps(width, is_float)
+    sort_words, _ = sorter(4, 4)
+
+    @helper
+    def list_places(memory, line):
+        """List the places, and keys that a word holds; return the lowest and the highest key."""
+        low, high = key(highest), key(lowest)
+        i = np.int32(cuda.threadIdx.x)
+        while i < line.size:
+            own = key_at(line.source + np.int64(i) * line.stride, line.plan)
+            low, high = min(low, own), max(high, own)
+            if key_bytes == 4:
+                memory.words[np.uint32(i)] = own
+            memory.places[np.uint32(i)] = i
+            i = np.int32(i + cuda.blockDim.x)
+        return spread(low, high, memory.ends)
+
+    @helper
+    def list_words(memory, line, high, begin, turn):
+        """List how far keys are below the highest, from one bit on; places anew in turn 1."""
+        words, places = memory.words, memory.places
+        i = np.int32(cuda.threadIdx.x)
+        while i < line.size:
+            if turn == 1:
+                places[np.uint32(i)] = i
+            if key_bytes == 4 and turn == 0:
+                own = key(words[np.uint32(i)])
+            else:
+                own = key_at(line.source + np.int64(places[np.uint32(i)]) * line.stride, line.plan)
+            words[np.uint32(i)] = negative_word(distance(high, own, begin))
+            i = np.int32(i + cuda.blockDim.x)
+        cuda.syncthreads()
+
+    @helper
+    def sort_apart(memory, line):
+        words, places, size = memory.words, memory.places, line.size
+        low, high = list_places(memory, line)
+        bits = bits_between(np.int64(low), np.int64(high))
+        left_out = max(np.int64(bits - first_bits), np.int64(0))
+        turn = 0
+        while turn < 3:  # by the upper bits; and if that does not do, by the lower ones, and by the upper ones again
+            begin, end = (np.int64(0), left_out) if turn == 1 else (left_out, bits)
+            list_words(memory, line, high, begin, turn)
+            sort_words(words, places, memory.counts, memory.sums, size, np.int32(0), np.int64(0), end - begin)
+            turn += 1
+            if turn == 1 and not (
+                left_out > 0 and order_runs(words, places, size, line) and is_disordered(memory, line)
+            ):
+                turn = 3
+
+    return sort_apart
+
+
 @cache
 def sort_kernel(width: int, is_float: bool) -> Kernel:
     """Return the kernel that sorts lines, a block for each.
@@ -117,88 +252,10 @@ def sort_kernel(width: int, is_float: bool) -> Kernel:
     keys, as far as keys differ at all; then those that agree in them are compared, and if that are many, all are sorted
     by the lower bits and by the upper ones again.
     """
-    key_at = key_access(width, is_float, FLIP).key_at
+    joined = width <= MOST_JOINED
+    sort_line = joined_sorter(width, is_float) if joined else apart_sorter(width, is_float)
     load, store = unit_access(width)
-    key = key_type(width)
-    key_bytes = key(0).itemsize
-    lowest, highest = int(np.iinfo(key).min), int(np.iinfo(key).max)
-    spread, distance = spreader(key_bytes), DIGIT_ABOVE[8 * key_bytes]
-    joined, first_bits = width <= MOST_JOINED, FIRST_BITS[key_bytes]
     word_array = ARRAY_TYPES[np.int32]
-    sort_words, _ = sorter(4, 0 if joined else 4)
-
-    @helper
-    def comes_first(place, other, line):
-        x, stride, plan = line
-        return key_at(x + np.int64(place) * stride, plan) > key_at(x + np.int64(other) * stride, plan)
-
-    order_runs = run_sorter(comes_first)
-
-    @helper
-    def is_disordered(words, places, count, line):
-        """Tell whether there are neighbours with equal words of which the second should be the first."""
-        wrong = 0
-        i = np.int32(cuda.threadIdx.x + 1)
-        while i < count:
-            place, before = places[np.uint32(i)], places[np.uint32(i - 1)]
-            if words[np.uint32(i)] == words[np.uint32(i - 1)] and comes_first(place, before, line):
-                wrong = 1
-            i = np.int32(i + cuda.blockDim.x)
-        return cuda.syncthreads_or(wrong)
-
-    @helper
-    def sort_joined(words, places, counts, sums, ends, size, line):
-        x, stride, plan = line
-        low, high = key(highest), key(lowest)
-        i = np.int32(cuda.threadIdx.x)
-        while i < size:
-            own = key_at(x + np.int64(i) * stride, plan)
-            low, high = min(low, own), max(high, own)
-            words[np.uint32(i)] = np.int32((np.int64(own) << PLACE) + i)
-            i = np.int32(i + cuda.blockDim.x)
-        low, high = spread(low, high, ends)
-        top = np.int32((np.int64(high) << PLACE) + MOST_PLACE)
-        bits = PLACE + bits_between(np.int64(low), np.int64(high))
-        sort_words(words, words, counts, sums, size, top, np.int64(PLACE), bits)
-
-    @helper
-    def sort_apart(words, places, counts, sums, ends, size, line):
-        x, stride, plan = line
-        thread, threads = np.int32(cuda.threadIdx.x), np.int32(cuda.blockDim.x)
-        low, high = key(highest), key(lowest)
-        i = thread
-        while i < size:
-            own = key_at(x + np.int64(i) * stride, plan)
-            low, high = min(low, own), max(high, own)
-            if key_bytes == 4:
-                words[np.uint32(i)] = own
-            places[np.uint32(i)] = i
-            i = np.int32(i + threads)
-        low, high = spread(low, high, ends)
-        bits = bits_between(np.int64(low), np.int64(high))
-        left_out = max(np.int64(bits - first_bits), np.int64(0))
-        turn = 0
-        while turn < 3:  # by the upper bits; and if that does not do, by the lower ones, and by the upper ones again
-            begin, end = (np.int64(0), left_out) if turn == 1 else (left_out, bits)
-            i = thread
-            while i < size:
-                if turn == 1:
-                    places[np.uint32(i)] = i
-                if key_bytes == 4 and turn == 0:
-                    own = key(words[np.uint32(i)])
-                else:
-                    own = key_at(x + np.int64(places[np.uint32(i)]) * stride, plan)
-                words[np.uint32(i)] = negative_word(distance(high, own, begin))
-                i = np.int32(i + threads)
-            cuda.syncthreads()
-            sort_words(words, places, counts, sums, size, np.int32(0), np.int64(0), end - begin)
-            turn += 1
-            if turn == 1 and not (
-                left_out > 0 and order_runs(words, places, size, line) and is_disordered(words, places, size, line)
-            ):
-                turn = 3
-
-    sort_line = sort_joined if joined else sort_apart
 
     @kernel(registers=64)
     def sort_lines(
@@ -216,7 +273,7 @@ def sort_kernel(width: int, is_float: bool) -> Kernel:
         counts = places[size:]
         from_x, to = line_bases(plan, np.int64(cuda.blockIdx.x))
         x += from_x
-        sort_line(words, places, counts, sums, ends, size, (x, stride, plan))
+        sort_line(Memory(words, places, counts, sums, ends), Line(x, stride, plan, size))
         cuda.syncthreads()
         k, step, index_size = np.int32(number(plan, K)), number(plan, OUT_STRIDE), number(plan, INDEX_SIZE)
         i = np.int32(cuda.threadIdx.x)

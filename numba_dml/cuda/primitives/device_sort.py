@@ -4,7 +4,7 @@ A pair is a key, without a sign, and a position: two words of 4 or of 8 bytes. T
 pass, which also tells what digits are the same everywhere. Every other digit then moves the pairs once: a tile's are
 brought into order in shared memory, and go behind those of earlier tiles with the same digit. How many these are a tile
 learns from what the earlier ones write when they have counted theirs (Adinets and Merrill's "Onesweep", 2022), so each
-pass reads and writes a pair once: to count apart took another 0.14 ms for 20M pairs.
+pass reads and writes a pair once. See docs/measurements/cudakernels.md, "Sorts of a device".
 """
 
 from __future__ import annotations
@@ -19,22 +19,24 @@ from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, LANES, SIMULATED, cuda
 from .access import load_i64
 from .atomics import load_now, store_now
-from .bits import count_bits
 from .fill import set_words
 from .groups import fetch_and_add
 from .pairs import DIGIT, DIGITS, PAIR_BYTES, pair_access, pair_fields
 from .ptx import await_inputs
+from .sort_tiles import (
+    COUNTS,
+    SHARE,
+    TILE_BYTES,
+    Memory,
+    Own,
+    base_steps,
+    result_writer,
+    tile_steps,
+)
+from .sort_tiles import WARPS as WARPS  # calls and kernels have as many
 from .sums import add_counts, add_up_lanes, add_up_threads, arrive, lane_value
-from .warp import lanes_with, sync_lanes
 
-WARPS = BLOCK // LANES
-COUNTS = WARPS * DIGITS
-SHARE = DIGITS // BLOCK
 LANE_SHARE = DIGITS // LANES
-#: Bytes of a tile, in pairs: 32 KiB of shared memory.
-TILE_BYTES = 128 * BLOCK
-#: What earlier tiles have counted is looked up so many tiles at once.
-LOOK = 4
 #: The most passes: digits of 64 bits.
 MOST_PASSES = 64 // DIGIT
 ALL_DIGITS = MOST_PASSES * DIGITS
@@ -44,14 +46,8 @@ SUMS = max(BLOCK, MOST_PASSES)
 TICKETS = MOST_PASSES + 2
 #: Blocks that count the digits of pairs: what 132 multiprocessors hold.
 COUNTERS = 2 if SIMULATED else 4 * 132
-#: Rows of counts up to this length have a thread each, others a block: 256,000 rows of 4 took blocks 0.75 ms.
+#: Rows of counts up to this length have a thread each, others a block.
 SHORT_ROW = 16
-#: A state is a tile's count of a digit and, from this bit on, 0: it is not known yet; 1 + 2 * pass: it is that of this
-#: tile alone; 2 + 2 * pass: of it and all earlier ones.
-MARK = 56
-#: By votes on its bits, as CUB does: with `match.any` a pass over 50M pairs took 0.5 ms, 1.7 TB/s.
-lanes_with_digit = lanes_with(DIGIT)
-
 # What is known of a segment, int64 words. A way is for each pass: 0, or the bits of FROM_PAIRS, FROM_OTHER and LAST.
 SIZE, WAYS, HEAD = 0, 1, 1 + MOST_PASSES
 FROM_PAIRS, FROM_OTHER, LAST = 1, 2, 4
@@ -172,27 +168,6 @@ def add_up_rows(
 
 
 @helper
-def count_earlier(state, tile, turn):
-    """Return how many pairs of earlier tiles have a digit, given the address of this tile's count of it."""
-    words = cuda.local.array(LOOK, np.int64)
-    before = np.int64(0)
-    looking = tile > 0
-    while looking:
-        for j in range(LOOK):  # the first tile's count is final, so none before it is looked at
-            words[j] = load_now(state - 8 * DIGITS * (min(j, tile - 1) + 1))
-        known = True
-        for j in range(LOOK):
-            mark = (words[j] >> MARK) - 2 * turn
-            known = known and mark > 0
-            if looking and known:
-                before += words[j] & ((1 << MARK) - 1)
-                looking = mark == 1
-                tile -= 1
-                state -= 8 * DIGITS
-    return before
-
-
-@helper
 def nothing_to_prepare(x, values, indices, plan, border, segment):
     return 0
 
@@ -209,11 +184,13 @@ def move_kernel(is_long: bool, write) -> Kernel:
     `write`: two steps by which the last pass writes results, instead of pairs. What the first returns for a segment,
     the second gets with each pair and its place. None: there are only pairs.
     """
-    word, pair_bytes, load_pair, store_pair, digit_of = pair_access(is_long)
+    word, pair_bytes, *_ = pair_access(is_long)
     tile_pairs = TILE_BYTES // pair_bytes
     items = tile_pairs // BLOCK
+    load_tile, rank_tile, order_tile, write_tile = tile_steps(is_long)
+    count_tile, find_bases = base_steps(is_long)
     prepare, put = write or (nothing_to_prepare, nothing_to_put)
-    writes = write is not None
+    put_results, writes = result_writer(is_long, put), write is not None
 
     @kernel(registers=80)  # three blocks of 256 threads on a multiprocessor
     def move_pairs(
@@ -240,11 +217,14 @@ def move_kernel(is_long: bool, write) -> Kernel:
         sums = cuda.shared.array(BLOCK, np.int64)
         tile_keys = cuda.shared.array(tile_pairs, word)
         tile_positions = cuda.shared.array(tile_pairs, word)
-        keys = cuda.local.array(items, word)
-        positions = cuda.local.array(items, word)
+        memory = Memory(counts, bases, sums, tile_keys, tile_positions)
+        own_keys = cuda.local.array(items, word)
+        own_positions = cuda.local.array(items, word)
         ranks = cuda.local.array(items, np.int32)
+        own_counts = cuda.local.array(SHARE, np.int64)
+        own_starts = cuda.local.array(SHARE, np.int64)
         thread = np.int32(cuda.threadIdx.x)
-        lane = np.int32(thread % LANES)
+        own = Own(thread, np.int32(thread % LANES), own_keys, own_positions, ranks, own_counts, own_starts)
         if thread == 0:  # tiles are numbered as they start, so what they wait for is under way
             sums[0] = fetch_and_add(tickets + 8 * turn, np.int64(1))
         for i in range(thread, COUNTS, BLOCK):
@@ -259,77 +239,22 @@ def move_kernel(is_long: bool, write) -> Kernel:
         shift = DIGIT * turn
         inside = np.int32(min(left, np.int64(tile_pairs)))
         source = (pairs if way & FROM_PAIRS != 0 else other) + pair_bytes * (segment * room + tile * tile_pairs)
-        first = np.int32((thread - lane) * items + lane)  # a warp's pairs are neighbours, so are its lanes'
-        for j in range(items):
-            i = np.int32(first + j * LANES)
-            key, positions[j] = load_pair(source + pair_bytes * np.int64(min(i, np.int32(inside - 1))))
-            keys[j] = key if i < inside else -1  # what fills a tile up comes last in it
+        load_tile(own, source, inside)
         cuda.syncthreads()  # now all loads are on their way
-        own = np.int32((thread // LANES) * DIGITS)
-        below = (np.int64(1) << lane) - 1
-        for j in range(items):
-            digit = digit_of(keys[j], shift)
-            same = lanes_with_digit(digit)
-            earlier = count_bits(same & below)
-            before = counts[own + digit]
-            sync_lanes()
-            if earlier == 0:
-                counts[own + digit] = before + count_bits(same)
-            sync_lanes()
-            ranks[j] = before + earlier
+        rank_tile(memory, own, shift)
         cuda.syncthreads()
         state = states + 8 * (((segment * tiles + tile) * DIGITS) + np.int64(thread) * SHARE)
         starts += 8 * ((segment * passes + turn) * DIGITS + np.int64(thread) * SHARE)
-        own_counts = cuda.local.array(SHARE, np.int64)
-        own_starts = cuda.local.array(SHARE, np.int64)
-        total = np.int64(0)
-        for i in range(SHARE):
-            count = np.int64(0)
-            for warp in range(0, COUNTS, DIGITS):
-                count += counts[warp + thread * SHARE + i]
-            total += count
-            if thread * SHARE + i == DIGITS - 1:
-                count -= tile_pairs - inside
-            own_counts[i] = count
-            own_starts[i] = load_i64(starts + 8 * i)
-            store_now(state + 8 * i, count | ((2 * turn + (1 if tile > 0 else 2)) << MARK))
-        begin = add_up_threads(sums, total) - total
-        for i in range(SHARE):
-            digit = thread * SHARE + i
-            bases[digit] = begin
-            for warp in range(0, COUNTS, DIGITS):
-                count = counts[warp + digit]
-                counts[warp + digit] = begin
-                begin += count
+        count_tile(memory, own, starts, state, inside, tile, turn)
         cuda.syncthreads()
-        for j in range(items):
-            place = np.uint32(counts[own + digit_of(keys[j], shift)] + ranks[j])
-            tile_keys[place] = keys[j]
-            tile_positions[place] = positions[j]
-        for i in range(SHARE):
-            digit = thread * SHARE + i
-            earlier = count_earlier(state + 8 * i, tile, turn)
-            if tile > 0:
-                store_now(state + 8 * i, (earlier + own_counts[i]) | ((2 * turn + 2) << MARK))
-            bases[digit] = own_starts[i] + earlier - bases[digit]
+        order_tile(memory, own, shift)
+        find_bases(memory, own, state, tile, turn)
         cuda.syncthreads()
         if writes and way & LAST != 0:
-            form = prepare(x, values, indices, plan, border, segment)
-            for j in range(items):
-                i = np.int32(thread + j * BLOCK)
-                if i < inside:
-                    key = tile_keys[i]
-                    put(form, plan, key, tile_positions[i], bases[digit_of(key, shift)] + i)
+            put_results(memory, prepare(x, values, indices, plan, border, segment), plan, inside, shift)
             return
         target = (other if way & FROM_PAIRS != 0 else pairs) + pair_bytes * segment * room
-        for j in range(items):
-            keys[j] = tile_keys[np.uint32(thread + j * BLOCK)]
-            positions[j] = tile_positions[np.uint32(thread + j * BLOCK)]
-        for j in range(items):
-            i = np.int32(thread + j * BLOCK)
-            if i < inside:
-                place = bases[np.uint32(digit_of(keys[j], shift))] + i
-                store_pair(target + pair_bytes * place, keys[j], positions[j])
+        write_tile(memory, own, target, inside, shift)
 
     return Kernel(move_pairs, 16, waits=True)
 

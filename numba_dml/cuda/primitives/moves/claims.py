@@ -32,27 +32,10 @@ def spread(place):
 
 
 @cache
-def claiming(claim_bytes: int, tabled: bool):
-    """Return ``claim(claims, last_entry, place, point)``, and ``holds``, which tells later whether the claim stayed.
-
-    A place is a number. Each has a claim of 4 or 8 bytes, for the number of a point; 0: there are none. Or there is a
-    table of ``last_entry + 1`` entries, a power of two, of which half stay empty or more. A place has the one where
-    `spread` leads, or the first of its group, or of the next ones, that was empty when it came. It holds both numbers,
-    in one that counts the places.
-    """
-    raise_claim, load_claim = claim_access(ENTRY_BYTES if tabled else claim_bytes or 4)
+def entering():
+    """Return `claiming`'s steps for a table: ``enter(claims, last_entry, place, point)`` and ``has_entry``."""
+    raise_claim, _ = claim_access(ENTRY_BYTES)
     load_two, _ = unit_access(2 * ENTRY_BYTES)
-
-    @helper
-    def claim(claims, last_entry, place, point):
-        if claim_bytes > 0:
-            raise_claim(claims + FLAG_BYTES + claim_bytes * place, point)
-
-    @helper
-    def holds(claims, last_entry, place, point):
-        if claim_bytes == 0:
-            return True
-        return load_claim(claims + FLAG_BYTES + claim_bytes * place) == point
 
     @helper
     def take(entry, found, last_entry, word):
@@ -102,4 +85,29 @@ def claiming(claim_bytes: int, tabled: bool):
                 return False
             at = (at + ENTRIES) & last_entry
 
-    return (enter, has_entry) if tabled else (claim, holds)
+    return enter, has_entry
+
+
+@cache
+def claiming(claim_bytes: int, tabled: bool):
+    """Return ``claim(claims, last_entry, place, point)``, and ``holds``, which tells later whether the claim stayed.
+
+    A place is a number. Each has a claim of 4 or 8 bytes, for the number of a point; 0: there are none. Or there is a
+    table of ``last_entry + 1`` entries, a power of two, of which half stay empty or more. A place has the one where
+    `spread` leads, or the first of its group, or of the next ones, that was empty when it came. It holds both numbers,
+    in one that counts the places.
+    """
+    raise_claim, load_claim = claim_access(claim_bytes or 4)
+
+    @helper
+    def claim(claims, last_entry, place, point):
+        if claim_bytes > 0:
+            raise_claim(claims + FLAG_BYTES + claim_bytes * place, point)
+
+    @helper
+    def holds(claims, last_entry, place, point):
+        if claim_bytes == 0:
+            return True
+        return load_claim(claims + FLAG_BYTES + claim_bytes * place) == point
+
+    return entering() if tabled else (claim, holds)

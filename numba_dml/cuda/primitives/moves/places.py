@@ -41,18 +41,11 @@ def divide(count: int, few: int) -> tuple[int, int]:
 
 
 @cache
-def places(index_type: str, loops: int, coords: int, outer: int):
-    """Return how to find the place of a point, and to record a bad index; that of a unit in its slice; and a quick way.
-
-    `loops`, `coords` and `outer` are how many there are, -1: the plan says so.
-    """
-    load_index = LOAD_INDEX[index_type]
-    index_bytes = np.dtype(index_type).itemsize
-    signed = index_type.startswith("i")
+def point_starts(loops: int):
+    """Return ``start_of_point(plan, point)``: the offset in data, and the first index, of a point."""
 
     @helper
     def start_of_point(plan, point):
-        """Return the offset in data, and the first index, of a point."""
         loop_count = loops if loops >= 0 else number(plan, LOOPS)
         offset = np.int64(0)
         at = np.int64(0)
@@ -65,6 +58,17 @@ def places(index_type: str, loops: int, coords: int, outer: int):
             offset += i * number(plan, field + 3)
             at += i * number(plan, field + 4)
         return offset, at
+
+    return start_of_point
+
+
+@cache
+def point_places(index_type: str, loops: int, coords: int):
+    """Return ``place_of_point``, and ``place_if_inside``, for points: see `places`."""
+    load_index = LOAD_INDEX[index_type]
+    index_bytes = np.dtype(index_type).itemsize
+    signed = index_type.startswith("i")
+    start_of_point = point_starts(loops)
 
     @helper
     def place_of_point(
@@ -115,6 +119,13 @@ def places(index_type: str, loops: int, coords: int, outer: int):
             offset += (np.int64(0) if outside else i) * number(plan, field + 1)
         return offset, bad
 
+    return place_of_point, place_if_inside
+
+
+@cache
+def slice_places(loops: int, coords: int, outer: int):
+    """Return ``place_in_slice(plan, unit, width)``, for the units of a slice: see `places`."""
+
     @helper
     def place_in_slice(plan, unit, width):
         if outer == 0:
@@ -133,4 +144,14 @@ def places(index_type: str, loops: int, coords: int, outer: int):
             offset += i * number(plan, field + 3)
         return offset
 
-    return place_of_point, place_in_slice, place_if_inside
+    return place_in_slice
+
+
+@cache
+def places(index_type: str, loops: int, coords: int, outer: int):
+    """Return how to find the place of a point, and to record a bad index; that of a unit in its slice; and a quick way.
+
+    `loops`, `coords` and `outer` are how many there are, -1: the plan says so.
+    """
+    place_of_point, place_if_inside = point_places(index_type, loops, coords)
+    return place_of_point, slice_places(loops, coords, outer), place_if_inside

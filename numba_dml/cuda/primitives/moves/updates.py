@@ -74,17 +74,10 @@ def replacing(width: int, staged: bool):
 
 
 @cache
-def combining(width: int, staged: bool, data_type, reduction: str):
-    """Return the steps for updates that are combined with what is there, in their order."""
-    fast, exact, has_nan = unit_steps(data_type, reduction, width)
-    load, _ = unit_access(width)
+def chain_maker():
+    """Return ``join(claims, links, numbers)``: one warp makes the chains."""
     load_head, lanes_alike, lanes_of_place = SHARED_LOAD[32], lanes_with(1), lanes_with(8 * LINK_BYTES)
-    load_shared, store_link = SHARED_LOAD[8 * width], SHARED_STORE[8 * LINK_BYTES]
-    mask = (1 << (8 * width)) - 1 if width < 8 else -1
-
-    @helper
-    def note(claims, links, place, number):
-        store_link(links + LINK_BYTES * number, place)
+    store_link = SHARED_STORE[8 * LINK_BYTES]
 
     @helper
     def claim(heads, place, number):
@@ -132,6 +125,21 @@ def combining(width: int, staged: bool, data_type, reduction: str):
                 link(links, place_c, c, claimed_c)
                 link(links, place_d, d, claimed_d)
 
+    return join
+
+
+@cache
+def combining(width: int, staged: bool, data_type, reduction: str):
+    """Return the steps for updates that are combined with what is there, in their order."""
+    fast, exact, has_nan = unit_steps(data_type, reduction, width)
+    load, _ = unit_access(width)
+    load_shared, store_link = SHARED_LOAD[8 * width], SHARED_STORE[8 * LINK_BYTES]
+    mask = (1 << (8 * width)) - 1 if width < 8 else -1
+
+    @helper
+    def note(claims, links, place, number):
+        store_link(links + LINK_BYTES * number, place)
+
     @helper
     def origin(elements, first, updates, count):
         """Return where an update with the number 0 would be, behind all others."""
@@ -165,4 +173,4 @@ def combining(width: int, staged: bool, data_type, reduction: str):
             value = follow_exactly(old, links, at, number)
         return value & mask
 
-    return note, join, origin, meet
+    return note, chain_maker(), origin, meet

@@ -9,6 +9,7 @@ barrier each, and digits of 5 bits that the lanes of a warp compare by votes too
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -121,14 +122,53 @@ def _list_access(size: int):
     return SHARED_LOAD[64] if size == 8 else load_word, SHARED_STORE_IF[8 * size]
 
 
-@cache
-def sorter(key_bytes: int, place_bytes: int):
-    """Return ``sort_keys`` and ``sort_lists`` for keys and places of so many bytes.
+class Own(NamedTuple):
+    """The elements of a thread, in registers."""
 
-    Keys go from the highest to the lowest. The first sort leaves those in the order in which they are that agree in the
-    bits that it looks at; without bytes for places, there are none. The second puts the places of equal keys in order,
-    which are not negative and not above a number. The caller sees to it that a list has no more than `ITEMS` elements
-    for each thread.
+    keys: object
+    places: object
+    found: object  #: of each the digit and the rank among this thread's; then where it goes
+
+
+class Digit(NamedTuple):
+    """What a list is moved by."""
+
+    high: object  #: the highest key
+    shift: object  #: the lowest bit, of the difference between a key and the highest one, or of a place
+    by_place: object
+
+
+@helper
+def add_up(counts, sums):
+    """Turn the counts of all threads into how many elements come before those that they count."""
+    own_counts = cuda.local.array(COLUMN, np.int32)
+    thread = np.int32(cuda.threadIdx.x)
+    lane, warp = np.int32(thread % LANES), np.int32(thread // LANES)
+    begin = counts + 4 * np.int64(np.int32(thread * COLUMN))
+    own = np.int32(0)
+    for word in range(COLUMN):
+        own_counts[word] = load_word(begin + 4 * word)
+        own = np.int32(own + own_counts[word])
+    until = sum_of_lanes(own)
+    if lane == LANES - 1:
+        sums[np.uint32(warp)] = until
+    cuda.syncthreads()
+    of_warps = sum_of_lanes(sums[np.uint32(lane)] if lane < cuda.blockDim.x // LANES else np.int32(0))
+    of_others = lane_value(of_warps, max(warp - 1, 0))
+    before = np.int32((of_others if warp > 0 else np.int32(0)) + until)
+    of_lower = np.int32(lane_value(of_warps, LANES - 1) & ((1 << HALF) - 1))
+    before = np.int32(before - own + np.int32(of_lower << HALF))
+    for word in range(COLUMN):
+        store_word(begin + 4 * word, before)
+        before = np.int32(before + own_counts[word])
+
+
+@cache
+def list_mover(key_bytes: int, place_bytes: int):
+    """Return ``move(keys, places, counts, sums, count, rows, digit)``: it moves a list by a digit.
+
+    `keys`, `places`, `counts` are addresses in shared memory. `rows`: how many elements a thread has. `digit`: which
+    one, see `Digit`.
     """
     key_digit, place_digit = DIGIT_ABOVE[8 * key_bytes], DIGIT_ABOVE[64 if place_bytes == 8 else 32]
     key_type, place_type = np.int64 if key_bytes == 8 else np.int32, np.int64 if place_bytes == 8 else np.int32
@@ -136,68 +176,40 @@ def sorter(key_bytes: int, place_bytes: int):
     load_place, store_place = _list_access(place_bytes)
 
     @helper
-    def digit_of(key, place, high, shift, by_place):
-        if by_place:
-            return np.int32(place_digit(place, 0, shift) & (2 * WORDS - 1))
-        return np.int32(key_digit(high, key, shift) & (2 * WORDS - 1))
+    def digit_of(key, place, digit):
+        if digit.by_place:
+            return np.int32(place_digit(place, 0, digit.shift) & (2 * WORDS - 1))
+        return np.int32(key_digit(digit.high, key, digit.shift) & (2 * WORDS - 1))
 
     @helper
-    def add_up(counts, sums):
-        """Turn the counts of all threads into how many elements come before those that they count."""
-        own_counts = cuda.local.array(COLUMN, np.int32)
-        thread = np.int32(cuda.threadIdx.x)
-        lane, warp = np.int32(thread % LANES), np.int32(thread // LANES)
-        begin = counts + 4 * np.int64(np.int32(thread * COLUMN))
-        own = np.int32(0)
-        for word in range(COLUMN):
-            own_counts[word] = load_word(begin + 4 * word)
-            own = np.int32(own + own_counts[word])
-        until = sum_of_lanes(own)
-        if lane == LANES - 1:
-            sums[np.uint32(warp)] = until
-        cuda.syncthreads()
-        of_warps = sum_of_lanes(sums[np.uint32(lane)] if lane < cuda.blockDim.x // LANES else np.int32(0))
-        of_others = lane_value(of_warps, max(warp - 1, 0))
-        before = np.int32((of_others if warp > 0 else np.int32(0)) + until)
-        of_lower = np.int32(lane_value(of_warps, LANES - 1) & ((1 << HALF) - 1))
-        before = np.int32(before - own + np.int32(of_lower << HALF))
-        for word in range(COLUMN):
-            store_word(begin + 4 * word, before)
-            before = np.int32(before + own_counts[word])
-
-    @helper
-    def move(keys, places, counts, sums, count, rows, high, shift, by_place):
-        """Move a list by a digit of its keys or places."""
-        own_keys = cuda.local.array(ITEMS, key_type)
-        own_places = cuda.local.array(ITEMS, place_type)
-        found = cuda.local.array(ITEMS, np.int32)  # of each element the digit, and its rank among this thread's
-        thread, threads = np.int32(cuda.threadIdx.x), np.int32(cuda.blockDim.x)
-        first, last = np.int32(thread * rows), np.int32(count - 1)
-        there = min(rows, np.int32(count - first))
-        column, pitch = counts + 4 * np.int64(thread), 4 * np.int64(threads)
-        for word in range(COLUMN):
-            store_word(column + word * pitch, 0)
+    def load_own(keys, places, own, first, last, rows):
         for turn in range(TURNS):
             if turn * TOGETHER < rows:
                 for i in range(TOGETHER):
                     row = turn * TOGETHER + i
                     at = np.int64(min(np.int32(first + row), last))
-                    own_keys[row] = load_key(keys + at * key_bytes)
-                    own_places[row] = load_place(places + at * place_bytes)
+                    own.keys[row] = load_key(keys + at * key_bytes)
+                    own.places[row] = load_place(places + at * place_bytes)
+
+    @helper
+    def count_own(own, column, pitch, rows, there, digit):
+        """Count a thread's elements by digit, and note the digit of each, and its rank among this thread's."""
         for turn in range(TURNS):
             if turn * TOGETHER < rows:
                 for i in range(TOGETHER):
                     row = turn * TOGETHER + i
-                    digit = digit_of(own_keys[row], own_places[row], high, shift, by_place)
-                    upper = np.int32(np.int32(digit << 1) & HALF)
-                    at = column + np.int64(digit & (WORDS - 1)) * pitch
+                    its_digit = digit_of(own.keys[row], own.places[row], digit)
+                    upper = np.int32(np.int32(its_digit << 1) & HALF)
+                    at = column + np.int64(its_digit & (WORDS - 1)) * pitch
                     before = load_word(at)
                     one = (np.int32(1) << HALF) if upper != 0 else np.int32(1)
                     store_word(at, np.int32(before + np.int32(one if row < there else 0)))
-                    found[row] = np.int32(np.int32(half_word(before, upper) << DIGIT) | digit)
-        cuda.syncthreads()
-        add_up(counts, sums)
-        cuda.syncthreads()
+                    own.found[row] = np.int32(np.int32(half_word(before, upper) << DIGIT) | its_digit)
+
+    @helper
+    def store_own(keys, places, own, column, pitch, rows, there):
+        """Store a thread's elements where they go now."""
+        found = own.found
         for turn in range(TURNS):
             if turn * TOGETHER < rows:
                 for i in range(TOGETHER):
@@ -208,9 +220,42 @@ def sorter(key_bytes: int, place_bytes: int):
                 for i in range(TOGETHER):
                     row = turn * TOGETHER + i
                     to = np.int64(found[row])
-                    store_key(keys + to * key_bytes, own_keys[row], row, there)
-                    store_place(places + to * place_bytes, own_places[row], row, there)
+                    store_key(keys + to * key_bytes, own.keys[row], row, there)
+                    store_place(places + to * place_bytes, own.places[row], row, there)
+
+    @helper
+    def move(keys, places, counts, sums, count, rows, digit):
+        own_keys = cuda.local.array(ITEMS, key_type)
+        own_places = cuda.local.array(ITEMS, place_type)
+        found = cuda.local.array(ITEMS, np.int32)
+        own = Own(own_keys, own_places, found)
+        thread, threads = np.int32(cuda.threadIdx.x), np.int32(cuda.blockDim.x)
+        first, last = np.int32(thread * rows), np.int32(count - 1)
+        there = min(rows, np.int32(count - first))
+        column, pitch = counts + 4 * np.int64(thread), 4 * np.int64(threads)
+        for word in range(COLUMN):
+            store_word(column + word * pitch, 0)
+        load_own(keys, places, own, first, last, rows)
+        count_own(own, column, pitch, rows, there, digit)
         cuda.syncthreads()
+        add_up(counts, sums)
+        cuda.syncthreads()
+        store_own(keys, places, own, column, pitch, rows, there)
+        cuda.syncthreads()
+
+    return move
+
+
+@cache
+def sorter(key_bytes: int, place_bytes: int):
+    """Return ``sort_keys`` and ``sort_lists`` for keys and places of so many bytes.
+
+    Keys go from the highest to the lowest. The first sort leaves those in the order in which they are that agree in the
+    bits that it looks at; without bytes for places, there are none. The second puts the places of equal keys in order,
+    which are not negative and not above a number. The caller sees to it that a list has no more than `ITEMS` elements
+    for each thread.
+    """
+    move = list_mover(key_bytes, place_bytes)
 
     @helper
     def sort_by(keys, places, counts, sums, count, high, shift, bits, by_place):
@@ -219,7 +264,7 @@ def sorter(key_bytes: int, place_bytes: int):
         threads = np.int32(cuda.blockDim.x)
         rows = np.int32(np.int32((count + threads - 1) // threads) | 1)
         while shift < bits:
-            move(at_keys, at_places, at_counts, sums, count, rows, high, shift, by_place)
+            move(at_keys, at_places, at_counts, sums, count, rows, Digit(high, shift, by_place))
             shift += DIGIT
 
     @helper
@@ -262,50 +307,24 @@ def sorter(key_bytes: int, place_bytes: int):
 
 
 @cache
-def spread_sorter(key_bytes: int, place_bytes: int):
-    """Return ``sort_spread``, which sorts as `sorter`'s ``sort_lists`` does if the values of the keys are far apart.
+def bucket_steps(key_bytes: int):
+    """Return ``bucket_of(high, key, shift)`` and ``start_buckets(counts, sums)``, for buckets of keys by value.
 
-    Buckets by value hold few elements each then, and each element is ranked among those of its own. 2500 normal float32
-    from the upper end take two passes so, six by digits.
+    The first returns where the count of a key's bucket is; those of neighbouring threads lie an odd number apart. The
+    second turns counts into where buckets start, and returns True; False: one holds too many elements.
     """
-    key_digit = DIGIT_ABOVE[8 * key_bytes]
-    key_type, place_type = np.int64 if key_bytes == 8 else np.int32, np.int64 if place_bytes == 8 else np.int32
-    buckets_of_thread = 1 << BUCKET_BITS
+    key_digit, buckets_of_thread = DIGIT_ABOVE[8 * key_bytes], 1 << BUCKET_BITS
 
     @helper
     def bucket_of(high, key, shift):
-        """Return where the count of a key's bucket is; those of neighbouring threads lie an odd number apart."""
         bucket = np.int32(key_digit(high, key, shift))
         return np.uint32(np.int32(bucket + np.int32(bucket >> BUCKET_BITS)))
 
     @helper
-    def sort_spread(
-        keys,  # IN OUT
-        places,  # IN OUT
-        counts,  # IN OUT  `count_bytes` of int32
-        sums,  # IN OUT  (warps,) int32
-        count,  # IN      up to `ITEMS` for each thread
-        low,  # IN      the lowest key
-        high,  # IN      the highest key
-    ):
-        """Return whether it has sorted the lists; otherwise they are as they were."""
-        own_keys = cuda.local.array(ITEMS, key_type)
-        own_places = cuda.local.array(ITEMS, place_type)
-        found = cuda.local.array(ITEMS, np.int32)
+    def start_buckets(counts, sums):
         thread, threads = np.int32(cuda.threadIdx.x), np.int32(cuda.blockDim.x)
         lane, warp = np.int32(thread % LANES), np.int32(thread // LANES)
-        bits = BUCKET_BITS + bits_between(np.int64(1), np.int64(threads))  # the threads are a power of two
-        shift = max(bits_between(np.int64(low), np.int64(high)) - bits, np.int64(0))
         first = np.int32(thread * COLUMN)
-        for j in range(COLUMN):
-            counts[np.uint32(np.int32(thread + j * threads))] = 0
-        cuda.syncthreads()
-        for j in range(ITEMS):
-            i = np.int32(thread + j * threads)
-            if i < count:
-                own_keys[j], own_places[j] = keys[np.uint32(i)], places[np.uint32(i)]
-                found[j] = cuda.atomic.add(counts, bucket_of(high, own_keys[j], shift), 1)
-        cuda.syncthreads()
         own = most = np.int32(0)
         for j in range(buckets_of_thread):
             in_bucket = counts[np.uint32(np.int32(first + j))]
@@ -325,6 +344,61 @@ def spread_sorter(key_bytes: int, place_bytes: int):
             start = np.int32(start + in_bucket)
         counts[np.uint32(np.int32(first + buckets_of_thread))] = start  # where the last one ends
         cuda.syncthreads()
+        return True
+
+    return bucket_of, start_buckets
+
+
+@cache
+def spread_sorter(key_bytes: int, place_bytes: int):
+    """Return ``sort_spread``, which sorts as `sorter`'s ``sort_lists`` does if the values of the keys are far apart.
+
+    Buckets by value hold few elements each then, and each element is ranked among those of its own. 2500 normal float32
+    from the upper end take two passes so, six by digits.
+    """
+    key_type, place_type = np.int64 if key_bytes == 8 else np.int32, np.int64 if place_bytes == 8 else np.int32
+    bucket_of, start_buckets = bucket_steps(key_bytes)
+
+    @helper
+    def rank_of(keys, places, counts, bucket, its_key, its_place):
+        """Return where an element goes: behind those of its bucket that come before it."""
+        rank = other = counts[bucket]
+        until = counts[bucket + np.uint32(1)]
+        while other < until:
+            key, place = keys[np.uint32(other)], places[np.uint32(other)]
+            if key > its_key or (key == its_key and place < its_place):
+                rank = np.int32(rank + 1)
+            other = np.int32(other + 1)
+        return rank
+
+    @helper
+    def sort_spread(
+        keys,  # IN OUT
+        places,  # IN OUT
+        counts,  # IN OUT  `count_bytes` of int32
+        sums,  # IN OUT  (warps,) int32
+        count,  # IN      up to `ITEMS` for each thread
+        low,  # IN      the lowest key
+        high,  # IN      the highest key
+    ):
+        """Return whether it has sorted the lists; otherwise they are as they were."""
+        own_keys = cuda.local.array(ITEMS, key_type)
+        own_places = cuda.local.array(ITEMS, place_type)
+        found = cuda.local.array(ITEMS, np.int32)
+        thread, threads = np.int32(cuda.threadIdx.x), np.int32(cuda.blockDim.x)
+        bits = BUCKET_BITS + bits_between(np.int64(1), np.int64(threads))  # the threads are a power of two
+        shift = max(bits_between(np.int64(low), np.int64(high)) - bits, np.int64(0))
+        for j in range(COLUMN):
+            counts[np.uint32(np.int32(thread + j * threads))] = 0
+        cuda.syncthreads()
+        for j in range(ITEMS):
+            i = np.int32(thread + j * threads)
+            if i < count:
+                own_keys[j], own_places[j] = keys[np.uint32(i)], places[np.uint32(i)]
+                found[j] = cuda.atomic.add(counts, bucket_of(high, own_keys[j], shift), 1)
+        cuda.syncthreads()
+        if not start_buckets(counts, sums):
+            return False
         for j in range(ITEMS):
             if thread + j * threads < count:
                 to = np.uint32(np.int32(counts[bucket_of(high, own_keys[j], shift)] + found[j]))
@@ -333,16 +407,9 @@ def spread_sorter(key_bytes: int, place_bytes: int):
         for j in range(ITEMS):
             i = np.int32(thread + j * threads)
             if i < count:
-                its_key, its_place = keys[np.uint32(i)], places[np.uint32(i)]
-                bucket = bucket_of(high, its_key, shift)
-                rank = other = counts[bucket]
-                until = counts[bucket + np.uint32(1)]
-                while other < until:
-                    key, place = keys[np.uint32(other)], places[np.uint32(other)]
-                    if key > its_key or (key == its_key and place < its_place):
-                        rank = np.int32(rank + 1)
-                    other = np.int32(other + 1)
-                own_keys[j], own_places[j], found[j] = its_key, its_place, rank
+                own_keys[j], own_places[j] = keys[np.uint32(i)], places[np.uint32(i)]
+                bucket = bucket_of(high, own_keys[j], shift)
+                found[j] = rank_of(keys, places, counts, bucket, own_keys[j], own_places[j])
         cuda.syncthreads()
         for j in range(ITEMS):
             if thread + j * threads < count:

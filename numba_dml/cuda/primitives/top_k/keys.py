@@ -103,18 +103,10 @@ def follows_rule(width: int, is_float: bool, rule: tuple[int, int, int]) -> bool
 
 
 @cache
-def key_access(width: int, is_float: bool, flip_field: int) -> Keys:
-    """Return how to get keys; a plan has the rule's three numbers from `flip_field` on."""
-    load = LOAD_INDEX[f"int{8 * width}"]
-    load_pair, _ = unit_access(16)
+def element_keys(width: int, is_float: bool, flip_field: int):
+    """Return ``key_of(bits, plan)``, ``bits_of(key, plan)`` and ``key_at(address, plan)``."""
+    load, key = LOAD_INDEX[f"int{8 * width}"], key_type(width)
     largest = (1 << (8 * width - 1)) - 1
-    key = key_type(width)
-    of_word = 4 // width
-    in_halves, at_once = device_maximum(width, is_float)
-    better = best_halves if in_halves else best_single
-    # What is turned over, of the bits that a word's elements have: the order of bytes is an unsigned one.
-    turned = {1: 0x01010101 * 0xFF, 2: 0x80008000 - (1 << 32), 4: -1 << 31}.get(width, 0)
-    unsigned = 0x80 if width == 1 else 0
 
     @helper
     def key_of_float(bits, plan):
@@ -143,6 +135,19 @@ def key_access(width: int, is_float: bool, flip_field: int) -> Keys:
     def key_at(address, plan):
         return key_of(key(load(address)), plan)
 
+    return key_of, bits_of, key_at
+
+
+@cache
+def word_keys(width: int, is_float: bool, flip_field: int):
+    """Return ``best_of_word(word, plan)``, ``best_of_words(words, plan)`` and ``put_keys(keys, words, plan)``.
+
+    They make a key of each element, one by one.
+    """
+    key_of, *_ = element_keys(width, is_float, flip_field)
+    key, of_word = key_type(width), 4 // width
+    largest = (1 << (8 * width - 1)) - 1
+
     @helper
     def key_in_word(word, shift, plan):
         if width == 4:
@@ -163,15 +168,41 @@ def key_access(width: int, is_float: bool, flip_field: int) -> Keys:
         return max(max(best_of_word(a, plan), best_of_word(b, plan)), max(best_of_word(c, plan), best_of_word(d, plan)))
 
     @helper
+    def keys_of_word(keys, at, word, plan):
+        for j in range(of_word):
+            keys[of_word * at + j] = key_in_word(word, 8 * width * j, plan)
+
+    @helper
+    def put_keys(keys, quad, plan):
+        if width == 8:
+            keys[0], keys[1] = key_of(quad[0], plan), key_of(quad[1], plan)
+        else:
+            for j in range(4):
+                keys_of_word(keys, j, quad[j], plan)
+
+    return best_of_word, best_of_words, put_keys
+
+
+@cache
+def device_words(width: int, is_float: bool, flip_field: int):
+    """Return ``comparable(plan)``, whether the device's own maximum follows the rule, and the steps if it does."""
+    key_of, *_ = element_keys(width, is_float, flip_field)
+    best_of_word, *_ = word_keys(width, is_float, flip_field)
+    key = key_type(width)
+    better = best_halves if device_maximum(width, is_float)[0] else best_single
+    # What is turned over, of the bits that a word's elements have: the order of bytes is an unsigned one.
+    turned = {1: 0x01010101 * 0xFF, 2: 0x80008000 - (1 << 32), 4: -1 << 31}.get(width, 0)
+    unsigned = 0x80 if width == 1 else 0
+
+    @helper
     def comparable(plan):
-        """Tell whether the device's own maximum follows the rule: a NaN is never the best."""
+        """Tell whether it does: a NaN must never be the best."""
         if width == 1:
             return True
         return number(plan, flip_field + 2) < 0 and (width == 4 or number(plan, flip_field + 1) == _HALF_INFINITY)
 
     @helper
     def mask_of(plan):
-        """Return what turns words into such that the larger are the better."""
         flip = number(plan, flip_field)
         if width == 1:
             byte = (flip ^ unsigned) & 0xFF
@@ -201,6 +232,18 @@ def key_access(width: int, is_float: bool, flip_field: int) -> Keys:
         if width == 2:
             return best_of_word(np.int32(word ^ mask), plan)
         return key(max(word & 0xFF, word >> 16 & 0xFF) - unsigned)
+
+    return comparable, Words(mask_of, best_by_device, better, key_of_best)
+
+
+@cache
+def quad_bests(width: int, is_float: bool, flip_field: int):
+    """Return `Keys`' steps for the best key of 16 bytes, of four times as many, and of four elements."""
+    key_of, _, key_at = element_keys(width, is_float, flip_field)
+    _, best_of_words, _ = word_keys(width, is_float, flip_field)
+    comparable, (mask_of, best_by_device, better, key_of_best) = device_words(width, is_float, flip_field)
+    load, (load_pair, _) = LOAD_INDEX[f"int{8 * width}"], unit_access(16)
+    _, at_once = device_maximum(width, is_float)
 
     @helper
     def best_of_quad(address, plan):
@@ -238,7 +281,7 @@ def key_access(width: int, is_float: bool, flip_field: int) -> Keys:
             c, d = load_quad(address + 2 * step), load_quad(address + 3 * step)
             first = better(best_by_device(a, mask), best_by_device(b, mask))
             return key_of_best(better(first, better(best_by_device(c, mask), best_by_device(d, mask))), mask, plan)
-        # Not by `bests_of_quads`: the way above would be compiled otherwise, and 100M float32 take 99 µs, not 93.
+        # Not by `bests_of_quads`: see docs/measurements/cudakernels.md, "The best of four quads".
         first = max(best_of_quad(address, plan), best_of_quad(address + step, plan))
         return max(first, max(best_of_quad(address + 2 * step, plan), best_of_quad(address + 3 * step, plan)))
 
@@ -251,42 +294,42 @@ def key_access(width: int, is_float: bool, flip_field: int) -> Keys:
             return key_of(best if width == 4 else np.int32((best & 0xFFFF ^ 0x8000) - 0x8000), plan)
         return max(max(key_at(a, plan), key_at(b, plan)), max(key_at(c, plan), key_at(d, plan)))
 
-    @helper
-    def keys_of_word(keys, at, word, plan):
-        for j in range(of_word):
-            keys[of_word * at + j] = key_in_word(word, 8 * width * j, plan)
+    return best_of_quad, bests_of_quads, best_of_quads, best_of_four
+
+
+@cache
+def row_bests(width: int, is_float: bool, flip_field: int):
+    """Return ``put_bests(keys, address, step, count, plan)``: it lists the best of each element of 16 bytes in rows."""
+    *_, put_keys = word_keys(width, is_float, flip_field)
+    comparable, (mask_of, _, better, _) = device_words(width, is_float, flip_field)
+    load_words = unit_access(16)[0] if width == 8 else load_quad
+    key, of_quad = key_type(width), 16 // width
+    _, at_once = device_maximum(width, is_float)
 
     @helper
-    def put_keys(keys, quad, plan):
-        if width == 8:
-            keys[0], keys[1] = key_of(quad[0], plan), key_of(quad[1], plan)
-        else:
-            for j in range(4):
-                keys_of_word(keys, j, quad[j], plan)
+    def turned(words, mask):
+        a, b, c, d = words
+        return np.int32(a ^ mask), np.int32(b ^ mask), np.int32(c ^ mask), np.int32(d ^ mask)
 
-    load_words = load_pair if width == 8 else load_quad
-    of_quad = 16 // width
+    @helper
+    def better_words(words, others):
+        a, b, c, d = words
+        return better(a, others[0]), better(b, others[1]), better(c, others[2]), better(d, others[3])
 
     @helper
     def put_bests(keys, address, step, count, plan):
         if at_once and width > 1 and comparable(plan):
             mask = mask_of(plan)
-            a, b, c, d = load_quad(address)
-            a, b, c, d = np.int32(a ^ mask), np.int32(b ^ mask), np.int32(c ^ mask), np.int32(d ^ mask)
+            best = turned(load_quad(address), mask)
             end = address + count * step
             address += step
             while address + step < end:  # two at once
                 first, second = load_quad(address), load_quad(address + step)
-                a = better(a, better(np.int32(first[0] ^ mask), np.int32(second[0] ^ mask)))
-                b = better(b, better(np.int32(first[1] ^ mask), np.int32(second[1] ^ mask)))
-                c = better(c, better(np.int32(first[2] ^ mask), np.int32(second[2] ^ mask)))
-                d = better(d, better(np.int32(first[3] ^ mask), np.int32(second[3] ^ mask)))
+                best = better_words(best, better_words(turned(first, mask), turned(second, mask)))
                 address += 2 * step
             if address < end:
-                last = load_quad(address)
-                a, b = better(a, np.int32(last[0] ^ mask)), better(b, np.int32(last[1] ^ mask))
-                c, d = better(c, np.int32(last[2] ^ mask)), better(d, np.int32(last[3] ^ mask))
-            put_keys(keys, (np.int32(a ^ mask), np.int32(b ^ mask), np.int32(c ^ mask), np.int32(d ^ mask)), plan)
+                best = better_words(best, turned(load_quad(address), mask))
+            put_keys(keys, turned(best, mask), plan)
         else:
             some = cuda.local.array(of_quad, key)
             put_keys(keys, load_words(address), plan)
@@ -296,7 +339,15 @@ def key_access(width: int, is_float: bool, flip_field: int) -> Keys:
                 for j in range(of_quad):
                     keys[j] = max(keys[j], some[j])
 
-    words = Words(mask_of, best_by_device, better, key_of_best) if at_once else None
+    return put_bests
+
+
+@cache
+def key_access(width: int, is_float: bool, flip_field: int) -> Keys:
+    """Return how to get keys; a plan has the rule's three numbers from `flip_field` on."""
+    key_of, bits_of, key_at = element_keys(width, is_float, flip_field)
+    best_of_quad, bests_of_quads, best_of_quads, best_of_four = quad_bests(width, is_float, flip_field)
+    comparable, words = device_words(width, is_float, flip_field)
     return Keys(
         key_of=key_of,
         key_at=key_at,
@@ -305,9 +356,9 @@ def key_access(width: int, is_float: bool, flip_field: int) -> Keys:
         bests_of_quads=bests_of_quads,
         best_of_quads=best_of_quads,
         best_of_four=best_of_four,
-        put_bests=put_bests,
-        load_quad=load_words,
-        put_keys=put_keys,
+        put_bests=row_bests(width, is_float, flip_field),
+        load_quad=unit_access(16)[0] if width == 8 else load_quad,
+        put_keys=word_keys(width, is_float, flip_field)[2],
         comparable=comparable,
-        words=words,
+        words=words if device_maximum(width, is_float)[1] else None,
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...driver.compile import helper
 from ...driver.numba import LANES
-from ..warp import PARTNER_VALUE
+from ..warp import PARTNER_VALUE, sync_lanes
 from .keys import key_type
 
 #: Half of a word of 32 bits, or of 64, is for a place: up to so many elements are counted down there.
@@ -188,3 +188,32 @@ def lane_lists(width: int, count: int):
         return put_one
 
     return tuple_of([getter(j) for j in range(count)]), tuple_of([putter(j) for j in range(count)])
+
+
+@cache
+def part_sorter(width: int, of_lane: int):
+    """Return ``sort_part(keys, places, begin, count, lane)``, of up to so many listed elements of each lane."""
+    sort, (get, put) = lane_sorter(width, of_lane), lane_lists(width, of_lane)
+
+    @helper
+    def sort_part(keys, places, begin, count, lane):
+        entries = get(keys, places, np.int32(begin + lane), np.int32(begin + count))
+        sync_lanes()
+        put(sort(entries, lane), keys, places, np.int32(begin + lane * of_lane))
+
+    return sort_part
+
+
+@cache
+def list_sorter(width: int, listed: int):
+    """Return the same for up to `listed` elements of each lane, which takes few steps if there is one of each."""
+    sort_few, sort_all = part_sorter(width, 1), part_sorter(width, listed)
+
+    @helper
+    def sort_list(keys, places, begin, count, lane):
+        if count <= LANES:
+            sort_few(keys, places, begin, count, lane)
+        else:
+            sort_all(keys, places, begin, count, lane)
+
+    return sort_list

@@ -1,0 +1,210 @@
+"""How the updates of a place, whose pairs stand next to each other, are combined: by a thread, or by a block."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ...driver.compile import helper
+from ...driver.numba import BLOCK, cuda
+from ..access import unit_access
+from ..pairs import pair_fields
+from .reductions import combiner, unit_steps
+
+
+class Updates(NamedTuple):
+    """The updates, and the pairs that tell their order."""
+
+    packed: object  #: the address of the updates
+    pairs: object  #: the address of pairs of a place's number and an update's, sorted
+    points: object  #: how many they are
+    elements: object  #: units of an update
+
+
+@cache
+def next_updates(data_type, reduction: str, width: int, is_long: bool):
+    """Return ``load_update(updates, point, unit)`` and ``fold_from(value, updates, key, i, unit)``.
+
+    The second combines a value with the updates of all pairs that have a key, from one on: four at a time.
+    """
+    load, _ = unit_access(width)
+    load_key, load_point = pair_fields(is_long)
+    combine, *_ = unit_steps(data_type, reduction, width)
+
+    @helper
+    def load_update(updates, point, unit):
+        return load(updates.packed + (point * updates.elements + unit) * width)
+
+    @helper
+    def fold_four(value, updates, key, i, unit):
+        """Combine a value with the updates of the next four pairs that have a key; return how many these are."""
+        pairs, points = updates.pairs, updates.points
+        last = points - 1
+        b, c, d = min(i + 1, last), min(i + 2, last), min(i + 3, last)
+        point = load_point(pairs, i)
+        point_b, point_c, point_d = load_point(pairs, b), load_point(pairs, c), load_point(pairs, d)
+        count = np.int64(1)
+        count += i + 1 < points and load_key(pairs, b) == key
+        count += i + 2 < points and load_key(pairs, c) == key
+        count += i + 3 < points and load_key(pairs, d) == key
+        new_a = load_update(updates, point, unit)
+        new_b = load_update(updates, point_b if count > 1 else point, unit)
+        new_c = load_update(updates, point_c if count > 2 else point, unit)
+        new_d = load_update(updates, point_d if count > 3 else point, unit)
+        value = combine(value[0], value[1], new_a[0], new_a[1])
+        if count > 1:
+            value = combine(value[0], value[1], new_b[0], new_b[1])
+        if count > 2:
+            value = combine(value[0], value[1], new_c[0], new_c[1])
+        if count > 3:
+            value = combine(value[0], value[1], new_d[0], new_d[1])
+        return value, count
+
+    @helper
+    def fold_from(value, updates, key, i, unit):
+        while i < updates.points and load_key(updates.pairs, i) == key:
+            value, count = fold_four(value, updates, key, i, unit)
+            i += count
+        return value
+
+    return load_update, fold_from
+
+
+@cache
+def place_finder(is_long: bool, long: int):
+    """Return how to find where a place's pairs end, of which the one at `i` and at ``i + long`` are two."""
+    load_key, _ = pair_fields(is_long)
+
+    @helper
+    def end_of_place(pairs, points, i):
+        key = load_key(pairs, i)
+        step = np.int64(long)
+        low = i
+        while low + step < points and load_key(pairs, low + step) == key:
+            low += step
+            step *= 2
+        high = min(low + step, points)  # another place's, or the end
+        while high - low > 1:
+            middle = (low + high) >> 1
+            if load_key(pairs, middle) == key:
+                low = middle
+            else:
+                high = middle
+        return high
+
+    return end_of_place
+
+
+@cache
+def update_bringer(width: int, is_long: bool, folders: int):
+    """Return ``bring(loaded, begin, updates, i, rows, j, wide)``, for all threads but the folders.
+
+    It loads `wide` elements from `j` on of the updates of `rows` pairs.
+    """
+    load, _ = unit_access(width)
+    _, load_point = pair_fields(is_long)
+    words = 2 if width == 16 else 1
+
+    @helper
+    def bring(loaded, begin, updates, i, rows, j, wide):
+        for k in range(np.int64(cuda.threadIdx.x) - folders, rows * wide, BLOCK - folders):
+            row = k // wide
+            point = load_point(updates.pairs, i + row)
+            first, second = load(updates.packed + (point * updates.elements + j + k - row * wide) * width)
+            loaded[np.uint32(begin + words * k)] = first
+            if words == 2:
+                loaded[np.uint32(begin + words * k + 1)] = second
+
+    return bring
+
+
+@cache
+def row_folder(data_type, reduction: str, width: int):
+    """Return ``fold_rows(first, second, loaded, at, rows, step)``: a value combined with the rows of updates."""
+    fast, exact, has_nan = unit_steps(data_type, reduction, width)
+    words = 2 if width == 16 else 1
+
+    @helper
+    def take(loaded, at):
+        return loaded[np.uint32(at)], loaded[np.uint32(at + 1)] if words == 2 else np.int64(0)
+
+    def folding(combine):
+        @helper
+        def fold(first, second, loaded, at, rows, step):
+            row = np.int64(0)
+            while row + 4 <= rows:  # four at a time, so that they come while others are combined
+                a, b = take(loaded, at), take(loaded, at + step)
+                c, d = take(loaded, at + 2 * step), take(loaded, at + 3 * step)
+                first, second = combine(first, second, a[0], a[1])
+                first, second = combine(first, second, b[0], b[1])
+                first, second = combine(first, second, c[0], c[1])
+                first, second = combine(first, second, d[0], d[1])
+                at += 4 * step
+                row += 4
+            for _ in range(row, rows):
+                a = take(loaded, at)
+                first, second = combine(first, second, a[0], a[1])
+                at += step
+            return first, second
+
+        return fold
+
+    fold_fast, fold_exactly = folding(fast), folding(exact)
+
+    @helper
+    def fold_rows(first, second, loaded, at, rows, step):
+        found = fold_fast(first, second, loaded, at, rows, step)
+        if has_nan(found[0], found[1]):
+            found = fold_exactly(first, second, loaded, at, rows, step)
+        return found
+
+    return fold_rows
+
+
+@cache
+def any_order_folder(data_type, reduction: str, width: int, is_long: bool):
+    """Return ``fold(value, row, new, new_row)`` and ``fold_share(updates, i, end, lanes, j)``.
+
+    The first combines two numbers, the earlier one first; rows say where each is from. The second combines every
+    `lanes`-th update from one on, four of them loaded at a time; it returns the value and its row, -1: there is none.
+    """
+    load, _ = unit_access(width)
+    _, load_point = pair_fields(is_long)
+    combine = combiner(data_type, reduction, width)
+
+    @helper
+    def fold(value, row, new, new_row):
+        if row <= new_row:
+            folded, _ = combine(value, np.int64(0), new, np.int64(0))
+            return folded, row if folded == value else new_row
+        folded, _ = combine(new, np.int64(0), value, np.int64(0))
+        return folded, new_row if folded == new else row
+
+    @helper
+    def fold_share(updates, i, end, lanes, j):
+        pairs, packed, elements = updates.pairs, updates.packed, updates.elements
+        value, row = np.int64(0), np.int64(-1)
+        for k in range(i, end, 4 * lanes):
+            a = load_point(pairs, k)
+            b = load_point(pairs, min(k + lanes, end - 1))
+            c = load_point(pairs, min(k + 2 * lanes, end - 1))
+            d = load_point(pairs, min(k + 3 * lanes, end - 1))
+            new_a, _ = load(packed + (a * elements + j) * width)
+            new_b, _ = load(packed + (b * elements + j) * width)
+            new_c, _ = load(packed + (c * elements + j) * width)
+            new_d, _ = load(packed + (d * elements + j) * width)
+            if row < 0:
+                value, row = new_a, k
+            else:
+                value, row = fold(value, row, new_a, k)
+            if k + lanes < end:
+                value, row = fold(value, row, new_b, k + lanes)
+            if k + 2 * lanes < end:
+                value, row = fold(value, row, new_c, k + 2 * lanes)
+            if k + 3 * lanes < end:
+                value, row = fold(value, row, new_d, k + 3 * lanes)
+        return value, row
+
+    return fold, fold_share

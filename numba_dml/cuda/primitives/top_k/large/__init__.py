@@ -1,0 +1,1 @@
+"""The steps of the kernels for a large k."""

@@ -1,0 +1,191 @@
+"""The lists of a warp: where the bar of its line lies, and which elements reach it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ....driver.compile import helper
+from ....driver.numba import LANES, cuda
+from ...bits import bits_between, digit_above, raise_key
+from ...warp import LANE_VALUE, PARTNER_VALUE, sum_of_lanes
+from ..keys import key_type
+from ..lane_lists import entry_access
+from ..register_lists import keep_best, pick
+from .survey import LOAD_WORDS, counter, key_lists
+
+lane_value = LANE_VALUE[32]
+
+
+class Line(NamedTuple):
+    """A line, as the lanes of its warp see it."""
+
+    lane: object
+    source: object  #: the address of its first element
+    aligned: object  #: of the first whole unit
+    head: object  #: elements before that
+    whole: object  #: units
+    tail: object  #: the first element behind them
+    size: object
+    last: object  #: the last element: what no lane needs is loaded all the same, and must be inside the line
+
+
+class Lists(NamedTuple):
+    """A warp's part of shared memory."""
+
+    keys: object  #: the listed elements, with their places or beside them
+    places: object
+    begin: object  #: where its list begins
+    ids: object  #: the numbers of chunks that reach the bar
+    first_id: object
+
+
+@cache
+def line_reader(width: int):
+    """Return ``line_of(source, lane, size)``."""
+    of_unit = 16 // width
+
+    @helper
+    def line_of(source, lane, size):
+        head = np.int32((-source & 15) // width)
+        whole = np.int32(np.int32(size - head) // of_unit)
+        tail = np.int32(head + whole * of_unit)
+        return Line(lane, source, source + np.int64(head) * width, head, whole, tail, size, np.int32(size - 1))
+
+    return line_of
+
+
+@cache
+def bar_finder(width: int, infinity: int, chunks: int, leading: int):
+    """Return how a warp finds a bar, and raises it.
+
+    ``find_bar(maxima, k)``: a key that at least k elements reach, k chunks and few more if data allow; and the lane's
+    best key. `leading`: how many of a lane's best chunks may be needed for that. ``next_trial(low, high, bits)``: the
+    next key between two to be tried, `low` if none is left, and how many bits are below that step.
+    ``highest_of_line(high, line, plan)``: the highest key of a line, of which a lane knows that of its units.
+    """
+    key_at, *_ = key_lists(width, infinity)
+    reached_by = counter(chunks)
+    key = key_type(width)
+    leading_keys = (key(np.iinfo(key).min),) * leading
+    partner_key = PARTNER_VALUE[8 * key(0).itemsize]
+
+    @helper
+    def spread(low, high):
+        """Return the lowest and the highest of what the lanes have."""
+        mask = np.int32(LANES >> 1)
+        while mask > 0:
+            low, high = min(low, partner_key(low, mask)), max(high, partner_key(high, mask))
+            mask = np.int32(mask >> 1)
+        return low, high
+
+    @helper
+    def next_trial(low, high, bits):
+        trial = low
+        while bits > 0 and trial == low:
+            bits -= 1
+            if digit_above(np.int64(high), np.int64(low), bits) != 0:
+                trial = key(raise_key(np.int64(low), 1, bits))
+        return trial, bits
+
+    @helper
+    def find_bar(maxima, k):
+        # If every lane has j chunks that reach a key, they are j times the lanes, or more; if none has j, they are
+        # fewer.
+        best_keys = keep_best(leading_keys, maxima)
+        own = pick(best_keys, (k - 1) // LANES)
+        low, high = spread(own, own)
+        bits = bits_between(np.int64(low), np.int64(high))
+        found = np.int32(LANES * chunks)
+        while bits > 0 and found > k + (k >> 3):
+            trial, bits = next_trial(low, high, bits)
+            reached = lane_value(sum_of_lanes(reached_by(maxima, trial)), LANES - 1)
+            if trial != low and reached >= k:
+                low, found = trial, reached
+        return low, best_keys[0]
+
+    @helper
+    def highest_of_line(high, line, plan):
+        for i in range(line.lane, line.head, LANES):
+            high = max(high, key_at(line.source + min(i, line.last) * width, plan))
+        for i in range(line.tail + line.lane, line.last + 1, LANES):
+            high = max(high, key_at(line.source + min(i, line.last) * width, plan))
+        return spread(high, high)[1]
+
+    return find_bar, next_trial, highest_of_line
+
+
+@cache
+def lister(width: int, infinity: int, units: int, chunks: int):
+    """Return ``list_reaching(lists, line, plan, bar, ties, count, most, limit)``.
+
+    It adds the elements that reach a bar to `count` others, while there is room for `most`, and returns how many there
+    are. It looks into the units of the listed chunks, which are `limit`. Of ties, elements that are equal to the bar,
+    it lists those of all units until there is no more room.
+    """
+    load_words = LOAD_WORDS[width == 8]
+    key_at, put_keys, *_ = key_lists(width, infinity)
+    _, put, *_ = entry_access(width)
+    key, of_unit = key_type(width), 16 // width
+    unit_bits, chunk_bits = units.bit_length() - 1, chunks.bit_length() - 1
+
+    @helper
+    def reaching(some, bar, ties):
+        """Return, as bits, which keys of a unit reach a bar, or are equal to it."""
+        found = np.uint32(0)
+        for j in range(of_unit):
+            if some[j] == bar or (some[j] > bar and not ties):
+                found = np.uint32(found | np.uint32(1 << j))
+        return found
+
+    @helper
+    def append(lists, count, most, some, found, first):
+        """List what all lanes have found, lane by lane, while there is room; return how many there are."""
+        own = np.int32(cuda.popc(found))
+        until = sum_of_lanes(own)
+        slot = np.int32(count + until - own)
+        for j in range(of_unit):
+            if found & np.uint32(1 << j) != 0:
+                if slot < most:
+                    put(lists.keys, lists.places, lists.begin + slot, some[j], np.int32(first + j))
+                slot = np.int32(slot + 1)
+        return np.int32(count + lane_value(until, LANES - 1))
+
+    @helper
+    def append_ends(lists, line, plan, bar, ties, count, most, some, start, end):
+        """The same for elements from one on and up to another, which lie in no whole unit."""
+        while start < end:
+            i = np.int32(start + line.lane)
+            some[0] = key_at(line.source + np.int64(min(i, line.last)) * width, plan)
+            hit = i < end and (some[0] == bar or (some[0] > bar and not ties))
+            count = append(lists, count, most, some, np.uint32(1 if hit else 0), i)
+            start = np.int32(start + LANES)
+        return count
+
+    @helper
+    def unit_of_chunks(lists, item, limit):
+        """Return the unit that has a number, of all in the listed chunks."""
+        item = min(item, np.int32(limit - 1))
+        chunk = np.int32(lists.ids[lists.first_id + (item >> unit_bits)])
+        unit = np.int32(np.int32(chunk & (chunks - 1)) << unit_bits) + np.int32(item & (units - 1))
+        return np.int32(np.int32(chunk >> chunk_bits) + LANES * unit)
+
+    @helper
+    def list_reaching(lists, line, plan, bar, ties, count, most, limit):
+        some = cuda.local.array(of_unit, key)
+        count = append_ends(lists, line, plan, bar, ties, count, most, some, 0, line.head)
+        turn = np.int32(0)
+        while turn < limit and not (ties and count >= most):
+            item = np.int32(turn + line.lane)
+            unit = item if ties else unit_of_chunks(lists, item, limit)
+            inside = item < limit and unit < line.whole
+            unit = min(unit, np.int32(line.whole - 1))
+            put_keys(some, load_words(line.aligned + 16 * np.int64(unit)), plan)
+            found = reaching(some, bar, ties) if inside else np.uint32(0)
+            count = append(lists, count, most, some, found, np.int32(line.head + unit * of_unit))
+            turn = np.int32(turn + LANES)
+        return append_ends(lists, line, plan, bar, ties, count, most, some, line.tail, line.size)
+
+    return list_reaching
