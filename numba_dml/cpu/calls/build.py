@@ -18,6 +18,7 @@ from ..._core.descriptor import Descriptor
 from ..._core.lowering import Move, Select
 from ..._core.operands import check_out
 from ..._core.pool import allocator
+from ..._core.spec import ELEMENTS
 from ..._core.tensor import TensorDesc, is_packed, packed_strides, product
 
 #: A gather copies its input first if its slices have runs of fewer bytes than this, and it moves an element for each
@@ -28,36 +29,50 @@ SHORT_RUN, COPIED_PART = 64, 2
 BLOCKED_COPY, BLOCK_COLUMNS, FAR_APART = 1 << 22, 256, 1 << 10
 
 
-def build(
-    descriptor: Descriptor,
-    layouts: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...],
-    output_shapes: tuple[tuple[int, ...], ...],
-    out_strides: tuple[int, ...] | None,
-) -> Any:
+Layouts = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
+Shapes = tuple[tuple[int, ...], ...]
+
+
+def build(descriptor: Descriptor, layouts: Layouts, output_shapes: Shapes, out_strides: tuple[int, ...] | None) -> Any:
     """Return the call for a descriptor and the layouts of its inputs."""
     if order := _common_order(descriptor, layouts, out_strides):
         return _Transposed(descriptor, layouts, out_strides, order)
-    tensors = [getattr(descriptor, name) for name in descriptor.input_fields]
-    data, (strides, dtype), shape = tensors[0], layouts[0], output_shapes[0]
-    native = dtype.isnative
-    if descriptor.function == "top_k":
-        # What a kernel sees of foreign byte order is a packed copy, whatever strides the array has.
-        lowering = descriptor.lower([strides if native else packed_strides(data.sizes, data.itemsize)])
-        assert isinstance(lowering, Select)
-        call = _top_k_calls().TopKCall(descriptor, lowering, output_shapes)
-        return call if native else _Prepared(call, [_packed_copy])
-    # Indices and updates are read whole, so a copy costs little; of the data only a part may be read.
-    fixes = [_fix(tensor, *layout) for tensor, layout in zip(tensors[1:], layouts[1:], strict=True)]
-    if descriptor.function.startswith("gather"):
-        lowering = descriptor.lower([strides])
+    family = _FAMILIES.get(descriptor.spec.family)
+    if family is None:
+        raise ValueError(f"{descriptor.function}: target 'cpu' has no calls of the family {descriptor.spec.family!r}")
+    return family(descriptor, layouts, output_shapes, out_strides)
+
+
+def _build_top_k(
+    descriptor: Descriptor, layouts: Layouts, output_shapes: Shapes, out_strides: tuple[int, ...] | None
+) -> Any:
+    data, (strides, dtype) = getattr(descriptor, descriptor.input_fields[0]), layouts[0]
+    # What a kernel sees of foreign byte order is a packed copy, whatever strides the array has.
+    lowering = descriptor.lower([strides if dtype.isnative else packed_strides(data.sizes, data.itemsize)])
+    assert isinstance(lowering, Select)
+    call = _top_k_calls().TopKCall(descriptor, lowering, output_shapes)
+    return call if dtype.isnative else _Prepared(call, [_packed_copy])
+
+
+def _build_gather(
+    descriptor: Descriptor, layouts: Layouts, output_shapes: Shapes, out_strides: tuple[int, ...] | None
+) -> Any:
+    data, (strides, dtype), shape = getattr(descriptor, descriptor.input_fields[0]), layouts[0], output_shapes[0]
+    lowering = descriptor.lower([strides])
+    assert isinstance(lowering, Move)
+    copies = _copies_input(lowering, data.sizes, shape)
+    if copies:
+        lowering = descriptor.lower([packed_strides(data.sizes, data.itemsize)])
         assert isinstance(lowering, Move)
-        copies = _copies_input(lowering, data.sizes, shape)
-        if copies:
-            lowering = descriptor.lower([packed_strides(data.sizes, data.itemsize)])
-            assert isinstance(lowering, Move)
-        call = _gather_calls().GatherCall(lowering, data.dtype, shape)
-        call = _prepared(call, [_input_copy if copies else None, *fixes])
-        return call if native else _SwappedGather(call, data.dtype)
+    call = _gather_calls().GatherCall(lowering, data.dtype, shape)
+    call = _prepared(call, [_input_copy if copies else None, *_fixes(descriptor, layouts)])
+    return call if dtype.isnative else _SwappedGather(call, data.dtype)
+
+
+def _build_scatter(
+    descriptor: Descriptor, layouts: Layouts, output_shapes: Shapes, out_strides: tuple[int, ...] | None
+) -> Any:
+    data, (strides, dtype) = getattr(descriptor, descriptor.input_fields[0]), layouts[0]
     if out_strides is not None and len(out_strides) != data.dimension_count:
         out_strides = None  # of another rank: the call will say so
     kernel_copies = is_packed(data.sizes, strides, data.itemsize)
@@ -67,8 +82,17 @@ def build(
         kernel_copies = kernel_copies and is_packed(data.sizes, out_strides, data.itemsize)
     lowering = descriptor.lower([out_strides])
     assert isinstance(lowering, Move)
-    call = _scatter_calls().ScatterCall(lowering, data.dtype, shape, kernel_copies)
-    return _prepared(call, [None if native else _native_copy, *fixes])
+    call = _scatter_calls().ScatterCall(lowering, data.dtype, output_shapes[0], kernel_copies)
+    return _prepared(call, [None if dtype.isnative else _native_copy, *_fixes(descriptor, layouts)])
+
+
+_FAMILIES = {"gather": _build_gather, "scatter": _build_scatter, "top_k": _build_top_k}
+
+
+def _fixes(descriptor: Descriptor, layouts: Layouts) -> list[Any]:
+    """Return what copies indices and updates first: they are read whole, so that costs little."""
+    tensors = [getattr(descriptor, name) for name in descriptor.input_fields[1:]]
+    return [_fix(tensor, *layout) for tensor, layout in zip(tensors, layouts[1:], strict=True)]
 
 
 def _fix(tensor: TensorDesc, strides: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
@@ -100,7 +124,7 @@ def _top_k_calls() -> Any:
 
 def _common_order(descriptor: Descriptor, layouts: Any, out_strides: tuple[int, ...] | None) -> list[int] | None:
     """Return the dimensions of an operator on elements as all its arrays have them in memory, if not in C order."""
-    if descriptor.function not in ("gather_elements", "scatter_elements"):
+    if descriptor.spec.addressing != ELEMENTS:
         return None
     sizes = [getattr(descriptor, name).sizes for name in descriptor.input_fields]
     arrays = list(zip(sizes, (strides for strides, _ in layouts), strict=True))

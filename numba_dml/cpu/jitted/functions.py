@@ -27,6 +27,7 @@ from numba.np.numpy_support import as_dtype
 from ..._core import config, lowering
 from ..._core.lowering import MODES, NAN_RULES, SCATTER_BOUNDS, TopK, nan_is_first, rule_numbers
 from ..._core.operands import mask_hint
+from ..._core.spec import OPERATORS, TUPLES
 from ..._core.tensor import normalize_data_type
 from ..._jit.compile import _INNER_OPTIONS, PLAN, code_address
 from ..._jit.disk_cache import _source_stamp
@@ -79,9 +80,9 @@ def _addresses(entry: str, *arguments: Any) -> _Addresses:
         for kernel in jitted_kernels(itemsize, lines):
             code.append(_kernel_address(kernel, (x, x, ANY, ANY)) if kernel else 0)
     else:
-        operator, element, width, tuples = arguments
+        family, element, width, tuples = arguments
         data, index, finder = ArrayRef(element), ArrayRef(SIGNED[width]) if width else ANY, finder_address(tuples)
-        if operator == "scatter":
+        if family == "scatter":
             code += [_kernel_address(scatter_kernel, (ANY, data, index, data)), finder]
         else:
             code += [_kernel_address(gather_kernel, (data, ANY, data, ANY)), finder]
@@ -605,17 +606,17 @@ def _unit(itemsize: int) -> int:
 
 def compile_ahead(function: str, dtype: np.dtype[Any]) -> None:
     """Compile what calls of a function in jitted code run, without reductions; nothing for a dtype that Numba lacks."""
-    if function == "top_k":
+    spec = OPERATORS[function]
+    if spec.family == "top_k":
         is_float = dtype.kind not in "biu"
         if not is_float or dtype.itemsize >= 4:
             _addresses("alone", dtype.itemsize, is_float)
             for lines in (False, True):
                 _addresses("top_k_entry", dtype.itemsize, is_float, lines)
     else:
-        operator, _, kind = function.partition("_")
-        unit = _unit(dtype.itemsize)
-        direct = kind != "nd" and (operator == "gather" or unit == dtype.itemsize)
-        _addresses("move_entry", operator, UNSIGNED[unit], 8 if direct else 0, kind == "nd")
+        unit, by_tuples = _unit(dtype.itemsize), spec.addressing == TUPLES
+        direct = not by_tuples and (not spec.writes or unit == dtype.itemsize)
+        _addresses("move_entry", spec.family, UNSIGNED[unit], 8 if direct else 0, by_tuples)
 
 
 def _rank(array: Any) -> int:

@@ -23,14 +23,17 @@ def build(
 ) -> Any:
     """Return the call for a descriptor and the layouts of its inputs."""
     tensors = [getattr(descriptor, name) for name in descriptor.input_fields]
-    if descriptor.function == "top_k":
+    family = descriptor.spec.family
+    if family not in ("gather", "scatter", "top_k"):
+        raise ValueError(f"{descriptor.function}: target 'cuda' has no calls of the family {family!r}")
+    if family == "top_k":
         lowering = descriptor.lower([layouts[0][0]])
         assert isinstance(lowering, Select)
         return TopKCall(descriptor, lowering, output_shapes)
     spans = [
         Span.of(tensor.sizes, strides, tensor.itemsize) for tensor, (strides, _) in zip(tensors, layouts, strict=True)
     ]
-    if descriptor.function.startswith("gather"):
+    if family == "gather":
         lowering = descriptor.lower([layouts[0][0]])
         assert isinstance(lowering, Move)
         return GatherCall(lowering, tensors[0].dtype, output_shapes[0], spans)

@@ -41,6 +41,7 @@ class GatherCall(_MoveCall):
     `region` is the row of `regions` that was chosen by `facts` and `tuning`. Only element operators have a `way`.
     """
 
+    gathers = True
     regions = gather.TABLE
 
     def __init__(

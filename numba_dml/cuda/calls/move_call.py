@@ -52,6 +52,9 @@ class _MoveCall(Repeatable):
     `spans` say where the inputs lie; a copy, which nobody calls with an output, has none.
     """
 
+    #: It reads what points lead to, so that an empty axis has nothing to stand for what is not there.
+    gathers = False
+
     def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], spans: Sequence[Span]) -> None:
         self.lowering = low = lowering
         self.spans = spans
@@ -89,7 +92,7 @@ class _MoveCall(Repeatable):
         self.plans: dict[tuple[int, int], Plan] = {}
         self.bound: dict[tuple[int, int], tuple[Kernel, int, int, int, int]] = {}
         self.bounds = low.bounds
-        if low.function.startswith("gather") and any(size == 0 for size, _ in low.coordinates):
+        if self.gathers and any(size == 0 for size, _ in low.coordinates):
             self.bounds = "raise"  # there is nothing to clamp to, and nothing that could stand for what is not there
         self.deferred = self.bounds == "deferred"
         self.checked = self.bounds == "raise"
