@@ -27,20 +27,14 @@ def __dir__() -> list[str]:
     return __all__
 
 
-#: `take` of single elements and `put_along_axis` are ours from so many elements on. NumPy's time over ours, two threads
-#: of a busy machine: takes of f4 0.7 with 64k, 1.6 with 256k, 1.9 with 1M; puts into squares of f4 0.8 and 1.6 (axes 0
-#: and 1) with 64k, 1.1 and 2.0 with 256k, 2.1 and 2.0 with 4M.
+#: Elements from which `take` of single elements and `put_along_axis` run here: below, waking threads costs more.
 ELEMENTS = 1 << 18
-#: `take` of longer slices, from so many bytes on: rows of 256 bytes 0.8 with 4 MiB, 1.3 with 16, on an idle machine 2.1
-#: with 256. Below, the copies stay in caches, where a second thread is no help.
+#: Bytes from which `take` of longer slices runs here. Below, the copies stay in caches, where threads are no help.
 ROW_BYTES = 1 << 24
 #: `put_along_axis` is only ours if a dimension besides the axis is as long: its lines are what threads share. A single
 #: line takes two to five times as long as NumPy.
 LINES = 64
-#: `argmax` and `argmin` are ours from so many elements on, where lines are not contiguous: NumPy copies them then. Its
-#: time over ours: (1000, 16) f4, f8 and u1 along axis 0 1.1, 1.4 and 1.5, (20000, 8) 1.9, 1.0 and 1.8, (5000, 40) 2.4,
-#: 1.2 and 2.6, (1000, 1000) 1.9; (3000, 20, 8) along axis 1 2.7, 2.4 and 3.2; 500 lines of every other of 1000 elements
-#: 0.9, 1.3 and 2.0. Along contiguous lines it is the faster one (0.5 to 0.95 with 1M to 16M), but for halves.
+#: Elements from which `argmax` and `argmin` of lines that are not contiguous run here: NumPy copies such lines.
 COLUMN_ELEMENTS = 1 << 14
 #: Halves, which NumPy compares one by one: 1.8 with 1024, 4.5 with 4096, 40 with 64k.
 HALVES = 1 << 10

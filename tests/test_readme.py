@@ -47,19 +47,19 @@ def test_jitted_example(code, tmp_path):
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/mapping.md"])
-def test_what_numpy_has_for_tuples(page):
-    """Of indices with any number of dimensions."""
+def test_what_numpy_has_for_tuples(page, tmp_path):
+    """Of indices with any number of dimensions: the page's own two lines are run."""
     text, rng = (ROOT / page).read_text(), np.random.default_rng(0)
     gathers = re.search(r"^\| `gather_nd\(.*?` \| `(.*?)`", text, re.MULTILINE)[1]
     scatters = re.search(r"^\| `scatter_nd\(.*?` \| `(.*?)`", text, re.MULTILINE)[1]
+    (tmp_path / "page.py").write_text(f"gathered = {gathers}\n{scatters}\n")
     for shape in ((2,), (5, 2), (2, 4, 2), (3, 1, 4, 3)):
         a = rng.random((6, 7, 8))
         i = rng.integers(0, 6, shape)
         u = rng.random(dml.gather_nd(a, i).shape)
-        names = {"np": np, "a": a, "i": i, "u": u}
-        np.testing.assert_array_equal(dml.gather_nd(a, i), eval(gathers, names))
-        exec(scatters, names)
-        np.testing.assert_array_equal(dml.scatter_nd(a, i, u), names["b"])
+        found = runpy.run_path(str(tmp_path / "page.py"), {"np": np, "a": a, "i": i, "u": u})
+        np.testing.assert_array_equal(dml.gather_nd(a, i), found["gathered"])
+        np.testing.assert_array_equal(dml.scatter_nd(a, i, u), found["b"])
 
 
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]

@@ -1,7 +1,7 @@
 """Numba's private API on the host: which names the package uses, and with which versions of Numba they were tested.
 
 `probe` names what is missing when the CPU target is loaded, not in a user's first call. How helpers are compiled only
-saves compile time (half of it): on a Numba that was not tested they are compiled in Numba's own way.
+saves compile time (half of it or more): on a Numba that was not tested they are compiled in Numba's own way.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def seen_as(typingctx, ref, dtype):
 
 @intrinsic
 def further(typingctx, ref, offset):
-    """``further(ref, offset)``: the address that is so many bytes further on."""
+    """``further(ref, offset)``: the address `offset` bytes further on."""
     return ref(ref, types.int64), lambda context, builder, signature, args: builder.add(*args)
 
 

@@ -112,7 +112,7 @@ def thread_mask(typingctx):
 
 @intrinsic
 def set_thread_mask(typingctx, count):
-    """``set_thread_mask(count)``: let Numba use so many threads."""
+    """``set_thread_mask(count)``: let Numba use `count` threads."""
 
     def codegen(context, builder, signature, args):
         kind = ir.FunctionType(ir.VoidType(), [_INT])
@@ -149,7 +149,7 @@ def _emit_part(context, module, shared):
 
 @intrinsic
 def run_tasks(typingctx, threads, kernel, phase, tasks, a, b, c, d, plan):
-    """``run_tasks(threads, kernel, phase, tasks, a, b, c, d, plan)``: run a phase on so many of Numba's threads.
+    """``run_tasks(threads, kernel, phase, tasks, a, b, c, d, plan)``: run a phase on `threads` of Numba's threads.
 
     Return the lowest status. This calls the threading layer as Numba does for a `prange`, but without the interpreter's
     lock, which Numba takes and gives back around each of those: beside a thread that runs Python, a gather of 1 MB took
@@ -175,7 +175,7 @@ def run_tasks(typingctx, threads, kernel, phase, tasks, a, b, c, d, plan):
 
 @unlocking
 def spin(count):
-    """Wait as a thread without work does, so many times."""
+    """Wait `count` times as a thread without work does."""
     for _ in range(count):
         relax()
 

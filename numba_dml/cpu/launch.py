@@ -18,15 +18,13 @@ from .threads import _start_threads, _threads, most_threads, thread_count
 #: milliseconds on a busy one. A gather of 72 KB took 6.4 µs on one thread and 7.9 on two, a scatter 28 and 38.
 PARALLEL_WORK = 128 * 1024
 
-#: Below so many the interpreter's lock is kept. Whoever gives it away beside a thread that runs Python waits for a turn
-#: of his own, up to 5 ms, whenever that thread takes it: 8 elements were gathered 300 to 2000 times a second there, and
-#: are 100,000 times (np.take 3000 to 7000). The slowest such call, which sorts 32,767 bytes, takes 0.3 ms, if they are
-#: in memory; others wait while pages of a file are read.
+#: Bytes below which a call keeps the interpreter's lock. Beside a thread that runs Python, taking it back can
+#: cost 5 ms, and the slowest such call takes 0.3 ms.
 LOCKED_WORK = 32 * 1024
 
 
 def takes_one(effort: int) -> bool:
-    """Tell whether a call that touches so many bytes is best left to one thread, or that is all there is."""
+    """Tell whether a call is best left to one thread by the bytes that it touches, or that is all there is."""
     return effort < PARALLEL_WORK or bool(numba.config.NUMBA_NUM_THREADS == 1)
 
 
@@ -45,7 +43,7 @@ def launcher(
     """Return how to launch a kernel on four arrays and a plan, and whether that is serial or parallel.
 
     `arrays` are the types that the kernel sees the arrays as, `effort` the bytes it touches, as far as they count;
-    `alone`: one thread is the fastest, however many they are; `apart`: so many times as many are read. `prepare` is
+    `alone`: one thread is the fastest, however many they are; `apart`: a factor for the bytes read. `prepare` is
     called when the kernel is compiled, before its first launch.
     """
     alone = alone or takes_one(effort)

@@ -139,7 +139,7 @@ class Library:
         raise NotImplementedError
 
     def memory(self, size: int, device: int) -> DeviceArray:
-        """Return so many bytes from the library's pool."""
+        """Return `size` bytes from the library's pool."""
         return self.new((size,), _BYTES, device)
 
     def assign(self, array: Any, packed: Any) -> None:

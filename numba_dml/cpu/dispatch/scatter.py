@@ -169,7 +169,7 @@ def can_go_by_places(facts: Facts, tuning: ScatterTuning) -> bool:
 
 
 def has_slices_for_places(facts: Facts, tuning: ScatterTuning) -> bool:
-    """Return whether that is best: slices are long, and so many that they outweigh what is noted for each place."""
+    """Return whether that is best: slices are long, and together outweigh what is noted for each place."""
     return (
         facts.split in (BY_WINDOW, BY_POINT)
         and facts.slice_bytes >= tuning.place_bytes
@@ -216,7 +216,7 @@ def has_enough_shares(facts: Facts, tuning: ScatterTuning) -> bool:
 
 
 def has_small_output(facts: Facts, tuning: ScatterTuning) -> bool:
-    """Return whether the output is so small, and updates so many, that each share has a copy of it."""
+    """Return whether the output is small and updates are many, so that each share has a copy of it."""
     return (
         facts.split == BY_WINDOW
         and facts.points >= tuning.least_share

@@ -120,7 +120,7 @@ def short_lines_in(
     # Of one line there can be more. (`reshape` takes Numba 0.1 s.)
     cut_count, cut_least = cut_block(x)
     positions = array_at(seen_as(x, np.int64), places.ctypes.data - address(x), (max(NETWORK_LINES, cut_count), k))
-    # The network reads so many elements of a line at least: of shorter ones, what lies before them.
+    # The network reads this many elements of a line at least: of shorter ones, what lies before them.
     first_byte = plan[LOW] + max(NETWORK_LINES - n, 0) * itemsize(x)
     rule = rule_from(x, plan, RULE)
     inner = HEADER + DIM_FIELDS * (plan[DIMS] - 1)

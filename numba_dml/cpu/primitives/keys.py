@@ -32,17 +32,17 @@ _LIST_BITS = 256
 
 
 def lowest_of(width):
-    """Return the lowest integer of so many bits; its one bit is the sign."""
+    """Return the lowest integer of `bits` bits; its one bit is the sign."""
     return -(1 << (width - 1))
 
 
 def _are_compared(rule, width):
-    """Tell whether elements of so many bits are compared as floats, by the processor; by their rule, of any kind."""
+    """Tell whether elements of this width are compared as floats, by the processor; by their rule, of any kind."""
     return len(rule) > 1 and width in _NORMAL
 
 
 def _floats_of(width, count):
-    """Return the type of so many floats."""
+    """Return the type of a vector of floats."""
     return ir.VectorType(ir.FloatType() if width == 32 else ir.DoubleType(), count)
 
 
@@ -170,13 +170,13 @@ def emit_rows(builder, pointer, count, step, vector, parts, read):
 
 
 def read_keys(builder, rule, count):
-    """Emit what vectors of so many keys need; return what reads them (see `emit_rows`)."""
+    """Emit what vectors of keys need; return what reads them (see `emit_rows`)."""
     values = [splat(builder, value, count) for value in rule]
     return lambda bits: emit_key(builder, bits, values)
 
 
 def emit_levels(builder, count, carried, body):
-    """Emit a loop over so many places of lists; ``body(level, *carried)`` emits one, and returns what it carries on."""
+    """Emit a loop over places of lists; ``body(level, *carried)`` emits one, and returns what it carries on."""
     word = ir.IntType(64)
     before = builder.block
     head, inside, after = (builder.append_basic_block(name) for name in ("level", "insert", "inserted"))

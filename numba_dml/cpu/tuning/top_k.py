@@ -46,7 +46,7 @@ class Tuning(NamedTuple):
 
     # Buffers.
     buffer: int  #: elements of a line's buffer at least: smaller ones are compacted often, larger ones leave L1
-    batch_bytes: int  #: short strided lines are staged in batches of so many bytes (or of 64 lines), to stay in L2
+    batch_bytes: int  #: short strided lines are staged in batches of this size (or of 64 lines), to stay in L2
     group_bytes: int  #: per thread, for the buffers of lines that are staged together: a limit for memory
 
     # Pieces of long lines.

@@ -19,7 +19,7 @@ def helper(function: Callable[..., Any]) -> Any:
 
 
 def kernel(function: Callable[..., Any] | None = None, *, registers: int | None = None) -> Any:
-    """Jit a kernel; it is compiled when it is first launched, for at most so many registers of a thread.
+    """Jit a kernel; it is compiled when it is first launched, for at most `registers` registers of a thread.
 
     Its first step must be `ptx.await_inputs`: it is launched before what it reads is there.
     """

@@ -175,7 +175,7 @@ class Kernel:
     def __call__(self, device: int, stream: int, blocks: int, *args: int, threads: int = 0, shared: int = 0) -> None:
         """Launch blocks on a stream of the current device.
 
-        They have so many threads, if not as many as always, and so many bytes of dynamic shared memory.
+        `threads` of a block replaces the kernel's own number; `shared` is the bytes of dynamic shared memory.
         """
         if blocks == 0:
             return

@@ -43,7 +43,7 @@ def columns_of_block(strips, bits, columns):
 
 @cache
 def gather_shared_kernel(width: int, index_type: str, threads: int) -> Kernel:
-    """Return the kernel that gathers elements of a width, with blocks of so many threads."""
+    """Return the kernel that gathers elements of a width, for blocks of `threads` threads."""
     index_bytes = np.dtype(index_type).itemsize
     load, store = unit_access(width)
     resolve_some, record_all = index_steps(index_type, AT_ONCE)
@@ -104,7 +104,7 @@ def gather_shared_kernel(width: int, index_type: str, threads: int) -> Kernel:
 
 @cache
 def scatter_shared_kernel(width: int, index_type: str, threads: int) -> Kernel:
-    """Return the kernel that scatters elements of a width, with blocks of so many threads."""
+    """Return the kernel that scatters elements of a width, for blocks of `threads` threads."""
     index_bytes = np.dtype(index_type).itemsize
     load, store = unit_access(width, pure=False)
     resolve_some, record_all = index_steps(index_type, AT_ONCE)

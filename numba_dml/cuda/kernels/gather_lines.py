@@ -106,7 +106,7 @@ def line_gatherer(width: int, index_type: str, several: bool):
 
 @cache
 def gather_lines_kernel(width: int, index_type: str, several: bool, threads: int) -> Kernel:
-    """Return the kernel that gathers elements of a width, blocks of so many threads each from a line or several."""
+    """Return the kernel that gathers elements of a width: each block of threads has a line or several."""
     index_bytes = np.dtype(index_type).itemsize
     group, step = group_of(width), 2 * threads if width == 8 else threads
     starts_of, load_some = index_groups(index_type, width, threads)

@@ -36,7 +36,7 @@ TILE = BLOCK * ITEMS
 SLOTS = BLOCK
 #: Threads of a block that has the claims of a bin, and the registers of each.
 BIN_THREADS, BIN_REGISTERS = SIZES.bin_threads, SIZES.bin_registers
-#: In a bin with so many entries per place the updates that remain are looked up, instead of going through all: 64M
+#: In a bin with this many entries per place the updates that remain are looked up, instead of going through all: 64M
 #: updates of 1000 places take 10.8 ms instead of 22.9.
 CROWDED = 4
 #: An update that is sorted: the number of its place and that of its point, 4 bytes each; its bits.

@@ -321,7 +321,7 @@ def line_writer(width: int, threads: int):
 
 @cache
 def combine_lines_kernel(width: int, index_type: str, several: bool, threads: int, combined: tuple[str, str]) -> Kernel:
-    """Return the kernel that combines integers with those of lines, blocks of so many threads each a line or several.
+    """Return the kernel that combines integers with those of lines: each block has a line or several.
 
     Lines are in shared memory as they are, see `atomics.combine_now`.
     """

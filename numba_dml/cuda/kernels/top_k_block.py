@@ -48,7 +48,7 @@ from ..primitives.top_k.plan import (
 from ..primitives.top_k.sizes import SIZES
 from ..primitives.top_k.writing import write_index
 
-#: Lists are ranked, each element by a thread that looks at all others, if their length squared is up to so many times
+#: Lists are ranked, each element by a thread that looks at all others, if their length squared is up to this many times
 #: the threads: 128 elements take a sort 28 steps and barriers.
 RANKED = SIZES.ranked
 #: Lists that are longer than that, and than they need be, are shortened before they are sorted; and then digit by

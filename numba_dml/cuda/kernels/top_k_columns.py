@@ -53,7 +53,7 @@ MOST_K = LANES
 
 
 def scratch_bytes(groups: int, lines: int, width: int) -> int:
-    """Return the bytes of what is told of so many groups of each line: two keys, and the number of a seat."""
+    """Return the bytes of two keys and the number of a seat for each group of each line."""
     return groups * lines * (2 * width + 1)
 
 

@@ -167,7 +167,7 @@ class Row(NamedTuple):
 
 @cache
 def segment_reader(width: int, infinity: int, most: int):
-    """Return ``read_segment(row, plan, x, way, first, columns)``: it brings so many elements of each line, from one on.
+    """Return ``read_segment(row, plan, x, way, first, columns)``: it brings a segment of each line.
 
     They become keys, and behind them are keys that are worse than all others.
     """

@@ -41,7 +41,7 @@ OWN_COUNTS = (1, 2, 4)
 MOST_RANKED = OWN_COUNTS[-1] * LANES
 #: The longest line that a block sorts.
 MOST_SORTED = ITEMS * MOST_THREADS
-#: Bytes of an element up to which a word has both its key and its place, which is in so many lower bits.
+#: Bytes of an element up to which a word has both its key and its place, which is in this many lower bits.
 MOST_JOINED = 2
 PLACE = 16
 MOST_PLACE = (1 << PLACE) - 1
@@ -54,13 +54,13 @@ STATIC_BYTES = 4 * LANES + 8 * ENDS
 
 
 def sort_bytes(width: int, size: int, threads: int) -> int:
-    """Return how much dynamic shared memory a block of so many threads needs to sort a line."""
+    """Return how much dynamic shared memory a block needs to sort a line."""
     return (4 if width <= MOST_JOINED else 8) * size + count_bytes(threads)
 
 
 @cache
 def rank_kernel(width: int, is_float: bool, own_count: int) -> Kernel:
-    """Return the kernel that ranks the elements of lines, of which each lane has so many, a warp for each line."""
+    """Return the kernel that ranks the elements of lines, a warp for each line."""
     key_at = key_access(width, is_float, FLIP).key_at
     load, store = unit_access(width)
     key = key_type(width)

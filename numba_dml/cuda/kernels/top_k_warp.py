@@ -156,7 +156,7 @@ def best_writer(width: int):
 
 @cache
 def warp_kernel(width: int, infinity: int, by_words: bool, units: int, chunks: int, listed: int) -> Kernel:
-    """Return the kernel for chunks of so many units, so many of a lane, and so many listed elements of one.
+    """Return the kernel for a number of units of a chunk, of chunks of a lane, and of listed elements of a lane.
 
     `infinity`: its bits, if the elements are floats. `by_words`: the device's own maximum follows the rule.
     """

@@ -39,7 +39,7 @@ def tile_of(rows, columns):
 
 
 def tiles(matrices: int, rows: int, columns: int) -> int:
-    """Return how many blocks transpose so many matrices."""
+    """Return how many blocks transpose the matrices."""
     return matrices * -(-rows // SIDE) * -(-columns // SIDE)
 
 

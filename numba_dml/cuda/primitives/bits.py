@@ -38,7 +38,7 @@ bits_between = ptx(
     lambda low, high: (high - low).bit_length(),
     pure=True,
 )
-#: ``raise_key(low, digit, shift)``: the key that is so many digits above a lowest one.
+#: ``raise_key(low, digit, shift)``: the key that is `digit` digits above the lowest one.
 raise_key = ptx(
     "{ .reg .u64 t; .reg .u32 n; cvt.u32.u64 n, $3; shl.b64 t, $2, n; add.s64 $0, $1, t; }",
     1,

@@ -19,7 +19,7 @@ from .groups import QUAD_BYTES, mover
 from .moves.places import divide
 from .ptx import await_inputs
 
-#: Up to so many units of 16 bytes a thread has one.
+#: Up to this many units of 16 bytes, each has a thread.
 FEW_QUADS = 8 if SIMULATED else 1 << 16
 #: More bytes than that the driver copies: 256 MiB take 0.129 ms, and 0.133 so.
 MOST_COPIED = 400 if SIMULATED else 128 << 20
@@ -56,12 +56,12 @@ def copy_and_set_kernel() -> Kernel:
 
 
 def is_copied_by_kernel(to: int, fro: int, size: int) -> bool:
-    """Tell whether a kernel copies so many bytes, and not the driver."""
+    """Tell whether a kernel copies the bytes, and not the driver."""
     return size <= MOST_COPIED and (to | fro) % QUAD_BYTES == 0
 
 
 def divide_copy(size: int) -> tuple[int, int]:
-    """Return how many blocks copy so many bytes, and how many each."""
+    """Return how many blocks copy the bytes, and how many each copies."""
     blocks, share = divide(-(-size // QUAD_BYTES), FEW_QUADS)
     return blocks, share * QUAD_BYTES
 
@@ -69,7 +69,7 @@ def divide_copy(size: int) -> tuple[int, int]:
 def copy_and_set(
     device: int, stream: int, to: int, fro: int, size: int, memory: int, memory_size: int, word: int
 ) -> None:
-    """Copy so many bytes, and set memory, whose size is a multiple of 16, to words, in the order of a stream."""
+    """Copy bytes, and set memory, whose size is a multiple of 16, to words, in the order of a stream."""
     if size and not is_copied_by_kernel(to, fro, size):
         copy_bytes(to, fro, size, stream)
         size = 0

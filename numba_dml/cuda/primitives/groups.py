@@ -55,7 +55,7 @@ def shared_type(name: str):
 
 @cache
 def part_of_word(bits: int, signed: bool):
-    """Return ``part(word, k)``, one of the numbers of so many bits that are in a word."""
+    """Return ``part(word, k)``, one of the narrow numbers that are in a word."""
     mask, top = (1 << bits) - 1, 1 << (bits - 1)
 
     @helper

@@ -21,7 +21,7 @@ COUNTS = WARPS * DIGITS
 SHARE = DIGITS // BLOCK
 #: Bytes of a tile, in pairs: 32 KiB of shared memory.
 TILE_BYTES = 128 * BLOCK
-#: What earlier tiles have counted is looked up so many tiles at once.
+#: Earlier tiles whose counts are looked up at once.
 LOOK = 4
 #: A state is a tile's count of a digit and, from this bit on, 0: it is not known yet; 1 + 2 * pass: it is that of this
 #: tile alone; 2 + 2 * pass: of it and all earlier ones.

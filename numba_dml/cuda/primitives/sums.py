@@ -54,7 +54,7 @@ def add_counts(counts, to, number):
 
 @helper
 def arrive(arrived, sums, blocks):
-    """Tell whether a block is the last one of so many; it then sees what all of them have written."""
+    """Tell whether a block is the last one to arrive; it then sees what all of them have written."""
     cuda.syncthreads()
     if cuda.threadIdx.x == 0:  # its fences are for all threads, by the barriers
         cuda.threadfence()

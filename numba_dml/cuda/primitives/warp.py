@@ -98,7 +98,7 @@ lanes_where = ptx(
 
 
 def lanes_with(bits):
-    """Return ``same(value)``: the lanes that have the same value of so many bits, as the bits of a word."""
+    """Return ``same(value)``: the lanes that have the same value, as the bits of a word."""
     step = "and.b32 t, v, {}; setp.ne.u32 p, t, 0; vote.sync.ballot.b32 b, p, -1; @!p not.b32 b, b; and.b32 m, m, b; "
     steps = "".join(step.format(1 << bit) for bit in range(bits))
     asm = "{ .reg .pred p; .reg .b32 v, t, b, m; cvt.u32.u64 v, $1; mov.b32 m, -1; " + steps

@@ -34,7 +34,7 @@ class MoveTuning(NamedTuple):
     # Single elements along lines and columns.
     least_points: int  #: Points; below, the general kernels are done before a block has read its line.
     most_points: int  #: Points; the simulator starts an operating system's thread for each thread of these kernels.
-    elements_per_point: int  #: Elements; a line is read for at least one point per so many.
+    elements_per_point: int  #: Elements; a line is read if it has at least one point per this many.
     long_line_bytes: int  #: Bytes of a block's lines, from which on it has more threads than `BLOCK`.
     line_threads: int  #: Threads of a block with long lines, if an SM holds two such blocks.
     lone_threads: int  #: Threads of a block that has an SM to itself.

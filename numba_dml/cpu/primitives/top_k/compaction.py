@@ -145,7 +145,7 @@ def sort_by_rank(keys, positions, count, best):
 
 @helper
 def digit_bits(width):
-    """How many bits a digit of a sort has, for numbers of so many bits."""
+    """How many bits a digit of a sort has, for numbers of a width in bits."""
     return SHORT_BITS if width <= 16 else SORT_BITS
 
 

@@ -52,7 +52,7 @@ def list_depth(k, together):
 
 
 def network_lists(ref, keys):
-    """Return room for so many keys of each line that goes through the network together (inside kernels only)."""
+    """Return room for the keys of the lines that go through the network together (inside kernels only)."""
     raise NotImplementedError
 
 
@@ -183,7 +183,7 @@ def _emit_choice(builder, ways):
 
 
 def _emit_insertion_of_columns(builder, columns, first, depth, tells=False):
-    """Emit what puts columns into the lists of their lanes, of so many vectors from the pointer `first` on.
+    """Emit what puts columns into the lists of their lanes, of the vectors from the pointer `first` on.
 
     If it `tells`, the vector after these becomes the best of what is in no list.
     """
@@ -240,7 +240,7 @@ def _emit_insertion_of_columns(builder, columns, first, depth, tells=False):
 
 
 def _emit_block(builder, ref, offset, step, at, width, shape, across, rule):
-    """Emit the keys of a block, so many lines and elements, column by column; see `insert_block`."""
+    """Emit the keys of a block, its lines and elements, column by column; see `insert_block`."""
     lines, count = shape
     bits = ir.VectorType(ir.IntType(width), lines)
     start = builder.add(offset, builder.mul(at, step if across else at.type(width // 8)))

@@ -100,7 +100,7 @@ def clashes(x, values, indices, plan):
 
 @helper
 def task_count(phase, x, values, indices, plan, count):
-    """Tell how many tasks a phase has, if the only one has so many."""
+    """Tell how many tasks a phase has, if only the first phase has tasks."""
     if phase > 0:
         return np.int64(0)
     return np.int64(OVERLAP) if clashes(x, values, indices, plan) else count

@@ -28,8 +28,8 @@ from .network_cut import CUT_BLOCKS, cut_block, insert_cut, tied_lists
 
 #: The largest k for which a line is selected from alone: so long is the list in registers.
 SHORT_K = 16
-#: After so many candidates for each result, others must beat the k-th best so far (asking always would make each block
-#: wait for the one before); then also those of the same block, after so many of them or k.
+#: After this many candidates for each result, others must beat the k-th best so far (asking always makes each block
+#: wait for the one before); then also those of the same block, after this many of them or k.
 CANDIDATES, AT_ONCE = 2, 8
 #: Lines are prefetched AHEAD bytes ahead: the next groups of them, MOST_AHEAD at most.
 AHEAD, MOST_AHEAD = 1 << 13, 4

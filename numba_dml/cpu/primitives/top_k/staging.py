@@ -22,7 +22,7 @@ STAGED_ROWS, STAGED_BYTES, LEAST_STAGED = 256, 1 << 15, 8
 
 @helper
 def stage_lines(x, bases, stride, start, count, stage, lines):
-    """Stage so many elements, from number `start` on, of the lines of a group."""
+    """Stage elements, from number `start` on, of the lines of a group."""
     at_once = max(min(STAGED_ROWS, STAGED_BYTES // max(abs(stride), 1)), LEAST_STAGED)
     for first in range(0, count, at_once):
         last = min(first + at_once, count)
@@ -54,7 +54,7 @@ def packed_plan(x, plan):
 
 @allocating
 def batches(x, plan, lines):
-    """Return how many of so many lines are a batch, and the plan for one: all, and `plan`, if they are not staged.
+    """Return how many lines are a batch, and the plan for one: all, and `plan`, if they are not staged.
 
     And what `stage_batch` needs beside them.
     """
@@ -79,7 +79,7 @@ def stage_batch(x, plan, first, last, packed, staging):
 
 @helper
 def stage_left_over(x, plan, line, lines, few):
-    """Stage so many lines, and return how many elements each has."""
+    """Stage lines, and return how many elements each has."""
     n = plan[SIZE]
     for i in range(lines):
         row = array_at(x, line_bases(plan, line + i)[0], (n,))
@@ -90,7 +90,7 @@ def stage_left_over(x, plan, line, lines, few):
 
 @allocating
 def stage_for(x, plan, most):
-    """Return where up to so many elements of each line of a group are staged.
+    """Return where elements of each line of a group are staged.
 
     They lie an odd number of cache lines apart: at powers of two all meet in a few places of L1.
     """

@@ -43,7 +43,7 @@ def lines_of_block(plan, line, together, count_of_lines, factor):
 
 @cache
 def asker(threads: int):
-    """Return ``ask_for_all(address, size)``: all threads of a block bring so many bytes to L2."""
+    """Return ``ask_for_all(address, size)``: all threads of a block bring `size` bytes to L2."""
 
     @helper
     def ask_for_all(address, size):

@@ -35,7 +35,7 @@ def resolver(signed: bool):
 
 
 def registers_of(threads: int) -> int:
-    """Return how many registers a thread can have when blocks of so many are to keep a multiprocessor busy."""
+    """Return how many registers a thread can have when blocks of this size are to keep a multiprocessor busy."""
     return REGISTERS // max(threads, BUSY)
 
 
@@ -95,7 +95,7 @@ def grouped(width: int, other_width: int, group: int = GROUP):
 
 @cache
 def index_steps(index_type: str, at_once: int):
-    """Return how to resolve so many points of a column, and how to record those that are bad.
+    """Return how to resolve several points of a column, and how to record those that are bad.
 
     They are every `step`-th from one on.
     """

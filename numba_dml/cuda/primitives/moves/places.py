@@ -30,12 +30,12 @@ from .slices import NOWHERE
 
 #: Units of a thread if there are many; see docs/measurements/cudamoves.md, "Units of a thread".
 UNITS = 4
-#: Up to so many loops, coordinates and outer dimensions a kernel is compiled for their number; beyond, for any.
+#: Up to this many loops, coordinates and outer dimensions a kernel is compiled for their number; beyond, for any.
 MOST_LOOPS, MOST_COORDS, MOST_OUTER = 3, 3, 1
 
 
 def divide(count: int, few: int) -> tuple[int, int]:
-    """Return how many blocks handle so many units or points, and how many each: one for a thread if they are few."""
+    """Return how many blocks handle units or points, and how many each: one for a thread if they are few."""
     share = BLOCK if count <= few else BLOCK * UNITS
     return -(-count // share), share
 

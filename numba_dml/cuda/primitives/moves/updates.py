@@ -38,7 +38,7 @@ EVERY_LANE = (1 << LANES) - 1
 
 
 def link_count(updates: int) -> int:
-    """Return how many numbers there are, from 0 on, for so many updates and for what makes them up to `JOINED`."""
+    """Return how many numbers there are, from 0 on, for the updates, filled up to `JOINED`."""
     return 1 + (updates + JOINED - 1) // JOINED * JOINED
 
 

@@ -32,7 +32,7 @@ ITEMS = 9
 #: How many of them it looks at without asking whether they are there, and how often.
 TOGETHER = 3
 TURNS = ITEMS // TOGETHER
-#: What is spread over buckets by value has so many for each thread, as a power of two; and a bucket up to so many
+#: What is spread over buckets by value has this many for each thread, as a power of two; and a bucket at most this many
 #: elements.
 BUCKET_BITS = 3
 MOST_IN_BUCKET = SIZES.most_in_bucket
@@ -42,7 +42,7 @@ lane_value = LANE_VALUE[32]
 
 
 def count_bytes(threads: int) -> int:
-    """Return the bytes of the counts of a sort by so many threads.
+    """Return the bytes of the counts of a sort by a block's threads.
 
     The words of a thread are a column, in one bank of shared memory. They are added up row by row, by threads with as
     many neighbours each; with one row more, which counts nothing, this is an odd number, so that banks differ.
@@ -52,7 +52,7 @@ def count_bytes(threads: int) -> int:
 
 @cache
 def spreader(key_bytes: int):
-    """Return ``spread(low, high, ends)`` for keys of so many bytes."""
+    """Return ``spread(low, high, ends)`` for keys of a width."""
     partner_key, key = PARTNER_VALUE[8 * key_bytes], np.int32 if key_bytes == 4 else np.int64
 
     @helper
@@ -248,7 +248,7 @@ def list_mover(key_bytes: int, place_bytes: int):
 
 @cache
 def sorter(key_bytes: int, place_bytes: int):
-    """Return ``sort_keys`` and ``sort_lists`` for keys and places of so many bytes.
+    """Return ``sort_keys`` and ``sort_lists`` for keys and places of two widths.
 
     Keys go from the highest to the lowest. The first sort leaves those in the order in which they are that agree in the
     bits that it looks at; without bytes for places, there are none. The second puts the places of equal keys in order,

@@ -10,7 +10,7 @@ if not SIMULATED:
 
 
 def keys_over_places(width, count):
-    """Return ``join(words, place)``: of so many keys of 1 or 2 bytes, each one over 16 bits, which count down."""
+    """Return ``join(words, place)``: of keys of 1 or 2 bytes, each one over 16 bits, which count down."""
     of_word = 4 // width
     keys = 8 * width
     if SIMULATED:

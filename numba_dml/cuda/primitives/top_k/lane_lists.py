@@ -11,7 +11,7 @@ from ...driver.numba import LANES
 from ..warp import PARTNER_VALUE, sync_lanes
 from .keys import key_type
 
-#: Half of a word of 32 bits, or of 64, is for a place: up to so many elements are counted down there.
+#: Half of a word of 32 bits, or of 64, is for a place: this many elements at most are counted down there.
 PLACES = {np.int32: (16, 0xFFFF), np.int64: (32, 0x7FFFFFFF)}
 
 
@@ -101,7 +101,7 @@ def entry_access(width: int):
 
 @cache
 def lane_sorter(width: int, count: int):
-    """Return ``sort(entries, lane)``: so many of each lane, a tuple, brought in order from lane to lane (bitonic)."""
+    """Return ``sort(entries, lane)``: a tuple of each lane, brought in order from lane to lane (bitonic)."""
     *_, chosen, partner_of = entry_access(width)
 
     def across(i):
@@ -134,7 +134,7 @@ def lane_sorter(width: int, count: int):
         return both
 
     def merge(span):
-        """Return the stages that bring parts of so many, which rise and fall, in one order, the next in the other."""
+        """Return the stages that bring parts that rise and fall in one order, the next ones in the other."""
         steps = [span >> i for i in range(1, span.bit_length())]
         return [tuple_of([within(i, step, i & span != 0) for i in range(count)]) for step in steps]
 
@@ -166,7 +166,7 @@ def lane_sorter(width: int, count: int):
 
 @cache
 def lane_lists(width: int, count: int):
-    """Return how a lane gets so many listed elements, each from another part of a list, and how it puts them back."""
+    """Return how a lane gets listed elements, each from another part of a list, and how it puts them back."""
     _, _, get, nothing, *_ = entry_access(width)
 
     def getter(j):
@@ -192,7 +192,7 @@ def lane_lists(width: int, count: int):
 
 @cache
 def part_sorter(width: int, of_lane: int):
-    """Return ``sort_part(keys, places, begin, count, lane)``, of up to so many listed elements of each lane."""
+    """Return ``sort_part(keys, places, begin, count, lane)``, of the listed elements of all lanes."""
     sort, (get, put) = lane_sorter(width, of_lane), lane_lists(width, of_lane)
 
     @helper

@@ -39,7 +39,7 @@ WARPS = BLOCK // LANES
 #: Threads of a block that has a line, if there are few lines.
 MOST_THREADS = SIZES.most_threads
 ENDS = 2 * MOST_THREADS // LANES
-#: What a warp reads at once of a line: so many times 16 bytes per lane.
+#: Times 16 bytes that each lane reads of a line at once.
 QUADS = 4
 #: What a thread reads at once of a line whose elements are no neighbours.
 ROWS_AT_ONCE = SIZES.rows_at_once

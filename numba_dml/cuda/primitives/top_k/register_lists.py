@@ -61,7 +61,7 @@ def note_reaching(bits, count):
 
 
 def _merges(span, count):
-    """Return the steps of Batcher's odd-even merge of neighbouring parts of `count` elements, each of so many."""
+    """Return the steps of Batcher's odd-even merge of neighbouring parts of equal length among `count` elements."""
     steps, step = [], span
     while step > 0:
         for start in range(step % span, count - step, 2 * step):
@@ -93,7 +93,7 @@ def _steps(most, wanted, is_sorted):
 
 
 def _keep_best(best, new, exchange, next_best=None, is_sorted=False):
-    """Let the best of a descending list, and of new ones, so many at a time, be the list, by exchanges alone.
+    """Let the best of a descending list, and of new ones, a few at a time, be the list, by exchanges alone.
 
     ``exchange(a, b, first, second)`` returns the better one, if that is wanted, and the other one. `next_best`: the
     best of what was left out, which is returned as well. Of two lists of 8 it is found by one step more: the merge is

@@ -120,7 +120,7 @@ def seats_of_line(width: int, is_float: bool, seat: int):
 def seat_access(width: int, is_float: bool, wide: bool, seat: int):
     """Return ``put_bests(keys, address, stride, plan)`` and ``put_row(keys, address, plan)``.
 
-    They list the best key of a seat of so many elements, and the key of one; of several lines' if it is wide.
+    They list the best key of a seat, and the key of one; of several lines' if it is wide.
     """
     return (seats_of_lines if wide else seats_of_line)(width, is_float, seat)
 

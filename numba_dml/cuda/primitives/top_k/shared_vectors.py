@@ -13,7 +13,7 @@ if not SIMULATED:
 
 
 def shared_load(bits, count):
-    """Return the load of so many numbers from shared memory, by 16 bytes."""
+    """Return the load of `count` numbers from shared memory, by 16 bytes."""
     at_once = 128 // bits
     kind = ctypes.c_int32 if bits == 32 else ctypes.c_int64
     asm = "".join(
@@ -25,7 +25,7 @@ def shared_load(bits, count):
 
 
 def shared_store_all(bits, count):
-    """Return the store of a tuple of so many numbers to shared memory, by 16 bytes if it has as many."""
+    """Return the store of a tuple of numbers to shared memory, by 16 bytes if it has as many."""
     at_once = min(128 // bits, count)
     kind = ctypes.c_int32 if bits == 32 else ctypes.c_int64
     if SIMULATED:
@@ -58,7 +58,7 @@ def shared_store_all(bits, count):
 
 
 def shifted_unit(width):
-    """Return ``shifted(unit, following, shift)``: the 16 bytes that begin so many bytes later, as one or two units are.
+    """Return ``shifted(unit, following, shift)``: the 16 bytes that begin `shift` bytes later, as one or two units are.
 
     A unit is a tuple, of four words or of two of 64 bits; the shift is less than 16, and a multiple of the width.
     """
@@ -77,7 +77,7 @@ def shifted_unit(width):
         def codegen(context, builder, signature, args):
             words = [builder.extract_value(a, i) for a in args[:2] for i in range(128 // bits)]
             step = 8
-            while step >= max(width, 4):  # so many bytes, or none
+            while step >= max(width, 4):  # `step` bytes, or none
                 count = step * 8 // bits
                 is_set = builder.icmp_signed("!=", builder.and_(args[2], ir.Constant(args[2].type, step)), _ZERO)
                 words = [builder.select(is_set, b, a) for a, b in zip(words, words[count:], strict=False)]

@@ -59,7 +59,7 @@ def border(counts, wanted, ends):
 
 @cache
 def bar_raiser(key_bytes: int):
-    """Return ``raise_bar(keys, count, low, high, wanted, most, sums, ends)`` for keys of so many bytes.
+    """Return ``raise_bar(keys, count, low, high, wanted, most, sums, ends)`` for keys of a width.
 
     It returns a listed key that at least `wanted` of them reach, and at most `most` if possible. The keys from `low` to
     `high` are at least as many.

@@ -15,7 +15,7 @@ from ..keys import key_access, key_type
 from ..plan import FLIP
 from .units import AT_ONCE, BITS, place_type, source_units
 
-#: Of groups of up to so many units, as a power of two, all elements become keys; of others a unit's best element first,
+#: Of groups of up to this many units, as a power of two, all elements become keys; of others a unit's best one first,
 #: to tell whether there is any that is wanted.
 FEW_UNITS = 2
 #: Keys that a thread has in registers, of some of the units that it looks at together.
@@ -41,7 +41,7 @@ def batch_of(width: int) -> Batch:
 def _placing(width: int, is_float: bool, is_long: bool):
     """Return ``place_units(memory, source, c, total, count, firsts)``.
 
-    It lists where so many of a thread's units begin, of `total`, and returns the least of these, or 0, and the most.
+    It lists where a batch of a thread's units begins, of `total`, and returns the least of these, or 0, and the most.
     Past the end of the units the last one is listed again.
     """
     units, place = source_units(width, is_float, is_long), place_type(is_long)

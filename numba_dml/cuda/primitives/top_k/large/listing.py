@@ -104,7 +104,7 @@ def _tile_steps(width: int, is_long: bool):
 
     @helper
     def store_pairs(memory, count, to, heads):
-        """Store so many elements behind each other as pairs."""
+        """Store elements behind each other as pairs."""
         i = np.int32(cuda.threadIdx.x)
         while i < count:
             new = memory.tile_keys[np.uint32(i)]

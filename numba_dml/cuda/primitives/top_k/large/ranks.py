@@ -34,7 +34,7 @@ def tile_ranks(width: int):
     """Return ``rank_quads(bits, ranks, counts)`` and ``first_bits(bits, left, ranks, counts)``.
 
     The first lists how many of a tile's bits are set before each quad of this thread, and returns how many are in all.
-    The second returns the bits that are among the first so many of a tile's, and how many it has.
+    The second returns the bits that are among the first of a tile's, and how many it has.
     """
     quads, of_quad = sizes_of(width)
     quad_mask = (1 << of_quad) - 1

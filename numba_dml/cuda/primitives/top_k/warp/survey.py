@@ -67,7 +67,7 @@ def key_lists(width: int, infinity: int):
 def surveyor(width: int, infinity: int, by_words: bool, units: int, chunks: int):
     """Return ``survey(source, lane, whole, plan)``: the best key of each chunk of a lane.
 
-    A line has so many whole units from `source` on. A chunk without any has the lowest key. `by_words`: the device's
+    `whole`: the whole units from `source` on. A chunk without any has the lowest key. `by_words`: the device's
     own maximum follows the rule.
     """
     load_words, words = LOAD_WORDS[width == 8], key_access(width, infinity != 0, FLIP).words
