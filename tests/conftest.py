@@ -69,6 +69,7 @@ FUNCTIONS = [dml.gather, dml.gather_elements, dml.gather_nd, dml.scatter_element
 
 
 os.environ.pop("NUMBA_DML_QUIET", None)  # tests look at what is said
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX takes three quarters of a GPU's memory else
 if "GUARD_SIDE" in os.environ:
     guard.mark_arrays()
 # What is tested are our kernels, for new shapes too.
