@@ -1,4 +1,4 @@
-"""DirectML's gather, scatter and top-k operators as fast, exact NumPy-style functions, compiled by Numba.
+"""Fast, exact gather, scatter and top-k for NumPy-style arrays, on CPUs and NVIDIA GPUs, compiled by Numba.
 
 Three levels, each usable alone: functions (`gather`, `gather_elements`, `gather_nd`, `scatter_elements`, `scatter_nd`,
 `top_k`), descriptors (one class per DirectML struct), and operators compiled from them (`compile_operator`).

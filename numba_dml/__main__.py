@@ -94,7 +94,7 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     argparse.ArgumentParser
         With one subparser per command, which sets `run`, a function of the parsed arguments.
     """
-    parser = _Parser(prog=_program(), description="DirectML's gather, scatter and top-k, compiled by Numba.")
+    parser = _Parser(prog=_program(), description="Fast, exact gather, scatter and top-k, compiled by Numba.")
     parser.add_argument("--version", action="version", version=f"numba_dml {__version__}")
     commands: Any = parser.add_subparsers(title="commands", metavar="COMMAND")
     for spec in OPERATORS.values():
