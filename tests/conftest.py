@@ -69,6 +69,8 @@ FUNCTIONS = [dml.gather, dml.gather_elements, dml.gather_nd, dml.scatter_element
 
 
 os.environ.pop("NUMBA_DML_QUIET", None)  # tests look at what is said
+if "PYTEST_XDIST_WORKER" in os.environ:  # threads that wait must not spin: each would steal a core from other processes
+    os.environ.setdefault("GOMP_SPINCOUNT", "0")
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX takes three quarters of a GPU's memory else
 if "GUARD_SIDE" in os.environ:
     guard.mark_arrays()

@@ -959,6 +959,7 @@ print([d for d in found if sum(d.stats.cache_misses.values())])
     assert outputs[1].stdout.splitlines() == ["True", "[]"]
 
 
+@pytest.mark.slow
 def test_warmup_compiles_what_jitted_code_runs(capsys):
     from numba_dml.cpu.jitted import functions
 

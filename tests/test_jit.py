@@ -267,6 +267,7 @@ def test_large_gathers(rng):
         check(gather, lambda a, i, axis: dml.gather(a, i, axis=axis), a, indices % a.shape[axis], axis)
 
 
+@pytest.mark.slow
 def test_slices_in_pieces(rng):
     """Slices that are no single run of memory, of few points and of many, and empty ones, whose indices count too."""
     put = [scatter_nd, lambda a, i, u, b: dml.scatter_nd(a, i, u, batch_dims=b)]
@@ -607,6 +608,7 @@ def test_what_jitted_code_refuses_and_the_functions_take():
     assert dml.gather_nd(a, tuples).tolist() == [[3, 4, 5]]
 
 
+@pytest.mark.slow
 def test_arrays_that_a_caught_error_loses():
     """Numba loses those of any function that ends with an exception; what ends without one loses nothing."""
 
@@ -778,6 +780,7 @@ assert np.isnan(highest(a, i, u)).tolist() == [True, False, False]
 """
 
 
+@pytest.mark.slow
 def test_jitted_code_comes_first(tmp_path):
     """Nothing is in the cache."""
     run(FIRST, tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "cache"))

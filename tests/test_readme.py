@@ -113,7 +113,7 @@ def test_size_and_commands():
     assert README.count("\n") <= 150
     run, test = blocks("bash")[0].splitlines()
     assert run.endswith("numba_dml demo")
-    assert test.endswith("pytest -q")
+    assert 'pytest -q -n 2 --dist loadfile -m "not slow"' in test
 
 
 def test_the_quick_start(tmp_path):

@@ -172,6 +172,7 @@ def test_a_second_process_loads_every_kernel_and_the_right_driver():
     assert second.strip() == "loaded"
 
 
+@pytest.mark.slow
 def test_a_second_process_loads_nothing_to_compile_with(tmp_path):
     """That took three quarters of a first call beside the import of Numba; it is there when it is needed."""
     code = """
@@ -247,6 +248,7 @@ def test_a_function_compiles_what_it_runs_and_nothing_else(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_kernels_that_were_compiled_apart_call_their_own_helpers(tmp_path):
     """Numba numbers what it compiles from 1 on in every process, and links machine code by names and numbers."""
     parts = {
