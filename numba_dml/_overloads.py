@@ -18,9 +18,8 @@ def register() -> None:
     if _registered:
         return
     _registered = True
-    from numba.core.extending import overload
-
     from . import ops
+    from ._jit.emission import overload
 
     # What implements a call is imported when there is one.
     def top_k(

@@ -16,16 +16,24 @@ PACKAGE = Path(numba_dml.__file__).parent
 PUBLIC = {"numba", "numba.cuda"}
 
 
-def test_every_private_name_is_listed():
-    """In the CPU's part; what is not used any more is not listed."""
-    from numba_dml._jit import compat
-
+def private_names(folder):
+    """Return what the files of a folder import of the inside of Numba and llvmlite: names by their modules."""
     used = defaultdict(set)
-    for path in [*(PACKAGE / "_jit").rglob("*.py"), *(PACKAGE / "cpu").rglob("*.py")]:
+    for path in (PACKAGE / folder).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and not node.level:
                 if node.module.partition(".")[0] in ("numba", "llvmlite") and node.module not in PUBLIC:
                     used[node.module] |= {alias.name for alias in node.names}
+    return used
+
+
+def test_every_private_name_is_listed():
+    """They are imported in `_jit` only; what is not used any more is not listed."""
+    from numba_dml._jit import compat
+
+    for folder in ("cpu", "_cli", "_core", "ops"):
+        assert not private_names(folder)
+    used = private_names("_jit")
     listed = defaultdict(set)
     for table in (compat.REQUIRED, compat.REQUIRED_IN_JITTED_CODE, compat.FOR_HELPERS):
         for module, names in table.items():

@@ -22,14 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def directory(target: str) -> Path | None:
     """Return where the kernels of a target are kept, as Numba finds it; None: nowhere."""
-    from numba.core.caching import CacheImpl
-
     import numba_dml
 
-    from .._jit.disk_cache import cache_locators
+    from .._jit.disk_cache import CacheFiles
 
     file = Path(numba_dml.__file__).parent / target / "__init__.py"
-    for kind in cache_locators(CacheImpl._locator_classes):
+    for kind in CacheFiles._locator_classes:
         locator = kind.from_function(directory, str(file))
         if locator is not None:
             return Path(locator.get_cache_path())

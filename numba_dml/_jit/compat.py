@@ -24,21 +24,26 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
     "numba.core.compiler": ("Flags",),
     "numba.core.compiler_lock": ("global_compiler_lock",),
     "numba.core.errors": ("NumbaError",),
-    "numba.core.extending": ("NativeValue", "intrinsic", "models", "overload", "register_model", "unbox"),
+    "numba.core.extending": (
+        "NativeValue",
+        "intrinsic",
+        "models",
+        "overload",
+        "register_jitable",
+        "register_model",
+        "unbox",
+    ),
     "numba.core.runtime": ("rtsys",),
     "numba.core.targetconfig": ("ConfigStack",),
     "numba.np.numpy_support": ("as_dtype",),
-    "numba.np.ufunc.parallel": ("threading_layer",),
 }
-#: What calls in jitted code need besides: Numba loads some of these modules only then.
+#: What calls in jitted code need besides (`emission_late`): Numba loads most of these modules only then.
 REQUIRED_IN_JITTED_CODE: Mapping[str, tuple[str, ...]] = {
     "numba.core.environment": ("Environment",),
     "numba.core.errors": ("TypingError",),
-    "numba.core.extending": ("register_jitable",),
     "numba.core.runtime.context": ("NRTContext",),
     "numba.cpython.unicode": ("PY_UNICODE_1BYTE_KIND", "_empty_string", "_set_code_point"),
-    "numba.np": ("arrayobj",),
-    "numba.np.arrayobj": ("populate_array",),
+    "numba.np.arrayobj": ("_empty_nd_impl", "populate_array"),
 }
 #: What compiles helpers in half the time.
 FOR_HELPERS: Mapping[str, tuple[str, ...]] = {

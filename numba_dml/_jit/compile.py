@@ -17,11 +17,11 @@ from numba.core.caching import NullCache
 from numba.core.compiler import Flags
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.errors import NumbaError
-from numba.core.extending import overload
 from numba.core.targetconfig import ConfigStack
 
 from . import compat
 from .disk_cache import _with_disk_cache, warn_uncached
+from .emission import overload
 from .waiting import compiling
 
 # No signature is given and nothing compiles until a call needs it. Divisions by zero need no check: there are none.

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from llvmlite import ir
 from numba import types
-from numba.core import cgutils
-from numba.core.extending import intrinsic
 
 from .compile import helper
+from .emission import cgutils, intrinsic, ir
 from .machine import CACHE_LINE
 from .memory import _WORD, _pointer, address
 

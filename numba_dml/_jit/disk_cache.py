@@ -61,14 +61,16 @@ def _source_stamp() -> tuple[float, int, int | None]:
     return *source_stamp(Path(__file__).parents[1]), DATA_AT
 
 
-class _CacheFiles(CompileResultCacheImpl):  # type: ignore[misc]
+class CacheFiles(CompileResultCacheImpl):  # type: ignore[misc]
+    """Where Numba keeps a function's machine code."""
+
     _locator_classes = cache_locators(CompileResultCacheImpl._locator_classes)
 
 
 class _DiskCache(FunctionCache):  # type: ignore[misc]
     """Numba's disk cache of a function, which a change of any kernel's source empties."""
 
-    _impl_class = _CacheFiles
+    _impl_class = CacheFiles
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)

@@ -11,13 +11,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from llvmlite import ir
 from numba import types
-from numba.core import cgutils
-from numba.core.extending import NativeValue, intrinsic, models, register_model, unbox
 
 from .._core.descriptor import MAX_DIMENSIONS
 from .compile import helper
+from .emission import NativeValue, cgutils, intrinsic, ir, models, register_model, unbox
 from .machine import DATA_AT
 
 _WORD = ir.IntType(64)
@@ -160,14 +158,14 @@ def array_at(typingctx, ref, offset, shape):
 
     def codegen(context, builder, signature, args):
         _, data = _pointer(context, builder, args[0], args[1], ref.dtype)
-        from numba.np import arrayobj
+        from .emission_late import populate_array
 
         sizes = cgutils.unpack_tuple(builder, args[2])
         strides = [_WORD(ref.dtype.bitwidth // 8)]
         for size in reversed(sizes[1:]):
             strides.insert(0, builder.mul(strides[0], size))
         array = context.make_array(kind)(context, builder)
-        arrayobj.populate_array(array, data, sizes, strides, strides[-1], meminfo=None)
+        populate_array(array, data, sizes, strides, strides[-1], meminfo=None)
         return array._getvalue()
 
     return kind(ref, types.int64, shape), codegen
@@ -181,10 +179,10 @@ def empty(typingctx, shape, dtype):
     given = types.UniTuple(types.intp, len(sizes)) if sizes is shape else types.intp
 
     def codegen(context, builder, signature, args):
-        from numba.np import arrayobj
+        from .emission_late import _empty_nd_impl
 
         counts = cgutils.unpack_tuple(builder, args[0]) if sizes is shape else [args[0]]
-        return arrayobj._empty_nd_impl(context, builder, array, counts)._getvalue()
+        return _empty_nd_impl(context, builder, array, counts)._getvalue()
 
     return array(given, dtype), codegen
 

@@ -12,12 +12,10 @@ from __future__ import annotations
 import platform
 
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.core import cgutils
-from numba.core.extending import intrinsic
 
 from .._jit.compile import PLAN, helper, locking, unlocking
+from .._jit.emission import cgutils, intrinsic, ir
 from .._jit.memory import ANY
 
 ASK = -1

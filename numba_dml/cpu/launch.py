@@ -8,8 +8,7 @@ from functools import cache, cached_property, partial
 from typing import Any
 
 import numba
-from numba import types
-from numba.np.ufunc.parallel import threading_layer
+from numba import threading_layer, types
 
 from .._jit.compile import PLAN, code_address, compiled
 from .threads import _start_threads, _threads, most_threads, thread_count

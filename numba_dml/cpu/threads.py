@@ -8,8 +8,7 @@ from functools import cache
 from time import perf_counter
 
 import numba
-from numba import types
-from numba.np.ufunc.parallel import threading_layer
+from numba import threading_layer, types
 
 from .._core import config
 from .._jit.compile import _compile_lock, compiled

@@ -14,10 +14,10 @@ from types import ModuleType
 
 import numpy as np
 from numba import types
-from numba.core.extending import intrinsic, register_jitable
 
 from ..._core.regions import compiled_first
 from ..._jit.compile import allocating, helper, kernel
+from ..._jit.emission import intrinsic, register_jitable
 from ..._jit.memory import ANY, ArrayRef, empty, load, overlaps, seen_as
 from ..dispatch import gather as dispatch_gather
 from ..dispatch import top_k

@@ -14,15 +14,7 @@ from typing import Any, NoReturn
 
 import numba
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.core import cgutils
-from numba.core.environment import Environment
-from numba.core.errors import TypingError
-from numba.core.extending import intrinsic, overload
-from numba.core.runtime.context import NRTContext
-from numba.np.arrayobj import populate_array
-from numba.np.numpy_support import as_dtype
 
 from ..._core import config, lowering
 from ..._core.lowering import MODES, NAN_RULES, SCATTER_BOUNDS, TopK, nan_is_first, rule_numbers
@@ -31,6 +23,8 @@ from ..._core.spec import OPERATORS, TUPLES
 from ..._core.tensor import normalize_data_type
 from ..._jit.compile import _INNER_OPTIONS, PLAN, code_address
 from ..._jit.disk_cache import _source_stamp
+from ..._jit.emission import as_dtype, cgutils, intrinsic, ir, overload
+from ..._jit.emission_late import Environment, NRTContext, TypingError, populate_array
 from ..._jit.memory import ANY, SIGNED, UNSIGNED, ArrayRef
 from ..._version import __version__
 from ..dispatch.top_k import jitted_kernels

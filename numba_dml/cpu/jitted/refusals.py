@@ -6,10 +6,10 @@ Numba's own texts are slow to compile: they were half of the 7.2 s of top-k's en
 from __future__ import annotations
 
 import numpy as np
-from numba.cpython.unicode import PY_UNICODE_1BYTE_KIND, _empty_string, _set_code_point
 
 from ..._core.operands import SHARED_OUTPUTS
 from ..._jit.compile import allocating, helper
+from ..._jit.emission_late import PY_UNICODE_1BYTE_KIND, _empty_string, _set_code_point
 from ..._jit.memory import empty
 
 # Numbers of NumPy's: for each one of Python's, Numba compiles a helper anew that is given it.

@@ -6,11 +6,10 @@ Figures: docs/measurements/cpu_top_k.md.
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.core.extending import intrinsic
 
 from ..._jit.compile import chosen
+from ..._jit.emission import intrinsic, ir
 from ..._jit.memory import empty, splat
 
 #: How many elements one mask covers.

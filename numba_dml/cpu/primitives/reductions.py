@@ -10,13 +10,12 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.core.extending import intrinsic
 
 from ..._core.enums import TensorDataType as D
 from ..._core.tensor import dtype_of
 from ..._jit.compile import chosen, helper
+from ..._jit.emission import intrinsic, ir
 from ..._jit.machine import _converts_halves
 from ..._jit.memory import SIGNED, UNSIGNED
 

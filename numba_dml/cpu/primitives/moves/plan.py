@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.core.extending import intrinsic
 
 from ...._jit.compile import PLAN, allocating, helper
+from ...._jit.emission import intrinsic, ir
 from ...._jit.memory import ANY, SIGNED, ArrayRef, emit_byte_pointer, itemsize, load, splat
 from ...drivers import emit_call
 from ..keys import LANES

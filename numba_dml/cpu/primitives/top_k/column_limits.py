@@ -9,11 +9,10 @@ from functools import partial, reduce
 from itertools import chain, islice
 
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.core.extending import intrinsic
 
 from ...._jit.compile import chosen, helper
+from ...._jit.emission import intrinsic, ir
 from ...._jit.machine import CACHE_LINE
 from ...._jit.memory import emit_byte_pointer, itemsize, load, splat
 from ..keys import (

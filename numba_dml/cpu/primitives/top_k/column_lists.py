@@ -5,11 +5,10 @@ Figures: docs/measurements/cpu_top_k.md.
 
 from __future__ import annotations
 
-from llvmlite import ir
 from numba import types
-from numba.core.extending import intrinsic
 
 from ...._jit.compile import helper
+from ...._jit.emission import intrinsic, ir
 from ...._jit.memory import emit_byte_pointer, itemsize, load, splat
 from ..keys import (
     _LIST_BITS,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.core.extending import intrinsic
 
 from ...._jit.compile import chosen, helper
+from ...._jit.emission import intrinsic, ir
 from ...._jit.memory import splat
 from ..keys import (
     _NORMAL,

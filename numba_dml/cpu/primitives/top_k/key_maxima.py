@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from functools import reduce
 
-from llvmlite import ir
 from numba import types
-from numba.core.extending import intrinsic
 
 from ...._jit.compile import chosen, helper
 from ...._jit.copies import emit_prefetch
+from ...._jit.emission import intrinsic, ir
 from ...._jit.machine import CACHE_LINE
 from ...._jit.memory import splat
 from ..keys import (

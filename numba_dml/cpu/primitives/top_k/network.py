@@ -12,12 +12,10 @@ from __future__ import annotations
 from functools import reduce
 
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.core.extending import intrinsic
-from numba.np.numpy_support import as_dtype
 
 from ...._jit.compile import chosen, helper
+from ...._jit.emission import as_dtype, intrinsic, ir
 from ...._jit.machine import HAS_WIDE_VECTORS
 from ...._jit.memory import emit_byte_pointer, empty, load, splat
 from ..keys import emit_levels, emit_rows, key_of, load_vector, lowest_of, read_keys, rule_values, splat_constant

@@ -6,11 +6,10 @@ Figures: docs/measurements/cpu_top_k.md.
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.core.extending import intrinsic
 
 from ...._jit.compile import chosen, helper
+from ...._jit.emission import intrinsic, ir
 from ...._jit.machine import HAS_WIDE_VECTORS
 from ...._jit.memory import itemsize, load, splat
 from ..keys import emit_larger, emit_levels, key_of, load_vector, lowest_of, rule_values, splat_constant

@@ -1,0 +1,19 @@
+"""What kernels emit LLVM's code with: names of Numba's and llvmlite's inside, which other folders import from here."""
+
+from llvmlite import ir
+from numba.core import cgutils
+from numba.core.extending import NativeValue, intrinsic, models, overload, register_jitable, register_model, unbox
+from numba.np.numpy_support import as_dtype
+
+__all__ = [
+    "NativeValue",
+    "as_dtype",
+    "cgutils",
+    "intrinsic",
+    "ir",
+    "models",
+    "overload",
+    "register_jitable",
+    "register_model",
+    "unbox",
+]
