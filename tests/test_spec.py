@@ -8,7 +8,6 @@ import pytest
 
 import numba_dml as dml
 from numba_dml._core.descriptor import Descriptor, _subclasses
-from numba_dml._core.operator import ArrayOperator
 from numba_dml._core.spec import OPERATORS, REQUIRED, Spec
 
 pytestmark = pytest.mark.cpu
@@ -24,7 +23,7 @@ def test_a_spec_says_what_the_function_and_its_builder_take(spec):
         default = inspect.Parameter.empty if one.default is REQUIRED else one.default
         assert found[one.name].default == default
     names = [*inspect.signature(spec.build).parameters]
-    assert names[-1 - len(spec.parameters) :] == [*(one.name for one in spec.parameters), "target"]
+    assert names == [*spec.inputs, *(one.name for one in spec.parameters)]
 
 
 def test_every_descriptor_has_a_spec():
@@ -63,19 +62,3 @@ def _rest():
 def test_two_operators_of_one_name_are_refused():
     with pytest.raises(ValueError, match="gather: found two operators of this name, expected one"):
         Spec("gather", "gather", "", (), (), ())
-
-
-def test_an_operator_of_any_family_is_called_with_arrays():
-    """Those of the families that are there have a call of their own, which does the same."""
-    import numpy as np
-
-    a, i, u = np.arange(6.0).reshape(2, 3), np.array([[1], [0]]), np.array([[7.0, 8, 9], [1, 2, 3]])
-    gather = dml.GatherNDDesc(*(dml.TensorDesc(x.dtype, x.shape) for x in (a, i, a)), 2, 2)
-    scatter = dml.ScatterNDDesc(*(dml.TensorDesc(x.dtype, x.shape) for x in (a, i, u, a)), 2, 2)
-    for descriptor, inputs in ((gather, (a, i)), (scatter, (a, i, u))):
-        spelled_out = dml.compile_operator(descriptor)
-        general = ArrayOperator(descriptor, spelled_out.target, None)
-        assert general(*inputs).tolist() == spelled_out(*inputs).tolist()
-        out = np.empty((2, 3))
-        assert general(*inputs, out=out) is out
-        assert out.tolist() == spelled_out(*inputs).tolist()

@@ -67,7 +67,11 @@ def test_choices():
                 assert ast.unparse(argument.annotation) == f"{name} | None"
 
 
-OPERATORS = {"Gather": operator.GatherOperator, "Scatter": operator.ScatterOperator, "TopK": operator.TopKOperator}
+OPERATORS = {
+    "Gather": operator.TwoArrayOperator,
+    "Scatter": operator.ThreeArrayOperator,
+    "TopK": operator.OneArrayOperator,
+}
 
 
 @pytest.mark.parametrize("family", OPERATORS)

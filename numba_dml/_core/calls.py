@@ -10,11 +10,13 @@ from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from . import targets
 from .descriptor import Descriptor
 from .devices.libraries import library_of_type
 from .operands import operands, out_strides
+from .spec import Spec
 
 MAX_CALLS = 4096
 #: Up to MAX_KEPT calls are kept beside these, 1 to 2 KB each; one new call in RENEWED replaces the oldest of them.
@@ -76,21 +78,80 @@ def cached_call(build: Callable[..., Any], *key: Any) -> Any:
 _last_calls: dict[tuple[Any, ...], Any] = {}
 
 
-def call_elsewhere(
-    function: str,
-    build: Callable[..., Any],
+def call_one(spec: Spec, build: Any, target: str | None, stream: Any, a: Any, out: Any, *parameters: Any) -> Any:
+    """Make a call of a function, or of a compiled operator, with one array.
+
+    Functions with two and three arrays have the same spelled out: a loop over arrays would take half a microsecond.
+    """
+    if a.__class__ is not ndarray or target == "cuda" or stream is not None:
+        return _call_elsewhere(spec, build, target, stream, (a,), out, parameters)
+    try:
+        call = cached_call(build, a.shape, a.strides, a.dtype, *parameters, target)
+    except TypeError:
+        _check_hashable(spec, *parameters, target)
+        raise
+    return call(a, out)
+
+
+def call_two(
+    spec: Spec, build: Any, target: str | None, stream: Any, a: Any, indices: Any, out: Any, *parameters: Any
+) -> Any:
+    """Make a call with two arrays; see `call_one`."""
+    if a.__class__ is not ndarray or indices.__class__ is not ndarray or target == "cuda" or stream is not None:
+        return _call_elsewhere(spec, build, target, stream, (a, indices), out, parameters)
+    try:
+        call = cached_call(
+            build, a.shape, a.strides, a.dtype, indices.shape, indices.strides, indices.dtype, *parameters, target
+        )
+    except TypeError:
+        _check_hashable(spec, *parameters, target)
+        raise
+    return call(a, indices, out)
+
+
+def call_three(
+    spec: Spec, build: Any, target: str | None, stream: Any, inputs: tuple[Any, Any, Any], out: Any, *parameters: Any
+) -> Any:
+    """Make a call with three arrays, which may write in place, and so depends on the layout of `out`."""
+    a, indices, updates = inputs
+    if (
+        a.__class__ is not ndarray
+        or indices.__class__ is not ndarray
+        or updates.__class__ is not ndarray
+        or target == "cuda"
+        or stream is not None
+    ):
+        return _call_elsewhere(spec, build, target, stream, inputs, out, parameters)
+    try:
+        call = cached_call(
+            build,
+            out.strides if out.__class__ is ndarray else out_strides(spec.name, out, target),
+            *(a.shape, a.strides, a.dtype, indices.shape, indices.strides, indices.dtype),
+            *(updates.shape, updates.strides, updates.dtype),
+            *parameters,
+            target,
+        )
+    except TypeError:
+        _check_hashable(spec, *parameters, target)
+        raise
+    return call(a, indices, updates, out)
+
+
+def _call_elsewhere(
+    spec: Spec,
+    build: Any,
     target: str | None,
     stream: Any,
     inputs: tuple[Any, ...],
     out: Any,
-    *parameters: Any,
+    parameters: tuple[Any, ...],
 ) -> Any:
-    """Make a function's call for arrays that are not all NumPy's, or where it names a target."""
+    """Make a call for arrays that are not all NumPy's, or on a device."""
     asked = last = None
     library = library_of_type(inputs[0].__class__)
     if library is not None and library.repeats and stream is None and target in (None, "cuda"):
         # That is not all that a call depends on, but it knows by itself whether it can be repeated.
-        asked = (function, inputs[0].dtype, *(getattr(value, "shape", None) for value in inputs), *parameters)
+        asked = (build, inputs[0].dtype, *(getattr(value, "shape", None) for value in inputs), *parameters)
         try:
             last = _last_calls.get(asked)
         except TypeError:  # whoever checks the arguments says which one is no number
@@ -99,16 +160,29 @@ def call_elsewhere(
         result = last.repeat(*inputs, out=out)
         if result is not None:
             return result
-    *arrays, target = operands(function, target, stream, *inputs)
+    *arrays, target = operands(spec.name, target, stream, *inputs)
     layout = [field for array in arrays for field in (array.shape, array.strides, array.dtype)]
     if len(inputs) > 2:
-        layout.insert(0, out_strides(function, out, target))
-    call = cached_call(build, *layout, *parameters, target)
+        layout.insert(0, out_strides(spec.name, out, target))
+    try:
+        call = cached_call(build, *layout, *parameters, target)
+    except TypeError:
+        _check_hashable(spec, *parameters, target)
+        raise
     if asked is not None and target == "cuda":
         if len(_last_calls) >= MAX_CALLS:
             _last_calls.pop(next(iter(_last_calls)), None)
         _last_calls[asked] = call
     return call(*arrays, out)
+
+
+def _check_hashable(spec: Spec, *values: Any) -> None:
+    """Find out which parameter cannot even be looked up: a list as `bounds`."""
+    for name, value in zip((*(one.name for one in spec.parameters), "target"), values, strict=False):
+        try:
+            hash(value)
+        except TypeError:  # noqa: PERF203
+            raise TypeError(f"{spec.name}: {name}: found {value!r}, expected a single value") from None
 
 
 class CacheInfo(NamedTuple):

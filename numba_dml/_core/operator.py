@@ -5,13 +5,10 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import Any
 
-from numpy import ndarray
-
 from . import config, targets
-from .calls import MAX_CALLS, build_call, cached_call, clear_calls
+from .calls import MAX_CALLS, build_call, call_one, call_three, call_two, clear_calls
 from .descriptor import Descriptor, known_level
 from .enums import FeatureLevel
-from .operands import operands, out_strides
 from .tensor import packed_strides
 
 
@@ -37,7 +34,6 @@ class CompiledOperator:
     __slots__ = (
         "_build",
         "_inputs",
-        "_last",
         "_output_shapes",
         "descriptor",
         "feature_level",
@@ -55,8 +51,6 @@ class CompiledOperator:
             (descriptor.arguments[name], tensors[name].sizes, tensors[name].dtype) for name in descriptor.input_fields
         )
         self._output_shapes = tuple(tensors[name].sizes for name in descriptor.output_fields)
-        #: The last call for arrays on a device: the next one may be the same (see `cuda.replay`).
-        self._last: Any = None
         self._build = partial(self._checked_call)  # part of the cache key: a partial hashes faster than a bound method
         packed = build_call(
             target,
@@ -67,8 +61,10 @@ class CompiledOperator:
         self.kernel = packed.kernel
         self.work = packed.work
 
-    def _checked_call(self, out_strides: tuple[int, ...] | None, *layout: Any) -> Any:
+    def _checked_call(self, *key: Any) -> Any:
         function = self.descriptor.function
+        *layout, _ = key
+        out_strides = layout.pop(0) if len(self._inputs) > 2 else None
         for (name, shape, dtype), found_shape, found_dtype in zip(self._inputs, layout[::3], layout[2::3], strict=True):
             if found_shape != shape:
                 raise ValueError(f"{function} operator: {name}: found shape {found_shape}, expected {shape}")
@@ -76,10 +72,6 @@ class CompiledOperator:
                 raise TypeError(f"{function} operator: {name}: found dtype {found_dtype}, expected {dtype}")
         layouts = tuple(zip(layout[1::3], layout[2::3], strict=True))
         return build_call(self.target, self.descriptor, layouts, self._output_shapes, out_strides)
-
-    def _repeated(self, stream: Any, *inputs: Any, out: Any) -> Any:
-        """Make the last call again, if it was for arrays on a device that are like these; else return None."""
-        return self._last.repeat(*inputs, out=out) if self._last is not None and stream is None else None
 
     def __repr__(self) -> str:
         level = "native" if self.feature_level is None else self.feature_level.name
@@ -89,125 +81,45 @@ class CompiledOperator:
         )
 
 
-class ArrayOperator(CompiledOperator):
-    """A compiled operator of any family."""
+class OneArrayOperator(CompiledOperator):
+    """A compiled operator with one input: TOP_K, TOP_K1."""
 
     __slots__ = ()
 
-    def __call__(self, *inputs: Any, out: Any = None, stream: Any = None) -> Any:
-        """Compute the operator.
-
-        Parameters
-        ----------
-        *inputs : arrays
-            As many as the descriptor has, each of the sizes and data type that it names, of any strides.
-        out : array, or tuple of arrays, optional
-            Where to write: exactly the shape and dtype of the descriptor's outputs.
-        stream : stream of any CUDA library, or its address, optional
-            For arrays on a device: another stream to run on.
-
-        Returns
-        -------
-        array, or named tuple of arrays
-            New arrays, or `out`.
-        """
-        arrays: Any = inputs
-        if any(array.__class__ is not ndarray for array in inputs) or self.target != "cpu" or stream is not None:
-            if (result := self._repeated(stream, *inputs, out=out)) is not None:
-                return result
-            *arrays, _ = operands(self.descriptor.function, self.target, stream, *inputs)
-        layout = [field for array in arrays for field in (array.shape, array.strides, array.dtype)]
-        call = cached_call(self._build, None, *layout)
-        if self.target != "cpu":
-            self._last = call
-        return call(*arrays, out)
+    def __call__(self, a: Any, *, out: Any = None, stream: Any = None) -> Any:
+        """Return (or write to `out`, of several results a tuple) what the descriptor says."""
+        return call_one(self.descriptor.spec, self._build, self.target, stream, a, out)
 
 
-class GatherOperator(CompiledOperator):
-    """A compiled GATHER, GATHER_ELEMENTS, GATHER_ND or GATHER_ND1."""
+class TwoArrayOperator(CompiledOperator):
+    """A compiled operator with two inputs: GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1."""
 
     __slots__ = ()
 
     def __call__(self, a: Any, indices: Any, *, out: Any = None, stream: Any = None) -> Any:
-        """Return (or write to `out`) the gathered elements."""
-        if a.__class__ is not ndarray or indices.__class__ is not ndarray or self.target != "cpu" or stream is not None:
-            if (result := self._repeated(stream, a, indices, out=out)) is not None:
-                return result
-            a, indices, _ = operands(self.descriptor.function, self.target, stream, a, indices)
-        call = cached_call(
-            self._build, None, a.shape, a.strides, a.dtype, indices.shape, indices.strides, indices.dtype
-        )
-        if self.target != "cpu":
-            self._last = call
-        return call(a, indices, out)
+        """Return (or write to `out`) what the descriptor says."""
+        return call_two(self.descriptor.spec, self._build, self.target, stream, a, indices, out)
 
 
-class ScatterOperator(CompiledOperator):
-    """A compiled SCATTER or SCATTER_ND."""
+class ThreeArrayOperator(CompiledOperator):
+    """A compiled operator with three inputs: SCATTER, SCATTER_ND."""
 
     __slots__ = ()
 
     def __call__(self, a: Any, indices: Any, updates: Any, *, out: Any = None, stream: Any = None) -> Any:
         """Return (or write to `out`, which may be `a`) the updated array."""
-        if (
-            a.__class__ is not ndarray
-            or indices.__class__ is not ndarray
-            or updates.__class__ is not ndarray
-            or self.target != "cpu"
-            or stream is not None
-        ):
-            if (result := self._repeated(stream, a, indices, updates, out=out)) is not None:
-                return result
-            a, indices, updates, _ = operands(self.descriptor.function, self.target, stream, a, indices, updates)
-        call = cached_call(
-            self._build,
-            out.strides if out.__class__ is ndarray else out_strides(self.descriptor.function, out, self.target),
-            a.shape,
-            a.strides,
-            a.dtype,
-            indices.shape,
-            indices.strides,
-            indices.dtype,
-            updates.shape,
-            updates.strides,
-            updates.dtype,
-        )
-        if self.target != "cpu":
-            self._last = call
-        return call(a, indices, updates, out)
+        return call_three(self.descriptor.spec, self._build, self.target, stream, (a, indices, updates), out)
 
 
-class TopKOperator(CompiledOperator):
-    """A compiled TOP_K or TOP_K1."""
-
-    __slots__ = ()
-
-    def __call__(self, a: Any, *, out: Any = None, stream: Any = None) -> Any:
-        """Return (or write to the pair `out`) the selected values and their indices."""
-        if a.__class__ is not ndarray or self.target != "cpu" or stream is not None:
-            if (result := self._repeated(stream, a, out=out)) is not None:
-                return result
-            a, _ = operands(self.descriptor.function, self.target, stream, a)
-        call = cached_call(self._build, None, a.shape, a.strides, a.dtype)
-        if self.target != "cpu":
-            self._last = call
-        return call(a, out)
-
-
-#: The families whose calls are spelled out, which saves them half a microsecond.
-_OPERATORS: dict[str, type[CompiledOperator]] = {
-    "gather": GatherOperator,
-    "scatter": ScatterOperator,
-    "top_k": TopKOperator,
-}
+#: By the number of inputs.
+_KINDS: tuple[type[CompiledOperator], ...] = (OneArrayOperator, TwoArrayOperator, ThreeArrayOperator)
 
 
 @lru_cache(maxsize=MAX_CALLS)
 def _compile(descriptor: Descriptor, target: str, feature_level: FeatureLevel | None) -> CompiledOperator:
     if feature_level is not None:
         descriptor.validate(feature_level)
-    kind = _OPERATORS.get(descriptor.spec.family, ArrayOperator)
-    return kind(descriptor, target, feature_level)
+    return _KINDS[len(descriptor.input_fields) - 1](descriptor, target, feature_level)
 
 
 def compile_operator(

@@ -63,7 +63,7 @@ class Spec:
     examples, explain_examples : tuple of str
         Command lines, without the name of the program.
     build : callable
-        ``build(*layouts, *parameters, target)`` returns the call: set by `builder`.
+        ``build(*layouts, *parameters, target)`` returns the call: set by `ops._function.builds`.
     """
 
     name: str
@@ -84,11 +84,6 @@ class Spec:
         if self.name in OPERATORS:
             raise ValueError(f"{self.name}: found two operators of this name, expected one")
         OPERATORS[self.name] = self
-
-    def builder(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Decorate the function that builds calls from layouts."""
-        self.build = function
-        return function
 
     @property
     def command(self) -> str:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from inspect import Signature, signature
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 
-from .._core.descriptor import Descriptor
+from .._core.calls import build_call
 from .._core.errors import DescriptorError
-from .._core.operands import mask_hint
+from .._core.operands import check_same_type, mask_hint
+from .._core.spec import Spec
 from .._core.tensor import TensorDesc, normalize_data_type
 
 F = TypeVar("F", bound=Callable[..., Any])
-Layout = tuple[tuple[int, ...], np.dtype[Any]]
 
 
 def normalize_axis(function: str, axis: int, ndim: int) -> int:
@@ -48,21 +49,61 @@ def check_not_scalar(function: str, shape: tuple[int, ...]) -> None:
         raise ValueError(f"{function}: a: found 0 dimensions, expected at least 1")
 
 
-def padded(data_type: Any, sizes: tuple[int, ...], rank: int) -> TensorDesc:
-    """Describe an array with as many leading 1s as the common DimensionCount needs."""
-    lead = rank - len(sizes)
-    return TensorDesc(data_type, (1,) * lead + sizes if lead else sizes)
+class Array(NamedTuple):
+    """An input of a call, as its descriptor sees it."""
+
+    kind: Any
+    shape: tuple[int, ...]
 
 
-def padded_layout(strides: tuple[int, ...], dtype: np.dtype[Any], rank: int) -> Layout:
-    """Return the strides that go with `padded`."""
-    lead = rank - len(strides)
-    return (0,) * lead + strides if lead else strides, dtype
+def padded(*arrays: Array) -> tuple[int, list[TensorDesc]]:
+    """Return the common DimensionCount of arrays, and their descriptions with as many leading 1s as it needs."""
+    rank = max(len(array.shape) for array in arrays)
+    return rank, [TensorDesc(kind, (1,) * (rank - len(shape)) + shape) for kind, shape in arrays]
 
 
-def reject(function: str, error: DescriptorError, descriptor: type[Descriptor]) -> NoReturn:
-    """Raise a descriptor's error in the words of the function."""
-    raise error.for_function(function, descriptor.arguments) from None
+def builds(
+    spec: Spec,
+    arguments: dict[str, str],
+    kind_of: Callable[[str, str, np.dtype[Any]], Any] = check_data,
+) -> Callable[[F], F]:
+    """Decorate ``describe(*arrays, *parameters)``, which returns a descriptor and the shapes of the results.
+
+    What is returned builds the call for the layouts of arrays: each array's shape, strides and dtype, the parameters,
+    and the target; of an operator that writes the strides of `out` come first. Errors name the function's arguments.
+    """
+    count, has_bounds = len(spec.inputs), spec.parameters[-1].name == "bounds"
+
+    def decorate(describe: F) -> F:
+        @wraps(describe)
+        def build(*key: Any) -> Any:
+            out_layout: Any = None
+            if spec.writes:
+                out_layout, *key = key  # type: ignore[assignment]
+            shapes, strides, dtypes = (key[field : 3 * count : 3] for field in range(3))
+            *parameters, target = key[3 * count :]
+            kinds = [kind_of(spec.name, "a", dtypes[0]), *dtypes[1:]]
+            if count > 1:
+                check_indices(spec.name, dtypes[1])
+            if count > 2:
+                check_same_type(spec.name, dtypes[2], dtypes[0])
+                kinds[2] = kinds[0]
+            if has_bounds and parameters[-1] is None:
+                parameters[-1] = "raise"
+            try:
+                descriptor, *results = describe(*map(Array, kinds, shapes), *parameters)
+            except DescriptorError as error:
+                raise error.for_function(spec.name, arguments) from None
+            rank = getattr(descriptor, descriptor.input_fields[0]).dimension_count
+            layouts = tuple(((0,) * (rank - len(s)) + s, dtype) for s, dtype in zip(strides, dtypes, strict=True))
+            if out_layout is not None:
+                out_layout = (0,) * (rank - len(shapes[0])) + out_layout
+            return build_call(target, descriptor, layouts, tuple(results), out_layout)
+
+        spec.build = build
+        return build  # type: ignore[return-value]
+
+    return decorate
 
 
 def refuse_positional(function: str, count: int, name: str, values: Sequence[Any]) -> NoReturn:
@@ -80,16 +121,3 @@ def hide(*names: str) -> Callable[[F], F]:
         return function
 
     return decorate
-
-
-def check_parameters(function: str, others: dict[str, Any]) -> None:
-    """Find out which parameter cannot even be looked up: a list as `bounds`."""
-    for name, value in others.items():
-        _check_hashable(function, name, value)
-
-
-def _check_hashable(function: str, name: str, value: Any) -> None:
-    try:
-        hash(value)
-    except TypeError:
-        raise TypeError(f"{function}: {name}: found {value!r}, expected a single value") from None

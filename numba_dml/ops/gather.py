@@ -12,24 +12,21 @@ from numpy import ndarray
 
 from .._core import config
 from .._core import descriptor as core_descriptor
-from .._core.calls import build_call, cached_call, call_elsewhere
+from .._core.calls import call_two
 from .._core.descriptor import Descriptor, Level
 from .._core.enums import FeatureLevel, OperatorType
-from .._core.errors import DescriptorError, integer
+from .._core.errors import integer
 from .._core.lowering import Move, move
 from .._core.spec import READ_BOUNDS, SLICES, Spec
 from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc, packed_strides
 from ._function import (
-    check_data,
-    check_indices,
-    check_parameters,
+    Array,
+    builds,
     hide,
     normalize_axis,
     padded,
-    padded_layout,
     refuse_positional,
-    reject,
 )
 
 SPEC = Spec(
@@ -129,42 +126,13 @@ class GatherDesc(Descriptor):
         )
 
 
-@SPEC.builder
-def _build(
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    dtype: np.dtype[Any],
-    index_shape: tuple[int, ...],
-    index_strides: tuple[int, ...],
-    index_dtype: np.dtype[Any],
-    axis: int,
-    bounds: str | None,
-    target: str | None,
-) -> Any:
-    kind = check_data("gather", "a", dtype)
-    check_indices("gather", index_dtype)
-    if not shape:  # NumPy's take lets a scalar count as one element
-        shape, strides = (1,), (dtype.itemsize,)
-    axis = normalize_axis("gather", axis, len(shape))
-    sizes = output_sizes(shape, index_shape, axis)
-    rank = max(len(shape), len(index_shape), len(sizes))
-    try:
-        descriptor = GatherDesc(
-            padded(kind, shape, rank),
-            padded(index_dtype, index_shape, rank),
-            padded(kind, sizes, rank),
-            axis + rank - len(shape),
-            len(index_shape),
-            bounds="raise" if bounds is None else bounds,
-        )
-    except DescriptorError as error:
-        reject("gather", error, GatherDesc)
-    return build_call(
-        target,
-        descriptor,
-        (padded_layout(strides, dtype, rank), padded_layout(index_strides, index_dtype, rank)),
-        (sizes,),
-    )
+@builds(SPEC, GatherDesc.arguments)
+def _build(a: Array, indices: Array, axis: int, bounds: str) -> Any:
+    a = Array(a.kind, a.shape or (1,))  # NumPy's take lets a scalar count as one element
+    axis = normalize_axis("gather", axis, len(a.shape))
+    output = Array(a.kind, output_sizes(a.shape, indices.shape, axis))
+    rank, (x, i, y) = padded(a, indices, output)
+    return GatherDesc(x, i, y, axis + rank - len(a.shape), len(indices.shape), bounds=bounds), output.shape
 
 
 #: A call with a result of up to this many bytes goes to NumPy when its shape is new; 0: none does.
@@ -198,8 +166,13 @@ class _NewShape:
 
 def _build_or_take(*key: Any) -> Any:
     """Return the call for a key, or what asks NumPy first, where it does the same and sooner."""
-    shape, _, dtype, index_shape, _, index_dtype, axis, bounds, _ = key
-    if (dtype, index_dtype) in _known and -len(shape) <= axis < len(shape) and bounds in (None, "raise"):
+    shape, _, dtype, index_shape, _, index_dtype, axis, bounds, target = key
+    if (
+        target is None
+        and (dtype, index_dtype) in _known
+        and -len(shape) <= axis < len(shape)
+        and bounds in (None, "raise")
+    ):
         size = prod(shape) * prod(index_shape) * dtype.itemsize // (shape[axis] or 1)
         if 0 < size <= FIRST_BY_NUMPY:
             return _NewShape(key, axis)
@@ -280,23 +253,4 @@ def gather(
         axis = integer("gather: axis", axis)
     if config.used:
         target, bounds = config.defaults(target, bounds)
-    try:
-        if a.__class__ is not ndarray or indices.__class__ is not ndarray or target is not None or stream is not None:
-            return call_elsewhere("gather", _build, target, stream, (a, indices), out, axis, bounds)  # type: ignore[no-any-return]
-        call = cached_call(
-            _build_or_take,
-            a.shape,
-            a.strides,
-            a.dtype,
-            indices.shape,
-            indices.strides,
-            indices.dtype,
-            axis,
-            bounds,
-            target,
-        )
-    except TypeError:
-        check_parameters("gather", {"bounds": bounds, "target": target})
-        raise
-    result: ndarray[Any, Any] = call(a, indices, out)
-    return result
+    return call_two(SPEC, _build_or_take, target, stream, a, indices, out, axis, bounds)  # type: ignore[no-any-return]

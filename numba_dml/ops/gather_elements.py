@@ -6,28 +6,25 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-import numpy as np
 from numpy import ndarray
 
 from .._core import config
 from .._core import descriptor as core_descriptor
-from .._core.calls import build_call, cached_call, call_elsewhere
+from .._core.calls import call_two
 from .._core.descriptor import Descriptor, Level
 from .._core.enums import FeatureLevel, OperatorType
-from .._core.errors import DescriptorError, integer
+from .._core.errors import integer
 from .._core.lowering import Move, move
 from .._core.spec import ELEMENTS, READ_BOUNDS, Spec
 from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc, extent, packed_strides
 from ._function import (
-    check_data,
-    check_indices,
+    Array,
+    builds,
     check_not_scalar,
-    check_parameters,
     hide,
     normalize_axis,
     refuse_positional,
-    reject,
 )
 
 SPEC = Spec(
@@ -131,33 +128,12 @@ def check_equal_off_axis(descriptor: Any, axis: int, rule: str) -> None:
         raise descriptor.refuse("indices_tensor", f"sizes {indices}", f"sizes {expected}", rule)
 
 
-@SPEC.builder
-def _build(
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    dtype: np.dtype[Any],
-    index_shape: tuple[int, ...],
-    index_strides: tuple[int, ...],
-    index_dtype: np.dtype[Any],
-    axis: int,
-    bounds: str | None,
-    target: str | None,
-) -> Any:
-    kind = check_data("gather_elements", "a", dtype)
-    check_indices("gather_elements", index_dtype)
-    check_not_scalar("gather_elements", shape)
-    axis = normalize_axis("gather_elements", axis, len(shape))
-    try:
-        descriptor = GatherElementsDesc(
-            TensorDesc(kind, shape),
-            TensorDesc(index_dtype, index_shape),
-            TensorDesc(kind, index_shape),
-            axis,
-            bounds="raise" if bounds is None else bounds,
-        )
-    except DescriptorError as error:
-        reject("gather_elements", error, GatherElementsDesc)
-    return build_call(target, descriptor, ((strides, dtype), (index_strides, index_dtype)), (index_shape,))
+@builds(SPEC, GatherElementsDesc.arguments)
+def _build(a: Array, indices: Array, axis: int, bounds: str) -> Any:
+    check_not_scalar("gather_elements", a.shape)
+    axis = normalize_axis("gather_elements", axis, len(a.shape))
+    tensors = TensorDesc(*a), TensorDesc(*indices), TensorDesc(a.kind, indices.shape)
+    return GatherElementsDesc(*tensors, axis, bounds=bounds), indices.shape
 
 
 @hide("positional")
@@ -231,23 +207,4 @@ def gather_elements(
         axis = integer("gather_elements: axis", axis)
     if config.used:
         target, bounds = config.defaults(target, bounds)
-    try:
-        if a.__class__ is not ndarray or indices.__class__ is not ndarray or target is not None or stream is not None:
-            return call_elsewhere("gather_elements", _build, target, stream, (a, indices), out, axis, bounds)  # type: ignore[no-any-return]
-        call = cached_call(
-            _build,
-            a.shape,
-            a.strides,
-            a.dtype,
-            indices.shape,
-            indices.strides,
-            indices.dtype,
-            axis,
-            bounds,
-            target,
-        )
-    except TypeError:
-        check_parameters("gather_elements", {"bounds": bounds, "target": target})
-        raise
-    result: ndarray[Any, Any] = call(a, indices, out)
-    return result
+    return call_two(SPEC, _build, target, stream, a, indices, out, axis, bounds)  # type: ignore[no-any-return]

@@ -6,28 +6,24 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-import numpy as np
 from numpy import ndarray
 
 from .._core import config
 from .._core import descriptor as core_descriptor
-from .._core.calls import build_call, cached_call, call_elsewhere
+from .._core.calls import call_two
 from .._core.descriptor import Descriptor, Level
 from .._core.enums import FeatureLevel, OperatorType
-from .._core.errors import DescriptorError, integer
+from .._core.errors import integer
 from .._core.lowering import Move, move
 from .._core.spec import BATCH_DIMS, READ_BOUNDS, TUPLES, Spec
 from .._core.tensor import TensorDesc, packed_strides
 from ._function import (
-    check_data,
-    check_indices,
+    Array,
+    builds,
     check_not_scalar,
-    check_parameters,
     hide,
     padded,
-    padded_layout,
     refuse_positional,
-    reject,
 )
 
 SPEC = Spec(
@@ -221,43 +217,14 @@ class GatherND1Desc(_GatherND):
     )
 
 
-@SPEC.builder
-def _build(
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    dtype: np.dtype[Any],
-    index_shape: tuple[int, ...],
-    index_strides: tuple[int, ...],
-    index_dtype: np.dtype[Any],
-    batch_dims: int,
-    bounds: str | None,
-    target: str | None,
-) -> Any:
-    kind = check_data("gather_nd", "a", dtype)
-    check_indices("gather_nd", index_dtype)
-    check_not_scalar("gather_nd", shape)
-    check_index_rank("gather_nd", index_shape)
-    check_batch_dims("gather_nd", batch_dims, shape, index_shape)
-    sizes = slice_sizes(shape, index_shape, batch_dims)
-    try:
-        rank = max(len(shape), len(index_shape), len(sizes))
-        descriptor = GatherND1Desc(
-            padded(kind, shape, rank),
-            padded(index_dtype, index_shape, rank),
-            padded(kind, sizes, rank),
-            len(shape),
-            len(index_shape),
-            batch_dims,
-            bounds="raise" if bounds is None else bounds,
-        )
-    except DescriptorError as error:
-        reject("gather_nd", error, GatherND1Desc)
-    return build_call(
-        target,
-        descriptor,
-        (padded_layout(strides, dtype, rank), padded_layout(index_strides, index_dtype, rank)),
-        (sizes,),
-    )
+@builds(SPEC, GatherND1Desc.arguments)
+def _build(a: Array, indices: Array, batch_dims: int, bounds: str) -> Any:
+    check_not_scalar("gather_nd", a.shape)
+    check_index_rank("gather_nd", indices.shape)
+    check_batch_dims("gather_nd", batch_dims, a.shape, indices.shape)
+    output = Array(a.kind, slice_sizes(a.shape, indices.shape, batch_dims))
+    _, (x, i, y) = padded(a, indices, output)
+    return GatherND1Desc(x, i, y, len(a.shape), len(indices.shape), batch_dims, bounds=bounds), output.shape
 
 
 def check_index_rank(function: str, index_shape: tuple[int, ...]) -> None:
@@ -350,23 +317,4 @@ def gather_nd(
         batch_dims = integer("gather_nd: batch_dims", batch_dims)
     if config.used:
         target, bounds = config.defaults(target, bounds)
-    try:
-        if a.__class__ is not ndarray or indices.__class__ is not ndarray or target is not None or stream is not None:
-            return call_elsewhere("gather_nd", _build, target, stream, (a, indices), out, batch_dims, bounds)  # type: ignore[no-any-return]
-        call = cached_call(
-            _build,
-            a.shape,
-            a.strides,
-            a.dtype,
-            indices.shape,
-            indices.strides,
-            indices.dtype,
-            batch_dims,
-            bounds,
-            target,
-        )
-    except TypeError:
-        check_parameters("gather_nd", {"bounds": bounds, "target": target})
-        raise
-    result: ndarray[Any, Any] = call(a, indices, out)
-    return result
+    return call_two(SPEC, _build, target, stream, a, indices, out, batch_dims, bounds)  # type: ignore[no-any-return]

@@ -11,24 +11,21 @@ from numpy import ndarray
 
 from .._core import config, lowering
 from .._core import descriptor as core_descriptor
-from .._core.calls import build_call, cached_call, call_elsewhere
+from .._core.calls import call_three
 from .._core.descriptor import Descriptor, Level
 from .._core.enums import FeatureLevel, OperatorType
-from .._core.errors import DescriptorError, flag, integer
+from .._core.errors import flag, integer
 from .._core.lowering import SCATTER_BOUNDS, Move, move
-from .._core.operands import check_same_type, out_strides
 from .._core.spec import ELEMENTS, REDUCTION, UNIQUE, WRITE_BOUNDS, Spec
 from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc
 from ._function import (
-    check_data,
-    check_indices,
+    Array,
+    builds,
     check_not_scalar,
-    check_parameters,
     hide,
     normalize_axis,
     refuse_positional,
-    reject,
 )
 from .gather_elements import check_equal_off_axis, element_loops
 
@@ -154,50 +151,13 @@ class ScatterElementsDesc(Descriptor):
 ScatterDesc = ScatterElementsDesc
 
 
-@SPEC.builder
-def _build(
-    out_layout: tuple[int, ...] | None,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    dtype: np.dtype[Any],
-    index_shape: tuple[int, ...],
-    index_strides: tuple[int, ...],
-    index_dtype: np.dtype[Any],
-    update_shape: tuple[int, ...],
-    update_strides: tuple[int, ...],
-    update_dtype: np.dtype[Any],
-    axis: int,
-    reduction: str,
-    unique: bool,
-    bounds: str | None,
-    target: str | None,
-) -> Any:
-    kind = check_data("scatter_elements", "a", dtype)
-    check_indices("scatter_elements", index_dtype)
-    check_same_type("scatter_elements", update_dtype, dtype)
-    check_not_scalar("scatter_elements", shape)
-    axis = normalize_axis("scatter_elements", axis, len(shape))
-    try:
-        data = TensorDesc(kind, shape)
-        descriptor = ScatterElementsDesc(
-            data,
-            TensorDesc(index_dtype, index_shape),
-            TensorDesc(kind, update_shape),
-            data,
-            axis,
-            reduction=reduction,
-            unique=unique,
-            bounds="raise" if bounds is None else bounds,
-        )
-    except DescriptorError as error:
-        reject("scatter_elements", error, ScatterElementsDesc)
-    return build_call(
-        target,
-        descriptor,
-        ((strides, dtype), (index_strides, index_dtype), (update_strides, update_dtype)),
-        (shape,),
-        out_layout,
-    )
+@builds(SPEC, ScatterElementsDesc.arguments)
+def _build(a: Array, indices: Array, updates: Array, axis: int, reduction: str, unique: bool, bounds: str) -> Any:
+    check_not_scalar("scatter_elements", a.shape)
+    axis = normalize_axis("scatter_elements", axis, len(a.shape))
+    data = TensorDesc(*a)
+    tensors = data, TensorDesc(*indices), TensorDesc(*updates), data
+    return ScatterElementsDesc(*tensors, axis, reduction=reduction, unique=unique, bounds=bounds), a.shape
 
 
 @hide("positional")
@@ -286,49 +246,5 @@ def scatter_elements(
         unique = flag("scatter_elements: unique", unique)  # type: ignore[unreachable]
     if config.used:
         target, bounds = config.defaults(target, bounds, clamps=False)
-    try:
-        if (
-            a.__class__ is not ndarray
-            or indices.__class__ is not ndarray
-            or updates.__class__ is not ndarray
-            or target is not None
-            or stream is not None
-        ):
-            return call_elsewhere(  # type: ignore[no-any-return]
-                "scatter_elements",
-                _build,
-                target,
-                stream,
-                (a, indices, updates),
-                out,
-                axis,
-                reduction,
-                unique,
-                bounds,
-            )
-        call = cached_call(
-            _build,
-            out.strides if out.__class__ is ndarray else out_strides("scatter_elements", out, target),
-            a.shape,
-            a.strides,
-            a.dtype,
-            indices.shape,
-            indices.strides,
-            indices.dtype,
-            updates.shape,
-            updates.strides,
-            updates.dtype,
-            axis,
-            reduction,
-            unique,
-            bounds,
-            target,
-        )
-    except TypeError:
-        check_parameters(
-            "scatter_elements",
-            {"reduction": reduction, "bounds": bounds, "target": target},
-        )
-        raise
-    result: ndarray[Any, Any] = call(a, indices, updates, out)
-    return result
+    arrays = a, indices, updates
+    return call_three(SPEC, _build, target, stream, arrays, out, axis, reduction, unique, bounds)  # type: ignore[no-any-return]

@@ -6,29 +6,24 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-import numpy as np
 from numpy import ndarray
 
 from .._core import config
 from .._core import descriptor as core_descriptor
-from .._core.calls import build_call, cached_call, call_elsewhere
+from .._core.calls import call_three
 from .._core.descriptor import Descriptor, Level
 from .._core.enums import FeatureLevel, OperatorType
 from .._core.errors import DescriptorError, flag, integer
 from .._core.lowering import Move
-from .._core.operands import check_same_type, out_strides
 from .._core.spec import BATCH_DIMS, REDUCTION, TUPLES, UNIQUE, WRITE_BOUNDS, Spec
 from .._core.tensor import TensorDesc
 from ._function import (
-    check_data,
-    check_indices,
+    Array,
+    builds,
     check_not_scalar,
-    check_parameters,
     hide,
     padded,
-    padded_layout,
     refuse_positional,
-    reject,
 )
 from .gather_nd import check_batch_dims, check_index_rank, check_tuples, nd_move, slice_sizes
 from .scatter_elements import check_scatter
@@ -130,67 +125,27 @@ class ScatterNDDesc(Descriptor):
         return nd_move(self, strides, *self._effective(), self.batch_dimension_count, self.reduction, self.unique)
 
 
-def _check_updates(found: tuple[int, ...], expected: tuple[int, ...]) -> None:
-    """Check the shape of the updates as the caller knows it: the descriptor has leading 1s more."""
-    if found != expected:
-        raise DescriptorError("scatter_nd", "updates", f"shape {found}", f"shape {expected}")
-
-
-@SPEC.builder
-def _build(
-    out_layout: tuple[int, ...] | None,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    dtype: np.dtype[Any],
-    index_shape: tuple[int, ...],
-    index_strides: tuple[int, ...],
-    index_dtype: np.dtype[Any],
-    update_shape: tuple[int, ...],
-    update_strides: tuple[int, ...],
-    update_dtype: np.dtype[Any],
-    batch_dims: int,
-    reduction: str,
-    unique: bool,
-    bounds: str | None,
-    target: str | None,
-) -> Any:
-    kind = check_data("scatter_nd", "a", dtype)
-    check_indices("scatter_nd", index_dtype)
-    check_same_type("scatter_nd", update_dtype, dtype)
-    check_not_scalar("scatter_nd", shape)
-    check_index_rank("scatter_nd", index_shape)
-    check_batch_dims("scatter_nd", batch_dims, shape, index_shape)
-    rank = max(len(shape), len(index_shape), len(update_shape))
+@builds(SPEC, ScatterNDDesc.arguments)
+def _build(a: Array, indices: Array, updates: Array, batch_dims: int, reduction: str, unique: bool, bounds: str) -> Any:
+    check_not_scalar("scatter_nd", a.shape)
+    check_index_rank("scatter_nd", indices.shape)
+    check_batch_dims("scatter_nd", batch_dims, a.shape, indices.shape)
+    expected = slice_sizes(a.shape, indices.shape, batch_dims)
+    _, (x, i, u) = padded(a, indices, updates)
     try:
-        data = padded(kind, shape, rank)
         descriptor = ScatterNDDesc(
-            data,
-            padded(index_dtype, index_shape, rank),
-            padded(kind, update_shape, rank),
-            data,
-            len(shape),
-            len(index_shape),
+            *(x, i, u, x, len(a.shape), len(indices.shape)),
             batch_dimension_count=batch_dims,
             reduction=reduction,
             unique=unique,
-            bounds="raise" if bounds is None else bounds,
+            bounds=bounds,
         )
     except DescriptorError as error:
-        if error.field == "updates_tensor":
-            _check_updates(update_shape, slice_sizes(shape, index_shape, batch_dims))
-        reject("scatter_nd", error, ScatterNDDesc)
-    _check_updates(update_shape, slice_sizes(shape, index_shape, batch_dims))
-    return build_call(
-        target,
-        descriptor,
-        (
-            padded_layout(strides, dtype, rank),
-            padded_layout(index_strides, index_dtype, rank),
-            padded_layout(update_strides, update_dtype, rank),
-        ),
-        (shape,),
-        None if out_layout is None else (0,) * (rank - len(shape)) + out_layout,
-    )
+        if error.field != "updates_tensor" or updates.shape == expected:
+            raise
+    if updates.shape != expected:  # in the words of the caller: the descriptor has leading 1s more
+        raise DescriptorError("scatter_nd", "updates", f"shape {updates.shape}", f"shape {expected}")
+    return descriptor, a.shape
 
 
 @hide("positional")
@@ -280,49 +235,5 @@ def scatter_nd(
         unique = flag("scatter_nd: unique", unique)  # type: ignore[unreachable]
     if config.used:
         target, bounds = config.defaults(target, bounds, clamps=False)
-    try:
-        if (
-            a.__class__ is not ndarray
-            or indices.__class__ is not ndarray
-            or updates.__class__ is not ndarray
-            or target is not None
-            or stream is not None
-        ):
-            return call_elsewhere(  # type: ignore[no-any-return]
-                "scatter_nd",
-                _build,
-                target,
-                stream,
-                (a, indices, updates),
-                out,
-                batch_dims,
-                reduction,
-                unique,
-                bounds,
-            )
-        call = cached_call(
-            _build,
-            out.strides if out.__class__ is ndarray else out_strides("scatter_nd", out, target),
-            a.shape,
-            a.strides,
-            a.dtype,
-            indices.shape,
-            indices.strides,
-            indices.dtype,
-            updates.shape,
-            updates.strides,
-            updates.dtype,
-            batch_dims,
-            reduction,
-            unique,
-            bounds,
-            target,
-        )
-    except TypeError:
-        check_parameters(
-            "scatter_nd",
-            {"reduction": reduction, "bounds": bounds, "target": target},
-        )
-        raise
-    result: ndarray[Any, Any] = call(a, indices, updates, out)
-    return result
+    arrays = a, indices, updates
+    return call_three(SPEC, _build, target, stream, arrays, out, batch_dims, reduction, unique, bounds)  # type: ignore[no-any-return]

@@ -7,11 +7,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from numpy import ndarray
 
 from .._core import config
 from .._core import descriptor as core_descriptor
-from .._core.calls import build_call, cached_call, call_elsewhere
+from .._core.calls import call_one
 from .._core.descriptor import Descriptor, Level
 from .._core.enums import AxisDirection, FeatureLevel, OperatorType, TensorDataType
 from .._core.errors import DescriptorError, flag, integer
@@ -19,7 +18,7 @@ from .._core.lowering import MODES, NAN_RULES, Select, TopK, nan_is_first
 from .._core.spec import REQUIRED, Parameter, Spec
 from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc, collapse, data_type_name, element_size, normalize_data_type, packed_strides
-from ._function import check_not_scalar, check_parameters, hide, normalize_axis, refuse_positional, reject
+from ._function import Array, builds, check_not_scalar, hide, normalize_axis, refuse_positional
 
 #: The data types that have an order.
 ORDERED = core_descriptor.T11 | {TensorDataType.BOOL, TensorDataType.BFLOAT16}
@@ -207,20 +206,23 @@ class TopK1Desc(_TopK):
         super().__post_init__()
 
 
-@SPEC.builder
-def _build(
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    dtype: np.dtype[Any],
-    k: int,
-    axis: int,
-    mode: str,
-    sorted: bool,
-    nan: str,
-    index_dtype: Any,
-    target: str | None,
-) -> Any:
-    kind = _ordered_type(dtype)
+def _ordered_type(function: str, argument: str, dtype: np.dtype[Any]) -> Any:
+    """Return the data type of a dtype whose elements have an order."""
+    try:
+        kind = normalize_data_type(dtype)
+    except DescriptorError:
+        kind = dtype
+    if kind not in ORDERED:
+        raise TypeError(
+            f"{function}: {argument}: found dtype {dtype}, "
+            "expected a bool, integer or float dtype of NumPy (at most 64 bits) or bfloat16"
+        )
+    return kind
+
+
+@builds(SPEC, TopK1Desc.arguments, _ordered_type)
+def _build(a: Array, k: int, axis: int, mode: str, sorted: bool, nan: str, index_dtype: Any) -> Any:
+    shape = a.shape
     check_not_scalar("top_k", shape)
     axis = normalize_axis("top_k", axis, len(shape))
     if not 0 <= k <= shape[axis]:
@@ -234,34 +236,8 @@ def _build(
         raise TypeError(f"top_k: index_dtype: found {index_dtype!r}, expected an integer dtype") from None
     if indices.kind not in "iu" or not indices.isnative:
         raise TypeError(f"top_k: index_dtype: found {indices}, expected a native integer dtype")
-    try:
-        descriptor = TopK1Desc(
-            TensorDesc(kind, shape),
-            TensorDesc(kind, sizes),
-            TensorDesc(indices, sizes),
-            axis,
-            k,
-            MODES[mode],
-            nan=nan,
-            sorted=sorted,
-        )
-    except DescriptorError as error:
-        reject("top_k", error, TopK1Desc)
-    return build_call(target, descriptor, ((strides, dtype),), (sizes, sizes))
-
-
-def _ordered_type(dtype: np.dtype[Any]) -> Any:
-    """Return the data type of a dtype whose elements have an order."""
-    try:
-        kind = normalize_data_type(dtype)
-    except DescriptorError:
-        kind = dtype
-    if kind not in ORDERED:
-        raise TypeError(
-            f"top_k: a: found dtype {dtype}, "
-            "expected a bool, integer or float dtype of NumPy (at most 64 bits) or bfloat16"
-        )
-    return kind
+    tensors = TensorDesc(*a), TensorDesc(a.kind, sizes), TensorDesc(indices, sizes)
+    return TopK1Desc(*tensors, axis, k, MODES[mode], nan=nan, sorted=sorted), sizes, sizes
 
 
 @hide("positional", "largest")
@@ -355,17 +331,4 @@ def top_k(
         sorted = flag("top_k: sorted", sorted)  # type: ignore[unreachable]
     if config.used:
         target, _ = config.defaults(target, None)
-    try:
-        if a.__class__ is not ndarray or target is not None or stream is not None:
-            return call_elsewhere(  # type: ignore[no-any-return]
-                "top_k", _build, target, stream, (a,), out, k, axis, mode, sorted, nan, index_dtype
-            )
-        call = cached_call(_build, a.shape, a.strides, a.dtype, k, axis, mode, sorted, nan, index_dtype, target)
-    except TypeError:
-        check_parameters(
-            "top_k",
-            {"mode": mode, "nan": nan, "index_dtype": index_dtype, "target": target},
-        )
-        raise
-    result: TopK = call(a, out)
-    return result
+    return call_one(SPEC, _build, target, stream, a, out, k, axis, mode, sorted, nan, index_dtype)  # type: ignore[no-any-return]
