@@ -42,6 +42,14 @@ class Level(NamedTuple):
     dimensions: tuple[int, int]
 
 
+#: The tables of operators that move elements, without the levels before FL_2_1, at which they differ.
+MOVE_LEVELS = (
+    Level(FeatureLevel.FL_4_1, T11, I4, (1, 8)),
+    Level(FeatureLevel.FL_3_0, T8, I4, (1, 8)),
+    Level(FeatureLevel.FL_2_1, T8, U32, (4, 4)),
+)
+
+
 def known_level(value: Any) -> FeatureLevel:
     """Return a feature level, given as a member or its number."""
     try:
@@ -63,12 +71,17 @@ class Descriptor:
     #: The operator, of which a descriptor is one call.
     spec: ClassVar[Spec]
     levels: ClassVar[tuple[Level, ...]]
-    input_fields: ClassVar[tuple[str, ...]]
-    output_fields: ClassVar[tuple[str, ...]]
+    input_fields: ClassVar[tuple[str, ...]] = ("input_tensor", "indices_tensor")
+    output_fields: ClassVar[tuple[str, ...]] = ("output_tensor",)
     #: The tensor of indices; for a top-k it is an output.
-    index_field: ClassVar[str]
-    #: Descriptor fields by the name of the function's argument.
-    arguments: ClassVar[dict[str, str]]
+    index_field: ClassVar[str] = "indices_tensor"
+    #: The names of the function's arguments, by descriptor fields.
+    arguments: ClassVar[dict[str, str]] = {
+        "input_tensor": "a",
+        "indices_tensor": "indices",
+        "updates_tensor": "updates",
+        "output_tensor": "out",
+    }
     #: Extra fields that DirectML does not have, and the only value that strict validation lets pass.
     native_only: ClassVar[dict[str, Any]] = {}
 

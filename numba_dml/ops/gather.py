@@ -81,15 +81,9 @@ class GatherDesc(Descriptor):
     operator_type = OperatorType.GATHER
     spec = SPEC
     levels = (
-        Level(FeatureLevel.FL_4_1, core_descriptor.T11, core_descriptor.I4, (1, 8)),
-        Level(FeatureLevel.FL_3_0, core_descriptor.T8, core_descriptor.I4, (1, 8)),
-        Level(FeatureLevel.FL_2_1, core_descriptor.T8, core_descriptor.U32, (4, 4)),
+        *core_descriptor.MOVE_LEVELS,
         Level(FeatureLevel.FL_1_0, core_descriptor.TF, core_descriptor.U32, (4, 4)),
     )
-    input_fields = ("input_tensor", "indices_tensor")
-    output_fields = ("output_tensor",)
-    index_field = "indices_tensor"
-    arguments = {"input_tensor": "a", "indices_tensor": "indices", "output_tensor": "out"}
 
     def __post_init__(self) -> None:
         self.check_tensors()

@@ -11,8 +11,8 @@ from numpy import ndarray
 from .._core import config
 from .._core import descriptor as core_descriptor
 from .._core.calls import call_two
-from .._core.descriptor import Descriptor, Level
-from .._core.enums import FeatureLevel, OperatorType
+from .._core.descriptor import Descriptor
+from .._core.enums import OperatorType
 from .._core.errors import integer
 from .._core.lowering import Move, move
 from .._core.spec import ELEMENTS, READ_BOUNDS, Spec
@@ -77,27 +77,14 @@ class GatherElementsDesc(Descriptor):
 
     operator_type = OperatorType.GATHER_ELEMENTS
     spec = SPEC
-    levels = (
-        Level(FeatureLevel.FL_4_1, core_descriptor.T11, core_descriptor.I4, (1, 8)),
-        Level(FeatureLevel.FL_3_0, core_descriptor.T8, core_descriptor.I4, (1, 8)),
-        Level(FeatureLevel.FL_2_1, core_descriptor.T8, core_descriptor.U32, (4, 4)),
-    )
-    input_fields = ("input_tensor", "indices_tensor")
-    output_fields = ("output_tensor",)
-    index_field = "indices_tensor"
-    arguments = {"input_tensor": "a", "indices_tensor": "indices", "output_tensor": "out"}
+    levels = core_descriptor.MOVE_LEVELS
 
     def __post_init__(self) -> None:
         self.check_tensors()
         self.check_range("axis", 0, self.input_tensor.dimension_count - 1)
         self.check_choice("bounds", config.BOUNDS)
-        sizes, indices = self.input_tensor.sizes, self.indices_tensor.sizes
-        for i, (size, count) in enumerate(zip(sizes, indices, strict=True)):
-            if i != self.axis and count > size != 1:
-                raise self.refuse(
-                    "indices_tensor", f"size {count} in dimension {i}", f"at most {size}, the input's size there"
-                )
-        self.check_output("output_tensor", indices)
+        check_element_sizes(self, broadcasts=True)
+        self.check_output("output_tensor", self.indices_tensor.sizes)
 
     def check_strict(self, rule: str) -> None:
         """Check that the indices have the input's sizes off the axis."""
@@ -118,6 +105,15 @@ class GatherElementsDesc(Descriptor):
             bounds=self.bounds,
             reach=extent(sizes, strides[0]),
         )
+
+
+def check_element_sizes(descriptor: Any, broadcasts: bool) -> None:
+    """Check that the indices are no longer than the input off the axis; an input size of 1 may be broadcast."""
+    sizes, indices = descriptor.input_tensor.sizes, descriptor.indices_tensor.sizes
+    for i, (size, count) in enumerate(zip(sizes, indices, strict=True)):
+        if i != descriptor.axis and count > size and not (broadcasts and size == 1):
+            expected = f"at most {size}, the input's size there"
+            raise descriptor.refuse("indices_tensor", f"size {count} in dimension {i}", expected)
 
 
 def check_equal_off_axis(descriptor: Any, axis: int, rule: str) -> None:

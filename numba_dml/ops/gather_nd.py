@@ -40,62 +40,16 @@ SPEC = Spec(
 )
 
 
-def check_tuples(descriptor: Descriptor, sizes: tuple[int, ...], indices: tuple[int, ...], batch: int) -> None:
-    """Check the rule of the ND operators: the batch sizes agree, and a tuple has 1 to ``r - b`` coordinates."""
-    if indices[:batch] != sizes[:batch]:
-        raise descriptor.refuse(
-            "indices_tensor", f"batch sizes {indices[:batch]}", f"{sizes[:batch]}, the input's first {batch} sizes"
-        )
-    if not 1 <= indices[-1] <= len(sizes) - batch:
-        raise descriptor.refuse(
-            "indices_tensor", f"{indices[-1]} coordinates per tuple (the last size)", f"1 to {len(sizes) - batch}"
-        )
-
-
 def slice_sizes(sizes: tuple[int, ...], indices: tuple[int, ...], batch: int) -> tuple[int, ...]:
     """Return ``indices[:q - 1] ++ input[b + t:]``: the output of a gather, the updates of a scatter."""
     return (*indices[:-1], *sizes[batch + indices[-1] :])
 
 
-def nd_move(
-    descriptor: Any,
-    strides: Sequence[tuple[int, ...]],
-    sizes: tuple[int, ...],
-    indices: tuple[int, ...],
-    batch: int,
-    reduction: str = "none",
-    unique: bool = False,
-) -> Move:
-    """Return the lowering of an ND operator: tuples are points; the dimensions after the indexed ones are slices."""
-    t = indices[-1]
-    steps = strides[0][len(strides[0]) - len(sizes) :]
-    tuples = packed_strides(indices[:-1])
-    return move(
-        descriptor.function,
-        descriptor.input_tensor.data_type,
-        descriptor.indices_tensor.data_type,
-        loops=[(n, steps[i] if i < batch else 0, tuples[i]) for i, n in enumerate(indices[:-1])],
-        coordinates=list(zip(sizes[batch : batch + t], steps[batch : batch + t], strict=True)),
-        slices=list(zip(sizes[batch + t :], steps[batch + t :], strict=True)),
-        index_shape=indices,
-        axes=tuple(range(batch - len(sizes), batch - len(sizes) + t)),
-        bounds=descriptor.bounds,
-        reduction=reduction,
-        unique=unique,
-    )
+class NDDescriptor(Descriptor):
+    """What the ND operators share."""
 
-
-class _GatherND(Descriptor):
-    """What GATHER_ND and GATHER_ND1 share."""
-
-    spec = SPEC
-    input_fields = ("input_tensor", "indices_tensor")
-    output_fields = ("output_tensor",)
-    index_field = "indices_tensor"
     arguments = {
-        "input_tensor": "a",
-        "indices_tensor": "indices",
-        "output_tensor": "out",
+        **Descriptor.arguments,
         "input_dimension_count": "a.ndim",
         "indices_dimension_count": "indices.ndim",
         "batch_dimension_count": "batch_dims",
@@ -106,22 +60,59 @@ class _GatherND(Descriptor):
     input_dimension_count: int
     indices_dimension_count: int
     batch_dimension_count: int
-    bounds: str
 
-    def __post_init__(self) -> None:
+    def check_counts(self) -> None:
+        """Check the tensors, and how many of their dimensions count."""
         self.check_tensors()
         rank = self.input_tensor.dimension_count
         self.check_range("input_dimension_count", 1, rank)
         self.check_range("indices_dimension_count", 1, rank)
-        if self.operator_type is OperatorType.GATHER_ND1:
-            self.check_range(
-                "batch_dimension_count", 0, min(self.input_dimension_count, self.indices_dimension_count) - 1
-            )
+        if self.operator_type is not OperatorType.GATHER_ND:
+            limit = min(self.input_dimension_count, self.indices_dimension_count) - 1
+            self.check_range("batch_dimension_count", 0, limit)
+
+    def counted(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the sizes of input and indices that count; refuse tuples that do not fit the input."""
+        sizes = self.effective("input_tensor", self.input_dimension_count)
+        indices = self.effective("indices_tensor", self.indices_dimension_count)
         batch = self.batch_dimension_count
+        if indices[:batch] != sizes[:batch]:
+            expected = f"{sizes[:batch]}, the input's first {batch} sizes"
+            raise self.refuse("indices_tensor", f"batch sizes {indices[:batch]}", expected)
+        if not 1 <= indices[-1] <= len(sizes) - batch:
+            found = f"{indices[-1]} coordinates per tuple (the last size)"
+            raise self.refuse("indices_tensor", found, f"1 to {len(sizes) - batch}")
+        return sizes, indices
+
+    def lower(self, strides: Sequence[tuple[int, ...]]) -> Move:
+        """Return the lowering: tuples are points; the dimensions after the indexed ones are slices."""
+        (sizes, indices), batch = self.counted(), self.batch_dimension_count
+        t = indices[-1]
+        steps = strides[0][len(strides[0]) - len(sizes) :]
+        tuples = packed_strides(indices[:-1])
+        return move(
+            self.function,
+            self.input_tensor.data_type,
+            self.indices_tensor.data_type,
+            loops=[(n, steps[i] if i < batch else 0, tuples[i]) for i, n in enumerate(indices[:-1])],
+            coordinates=list(zip(sizes[batch : batch + t], steps[batch : batch + t], strict=True)),
+            slices=list(zip(sizes[batch + t :], steps[batch + t :], strict=True)),
+            index_shape=indices,
+            axes=tuple(range(batch - len(sizes), batch - len(sizes) + t)),
+            **{name: getattr(self, name) for name in ("bounds", "reduction", "unique") if hasattr(self, name)},
+        )
+
+
+class _GatherND(NDDescriptor):
+    """What GATHER_ND and GATHER_ND1 share."""
+
+    spec = SPEC
+    bounds: str
+
+    def __post_init__(self) -> None:
+        self.check_counts()
         self.check_choice("bounds", config.BOUNDS)
-        sizes, indices = self._effective()
-        check_tuples(self, sizes, indices, batch)
-        output = slice_sizes(sizes, indices, batch)
+        rank, output = self.input_tensor.dimension_count, slice_sizes(*self.counted(), self.batch_dimension_count)
         if len(output) > rank:
             raise self.refuse(
                 "output_tensor",
@@ -130,16 +121,6 @@ class _GatherND(Descriptor):
                 "the ND operators never crop",
             )
         self.check_output("output_tensor", (1,) * (rank - len(output)) + output)
-
-    def _effective(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        return (
-            self.effective("input_tensor", self.input_dimension_count),
-            self.effective("indices_tensor", self.indices_dimension_count),
-        )
-
-    def lower(self, strides: Sequence[tuple[int, ...]]) -> Move:
-        """Return the lowering; see `nd_move`."""
-        return nd_move(self, strides, *self._effective(), self.batch_dimension_count)
 
 
 @dataclass(frozen=True)
@@ -171,11 +152,7 @@ class GatherNDDesc(_GatherND):
     bounds: str = "raise"
 
     operator_type = OperatorType.GATHER_ND
-    levels = (
-        Level(FeatureLevel.FL_4_1, core_descriptor.T11, core_descriptor.I4, (1, 8)),
-        Level(FeatureLevel.FL_3_0, core_descriptor.T8, core_descriptor.I4, (1, 8)),
-        Level(FeatureLevel.FL_2_1, core_descriptor.T8, core_descriptor.U32, (4, 4)),
-    )
+    levels = core_descriptor.MOVE_LEVELS
     batch_dimension_count = 0
 
 

@@ -27,7 +27,7 @@ from ._function import (
     normalize_axis,
     refuse_positional,
 )
-from .gather_elements import check_equal_off_axis, element_loops
+from .gather_elements import check_element_sizes, check_equal_off_axis, element_loops
 
 SPEC = Spec(
     name="scatter_elements",
@@ -94,36 +94,20 @@ class ScatterElementsDesc(Descriptor):
     operator_type = OperatorType.SCATTER_ELEMENTS
     spec = SPEC
     levels = (
-        Level(FeatureLevel.FL_4_1, core_descriptor.T11, core_descriptor.I4, (1, 8)),
-        Level(FeatureLevel.FL_3_0, core_descriptor.T8, core_descriptor.I4, (1, 8)),
-        Level(FeatureLevel.FL_2_1, core_descriptor.T8, core_descriptor.U32, (4, 4)),
+        *core_descriptor.MOVE_LEVELS,
         Level(FeatureLevel.FL_2_0, core_descriptor.TF, core_descriptor.U32, (4, 4)),
     )
     input_fields = ("input_tensor", "indices_tensor", "updates_tensor")
-    output_fields = ("output_tensor",)
-    index_field = "indices_tensor"
-    arguments = {
-        "input_tensor": "a",
-        "indices_tensor": "indices",
-        "updates_tensor": "updates",
-        "output_tensor": "out",
-    }
     native_only = {"reduction": "none"}
 
     def __post_init__(self) -> None:
         self.check_tensors()
         self.check_range("axis", 0, self.input_tensor.dimension_count - 1)
         check_scatter(self)
-        sizes, indices = self.input_tensor.sizes, self.indices_tensor.sizes
-        for i, (size, count) in enumerate(zip(sizes, indices, strict=True)):
-            if i != self.axis and count > size:
-                raise self.refuse(
-                    "indices_tensor", f"size {count} in dimension {i}", f"at most {size}, the input's size there"
-                )
-        if self.updates_tensor.sizes != indices:
-            raise self.refuse(
-                "updates_tensor", f"sizes {self.updates_tensor.sizes}", f"sizes {indices}, as the indices"
-            )
+        check_element_sizes(self, broadcasts=False)
+        found, indices = self.updates_tensor.sizes, self.indices_tensor.sizes
+        if found != indices:
+            raise self.refuse("updates_tensor", f"sizes {found}", f"sizes {indices}, as the indices")
 
     def check_strict(self, rule: str) -> None:
         """Check that the indices have the input's sizes off the axis."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -11,10 +10,8 @@ from numpy import ndarray
 from .._core import config
 from .._core import descriptor as core_descriptor
 from .._core.calls import call_three
-from .._core.descriptor import Descriptor, Level
-from .._core.enums import FeatureLevel, OperatorType
+from .._core.enums import OperatorType
 from .._core.errors import DescriptorError, flag, integer
-from .._core.lowering import Move
 from .._core.spec import BATCH_DIMS, REDUCTION, TUPLES, UNIQUE, WRITE_BOUNDS, Spec
 from .._core.tensor import TensorDesc
 from ._function import (
@@ -25,7 +22,7 @@ from ._function import (
     padded,
     refuse_positional,
 )
-from .gather_nd import check_batch_dims, check_index_rank, check_tuples, nd_move, slice_sizes
+from .gather_nd import NDDescriptor, check_batch_dims, check_index_rank, slice_sizes
 from .scatter_elements import check_scatter
 
 SPEC = Spec(
@@ -43,7 +40,7 @@ SPEC = Spec(
 
 
 @dataclass(frozen=True)
-class ScatterNDDesc(Descriptor):
+class ScatterNDDesc(NDDescriptor):
     """DML_SCATTER_ND_OPERATOR_DESC: ``output = input; output[indices[p]] = updates[p]``.
 
     Parameters
@@ -82,47 +79,17 @@ class ScatterNDDesc(Descriptor):
 
     operator_type = OperatorType.SCATTER_ND
     spec = SPEC
-    levels = (
-        Level(FeatureLevel.FL_4_1, core_descriptor.T11, core_descriptor.I4, (1, 8)),
-        Level(FeatureLevel.FL_3_0, core_descriptor.T8, core_descriptor.I4, (1, 8)),
-        Level(FeatureLevel.FL_2_1, core_descriptor.T8, core_descriptor.U32, (4, 4)),
-    )
+    levels = core_descriptor.MOVE_LEVELS
     input_fields = ("input_tensor", "indices_tensor", "updates_tensor")
-    output_fields = ("output_tensor",)
-    index_field = "indices_tensor"
-    arguments = {
-        "input_tensor": "a",
-        "indices_tensor": "indices",
-        "updates_tensor": "updates",
-        "output_tensor": "out",
-        "batch_dimension_count": "batch_dims",
-    }
     native_only = {"reduction": "none", "batch_dimension_count": 0}
 
     def __post_init__(self) -> None:
-        self.check_tensors()
-        rank = self.input_tensor.dimension_count
-        self.check_range("input_dimension_count", 1, rank)
-        self.check_range("indices_dimension_count", 1, rank)
-        batch_limit = min(self.input_dimension_count, self.indices_dimension_count) - 1
-        self.check_range("batch_dimension_count", 0, batch_limit)
+        self.check_counts()
         check_scatter(self)
-        sizes, indices = self._effective()
-        check_tuples(self, sizes, indices, self.batch_dimension_count)
-        updates = slice_sizes(sizes, indices, self.batch_dimension_count)
-        expected = (1,) * (rank - len(updates)) + updates
+        updates = slice_sizes(*self.counted(), self.batch_dimension_count)
+        expected = (1,) * (self.input_tensor.dimension_count - len(updates)) + updates
         if self.updates_tensor.sizes != expected:
             raise self.refuse("updates_tensor", f"sizes {self.updates_tensor.sizes}", f"sizes {expected}")
-
-    def _effective(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        return (
-            self.effective("input_tensor", self.input_dimension_count),
-            self.effective("indices_tensor", self.indices_dimension_count),
-        )
-
-    def lower(self, strides: Sequence[tuple[int, ...]]) -> Move:
-        """Return the lowering; see `nd_move`."""
-        return nd_move(self, strides, *self._effective(), self.batch_dimension_count, self.reduction, self.unique)
 
 
 @builds(SPEC, ScatterNDDesc.arguments)
