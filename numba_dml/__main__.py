@@ -30,7 +30,7 @@ COMMANDS = {
     "warmup": ("warmup", "compile kernels ahead of their first call"),
     "bench": ("bench", "measure this machine, beside the libraries that are installed"),
     "cache": ("cache", "show or clear the compiled kernels on disk"),
-    "demo": ("demo", "classify handwritten digits by their nearest neighbours"),
+    "demo": ("digits", "classify handwritten digits by their nearest neighbours"),
 }
 #: What the help of each command ends with.
 EXAMPLES = {

@@ -13,7 +13,6 @@ from numba_dml.__main__ import main
 pytestmark = pytest.mark.cpu
 
 pytest.importorskip("sklearn", reason="scikit-learn comes with the extra demo")
-pytest.importorskip("rich", reason="rich comes with the extra demo")
 pytest.importorskip("matplotlib", reason="matplotlib comes with the extra demo")
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -80,7 +79,7 @@ def test_demo_says_something_before_it_compiles(capsys, monkeypatch):
 def test_every_k_is_accurate_and_equals_numpy(k):
     from numba_dml._cli import digits
 
-    result = digits.run(k)
+    result = digits.demonstrate(k)
     assert result.same_as_numpy
     assert result.accuracy > (0.97 if k < 10 else 0.95)
     assert result.neighbours.indices.shape == (599, k)
@@ -102,7 +101,7 @@ def test_plot_path_and_format(tmp_path):
     assert "</svg>" in (tmp_path / "few.svg").read_text()
 
 
-@pytest.mark.parametrize("package", ["sklearn", "matplotlib", "rich"])
+@pytest.mark.parametrize("package", ["sklearn", "matplotlib"])
 def test_missing_package(package, monkeypatch, capsys):
     for name in [name for name in sys.modules if name.partition(".")[0] == package or name == "numba_dml._cli.digits"]:
         monkeypatch.delitem(sys.modules, name)
@@ -120,7 +119,7 @@ def test_missing_matplotlib_outside_of_the_demo(monkeypatch, capsys):
 
 
 def test_a_missing_package_of_ours_is_a_bug(monkeypatch):
-    monkeypatch.setattr("numba_dml._cli.digits.run", lambda *_: __import__("no_such_package"))
+    monkeypatch.setattr("numba_dml._cli.digits.demonstrate", lambda *_: __import__("no_such_package"))
     with pytest.raises(ModuleNotFoundError, match="no_such_package"):
         main(["demo"])
 

@@ -37,10 +37,11 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Se
         print("  ".join(cells).rstrip())
 
 
-def print_facts(facts: Sequence[tuple[str, str]]) -> None:
+def print_facts(facts: Sequence[tuple[str, str]], columns: int | None = None) -> None:
     """Print names with what is to say of each; what is too long for a terminal goes on below itself."""
     width = max(len(name) for name, _ in facts)
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    if columns is None:
+        columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     wrapper = textwrap.TextWrapper(columns, break_long_words=False, break_on_hyphens=False)  # paths stay whole
     wrapper.subsequent_indent = " " * (width + 2)
     for name, text in facts:

@@ -1,8 +1,11 @@
-"""The demo: handwritten digits, classified by their nearest neighbours with top_k, gather and scatter_nd."""
+"""``demo``: handwritten digits, classified by their nearest neighbours with top_k, gather and scatter_nd."""
 
 from __future__ import annotations
 
+import argparse
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
@@ -12,14 +15,10 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 from numpy import ndarray
-from rich import box
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 import numba_dml as dml
 
-from ._terminal import check_picture
+from . import _terminal
 
 Array = ndarray[Any, Any]
 
@@ -53,13 +52,7 @@ class Result(NamedTuple):
 
 
 def load_digits() -> Digits:
-    """Return scikit-learn's 1797 digits, a third of them as queries.
-
-    Returns
-    -------
-    Digits
-        The same split on every run.
-    """
+    """Return scikit-learn's 1797 digits, a third of them as queries: the same split on every run."""
     from sklearn import datasets
 
     digits = datasets.load_digits()
@@ -70,41 +63,19 @@ def load_digits() -> Digits:
 
 
 def squared_distances(queries: Array, train: Array) -> Array:
-    """Return the squared Euclidean distances of all pairs, through one matrix product.
+    """Return the squared Euclidean distances of all pairs of rows, through one matrix product.
 
-    Parameters
-    ----------
-    queries : ndarray of float32, shape (m, d)
-        One point per row.
-    train : ndarray of float32, shape (n, d)
-        One point per row.
-
-    Returns
-    -------
-    ndarray of float32, shape (m, n)
-        Exact for the digits: grey values are whole numbers, and no sum exceeds 2**24.
+    They are exact for the digits: grey values are whole numbers, and no sum exceeds 2**24.
     """
     squares: Array = (queries**2).sum(1)[:, None] - 2 * (queries @ train.T) + (train**2).sum(1)
     return squares
 
 
 def numpy_nearest(distances: Array, k: int) -> tuple[Array, Array]:
-    """Return the k smallest distances of every row and their positions, ties to the lower position.
+    """Return the k smallest distances (whole numbers) of every row and their positions, ties to the lower position.
 
     The fastest exact way that NumPy offers: `argpartition` picks any of several equal distances, and a stable `argsort`
     of whole rows takes ten times as long; a key of distance and position has no ties.
-
-    Parameters
-    ----------
-    distances : ndarray, shape (m, n)
-        Whole numbers.
-    k : int
-        How many, 1 to n.
-
-    Returns
-    -------
-    values, indices : ndarray, shape (m, k)
-        Nearest first.
     """
     n = distances.shape[1]
     keys = distances.astype(np.int64) * n + np.arange(n)
@@ -113,40 +84,14 @@ def numpy_nearest(distances: Array, k: int) -> tuple[Array, Array]:
 
 
 def numpy_votes(labels: Array, weights: Array) -> Array:
-    """Return the sum of the weights for every query and label.
-
-    Parameters
-    ----------
-    labels : ndarray of int, shape (m, k)
-        The labels of the neighbours.
-    weights : ndarray, shape (m, k)
-        What each neighbour's vote counts.
-
-    Returns
-    -------
-    ndarray, shape (m, 10)
-        The votes.
-    """
+    """Return the sum of the weights for every query and label, of which neighbours have one each."""
     votes = np.zeros((len(labels), CLASSES), weights.dtype)
     np.add.at(votes, (np.arange(len(labels))[:, None], labels), weights)
     return votes
 
 
 def votes(labels: Array, weights: Array) -> Array:
-    """Return what `numpy_votes` returns, by a scatter to tuples (query, label).
-
-    Parameters
-    ----------
-    labels : ndarray of int, shape (m, k)
-        The labels of the neighbours.
-    weights : ndarray, shape (m, k)
-        What each neighbour's vote counts.
-
-    Returns
-    -------
-    ndarray, shape (m, 10)
-        The votes.
-    """
+    """Return what `numpy_votes` returns, by a scatter to tuples (query, label)."""
     rows = np.broadcast_to(np.arange(len(labels))[:, None], labels.shape)
     zeros = np.zeros((len(labels), CLASSES), weights.dtype)
     return dml.scatter_nd(zeros, np.stack([rows, labels], axis=-1), weights, reduction="add")
@@ -166,27 +111,18 @@ class _Row(NamedTuple):
 class _Bench:
     """Runs the steps, ours and NumPy's in turn, and keeps what the table shows."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, shown: _terminal.Progress) -> None:
         self.rows: list[_Row] = []
         self.different: list[str] = []
-        # A terminal sees that something is going on: the first compilation takes longer than two seconds.
-        self.progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
+        self.shown = shown
 
     def step(self, title: str, descriptor: dml.Descriptor, ours: Callable[[], Any], theirs: Callable[[], Any]) -> Any:
-        task = self.progress.add_task(f"{title}: compiling, or loading what an earlier run compiled")
-        if self.progress.disable and not self.rows:
-            print(
-                "numba-dml demo: running; a first run compiles kernels, for some seconds", file=sys.stderr, flush=True
-            )
+        self.shown.advance(0, f"{title}: compiling, or loading what an earlier run compiled")
+        if not self.rows and not sys.stderr.isatty():  # where no progress is shown
+            text = "numba-dml demo: running; a first run compiles kernels, for some seconds"
+            print(text, file=sys.stderr, flush=True)
         first, result = _timed(ours)
-        self.progress.update(task, description=f"{title}: measuring")
+        self.shown.advance(0.5, f"{title}: measuring")
         expected = _arrays(theirs())
         if not all(np.array_equal(a, b) for a, b in zip(_arrays(result), expected, strict=True)):
             self.different.append(title)
@@ -195,7 +131,7 @@ class _Bench:
         # Equal descriptors share one operator: this one is what the function ran.
         operator = dml.compile_operator(descriptor)
         self.rows.append(_Row(title, operator.kernel, operator.target, first, *map(median, zip(*times, strict=True))))
-        self.progress.remove_task(task)
+        self.shown.advance(0.5)
         return result
 
 
@@ -222,27 +158,7 @@ def _top_k(m: int, n: int, k: int, direction: dml.AxisDirection) -> dml.TopK1Des
 
 
 def classify(digits: Digits, k: int, bench: _Bench) -> Result:
-    """Find the digit of every query by a vote of its k nearest neighbours.
-
-    Parameters
-    ----------
-    digits : Digits
-        The images.
-    k : int
-        How many neighbours vote, 1 to the number of train images.
-    bench : _Bench
-        What runs and times the steps.
-
-    Returns
-    -------
-    Result
-        Labels, neighbours and accuracy.
-
-    Raises
-    ------
-    ValueError
-        If `k` is out of range.
-    """
+    """Find the digit of every query by a vote of its k nearest neighbours."""
     m, n = len(digits.queries), len(digits.train)
     if not 1 <= k <= n:
         raise ValueError(f"--k: found {k}, expected 1 to {n}, the number of train images")
@@ -264,13 +180,7 @@ def classify(digits: Digits, k: int, bench: _Bench) -> Result:
     total = bench.step(
         "votes",
         dml.ScatterNDDesc(
-            _floats(1, m, CLASSES),
-            _ints(m, k, 2),
-            _floats(1, m, k),
-            _floats(1, m, CLASSES),
-            input_dimension_count=2,
-            indices_dimension_count=3,
-            reduction="add",
+            _floats(1, m, CLASSES), _ints(m, k, 2), _floats(1, m, k), _floats(1, m, CLASSES), 2, 3, reduction="add"
         ),
         lambda: votes(labels, weights),
         lambda: numpy_votes(labels, weights),
@@ -284,65 +194,50 @@ def classify(digits: Digits, k: int, bench: _Bench) -> Result:
     return Result(predicted, nearest, float(np.mean(predicted == digits.query_labels)), not bench.different)
 
 
-def _report(console: Console, digits: Digits, k: int, result: Result, bench: _Bench) -> None:
+def _report(digits: Digits, k: int, result: Result, bench: _Bench) -> None:
     wrong = int(np.sum(result.predicted != digits.query_labels))
     targets = ", ".join(sorted({row.target for row in bench.rows}))
-    facts = Table.grid(padding=(0, 2, 0, 0))
-    facts.add_row("accuracy", f"[bold]{result.accuracy:.4f}[/] ({wrong} of {len(digits.queries)} queries wrong)")
-    facts.add_row("images", f"{len(digits.train)} train, {len(digits.queries)} queries, 8x8 grey values each")
-    facts.add_row("method", f"{k} nearest neighbours vote, weighted by 1 / (1 + squared distance)")
-    facts.add_row("target", f"{targets}, {numba.get_num_threads()} threads")
-
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    table.add_column("step", no_wrap=True)
-    narrow = console.width < NARROW
-    if not narrow:
-        table.add_column("kernel")
-    for name in ("median", "NumPy", "ratio") if narrow else ("first", "median", "NumPy", "ratio"):
-        table.add_column(name, justify="right", no_wrap=True)
-    kernels = Table.grid(padding=(0, 1, 0, 0))
+    columns = shutil.get_terminal_size().columns
+    _terminal.print_facts(
+        [
+            ("accuracy", f"{result.accuracy:.4f} ({wrong} of {len(digits.queries)} queries wrong)"),
+            ("images", f"{len(digits.train)} train, {len(digits.queries)} queries, 8x8 grey values each"),
+            ("method", f"{k} nearest neighbours vote, weighted by 1 / (1 + squared distance)"),
+            ("target", f"{targets}, {numba.get_num_threads()} threads"),
+        ],
+        columns,
+    )
+    numbers = ("median", "NumPy", "ratio")
+    titles = ("step", *numbers) if columns < NARROW else ("step", "kernel", "first", *numbers)
+    rows, kernels = [], []
     durations = zip(*((row.first, row.ours, row.numpy) for row in bench.rows), strict=True)
     for row in [*bench.rows, _Row("all", "", "", *map(sum, durations))]:
         ratio = row.numpy / row.ours
-        first, *cells = (_duration(seconds) for seconds in (row.first, row.ours, row.numpy))
-        cells.append(f"{ratio:.1f}x" if ratio >= 1 else f"{ratio:.2g}x")
-        table.add_row(row.title, *([] if narrow else [row.kernel, first]), *cells)
-        kernels.add_row(row.title, f"{row.kernel}{', ' if row.kernel else ''}first {first}")
-
-    console.print(facts, "", table, "", *([kernels, ""] if narrow else []), sep="\n")
-    console.print(
+        first, ours, theirs = map(_terminal.duration, (row.first, row.ours, row.numpy))
+        cells = (row.title, row.kernel, first, ours, theirs, f"{ratio:.1f}x" if ratio >= 1 else f"{ratio:.2g}x")
+        rows.append(
+            [cell for cell, title in zip(cells, ("step", "kernel", "first", *numbers), strict=True) if title in titles]
+        )
+        kernels.append((row.title, f"{row.kernel}{', ' if row.kernel else ''}first {first}"))
+    print()
+    _terminal.print_table(titles, rows, ("first", *numbers))
+    print()
+    if columns < NARROW:
+        _terminal.print_facts(kernels, columns)
+        print()
+    for text in (
         "Compared with NumPy's exact equivalents on the same arrays: partition of unique keys, labels[indices], "
         f"add.at, argmax. Medians of {REPEATS} runs, taken in turn; ratio = NumPy / median: above 1, numba_dml is "
         "faster. first = the first call, which compiles the kernel, or loads what an earlier run compiled.",
-        style="dim",
-        markup=False,
-        highlight=False,
-    )
-    if bench.different:
-        console.print(f"NumPy's results differ in: {', '.join(bench.different)}.", style="red")
-    else:
-        console.print("NumPy's neighbours, labels, votes and winners are identical, bit by bit.", style="green")
-
-
-def _duration(seconds: float) -> str:
-    for scale, unit in ((1.0, "s"), (1e-3, "ms")):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds / 1e-6:.3g} us"  # some terminals have no micro sign
+        f"NumPy's results differ in: {', '.join(bench.different)}."
+        if bench.different
+        else "NumPy's neighbours, labels, votes and winners are identical, bit by bit.",
+    ):
+        print(textwrap.fill(text, columns))
 
 
 def save_picture(path: Path, digits: Digits, result: Result) -> None:
-    """Draw some queries beside their nearest neighbours; mistakes first, if there are any.
-
-    Parameters
-    ----------
-    path : Path
-        The file to write; its ending says the format.
-    digits : Digits
-        The images.
-    result : Result
-        What `classify` returned.
-    """
+    """Draw some queries beside their nearest neighbours; mistakes first, if there are any."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -374,35 +269,36 @@ def _draw(ax: Any, image: Array, title: str, colour: str, width: float) -> None:
         spine.set(color=colour, linewidth=width)
 
 
-def run(k: int = 5, plot: Path | None = None) -> Result:
-    """Classify the digits, print what came out and how fast, and save a picture.
-
-    Parameters
-    ----------
-    k : int
-        How many neighbours vote.
-    plot : Path, optional
-        Where to save the picture; none is made when absent.
-
-    Returns
-    -------
-    Result
-        Labels, neighbours and accuracy.
-
-    Raises
-    ------
-    ValueError
-        If `k` or `plot` cannot be used.
-    """
+def demonstrate(k: int = 5, plot: Path | None = None) -> Result:
+    """Classify the digits, print what came out and how fast, and save a picture where `plot` says."""
     if plot is not None:
-        check_picture(plot)
-    console = Console()
+        _terminal.check_picture(plot)
     digits = load_digits()
-    bench = _Bench(console)
-    with dml.config(quiet=True), bench.progress:  # the progress tells that kernels compile
+    with dml.config(quiet=True), _terminal.progress("neighbours", 4) as shown:  # it tells that kernels compile
+        bench = _Bench(shown)
         result = classify(digits, k, bench)
-    _report(console, digits, k, result, bench)
+    _report(digits, k, result, bench)
     if plot is not None:
         save_picture(plot, digits, result)
-        console.print(f"Picture: {plot}", highlight=False)
+        print(f"Picture: {plot}")
     return result
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.description = "Classify handwritten digits with top_k, gather and scatter_nd, beside NumPy doing the same."
+    parser.add_argument("--k", type=int, default=5, help="how many neighbours vote (default: %(default)s)")
+    picture = parser.add_mutually_exclusive_group()
+    picture.add_argument(
+        "--plot",
+        type=Path,
+        default=Path("digits.png"),
+        metavar="PATH",
+        help="where to save the picture of some queries and their neighbours (default: %(default)s)",
+    )
+    picture.add_argument("--no-plot", action="store_const", const=None, dest="plot", help="save no picture")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the demo; 1 if NumPy's results differ."""
+    return 0 if demonstrate(args.k, args.plot).same_as_numpy else 1
