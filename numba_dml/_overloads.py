@@ -22,16 +22,7 @@ def register() -> None:
     from ._jit.emission import overload
 
     # What implements a call is imported when there is one.
-    def top_k(
-        a,
-        k,
-        axis=-1,
-        mode="largest",
-        sorted=True,
-        nan="last",
-        index_dtype=None,
-        out=None,
-    ):
+    def top_k(a, k, axis=-1, mode="largest", sorted=True, nan="last", index_dtype=None, out=None):
         from .cpu.jitted import functions
 
         return functions.top_k(a, k, axis, mode, sorted, nan, index_dtype, out)
@@ -51,30 +42,12 @@ def register() -> None:
 
         return functions.gather_nd(a, indices, batch_dims, out, bounds)
 
-    def scatter_elements(
-        a,
-        indices,
-        updates,
-        axis=-1,
-        reduction="none",
-        unique=False,
-        out=None,
-        bounds="raise",
-    ):
+    def scatter_elements(a, indices, updates, axis=-1, reduction="none", unique=False, out=None, bounds="raise"):
         from .cpu.jitted import functions
 
         return functions.scatter_elements(a, indices, updates, axis, reduction, unique, out, bounds)
 
-    def scatter_nd(
-        a,
-        indices,
-        updates,
-        batch_dims=0,
-        reduction="none",
-        unique=False,
-        out=None,
-        bounds="raise",
-    ):
+    def scatter_nd(a, indices, updates, batch_dims=0, reduction="none", unique=False, out=None, bounds="raise"):
         from .cpu.jitted import functions
 
         return functions.scatter_nd(a, indices, updates, batch_dims, reduction, unique, out, bounds)

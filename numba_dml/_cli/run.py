@@ -118,11 +118,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def planned(
-    function: str,
-    inputs: Sequence[Any],
-    arguments: dict[str, Any],
-    compiles: bool = False,
-    target: str = "cpu",
+    function: str, inputs: Sequence[Any], arguments: dict[str, Any], compiles: bool = False, target: str = "cpu"
 ) -> Any:
     """Return the call for arrays of which only shapes, dtypes and orders are known; it compiles when it is launched."""
     from ..cpu import launch

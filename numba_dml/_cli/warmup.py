@@ -48,10 +48,7 @@ CASES: dict[str, list[Case]] = {
         *(Case(shape, (100,), index_dtype=name) for name in _INTS for shape in ((1000,), (1000, 2))),
         *(Case((1000, width), (1000,)) for width in (3, 6, 12, 64)),
     ],
-    "gather_elements": [
-        *(Case((1000,), (100,), index_dtype=name) for name in _INTS),
-        Case((1000, 100), (1000, 100)),
-    ],
+    "gather_elements": [*(Case((1000,), (100,), index_dtype=name) for name in _INTS), Case((1000, 100), (1000, 100))],
     "gather_nd": [
         *(Case(shape, (100, 1), index_dtype=name) for name in _INTS for shape in ((1000,), (1000, 2))),
         *(Case((1000, width), (1000, 1)) for width in (3, 6, 12, 64)),

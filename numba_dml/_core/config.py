@@ -158,11 +158,7 @@ class _Config(ContextDecorator):
 
 
 def config(
-    *,
-    target: str | None = _UNSET,
-    bounds: str | None = _UNSET,
-    threads: int | None = _UNSET,
-    quiet: bool = _UNSET,
+    *, target: str | None = _UNSET, bounds: str | None = _UNSET, threads: int | None = _UNSET, quiet: bool = _UNSET
 ) -> _Config:
     """Set defaults for the calls of a block, or of a function.
 

@@ -31,16 +31,7 @@ class CompiledOperator:
         The bytes that one call reads and writes.
     """
 
-    __slots__ = (
-        "_build",
-        "_inputs",
-        "_output_shapes",
-        "descriptor",
-        "feature_level",
-        "kernel",
-        "target",
-        "work",
-    )
+    __slots__ = ("_build", "_inputs", "_output_shapes", "descriptor", "feature_level", "kernel", "target", "work")
 
     def __init__(self, descriptor: Descriptor, target: str, feature_level: FeatureLevel | None) -> None:
         self.descriptor = descriptor

@@ -63,9 +63,7 @@ def padded(*arrays: Array) -> tuple[int, list[TensorDesc]]:
 
 
 def builds(
-    spec: Spec,
-    arguments: dict[str, str],
-    kind_of: Callable[[str, str, np.dtype[Any]], Any] = check_data,
+    spec: Spec, arguments: dict[str, str], kind_of: Callable[[str, str, np.dtype[Any]], Any] = check_data
 ) -> Callable[[F], F]:
     """Decorate ``describe(*arrays, *parameters)``, which returns a descriptor and the shapes of the results.
 

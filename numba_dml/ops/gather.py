@@ -20,14 +20,7 @@ from .._core.lowering import Move, move
 from .._core.spec import READ_BOUNDS, SLICES, Spec
 from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc, packed_strides
-from ._function import (
-    Array,
-    builds,
-    hide,
-    normalize_axis,
-    padded,
-    refuse_positional,
-)
+from ._function import Array, builds, hide, normalize_axis, padded, refuse_positional
 
 SPEC = Spec(
     name="gather",
@@ -80,10 +73,7 @@ class GatherDesc(Descriptor):
 
     operator_type = OperatorType.GATHER
     spec = SPEC
-    levels = (
-        *core_descriptor.MOVE_LEVELS,
-        Level(FeatureLevel.FL_1_0, core_descriptor.TF, core_descriptor.U32, (4, 4)),
-    )
+    levels = (*core_descriptor.MOVE_LEVELS, Level(FeatureLevel.FL_1_0, core_descriptor.TF, core_descriptor.U32, (4, 4)))
 
     def __post_init__(self) -> None:
         self.check_tensors()

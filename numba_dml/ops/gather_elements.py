@@ -18,14 +18,7 @@ from .._core.lowering import Move, move
 from .._core.spec import ELEMENTS, READ_BOUNDS, Spec
 from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc, extent, packed_strides
-from ._function import (
-    Array,
-    builds,
-    check_not_scalar,
-    hide,
-    normalize_axis,
-    refuse_positional,
-)
+from ._function import Array, builds, check_not_scalar, hide, normalize_axis, refuse_positional
 
 SPEC = Spec(
     name="gather_elements",

@@ -17,14 +17,7 @@ from .._core.errors import integer
 from .._core.lowering import Move, move
 from .._core.spec import BATCH_DIMS, READ_BOUNDS, TUPLES, Spec
 from .._core.tensor import TensorDesc, packed_strides
-from ._function import (
-    Array,
-    builds,
-    check_not_scalar,
-    hide,
-    padded,
-    refuse_positional,
-)
+from ._function import Array, builds, check_not_scalar, hide, padded, refuse_positional
 
 SPEC = Spec(
     name="gather_nd",

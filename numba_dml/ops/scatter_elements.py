@@ -19,14 +19,7 @@ from .._core.lowering import SCATTER_BOUNDS, Move, move
 from .._core.spec import ELEMENTS, REDUCTION, UNIQUE, WRITE_BOUNDS, Spec
 from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc
-from ._function import (
-    Array,
-    builds,
-    check_not_scalar,
-    hide,
-    normalize_axis,
-    refuse_positional,
-)
+from ._function import Array, builds, check_not_scalar, hide, normalize_axis, refuse_positional
 from .gather_elements import check_element_sizes, check_equal_off_axis, element_loops
 
 SPEC = Spec(
@@ -93,10 +86,7 @@ class ScatterElementsDesc(Descriptor):
 
     operator_type = OperatorType.SCATTER_ELEMENTS
     spec = SPEC
-    levels = (
-        *core_descriptor.MOVE_LEVELS,
-        Level(FeatureLevel.FL_2_0, core_descriptor.TF, core_descriptor.U32, (4, 4)),
-    )
+    levels = (*core_descriptor.MOVE_LEVELS, Level(FeatureLevel.FL_2_0, core_descriptor.TF, core_descriptor.U32, (4, 4)))
     input_fields = ("input_tensor", "indices_tensor", "updates_tensor")
     native_only = {"reduction": "none"}
 

@@ -14,14 +14,7 @@ from .._core.enums import OperatorType
 from .._core.errors import DescriptorError, flag, integer
 from .._core.spec import BATCH_DIMS, REDUCTION, TUPLES, UNIQUE, WRITE_BOUNDS, Spec
 from .._core.tensor import TensorDesc
-from ._function import (
-    Array,
-    builds,
-    check_not_scalar,
-    hide,
-    padded,
-    refuse_positional,
-)
+from ._function import Array, builds, check_not_scalar, hide, padded, refuse_positional
 from .gather_nd import NDDescriptor, check_batch_dims, check_index_rank, slice_sizes
 from .scatter_elements import check_scatter
 

@@ -51,11 +51,7 @@ class _TopK(Descriptor):
     input_fields = ("input_tensor",)
     output_fields = ("output_value_tensor", "output_index_tensor")
     index_field = "output_index_tensor"
-    arguments = {
-        "input_tensor": "a",
-        "output_value_tensor": "out[0]",
-        "output_index_tensor": "index_dtype",
-    }
+    arguments = {"input_tensor": "a", "output_value_tensor": "out[0]", "output_index_tensor": "index_dtype"}
     input_tensor: TensorDesc
     output_value_tensor: TensorDesc
     output_index_tensor: TensorDesc
