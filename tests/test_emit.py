@@ -1,4 +1,4 @@
-"""What helpers are compiled to does what Python does; see `numba_dml.cpu._emit`."""
+"""What helpers are compiled to does what Python does; see `numba_dml._jit.helper_compiler`."""
 
 import itertools
 import operator

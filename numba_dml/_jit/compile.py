@@ -31,10 +31,8 @@ _OPTIONS: dict[str, Any] = {"error_model": "numpy", "boundscheck": False, "no_cf
 _INNER_OPTIONS: dict[str, Any] = {"no_cpython_wrapper": True, "nogil": True, **_OPTIONS}
 #: How helpers are compiled: in half the time on a Numba that was tested.
 _HELPER_OPTIONS: dict[str, Any] = {**_INNER_OPTIONS}
-if compat.compiles_helpers():
-    from .helper_compiler import HelperCompiler
-
-    _HELPER_OPTIONS["pipeline_class"] = HelperCompiler
+if _helper_compiler := compat.helper_compiler():
+    _HELPER_OPTIONS["pipeline_class"] = _helper_compiler
 
 #: What a kernel reads its numbers from.
 PLAN = types.Array(types.int64, 1, "C", readonly=False)

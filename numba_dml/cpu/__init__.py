@@ -8,7 +8,8 @@ from .._jit import compat
 from .._jit.waiting import require_jit
 
 require_jit()
-compat.probe({**compat.REQUIRED, **compat.ATTRIBUTES})
+with compat.explained():
+    from .._jit import compile  # noqa: F401
 
 
 def call(*args: Any) -> Any:

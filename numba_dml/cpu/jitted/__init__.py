@@ -2,4 +2,5 @@
 
 from ..._jit import compat
 
-compat.probe(compat.REQUIRED_IN_JITTED_CODE)
+with compat.explained():
+    from ..._jit import emission_late  # noqa: F401
