@@ -7,26 +7,19 @@ Three levels, each usable alone: functions (`gather`, `gather_elements`, `gather
 from importlib import import_module
 from typing import Any
 
-from . import _overloads
+from . import _overloads, ops
 from ._core import targets
 from ._core.calls import CacheInfo, cache_info
 from ._core.config import config
 from ._core.descriptor import Descriptor
 from ._core.enums import AxisDirection, FeatureLevel, OperatorType, TensorDataType, TensorFlags
 from ._core.errors import DescriptorError
-from ._core.lowering import TopK
 from ._core.operator import CompiledOperator, cache_clear, compile_operator
 from ._core.pool import MemoryPool, memory_pool
 from ._core.targets import check
 from ._core.tensor import TensorDesc
 from ._version import __version__
-from .ops import gather, gather_elements, gather_nd, scatter_elements, scatter_nd, top_k
-from .ops.gather import GatherDesc
-from .ops.gather_elements import GatherElementsDesc
-from .ops.gather_nd import GatherND1Desc, GatherNDDesc
-from .ops.scatter_elements import ScatterDesc, ScatterElementsDesc
-from .ops.scatter_nd import ScatterNDDesc
-from .ops.top_k import TopK1Desc, TopKDesc
+from .ops import *  # noqa: F403
 
 __all__ = [
     "AxisDirection",
@@ -35,34 +28,19 @@ __all__ = [
     "Descriptor",
     "DescriptorError",
     "FeatureLevel",
-    "GatherDesc",
-    "GatherElementsDesc",
-    "GatherND1Desc",
-    "GatherNDDesc",
     "MemoryPool",
     "OperatorType",
-    "ScatterDesc",
-    "ScatterElementsDesc",
-    "ScatterNDDesc",
     "TensorDataType",
     "TensorDesc",
     "TensorFlags",
-    "TopK",
-    "TopK1Desc",
-    "TopKDesc",
     "__version__",
     "cache_clear",
     "cache_info",
     "check",
     "compile_operator",
     "config",
-    "gather",
-    "gather_elements",
-    "gather_nd",
     "memory_pool",
-    "scatter_elements",
-    "scatter_nd",
-    "top_k",
+    *ops.__all__,
 ]
 
 _overloads.register_if_imported()

@@ -34,6 +34,17 @@ def kernels(target: str) -> ModuleType:
     return import_module(f"{_PACKAGE}.{target}")
 
 
+def family_calls(target: str, function: str, family: str) -> ModuleType:
+    """Return the module whose ``build`` makes a family's calls on a target; see `Spec.family`."""
+    name = f"{_PACKAGE}.{target}.calls.{family}"
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise ValueError(f"{function}: target {target!r} has no calls of the family {family!r}") from None
+
+
 def check(stream: Any = None) -> None:
     """Raise the first bad index that calls with ``bounds="deferred"`` have met since the last check, and forget it.
 

@@ -19,6 +19,7 @@ from ..._core.lowering import Move, Select
 from ..._core.operands import check_out
 from ..._core.pool import allocator
 from ..._core.spec import ELEMENTS
+from ..._core.targets import family_calls
 from ..._core.tensor import TensorDesc, is_packed, packed_strides, product
 
 #: A gather copies its input first if its slices have runs of fewer bytes than this, and it moves an element for each
@@ -37,10 +38,9 @@ def build(descriptor: Descriptor, layouts: Layouts, output_shapes: Shapes, out_s
     """Return the call for a descriptor and the layouts of its inputs."""
     if order := _common_order(descriptor, layouts, out_strides):
         return _Transposed(descriptor, layouts, out_strides, order)
-    family = _FAMILIES.get(descriptor.spec.family)
-    if family is None:
-        raise ValueError(f"{descriptor.function}: target 'cpu' has no calls of the family {descriptor.spec.family!r}")
-    return family(descriptor, layouts, output_shapes, out_strides)
+    family = descriptor.spec.family
+    build_family = _FAMILIES.get(family) or family_calls("cpu", descriptor.function, family).build
+    return build_family(descriptor, layouts, output_shapes, out_strides)
 
 
 def _build_top_k(

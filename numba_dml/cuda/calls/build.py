@@ -8,6 +8,7 @@ import numpy as np
 
 from ..._core.descriptor import Descriptor
 from ..._core.lowering import Move, Select
+from ..._core.targets import family_calls
 from ..._core.tensor import packed_strides
 from ..driver.arrays import Span
 from .gather import GatherCall
@@ -25,7 +26,7 @@ def build(
     tensors = [getattr(descriptor, name) for name in descriptor.input_fields]
     family = descriptor.spec.family
     if family not in ("gather", "scatter", "top_k"):
-        raise ValueError(f"{descriptor.function}: target 'cuda' has no calls of the family {family!r}")
+        return family_calls("cuda", descriptor.function, family).build(descriptor, layouts, output_shapes, out_strides)
     if family == "top_k":
         lowering = descriptor.lower([layouts[0][0]])
         assert isinstance(lowering, Select)
