@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from inspect import Signature, signature
+from inspect import Signature, cleandoc, signature
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
@@ -110,11 +110,40 @@ def refuse_positional(function: str, count: int, name: str, values: Sequence[Any
     raise TypeError(f"{function}: found {count + len(values)} positional arguments, expected {count} ({hint})")
 
 
-def hide(*names: str) -> Callable[[F], F]:
-    """Leave parameters that exist for the sake of an error message out of a function's signature."""
+#: What the docstrings of functions say of the parameters that they share, by the words that stand for it there.
+_SHARED = {
+    "where": """target : {"cpu", "cuda"}, optional
+    Where to run. It follows the arrays when absent (but for `numba_dml.config`): those on a device run there, on
+    their library's current stream, and the result is that library's. ``"cuda"`` copies arrays in host memory in and
+    out.
+stream : stream of any CUDA library, or its address, optional
+    For arrays on a device: another stream to run on. It waits for their library's, which then waits for it.""",
+    "reads": """out : ndarray, optional
+    Where to write: exactly the result's shape and dtype. It may overlap the inputs.
+bounds : {"raise", "clamp", "drop", "deferred"}, optional
+    For an index out of range: raise before a result is seen (when absent too, but for `numba_dml.config`); wrap a
+    negative once and clamp (DirectML's reads); give 0; or raise later, at `numba_dml.check` (on a device: it gives
+    0; on the CPU as raise).""",
+    "writes": """out : ndarray, optional
+    Where to write: exactly the shape and dtype of `a`. ``out=a`` updates in place, after all indices are validated.
+bounds : {"raise", "drop", "deferred"}, optional
+    For an index out of range: raise, in place before anything is written (when absent too, but for
+    `numba_dml.config`); skip the update; or skip it and raise later, at `numba_dml.check` (on the CPU as raise).""",
+    "reduction": """reduction : {"none", "add", "mul", "min", "max"}
+    How an update meets the value already there: replace it, or combine with it. ``min`` and ``max`` propagate NaN;
+    of equal values (-0 and +0) the one already there stays.""",
+}
+
+
+def public(*hidden: str) -> Callable[[F], F]:
+    """Complete a function's docstring, and leave parameters for error messages out of its signature."""
 
     def decorate(function: F) -> F:
-        shown = [p for p in signature(function).parameters.values() if p.name not in names]
+        text = cleandoc(function.__doc__ or "")
+        for name, shared in _SHARED.items():
+            text = text.replace("{" + name + "}", shared)
+        function.__doc__ = text
+        shown = [p for p in signature(function).parameters.values() if p.name not in hidden]
         function.__signature__ = Signature(shown)  # type: ignore[attr-defined]
         return function
 

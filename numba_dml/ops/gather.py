@@ -20,7 +20,7 @@ from .._core.lowering import Move, move
 from .._core.spec import READ_BOUNDS, SLICES, Spec
 from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc, packed_strides
-from ._function import Array, builds, hide, normalize_axis, padded, refuse_positional
+from ._function import Array, builds, normalize_axis, padded, public, refuse_positional
 
 SPEC = Spec(
     name="gather",
@@ -166,7 +166,7 @@ def _build_or_take(*key: Any) -> Any:
     return call
 
 
-@hide("positional")
+@public("positional")
 def gather(
     a: Any,
     indices: Any,
@@ -189,18 +189,8 @@ def gather(
         Positions along `axis`, from ``-n`` to ``n - 1``; a negative one counts from the end.
     axis : int
         The axis of `a` that is indexed.
-    out : ndarray, optional
-        Where to write: exactly the result's shape and dtype. It may overlap the inputs.
-    bounds : {"raise", "clamp", "drop", "deferred"}, optional
-        For an index out of range: raise before a result is seen (when absent too, but for `numba_dml.config`); wrap a
-        negative once and clamp (DirectML's reads); give 0; or raise later, at `numba_dml.check` (on a device: it gives
-        0; on the CPU as raise).
-    target : {"cpu", "cuda"}, optional
-        Where to run. It follows the arrays when absent (but for `numba_dml.config`): those on a device run there, on
-        their library's current stream, and the result is that library's. ``"cuda"`` copies arrays in host memory in and
-        out.
-    stream : stream of any CUDA library, or its address, optional
-        For arrays on a device: another stream to run on. It waits for their library's, which then waits for it.
+    {reads}
+    {where}
 
     Returns
     -------

@@ -18,7 +18,7 @@ from .._core.lowering import Move, move
 from .._core.spec import ELEMENTS, READ_BOUNDS, Spec
 from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc, extent, packed_strides
-from ._function import Array, builds, check_not_scalar, hide, normalize_axis, refuse_positional
+from ._function import Array, builds, check_not_scalar, normalize_axis, public, refuse_positional
 
 SPEC = Spec(
     name="gather_elements",
@@ -125,7 +125,7 @@ def _build(a: Array, indices: Array, axis: int, bounds: str) -> Any:
     return GatherElementsDesc(*tensors, axis, bounds=bounds), indices.shape
 
 
-@hide("positional")
+@public("positional")
 def gather_elements(
     a: Any,
     indices: Any,
@@ -149,18 +149,8 @@ def gather_elements(
         those of `a` or smaller (positions count from 0); a size of 1 in `a` is broadcast.
     axis : int
         The axis of `a` that is indexed.
-    out : ndarray, optional
-        Where to write: exactly the result's shape and dtype. It may overlap the inputs.
-    bounds : {"raise", "clamp", "drop", "deferred"}, optional
-        For an index out of range: raise before a result is seen (when absent too, but for `numba_dml.config`); wrap a
-        negative once and clamp (DirectML's reads); give 0; or raise later, at `numba_dml.check` (on a device: it gives
-        0; on the CPU as raise).
-    target : {"cpu", "cuda"}, optional
-        Where to run. It follows the arrays when absent (but for `numba_dml.config`): those on a device run there, on
-        their library's current stream, and the result is that library's. ``"cuda"`` copies arrays in host memory in and
-        out.
-    stream : stream of any CUDA library, or its address, optional
-        For arrays on a device: another stream to run on. It waits for their library's, which then waits for it.
+    {reads}
+    {where}
 
     Returns
     -------

@@ -17,7 +17,7 @@ from .._core.errors import integer
 from .._core.lowering import Move, move
 from .._core.spec import BATCH_DIMS, READ_BOUNDS, TUPLES, Spec
 from .._core.tensor import TensorDesc, packed_strides
-from ._function import Array, builds, check_not_scalar, hide, padded, refuse_positional
+from ._function import Array, builds, check_not_scalar, padded, public, refuse_positional
 
 SPEC = Spec(
     name="gather_nd",
@@ -215,7 +215,7 @@ def check_batch_dims(function: str, batch_dims: int, shape: tuple[int, ...], ind
         )
 
 
-@hide("positional")
+@public("positional")
 def gather_nd(
     a: Any,
     indices: Any,
@@ -238,18 +238,8 @@ def gather_nd(
         Tuples of `t` coordinates; coordinate c runs from ``-n_c`` to ``n_c - 1``, negative ones count from the end.
     batch_dims : int
         How many leading dimensions `a` and `indices` share.
-    out : ndarray, optional
-        Where to write: exactly the result's shape and dtype. It may overlap the inputs.
-    bounds : {"raise", "clamp", "drop", "deferred"}, optional
-        For an index out of range: raise before a result is seen (when absent too, but for `numba_dml.config`); wrap a
-        negative once and clamp (DirectML's reads); give 0; or raise later, at `numba_dml.check` (on a device: it gives
-        0; on the CPU as raise).
-    target : {"cpu", "cuda"}, optional
-        Where to run. It follows the arrays when absent (but for `numba_dml.config`): those on a device run there, on
-        their library's current stream, and the result is that library's. ``"cuda"`` copies arrays in host memory in and
-        out.
-    stream : stream of any CUDA library, or its address, optional
-        For arrays on a device: another stream to run on. It waits for their library's, which then waits for it.
+    {reads}
+    {where}
 
     Returns
     -------

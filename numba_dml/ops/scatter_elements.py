@@ -19,7 +19,7 @@ from .._core.lowering import SCATTER_BOUNDS, Move, move
 from .._core.spec import ELEMENTS, REDUCTION, UNIQUE, WRITE_BOUNDS, Spec
 from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc
-from ._function import Array, builds, check_not_scalar, hide, normalize_axis, refuse_positional
+from ._function import Array, builds, check_not_scalar, normalize_axis, public, refuse_positional
 from .gather_elements import check_element_sizes, check_equal_off_axis, element_loops
 
 SPEC = Spec(
@@ -134,7 +134,7 @@ def _build(a: Array, indices: Array, updates: Array, axis: int, reduction: str, 
     return ScatterElementsDesc(*tensors, axis, reduction=reduction, unique=unique, bounds=bounds), a.shape
 
 
-@hide("positional")
+@public("positional")
 def scatter_elements(
     a: Any,
     indices: Any,
@@ -164,23 +164,12 @@ def scatter_elements(
         rules, if it is of their kind or of a later one: bool, integers, floats, complex. Nothing else is, in lists too.
     axis : int
         The axis of `a` that is indexed.
-    reduction : {"none", "add", "mul", "min", "max"}
-        How an update meets the value already there: replace it, or combine with it. ``min`` and ``max`` propagate NaN;
-        of equal values (-0 and +0) the one already there stays.
+    {reduction}
     unique : bool
         A promise that no element is updated twice, which spares the work that makes duplicates deterministic. If it is
         broken, the result at such an element is unspecified.
-    out : ndarray, optional
-        Where to write: exactly the shape and dtype of `a`. ``out=a`` updates in place, after all indices are validated.
-    bounds : {"raise", "drop", "deferred"}, optional
-        For an index out of range: raise, in place before anything is written (when absent too, but for
-        `numba_dml.config`); skip the update; or skip it and raise later, at `numba_dml.check` (on the CPU as raise).
-    target : {"cpu", "cuda"}, optional
-        Where to run. It follows the arrays when absent (but for `numba_dml.config`): those on a device run there, on
-        their library's current stream, and the result is that library's. ``"cuda"`` copies arrays in host memory in and
-        out.
-    stream : stream of any CUDA library, or its address, optional
-        For arrays on a device: another stream to run on. It waits for their library's, which then waits for it.
+    {writes}
+    {where}
 
     Returns
     -------

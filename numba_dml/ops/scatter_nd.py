@@ -14,7 +14,7 @@ from .._core.enums import OperatorType
 from .._core.errors import DescriptorError, flag, integer
 from .._core.spec import BATCH_DIMS, REDUCTION, TUPLES, UNIQUE, WRITE_BOUNDS, Spec
 from .._core.tensor import TensorDesc
-from ._function import Array, builds, check_not_scalar, hide, padded, refuse_positional
+from ._function import Array, builds, check_not_scalar, padded, public, refuse_positional
 from .gather_nd import NDDescriptor, check_batch_dims, check_index_rank, slice_sizes
 from .scatter_elements import check_scatter
 
@@ -108,7 +108,7 @@ def _build(a: Array, indices: Array, updates: Array, batch_dims: int, reduction:
     return descriptor, a.shape
 
 
-@hide("positional")
+@public("positional")
 def scatter_nd(
     a: Any,
     indices: Any,
@@ -138,23 +138,12 @@ def scatter_nd(
         rules, if it is of their kind or of a later one: bool, integers, floats, complex. Nothing else is, in lists too.
     batch_dims : int
         How many leading dimensions `a` and `indices` share.
-    reduction : {"none", "add", "mul", "min", "max"}
-        How an update meets the value already there: replace it, or combine with it. ``min`` and ``max`` propagate NaN;
-        of equal values (-0 and +0) the one already there stays.
+    {reduction}
     unique : bool
         A promise that no slice is updated twice, which spares the work that makes duplicates deterministic. If it is
         broken, the result in such a slice is unspecified.
-    out : ndarray, optional
-        Where to write: exactly the shape and dtype of `a`. ``out=a`` updates in place, after all indices are validated.
-    bounds : {"raise", "drop", "deferred"}, optional
-        For an index out of range: raise, in place before anything is written (when absent too, but for
-        `numba_dml.config`); skip the update; or skip it and raise later, at `numba_dml.check` (on the CPU as raise).
-    target : {"cpu", "cuda"}, optional
-        Where to run. It follows the arrays when absent (but for `numba_dml.config`): those on a device run there, on
-        their library's current stream, and the result is that library's. ``"cuda"`` copies arrays in host memory in and
-        out.
-    stream : stream of any CUDA library, or its address, optional
-        For arrays on a device: another stream to run on. It waits for their library's, which then waits for it.
+    {writes}
+    {where}
 
     Returns
     -------

@@ -18,7 +18,7 @@ from .._core.lowering import MODES, NAN_RULES, Select, TopK, nan_is_first
 from .._core.spec import REQUIRED, Parameter, Spec
 from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc, collapse, data_type_name, element_size, normalize_data_type, packed_strides
-from ._function import Array, builds, check_not_scalar, hide, normalize_axis, refuse_positional
+from ._function import Array, builds, check_not_scalar, normalize_axis, public, refuse_positional
 
 #: The data types that have an order.
 ORDERED = core_descriptor.T11 | {TensorDataType.BOOL, TensorDataType.BFLOAT16}
@@ -236,7 +236,7 @@ def _build(a: Array, k: int, axis: int, mode: str, sorted: bool, nan: str, index
     return TopK1Desc(*tensors, axis, k, MODES[mode], nan=nan, sorted=sorted), sizes, sizes
 
 
-@hide("positional", "largest")
+@public("positional", "largest")
 def top_k(
     a: Any,
     k: int,
@@ -276,12 +276,7 @@ def top_k(
         The integer dtype of the indices; `numpy.intp` when absent.
     out : pair of ndarray, optional
         Where to write ``(values, indices)``: exactly their shapes and dtypes. They may overlap `a`.
-    target : {"cpu", "cuda"}, optional
-        Where to run. It follows the arrays when absent (but for `numba_dml.config`): those on a device run there, on
-        their library's current stream, and the result is that library's. ``"cuda"`` copies arrays in host memory in and
-        out.
-    stream : stream of any CUDA library, or its address, optional
-        For arrays on a device: another stream to run on. It waits for their library's, which then waits for it.
+    {where}
 
     Returns
     -------
