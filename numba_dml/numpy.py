@@ -437,47 +437,20 @@ def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = np._NoV
 
 @_or_numpy(np.argmin)
 def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = np._NoValue) -> Any:
-    """Return the positions of the smallest elements along an axis.
-
-    As `numpy.argmin`.
-
-    Parameters
-    ----------
-    a : array_like, shape (..., n, ...)
-        The input.
-    axis : int, optional
-        The axis along which to search. The flattened input when absent.
-    out : ndarray of intp, optional
-        Where to write, of the result's shape.
-    keepdims : bool, optional
-        True: the axis stays, with size 1 (all of them, when `axis` is absent).
-
-    Returns
-    -------
-    ndarray of intp, or a scalar
-        The positions, of the shape of `a` without `axis`, or `out`.
-
-    Raises
-    ------
-    TypeError
-        If `axis` is no integer, or `out` has another dtype.
-    ValueError
-        If the axis is empty, or `axis` or `out` do not fit.
-
-    See Also
-    --------
-    numba_dml.top_k : The kernels' own function, with ``k=1``, ``mode="smallest"`` and ``nan="first"``.
-
-    Notes
-    -----
-    Ties go to the first of them. A NaN counts as the smallest: the first one is found. Goes to the kernels when
-    `argmax` does.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import numba_dml.numpy as nnp
-    >>> nnp.argmin(np.array([[10, np.nan, 12], [13, 11, 9]]), axis=0)
-    array([0, 0, 1])
-    """
     return _arg(a, axis, out, keepdims, "smallest")
+
+
+def _of_the_smallest(text: str) -> str:
+    """Return the docstring of `argmax` for `argmin`; the page on NumPy's functions shows both."""
+    for largest, smallest in (
+        ("largest", "smallest"),
+        ("argmax", "argmin"),
+        ("``k=1`` and", '``k=1``, ``mode="smallest"`` and'),
+        ("[[10, 11, 12], [13, 11, 9]]", "[[10, np.nan, 12], [13, 11, 9]]"),
+        ("array([1, 0, 0])", "array([0, 0, 1])"),
+    ):
+        text = text.replace(largest, smallest)
+    return text
+
+
+argmin.__doc__ = _of_the_smallest(argmax.__doc__ or "")

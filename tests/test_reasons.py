@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from numba_dml._cli import _reasons
+from numba_dml._cli import explain
 from numba_dml._core.regions import Region, always
 
 from .test_regions import TABLE, TUNING, Facts, has_a_line
@@ -31,7 +31,7 @@ def is_left_over(facts, tuning):
 )
 def test_the_comparison_that_ruled_a_row_out(facts, chosen, expected):
     call = SimpleNamespace(regions=TABLE, region=TABLE[chosen], facts=facts, tuning=TUNING)
-    assert [_reasons.sentence(ruled) for ruled in _reasons.passed_over(call)] == expected
+    assert [explain.sentence(ruled) for ruled in explain.passed_over(call)] == expected
 
 
 def test_helpers_and_alternatives_are_shown_as_they_stand():
@@ -41,7 +41,7 @@ def test_helpers_and_alternatives_are_shown_as_they_stand():
         Region("last", None, always, always, "", ""),
     )
     call = SimpleNamespace(regions=rows, region=rows[2], facts=Facts(9, 0), tuning=TUNING)
-    assert [_reasons.sentence(ruled) for ruled in _reasons.passed_over(call)] == [
+    assert [explain.sentence(ruled) for ruled in explain.passed_over(call)] == [
         "first: needs n < short or not has_a_line (n 9, short 8)",
         "second: needs k > 0 (k 0)",
     ]

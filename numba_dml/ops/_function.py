@@ -142,7 +142,7 @@ def public(*hidden: str) -> Callable[[F], F]:
         text = cleandoc(function.__doc__ or "")
         for name, shared in _SHARED.items():
             text = text.replace("{" + name + "}", shared)
-        function.__doc__ = text
+        function.__doc__ = text + "\n"
         shown = [p for p in signature(function).parameters.values() if p.name not in hidden]
         function.__signature__ = Signature(shown)  # type: ignore[attr-defined]
         return function
