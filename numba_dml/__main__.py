@@ -19,7 +19,7 @@ from ._core.spec import OPERATORS
 from ._version import __version__
 
 #: Packages that only some commands need; the extra `cli` brings them, and `demo` what the demo needs.
-OPTIONAL = {"matplotlib", "rich", "sklearn"}
+OPTIONAL = {"matplotlib", "sklearn"}
 INTERRUPTED = 130
 
 #: The other commands: module, and what it does.

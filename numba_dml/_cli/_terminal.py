@@ -1,4 +1,4 @@
-"""What commands print: tables and progress, with rich on a terminal where it is installed, else as plain text."""
+"""What commands print: tables, facts and progress as plain text, and sizes and times in words."""
 
 from __future__ import annotations
 
@@ -9,25 +9,10 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
-
-from ..__main__ import has
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> None:
     """Print rows under titles; the columns named in `right` are aligned to the right."""
-    if sys.stdout.isatty() and has("rich"):
-        from rich import box
-        from rich.console import Console
-        from rich.table import Table
-
-        table = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), pad_edge=False, show_edge=False)
-        for column in columns:
-            table.add_column(column, justify="right" if column in right else "left")
-        for row in rows:
-            table.add_row(*row)
-        Console(highlight=False, markup=False).print(table)
-        return
     widths = [max(len(row[i]) for row in (columns, *rows)) for i in range(len(columns))]
     for row in (columns, *rows):
         cells = [
@@ -49,62 +34,36 @@ def print_facts(facts: Sequence[tuple[str, str]], columns: int | None = None) ->
         print(wrapper.fill(text) or name)
 
 
-class Progress(Protocol):
-    """How far a command is."""
+class Progress:
+    """How far a command is: a line on the standard error stream that is written over and over, if it is shown."""
 
-    def advance(self, amount: float, text: str | None = None) -> None:
-        """Add to what is done, and perhaps say what comes next."""
-
-
-class _Silent:
-    def advance(self, amount: float, text: str | None = None) -> None:
-        pass
-
-
-class _Plain:
-    """A line that is written over and over."""
-
-    def __init__(self, text: str, total: float) -> None:
-        self.text, self.total, self.done, self.shown = text, total, 0.0, ""
+    def __init__(self, text: str, total: float, shown: bool) -> None:
+        self.text, self.total, self.done, self.line = text, total, 0.0, ""
+        self.shown = shown
         self.advance(0)
 
     def advance(self, amount: float, text: str | None = None) -> None:
+        """Add to what is done, and perhaps say what comes next."""
+        if not self.shown:
+            return
         self.done += amount
         self.text = self.text if text is None else text
         line = f"{self.text}: {100 * self.done / self.total:.0f} %"
-        if line != self.shown:
-            sys.stderr.write(f"\r{line.ljust(len(self.shown))}")
+        if line != self.line:
+            sys.stderr.write(f"\r{line.ljust(len(self.line))}")
             sys.stderr.flush()
-            self.shown = line
-
-    def clear(self) -> None:
-        sys.stderr.write(f"\r{' ' * len(self.shown)}\r")
+            self.line = line
 
 
 @contextmanager
 def progress(text: str, total: float, hidden: bool = False) -> Iterator[Progress]:
-    """Show how far a block is, on the standard error stream, if that is a terminal."""
-    if hidden or not sys.stderr.isatty() or total <= 0:
-        yield _Silent()
-    elif has("rich"):
-        from rich.console import Console
-        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
-
-        class Shown:
-            def advance(self, amount: float, text: str | None = None) -> None:
-                bar.update(task, advance=amount, description=text)
-
-        columns: Any = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-        with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(text, total=total)
-            yield Shown()
-    else:
-        plain = _Plain(text, total)
-        try:
-            yield plain
-        finally:
-            plain.clear()
+    """Show how far a block is, if the standard error stream is a terminal."""
+    shown = Progress(text, total, not hidden and sys.stderr.isatty() and total > 0)
+    try:
+        yield shown
+    finally:
+        if shown.line:
+            sys.stderr.write(f"\r{' ' * len(shown.line)}\r")
 
 
 def size(count: float) -> str:
