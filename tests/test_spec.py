@@ -29,7 +29,6 @@ def test_a_spec_says_what_the_function_and_its_builder_take(spec):
 def test_every_descriptor_has_a_spec():
     kinds = [kind for kind in _subclasses(Descriptor) if not kind.__subclasses__()]
     assert {kind.spec.name for kind in kinds} == set(OPERATORS)
-    assert len(kinds) == 8
 
 
 def test_no_code_asks_for_the_name_of_a_function():

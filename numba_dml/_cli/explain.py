@@ -20,8 +20,8 @@ from .._core.tensor import product
 from . import _files, _terminal
 from . import run as cli_run
 
-#: Why a call without a region does nothing.
-NOTHING = "there is nothing to compute"
+#: Why a call has no region: it does nothing, or its family has no table.
+NOTHING, ONE_KERNEL = "there is nothing to compute", "all calls run this kernel"
 
 
 class Layout(NamedTuple):
@@ -182,7 +182,7 @@ def explained(args: argparse.Namespace) -> dict[str, Any]:
             outputs.append(Layout(call.shape, call.index_dtype))
     edge = _terminal.size(launch.PARALLEL_WORK)
     region = getattr(call, "region", None)
-    why = [region.why.format(facts=call.facts) if region else NOTHING]
+    why = [region.why.format(facts=call.facts) if region else NOTHING if hasattr(call, "regions") else ONE_KERNEL]
     if on_gpu:
         pass
     elif getattr(call, "alone", False):

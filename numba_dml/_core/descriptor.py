@@ -12,7 +12,6 @@ import numpy as np
 
 from .enums import FeatureLevel, OperatorType, TensorDataType
 from .errors import DescriptorError, flag
-from .lowering import Move, Select
 from .spec import Spec
 from .tensor import TensorDesc, data_type_name, elements_overlap
 
@@ -217,8 +216,11 @@ class Descriptor:
     def check_strict(self, rule: str) -> None:
         """Check what only this operator restricts in strict mode."""
 
-    def lower(self, strides: Sequence[tuple[int, ...]]) -> Move | Select:
-        """Return the lowering for arrays with these strides (in bytes), in the order of the fields."""
+    def lower(self, strides: Sequence[tuple[int, ...]]) -> Any:
+        """Return the lowering for arrays with these strides (in bytes), in the order of the fields.
+
+        It is a `Move`, a `Select`, or what the calls of the operator's family read.
+        """
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
