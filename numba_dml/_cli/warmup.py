@@ -100,14 +100,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
 
 
+def _layouts(kind: Any, case: Case) -> list[Layout]:
+    """Return the arrays of a call."""
+    shapes = (case.shape, kind), (case.indices, cli_run.dtype(case.index_dtype)), (case.updates, kind)
+    return [Layout(*one) for one in shapes if one[0]]
+
+
 def _compile(function: str, kind: Any, case: Case) -> None:
-    inputs = [Layout(case.shape, kind)]
-    if case.indices:
-        inputs.append(Layout(case.indices, cli_run.dtype(case.index_dtype)))
-    if case.updates:
-        inputs.append(Layout(case.updates, kind))
     try:
-        call = cli_run.planned(function, inputs, case.parameters, compiles=True)
+        call = cli_run.planned(function, _layouts(kind, case), case.parameters, compiles=True)
         if getattr(call, "new_only", False):
             call.launch_anywhere  # noqa: B018 (which compiles what writes in place)
     except TypeError as error:
@@ -122,11 +123,7 @@ def _compile_jitted(function: str, kind: Any) -> None:
 
 def _call(function: str, kind: Any, case: Case) -> None:
     """Run a call on a GPU, whose kernels are chosen when they are launched."""
-    arrays = [np.zeros(case.shape, kind)]
-    if case.indices:
-        arrays.append(np.zeros(case.indices, case.index_dtype))
-    if case.updates:
-        arrays.append(np.zeros(case.updates, kind))
+    arrays = [np.zeros(one.shape, one.dtype) for one in _layouts(kind, case)]
     given = dict(case.parameters)
     required = [given.pop(name) for name in OPERATORS[function].required]
     try:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import platform
 from pathlib import Path
 
 import numba
-import numpy as np
 from llvmlite import binding as llvm
 from numba.core.codegen import get_host_cpu_features
 
@@ -38,13 +36,6 @@ HAS_WIDE_VECTORS = llvm.get_host_cpu_features().get("avx512f", False)
 IS_ZEN = llvm.get_host_cpu_name().startswith("znver")
 
 
-def _data_at() -> int | None:
-    """Return where an ndarray keeps the address of its first element, or None, if not where NumPy's C interface says.
-
-    It comes first there, and every module that was compiled for NumPy relies on it.
-    """
-    probe, at = np.empty(1), object.__basicsize__
-    return at if ctypes.c_size_t.from_address(id(probe) + at).value == probe.ctypes.data else None
-
-
-DATA_AT = _data_at()
+#: Where an ndarray keeps the address of its first element: first, as NumPy's C interface says, on which every module
+#: that was compiled for NumPy relies.
+DATA_AT = object.__basicsize__
