@@ -25,7 +25,6 @@ from numba_dml._core.spec import OPERATORS
 from numba_dml.cpu import launch as cpu_launch
 from numba_dml.cpu import threads as cpu_threads
 from numba_dml.cpu.calls import gather as calls_gather
-from numba_dml.cpu.calls import scatter as calls_scatter
 from numba_dml.cpu.calls import top_k as calls_top_k
 from numba_dml.cpu.dispatch import gather as dispatch_gather
 from numba_dml.cpu.dispatch import scatter as dispatch_scatter
@@ -743,11 +742,11 @@ def test_explain_compiles_and_runs_nothing(monkeypatch, capsys):
     assert "top_k singly 32-bit float serial" in out
     assert "less than 131 KB" in out
     for name, kernel in (
-        ("gather", "gather 64-bit"),
-        ("gather-elements", "gather direct 32-bit"),
-        ("gather-nd", "gather 64-bit"),
+        ("gather", "gather slices"),
+        ("gather-elements", "gather 32-bit"),
+        ("gather-nd", "gather slices"),
         ("scatter-elements", "scatter strips 32-bit"),
-        ("scatter-nd", "scatter places 64-bit"),
+        ("scatter-nd", "scatter places slices"),
     ):
         call("explain", name, "--shape", "100x64", "--indices-shape", "100,1", *(["--axis", 1] if "l" in name else []))
         assert re.search(rf"kernel +{kernel}", capsys.readouterr().out)
@@ -778,13 +777,11 @@ WAYS = {
     "top_k pieces": "top-k --shape 1x1000000 -k 10",
     "top_k sorted": "top-k --shape 20x5000 -k 500",
     "gather": "gather --shape 100x64 --indices-shape 100",
-    "gather direct": "gather --shape 100 --indices-shape 100",
     "scatter": "scatter-nd --shape 100 --indices-shape 9x1",
     "scatter strips": "scatter-elements --shape 100x64 --indices-shape 100x1 --axis 1",
     "scatter places": "scatter-nd --shape 1000x64 --indices-shape 900x1",
     "scatter own": "scatter-nd --shape 100 --indices-shape 300000x1 --reduction min",
     "scatter bins": "scatter-nd --shape 4096x4096 --indices-shape 1000000x2",
-    "scatter noted": "scatter-nd --shape 2000x2000 --indices-shape 200000x2",
 }
 
 
@@ -798,7 +795,9 @@ def test_explain_has_a_sentence_for_every_way(monkeypatch, threads):
     for way, arguments in WAYS.items():
         command = ["explain", *arguments.split()]
         found = explain.explained(__main__.build_parser(command).parse_args(command))
-        assert re.fullmatch(rf"{way}(| (add|min) float32| \d+-bit .*)( serial| parallel|)", found["kernel"]), way
+        assert re.fullmatch(rf"{way}(| (add|min) float32| (\d+-bit|slices) .*)( serial| parallel|)", found["kernel"]), (
+            way
+        )
         assert found["threads"] in (1, threads)
         shared += any("threads share" in text for text in found["why"])
         assert shared == 0 or threads > 1
@@ -852,9 +851,8 @@ def test_warmup_is_idempotent_and_covers_every_way(capsys, monkeypatch):
             planned = run.planned(function, inputs, case.parameters)
             ways.add(" ".join(planned.kernel.split()[:2]))
     assert {f"top_k {way}" for way in ("short", "singly", "best", "columns", "rows", "pieces", "sorted")} < ways
-    assert {"gather 32-bit", "gather 64-bit", "gather direct"} < ways
+    assert {"gather 32-bit", "gather slices"} < ways
     assert {"scatter 32-bit", "scatter strips", "scatter places", "scatter bins", "scatter add"} < ways
-    assert "scatter noted" in ways or numba.config.NUMBA_NUM_THREADS == 1
     call("warmup", "gather-elements", "--dtypes", "float32")
     capsys.readouterr()
     call("warmup", "gather-elements", "--dtypes", "float32")
@@ -901,7 +899,6 @@ def test_warmup_covers_all_shapes(threads, l2, monkeypatch):
     monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", threads)
     monkeypatch.setattr(calls_top_k, "THREADS", threads)
     monkeypatch.setattr(calls_gather, "TUNING", getattr(tuning_gather, l2))
-    monkeypatch.setattr(calls_scatter, "TUNING", getattr(tuning_scatter, l2))
     listed = [((2, 3), 1, -1), ((64, 100), 5, -1), ((1000, 1000), 5, 0), ((64, 40_000), 50, -1), ((20, 5000), 500, -1)]
     listed += [((1_000_000,), 5, -1), ((1_000_000,), 1, -1), ((22, 54), 2, 0)]
     for function, cases in warmup.CASES.items():
@@ -909,7 +906,7 @@ def test_warmup_covers_all_shapes(threads, l2, monkeypatch):
         for kind in map(np.dtype, ("f4", "i8")):
             for case in cases:
                 warmup._compile(function, kind, case)
-        assert len(kernels) > 3
+        assert len(kernels) > 1
         warm = kernels.copy()
         more = [warmup.Case(shape, parameters={"k": k, "axis": axis}) for shape, k, axis in listed]
         for case in [*calls_of_many_shapes(function, 200), *(more if function == "top_k" else ())]:

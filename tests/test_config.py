@@ -19,7 +19,7 @@ from numba_dml._core import config, targets
 from numba_dml._core.config import Settings, from_environment
 from numba_dml._jit import waiting
 from numba_dml.cpu import threads as cpu_threads
-from numba_dml.cpu.kernels.gather_blocks import gather_kernel
+from numba_dml.cpu.kernels.gather import gather_kernel
 
 pytestmark = pytest.mark.cpu
 
@@ -300,11 +300,11 @@ def test_no_garbage_is_looked_for_while_compiling():
 def test_of_two_processes_one_compiles(tmp_path):
     code = """
         import sys, numpy as np, numba_dml as dml
-        from numba_dml.cpu.kernels.gather_direct import take_kernel
+        from numba_dml.cpu.kernels.gather import gather_kernel
         from numba_dml.cpu.drivers import run_locked
         sys.stdin.readline()
         assert dml.gather(np.arange(4, dtype="u1"), [3, 1]).tolist() == [3, 1]
-        print(sum(sum(d.stats.cache_misses.values()) for d in (take_kernel, run_locked)))
+        print(sum(sum(d.stats.cache_misses.values()) for d in (gather_kernel, run_locked)))
     """
     environment = {
         **os.environ,

@@ -14,7 +14,6 @@ from numba_dml._jit.memory import ArrayRef, itemsize
 from numba_dml.cpu.primitives import keys as primitives_keys
 from numba_dml.cpu.primitives import reductions
 from numba_dml.cpu.primitives.keys import rule_from
-from numba_dml.cpu.primitives.moves import plan
 from numba_dml.cpu.primitives.top_k import (
     column_limits,
     compaction,
@@ -482,56 +481,6 @@ def test_raised_lanes_equal_their_plain_twin(dtype):
     assert (one >= before).all()
     assert (one[[0, 1, 2, 67, 68, 69]] == before[[0, 1, 2, 67, 68, 69]]).all()
     assert (one != before).any()
-
-
-def insides(ref, array, n):
-    one, other = np.zeros(array.size, np.bool_), np.zeros(array.size, np.bool_)
-    for i in range(array.size - plan.GROUP):
-        one[i] = plan.group_inside(ref, i * itemsize(ref), n)
-        other[i] = plan.all_inside(ref, i * itemsize(ref), plan.GROUP, n)
-    return one, other
-
-
-@pytest.mark.parametrize("dtype", ["i4", "i8"])
-def test_a_group_of_indices_is_tested_as_its_plain_twin_does(dtype):
-    ref = ArrayRef(getattr(types, np.dtype(dtype).name))
-    entry = compiled(insides, ref, types.Array(types.int64, 1, "C"), types.int64)
-    limits = np.iinfo(dtype)
-    for n in (0, 1, 7, limits.max, 2**40):
-        for bad in (-1, n, n - 1, limits.min, limits.max):
-            indices = np.zeros(40, dtype)
-            indices[20] = bad if limits.min <= bad <= limits.max else 0
-            one, other = entry(indices, np.zeros(40, np.int64), n)
-            np.testing.assert_array_equal(one, other)
-            assert one.any() == (n > 0)
-
-
-def owners(ref, array, n, low, size):
-    one, other = np.zeros((array.size, 2), np.uint64), np.zeros((array.size, 2), np.uint64)
-    for i in range(array.size - primitives_keys.LANES):
-        mask, inside = plan.owned_numbers(ref, i * itemsize(ref), n, low, size)
-        one[i, 0], one[i, 1] = mask, np.uint64(inside)
-        mask, inside = plan.owned_numbers_plain(ref, i * itemsize(ref), primitives_keys.LANES, n, low, size)
-        other[i, 0], other[i, 1] = mask, np.uint64(inside)
-    return one, other
-
-
-@pytest.mark.parametrize("dtype", ["i4", "i8"])
-def test_the_owners_of_indices_are_found_as_by_their_plain_twin(dtype):
-    rng = np.random.default_rng(0)
-    ref = ArrayRef(getattr(types, np.dtype(dtype).name))
-    entry = compiled(owners, ref, types.Array(types.int64, 1, "C"), types.int64, types.int64, types.int64)
-    limits = np.iinfo(dtype)
-    for n in (1, 7, 1000, limits.max, 2**40):
-        for low, high in ((0, n), (min(2, n), n), (n // 3, n // 2), (n // 2, n)):
-            indices = rng.integers(0, min(n, limits.max), 200, dtype)
-            indices[[10, 20, 30]] = np.minimum([low, high, n - 1], limits.max)
-            indices[100] = rng.choice([-1, limits.min, limits.max])
-            one, other = entry(indices, np.zeros(200, np.int64), n, low, high - low)
-            whole = one[:, 1] != 0  # elsewhere the mask is not looked at
-            np.testing.assert_array_equal(one[:, 1], other[:, 1])
-            np.testing.assert_array_equal(one[whole], other[whole])
-            assert whole.any()
 
 
 @njit

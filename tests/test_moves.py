@@ -15,8 +15,8 @@ from numba_dml.cpu.calls import gather as calls_gather
 from numba_dml.cpu.calls import scatter as calls_scatter
 from numba_dml.cpu.dispatch import gather as dispatch_gather
 from numba_dml.cpu.dispatch import scatter as dispatch_scatter
-from numba_dml.cpu.primitives.moves import gather_shares, scatter_phases, update_slices
 from numba_dml.cpu.primitives.moves import plan as moves_plan
+from numba_dml.cpu.primitives.moves import updates as moves_updates
 from numba_dml.cpu.tuning import gather as tuning_gather
 from numba_dml.cpu.tuning import scatter as tuning_scatter
 
@@ -28,7 +28,6 @@ SHAPES = [(5, 1300), (300, 9), (3, 40, 80), (1, 70, 20)]
 
 SMALL_GATHERS = GATHERS._replace(tile_bytes=2048, least_tile=8, tile_row=256, common_points=800, stream_bytes=4096)
 SMALL_SCATTERS = SCATTERS._replace(
-    tile_bytes=2048,
     strip_bytes=1024,
     stream_bytes=4096,
     near_bytes=64,
@@ -36,7 +35,6 @@ SMALL_SCATTERS = SCATTERS._replace(
     binned_bytes=1024,
     dense_bytes=1024,
     binned_part=1 << 30,
-    binned_threads=1,
     bin_bytes=256,
     most_bins=40,
 )
@@ -295,7 +293,7 @@ def test_slices_that_share_cache_lines(length, start):
     """A large output is written by whole cache lines, with the bytes of two slices, wherever it begins; and no more."""
     rng = np.random.default_rng(length)
     a = rng.integers(0, 255, (300, length), np.uint8)
-    for count in (1, 2, 3, 64, 513, 1100, 2 * gather_shares.FAR_BLOCK + 9):
+    for count in (1, 2, 3, 64, 513, 1100, 2 * moves_plan.FAR_BLOCK + 9):
         indices = indices_of(rng, len(a), count)
         memory = np.full(count * length + 256, 7, np.uint8)
         begin = -memory.ctypes.data % 64 + start
@@ -315,13 +313,13 @@ def test_slices_that_share_cache_lines(length, start):
 def test_blocks_of_slices_of_a_large_output(width):
     """Each is of more points than one of single elements; tuples, rows of several loops, and bad ones in any part."""
     rng = np.random.default_rng(width)
-    count = 2 * gather_shares.FAR_BLOCK + 9
+    count = 2 * moves_plan.FAR_BLOCK + 9
     a = rng.integers(0, 99, (40, 7, width)).astype("f4")
     tuples = np.stack([indices_of(rng, 40, count), indices_of(rng, 7, count)], -1)
     check(dml.gather_nd, reference.gather_nd, a, tuples)
     check(dml.gather, reference.gather, a, indices_of(rng, 7, 1 + count // 40), axis=1)
     check(dml.gather, reference.gather, a.swapaxes(0, 1), indices_of(rng, 40, 1 + count // 7), axis=1)
-    for first in (3, 513, gather_shares.FAR_BLOCK + 1, count - 1):
+    for first in (3, 513, moves_plan.FAR_BLOCK + 1, count - 1):
         bad = tuples.copy()
         bad[first:, 0] = 40
         with pytest.raises(IndexError, match=rf"\b{first}\b"):
@@ -412,7 +410,7 @@ def test_slices_in_an_output_larger_than_a_cache(view, reduction):
     rng = np.random.default_rng(7)
     room = rng.integers(0, 99, (9000, 46, 4))
     data = room[view]
-    assert data.nbytes > update_slices.ROLLED_BYTES
+    assert data.nbytes > moves_updates.ROLLED_BYTES
     there = rng.integers(0, len(data), (12_000, 1))
     there[::7] = 5
     updates = rng.integers(0, 99, (len(there), *data.shape[1:]))
@@ -430,9 +428,9 @@ def test_slices_in_an_output_larger_than_a_cache(view, reduction):
 @pytest.mark.parametrize("dtype", ["f2", "f8", "i4"])
 def test_windows_of_a_large_output(dtype, reduction, monkeypatch):
     """Threads look for what is in their windows, which are larger than the caches."""
-    retune(monkeypatch, scatters={"alone_bytes": 0, "alone_bytes_of_few": 0})
+    retune(monkeypatch, scatters={"alone_bytes": 0})
     rng = np.random.default_rng(5)
-    size = (update_slices.CACHED_BYTES + 1000) // np.dtype(dtype).itemsize + 1
+    size = (moves_updates.CACHED_BYTES + 1000) // np.dtype(dtype).itemsize + 1
     a = rng.integers(-99, 99, size).astype(dtype)
     for low in (0, -size):
         there = rng.integers(low, size, (SCATTERS.alone_points + 100, 1))
@@ -447,8 +445,8 @@ def shared_indices(monkeypatch):
     """No thread is alone, nothing is sorted or cut: each goes through all indices, for its own."""
     monkeypatch.setattr(cpu_launch, "PARALLEL_WORK", 0)
     monkeypatch.setattr(cpu_launch, "LOCKED_WORK", 0)
-    monkeypatch.setattr(dispatch_scatter, "split_of", lambda *layout: scatter_phases.BY_WINDOW)
-    retune(monkeypatch, scatters={"alone_bytes": 0, "alone_bytes_of_few": 0, "dense_bytes": 1 << 60, "own_bytes": 0})
+    monkeypatch.setattr(dispatch_scatter, "split_of", lambda *layout: moves_plan.BY_WINDOW)
+    retune(monkeypatch, scatters={"alone_bytes": 0, "dense_bytes": 1 << 60, "own_bytes": 0})
     yield
     dml.cache_clear()
 
@@ -596,10 +594,10 @@ def test_single_elements_sorted_by_strips(shape, dtype, points):
 @pytest.mark.parametrize("points", [1, 64, 65, 257, 2500])
 @pytest.mark.parametrize("dtype", ["u1", "f4", "c8"])
 @pytest.mark.skipif(numba.config.NUMBA_NUM_THREADS == 1, reason="threads share the work")
-def test_numbers_of_tuples_are_noted(dtype, points, monkeypatch):
+def test_tuples_that_threads_share_by_windows(dtype, points, monkeypatch):
     """The last of equal tuples wins, and sums are in order, bit by bit, NaN and zeros too; also with one thread."""
     others = {"binned_bytes": 1 << 60, "dense_bytes": 1 << 60, "own_bytes": 0}
-    retune(monkeypatch, scatters={**others, "alone_bytes": 0, "alone_bytes_of_few": 0})
+    retune(monkeypatch, scatters={**others, "alone_bytes": 0})
     rng = np.random.default_rng(points)
     shape = (7, 9, 31)
     a = rng.integers(0, 99, shape).astype(dtype)
@@ -609,12 +607,6 @@ def test_numbers_of_tuples_are_noted(dtype, points, monkeypatch):
         x[rng.random(x.shape) < 0.1] = np.nan
         zeros = rng.random(x.shape) < 0.3
         x[zeros] = rng.choice([0.0, -0.0], zeros.sum())
-    x, i, u = (
-        dml.TensorDesc(array.dtype, (1,) * (a.ndim - array.ndim) + array.shape) for array in (a, tuples, updates)
-    )
-    if dtype != "c8":
-        descriptor = dml.ScatterNDDesc(x, i, u, x, input_dimension_count=a.ndim, indices_dimension_count=2)
-        assert "noted" in repr(dml.compile_operator(descriptor, target="cpu"))
     far = np.where(rng.random(tuples.shape) < 0.1, 99, tuples)
     kept = (far < shape).all(-1)
     for threads in (None, 1):
@@ -648,7 +640,9 @@ def test_many_updates_of_a_small_output(size, dtype, own, monkeypatch):
     i = rng.integers(-size, size - size // 3, (points, 1))  # some places have no update
     i[i % size == size // 2] = size - 1
     operator = dml.compile_operator(
-        dml.ScatterNDDesc(*(dml.TensorDesc(x.dtype, x.shape) for x in (a[:, None], i, u[:, None], a[:, None])), 2, 2),
+        dml.ScatterNDDesc(
+            *(dml.TensorDesc(x.dtype, x.shape) for x in (a[:, None], i, u[:, None], a[:, None])), 2, 2, reduction="max"
+        ),
         target="cpu",
     )
     assert ("own" in repr(operator)) == own
@@ -782,30 +776,20 @@ def test_an_empty_axis_behind_an_index_that_is_dropped(target):
 
 @pytest.mark.parametrize("reduction", ["none", "add"])
 @pytest.mark.parametrize(
-    ("shape", "dtype", "roomy"),
+    ("shape", "dtype"),
     [
-        *(
-            ((rows, columns), "f4", True)
-            for rows, columns in [(500, 95), (500, 97), (17_000, 96), (1024, 240), (2049, 240)]
-        ),
-        *((shape, "f4", roomy) for shape in [(4096, 96), (4097, 100), (600, 256)] for roomy in (False, True)),
-        *(((512, columns), "f8", True) for columns in (127, 129)),
-        ((4100, 128), "f8", True),
-        ((8193, 110), "f4", None),
-        *(((800, columns), dtype, False) for columns in (63, 64, 131) for dtype in ("u1", "i1")),
-        *(((800, columns), dtype, False) for columns in (31, 33, 75) for dtype in ("f2", "i2")),
-        ((9000, 130), "u1", False),
+        *((shape, "f4") for shape in [(500, 95), (500, 97), (17_000, 96), (1024, 240), (2049, 240)]),
+        *((shape, "f4") for shape in [(4096, 96), (4097, 100), (600, 256), (8193, 110)]),
+        *((shape, "f8") for shape in [(512, 127), (512, 129), (4100, 128)]),
+        *(((800, columns), dtype) for columns in (63, 64, 131) for dtype in ("u1", "i1")),
+        *(((800, columns), dtype) for columns in (31, 33, 75) for dtype in ("f2", "i2")),
+        ((9000, 130), "u1"),
     ],
     ids=str,
 )
-def test_rows_of_strips_with_indices_of_every_kind(shape, dtype, roomy, reduction, monkeypatch):
+def test_rows_of_strips_with_indices_of_every_kind(shape, dtype, reduction):
     """Rows that follow each other, some with negative indices; around the widths from which they are cut."""
     rng = np.random.default_rng(shape[0])
-    tuning = tuning_scatter.LARGE_L2 if roomy else tuning_scatter.SMALL_L2
-    if roomy is None:  # strips in place are packed, which otherwise takes more than 13 MiB
-        tuning = tuning._replace(most_uncut=1 << 20)
-    monkeypatch.setattr(calls_scatter, "TUNING", tuning)
-    dml.cache_clear()
     a, u = (rng.integers(0, 99, shape).astype(dtype) for _ in range(2))
     i = rng.integers(0, shape[0] // 2, shape)  # so there are duplicates
     i[300:303] -= shape[0]
@@ -825,10 +809,8 @@ def test_rows_of_strips_with_indices_of_every_kind(shape, dtype, roomy, reductio
 @pytest.mark.parametrize("reduction", ["none", "add"])
 @pytest.mark.parametrize("count", [1000, (1 << 18) - 1, 1 << 18])
 @pytest.mark.parametrize("size", [(1 << 19) - 1, 1 << 19, (1 << 20) + 1])
-def test_one_thread_writes_what_several_prepare(size, count, reduction, monkeypatch):
+def test_one_thread_writes_what_several_prepare(size, count, reduction):
     """A cached output; from 2 MiB on several threads copy it, or look at as many bytes of indices."""
-    monkeypatch.setattr(calls_scatter, "TUNING", tuning_scatter.SMALL_L2)
-    dml.cache_clear()
     rng = np.random.default_rng(count)
     a, u = rng.integers(0, 9, size).astype("f4"), rng.integers(0, 9, count).astype("f4")
     i = rng.integers(-size, size, count)
@@ -850,23 +832,20 @@ def test_one_thread_writes_what_several_prepare(size, count, reduction, monkeypa
 
 @pytest.mark.cpu
 @pytest.mark.parametrize(
-    ("size", "count", "parameters", "roomy", "expected"),
+    ("size", "count", "parameters", "threads", "expected"),
     [
-        (1 << 18, 20_000, {}, True, True),  # 1 MiB is cached anywhere
-        ((1 << 18) + 1, 20_000, {}, True, False),
-        ((1 << 18) + 1, 20_000, {}, False, True),
-        (1 << 20, (1 << 19) - 1, {}, False, True),
-        (1 << 20, 1 << 19, {}, False, False),
-        ((1 << 20) + 1, 20_000, {}, False, False),
-        (1 << 20, (1 << 16) - 1, {"reduction": "max"}, False, True),
-        (1 << 20, 1 << 16, {"reduction": "max"}, False, False),
-        (1 << 20, 20_000, {"unique": True}, False, False),
-        (1 << 18, 20_000, {"unique": True}, False, True),
+        (1 << 18, 20_000, {}, 8, True),  # 1 MiB is cached
+        ((1 << 18) + 1, 20_000, {}, 8, False),
+        ((1 << 18) + 1, 20_000, {}, 2, True),
+        (1 << 18, 40_000, {}, 8, False),
+        (1 << 18, 40_000, {}, 2, True),
+        (1 << 16, 60_000, {"reduction": "max"}, 8, False),
+        (1 << 20, 20_000, {"unique": True}, 2, False),
+        (1 << 18, 40_000, {"unique": True}, 8, True),
     ],
 )
-def test_one_thread_writes_alone_where_that_is_sooner(size, count, parameters, roomy, expected, monkeypatch):
-    monkeypatch.setattr(calls_scatter, "TUNING", tuning_scatter.LARGE_L2 if roomy else tuning_scatter.SMALL_L2)
-    monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 2)
+def test_one_thread_writes_alone_where_that_is_sooner(size, count, parameters, threads, expected, monkeypatch):
+    monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", threads)
     found, choose = [], dispatch_scatter.writes_alone
     monkeypatch.setattr(dispatch_scatter, "writes_alone", lambda *given: found.append(choose(*given)) or found[-1])
     dml.cache_clear()
@@ -978,25 +957,25 @@ class Case(NamedTuple):
     packed: bool = True
 
 
-UNSORTED = {"own_bytes": 0, "alone_bytes": 0, "alone_bytes_of_few": 0}
-BINNED = {**UNSORTED, "binned_bytes": 1024, "dense_bytes": 1024, "binned_threads": 1, "bin_bytes": 256}
+UNSORTED = {"own_bytes": 0, "alone_bytes": 0}
+BINNED = {**UNSORTED, "binned_bytes": 1024, "dense_bytes": 1024, "bin_bytes": 256}
 OWN = {"least_shares": 2}
 SUM = {"reduction": "add"}
 CASES = [
-    Case("gather direct", "gather_elements", (30, 40), (30, 40), {"axis": 1}),
-    Case("gather direct", "gather", (90,), (700,), {"axis": 0}),
+    Case("gather general", "gather_elements", (30, 40), (30, 40), {"axis": 1}),
+    Case("gather general", "gather", (90,), (700,), {"axis": 0}),
     Case("gather general", "gather", (30, 5), (70,), {"axis": 0}),
     Case("gather general", "gather", (6, 50), (20,), {"axis": 1}),
     Case("gather general", "gather_nd", (6, 50), (0, 2)),
-    Case("gather direct", "gather", (6, 50), (20,), {"axis": 1}, changes={"common_points": 0}),
+    Case("gather general", "gather", (6, 50), (20,), {"axis": 1}, changes={"common_points": 0}),
     Case("scatter places", "scatter_nd", (100, 8), (60, 1)),
     Case("scatter places", "scatter_nd", (100, 8), (60, 1), {"unique": True}),
     Case("scatter bins", "scatter_nd", (3000,), (2500, 1), changes=BINNED),
     Case("scatter bins", "scatter_nd", (30, 100), (25, 2), SUM, "i4", {**BINNED, "binned_part": 1 << 20}),
-    Case("scatter own", "scatter_nd", (40,), (40_000, 1), changes=OWN),
+    Case("scatter own", "scatter_nd", (40,), (40_000, 1), SUM, "i4", OWN),
     Case("scatter own", "scatter_nd", (4, 10), (40_000, 2), SUM, "i4", OWN),
-    Case("scatter noted", "scatter_nd", (7, 9, 31), (2500, 3), changes={**UNSORTED, "dense_bytes": 1 << 60}),
-    Case("scatter noted", "scatter_nd", (63, 31), (2500, 2), SUM, "f4", {**UNSORTED, "dense_bytes": 1 << 60}),
+    Case("scatter general", "scatter_nd", (7, 9, 31), (2500, 3), changes={**UNSORTED, "dense_bytes": 1 << 60}),
+    Case("scatter general", "scatter_nd", (63, 31), (2500, 2), SUM, "f4", {**UNSORTED, "dense_bytes": 1 << 60}),
     Case("scatter strips", "scatter_elements", (64, 200), (64, 200), {"axis": 0}),
     Case("scatter strips", "scatter_elements", (64, 300), (64, 300), {"axis": 0, **SUM}, "i4"),
     Case("scatter strips", "scatter_elements", (64, 200), (64, 200), {"axis": 1}, packed=False),

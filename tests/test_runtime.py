@@ -46,7 +46,7 @@ def run(code, *, ok=True, **environment):
 ALL_KERNELS = """
     import numba, numpy as np, numba_dml as dml
     from numba_dml.cpu.dispatch.top_k import TABLE
-    from numba_dml.cpu.kernels import gather_blocks, gather_direct, scatter_general, scatter_noted
+    from numba_dml.cpu.kernels import gather, scatter
     from numba_dml.cpu.drivers import run_locked, run_parallel, run_serial
     from numba_dml.cpu.primitives.moves import offsets
 
@@ -85,9 +85,8 @@ ALL_KERNELS = """
     numba.set_num_threads(1)  # lines that are cut into pieces run without other threads here only
     assert dml.top_k(longest, 2).indices.tolist() == [999_999, 999_998]
     numba.set_num_threads(threads)
-    jitted = [run_locked, run_serial, run_parallel, gather_blocks.gather_kernel, gather_direct.take_kernel]
-    jitted += [scatter_general.scatter_kernel, scatter_general.strips_kernel, scatter_noted.noted_kernel]
-    jitted += [offsets.find_singles, offsets.find_tuples]
+    jitted = [run_locked, run_serial, run_parallel, gather.gather_kernel, scatter.scatter_kernel]
+    jitted += [offsets.find_offsets_of]
     jitted += {region.kernel for region in TABLE}
 """
 
@@ -141,12 +140,12 @@ def test_two_processes_that_start_at_once_share_a_cache(tmp_path):
     """Both compile the same kernels; whoever comes later loads them."""
     code = """
         import numpy as np, numba_dml as dml
-        from numba_dml.cpu.kernels.gather_direct import take_kernel
+        from numba_dml.cpu.kernels.gather import gather_kernel
         from numba_dml.cpu.drivers import run_locked
         a, i = np.arange(8.0), np.arange(8)[::-1].copy()
         assert (dml.gather(a, i) == a[::-1]).all()
         assert (dml.gather(a.astype("u1"), i) == a[::-1]).all()
-        jitted = [run_locked, take_kernel]
+        jitted = [run_locked, gather_kernel]
         print(sum(sum(d.stats.cache_misses.values()) for d in jitted))
     """
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(tmp_path)}
@@ -388,13 +387,13 @@ def test_imported_from_an_archive(name, tmp_path):
         import numpy as np, numba_dml as dml
         assert dml.__file__.startswith({str(archive)!r})
         from numba_dml._jit.disk_cache import _source_stamp
-        from numba_dml.cpu.kernels.gather_direct import take_kernel
+        from numba_dml.cpu.kernels.gather import gather_kernel
         assert dml.gather(np.arange(9, dtype="u1"), [7, 2]).tolist() == [7, 2]
         stamp = _source_stamp()[1]
         if "NUMBA_ENABLE_CUDASIM" in __import__("os").environ:
             from numba_dml.cuda.driver import cache
             assert cache._source_stamp()[2] == stamp
-        print(stamp, sum(take_kernel.stats.cache_hits.values()))
+        print(stamp, sum(gather_kernel.stats.cache_hits.values()))
     """
     places = {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     places |= {"NUMBA_ENABLE_CUDASIM": "1"} if find_spec("numba_cuda") else {}
@@ -436,7 +435,7 @@ def test_kernels_are_kept_outside_of_the_package(tmp_path):
 
 def test_a_cache_that_cannot_be_written(monkeypatch):
     """A disk that fills up after the start costs a warning."""
-    from numba_dml.cpu.kernels import gather_direct
+    from numba_dml.cpu.kernels import gather
 
     class FullDisk:
         def load_overload(self, *args):
@@ -445,7 +444,7 @@ def test_a_cache_that_cannot_be_written(monkeypatch):
         def save_overload(self, *args):
             raise OSError("no space left on device")
 
-    kernel = gather_direct.take_kernel
+    kernel = gather.gather_kernel
     monkeypatch.setattr(kernel, "_cache", FullDisk())
     monkeypatch.setattr(kernel, "overloads", type(kernel.overloads)())
     monkeypatch.setattr(compile, "_warned", False)
@@ -457,25 +456,20 @@ def test_a_cache_that_cannot_be_written(monkeypatch):
 
 def test_helpers_are_translated_with_their_kernel_only():
     from numba_dml._jit.helper_compiler import _WaitingLibrary
-    from numba_dml.cpu.kernels import gather_direct
+    from numba_dml.cpu.kernels import gather
 
     dml.gather(np.arange(3, dtype="i2"), [2])
-    assert gather_direct.take_range.overloads
-    assert all(isinstance(code.library, _WaitingLibrary) for code in gather_direct.take_range.overloads.values())
-    assert not any(isinstance(code.library, _WaitingLibrary) for code in gather_direct.take_kernel.overloads.values())
+    assert gather.gather_range.overloads
+    assert all(isinstance(code.library, _WaitingLibrary) for code in gather.gather_range.overloads.values())
+    assert not any(isinstance(code.library, _WaitingLibrary) for code in gather.gather_kernel.overloads.values())
 
 
 def test_new_shapes_add_no_signature():
     from numba_dml.cpu.dispatch.top_k import TABLE
-    from numba_dml.cpu.kernels import gather_blocks, gather_direct, scatter_general, top_k_rows
+    from numba_dml.cpu.kernels import gather, scatter, top_k_rows
 
-    moves = [
-        gather_blocks.gather_kernel,
-        gather_direct.take_kernel,
-        scatter_general.scatter_kernel,
-        scatter_general.strips_kernel,
-    ]
-    kernels = [*moves, *{region.kernel for region in TABLE} - {top_k_rows.pieces_kernel}]
+    kernels = [gather.gather_kernel, scatter.scatter_kernel]
+    kernels += {region.kernel for region in TABLE} - {top_k_rows.pieces_kernel}
 
     def work(shape):
         a = np.zeros(shape, np.float32)

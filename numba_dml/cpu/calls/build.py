@@ -8,7 +8,6 @@ or lies in an input, a bad index.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,9 @@ Layouts = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
 Shapes = tuple[tuple[int, ...], ...]
 
 
+# Each family imports its kernels when it is first built: a first call compiles and imports those of its own kind only.
+
+
 def build(descriptor: Descriptor, layouts: Layouts, output_shapes: Shapes, out_strides: tuple[int, ...] | None) -> Any:
     """Return the call for a descriptor and the layouts of its inputs."""
     if order := _common_order(descriptor, layouts, out_strides):
@@ -46,17 +48,21 @@ def build(descriptor: Descriptor, layouts: Layouts, output_shapes: Shapes, out_s
 def _build_top_k(
     descriptor: Descriptor, layouts: Layouts, output_shapes: Shapes, out_strides: tuple[int, ...] | None
 ) -> Any:
+    from .top_k import TopKCall
+
     data, (strides, dtype) = getattr(descriptor, descriptor.input_fields[0]), layouts[0]
     # What a kernel sees of foreign byte order is a packed copy, whatever strides the array has.
     lowering = descriptor.lower([strides if dtype.isnative else packed_strides(data.sizes, data.itemsize)])
     assert isinstance(lowering, Select)
-    call = _top_k_calls().TopKCall(descriptor, lowering, output_shapes)
+    call = TopKCall(descriptor, lowering, output_shapes)
     return call if dtype.isnative else _Prepared(call, [_packed_copy])
 
 
 def _build_gather(
     descriptor: Descriptor, layouts: Layouts, output_shapes: Shapes, out_strides: tuple[int, ...] | None
 ) -> Any:
+    from .gather import GatherCall
+
     data, (strides, dtype), shape = getattr(descriptor, descriptor.input_fields[0]), layouts[0], output_shapes[0]
     lowering = descriptor.lower([strides])
     assert isinstance(lowering, Move)
@@ -64,7 +70,7 @@ def _build_gather(
     if copies:
         lowering = descriptor.lower([packed_strides(data.sizes, data.itemsize)])
         assert isinstance(lowering, Move)
-    call = _gather_calls().GatherCall(lowering, data.dtype, shape)
+    call = GatherCall(lowering, data.dtype, shape)
     call = _prepared(call, [_input_copy if copies else None, *_fixes(descriptor, layouts)])
     return call if dtype.isnative else _SwappedGather(call, data.dtype)
 
@@ -72,6 +78,8 @@ def _build_gather(
 def _build_scatter(
     descriptor: Descriptor, layouts: Layouts, output_shapes: Shapes, out_strides: tuple[int, ...] | None
 ) -> Any:
+    from .scatter import ScatterCall
+
     data, (strides, dtype) = getattr(descriptor, descriptor.input_fields[0]), layouts[0]
     if out_strides is not None and len(out_strides) != data.dimension_count:
         out_strides = None  # of another rank: the call will say so
@@ -82,7 +90,7 @@ def _build_scatter(
         kernel_copies = kernel_copies and is_packed(data.sizes, out_strides, data.itemsize)
     lowering = descriptor.lower([out_strides])
     assert isinstance(lowering, Move)
-    call = _scatter_calls().ScatterCall(lowering, data.dtype, output_shapes[0], kernel_copies)
+    call = ScatterCall(lowering, data.dtype, output_shapes[0], kernel_copies)
     return _prepared(call, [None if dtype.isnative else _native_copy, *_fixes(descriptor, layouts)])
 
 
@@ -98,28 +106,6 @@ def _fixes(descriptor: Descriptor, layouts: Layouts) -> list[Any]:
 def _fix(tensor: TensorDesc, strides: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     """Return what copies an array that kernels cannot read as it is, or None."""
     return None if dtype.isnative and is_packed(tensor.sizes, strides, dtype.itemsize) else _packed_copy
-
-
-# A first call gets to import the kernels of its own kind only.
-@cache
-def _gather_calls() -> Any:
-    from . import gather
-
-    return gather
-
-
-@cache
-def _scatter_calls() -> Any:
-    from . import scatter
-
-    return scatter
-
-
-@cache
-def _top_k_calls() -> Any:
-    from . import top_k
-
-    return top_k
 
 
 def _common_order(descriptor: Descriptor, layouts: Any, out_strides: tuple[int, ...] | None) -> list[int] | None:

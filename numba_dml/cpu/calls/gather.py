@@ -9,7 +9,7 @@ import numpy as np
 from ..._core.lowering import Move
 from ..._core.operands import check_out
 from ..._core.regions import first
-from ..._jit.memory import ANY, SIGNED_REFS, UNSIGNED_REFS
+from ..._jit.memory import ANY, UNSIGNED_REFS
 from ..dispatch.gather import TABLE, facts_of, plan_gather
 from ..drivers import OVERLAP
 from ..launch import launcher
@@ -24,17 +24,16 @@ class GatherCall(MoveCall):
 
     def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
         super().__init__(lowering, dtype, shape)
-        unit = self.widest_unit()
+        unit = self.unit()
         self.plan = self.make_plan(unit)
         self.facts = facts = facts_of(self.plan)
         self.tuning = TUNING
         self.region = region = first(self.regions, facts, self.tuning)
         plan_gather(self.plan, facts, self.tuning)
-        direct = region.name == "direct"
-        data, index = UNSIGNED_REFS[unit], SIGNED_REFS[facts.index_width] if direct else ANY
-        self.launch, driver = launcher(region.kernel, (data, index, data, ANY), self.effort, prepare=self.set_finder)
+        data = UNSIGNED_REFS[unit]
+        self.launch, driver = launcher(region.kernel, (data, ANY, data, ANY), self.effort, prepare=self.set_finder)
         self.finish_plan()
-        self.kernel = f"gather {'direct ' if direct else ''}{8 * unit}-bit {driver}"
+        self.kernel = f"gather {self.moves_by(unit)} {driver}"
 
     def __call__(self, a: Any, indices: Any, out: Any) -> Any:
         if out is None:

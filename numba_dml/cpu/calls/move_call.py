@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import gcd
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from ..._core.lowering import Move
 from ..._core.pool import allocator
 from ..._core.regions import Region
 from ..._core.tensor import data_type_name, element_size, extent_of, packed_strides, product
+from ..._jit.memory import UNSIGNED_REFS
 from ..primitives.moves import plan as moves_plan
 from ..primitives.moves.offsets import finder_address
 from ..tuning import moves as tuning_moves
@@ -114,15 +114,19 @@ class MoveCall:
 
     def set_finder(self) -> None:
         """Compile or load the finder that the kernel calls, and put its address into the plan."""
-        self.plan[moves_plan.FINDER] = finder_address(self.plan[moves_plan.COORDS] > 1)
+        self.plan[moves_plan.FINDER] = finder_address()
 
     def finish_plan(self) -> None:
         """Turn the plan into the array that kernels read: all its numbers are set."""
         self.plan = np.fromiter(self.plan, np.int64, len(self.plan))
 
-    def widest_unit(self) -> int:
-        """Return the widest unit that the contiguous runs of the slices consist of."""
-        return gcd(self.run, 8)
+    def moves_by(self, unit: int) -> str:
+        """Return how `explain` calls what moves at once."""
+        return f"{8 * unit}-bit" if unit == self.run else "slices"
+
+    def unit(self) -> int:
+        """Return the bytes that move at once: a single element's; longer slices, which share one kernel, are bytes."""
+        return self.run if self.run in UNSIGNED_REFS else 1
 
     def index_error(self, a: Any, indices: Any, position: int) -> IndexError:
         """Return the error for the index at a flat position."""

@@ -18,12 +18,10 @@ from ..._jit.machine import CACHE_LINE
 from ..._jit.memory import ANY, SIGNED_REFS, UNSIGNED_REFS, reference_to
 from ..dispatch import scatter as dispatch
 from ..drivers import OVERLAP
-from ..kernels import scatter_binned, scatter_general, scatter_noted
+from ..kernels import scatter, scatter_binned
 from ..launch import launcher, takes_one
 from ..primitives import reductions
-from ..primitives.keys import SPARE
 from ..primitives.moves import plan as moves_plan
-from ..primitives.moves import scatter_phases
 from ..tuning import moves as tuning_moves
 from ..tuning.scatter import TUNING
 from .move_call import MoveCall
@@ -54,18 +52,14 @@ class ScatterCall(MoveCall):
         self.region = region = first(self.regions, facts, self.tuning)
         self._plan_region(unit)
         plan[moves_plan.ALONE] = self.alone
-        index = SIGNED_REFS[facts.index_width] if facts.index_width else ANY
-        #: The types that kernels see the arrays as, if they can read indices where they are.
-        self.direct_arrays = (ANY, data, index, data)
-        direct = region.name in ("general", "strips") or (region.name == "own" and facts.reduces)
-        self.launched = region.kernel, self.direct_arrays if direct else (ANY, data, ANY, data)
+        self.launched = self._launched(region.kernel, data)
         prepared = max(plan[moves_plan.COPY], self.index_bytes)
-        serial = self.alone and prepared < scatter_phases.PREPARED_BYTES
+        serial = self.alone and prepared < scatter.PREPARED_BYTES
         self.launch, driver = launcher(*self.launched, self.effort, bool(serial), prepare=self.set_finder)
         self.finish_plan()
         name = "" if region.name == "general" else f"{region.name} "
         low = self.lowering
-        work = f"{low.reduction} {data_type_name(low.data_type)}" if facts.reduces else f"{8 * unit}-bit"
+        work = f"{low.reduction} {data_type_name(low.data_type)}" if facts.reduces else self.moves_by(unit)
         self.kernel = f"scatter {name}{work} {driver}"
 
     def _elements(self) -> tuple[int, Any, int]:
@@ -73,10 +67,17 @@ class ScatterCall(MoveCall):
         low = self.lowering
         reduction = reductions.REDUCTIONS.index(low.reduction)
         if reduction == reductions.NONE:
-            unit = self.widest_unit()
+            unit = self.unit()
             return unit, UNSIGNED_REFS[unit], reduction
         element, reduction = reductions.arithmetic_type(low.data_type, reduction)
         return low.itemsize, reference_to(element), reduction
+
+    def _launched(self, kernel: Any, data: Any) -> tuple[Any, tuple[Any, ...]]:
+        """Return a kernel with the types that it sees the arrays as: single elements are written by signed indices."""
+        index = ANY
+        if kernel is scatter.scatter_kernel and self.facts.units == 1 and not self.facts.reduces:
+            index = SIGNED_REFS[4 if self.plan[moves_plan.KIND] == moves_plan.INT32 else 8]
+        return kernel, (ANY, data, index, data)
 
     def _facts(self) -> dispatch.Facts:
         low, plan, threads = self.lowering, self.plan, numba.config.NUMBA_NUM_THREADS
@@ -90,10 +91,7 @@ class ScatterCall(MoveCall):
             itemsize=low.itemsize,
             whole=self.whole,
             span=plan[moves_plan.STARTS_HIGH] - plan[moves_plan.STARTS_LOW],
-            coordinates=len(low.coordinates),
-            axis_size=low.coordinates[0][0] if len(low.coordinates) == 1 else 0,
             index_bytes=self.index_bytes,
-            index_width=moves_plan.index_width(plan),
             raises=low.bounds == "raise",
             unique=low.unique,
             reduces=low.reduction != "none",
@@ -102,7 +100,6 @@ class ScatterCall(MoveCall):
             split=split,
             period=dispatch.period_of(low, split, self.shape, self.whole),
             threads=threads,
-            takes_one=takes_one(self.effort_in_place),
         )
 
     def _plan_region(self, unit: int) -> None:
@@ -117,32 +114,29 @@ class ScatterCall(MoveCall):
         bins_in_place = name == "bins" and dispatch.is_dense(facts)
         #: The kernel cannot write in place; another one does.
         self.new_only = name == "places" or (name == "bins" and not bins_in_place)
-        notes = name == "noted" or (name == "bins" and dispatch.has_tuples_to_share(facts, tuning))
-        self.note_bytes = 4 * (self.points + SPARE) if notes else 0
         #: In place, whether a new output is made and copied.
-        self.copies_in_place = not notes and not bins_in_place and dispatch.prefers_copy(facts, tuning)
-        self.scratch_bytes = self.note_bytes if name == "noted" else 0
+        self.copies_in_place = not bins_in_place and dispatch.prefers_copy(facts, tuning)
+        self.scratch_bytes = 0
         if name == "strips":
             self._plan_strips()
         elif name == "bins":
             self._plan_bins(unit, bins_in_place)
         elif name == "own":
             shares = plan[moves_plan.SHARES] = dispatch.shares_of(facts, tuning)
-            self.scratch_bytes = shares * (self.whole // unit * max(unit, 4) + 2 * CACHE_LINE)
+            self.scratch_bytes = shares * (self.whole + CACHE_LINE)
 
     def _plan_strips(self) -> None:
         facts, plan = self.facts, self.plan
         step = abs(self.lowering.loops[facts.split][1])
-        strips = dispatch.strips_of(facts, self.tuning)
+        strip = dispatch.strip_of(facts, self.tuning)
         plan[moves_plan.PERIOD] = facts.period
-        for tile, strip in ((moves_plan.TILE, strips.new), (moves_plan.TILE_IN_PLACE, strips.in_place)):
-            plan[tile] = max(strip * facts.period // max(self.whole, 1) // step, CACHE_LINE // step, 1)
-        plan[moves_plan.PACKS] = strips.packs
+        width = max(strip * facts.period // max(self.whole, 1), self.tuning.least_width)
+        plan[moves_plan.TILE] = max(width // step, 1)
 
     def _plan_bins(self, unit: int, in_place: bool) -> None:
         strip, shares = dispatch.bin_of(self.facts, self.tuning), self.facts.threads
         self.plan[moves_plan.TILE] = strip
-        self.plan[moves_plan.TILE_IN_PLACE] = strip if in_place else 0
+        self.plan[moves_plan.IN_PLACE] = in_place
         self.plan[moves_plan.SHARES] = shares
         # See `scatter_binned.bin_buffers`.
         bins = -(-self.whole // strip) + 1
@@ -172,8 +166,7 @@ class ScatterCall(MoveCall):
         if status == 0:
             return result
         if status == OVERLAP and self.new_only:  # in place, perhaps
-            plan, _scratch = self.plan_with(self.note_bytes)
-            status = self.launch_anywhere(source, result, indices, updates, plan)
+            status = self.launch_anywhere(source, result, indices, updates, self.plan)
             if status == 0:
                 return result
         if status == OVERLAP:
@@ -198,8 +191,8 @@ class ScatterCall(MoveCall):
     @cached_property
     def launch_anywhere(self) -> Any:
         """The launch that can write in place; compiled when it is needed."""
-        code = scatter_noted.noted_kernel if self.note_bytes else scatter_general.scatter_kernel
-        return launcher(code, self.direct_arrays, self.effort_in_place, prepare=self.set_finder)[0]
+        launched = self._launched(scatter.scatter_kernel, self.launched[1][1])
+        return launcher(*launched, self.effort_in_place, prepare=self.set_finder)[0]
 
     def through_copies(self, a: Any, indices: Any, updates: Any, out: Any) -> Any:
         """Write to an output that lies in an input; after an error it is, and so the input is, what it was."""

@@ -6,10 +6,8 @@ from typing import Any, NamedTuple
 
 from ..._core.regions import Region, always
 from ..._jit.machine import CACHE_LINE
-from ..kernels.gather_blocks import gather_kernel
-from ..kernels.gather_direct import take_kernel
+from ..kernels.gather import gather_kernel
 from ..primitives.moves import plan as moves_plan
-from ..primitives.moves.plan import index_width
 from ..tuning.gather import GatherTuning
 
 
@@ -42,8 +40,6 @@ class Facts(NamedTuple):
     data_bytes: int
     #: Bytes of the output.
     output_bytes: int
-    #: Bytes of indices that a kernel can read where they are; 0: it cannot.
-    index_width: int
 
 
 def facts_of(plan: Any) -> Facts:
@@ -71,7 +67,6 @@ def facts_of(plan: Any) -> Facts:
         plan[coordinate + 1],
         plan[moves_plan.HIGH] - plan[moves_plan.LOW],
         plan[moves_plan.PACKED_BYTES],
-        index_width(plan),
     )
 
 
@@ -80,25 +75,7 @@ def keeps_offsets(facts: Facts, tuning: GatherTuning) -> bool:
     return facts.rows_share_indices and facts.length <= tuning.common_points
 
 
-def can_read_in_place(facts: Facts, tuning: GatherTuning) -> bool:
-    """Return whether a kernel can read the indices where they are."""
-    return facts.index_width > 0
-
-
-def reads_each_index_once(facts: Facts, tuning: GatherTuning) -> bool:
-    """Return whether no offsets would be used again."""
-    return not keeps_offsets(facts, tuning)
-
-
 TABLE: tuple[Region, ...] = (
-    Region(
-        "direct",
-        take_kernel,
-        can_read_in_place,
-        reads_each_index_once,
-        "each index is tested just before it is used; of negative ones offsets are worked out first",
-        "Single elements by neighbouring indices",
-    ),
     Region(
         "general",
         gather_kernel,
@@ -108,13 +85,6 @@ TABLE: tuple[Region, ...] = (
         "Slices have loops of their own by length",
     ),
 )
-
-
-def row_ahead(facts: Facts, tuning: GatherTuning) -> int:
-    """Return the bytes of the next row of data that each row prefetches; 0: none, or too many."""
-    several = facts.loops > 1 and facts.coordinates == 1 and facts.index_step != 0 and facts.step == 0
-    row = facts.places * facts.place_step
-    return row if several and 0 < row <= min(tuning.row_ahead_bytes, CACHE_LINE * facts.length) else 0
 
 
 def tile_of(facts: Facts, tuning: GatherTuning) -> int:
@@ -127,9 +97,7 @@ def tile_of(facts: Facts, tuning: GatherTuning) -> int:
     along_rows = facts.index_step != 0 and step == facts.slice_bytes
     if facts.loops == 1 or facts.rows_share_indices or not along_rows or facts.length * step < tuning.tile_row:
         return 0
-    is_matrix = facts.loops == 2
-    wide = is_matrix and places * tuning.wide_tile * step <= tuning.small_tile
-    tile = tuning.small_tile if wide else tuning.tile_bytes
+    tile = tuning.tile_bytes
     if places * facts.length * step <= tile or places * tuning.least_tile * step > tile:
         return 0
     return max(tile // (places * step), CACHE_LINE // step)
@@ -158,7 +126,6 @@ def plan_gather(plan: Any, facts: Facts, tuning: GatherTuning) -> None:
     plan[moves_plan.STREAM] = facts.output_bytes >= tuning.stream_bytes
     plan[moves_plan.CACHED] = 2 * facts.data_bytes <= tuning.l2_bytes
     plan[moves_plan.COMMON] = keeps_offsets(facts, tuning)
-    plan[moves_plan.AHEAD] = row_ahead(facts, tuning)
     tile = tile_of(facts, tuning)
     packed = packed_tile(facts, tuning) if tile > 0 else 0
     plan[moves_plan.TILE] = packed if packed > 0 else tile

@@ -9,13 +9,11 @@ from ..._core.lowering import Move
 from ..._core.regions import Region, always
 from ..._core.tensor import packed_strides
 from ..._jit.machine import CACHE_LINE
+from ..kernels.scatter import scatter_kernel
 from ..kernels.scatter_binned import bins_kernel
-from ..kernels.scatter_general import scatter_kernel, strips_kernel
-from ..kernels.scatter_noted import noted_kernel
 from ..kernels.scatter_own import own_kernel
 from ..kernels.scatter_places import places_kernel
-from ..primitives.moves.plan import PACK_IN_PLACE, PACK_NEW
-from ..primitives.moves.scatter_phases import BY_POINT, BY_SLICE, BY_WINDOW
+from ..primitives.moves.plan import BY_POINT, BY_SLICE, BY_WINDOW
 from ..primitives.moves.strips import SPARSE
 from ..tuning.scatter import ScatterTuning
 
@@ -40,14 +38,8 @@ class Facts(NamedTuple):
     whole: int
     #: Bytes of the output from the first place that an update can start at to the last.
     span: int
-    #: Indices of a tuple.
-    coordinates: int
-    #: Values of the index, if there is one coordinate; else 0.
-    axis_size: int
     #: Bytes of all indices.
     index_bytes: int
-    #: Bytes of indices that a kernel can read where they are; 0: it cannot.
-    index_width: int
     #: Whether an index out of range is an error.
     raises: bool
     #: Whether the caller promised that no two updates have one place.
@@ -65,8 +57,6 @@ class Facts(NamedTuple):
     period: int
     #: Threads that there can be.
     threads: int
-    #: Whether one thread is best for the updates alone: they are few, or there is no other.
-    takes_one: bool
 
 
 # How threads share a scatter.
@@ -108,8 +98,7 @@ def _shares_near(lowering: Move, near: int, moved: int, whole: int, threads: int
     Rows of a matrix are cut if they have a few cache lines and updates are many: they are done in strips.
     """
     if near and SPARSE * moved >= whole and [size for size, _ in lowering.coordinates] == [whole // near]:
-        least = tuning.least_cut if lowering.reduction == "none" else tuning.least_sum_cut
-        least = CACHE_LINE if lowering.itemsize <= tuning.small_item else least
+        least = CACHE_LINE if lowering.itemsize <= tuning.small_item else tuning.least_cut
         return near >= least and (threads > 1 or whole > tuning.small_tile)
     return near > max(tuning.near_bytes // threads, tuning.least_near)
 
@@ -124,24 +113,17 @@ def period_of(lowering: Move, split: int, shape: Sequence[int], whole: int) -> i
 
 
 def writes_alone(facts: Facts, tuning: ScatterTuning) -> bool:
-    """Return whether one thread writes single elements that go anywhere sooner than several."""
-    return facts.units == 1 and facts.span <= _cached_bytes(facts, tuning) and _is_sooner_alone(facts, tuning)
+    """Return whether one thread writes single elements that go anywhere sooner than several.
 
-
-def _has_few_workers(facts: Facts, tuning: ScatterTuning) -> bool:
-    return facts.threads < tuning.alone_threads or facts.points < tuning.alone_points
-
-
-def _is_sooner_alone(facts: Facts, tuning: ScatterTuning) -> bool:
+    Others wake first, and each of them reads all indices.
+    """
+    if facts.units != 1 or facts.split >= 0:
+        return False
+    few_threads = facts.threads < tuning.alone_threads
+    if facts.span > tuning.alone_bytes:  # no cache holds it
+        return few_threads and not facts.unique
     dense_sums = facts.reduces and facts.points * facts.itemsize > facts.span
-    return facts.unique or _has_few_workers(facts, tuning) or dense_sums
-
-
-def _cached_bytes(facts: Facts, tuning: ScatterTuning) -> int:
-    """Return up to how many bytes an output counts as cached when one thread may write alone."""
-    few = facts.points < (tuning.alone_few_sums if facts.reduces else tuning.alone_few)
-    few = few and not facts.unique and _has_few_workers(facts, tuning)
-    return tuning.alone_bytes_of_few if few else tuning.alone_bytes
+    return facts.unique or few_threads or facts.points < tuning.alone_points or dense_sums
 
 
 # What each kernel needs, and what it is for.
@@ -193,13 +175,12 @@ def has_much_to_sort(facts: Facts, tuning: ScatterTuning) -> bool:
         facts.split == BY_WINDOW
         and facts.whole >= least_binned(facts, tuning)
         and facts.points * tuning.binned_part >= facts.whole
-        and (facts.reduces or facts.index_width == 0 or facts.threads >= tuning.binned_threads)
     )
 
 
 def can_own_outputs(facts: Facts, tuning: ScatterTuning) -> bool:
     """Return whether shares of the updates can be combined later: the bits stay the same."""
-    return fits_numbers(facts, tuning) and facts.whole > 0 and not facts.in_order
+    return facts.copies and facts.units == 1 and facts.whole > 0 and facts.reduces and not facts.in_order
 
 
 def shares_of(facts: Facts, tuning: ScatterTuning) -> int:
@@ -211,7 +192,7 @@ def shares_of(facts: Facts, tuning: ScatterTuning) -> int:
 def has_enough_shares(facts: Facts, tuning: ScatterTuning) -> bool:
     """Return whether there are shares enough to outweigh the copies."""
     shares = shares_of(facts, tuning)
-    by_few = shares > 1 and facts.reduces and facts.points >= tuning.combined_by_few
+    by_few = shares > 1 and facts.points >= tuning.combined_by_few
     return shares >= tuning.least_shares or by_few
 
 
@@ -223,16 +204,6 @@ def has_small_output(facts: Facts, tuning: ScatterTuning) -> bool:
         and facts.whole <= tuning.own_bytes
         and has_enough_shares(facts, tuning)
     )
-
-
-def has_tuples_to_share(facts: Facts, tuning: ScatterTuning) -> bool:
-    """Return whether threads had better work out each tuple once, and note the result for all of them."""
-    return facts.split == BY_WINDOW and facts.coordinates > 1 and not facts.takes_one
-
-
-def has_threads_for_tuples(facts: Facts, tuning: ScatterTuning) -> bool:
-    """Return whether that holds, and several threads write."""
-    return has_tuples_to_share(facts, tuning) and not writes_alone(facts, tuning)
 
 
 def has_shared_loop(facts: Facts, tuning: ScatterTuning) -> bool:
@@ -266,16 +237,8 @@ TABLE: tuple[Region, ...] = (
         "A small output for each share",
     ),
     Region(
-        "noted",
-        noted_kernel,
-        fits_numbers,
-        has_threads_for_tuples,
-        "where updates go is found out first; then each part of the result gets its own, in their order",
-        "Tuples that are turned into numbers once",
-    ),
-    Region(
         "strips",
-        strips_kernel,
+        scatter_kernel,
         has_shared_loop,
         always,
         "no update leaves its strip of the result: strip by strip, it is copied, then updated in order",
@@ -287,7 +250,7 @@ TABLE: tuple[Region, ...] = (
         always,
         always,
         "the input is copied, then updated in the order of the updates",
-        "Threads that share indices",
+        "Windows of an output",
     ),
 )
 
@@ -295,34 +258,9 @@ TABLE: tuple[Region, ...] = (
 # The numbers of a region's plan.
 
 
-class Strips(NamedTuple):
-    """How an output is cut into strips: their bytes in a new one and in place, and which are packed (see `plan`)."""
-
-    new: int
-    in_place: int
-    packs: int
-
-
-def strips_of(facts: Facts, tuning: ScatterTuning) -> Strips:
-    """Return how an output is cut along the shared loop."""
-    whole, row, both = facts.whole, max(facts.period, 1), PACK_NEW | PACK_IN_PLACE
-    rows = whole // row
-    if rows <= 1:
-        return Strips(tuning.strip_bytes, tuning.strip_bytes, PACK_NEW)
-    if facts.axis_size != rows:  # no matrix whose rows the index selects
-        return Strips(tuning.tile_bytes, tuning.tile_bytes, both)
-    least, size = rows * (tuning.least_sum_width if facts.reduces else tuning.least_width), whole
-    if least <= tuning.small_tile:
-        size = tuning.small_tile
-    elif least <= tuning.tile_bytes and (whole > tuning.most_uncut or facts.reduces):
-        size = tuning.tile_bytes
-    conflict = row % tuning.conflict_bytes == 0
-    if facts.reduces or conflict or (tuning.packs_all_strips and whole > tuning.most_uncut):
-        return Strips(size, size, both)
-    if tuning.packs_all_strips:  # in place, that would copy them twice: threads alone are sooner done
-        return Strips(size, whole, PACK_NEW)
-    narrow = row < facts.threads * tuning.narrow_strip and whole < facts.threads * tuning.most_narrow
-    return Strips(size, size, PACK_NEW if narrow else 0)
+def strip_of(facts: Facts, tuning: ScatterTuning) -> int:
+    """Return the bytes of a strip of an output that is cut along the shared loop."""
+    return tuning.strip_bytes if facts.whole <= facts.period else tuning.small_tile
 
 
 def bin_of(facts: Facts, tuning: ScatterTuning) -> int:

@@ -23,7 +23,6 @@ from ..dispatch import gather as dispatch_gather
 from ..dispatch import top_k
 from ..drivers import OVERLAP, run_here
 from ..primitives.moves import plan as moves_plan
-from ..primitives.moves import scatter_phases
 from ..primitives.moves.offsets import read_indices
 from ..primitives.top_k import plan as top_k_plan
 from ..tuning import gather as tuning_gather
@@ -108,12 +107,8 @@ vars(thresholds).update(TUNING._asdict())
 #: ``row_of(facts)``: the position of the row of `top_k.TABLE` that is for a call.
 row_of = compiled_first(top_k.TABLE, thresholds, cache(helper))
 for function in (
-    moves_plan.index_width,
     dispatch_gather.facts_of,
     dispatch_gather.keeps_offsets,
-    dispatch_gather.can_read_in_place,
-    dispatch_gather.reads_each_index_once,
-    dispatch_gather.row_ahead,
     dispatch_gather.tile_of,
     dispatch_gather.packed_tile,
     dispatch_gather.plan_gather,
@@ -594,7 +589,7 @@ def plan_scatter(request, plan, fresh):
     plan[moves_plan.REDUCTION] = word(request, REDUCTION)
     plan[moves_plan.COPY] = whole if fresh else 0
     plan[moves_plan.STREAM] = whole >= SCATTERS.stream_bytes
-    plan[moves_plan.SPLIT] = scatter_phases.BY_POINT if word(request, UNIQUE) else scatter_phases.BY_WINDOW
+    plan[moves_plan.SPLIT] = moves_plan.BY_POINT if word(request, UNIQUE) else moves_plan.BY_WINDOW
 
 
 @allocating
@@ -620,6 +615,15 @@ def refuse_index(request, operator, position):
     refuse(operator, reason, value, axis, size_of(request, a, axis), NONE, where, where.size)
 
 
+@helper
+def kernel_of(kernels, request, plan):
+    """Return the kernel for a plan: slices of several elements are moved as bytes."""
+    if plan[moves_plan.RUN] == 1 or word(request, UNIT) == 1 or word(request, REDUCTION) != 0:
+        return word(kernels, 0)
+    plan[moves_plan.RUN] *= word(request, UNIT)
+    return word(kernels, 2)
+
+
 @allocating
 def run_move(kernels, request):
     """Make the plan of a gather or a scatter, and run its kernel."""
@@ -627,7 +631,6 @@ def run_move(kernels, request):
     a = MOVE_ARRAYS
     indices = next_record(request, a)
     index = reference(word(request, indices))
-    code = word(kernels, 0)
     source, result = word(request, SOURCE), word(request, RESULT)
     data_at = a + 2 + word(request, a + 1)
     if operator >= SCATTER_ELEMENTS:
@@ -649,15 +652,14 @@ def run_move(kernels, request):
                 packed *= max(size_of(request, a, i), 1)
         plan = plan_move(request, data_at, word(kernels, 1))
         plan_scatter(request, plan, fresh)
+        code = kernel_of(kernels, request, plan)
         updates = reference(word(request, next_record(request, indices)))
         status = run_here(code, reference(source), reference(result), index, updates, plan)
     else:
         plan = plan_move(request, data_at, word(kernels, 1))
         facts = dispatch_gather.facts_of(plan)
         dispatch_gather.plan_gather(plan, facts, GATHERS)
-        direct = dispatch_gather.can_read_in_place(facts, GATHERS)
-        if operator != GATHER_ND and direct and dispatch_gather.reads_each_index_once(facts, GATHERS):
-            code = word(kernels, 2)
+        code = kernel_of(kernels, request, plan)
         status = run_here(code, reference(source), index, reference(result), index, plan)
     if status > 0:
         refuse_index(request, operator, status - 1)
@@ -666,7 +668,7 @@ def run_move(kernels, request):
 
 @kernel
 def move_entry(kernels, request):
-    """Check or run a gather or a scatter; `kernels` are its kernel, a finder, and what `take` has for a gather."""
+    """Check or run a gather or a scatter; `kernels` are its kernel, the finder, and the kernel for longer slices."""
     if word(request, STAGE) == CHECK:
         return check_move(request)
     return run_move(kernels, request)

@@ -19,7 +19,7 @@ from numba import types
 from ..._core import config, lowering
 from ..._core.lowering import MODES, NAN_RULES, SCATTER_BOUNDS, TopK, nan_is_first, rule_numbers
 from ..._core.operands import mask_hint
-from ..._core.spec import OPERATORS, TUPLES
+from ..._core.spec import ELEMENTS, OPERATORS
 from ..._core.tensor import normalize_data_type
 from ..._jit.compile import _INNER_OPTIONS, PLAN, code_address
 from ..._jit.disk_cache import _source_stamp
@@ -29,9 +29,8 @@ from ..._jit.memory import ANY, SIGNED, UNSIGNED, ArrayRef
 from ..._version import __version__
 from ..dispatch.top_k import jitted_kernels
 from ..drivers import emit_call
-from ..kernels.gather_blocks import gather_kernel
-from ..kernels.gather_direct import take_kernel
-from ..kernels.scatter_general import scatter_kernel
+from ..kernels.gather import gather_kernel
+from ..kernels.scatter import scatter_kernel
 from ..kernels.top_k_singly import ALONE_WORDS, alone_kernel
 from ..primitives import reductions
 from ..primitives.moves import plan
@@ -74,14 +73,14 @@ def _addresses(entry: str, *arguments: Any) -> _Addresses:
         for kernel in jitted_kernels(itemsize, lines):
             code.append(_kernel_address(kernel, (x, x, ANY, ANY)) if kernel else 0)
     else:
-        family, element, width, tuples = arguments
-        data, index, finder = ArrayRef(element), ArrayRef(SIGNED[width]) if width else ANY, finder_address(tuples)
+        family, element, width, slices = arguments
+        data, index = ArrayRef(element), ArrayRef(SIGNED[width]) if width else ANY
         if family == "scatter":
-            code += [_kernel_address(scatter_kernel, (ANY, data, index, data)), finder]
+            code += [_kernel_address(scatter_kernel, (ANY, data, index, data)), finder_address()]
+            code += [_kernel_address(scatter_kernel, (ANY, ANY, ANY, ANY))] if slices else []
         else:
-            code += [_kernel_address(gather_kernel, (data, ANY, data, ANY)), finder]
-            if width:
-                code.append(_kernel_address(take_kernel, (data, index, data, ANY)))
+            code += [_kernel_address(gather_kernel, (data, ANY, data, ANY)), finder_address()]
+            code += [_kernel_address(gather_kernel, (ANY, ANY, ANY, ANY))] if slices else []
     result = _Addresses(np.array(code, np.int64).tobytes())
     result.arguments = (entry, *arguments)
     return result
@@ -588,14 +587,14 @@ def scatter_nd(
 _jit = numba.njit(**_INNER_OPTIONS)
 
 
-def _direct_width(kind: int) -> int:
-    """Return the bytes of indices that kernels use where they are, 0: they do not (see `plan.index_width`)."""
-    return {plan.INT32: 4, plan.INT64: 8}.get(kind, 0)
+def _index_width(kind: int) -> int:
+    """Return the bytes that a scatter's kernel sees indices as (see `calls.scatter`)."""
+    return 4 if kind == plan.INT32 else 8
 
 
 def _unit(itemsize: int) -> int:
-    """Return the bytes of the words that elements are moved by."""
-    return next(unit for unit in (8, 4, 2, 1) if itemsize % unit == 0)
+    """Return the bytes that move at once: those of an element, or one where no number is as wide."""
+    return itemsize if itemsize in UNSIGNED else 1
 
 
 def compile_ahead(function: str, dtype: np.dtype[Any]) -> None:
@@ -608,9 +607,8 @@ def compile_ahead(function: str, dtype: np.dtype[Any]) -> None:
             for lines in (False, True):
                 _addresses("top_k_entry", dtype.itemsize, is_float, lines)
     else:
-        unit, by_tuples = _unit(dtype.itemsize), spec.addressing == TUPLES
-        direct = not by_tuples and (not spec.writes or unit == dtype.itemsize)
-        _addresses("move_entry", spec.family, UNSIGNED[unit], 8 if direct else 0, by_tuples)
+        slices = spec.addressing != ELEMENTS
+        _addresses("move_entry", spec.family, UNSIGNED[_unit(dtype.itemsize)], 8 if spec.writes else 0, slices)
 
 
 def _rank(array: Any) -> int:
@@ -630,8 +628,7 @@ def _gather(
         _constant(function, "bounds", bounds, config.BOUNDS), plan.RAISE
     )
     unit = _unit(itemsize)
-    tuples = operator == refusals.GATHER_ND
-    enter = _caller("move_entry", "gather", UNSIGNED[unit], 0 if tuples else _direct_width(kind), tuples)
+    enter = _caller("move_entry", "gather", UNSIGNED[unit], 0, operator != refusals.GATHER_ELEMENTS)
     at = entries.MOVE_ARRAYS + 4 + 2 * (a.ndim + indices.ndim)
     spare = a.ndim + indices.ndim
     stage, run, to_source, to_result = entries.STAGE, entries.RUN, entries.SOURCE, entries.RESULT
@@ -716,9 +713,9 @@ def _scatter(
         data_type: Any = normalize_data_type(as_dtype(a.dtype))
         unit = itemsize
         element, combination = reductions.arithmetic_type(data_type, lowering.REDUCTIONS.index(reduced))
-    tuples = operator == refusals.SCATTER_ND
-    direct = not tuples and unit == itemsize
-    enter = _caller("move_entry", "scatter", element, _direct_width(kind) if direct else 0, tuples)
+    moves = reduced == "none"
+    slices = moves and operator == refusals.SCATTER_ND
+    enter = _caller("move_entry", "scatter", element, _index_width(kind) if moves else 0, slices)
     at = entries.MOVE_ARRAYS + 6 + 2 * (a.ndim + indices.ndim + updates.ndim)
     spare = a.ndim + indices.ndim
     stage, run, with_out = entries.STAGE, entries.RUN, entries.OUT_AT

@@ -11,9 +11,19 @@ from ..._jit.compile import allocating, helper, kernel
 from ..._jit.copies import copy_bytes, finish_streams, prefetch_to_write, stream_bytes
 from ..._jit.memory import address, array_at, empty, itemsize, load, seen_as, store
 from ..drivers import ASK, OVERLAP
-from ..primitives.moves.plan import BLOCK, COPY, POINTS, REDUCTION, SCRATCH, SHARES, TILE, TILE_IN_PLACE
-from ..primitives.moves.scatter_phases import clashes
-from ..primitives.moves.slice_numbers import in_slices, note_numbers
+from ..primitives.moves.offsets import in_slices, number_block
+from ..primitives.moves.plan import (
+    BLOCK,
+    COPY,
+    IN_PLACE,
+    POINTS,
+    REDUCTION,
+    SCRATCH,
+    SHARES,
+    TILE,
+    find_rows,
+    scatter_clashes,
+)
 from ..primitives.reductions import NONE, combine
 
 # The phases of a scatter by bins: strips of the output that stay in a cache.
@@ -85,13 +95,20 @@ def count_share(data, index, plan, task, begin, end, numbered, buffer):
     """
     shift = bin_shift(data, plan)
     starts, noted, _, _ = bin_buffers(data, plan)
-    status = note_numbers(index, numbered, begin, end, noted, buffer)
     dropped = np.uint64(starts.shape[1] - 1)
     counts = starts[task]
     counts[:] = 0
-    for p in range(begin, end if status < 0 else begin):
-        counts[min(np.uint64(np.uint32(noted[np.uint64(p)]) >> shift), dropped)] += 1
-    return status
+    rows = find_rows(numbered, buffer[BLOCK : 2 * BLOCK])
+    p = begin
+    while p < end:
+        numbers = noted[p:]
+        count, status = number_block(index, numbered, rows, p, end, numbers, buffer)
+        if status >= 0:
+            return status
+        for i in range(count):
+            counts[min(np.uint64(np.uint32(numbers[i]) >> shift), dropped)] += 1
+        p += count
+    return np.int64(-1)
 
 
 @helper
@@ -145,8 +162,8 @@ def bins_kernel(phase, task, tasks, source, data, index, packed, plan):
     """Run a task of a phase of a scatter strip by strip, or tell how many there are; in place if the plan says so."""
     if task != ASK:
         return scatter_bins(phase, source, data, index, packed, plan, task, tasks) + 1
-    in_place = address(source) == address(data) and plan[TILE_IN_PLACE] == 0
-    if phase == COUNT and (in_place or clashes(source, data, index, packed, plan)):
+    in_place = address(source) == address(data) and plan[IN_PLACE] == 0
+    if phase == COUNT and (in_place or scatter_clashes(source, data, index, packed, plan)):
         return np.int64(OVERLAP)
     if phase == FILL:
         return min(-(-plan[COPY] // plan[TILE]), 4 * tasks)

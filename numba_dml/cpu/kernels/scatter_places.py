@@ -8,11 +8,9 @@ from ..._jit.compile import allocating, kernel
 from ..._jit.copies import finish_streams
 from ..._jit.memory import address, empty, itemsize
 from ..drivers import ASK, OVERLAP
-from ..primitives.moves.gather_shares import FAR_BLOCK
-from ..primitives.moves.plan import BLOCK, COPY, POINTS, RUN, STREAM, find_rows
+from ..primitives.moves.offsets import in_slices, number_block
+from ..primitives.moves.plan import BLOCK, COPY, FAR_BLOCK, POINTS, RUN, find_rows, scatter_clashes
 from ..primitives.moves.runs import take_runs
-from ..primitives.moves.scatter_phases import clashes
-from ..primitives.moves.slice_numbers import in_slices, number_block
 
 
 @allocating
@@ -45,14 +43,13 @@ def scatter_places(source, data, index, packed, plan, thread, threads):
         p += points
     offsets = empty(FAR_BLOCK, np.int64)
     updates = address(packed) - address(source)
-    large = plan[STREAM] != 0
     for start in range(0, count, FAR_BLOCK):
         slices = min(FAR_BLOCK, count - start)
         for i in range(slices):
             number = sources[start + i]
             offsets[i] = (first + start + i) * size if number < 0 else updates + number * size
         at = (first + start) * size
-        take_runs(source, 0, offsets, data, at, size, slices, 0, size, False, large, buffer[:BLOCK])
+        take_runs(source, 0, offsets, data, at, size, slices, size, plan, buffer[:BLOCK])
     finish_streams()
     return np.int64(-1)
 
@@ -65,4 +62,4 @@ def places_kernel(phase, task, tasks, source, data, index, packed, plan):
     if phase > 0:
         return np.int64(0)
     in_place = address(source) == address(data)
-    return np.int64(OVERLAP) if in_place or clashes(source, data, index, packed, plan) else tasks
+    return np.int64(OVERLAP) if in_place or scatter_clashes(source, data, index, packed, plan) else tasks

@@ -17,14 +17,10 @@ class GatherTuning(NamedTuple):
     stream_bytes: int
     #: Points of a row whose offsets are kept for all rows: 512 KiB of them, half of a common L2.
     common_points: int
-    #: Bytes of a row of data up to which the next row is prefetched, if a row has a point for each of its lines.
-    row_ahead_bytes: int
     #: Bytes that a tile touches of the data.
     tile_bytes: int
-    #: Bytes that a tile touches if it is packed, or if the data are one matrix and tiles are still wide.
+    #: Bytes that a packed tile touches.
     small_tile: int
-    #: Elements of a row of a tile of `small_tile` bytes; narrower tiles have `tile_bytes`.
-    wide_tile: int
     #: Elements of a row of any tile; below it, go row by row: each row of a tile touches another cache line.
     least_tile: int
     #: Bytes of a row that is cut into tiles: threads share them, and each needs many cache lines of its own.
@@ -45,10 +41,8 @@ LARGE_L2 = GatherTuning(
     l2_bytes=moves.L2_BYTES,
     stream_bytes=moves.TUNING.stream_bytes,
     common_points=1 << 16,
-    row_ahead_bytes=1 << 17,
     tile_bytes=moves.TUNING.tile_bytes,
     small_tile=moves.TUNING.small_tile,
-    wide_tile=256,
     least_tile=160,
     tile_row=64 * CACHE_LINE,
     conflict_bytes=moves.TUNING.conflict_bytes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..._jit.machine import CACHE_LINE
-from ..primitives.moves.update_slices import CACHED_BYTES
+from ..primitives.moves.updates import CACHED_BYTES
 from . import moves
 
 
@@ -25,8 +25,6 @@ class ScatterTuning(NamedTuple):
     least_near: int
     #: Bytes of a row of a matrix from which on its updates are cut into strips, if they are many.
     least_cut: int
-    #: The same where updates are combined.
-    least_sum_cut: int
     #: Bytes of an element up to which one cache line of a row is enough for that: it has many elements.
     small_item: int
     #: Bytes of a slice from which on threads share every slice: a part of it is still many cache lines.
@@ -37,22 +35,8 @@ class ScatterTuning(NamedTuple):
     strip_bytes: int
     #: Bytes of a strip of a matrix, whose updates go through the same cache.
     small_tile: int
-    #: Bytes of a strip where rows of a smaller one would be narrower than `least_width`.
-    tile_bytes: int
-    #: Bytes of a strip's row; where they would be narrower, the output is cut among threads alone.
+    #: Bytes of a strip's row, unless a thread's part of a row has fewer: each row costs more than its points do.
     least_width: int
-    #: The same where updates are combined.
-    least_sum_width: int
-    #: Bytes of an output up to which it is cut among threads alone rather than into strips of `tile_bytes`.
-    most_uncut: int
-    #: Bytes. Rows that are a multiple of it apart conflict in a cache, so their strips are packed.
-    conflict_bytes: int
-    #: Whether strips are packed even where rows do not conflict: the L2 is too small to hold them as they are.
-    packs_all_strips: bool
-    #: Bytes of a thread's part of a row below which strips of a new output are packed (false sharing).
-    narrow_strip: int
-    #: Bytes of a thread's part of the output up to which `narrow_strip` counts.
-    most_narrow: int
 
     # A new output in the order of its places.
     #: Bytes of a slice from which on it pays to find the last update of each slice first.
@@ -67,8 +51,6 @@ class ScatterTuning(NamedTuple):
     dense_bytes: int
     #: Bytes of the output for each of which there must be an update.
     binned_part: int
-    #: Threads from which on updates are sorted that are not combined, if their indices are read where they are.
-    binned_threads: int
     #: Bytes of a bin: more would not stay in the cache, fewer make too many bins.
     bin_bytes: int
     #: Bins; more cannot be written to in turn, so that bins become larger instead.
@@ -83,7 +65,7 @@ class ScatterTuning(NamedTuple):
     least_share: int
     #: Shares that there must be ...
     least_shares: int
-    #: ... unless updates are combined, and are this many.
+    #: ... unless updates are this many.
     combined_by_few: int
 
     # In place, where every index is looked at before anything is written.
@@ -99,39 +81,25 @@ class ScatterTuning(NamedTuple):
     alone_points: int
     #: Bytes of an output that counts as cached.
     alone_bytes: int
-    #: The same for few threads and few points that are not unique.
-    alone_bytes_of_few: int
-    #: Points that are few for that.
-    alone_few: int
-    #: The same where updates are combined.
-    alone_few_sums: int
 
 
-LARGE_L2 = ScatterTuning(
+#: The thresholds of every machine.
+TUNING = ScatterTuning(
     stream_bytes=moves.TUNING.stream_bytes,
     shared_iterations=64,
     near_bytes=128 * CACHE_LINE,
     least_near=16 * CACHE_LINE,
     least_cut=6 * CACHE_LINE,
-    least_sum_cut=15 * CACHE_LINE,
     small_item=2,
     shared_slice=1 << 16,
     strip_bytes=1 << 18,
     small_tile=moves.TUNING.small_tile,
-    tile_bytes=moves.TUNING.tile_bytes,
     least_width=256,
-    least_sum_width=1 << 10,
-    most_uncut=13 << 20,
-    conflict_bytes=moves.TUNING.conflict_bytes,
-    packs_all_strips=False,
-    narrow_strip=8 * CACHE_LINE,
-    most_narrow=1 << 21,
     place_bytes=16,
     noted_place=4,
     binned_bytes=1 << 25,
-    dense_bytes=1 << 25,
+    dense_bytes=10 << 20,
     binned_part=128,
-    binned_threads=8,
     bin_bytes=1 << 18,
     most_bins=1 << 10,
     own_bytes=1 << 20,
@@ -144,17 +112,4 @@ LARGE_L2 = ScatterTuning(
     alone_threads=4,
     alone_points=1 << 15,
     alone_bytes=CACHED_BYTES,
-    alone_bytes_of_few=CACHED_BYTES,
-    alone_few=1 << 19,
-    alone_few_sums=1 << 16,
 )
-SMALL_L2 = LARGE_L2._replace(
-    least_width=128,
-    least_sum_width=128,
-    packs_all_strips=True,
-    dense_bytes=10 << 20,
-    binned_threads=1,
-    alone_bytes_of_few=1 << 22,
-)
-#: The thresholds of this machine.
-TUNING = LARGE_L2 if moves.HAS_LARGE_L2 else SMALL_L2

@@ -1,8 +1,8 @@
 """From indices to byte offsets, in blocks, without branches: any integer type, any number of coordinates.
 
-The two *finders*, for tuples of one index and for longer ones, are compiled once for all gathers and scatters, which
-call them by address for every block of points: as a part of each kernel they took a fifth of its time to compile. The
-figures are under "From indices to offsets" in docs/measurements/cpumoves.md.
+The *finder* is compiled once for all gathers and scatters, which call it by address for every block of points: as a
+part of each kernel it took a fifth of its time to compile. The figures are under "From indices to offsets" in
+docs/measurements/cpumoves.md.
 """
 
 from __future__ import annotations
@@ -10,24 +10,32 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+from numba import types
+from numba.core.extending import intrinsic
 
-from ...._jit.compile import code_address, helper, kernel
-from ...._jit.memory import address, array_at, itemsize, load, seen_as
+from ...._jit.compile import PLAN, allocating, code_address, helper, kernel
+from ...._jit.memory import ANY, SIGNED, ArrayRef, array_at, itemsize, load, seen_as
+from ...drivers import emit_call
 from .plan import (
     ALL_INSIDE,
     BLOCK,
     BOUNDS,
     COORD_FIELDS,
     COORDS,
+    DATA_BASE,
     DROP,
     DROPPED,
     FILLED,
-    FINDS,
+    FINDER,
+    HEADER,
     INT32,
     INT64,
     KIND,
+    LOOP_FIELDS,
+    LOOPS,
     RAISE,
     SETTLED,
+    block_at,
     block_points,
     coords_at,
 )
@@ -68,8 +76,7 @@ def read_indices(
 
 @helper
 def add_column(
-    ref,  # IN   where one coordinate of some points lies, as integers of its type
-    at,  # IN   the byte of the first
+    column,  # IN   (count,) int64, one coordinate of some points
     count,
     n,  # IN   the size of its axis
     stride,  # IN   and the stride
@@ -81,8 +88,7 @@ def add_column(
     low_stride = stride & MAX_UINT32
     bad = np.int64(0)
     for i in range(count):
-        v = np.int64(load(ref, at + i * itemsize(ref)))
-        v += n & (v >> 63)
+        v = column[i] + (n & (column[i] >> 63))
         outside = (v | (n - 1 - v)) >> 63
         bad |= outside
         v &= ~outside
@@ -91,8 +97,19 @@ def add_column(
 
 
 @helper
+def single_offsets(ref, at, count, size, stride, start, pattern, offsets):
+    """Set the offsets of neighbouring indices; return whether all are 0 or more and in range."""
+    outside = np.int64(0)
+    for i in range(count):
+        u = np.int64(load(ref, at + i * itemsize(ref)))
+        outside |= u | (size - 1 - u)
+        offsets[i] = start + pattern[i] + (u & MAX_UINT32) * stride
+    return outside >= 0
+
+
+@helper
 def pair_offsets(ref, at, count, sizes, strides, start, pattern, offsets):
-    """Set the offsets of neighbouring tuples of two coordinates; return whether all are 0 or more and in range."""
+    """Do what `single_offsets` does with tuples of two."""
     (of_u, of_v), (by_u, by_v) = sizes, strides
     outside = np.int64(0)
     for i in range(count):
@@ -105,7 +122,7 @@ def pair_offsets(ref, at, count, sizes, strides, start, pattern, offsets):
 
 @helper
 def triple_offsets(ref, at, count, sizes, strides, start, pattern, offsets):
-    """Do what `pair_offsets` does with tuples of three."""
+    """Do what `single_offsets` does with tuples of three."""
     (of_u, of_v, of_w), (by_u, by_v, by_w) = sizes, strides
     outside = np.int64(0)
     for i in range(count):
@@ -120,7 +137,7 @@ def triple_offsets(ref, at, count, sizes, strides, start, pattern, offsets):
 
 @helper
 def tuple_offsets(ref, position, count, plan, start, pattern, offsets):
-    """Set the offsets of tuples of two or three coordinates; return whether all are 0 or more and in range.
+    """Set the offsets of tuples of up to three coordinates; return whether all are 0 or more and in range.
 
     All coordinates of a tuple at once are read as vectors, turned around in registers.
     """
@@ -129,8 +146,11 @@ def tuple_offsets(ref, position, count, plan, start, pattern, offsets):
         n, stride = plan[field + COORD_FIELDS * c], plan[field + COORD_FIELDS * c + 1]
         if n > MAX_UINT32 or not 0 <= stride <= MAX_UINT32:
             return False
-    sizes = plan[field], plan[field + COORD_FIELDS]
-    strides = plan[field + 1] & MAX_UINT32, plan[field + COORD_FIELDS + 1] & MAX_UINT32
+    size, stride = plan[field], plan[field + 1] & MAX_UINT32
+    if plan[COORDS] == 1:
+        return single_offsets(ref, at, count, size, stride, start, pattern, offsets)
+    sizes = size, plan[field + COORD_FIELDS]
+    strides = stride, plan[field + COORD_FIELDS + 1] & MAX_UINT32
     if plan[COORDS] == 2:
         return pair_offsets(ref, at, count, sizes, strides, start, pattern, offsets)
     field += 2 * COORD_FIELDS
@@ -170,30 +190,7 @@ def settle_block(
 
 
 @helper
-def single_block(plan, index, position, count, start, pattern, repeat, buffer, offsets):
-    """Do what `tuple_block` does with tuples of one index."""
-    kind = plan[KIND]
-    field = coords_at(plan)
-    n, stride = plan[field], plan[field + 1]
-    points = 1 if repeat else count
-    for i in range(points):
-        offsets[i] = start + pattern[i]
-    # Signed indices are read where they are, others are converted first.
-    in_place = kind == INT64 or kind == INT32
-    if not in_place:
-        read_indices(index, kind, position, 1, points, buffer)
-    if kind == INT32:
-        bad = add_column(seen_as(index, np.int32), position * 4, points, n, stride, offsets)
-    else:
-        at = position * 8 if in_place else buffer.ctypes.data - address(index)
-        bad = add_column(seen_as(index, np.int64), at, points, n, stride, offsets)
-    if bad != 0 and in_place:
-        read_indices(index, kind, position, 1, points, buffer)
-    return bad != 0
-
-
-@helper
-def tuple_block(
+def block_offsets(
     plan,  # IN   (fields,) int64
     index,  # IN   the indices
     position,  # IN   of the block's first tuple
@@ -207,7 +204,7 @@ def tuple_block(
     """Turn tuples of indices into offsets. Return whether any index was out of range (it counts as 0 then)."""
     coords = plan[COORDS]
     kind = plan[KIND]
-    if 1 < coords < 4 and not repeat:
+    if coords < 4 and not repeat:
         if kind == INT64 and tuple_offsets(seen_as(index, np.int64), position, count, plan, start, pattern, offsets):
             return False
         if kind == INT32 and tuple_offsets(seen_as(index, np.int32), position, count, plan, start, pattern, offsets):
@@ -220,55 +217,97 @@ def tuple_block(
         field = coords_at(plan) + COORD_FIELDS * c
         column = buffer[c * points :]
         read_indices(index, kind, position + c, coords, points, column)
-        at = column.ctypes.data - address(index)
-        bad |= add_column(seen_as(index, np.int64), at, points, plan[field], plan[field + 1], offsets)
+        bad |= add_column(column, points, plan[field], plan[field + 1], offsets)
     return bad != 0
 
 
-def _by_blocks(block):
-    """Return a finder that goes through points by a function for a block of them."""
-
-    @helper
-    def find_blocks(plan, index, position, count, pattern, step, index_step, buffer, offsets):
-        """Do what `find_offsets` says."""
-        patterns, numbers = array_at(pattern, 0, (min(count, BLOCK),)), array_at(buffer, 0, (BLOCK,))
-        repeat = index_step == 0
-        status = np.int64(ALL_INSIDE)
-        for i in range(0, count, block_points(plan)):
-            points = min(block_points(plan), count - i)
-            at = position + i * index_step
-            found = array_at(offsets, 8 * i, (points,))
-            bad = block(plan, index, at, points, i * step, patterns, repeat, numbers, found)
-            if repeat:
-                shared = found[0] - patterns[0]
-                for j in range(1, points):
-                    found[j] = shared + patterns[j]
-            if bad:
-                status = settle_block(plan, at, points, repeat, numbers, found)
-                if status >= 0:
-                    break
-                status = SETTLED
-        return status
-
-    return find_blocks
-
-
-find_single_blocks, find_tuple_blocks = _by_blocks(single_block), _by_blocks(tuple_block)
-
-
 @kernel
-def find_singles(plan, index, position, count, pattern, step, index_step, buffer, offsets):
-    """Turn indices into offsets; see `find_offsets`."""
-    return find_single_blocks(plan, index, position, count, pattern, step, index_step, buffer, offsets)
+def find_offsets_of(plan, index, position, count, pattern, step, index_step, buffer, offsets):
+    """Turn tuples of indices into offsets; see `find_offsets`."""
+    patterns, numbers = array_at(pattern, 0, (min(count, BLOCK),)), array_at(buffer, 0, (BLOCK,))
+    repeat = index_step == 0
+    status = np.int64(ALL_INSIDE)
+    for i in range(0, count, block_points(plan)):
+        points = min(block_points(plan), count - i)
+        at = position + i * index_step
+        found = array_at(offsets, 8 * i, (points,))
+        bad = block_offsets(plan, index, at, points, i * step, patterns, repeat, numbers, found)
+        if repeat:
+            shared = found[0] - patterns[0]
+            for j in range(1, points):
+                found[j] = shared + patterns[j]
+        if bad:
+            status = settle_block(plan, at, points, repeat, numbers, found)
+            if status >= 0:
+                break
+            status = SETTLED
+    return status
 
 
-@kernel
-def find_tuples(plan, index, position, count, pattern, step, index_step, buffer, offsets):
-    """Turn tuples of any number of indices into offsets; see `find_offsets`."""
-    return find_tuple_blocks(plan, index, position, count, pattern, step, index_step, buffer, offsets)
+_NUMBERS = ArrayRef(SIGNED[8])
+#: What the finder is given: what `find_offsets` is, arrays as addresses.
+FINDS = (PLAN, ANY, types.int64, types.int64, _NUMBERS, types.int64, types.int64, _NUMBERS, _NUMBERS)
 
 
 @cache
-def finder_address(tuples: bool) -> int:
-    """Return the address of a finder, for tuples of any number of indices or of one, which is compiled or loaded."""
-    return code_address(find_tuples if tuples else find_singles, FINDS)
+def finder_address() -> int:
+    """Return the address of the finder, which is compiled or loaded."""
+    return code_address(find_offsets_of, FINDS)
+
+
+@intrinsic
+def call_finder(typingctx, finder, plan, index, position, count, pattern, step, index_step, buffer, offsets):
+    """``call_finder(finder, plan, index, ...)``: call the finder at an address."""
+    given = [types.int64] + [types.int64 if kind == _NUMBERS else kind for kind in FINDS]
+    given[2] = index  # seen as whatever it is
+    return types.int64(*given), lambda context, builder, signature, args: emit_call(context, builder, FINDS, *args)
+
+
+@helper
+def find_offsets(
+    plan,  # IN   (fields,) int64
+    index,  # IN   the indices
+    position,  # IN   of the first tuple
+    count,  # IN   how many points
+    pattern,  # IN   (min(count, BLOCK),) int64, their offsets without their indices ...
+    step,  # IN   ... and how much more that is from point to point, if they are more than a block
+    index_step,  # IN   from tuple to tuple, 0: all points use the one tuple at `position`
+    buffer,  # OUT  (BLOCK,) int64, scratch
+    offsets,  # OUT  (count,) int64, one per point; inside the data, or DROPPED
+):
+    """Turn tuples of indices into offsets, and deal with those out of range; return the position of one to report."""
+    of_pattern, of_buffer, of_offsets = pattern.ctypes.data, buffer.ctypes.data, offsets.ctypes.data
+    return call_finder(plan[FINDER], plan, index, position, count, of_pattern, step, index_step, of_buffer, of_offsets)
+
+
+@allocating
+def in_slices(plan, size):
+    """Return a plan whose offsets are numbers of slices."""
+    numbered = plan.copy()
+    numbered[DATA_BASE] //= size
+    for loop in range(plan[LOOPS]):
+        numbered[HEADER + LOOP_FIELDS * loop + 1] //= size
+    for coord in range(plan[COORDS]):
+        numbered[coords_at(plan) + COORD_FIELDS * coord + 1] //= size
+    return numbered
+
+
+@helper
+def number_block(
+    index,  # IN   the indices, packed
+    plan,  # IN   (fields,) int64, `in_slices`
+    rows,  # IN   what `find_rows` returns of it
+    p,  # IN   the first point
+    end,  # IN   only points below this one
+    numbers,  # OUT  (count,) int32, which slice of the output each point writes; -1: it is dropped
+    buffer,  # IN OUT  (3 * BLOCK,) int64: scratch, what `find_rows` leaves, scratch
+):
+    """Find out where a block of updates leads; return how many, and -1 or the position of the first bad index."""
+    last = HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)
+    step, index_step = plan[last + 1], plan[last + 2]
+    offsets = buffer[2 * BLOCK :]
+    count, base, position, _, first, _, _ = block_at(plan, rows, block_points(plan), p, end)
+    status = find_offsets(plan, index, position, count, buffer[BLOCK + first :], step, index_step, buffer, offsets)
+    for i in range(count):
+        numbers[i] = -1 if offsets[i] == DROPPED else base + offsets[i]
+    return count, max(status, np.int64(-1))

@@ -7,30 +7,28 @@ position.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import types
 
-from ...._jit.compile import PLAN, allocating, helper
-from ...._jit.emission import intrinsic, ir
-from ...._jit.memory import ANY, SIGNED, ArrayRef, emit_byte_pointer, itemsize, load, splat
-from ...drivers import emit_call
-from ..keys import LANES
+from ...._jit.compile import allocating, helper
+from ...._jit.memory import address, itemsize, load, overlaps
 
 #: Points are handled in blocks: offsets first (vectorised), then the moves. 512 offsets stay in L1 beside the data.
 BLOCK = 512
-#: Single elements are copied in groups of this many, the indices of which are tested together.
-GROUP = 16
-#: Bits of a vector whose signs are tested at once.
-_SIGN_BITS = 256
+#: Points of a block of an output larger than the caches: the first slices of a block are not prefetched. See "How far
+#: ahead slices are prefetched" in docs/measurements/cpumoves.md.
+FAR_BLOCK = 4 * BLOCK
 #: The offset of a point whose update is dropped. No real offset is this low.
 DROPPED = np.int64(-(2**63))
+#: What `offsets.find_offsets` returns beside the position of a bad index.
+ALL_INSIDE, SETTLED = -1, -2
 
 INDEX_KINDS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 INT32, INT64, UINT64 = map(INDEX_KINDS.index, ("int32", "int64", "uint64"))
 RAISE, CLAMP, DROP = 0, 1, 2
-PACK_NEW, PACK_IN_PLACE = 1, 2
+# How threads share a scatter (SPLIT). A number from 0 on names a loop whose iterations write to different places.
+BY_WINDOW = -1  # each thread goes through all points, and writes those that fall into its part of the output
+BY_SLICE = -2  # each thread writes its part of every slice
+BY_POINT = -3  # each thread has its own points: the caller promised that they are unique
 
 # The header of a plan. Offsets and strides are in bytes; index positions are in elements.
 (
@@ -43,8 +41,9 @@ PACK_NEW, PACK_IN_PLACE = 1, 2
     FILLED,  # 1: an empty axis is an error in every mode (gather has nothing to give)
     LOW,  # the lowest byte of data, relative to its first element, or of what can be touched
     HIGH,  # one past the highest
-    STARTS_LOW,  # the lowest offset of a slice
+    STARTS_LOW,  # the lowest offset of a slice, or of a thread's window
     STARTS_HIGH,  # one past the highest
+    WINDOW,  # 1: only slices that start in this window are a thread's
     PACKED_BYTES,
     INDEX_BYTES,
     DATA_BASE,  # where the points start: a thread's share is a plan of its own
@@ -53,14 +52,13 @@ PACK_NEW, PACK_IN_PLACE = 1, 2
     COMMON,  # 1: all rows of the last loop read the same indices, which are few
     TILE,  # iterations of a loop that are done together, so that what they reach stays in a cache; 0: no tiles. In a
     # scatter by bins: bytes of the output, a power of two
-    STREAM,  # 1: the output is written past the caches, since it is larger than they are
+    STREAM,  # 1: slices are written past the caches, since the output is larger than they are
     CACHED,  # 1: the data of a gather are small enough for the L2
-    AHEAD,  # bytes that the next row will read all over, 0: too many, or too few of them
     SPLIT,  # how a scatter is shared among threads
     COPY,  # bytes to copy from the input of a scatter before it, 0: the output already holds them
     PERIOD,  # with a split loop: the bytes after which the places that its iterations write to repeat
-    TILE_IN_PLACE,  # with a split loop: what TILE is for a scatter in place; by bins, 0: in place it is not done so
-    PACKS,  # with a split loop: which strips are packed, PACK_NEW, PACK_IN_PLACE, or both; of a gather: a tile's bytes
+    IN_PLACE,  # 1: updates are sorted by bins in place, too
+    PACKS,  # bytes of a packed tile of a gather, 0: it is not packed
     REDUCTION,
     SHARES,  # of the points, in a scatter by bins: as many as threads at most
     ALONE,  # one thread writes, whatever their number
@@ -70,21 +68,6 @@ PACK_NEW, PACK_IN_PLACE = 1, 2
 ) = range(32)
 LOOP_FIELDS = 4  # size, data stride, index stride, packed stride
 COORD_FIELDS = 2  # size, data stride
-
-
-def index_width(plan: Any) -> int:
-    """Return the bytes of indices that kernels read where they are, 0: they work out offsets first.
-
-    They must be signed neighbours of 4 or 8 bytes, one for each element that is moved, whose results are neighbours
-    too. Python calls this, and jitted callers compile it.
-    """
-    last = HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)
-    single = plan[RUN] == 1 and plan[COORDS] == 1
-    neighbours = plan[last + 2] == 1 or plan[last] == 1
-    packed = plan[last + 3] * plan[POINTS] == plan[PACKED_BYTES]
-    if not (single and neighbours and packed):
-        return 0
-    return 8 if plan[KIND] == INT64 else 4 if plan[KIND] == INT32 else 0
 
 
 @helper
@@ -107,119 +90,6 @@ def all_inside(ref, at, count, n):
         v = np.int64(load(ref, at + i * itemsize(ref)))
         outside |= v | (n - 1 - v)
     return outside >= 0
-
-
-def _emit_numbers(builder, ref, dtype, at, count):
-    """Emit the load of neighbouring indices as they are."""
-    lanes = ir.VectorType(ir.IntType(dtype.bitwidth), count)
-    pointer = emit_byte_pointer(builder, ref, at)
-    numbers = builder.load(builder.bitcast(pointer, lanes.as_pointer()), typ=lanes)
-    numbers.align = 1
-    return numbers
-
-
-def _emit_everywhere(builder, value, most, lanes):
-    """Emit what repeats a number in every lane; where lanes are narrower than it, `most` if it is more."""
-    if lanes.element.width < value.type.width:
-        value = builder.select(builder.icmp_signed("<", value, value.type(most)), value, value.type(most))
-        value = builder.trunc(value, lanes.element)
-    return splat(builder, value, lanes.count)
-
-
-def _emit_inside(builder, numbers, n):
-    """Emit what tells whether indices are all 0 or more and below n.
-
-    Signs are combined before they are tested: LLVM would make a bit of each. See "Single elements by neighbouring
-    indices" in docs/measurements/cpumoves.md.
-    """
-    lanes = numbers.type
-    most = (1 << (lanes.element.width - 1)) - 1
-    rest = builder.sub(_emit_everywhere(builder, builder.sub(n, n.type(1)), most, lanes), numbers)
-    outside = builder.or_(numbers, rest)
-    while outside.type.count * lanes.element.width > _SIGN_BITS:
-        half = outside.type.count // 2
-        parts = (ir.Constant(ir.VectorType(ir.IntType(32), half), list(range(i, i + half))) for i in (0, half))
-        outside = builder.or_(*(builder.shuffle_vector(outside, outside, part) for part in parts))
-    found = builder.icmp_signed("<", outside, ir.Constant(outside.type, None))
-    mask = ir.IntType(outside.type.count)
-    return builder.icmp_unsigned("==", builder.bitcast(found, mask), mask(0))
-
-
-@intrinsic
-def group_inside(typingctx, ref, at, n):
-    """``group_inside(ref, at, n)``: what `all_inside` tells of a group, where LLVM would not use vectors."""
-
-    def codegen(context, builder, signature, args):
-        numbers = _emit_numbers(builder, args[0], signature.args[0].dtype, args[1], GROUP)
-        return _emit_inside(builder, numbers, args[2])
-
-    return types.boolean(ref, types.int64, types.int64), codegen
-
-
-@intrinsic
-def owned_numbers(typingctx, ref, at, n, low, size):
-    """``owned_numbers(ref, at, n, low, size)``: which of `LANES` neighbouring indices are a thread's.
-
-    Bit i: ``low <= number < low + size``; and whether all are 0 or more and below `n`, as ``low + size`` is.
-    """
-
-    def codegen(context, builder, signature, args):
-        ref, at, n, low, size = args
-        numbers = _emit_numbers(builder, ref, signature.args[0].dtype, at, LANES)
-        lanes = numbers.type
-        end = 1 << (lanes.element.width - 1)
-        # If no number of the type is as high as `low`, none is the thread's.
-        size = builder.select(builder.icmp_signed("<=", low, low.type(end - 1)), size, size.type(0))
-        from_low = builder.sub(numbers, _emit_everywhere(builder, low, end - 1, lanes))
-        # As many as there are from any lowest one on: a number below that is further away, around the end.
-        owned = builder.icmp_unsigned("<", from_low, _emit_everywhere(builder, size, end, lanes))
-        which = builder.bitcast(owned, ir.IntType(LANES))
-        return context.make_tuple(builder, signature.return_type, [which, _emit_inside(builder, numbers, n)])
-
-    result = types.Tuple([types.uint64, types.boolean])
-    return result(ref, types.int64, types.int64, types.int64, types.int64), codegen
-
-
-@helper
-def owned_numbers_plain(ref, at, count, n, low, size):
-    """Return what `owned_numbers` returns, of up to `LANES` indices, in plain Numba."""
-    mask = np.uint64(0)
-    for i in range(count):
-        number = np.int64(load(ref, at + i * itemsize(ref)))
-        mask |= np.uint64(np.uint64(number - low) < np.uint64(size)) << np.uint64(i)
-    return mask, all_inside(ref, at, count, n)
-
-
-#: What `find_offsets` returns beside the position of a bad index.
-ALL_INSIDE, SETTLED = -1, -2
-_NUMBERS = ArrayRef(SIGNED[8])
-#: Of a finder, see `offsets`: what `find_offsets` is given, arrays as addresses.
-FINDS = (PLAN, ANY, types.int64, types.int64, _NUMBERS, types.int64, types.int64, _NUMBERS, _NUMBERS)
-
-
-@intrinsic
-def call_finder(typingctx, finder, plan, index, position, count, pattern, step, index_step, buffer, offsets):
-    """``call_finder(finder, plan, index, ...)``: call the finder at an address."""
-    given = [types.int64] + [types.int64 if kind == _NUMBERS else kind for kind in FINDS]
-    given[2] = index  # seen as whatever it is
-    return types.int64(*given), lambda context, builder, signature, args: emit_call(context, builder, FINDS, *args)
-
-
-@helper
-def find_offsets(
-    plan,  # IN   (fields,) int64
-    index,  # IN   the indices
-    position,  # IN   of the first tuple
-    count,  # IN   how many points
-    pattern,  # IN   (min(count, BLOCK),) int64, their offsets without their indices ...
-    step,  # IN   ... and how much more that is from point to point, if they are more than a block
-    index_step,  # IN   from tuple to tuple, 0: all points use the one tuple at `position`
-    buffer,  # OUT  (BLOCK,) int64, scratch
-    offsets,  # OUT  (count,) int64, one per point; inside the data, or DROPPED
-):
-    """Turn tuples of indices into offsets, and deal with those out of range; return the position of one to report."""
-    of_pattern, of_buffer, of_offsets = pattern.ctypes.data, buffer.ctypes.data, offsets.ctypes.data
-    return call_finder(plan[FINDER], plan, index, position, count, of_pattern, step, index_step, of_buffer, of_offsets)
 
 
 @helper
@@ -311,3 +181,17 @@ def row_bases(plan, loop, row):
 def first_of(a, b):
     """Return the lower of two positions; -1 is none."""
     return b if a < 0 or 0 <= b < a else a
+
+
+@helper
+def scatter_clashes(source, data, index, packed, plan):
+    """Return whether the output of a scatter lies in an input, other than exactly on the one that it updates."""
+    to, at = address(data), address(source)
+    copied = np.int64(0) if at == to else plan[COPY]
+    # A copy writes the whole output; updates alone only what the indices can lead to.
+    low, high = (np.int64(0), copied) if copied > 0 else (plan[LOW], plan[HIGH])
+    return (
+        overlaps(to + low, to + high, address(index), address(index) + plan[INDEX_BYTES])
+        or overlaps(to + low, to + high, address(packed), address(packed) + plan[PACKED_BYTES])
+        or (at != to and overlaps(to + low, to + high, at + low, at + high))
+    )

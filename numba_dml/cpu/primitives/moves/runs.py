@@ -6,8 +6,9 @@ The figures behind the constants are in docs/measurements/cpumoves.md, under "Ga
 from __future__ import annotations
 
 import numpy as np
+from numba import types
 
-from ...._jit.compile import helper
+from ...._jit.compile import chosen, helper
 from ...._jit.copies import (
     copy_2_to_4,
     copy_4_to_8,
@@ -18,6 +19,7 @@ from ...._jit.copies import (
     copy_128_to_256,
     copy_bytes,
     copy_vectors,
+    finish_streams,
     prefetch,
     prefetch_to_l2,
     prefetch_to_write,
@@ -27,6 +29,7 @@ from ...._jit.copies import (
 )
 from ...._jit.machine import CACHE_LINE, IS_ZEN
 from ...._jit.memory import address, itemsize, load, seen_as, store
+from .plan import CACHED, STREAM
 
 #: Bytes. Shorter runs are copied by two overlapping halves, longer ones in a loop of vectors ...
 SHORT_BYTES = 64
@@ -38,6 +41,8 @@ SHORT_AHEAD = 32
 #: Slices ahead of which a longer one is prefetched into the L1, and before that into the L2 if the output is large:
 #: the L2 can have more misses under way.
 NEAR_AHEAD, FAR_AHEAD = 8, 64
+#: Rows of a strip or tile ahead of which one is prefetched.
+ROWS_AHEAD = 8
 #: Bytes of a longer slice that are prefetched; the hardware finds the rest.
 PREFETCHED_BYTES = 8 * CACHE_LINE
 #: Bytes from which on a slice of a large output is written past the caches whatever its alignment: the lines that it
@@ -93,14 +98,24 @@ def copy_long(target, to, source, fro, length):
         copy_bytes(target, to, source, fro, length)
 
 
-@helper
 def copy_run(target, to, source, fro, count):
-    """Copy `count` elements that are contiguous on both sides."""
-    length = count * itemsize(target)
-    if length >= SHORT_BYTES:
-        copy_long(target, to, source, fro, length)
-    else:
-        copy_short(target, to, source, fro, length)
+    """Copy `count` elements that are contiguous on both sides; wider ones than bytes are few, or one."""
+    raise NotImplementedError
+
+
+@chosen(copy_run)
+def _copy_run(target, to, source, fro, count):
+    def by_bytes(target, to, source, fro, count):
+        if count >= SHORT_BYTES:
+            copy_long(target, to, source, fro, count)
+        else:
+            copy_short(target, to, source, fro, count)
+
+    def one_by_one(target, to, source, fro, count):
+        for j in range(count):
+            store(target, to + j * itemsize(target), load(source, fro + j * itemsize(target)))
+
+    return by_bytes if target.dtype == types.uint8 else one_by_one
 
 
 @helper
@@ -275,10 +290,8 @@ def take_runs(
     to,  # IN   where the first one goes
     step,  # IN   from one to the next
     count,
-    begin,  # IN   the bytes of every slice to copy: begin <= byte < end
-    end,
-    cached,  # IN   True: the data are small enough for the L2
-    large,  # IN   True: the output is larger than the caches
+    length,  # IN   the bytes of every slice to copy
+    plan,  # IN   (fields,) int64
     room,  # OUT  (BLOCK,) int64, scratch
 ):
     """Copy slices that are contiguous.
@@ -286,9 +299,7 @@ def take_runs(
     Those of a large output that are no multiple of 16 bytes, or short, are staged: put together in the L1, and written
     past the caches from there.
     """
-    length = end - begin
-    base += begin
-    to += begin
+    large, cached = plan[STREAM] != 0, plan[CACHED] != 0
     aligned = (address(packed) + to | length) & 15 == 0
     if large and step == length >= SHORT_BYTES and aligned:
         stream_runs(data, base, offsets, packed, to, length, count)
@@ -302,3 +313,19 @@ def take_runs(
         take_some(data, base, offsets, packed, at, step, (first, last, count), length, cached, large)
         if staged:
             stream_bytes(packed, to + first * length, packed, place, (last - first) * length)
+
+
+@helper
+def move_strip(target, to, to_step, source, fro, fro_step, width, rows, past):
+    """Copy the rows of a strip, of `width` bytes each; `past` the caches or not.
+
+    The next rows are prefetched, since they are elsewhere; the processor only reads long ones ahead.
+    """
+    for row in range(rows):
+        prefetch_span(source, fro + (row + ROWS_AHEAD) * fro_step, min(width, PREFETCHED_BYTES))
+        if past:
+            stream_bytes(target, to + row * to_step, source, fro + row * fro_step, width)
+        else:
+            copy_bytes(target, to + row * to_step, source, fro + row * fro_step, width)
+    if past and rows:
+        finish_streams()

@@ -1,14 +1,14 @@
-"""Strips: parts of an output that threads share, so that each place has one writer."""
+"""Strips: parts of an output that threads share, so that each place has one writer.
+
+The figures are under "Strips of a matrix" in docs/measurements/cpumoves.md.
+"""
 
 from __future__ import annotations
 
-import numpy as np
-
-from ...._jit.compile import allocating, helper
+from ...._jit.compile import helper
 from ...._jit.copies import copy_bytes
 from ...._jit.machine import CACHE_LINE
 from ...._jit.memory import address
-from .gather_shares import move_strip
 from .plan import (
     COORD_FIELDS,
     COORDS,
@@ -17,18 +17,14 @@ from .plan import (
     HEADER,
     LOOP_FIELDS,
     LOOPS,
+    PACKED_BYTES,
     PERIOD,
-    POINTS,
     RUN,
     SPLIT,
-    STREAM,
+    TILE,
     coords_at,
-    first_of,
-    share_of_loop,
 )
-from .update_slices import ANYONE, FAR, scatter_range
 
-# The figures are under "Strips of a matrix" in docs/measurements/cpumoves.md.
 #: Bytes of a row of the narrowest packed strip whose iterations write to neighbours; of others it is a cache line.
 LEAST_STRIP = 16
 #: Bytes of a row from which on strips begin at cache lines where every thread has one, and rows do not: narrower ones
@@ -43,12 +39,12 @@ FEW_ROWS = 16
 
 
 @helper
-def count_strips(plan, tile, packs, threads):
+def count_strips(plan, packs, threads):
     """Return how many strips the split loop is cut into: as many for each thread, if they are not too narrow."""
     field = HEADER + LOOP_FIELDS * plan[SPLIT]
     size, step = plan[field], abs(plan[field + 1])
     least = max((LEAST_STRIP if packs else CACHE_LINE) // max(step, 1), 1)
-    width = max(min(tile, -(-size // threads)), least)
+    width = max(min(plan[TILE], -(-size // threads)), least)
     return max(min(-(-size // (width * threads)) * threads, size // least), 1)
 
 
@@ -77,16 +73,18 @@ def copy_strip(source, data, plan, start, count):
 
 
 @helper
-def packed_strip(plan, tile, threads):
+def packed_strip(plan, fresh, threads):
     """Return how many bytes a strip has whose rows follow each other, 0: it is written where it belongs.
 
-    Rows are often a power of two apart, and a cache has few places for a strip of them.
+    Rows are often a power of two apart, and a cache has few places for a strip of them. In place a packed strip is
+    copied twice, which pays if updates are dense.
     """
     field = HEADER + LOOP_FIELDS * plan[SPLIT]
     size, step = plan[field], plan[field + 1]
-    if step >= CACHE_LINE or plan[RUN] != 1:
+    dense = SPARSE * plan[PACKED_BYTES] >= plan[COPY] > FEW_ROWS * plan[PERIOD]
+    if step >= CACHE_LINE or plan[RUN] != 1 or not (fresh or dense):
         return 0
-    room = plan[COPY] // plan[PERIOD] * (-(-size // count_strips(plan, tile, True, threads)) * step + CACHE_LINE)
+    room = plan[COPY] // plan[PERIOD] * (-(-size // count_strips(plan, True, threads)) * step + CACHE_LINE)
     return room if room <= MOST_PACKED else 0
 
 
@@ -100,36 +98,3 @@ def pack_plan(share, period, width, start, at):
             field = coords_at(share) + COORD_FIELDS * (d - share[LOOPS]) + 1
         if share[field] >= period:
             share[field] = share[field] // period * width
-
-
-@allocating
-def scatter_strips(fresh, source, data, index, packed, plan, tile, thread, threads, buffer, room):
-    """Write one thread's share of the updates, strip by strip; return the position of the first bad index, or -1.
-
-    `fresh` says that it must be copied before; if there is `room`, a strip is updated there, and copied from there.
-    """
-    split, period = plan[SPLIT], plan[PERIOD]
-    strips = count_strips(plan, tile, room.size > 0, threads)
-    first = np.int64(-1)
-    at = room.ctypes.data - address(data)
-    rows = plan[COPY] // period if room.size else 0
-    for strip in range(strips * thread // threads, strips * (thread + 1) // threads):
-        left = strip_start(data, plan, strip, strips, threads)
-        right = strip_start(data, plan, strip + 1, strips, threads)
-        share = share_of_loop(plan, split, left, right)
-        step = plan[HEADER + LOOP_FIELDS * split + 1]
-        start, width = left * step, (right - left) * step
-        move_strip(data, at, width, source, start, period, width, rows, False)
-        if room.size:
-            pack_plan(share, period, width, start, at)
-        if fresh:
-            done = start + width if room.size else start
-            last = period if strip == strips - 1 else start + width
-            copy_strip(source, data, plan, done, last - done)
-        points, elements = share[POINTS], plan[RUN]
-        position = scatter_range(
-            True, data, index, packed, share, 0, points, 0, elements, -FAR, FAR, ANYONE, True, buffer
-        )
-        move_strip(data, start, period, data, at, width, width, rows, plan[STREAM] != 0)
-        first = first_of(first, position)
-    return first

@@ -1,0 +1,190 @@
+"""The gather kernel: GATHER, GATHER_ELEMENTS, GATHER_ND and GATHER_ND1 are one loop nest with different numbers.
+
+Compiled for bytes it moves slices of any length and type; for wider units, single elements of their width.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+
+from ..._jit.compile import allocating, chosen, helper, kernel
+from ..._jit.copies import finish_streams
+from ..._jit.memory import address, empty, itemsize, load, overlaps, store
+from ..drivers import ASK, OVERLAP
+from ..primitives.moves.elements import lines_ahead, read_soon, take_found
+from ..primitives.moves.offsets import find_offsets
+from ..primitives.moves.plan import (
+    ALL_INSIDE,
+    BLOCK,
+    COMMON,
+    DATA_BASE,
+    DROPPED,
+    FAR_BLOCK,
+    HEADER,
+    HIGH,
+    INDEX_BYTES,
+    LOOP_FIELDS,
+    LOOPS,
+    LOW,
+    PACKED_BYTES,
+    PACKS,
+    POINTS,
+    RUN,
+    STREAM,
+    TILE,
+    block_at,
+    block_points,
+    coords_at,
+    find_rows,
+    first_of,
+    share_of_loop,
+)
+from ..primitives.moves.runs import copy_run, move_strip, take_runs
+
+
+def take_slices(data, base, offsets, packed, to, step, count, length, plan, room):
+    """Copy slices as `take_runs` does, if elements are bytes; wider ones are single, and not neighbours."""
+    raise NotImplementedError
+
+
+@chosen(take_slices)
+def _take_slices(data, base, offsets, packed, to, step, count, length, plan, room):
+    def of_bytes(data, base, offsets, packed, to, step, count, length, plan, room):
+        take_runs(data, base, offsets, packed, to, step, count, length, plan, room)
+
+    def single(data, base, offsets, packed, to, step, count, length, plan, room):
+        for i in range(count):
+            store(packed, to + i * step, load(data, base + offsets[np.uint64(i)]))
+
+    return of_bytes if data.dtype == types.uint8 else single
+
+
+@helper
+def gather_blocks(
+    data,  # IN   the input
+    index,  # IN   the indices, packed
+    packed,  # OUT  the slices of all points
+    plan,  # IN   (fields,) int64
+    begin,  # IN   the points begin <= p < end ...
+    end,
+    low,  # IN   ... and of their slices the units low <= j < high
+    high,
+    common,  # IN   True: all rows have the same indices, whose offsets are found once
+    buffer,  # OUT  (2 * BLOCK + points of a block,) int64, scratch
+):
+    """Gather a share of the points, block by block; return the position of the first bad index, or -1."""
+    size = itemsize(data)
+    last = HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)
+    step, index_step, packed_step = plan[last + 1], plan[last + 2], plan[last + 3]
+    room, pattern, offsets = buffer[:BLOCK], buffer[BLOCK : 2 * BLOCK], buffer[2 * BLOCK :]
+    rows = find_rows(plan, pattern)
+    _, length, unit = rows
+    points = offsets.size if unit == 1 else min(offsets.size, block_points(plan))
+    known = False
+    status = ALL_INSIDE
+    single = high - low == 1 and packed_step == size  # so low is 0
+    index_lines, output_lines = lines_ahead(plan, size)
+    lines = (0 if common or index_step == 0 else index_lines), output_lines
+    p = begin
+    while p < end:
+        count, base, position, place, first, row, j = block_at(plan, rows, points, p, end)
+        soon = read_soon(plan, rows, position, row, j)
+        found = offsets
+        if common:  # offsets are from the start of the row
+            base -= j * step
+            found = offsets[j:]
+        if not known:
+            at, some = (position - j * index_step, length) if common else (position, count)
+            status = find_offsets(plan, index, at, some, pattern[first:], step, index_step, room, offsets)
+            if status >= 0:
+                return status
+            known = common
+        if status == ALL_INSIDE and single:
+            take_found(data, base, found, packed, place, count, index, soon, lines)
+        elif status == ALL_INSIDE:
+            at = low * size
+            take_slices(data, base + at, found, packed, place + at, packed_step, count, (high - low) * size, plan, room)
+        else:
+            for i in range(count):
+                to = place + i * packed_step + low * size
+                if found[i] == DROPPED:
+                    for k in range(high - low):
+                        store(packed, to + k * size, 0)
+                else:
+                    copy_run(packed, to, data, base + found[i] + low * size, high - low)
+        p += count
+    if plan[STREAM] != 0:
+        finish_streams()
+    return np.int64(-1)
+
+
+@allocating
+def gather_range(data, index, packed, plan, begin, end, low, high):
+    """Gather a share of the points; see `gather_blocks`."""
+    length = plan[HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)]
+    common = plan[COMMON] != 0 and end - begin > length
+    far = plan[STREAM] != 0 and high - low > 1
+    points = length if common else FAR_BLOCK if far else block_points(plan)
+    buffer = empty(2 * BLOCK + points, np.int64)  # each takes 0.05 us
+    return gather_blocks(data, index, packed, plan, begin, end, low, high, common, buffer)
+
+
+@helper
+def pack_tile(data, share, step, width, room):
+    """Copy the rows that a tile's indices lead to, so that they follow each other; see `dispatch.gather.packed_tile`.
+
+    Rows are often a power of two apart, and a cache has few places for a tile of them.
+    """
+    field = coords_at(share)
+    at, bytes_of_row = room.ctypes.data - address(data), width * step
+    move_strip(data, at, bytes_of_row, data, share[DATA_BASE], share[field + 1], bytes_of_row, share[field], False)
+    share[DATA_BASE], share[field + 1] = at, bytes_of_row
+
+
+@allocating
+def gather_share(data, index, packed, plan, thread, threads):
+    """Gather one thread's share of the points; return the position of the first bad index, or -1."""
+    units = plan[RUN]
+    loop = plan[LOOPS] - 1
+    length = plan[HEADER + LOOP_FIELDS * loop]
+    low, high, left, right, tile = 0, units, 0, length, max(plan[TILE], 1)
+    begin, end = plan[POINTS] * thread // threads, plan[POINTS] * (thread + 1) // threads
+    if plan[POINTS] < 4 * threads and 1 < units >= plan[POINTS]:  # few slices: a part of each
+        begin, end = 0, plan[POINTS]
+        low, high = units * thread // threads, units * (thread + 1) // threads
+    elif plan[TILE]:
+        left, right = length * thread // threads, length * (thread + 1) // threads
+    if plan[TILE] == 0:
+        left, right, tile = 0, 1, 1
+    first = np.int64(-1)
+    share = plan
+    room = empty(plan[PACKS], np.uint8)
+    for at in range(left, right, tile):  # one call: a second one would be compiled, inlined, once more
+        if plan[TILE]:
+            width = min(tile, right - at)
+            share = share_of_loop(plan, loop, at, at + width)
+            begin, end = 0, share[POINTS]
+            if room.size:
+                pack_tile(data, share, plan[HEADER + LOOP_FIELDS * loop + 1], width, room)
+        first = first_of(first, gather_range(data, index, packed, share, begin, end, low, high))
+    return first
+
+
+@helper
+def clashes(data, index, packed, plan):
+    """Return whether the output lies in one of the inputs."""
+    to = address(packed)
+    return overlaps(to, to + plan[PACKED_BYTES], address(data) + plan[LOW], address(data) + plan[HIGH]) or overlaps(
+        to, to + plan[PACKED_BYTES], address(index), address(index) + plan[INDEX_BYTES]
+    )
+
+
+@kernel
+def gather_kernel(phase, task, tasks, data, index, packed, _, plan):
+    """Run a task of a gather, or tell how many there are."""
+    if task != ASK:
+        return gather_share(data, index, packed, plan, task, tasks) + 1
+    if phase > 0:
+        return np.int64(0)
+    return np.int64(OVERLAP) if clashes(data, index, packed, plan) else tasks

@@ -1,0 +1,126 @@
+"""The scatter whose threads share the output: by strips of a loop, by windows, by parts of each slice; or the points.
+
+Every thread has finished the first phase before the second one begins. In place every index is checked in the first
+one, before anything is written. Elsewhere the first phase copies, or with strips the second one does it as it goes,
+while they are in the cache; no output is promised to survive an error then, and indices are read once only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..._jit.compile import allocating, helper, kernel
+from ..._jit.copies import copy_bytes
+from ..._jit.memory import address, empty
+from ..drivers import ASK, OVERLAP
+from ..primitives.moves.plan import (
+    ALONE,
+    BLOCK,
+    BOUNDS,
+    BY_POINT,
+    BY_SLICE,
+    COPY,
+    HEADER,
+    INDEX_BYTES,
+    LOOP_FIELDS,
+    PERIOD,
+    POINTS,
+    RAISE,
+    RUN,
+    SPLIT,
+    STARTS_HIGH,
+    STARTS_LOW,
+    WINDOW,
+    first_of,
+    scatter_clashes,
+    share_of_loop,
+)
+from ..primitives.moves.runs import move_strip
+from ..primitives.moves.strips import copy_strip, count_strips, pack_plan, packed_strip, strip_start
+from ..primitives.moves.updates import scatter_range
+
+PREPARE, WRITE = range(2)
+#: Bytes of the output to copy, or of indices to check, from which on several threads do that although one writes.
+PREPARED_BYTES = 1 << 21
+
+
+@allocating
+def window_of(plan, thread, threads):
+    """Return a plan for the slices that start in a thread's part of the output."""
+    share = plan.copy()
+    span = -(-(plan[STARTS_HIGH] - plan[STARTS_LOW]) // threads)
+    share[STARTS_LOW] += span * thread
+    share[STARTS_HIGH] = share[STARTS_LOW] + span
+    share[WINDOW] = 1
+    return share
+
+
+@allocating
+def scatter_share(writing, fresh, source, data, index, packed, plan, thread, threads):
+    """Check or write one thread's share of the updates; return the position of the first bad index, or -1.
+
+    `fresh` says that strips must be copied before; those that are packed are updated in memory of their own.
+    """
+    split, period, units, share = plan[SPLIT], plan[PERIOD], plan[RUN], plan
+    begin, end, part = np.int64(0), plan[POINTS], (np.int64(0), units)
+    strips, left, right, packs = np.int64(0), np.int64(0), np.int64(1), np.int64(0)
+    if split == BY_POINT or not writing:
+        begin, end = end * thread // threads, end * (thread + 1) // threads
+    elif split == BY_SLICE:
+        part = units * thread // threads, units * (thread + 1) // threads
+    elif split >= 0:
+        packs = packed_strip(plan, fresh, threads)
+        strips = count_strips(plan, packs > 0, threads)
+        left, right = strips * thread // threads, strips * (thread + 1) // threads
+    elif threads > 1:
+        share = window_of(plan, thread, threads)
+    buffer, room = empty(4 * BLOCK, np.int64), empty(packs, np.uint8)
+    step = plan[HEADER + LOOP_FIELDS * max(split, 0) + 1]
+    at = room.ctypes.data - address(data)
+    rows = plan[COPY] // period if packs else 0
+    first = np.int64(-1)
+    for strip in range(left, right):  # one call of `scatter_range`: a second one would be compiled once more
+        start, width = np.int64(0), np.int64(0)
+        if strips:
+            low = strip_start(data, plan, strip, strips, threads)
+            high = strip_start(data, plan, strip + 1, strips, threads)
+            share = share_of_loop(plan, split, low, high)
+            end, start, width = share[POINTS], low * step, (high - low) * step
+            move_strip(data, at, width, source, start, period, width, rows, False)
+            if packs:
+                pack_plan(share, period, width, start, at)
+            if fresh:
+                done = start + width if packs else start
+                copy_strip(source, data, plan, done, (period if strip == strips - 1 else start + width) - done)
+        position = scatter_range(writing, data, index, packed, share, begin, end, part, buffer)
+        if room.size:  # which is not freed before
+            move_strip(data, start, period, data, at, width, width, rows, False)
+        first = first_of(first, position)
+    return first
+
+
+@helper
+def scatter_phase(phase, source, data, index, packed, plan, thread, threads):
+    """Run one thread's share of a phase; return the position of the first bad index, or -1."""
+    in_place = address(source) == address(data)
+    if phase == PREPARE:
+        if not in_place and plan[SPLIT] < 0:
+            begin, end = plan[COPY] * thread // threads, plan[COPY] * (thread + 1) // threads
+            copy_bytes(data, begin, source, begin, end - begin)
+        if not in_place or plan[BOUNDS] != RAISE:
+            return np.int64(-1)
+    writing = phase == WRITE
+    return scatter_share(writing, writing and not in_place, source, data, index, packed, plan, thread, threads)
+
+
+@kernel
+def scatter_kernel(phase, task, tasks, source, data, index, packed, plan):
+    """Run a task of a phase of a scatter, or tell how many there are."""
+    if task != ASK:
+        return scatter_phase(phase, source, data, index, packed, plan, task, tasks) + 1
+    if phase > WRITE:
+        return np.int64(0)
+    if plan[ALONE] != 0:
+        to_prepare = plan[INDEX_BYTES] if address(source) == address(data) else plan[COPY]
+        tasks = tasks if phase == PREPARE and to_prepare >= PREPARED_BYTES else np.int64(1)
+    return np.int64(OVERLAP) if phase == PREPARE and scatter_clashes(source, data, index, packed, plan) else tasks
