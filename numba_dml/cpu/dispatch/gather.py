@@ -87,6 +87,13 @@ TABLE: tuple[Region, ...] = (
 )
 
 
+def row_ahead(facts: Facts, tuning: GatherTuning) -> int:
+    """Return the bytes of the next row of data that each row prefetches; 0: none, or too many."""
+    several = facts.loops > 1 and facts.coordinates == 1 and facts.index_step != 0 and facts.step == 0
+    row = facts.places * facts.place_step
+    return row if several and 0 < row <= min(tuning.row_ahead_bytes, CACHE_LINE * facts.length) else 0
+
+
 def tile_of(facts: Facts, tuning: GatherTuning) -> int:
     """Return how many points of each row are gathered together, for all rows, 0: go row by row.
 
@@ -126,6 +133,7 @@ def plan_gather(plan: Any, facts: Facts, tuning: GatherTuning) -> None:
     plan[moves_plan.STREAM] = facts.output_bytes >= tuning.stream_bytes
     plan[moves_plan.CACHED] = 2 * facts.data_bytes <= tuning.l2_bytes
     plan[moves_plan.COMMON] = keeps_offsets(facts, tuning)
+    plan[moves_plan.AHEAD] = row_ahead(facts, tuning)
     tile = tile_of(facts, tuning)
     packed = packed_tile(facts, tuning) if tile > 0 else 0
     plan[moves_plan.TILE] = packed if packed > 0 else tile

@@ -109,6 +109,7 @@ row_of = compiled_first(top_k.TABLE, thresholds, cache(helper))
 for function in (
     dispatch_gather.facts_of,
     dispatch_gather.keeps_offsets,
+    dispatch_gather.row_ahead,
     dispatch_gather.tile_of,
     dispatch_gather.packed_tile,
     dispatch_gather.plan_gather,

@@ -84,12 +84,12 @@ def gather_blocks(
     known = False
     status = ALL_INSIDE
     single = high - low == 1 and packed_step == size  # so low is 0
-    index_lines, output_lines = lines_ahead(plan, size)
-    lines = (0 if common or index_step == 0 else index_lines), output_lines
+    index_lines, data_lines, output_lines = lines_ahead(plan, length, size)
+    lines = (0 if common or index_step == 0 else index_lines), data_lines, output_lines
     p = begin
     while p < end:
         count, base, position, place, first, row, j = block_at(plan, rows, points, p, end)
-        soon = read_soon(plan, rows, position, row, j)
+        soon = read_soon(plan, rows, p, (base, position, row, j), end, lines)
         found = offsets
         if common:  # offsets are from the start of the row
             base -= j * step

@@ -17,6 +17,8 @@ class GatherTuning(NamedTuple):
     stream_bytes: int
     #: Points of a row whose offsets are kept for all rows: 512 KiB of them, half of a common L2.
     common_points: int
+    #: Bytes of a row of data up to which the next row is prefetched, if a row has a point for each of its lines.
+    row_ahead_bytes: int
     #: Bytes that a tile touches of the data.
     tile_bytes: int
     #: Bytes that a packed tile touches.
@@ -41,6 +43,7 @@ LARGE_L2 = GatherTuning(
     l2_bytes=moves.L2_BYTES,
     stream_bytes=moves.TUNING.stream_bytes,
     common_points=1 << 16,
+    row_ahead_bytes=1 << 17,
     tile_bytes=moves.TUNING.tile_bytes,
     small_tile=moves.TUNING.small_tile,
     least_tile=160,

@@ -1,4 +1,4 @@
-"""Copies of single elements, and prefetches of the indices and elements that come next."""
+"""Copies of single elements, and prefetches of the indices, elements and rows that come next."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from ...._jit.compile import helper
 from ...._jit.machine import CACHE_LINE
 from ...._jit.memory import itemsize, load, store
-from .plan import BLOCK, COORDS, HEADER, KIND, LOOP_FIELDS, LOOPS, PACKED_BYTES, TILE, row_bases
+from .plan import AHEAD, BLOCK, COORDS, HEADER, KIND, LOOP_FIELDS, LOOPS, PACKED_BYTES, TILE, row_bases
 from .runs import LEAST_OUTPUT, PREFETCHES_WRITES, ROWS_AHEAD, prefetch_lines, prefetch_lines_to_write
 
 # Single elements are copied in chunks. In passing, each chunk prefetches its share of what is read soon, into the L2:
@@ -17,29 +17,47 @@ from .runs import LEAST_OUTPUT, PREFETCHES_WRITES, ROWS_AHEAD, prefetch_lines, p
 CHUNK = 64
 #: Blocks ahead of which indices are prefetched.
 BLOCKS_AHEAD = 2
+#: Cache lines of the next row of data that a chunk prefetches at most.
+AHEAD_LINES = 16
 
 
 @helper
-def read_soon(plan, rows, position, row, j):
-    """Return the byte of the indices that is read soon, by one of the point `j` of a row, at a position.
-
-    `rows` are what `plan.find_rows` returns.
-    """
+def read_soon(
+    plan,  # IN   (fields,) int64
+    rows,  # IN   what `find_rows` returns
+    p,  # IN   the number of the block's first point
+    block,  # IN   where it starts in data and indices, the number of its row, and of the point in it
+    end,  # IN   no point from here on is read
+    lines,  # IN   of the indices and of the data, that each chunk prefetches
+):
+    """Return where what is read soon starts in the indices and in the data."""
     loop, length, _ = rows
-    ahead = position + BLOCKS_AHEAD * BLOCK * plan[COORDS]
-    if length <= BLOCK:  # short rows, of a tile: the next ones are elsewhere
+    base, position, row, j = block
+    index_lines, data_lines, _ = lines
+    ahead = base
+    index_ahead = position + BLOCKS_AHEAD * BLOCK * plan[COORDS]
+    if data_lines and p - j + length < end:
+        ahead = row_bases(plan, loop, row + 1)[0] + j // CHUNK * data_lines * CACHE_LINE
+    elif index_lines and length <= BLOCK:  # short rows, of a tile: the next ones are elsewhere
         last = HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)
-        ahead = row_bases(plan, loop, row + ROWS_AHEAD)[1] + j * plan[last + 2]
-    return ahead << (plan[KIND] & 3)
+        index_ahead = row_bases(plan, loop, row + ROWS_AHEAD)[1] + j * plan[last + 2]
+    return index_ahead << (plan[KIND] & 3), ahead
 
 
 @helper
-def lines_ahead(plan, size):
-    """Return how many lines of indices and of the output each chunk prefetches."""
-    index_bytes = CHUNK * plan[COORDS] << (plan[KIND] & 3)
+def tuple_bytes(plan):
+    """Return how many bytes a tuple of indices has."""
+    return plan[COORDS] << (plan[KIND] & 3)
+
+
+@helper
+def lines_ahead(plan, length, size):
+    """Return how many lines of indices, data and output each chunk of rows of `length` points prefetches."""
+    index_lines = -(-CHUNK * tuple_bytes(plan) // CACHE_LINE)
+    data_lines = min(-(-plan[AHEAD] * CHUNK // (CACHE_LINE * length)), AHEAD_LINES)
     # What is behind a row of a tile is another tile's.
     asks = PREFETCHES_WRITES and plan[PACKED_BYTES] >= LEAST_OUTPUT and plan[TILE] == 0
-    return -(-index_bytes // CACHE_LINE), CHUNK * size // CACHE_LINE if asks else 0
+    return index_lines, data_lines, CHUNK * size // CACHE_LINE if asks else 0
 
 
 @helper
@@ -59,9 +77,12 @@ def take_found(
     The hardware loses a stream of indices between two blocks, and a core has no room for a block of misses at once.
     """
     size = itemsize(data)
+    index_ahead, data_ahead = soon
     for chunk in range(0, count, CHUNK):
-        prefetch_lines(index, soon, lines[0])
-        prefetch_lines_to_write(packed, to + chunk * size, lines[1])
-        soon += lines[0] * CACHE_LINE
+        prefetch_lines(index, index_ahead, lines[0])
+        prefetch_lines(data, data_ahead, lines[1])
+        prefetch_lines_to_write(packed, to + chunk * size, lines[2])
+        index_ahead += lines[0] * CACHE_LINE
+        data_ahead += lines[1] * CACHE_LINE
         for j in range(chunk, min(chunk + CHUNK, count)):
             store(packed, to + j * size, load(data, base + found[np.uint64(j)]))

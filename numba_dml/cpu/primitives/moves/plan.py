@@ -54,6 +54,7 @@ BY_POINT = -3  # each thread has its own points: the caller promised that they a
     # scatter by bins: bytes of the output, a power of two
     STREAM,  # 1: slices are written past the caches, since the output is larger than they are
     CACHED,  # 1: the data of a gather are small enough for the L2
+    AHEAD,  # bytes that the next row will read all over, 0: too many, or too few of them
     SPLIT,  # how a scatter is shared among threads
     COPY,  # bytes to copy from the input of a scatter before it, 0: the output already holds them
     PERIOD,  # with a split loop: the bytes after which the places that its iterations write to repeat
@@ -65,7 +66,7 @@ BY_POINT = -3  # each thread has its own points: the caller promised that they a
     SCRATCH,  # the address of its memory
     FINDER,  # the address of the code that turns tuples of indices into offsets
     HEADER,
-) = range(32)
+) = range(33)
 LOOP_FIELDS = 4  # size, data stride, index stride, packed stride
 COORD_FIELDS = 2  # size, data stride
 
