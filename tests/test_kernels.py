@@ -14,15 +14,7 @@ from numba_dml._jit.memory import ArrayRef, itemsize
 from numba_dml.cpu.primitives import keys as primitives_keys
 from numba_dml.cpu.primitives import reductions
 from numba_dml.cpu.primitives.keys import rule_from
-from numba_dml.cpu.primitives.top_k import (
-    column_limits,
-    compaction,
-    key_groups,
-    key_masks,
-    key_maxima,
-    network,
-    network_cut,
-)
+from numba_dml.cpu.primitives.top_k import column_limits, compaction, key_masks, key_maxima, network
 from numba_dml.cpu.primitives.top_k import column_limits as top_k_column_limits
 from numba_dml.cpu.primitives.top_k import column_lists as top_k_column_lists
 
@@ -50,34 +42,11 @@ def rule_of(dtype, largest, nan_first=False):
 
 @njit
 def masks(row, rule, thresholds):
-    found = np.zeros((3, thresholds.size), np.uint64)
+    found = np.zeros((2, thresholds.size), np.uint64)
     for i in range(thresholds.size):
-        found[0, i] = key_masks.beats(row, i, thresholds[i], rule)  # integers, or floats where the threshold is normal
-        found[1, i] = key_masks.beats_keys(row, i, thresholds[i], rule)
-        found[2, i] = key_masks.beats_plain(row, i, thresholds[i], rule)
+        found[0, i] = key_masks.beats(row, i, thresholds[i], rule)
+        found[1, i] = key_masks.beats_plain(row, i, thresholds[i], rule)
     return found
-
-
-@njit
-def wide_masks(row, rule, thresholds):
-    found = np.zeros((2, thresholds.size), np.bool_)
-    for i in range(thresholds.size):
-        found[0, i] = key_masks.any_beats(row, i, thresholds[i], rule)
-        for part in range(0, primitives_keys.WIDE, primitives_keys.LANES):
-            found[1, i] |= key_masks.beats_plain(row, i + part, thresholds[i], rule) != np.uint64(0)
-    return found
-
-
-@pytest.mark.parametrize("dtype", ["i1", "u1"])
-def test_wide_masks_equal_their_plain_twin(dtype):
-    rng = np.random.default_rng(8)
-    rule = rule_of(np.dtype(dtype), True)
-    row = rng.integers(0, 3, 512).astype("i1")
-    row[rng.integers(0, 512, 3)] = 9
-    found = wide_masks(row, rule, keys(rng.integers(2, 10, 200).astype("i1"), rule))
-    np.testing.assert_array_equal(found[0], found[1])
-    assert found.any()
-    assert not found.all()
 
 
 @njit
@@ -94,47 +63,15 @@ def test_masks_equal_their_plain_twins(dtype, largest, nan_first):
     rng = np.random.default_rng(5)
     signed = np.dtype(f"i{dtype.itemsize}")
     row = np.frombuffer(rng.bytes(128 * dtype.itemsize), signed).copy()
-    if dtype.kind == "f":  # around where floats and keys part
+    if dtype.kind == "f":
         info = np.finfo(dtype)
         edges = np.array([0, info.tiny, info.max, np.inf], dtype).view(signed)[:, None] + np.arange(-1, 2, dtype=signed)
         row[:24] = np.concatenate([edges.ravel(), edges.ravel() ^ np.iinfo(signed).min])
     rule = rule_of(dtype, largest, nan_first)
     thresholds = keys(row[rng.permutation(64)], rule)
     found = masks(row, rule, thresholds)
-    np.testing.assert_array_equal(found[0], found[2])
-    np.testing.assert_array_equal(found[1], found[2])
+    np.testing.assert_array_equal(found[0], found[1])
     assert np.unique(found).size > 50
-
-
-@njit
-def last_bits(row, rule, bits):
-    found = np.zeros((3, row.size - 64), np.bool_)
-    for at in range(row.size - 64):
-        key, last = primitives_keys.key_of(row[at % 7], rule), row.dtype.type(bits)
-        found[0, at] = key_masks.differs_at_the_end(row, at, key, last, rule)
-        found[1, at] = key_masks.differs_at_the_end_plain(row, at, key, last, rule)
-        for i in range(at, at + 64):
-            other = primitives_keys.key_of(row[i], rule)
-            found[2, at] |= other != key and other | last == key | last
-    return found
-
-
-@pytest.mark.parametrize("dtype", ["i4", "u4", "f4", "i8", "u8", "f8"])
-@pytest.mark.parametrize("bits", [1, 63, 1023])
-def test_elements_that_differ_in_their_last_bits_are_found(dtype, bits):
-    dtype = np.dtype(dtype)
-    rng = np.random.default_rng(4)
-    row = np.frombuffer(rng.bytes(400 * dtype.itemsize), f"i{dtype.itemsize}").copy()
-    row[:7] &= np.iinfo(row.dtype).max - 1023
-    row[:7] |= bits - 1
-    row[7:200:21] = row[rng.integers(0, 7, 10)]  # equal, or apart by one bit
-    row[17:400:61] = row[rng.integers(0, 7, 7)] ^ rng.integers(0, 2, 7)
-    for largest, nan_first in ((True, False), (False, True)):
-        found = last_bits(row, rule_of(dtype, largest, nan_first), bits)
-        np.testing.assert_array_equal(found[0], found[2])
-        np.testing.assert_array_equal(found[1], found[2])
-        assert found.any()
-        assert not found.all()
 
 
 @njit
@@ -144,7 +81,7 @@ def best_lanes(row, rule):
         (row.size - 256, primitives_keys.BLOCKS_AT_ONCE + 2), row.dtype
     )  # with one place more at either end
     for i in range(row.size - 64):
-        found[0, i] = key_maxima.best_lane(row, i, rule)
+        key_maxima.best_lane(row, i, found[0], i, rule)
         found[1, i] = key_maxima.best_lane_plain(row, i, rule)
     for i in range(len(fours)):
         key_maxima.best_lanes(row, i, fours[i], 1, rule)
@@ -158,128 +95,53 @@ def test_the_best_lane_is_that_of_the_plain_twin(dtype, largest, nan_largest):
     row = np.frombuffer(rng.bytes(500 * dtype.itemsize), dtype).copy()
     row[200:300] = np.nan if dtype.kind == "f" else 0
     row[300:400] = row[301]
-    rule = rule_of(dtype, largest, nan_largest)
-    best, plain, fours = best_lanes(row.view(f"i{dtype.itemsize}"), rule)
-    if dtype.kind == "f" and dtype.itemsize > 2 and not nan_largest:  # what stands for nothing but NaNs
-        infinity = np.array([-np.inf if largest else np.inf], dtype).view(f"i{dtype.itemsize}")
-        plain[plain == rule[2]] = keys(infinity, rule)[0]
+    best, plain, fours = best_lanes(row.view(f"i{dtype.itemsize}"), rule_of(dtype, largest, nan_largest))
     np.testing.assert_array_equal(best, plain)
     for block in range(primitives_keys.BLOCKS_AT_ONCE):
         np.testing.assert_array_equal(fours[:, 1 + block], plain[64 * block :][: len(fours)])
     assert not fours[:, [0, -1]].any()
 
 
-@njit
-def lane_limits(thresholds, rule):
-    found = thresholds.copy()
-    for i in range(thresholds.size):
-        found[i] = key_maxima.lane_limit(thresholds[i], rule)
-    return found
+def networks(ref, rule, size, step, places, across):
+    """Put all blocks into the second of three lists; write the positions there, return the lists around it."""
+    depth = places.shape[1]
+    lists = network.network_lists(ref, 3 * depth)
+    lists[:] = primitives_keys.lowest_key(lists)
+    line_step, apart = (itemsize(ref), step) if across else (step, itemsize(ref))
+    for at in range(0, size, network.NETWORK_LINES):
+        first = min(at, size - network.NETWORK_LINES)
+        args = lists, depth, depth, rule_from(ref, rule, 0)
+        network.insert_block(ref, 0, line_step, apart, first, at - first, *args)
+    for line in range(network.NETWORK_LINES):
+        for j in range(depth):
+            places[line, j] = network.listed_place(ref, lists, depth + j, line)
+    parts = lists.shape[0] // (3 * depth)
+    return lists[: depth * parts], lists[2 * depth * parts :]
 
 
-@pytest.mark.parametrize("dtype", [np.dtype("f4"), np.dtype("f8")], ids=str)
-@pytest.mark.parametrize("largest", [True, False])
-def test_a_lane_limit_lets_subnormal_numbers_count_as_zero(dtype, largest):
-    tiny = np.finfo(dtype).tiny
-    small = np.array([0, np.finfo(dtype).smallest_subnormal, tiny / 2, np.nextafter(tiny, dtype.type(0))], dtype)
-    row = np.concatenate([-small, small, np.array([-1, -tiny, tiny, 1], dtype)])
-    rule = rule_of(dtype, largest)
-    elements = keys(row.view(f"i{dtype.itemsize}"), rule)
-    limits = lane_limits(elements, rule)
-    least = np.where(np.arange(row.size) < 8, elements[:8].min(), elements)  # what may be taken for an element
-    for threshold, limit in zip(elements, limits, strict=True):
-        assert limit <= threshold
-        assert (least[elements > threshold] > limit).all()
-
-
-def networks(ref, rule, step, skip, k):
-    key = rule_from(ref, rule, 0)
-    depth = network.list_depth(k, network.NETWORK_LINES)
-    one, other = network.network_lists(ref, 4 * depth), network.network_lists(ref, 4 * depth)
-    one[:] = primitives_keys.lowest_key(one)
-    other[:] = primitives_keys.lowest_key(other)
-    width = itemsize(ref)
-    for at in range(0, 3 * network.NETWORK_LINES, network.NETWORK_LINES):
-        network.insert_lines(ref, 0, step, at, skip, one, depth, depth, key)
-        network.insert_block_plain(ref, 0, step, width, at, skip, other, depth, depth, key)
-        network.insert_columns(ref, 0, step, at, skip, one, 2 * depth, depth, key)
-        network.insert_block_plain(ref, 0, width, step, at, skip, other, 2 * depth, depth, key)
-    return one, other
-
-
-@pytest.mark.parametrize("dtype", [np.dtype(t) for t in ("i1", "u2", "i4", "f2", "f4")], ids=str)
-def test_the_network_equals_its_plain_twin(dtype):
+@pytest.mark.parametrize("dtype", [np.dtype(t) for t in ("i1", "u2", "i4", "f2", "f4", "u8", "f8")], ids=str)
+@pytest.mark.parametrize("across", [False, True])
+def test_the_network_selects_the_best_of_each_line(dtype, across):
     rng = np.random.default_rng(1)
-    ref = ArrayRef(getattr(types, f"int{8 * dtype.itemsize}"), dtype.kind == "f")
-    lines, size = 32, 64
-    row = np.frombuffer(rng.bytes(lines * size * dtype.itemsize), dtype).copy()
-    if dtype.kind == "f":
-        row[::5] = np.nan
-    numbers = types.int64
-    entry = compiled(networks, ref, numbers[::1], numbers, numbers, numbers)
-    for nan_first in (False, True):
-        rule = np.array([*rule_of(dtype, False, nan_first), 0, 0][:3], np.int64)
-        for k in (1, 2, 3, 8, 16, 17, 40):
-            for skip in (0, 1, 3):
-                one, other = entry(row, rule, size * dtype.itemsize, skip, k)
-                np.testing.assert_array_equal(one, other)
-                depth = one.shape[0] // 4
-                assert (one[depth] > 0).any()
-                assert (one[2 * depth] > 0).any()
-                for untouched in (one[:depth], one[3 * depth :]):
-                    assert (untouched == untouched[0, 0]).all()
-
-
-def cut_networks(ref, rule, skip, k, place_bits, near, top):
-    key = rule_from(ref, rule, 0)
-    lines, together = network_cut.cut_block(ref)
-    step, depth = 64 * itemsize(ref), network.list_depth(k, together)
-    one, other = (
-        primitives_keys.key_buffer(ref, (depth + 3, lines)),
-        primitives_keys.key_buffer(ref, (depth + 3, lines)),
-    )
-    one[:] = primitives_keys.lowest_key(one)
-    other[:] = primitives_keys.lowest_key(other)
-    tops = primitives_keys.key_buffer(ref, lines)
-    for line in range(lines):
-        tops[line] = max(top - line * 1000, -(1 << 31))
-    for at in range(0, 48, together):
-        network_cut.insert_cut(ref, 0, step, at, skip, one, depth, place_bits, near, tops, key)
-        network_cut.insert_cut_plain(ref, 0, step, at, skip, other, depth, place_bits, near, tops, key)
-    ties = np.zeros((2, 2, 32), np.uint64)
-    for bits in range(32):
-        ties[0, 0, bits], ties[0, 1, bits] = network_cut.tied_lists(one, k, bits)
-        ties[1, 0, bits], ties[1, 1, bits] = network_cut.tied_lists_plain(one, k, bits)
-    return one, other, ties
-
-
-@pytest.mark.parametrize("dtype", [np.dtype(t) for t in ("i4", "u4", "f4", "i8", "u8", "f8")], ids=str)
-def test_the_network_by_cut_keys_equals_its_plain_twin(dtype):
-    rng = np.random.default_rng(1)
-    signed, number = np.dtype(f"i{dtype.itemsize}"), types.int64
+    signed, size = np.dtype(f"i{dtype.itemsize}"), 61
     ref = ArrayRef(getattr(types, signed.name), dtype.kind == "f")
-    entry = compiled(cut_networks, ref, number[::1], number, number, number, types.boolean, number)
-    wide = np.frombuffer(rng.bytes(64 * 64 * dtype.itemsize), dtype).copy()
-    near = (rng.integers(0, 3000, wide.size) + (wide[0].view(signed) >> 1)).astype(signed).view(dtype)
-    for row in (wide, near):
-        row[::3] = row[1]  # some are tied
-        row[::5] = np.nan if dtype.kind == "f" else row[2]
-    for nan_first, row in ((False, wide), (True, wide), (False, near)):
-        rule = rule_of(dtype, False, nan_first)
-        numbers = np.array([*rule, 0, 0][:3], np.int64)
-        top = int(keys(row.view(signed), rule).max())
-        higher = min(top + 3, np.iinfo(signed).max)
+    numbers = types.int64
+    entry = compiled(networks, ref, numbers[::1], numbers, numbers, numbers[:, ::1], types.boolean)
+    lines = np.frombuffer(rng.bytes(8 * size * dtype.itemsize), dtype).reshape(8, size).copy()
+    lines[:, ::5] = np.nan if dtype.kind == "f" else lines[:, :1]
+    lines[:, 1::7] = lines[:, 3:4]
+    lines[3] = np.iinfo(dtype).min if dtype.kind == "i" else 0
+    data = np.ascontiguousarray(lines.T) if across else lines
+    for largest, nan_first in ((True, False), (False, True)):
+        rule = rule_of(dtype, largest, nan_first)
+        of_lines = keys(lines.view(signed).reshape(-1), rule).reshape(lines.shape)
+        want = np.argsort(~of_lines, 1, kind="stable")
         for k in (1, 2, 3, 8, 16, 17, 40):
-            for skip in (0, 1, 7):
-                for place_bits, near_top, highest in ((6, False, 0), (6, True, top), (9, True, higher), (9, True, 7)):
-                    one, other, ties = entry(row, numbers, skip, k, place_bits, near_top, highest)
-                    np.testing.assert_array_equal(one, other)
-                    assert (one[0] > one[1]).all()
-                    assert (one[-2:] == np.iinfo(signed).min).all()
-                    np.testing.assert_array_equal(ties[0], ties[1])
-                    assert k > 3 or ties[0, 0, 0] == 0
-                    assert ties[0, 0, 31] > 0 or dtype.itemsize == 8
-                    assert (ties[0, 1] & ~ties[0, 0] == 0).all()
+            places = np.zeros((8, network.list_depth.py_func(k)), np.int64)
+            around = entry(data, np.array([*rule, 0, 0][:3], np.int64), size, data.strides[0], places, across)
+            np.testing.assert_array_equal(places, want[:, : places.shape[1]])
+            for untouched in around:
+                assert (untouched == untouched[0, 0]).all()
 
 
 def column_steps(ref, limits, numbers, step):
@@ -355,8 +217,6 @@ def test_steps_of_columns_equal_their_plain_twins(dtype):
         # Few elements beat them; without edges they are no NaNs, of which a column has two at most.
         at = np.argsort(of_rows, 0)[rng.integers(15, 24 if edges else 22, 128), np.arange(128)]
         limits = of_rows[at, np.arange(128)]
-        if not edges:  # then floats are compared as they are, unless NaN comes first
-            assert (np.abs(rows[at, np.arange(128)]) >= np.finfo(dtype).tiny).all()
         numbers = np.array([*rule, 0, 0][:3] + [k], np.int64)
         masks, tops, bounds, best, where, last, lowered = entry(rows, limits.astype(signed), numbers, rows.strides[0])
         for one, other in (masks[:2], masks[2:4], masks[4:], tops, bounds, best, where, last, lowered):
@@ -372,93 +232,6 @@ def test_steps_of_columns_equal_their_plain_twins(dtype):
         np.testing.assert_array_equal(lowered[0, 5 : 5 + width], np.minimum(of_fours, limits[3]))
         assert (lowered[0] < limits[3]).any()
         assert (lowered[0] == limits[3]).any()
-
-
-def tops_of_rows(ref, tops, numbers, step):
-    """Find the best key of each of 64 columns."""
-    column_limits.best_of_rows(ref, 0, step, tops, 0, rule_from(ref, numbers, 0))
-
-
-@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
-@pytest.mark.parametrize("largest", [True, False])
-def test_the_best_of_rows_of_the_last_infinity(dtype, largest):
-    """It is no limit that anything could be below, which the lowest key says, except of what is compared by keys."""
-    dtype = np.dtype(dtype)
-    signed = np.dtype(f"i{dtype.itemsize}")
-    ref = ArrayRef(getattr(types, signed.name), True)
-    entry = compiled(tops_of_rows, ref, getattr(types, signed.name)[::1], types.int64[::1], types.int64)
-    rows = np.full((8, 64), -np.inf if largest else np.inf, dtype)
-    rows[3, 1:3] = np.nan
-    rows[:, 2:4] = np.nan
-    rows[5, 4] = rows[0, 5] = 7
-    for nan_first in (False, True):
-        rule = rule_of(dtype, largest, nan_first)
-        tops = np.zeros(64, signed)
-        entry(rows, tops, np.array(rule, np.int64), rows.strides[0])
-        want = keys(rows.view(signed).reshape(-1), rule).reshape(rows.shape).max(0)
-        if dtype.itemsize > 2 and not nan_first:
-            want[[0, 1, *range(6, 64)]] = np.iinfo(signed).min
-        np.testing.assert_array_equal(tops, want)
-
-
-def column_lists(ref, limits, numbers, step):
-    """Insert what beats a limit into the list of its column: row by row and eight rows together, plainly and not."""
-    rule = rule_from(ref, numbers, 0)
-    k = numbers[3]
-    last = np.zeros((4, 128 + primitives_keys.LANES), limits.dtype)  # so many are compared, of which one is looked at
-    best, where = np.empty((4, 128 * 16), limits.dtype), np.zeros((4, 128 * 16), np.int32)
-    found = np.zeros((4, 128), np.int64)
-    for way in range(4):
-        count = 1 if way < 2 else primitives_keys.ROWS_AT_ONCE
-        for column in range(128):
-            last[way, column] = limits[column]
-            best[way, column * 16 : column * 16 + 16] = limits[column]
-            for row in range(0, 24, count):
-                offset = row * step + column * itemsize(ref)
-                args = best[way], where[way], last[way], column, k, row + 100, rule
-                above = column_limits.columns_above_plain(ref, offset, count, step, last[way], column, rule)
-                if above & np.uint64(1) == np.uint64(0):
-                    continue
-                if way % 2 == 1:
-                    found[way, column] += top_k_column_lists.insert_rows_plain(ref, offset, count, step, *args)
-                elif count == 1:
-                    found[way, column] += top_k_column_lists.insert_row(ref, offset, step, *args)
-                else:
-                    found[way, column] += top_k_column_lists.insert_rows(ref, offset, step, *args)
-    return best, where, last, found
-
-
-@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS], ids=str)
-def test_lists_of_columns_equal_their_plain_twins(dtype):
-    rng = np.random.default_rng(8)
-    signed = np.dtype(f"i{dtype.itemsize}")
-    ref = ArrayRef(getattr(types, signed.name), dtype.kind == "f")
-    entry = compiled(column_lists, ref, getattr(types, signed.name)[::1], types.int64[::1], types.int64)
-    for k in (1, 5, 16):
-        rows = np.frombuffer(rng.bytes(24 * 200 * dtype.itemsize), dtype).reshape(24, 200).copy()
-        rows[::3, ::5] = 0
-        if dtype.kind == "f":
-            rows[:, ::7] = np.nan
-            rows[1::3, ::5] = -0.0
-        rule = rule_of(dtype, k != 5, k == 5)
-        of_rows = keys(rows.view(signed).reshape(-1), rule).reshape(rows.shape)[:, :128]
-        limits = np.sort(of_rows, 0)[rng.integers(0, 24, 128), np.arange(128)]
-        best, where, last, found = entry(
-            rows, limits.astype(signed), np.array([*rule, 0, 0][:3] + [k], np.int64), rows.strides[0]
-        )
-        for of_ways in (best, where, last, found):
-            np.testing.assert_array_equal(of_ways[::2], of_ways[1::2])
-        assert found.any(1).all()
-        best, where = best.reshape(4, 128, 16)[:, :, :k], where.reshape(4, 128, 16)[:, :, :k]
-        np.testing.assert_array_equal(best[0], best[2])
-        np.testing.assert_array_equal(where[0], where[2])
-        np.testing.assert_array_equal(last[:, :128], best[:, :, -1])
-        for column in range(128):
-            order = np.argsort(~of_rows[:, column], kind="stable")[:k]
-            order = order[of_rows[order, column] > limits[column]]
-            np.testing.assert_array_equal(where[0, column, : order.size], 100 + order)
-            np.testing.assert_array_equal(best[0, column, : order.size], of_rows[order, column])
-            assert (best[0, column, order.size :] == limits[column]).all()
 
 
 @njit
@@ -485,7 +258,7 @@ def test_raised_lanes_equal_their_plain_twin(dtype):
 
 @njit
 def ranks(keys, i, earlier):
-    return key_groups.rank_of_64(keys, 5, keys[i], earlier), key_groups.rank_of_64_plain(keys, 5, keys[i], earlier)
+    return key_masks.rank_of_64(keys, 5, keys[i], earlier), key_masks.rank_of_64_plain(keys, 5, keys[i], earlier)
 
 
 @pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8"])
@@ -555,7 +328,8 @@ def sorted_both_ways(keys, count):
     positions, best, other = np.arange(keys.size), np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
     digits, scratch = keys.copy(), np.empty_like(keys)
     compaction.sort_by_rank(keys, positions, count, best)
-    if not compaction.sort_by_digits(digits, positions, count, scratch, other):
+    counts = np.empty(1 << compaction.SORT_BITS, np.int64)
+    if not compaction.sort_by_digits(digits, positions, count, scratch, other, counts):
         other[:] = positions
     return best, other
 
@@ -661,45 +435,3 @@ def test_extremes_of_floats(dtype, reduction):
     expected = [y if x == x and (beats(y, x) or y != y) else x for x in values for y in values]
     bits = f"u{special.itemsize}"
     np.testing.assert_array_equal(extremes(values, values).view(bits), np.array(expected).view(bits))
-
-
-@njit
-def bounds_of(row, whole, start, low, high, k, rule):
-    found = key_groups.group_bound(row, whole, start, low, high, k, rule)
-    return found, key_groups.group_bound_plain(row, whole, start, low, high, k, rule)
-
-
-@njit
-def best_of(row, at, mask, most, rule):
-    keys, places = np.full((2, 16), -(1 << (8 * row.itemsize - 1))).astype(row.dtype), np.zeros((2, 16), np.int32)
-    left = key_groups.insert_best(row, at, mask, most, keys[0], places[0], rule)
-    plain = key_groups.insert_best_plain(row, at, mask, most, keys[1], places[1], rule)
-    return left, plain, keys, places
-
-
-@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8"])
-@pytest.mark.parametrize("highest", [2, 100])
-def test_group_bounds_and_lists_equal_their_plain_twins(dtype, highest):
-    rng = np.random.default_rng(highest)
-    for count in range(17):
-        row = rng.integers(-highest, highest, 300).astype(dtype)
-        row[::7] = np.iinfo(dtype).min
-        rule = (np.dtype(dtype).type(-1),)  # the smallest are wanted
-        for whole, start, low, high in ((0, 0, 0, 64), (0, 0, 0, 5), (128, 100, 28, 64), (192, 190, 2, 64)):
-            k = max(count, 1)
-            found, plain = bounds_of(row, whole, start, low, high, k, rule)
-            assert found == plain
-            groups = 16 if k <= 8 else 32
-            counted = np.full(32 * 9, np.iinfo(dtype).max, dtype)
-            counted[:whole] = row[:whole]
-            counted[whole + low : whole + high] = row[start + low : start + high]
-            best = np.sort(counted.reshape(-1, groups).min(0))
-            assert plain == (~best[k - 1], ~best[0])
-        mask, at = int.from_bytes(rng.bytes(8), "little") & int.from_bytes(rng.bytes(8), "little"), 3 * count
-        chosen = [at + i for i in range(64) if mask >> i & 1]
-        left, left_plain, keys, places = best_of(row, at, np.uint64(mask), 2 * count, rule)
-        assert left == left_plain == sum(1 << (i - at) for i in chosen[2 * count :])
-        expected = [i for i in sorted(chosen[: 2 * count], key=row.__getitem__) if row[i] < np.iinfo(dtype).max][:16]
-        for i in range(2):
-            np.testing.assert_array_equal(places[i, : len(expected)], expected)
-            np.testing.assert_array_equal(keys[i, : len(expected)], ~row[expected])

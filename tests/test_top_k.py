@@ -1,28 +1,19 @@
 """Every kernel region of top_k around its thresholds, with distributions that are hard for it; compared exactly."""
 
-import platform
 import re
 from pathlib import Path
 
 import ml_dtypes
-import numba
 import numpy as np
 import pytest
-from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
-from numba.core.extending import intrinsic
 
 import numba_dml as dml
 from numba_dml._core.regions import first, forced
 from numba_dml.cpu import launch as cpu_launch
 from numba_dml.cpu.calls import top_k
 from numba_dml.cpu.dispatch.top_k import PIECES, TABLE
-from numba_dml.cpu.kernels.top_k_short import CUT_SIZE
-from numba_dml.cpu.primitives.top_k.network import NETWORK_LINES
-from numba_dml.cpu.primitives.top_k.network_cut import CUT_BLOCKS
+from numba_dml.cpu.primitives.top_k.compaction import FEW_KEYS
 from numba_dml.cpu.primitives.top_k.plan import TOO_FEW
-from numba_dml.cpu.primitives.top_k.radix_select import MANY_WORDS
 from numba_dml.cpu.tuning.top_k import TUNING
 
 from .reference import same, untraced
@@ -76,83 +67,62 @@ def expected(x, k, axis, mode, nan):
 REGIONS = {
     "short": ((70, 33), -1, 5),
     "short, one": ((70, 33), -1, 1),
-    "singly, as many lines as are, whatever their size": ((min(TUNING.few_lines), 33), -1, 5),
-    "singly, one line": ((1, 8), -1, 3),
-    "singly, staged": ((60, min(TUNING.few_lines)), 0, 5),
-    "singly, staged, several batches": ((70, 801, 3), 1, 9),
-    "short, just too many lines for that": ((max(TUNING.few_lines) + 1, 33), -1, 5),
+    "short, fewer lines than the network takes": ((7, 33), -1, 5),
+    "short, one line": ((1, 8), -1, 3),
+    "short, few lines, just short enough": ((3, TUNING.network_below_tiny - 1), -1, 5),
+    "rows, few lines, just long enough": ((3, TUNING.network_below_tiny), -1, 5),
+    "rows, staged": ((130, 7), 0, 5),
+    "network, several batches": ((70, 801, 3), 1, 7),
+    "short, just enough lines": ((8, 33), -1, 5),
     "short, shorter than a block of the network": ((70, 6), -1, 3),
     "short, two elements": ((70, 2), -1, 1),
     "short, sorted": ((70, 15), -1, 15),
     "short, lines left over": ((37, 64), -1, 8),
     "short, a tail": ((40, 131), -1, 16),
-    "network, of 1 byte, just short enough": ((17, TUNING.alone_from[0] - 1), -1, 15),
-    "alone, of 1 byte, just long enough": ((9, TUNING.alone_from[0]), -1, 16),
-    "network, of 2 bytes, just short enough": ((17, TUNING.alone_from[1] - 1), -1, 16),
-    "alone, of 2 bytes, just long enough": ((9, TUNING.alone_from[1]), -1, 14),
-    "network, of 4 bytes, just short enough": ((17, TUNING.alone_from[2] - 1), -1, 16),
-    "alone, of 4 bytes, just long enough": ((9, TUNING.alone_from[2]), -1, 9),
-    "cut keys of 8 bytes, just short enough": ((13, CUT_SIZE[1] - 1), -1, 16),
-    "alone, of 8 bytes, just too long for cut keys": ((13, CUT_SIZE[1]), -1, 16),
-    "cut keys of 8 bytes, lines left over": ((11, 65), -1, 9),
+    "network, a small k, just short enough": ((17, TUNING.network_below_few[2] - 1), -1, 8),
+    "rows, a small k, just long enough": ((9, TUNING.network_below_few[2]), -1, 8),
     "network, just too large a k for a list of 16": ((17, 40), -1, 17),
     "network, k just as long as a list": ((8, 40), -1, 24),
     "network, k just too large for a list": ((23, 64), -1, 25),
     "network, everything": ((33, 50), -1, 50),
-    "rows, just too few lines for the network": ((7, 40), -1, 17),
+    "rows, just too few lines for the network": ((7, 240), -1, 17),
     "network, of 1 byte, a large k, just short enough": ((9, TUNING.network_below[0] - 1), -1, 40),
     "rows, of 1 byte, k too large, just long enough": ((9, TUNING.network_below[0]), -1, 40),
     "network, of 2 bytes, a large k, just short enough": ((9, TUNING.network_below[1] - 1), -1, 33),
     "rows, of 2 bytes, k too large, just long enough": ((9, TUNING.network_below[1]), -1, 33),
     "network, of 4 bytes, a large k, just short enough": ((9, TUNING.network_below[2] - 1), -1, 100),
     "rows, of 4 bytes, k too large, just long enough": ((9, TUNING.network_below[2]), -1, 20),
-    "cut keys, just short enough": ((19, CUT_SIZE[0] - 1), -1, 9),
-    "alone, just too long for cut keys": ((19, CUT_SIZE[0]), -1, 9),
-    "cut keys, as few elements as lines": ((35, 16), -1, 16),
-    "cut keys of 8 bytes, a large k, just short enough": ((11, TUNING.network_below[3] - 1), -1, 64),
+    "network, as many elements as lines": ((35, 8), -1, 8),
+    "network, of 8 bytes, a large k, just short enough": ((11, TUNING.network_below[3] - 1), -1, 64),
     "rows, of 8 bytes, k too large, just long enough": ((11, TUNING.network_below[3]), -1, 65),
-    "cut keys of 8 bytes, everything": ((13, 86), -1, 86),
-    "network, k just too small to be sorted": ((9, 250), -1, 191),
-    "network, just too few elements to be sorted": ((9, 199), -1, 199),
+    "network, everything of more": ((13, 86), -1, 86),
+    "network, a k that is sorted in longer lines": ((9, 250), -1, 191),
     "network, a large k, staged": ((30, 70, 3), 1, 30),
     "network, a large k, staged, several batches": ((1500, 33, 3), 1, 20),
-    "alone, one more element": ((9, 257), -1, 2),
-    "alone, a tail": ((9, 2001), -1, 7),
-    "alone, widest k": ((9, 1025), -1, 16),
-    "alone, just short enough": ((9, 3072), -1, 12),
-    "alone, of 8 bytes, just too large": ((9, 3073), -1, 12),
-    "alone, of 4 bytes, just short enough": ((9, 5000), -1, 12),
-    "rows, n just too large for alone": ((9, 5001), -1, 12),
-    "rows, k just too large for alone": ((9, 1024), -1, 17),
+    "network, one more element": ((9, 257), -1, 2),
+    "rows, a tail": ((7, 2001), -1, 7),
+    "rows, k just too large for a vector": ((7, 1024), -1, 17),
     "rows, just long enough for a survey": ((5, 2048), -1, 16),
     "rows, just too short for a survey": ((5, 2047), -1, 16),
     "rows, a survey, many blocks": ((3, 20_001), -1, 156),
     "rows, just too large a k for a survey": ((3, 20_001), -1, 157),
     "rows, just too short for a first bound": ((9, 255), -1, 32),
-    "rows, just so much of a line that its order is asked for": ((9, 320), -1, 20),
-    "rows, just too small a part of a line for that": ((9, 321), -1, 20),
-    "rows, k just too small to be sorted": ((3, 3001), -1, 255),
-    "sorted, k just large enough": ((3, 3001), -1, 256),
-    "sorted, k just large enough for a short line": ((3, 1920), -1, 192),
-    "rows, a line just too long for that": ((3, 1921), -1, 192),
-    "sorted, of 8 bytes, k just large enough": ((3, 960), -1, 96),
-    "rows, k just too small for that": ((3, 950), -1, 95),
-    "sorted, just enough elements": ((3, 200), -1, 200),
-    "rows, just too few elements to be sorted": ((3, 199), -1, 199),
-    "sorted, half of a line": ((3, 3001), -1, 1501),
-    "sorted, too short for a sample": ((5, 600), -1, 300),
-    "sorted, everything": ((4, 777), -1, 777),
-    "sorted, all but one": ((2, 2000), -1, 1999),
-    "best, one mask": ((40, 64), -1, 1),
-    "best, too short for a mask": ((40, 63), -1, 1),
-    "best": ((40, 3001), -1, 1),
+    "rows, k just too small for a sample": ((3, 3001), -1, 255),
+    "rows, k just large enough for a sample": ((3, 3001), -1, 256),
+    "rows, just few enough keys to be ranked": ((3, 400), -1, 256),
+    "rows, just too many keys for that": ((3, 400), -1, 257),
+    "rows, half of a line": ((3, 3001), -1, 1501),
+    "rows, too short for a sample": ((5, 600), -1, 300),
+    "rows, everything": ((4, 777), -1, 777),
+    "rows, all but one": ((2, 2000), -1, 1999),
+    "rows, one": ((40, 3001), -1, 1),
     "rows, buffer never full": ((5, 600), -1, 100),
     "rows, buffer often full": ((3, 20_001), -1, 70),
     "pieces": ((2, 2 * 65536 + 77), -1, 9),
     "pieces, too small a k for a sample": ((1, 2 * 65536 + 77), -1, 64),
     "pieces, a sample": ((1, 2 * 65536 + 77), -1, 65),
     "pieces, k as large as can be": ((1, 2 * 65536 + 77), -1, 2049),
-    "sorted, too large a k for pieces": ((1, 2 * 65536 + 77), -1, 2050),
+    "rows, too large a k for pieces": ((1, 2 * 65536 + 77), -1, 2050),
     "columns": ((930, 40), 0, 7),
     "short columns": ((130, 200), 0, 7),
     "short columns, as few as the network takes": ((8, 8), 0, 8),
@@ -169,10 +139,9 @@ REGIONS = {
     "columns of 2 bytes, just too long for the network": ((500, 70), 0, 9),
     "short columns of 1 byte, just short enough": ((899, 40), 0, 30),
     "columns of 1 byte, just too long for the network": ((900, 40), 0, 9),
-    "short columns, k just too small to be sorted": ((250, 40), 0, 191),
-    "columns, k just large enough to be sorted": ((250, 40), 0, 192),
-    "columns of 8 bytes, k just too small to be staged": ((130, 66), 0, 12),
-    "columns of 8 bytes, k just large enough to be staged": ((130, 66), 0, 13),
+    "short columns, a large k": ((250, 40), 0, 192),
+    "columns of 8 bytes, just short enough for the network": ((TUNING.short_columns_below[3] - 1, 66), 0, 13),
+    "columns of 8 bytes, just too long": ((TUNING.short_columns_below[3], 66), 0, 13),
     "columns, two tiles": ((50, 1200), 0, 32),
     "columns, middle axis": ((3, 40, 70), 1, 4),
     "columns, all": ((32, 64), 0, 32),
@@ -198,24 +167,23 @@ REGIONS = {
     "staged, k just too large for columns": ((257, 200), 0, 17),
     "columns of 4 bytes, just long enough": ((4096, 70), 0, 32),
     "staged, k just too large for columns of 4 bytes": ((4224, 70), 0, 33),
-    "sorted, searched bit by bit": ((5, 703), -1, 351),
-    "sorted, searched bit by bit, staged": ((640, 5), 0, 300),
+    "rows, staged, half of a line": ((640, 5), 0, 300),
     "staged, few columns": ((9000, 3), 0, 20),
     "staged, not a whole part, nor a multiple of four": ((6003, 17), 0, 9),
     "staged, parts of the fewest rows": ((300, 1100), 0, 40),
     "short, staged, a network of lines of several matrices": ((30, 20, 3), 1, 4),
     "short, staged, several batches": ((1500, 33, 3), 1, 5),
-    "singly, staged, one batch": ((3, 801, 4), 1, 7),
+    "network, staged, one batch": ((3, 801, 4), 1, 7),
     "short, staged, two elements": ((70, 2, 3), 1, 1),
     "short, staged, a tail": ((5, 131, 7), 1, 16),
-    "best, staged": ((40, 131, 5), 1, 1),
-    "best, staged, several batches": ((700, 70, 2), 1, 1),
-    "best, staged, one matrix": ((641, 15), 0, 1),
+    "short, one, staged": ((40, 131, 5), 1, 1),
+    "short, one, staged, several batches": ((700, 70, 2), 1, 1),
+    "columns, one, one matrix": ((641, 15), 0, 1),
     "columns, just enough of them": ((257, 24), 0, 5),
     "short, staged, just too few for columns": ((257, 23), 0, 5),
     "columns, less than a mask, just short enough": ((1023, 40), 0, 9),
     "short, staged, less than a mask": ((1024, 40), 0, 9),
-    "staged, sorted": ((3001, 3), 0, 300),
+    "staged, a sample": ((3001, 3), 0, 300),
     "staged, pieces": ((200_000, 3), 0, 6),
     "staged, pieces, a sample": ((140_003, 2), 0, 300),
 }
@@ -241,23 +209,6 @@ def test_region(region, kind):
         want = next(iter(wanted.values()))[1]
         np.testing.assert_array_equal(np.sort(unsorted.indices, axis), np.sort(want, axis))
         assert unsorted.values.tobytes() == np.take_along_axis(x, unsorted.indices, axis).tobytes()
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_lines_for_which_there_is_no_network(dtype, target):
-    if target != "cpu":
-        pytest.skip("about kernels of the CPU")
-    for region, (shape, axis, k) in REGIONS.items():
-        results = [list(shape), list(shape)]
-        for sizes in results:
-            sizes[axis] = k
-        values, indices = map(dml.TensorDesc, (dtype, "int64"), results)
-        axis %= len(shape)
-        kernel = dml.compile_operator(dml.TopKDesc(dml.TensorDesc(dtype, shape), values, indices, axis, k)).kernel
-        if region.startswith("singly"):
-            assert kernel.startswith("top_k singly "), region
-        elif region == "short, just too many lines for that":
-            assert kernel.startswith("top_k short "), kernel
 
 
 @pytest.mark.parametrize("dtype", ["u1", "f2"])
@@ -287,46 +238,14 @@ def columns_of_all_kinds(n, across, dtype, rng):
     return x
 
 
-@pytest.fixture
-def subnormal_numbers_are_zeros():
-    """Return what lets this thread's processor treat subnormal numbers so, as libraries may, or no longer.
-
-    None if it is not on x86-64.
-    """
-    if platform.machine().lower() not in ("x86_64", "amd64"):
-        yield None
-        return
-
-    @intrinsic
-    def load_control(typingctx, control):
-        def codegen(context, builder, signature, args):
-            place = builder.bitcast(cgutils.alloca_once_value(builder, args[0]), ir.IntType(8).as_pointer())
-            kind = ir.FunctionType(ir.VoidType(), [place.type])
-            builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse.ldmxcsr"), [place])
-            return context.get_dummy_value()
-
-        return types.void(types.uint32), codegen
-
-    @njit
-    def switch(control):
-        load_control(control)
-
-    default, both = np.uint32(0x1F80), np.uint32(0x1F80 | 0x8040)
-    yield lambda on: switch(both if on else default)
-    switch(default)
-
-
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize(
     ("axis", "n", "k"), [(0, 700, 3), (0, 1100, 1), (0, 1100, 16), (1, 700, 1), (1, 1100, 16), (1, 5000, 10)]
 )
-def test_whatever_the_limits_are(dtype, axis, n, k, target, subnormal_numbers_are_zeros):
-    """They are compared as floats where that tells the same, also if subnormal numbers count as zeros."""
+def test_whatever_the_limits_are(dtype, axis, n, k):
     dtype = np.dtype(dtype)
     kinds = columns_of_all_kinds(n, 70, dtype, np.random.default_rng(k))
     mixed = np.moveaxis(kinds, 0, 2).reshape(n, -1)[:, :200]
-    threads = numba.get_num_threads()
-    switch = subnormal_numbers_are_zeros if target == "cpu" else None
     for columns in (*kinds, mixed):
         x = np.ascontiguousarray(columns.T)
         if axis == 0:  # with rows so far apart that they are looked at together
@@ -334,18 +253,9 @@ def test_whatever_the_limits_are(dtype, axis, n, k, target, subnormal_numbers_ar
             x[...] = columns
         for mode, nan in [("largest", "last"), ("smallest", "last"), ("largest", "largest"), ("smallest", "first")]:
             want_values, want = expected(x, k, axis, mode, nan)
-            for flush in (False, True) if switch else (False,):
-                numba.set_num_threads(1)  # this one
-                try:
-                    if flush:
-                        switch(True)
-                    found = dml.top_k(x, k, axis=axis, mode=mode, nan=nan)
-                finally:
-                    if flush:
-                        switch(False)
-                    numba.set_num_threads(threads)
-                np.testing.assert_array_equal(found.indices, want)
-                assert found.values.tobytes() == want_values.tobytes()
+            found = dml.top_k(x, k, axis=axis, mode=mode, nan=nan)
+            np.testing.assert_array_equal(found.indices, want)
+            assert found.values.tobytes() == want_values.tobytes()
 
 
 @pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "i8"])
@@ -505,16 +415,11 @@ def test_lines_of_which_some_are_in_order(dtype, n, k, axis):
 ROWS = {
     "short columns": ((20, 30), 0, 5),
     "columns": ((600, 70), 0, 5),
-    "columns, any k": ((2, 250, 20), 1, 200),
-    "best": ((20, 100), 1, 1),
-    "singly, few lines": ((3, 50), 1, 5),
-    "singly, long lines": ((20, 900), 1, 5),
     "short": ((20, 50), 1, 5),
-    "short, any k": ((20, 50), 1, 20),
     "pieces": ((2, 2 * 65536 + 77), 1, 9),
-    "sorted, most of a line": ((3, 300), 1, 250),
-    "sorted": ((3, 3001), 1, 300),
     "rows": ((3, 6000), 1, 40),
+    "one": ((20, 100), 1, 1),
+    "a large k": ((3, 3001), 1, 300),
     "a single line": ((70,), 0, 1),
     "tiny lines": ((30, 3), 1, 2),
     "tiny columns": ((2, 9), 0, 2),
@@ -569,9 +474,6 @@ def test_the_table_is_whole():
     assert set(names) <= set(ROWS)
     text = (Path(__file__).parents[1] / "docs" / "measurements" / "cpu_top_k.md").read_text()
     assert {region.evidence for region in TABLE} <= set(re.findall("^## (.*)$", text, re.MULTILINE))
-    # Fewer lines than the network takes, by whole keys or cut ones.
-    blocks = [CUT_BLOCKS.get(width, (NETWORK_LINES,))[0] for width in (8, 16, 32, 64)]
-    assert TUNING.few_lines == tuple(min(NETWORK_LINES, lines) - 1 for lines in blocks)
 
 
 @pytest.mark.parametrize("threads", [1, 3, 8])
@@ -709,30 +611,25 @@ def test_numbers_that_first_differ_in_any_bit(dtype, size):
 
 @pytest.mark.parametrize(
     ("dtype", "bits"),
-    [(dtype, bits) for dtype in ("f4", "i4", "f8", "i8") for bits in (9, 20, 21, 24, 28, 29, 31)]
+    [(dtype, bits) for dtype in ("f4", "i4", "f8", "i8") for bits in (9, 20, 21, 29, 31)]
     + [("f8", 33), ("f8", 51), ("i8", 33), ("i8", 62)],
 )
-@pytest.mark.parametrize("more", [-1, 0, 5000])
-def test_many_words_are_sorted_part_by_part(dtype, bits, more):
-    """Around the size from which they are, and around the widths that take a digit more; with full and empty parts."""
+@pytest.mark.parametrize("n", [FEW_KEYS, FEW_KEYS + 1, 5000])
+def test_keys_that_differ_in_so_many_bits_are_sorted(dtype, bits, n):
+    """Around the sizes and widths that take a digit more; with many ties, and with those that are not settled."""
     rng = np.random.default_rng(bits)
-    n = MANY_WORDS + more
     word = f"i{dtype[1]}"
     spread = rng.integers(0, 1 << bits, n, word)
     spread[:2] = 0, (1 << bits) - 1
-    spread[n // 4 : n // 2] >>= 8  # one part has a quarter, many ties
-    spread[-100:-70] = spread[n // 2] & -256  # and another very few
+    spread[n // 4 : n // 2] >>= 8  # many ties
     if bits > 32:
-        spread[::3] &= 0xFFFFF  # of 51 bits and more too many agree in the first 32 to be settled as they lie
+        spread[::3] &= 0xFFFFF  # of 51 bits and more too many agree in the first ones to be settled as they lie
     x = spread if dtype[0] == "i" else (spread + np.array(1, dtype).view(word)).view(dtype)
-    for k in (n, n - 300):
+    for k in (n, n - 30):
         found = dml.top_k(x, k)
         values, indices = expected(x, k, -1, "largest", "last")
         assert np.array_equal(found.indices, indices)
         assert same(found.values, values)
-    if dtype[0] == "i" and bits == 31:
-        wide = np.concatenate([x, ~x])  # both signs, all bits
-        assert np.array_equal(dml.top_k(wide, n).indices, expected(wide, n, -1, "largest", "last")[1])
 
 
 def test_short_lines_of_a_window():

@@ -35,14 +35,11 @@ _INTS = ("int64", "int32")
 CASES: dict[str, list[Case]] = {
     "top_k": [
         Case((1000,), parameters={"k": 5}),
-        Case((64, 100), parameters={"k": 1}),
         Case((64, 100), parameters={"k": 5}),
         Case((64, 40_000), parameters={"k": 8}),
-        Case((5000, 4096), parameters={"k": 50}),
         Case((100, 64), parameters={"k": 5, "axis": 0}),
         Case((5000, 64), parameters={"k": 8, "axis": 0}),
         Case((1, 1 << 20), parameters={"k": 10}),
-        Case((20, 5000), parameters={"k": 500}),
     ],
     "gather": [
         *(Case(shape, (100,), index_dtype=name) for name in _INTS for shape in ((1000,), (1000, 2))),

@@ -16,7 +16,7 @@ from ..._core.regions import Region, first
 from ..._core.tensor import extent_of, product
 from ..._jit.machine import CACHE_LINE
 from ..._jit.memory import ANY, SIGNED, reference_to
-from ..dispatch.top_k import PIECES, TABLE, Choice, Facts, choice_of, facts_of
+from ..dispatch.top_k import TABLE, Choice, Facts, choice_of, facts_of
 from ..launch import launcher
 from ..primitives.top_k import plan as top_k_plan
 from ..tuning.top_k import TUNING
@@ -63,14 +63,13 @@ class TopKCall:
         self.plan = plan_of(lowering, lines, dims, self.facts, choice)
         # What the phases of the pieces hand on; see `top_k_rows.piece_buffers`.
         kept = choice.pieces * (choice.capacity * (size + 8) + 8) + size
-        self.scratch_bytes = count * kept if row == PIECES else 0
+        self.scratch_bytes = count * kept if choice.pieces > 1 else 0
         floats = is_float(lowering.data_type)
         x = reference_to(SIGNED[size], floats)
         near = min([abs(stride) for n, stride in dims if n > 1], default=size)
         apart = max(min(near, CACHE_LINE) // size, 1)
         self.launch, driver = launcher(self.region.kernel, (x, x, ANY, ANY), self.effort, apart=apart)
-        name = self.region.kernel.__name__.removesuffix("_kernel").replace("_", " ")
-        self.kernel = f"top_k {name} {8 * size}-bit {'float' if floats else 'integer'} {driver}"
+        self.kernel = f"top_k {self.region.name} {8 * size}-bit {'float' if floats else 'integer'} {driver}"
 
     def __call__(self, a: Any, out: Any) -> TopK:
         if out is None:

@@ -29,13 +29,12 @@ from ..._jit.memory import ANY, SIGNED, UNSIGNED, ArrayRef
 from ..._version import __version__
 from ..dispatch.top_k import jitted_kernels
 from ..drivers import emit_call
-from ..kernels.gather import gather_kernel
-from ..kernels.scatter import scatter_kernel
-from ..kernels.top_k_singly import ALONE_WORDS, alone_kernel
+from ..kernels.gather_blocks import gather_kernel
+from ..kernels.scatter_general import scatter_kernel
+from ..kernels.top_k_alone import ALONE_K, ALONE_WORDS, alone_kernel
 from ..primitives import reductions
 from ..primitives.moves import plan
 from ..primitives.moves.offsets import finder_address
-from ..primitives.top_k.short_lines import SHORT_K
 from ..tuning.top_k import TUNING
 from . import entries, refusals
 from .entries import set_word
@@ -70,7 +69,7 @@ def _addresses(entry: str, *arguments: Any) -> _Addresses:
     elif entry == "top_k_entry":
         itemsize, floats, lines = arguments
         x = ArrayRef(SIGNED[itemsize], floats)
-        for kernel in jitted_kernels(itemsize, lines):
+        for kernel in jitted_kernels(lines):
             code.append(_kernel_address(kernel, (x, x, ANY, ANY)) if kernel else 0)
     else:
         family, element, width, slices = arguments
@@ -453,7 +452,7 @@ def top_k(a: Any, k: Any, axis: Any, mode: Any, sorted: Any, nan: Any, index_dty
     check, run = entries.CHECK, entries.RUN
     dtype = a.dtype
     # A short line is selected from at once, without a look at anything else.
-    most, longest = (SHORT_K, min(TUNING.alone_most[min(itemsize // 2, 3)], index_max + 1)) if ndim == 1 else (0, 0)
+    most, longest = (ALONE_K, min(TUNING.alone_most, index_max + 1)) if ndim == 1 else (0, 0)
     select = _alone_caller(itemsize, isinstance(a.dtype, types.Float)) if ndim == 1 else None
 
     if _is_absent(out):

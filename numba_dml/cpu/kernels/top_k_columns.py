@@ -10,7 +10,7 @@ import numpy as np
 from ..._jit.compile import allocating, helper, kernel
 from ..._jit.copies import prefetch
 from ..._jit.machine import CACHE_LINE, cache_bytes
-from ..._jit.memory import address, empty, itemsize, load, store
+from ..._jit.memory import address, itemsize, load
 from ..drivers import ASK
 from ..primitives.keys import LANES, ROWS_AT_ONCE, key_buffer, lowest_bit, lowest_key, place_buffer, rule_from
 from ..primitives.top_k.column_limits import (
@@ -21,26 +21,23 @@ from ..primitives.top_k.column_limits import (
     row_beats,
     rows_that_beat,
 )
-from ..primitives.top_k.column_lists import GROUPS, insert_lanes, insert_row, insert_rows, raise_lists
-from ..primitives.top_k.key_maxima import lane_limit
-from ..primitives.top_k.network import NETWORK_LINES, list_depth, listed_place, network_lists
+from ..primitives.top_k.column_lists import insert_lanes, raise_lists
 from ..primitives.top_k.plan import (
     DIM_FIELDS,
     DIMS,
     HEADER,
     INDEX_SIZE,
-    LINES,
     OUT_STRIDE,
     RULE,
     SIZE,
     STRIDE,
-    TILE,
     K,
     line_bases,
     task_count,
+    tile_count,
+    tile_of_columns,
 )
-from ..primitives.top_k.short_lines import network_columns
-from ..primitives.top_k.writing import write_index, write_ordered
+from ..primitives.top_k.writing import write_element
 
 #: Of long columns, a sample of the groups of `ROWS_AT_ONCE` rows is looked at first: it tells what not to insert. It is
 #: one group in eight, or four per result if these are more, but one in four and sixteen per result at most. So are
@@ -59,9 +56,6 @@ CROWDED = 32
 ASKED = 2 * LANES
 PAGE = 4096
 FEW_PLACES = cache_bytes(0, assumed=1 << 16) <= ROWS_AT_ONCE * PAGE
-#: Costs, of which only the ratios count: to insert an element alone, and those of a row into `insert_width` lists side
-#: by side, per place of a list and once.
-ALONE, PER_LEVEL, PER_ROW = 12, 2, 5
 
 
 # The columns of a tile are looked at in masks, and have a list for each bit. If they are no multiple of a mask, the
@@ -115,12 +109,13 @@ def ask_for_rows(x, rows, next_rows, stride, first, lanes, width):
 
 
 @helper
-def bound_columns(x, source, stride, n, k, lanes, staged, best, limits, rule):
+def bound_columns(x, source, stride, n, k, lanes, staged, lists, rule):
     """Find a limit for each column that k of its elements reach, from a part of the rows; tell whether there is one.
 
     Lists of keys below the limits are full then, and will hold nothing of them in the end. Until the limits are found,
     the best keys of each group of rows are in their place.
     """
+    best, _, limits = lists
     lowest = lowest_key(best)
     together = insert_width(best)
     rows_at_once = np.int64(ROWS_AT_ONCE)
@@ -151,167 +146,99 @@ def bound_columns(x, source, stride, n, k, lanes, staged, best, limits, rule):
         if limits[list_of(lane, lanes, limits.size)] == lowest:
             return False  # no limit is below
     for i in range(limits.size):
-        # The best of a group may have been a zero that there is not, and that no element reaches.
-        limits[i] = lane_limit(best.dtype.type(limits[i] - 1), rule)
+        limits[i] = best.dtype.type(limits[i] - 1)
         for j in range(k):
             best[place_of_list(i, k, together) + j * together] = limits[i]
     return True
 
 
 @helper
-def fill_lists(keys, limits, lists):
-    """Fill lists, which are vectors, with their limits."""
-    for number in range(lists):
-        for j in range(GROUPS):
-            keys[number * GROUPS + j] = limits[number]
+def insert_hits(x, at, step, count, mask, lists, first, levels, k, position, rule):
+    """Insert elements of some rows into their lists, those of neighbouring columns together.
 
-
-@helper
-def interleave_lists(keys, places, best, where, lists, k, together):
-    """Turn lists that are vectors into such as whole rows are inserted into."""
-    for number in range(lists):
-        at = place_of_list(number, k, together)
-        for j in range(k):
-            best[at + j * together] = keys[number * GROUPS + j]
-            where[at + j * together] = places[number * GROUPS + j]
-
-
-@helper
-def tile_of_columns(plan, task, least):
-    """Return the first line of a tile, how many neighbours it has, and where it starts in the input and the outputs.
-
-    The last one begins earlier, if it had fewer than `least`.
+    A mask tells in which columns, from byte `at` and from list `first` on, any of the rows beats its limit.
     """
-    across = plan[HEADER + DIM_FIELDS * (plan[DIMS] - 1)]  # lines that are neighbours
-    tiles = -(-across // plan[TILE])
-    first = max(min(task % tiles * plan[TILE], across - least), 0)
-    line = task // tiles * across + first
-    source, to = line_bases(plan, line)
-    return line, min(plan[TILE], across - first), source, to
+    best, where, limits = lists
+    together = insert_width(best)
+    inserted = (np.uint64(1) << np.uint64(together)) - np.uint64(1)
+    while mask != np.uint64(0):
+        lane = lowest_bit(mask) // together * together
+        mask &= ~(inserted << np.uint64(lane))
+        hits = np.uint64(1)
+        if count > 1:
+            hits = rows_that_beat(x, at + lane * itemsize(x), step, limits, first + lane, rule)
+        while hits != np.uint64(0):
+            j = lowest_bit(hits)
+            hits &= hits - np.uint64(1)
+            element = at + lane * itemsize(x) + j * step
+            insert_lanes(x, element, best, where, limits, first + lane, levels, k, position + j, rule)
+
+
+@helper
+def scan_columns(x, plan, source, lanes, bounded, lists, staged, rule):
+    """Look at all rows of a tile, and insert what beats the last of its list."""
+    size, n, k, stride = itemsize(x), plan[SIZE], plan[K], plan[STRIDE]
+    limits = lists[2]
+    own = ~np.uint64(0) >> np.uint64(max(LANES - lanes, 0))
+    many = n > CROWDED * k and (abs(stride) >= LONG_ROW or lanes < LANES or stride == LANES * size)
+    i = 0
+    while i < n:
+        levels = k if bounded else min(i, k)
+        count = ROWS_AT_ONCE if many and levels == k and i + ROWS_AT_ONCE <= n else 1
+        here = source + i * stride
+        rows, step = column_rows(x, here, stride, count, lanes, staged)
+        for first in range(0, limits.size, LANES):
+            begin = first_of_mask(first, lanes)
+            at = rows + begin * size
+            mask = ~np.uint64(0)
+            if count > 1:
+                ask_for_rows(x, here, here + count * stride, stride, first, lanes, limits.size)
+                mask = any_row_beats(x, at, step, limits, first, rule)
+            else:
+                for byte in range(0, LANES * size if i + ROWS_AHEAD < n else 0, CACHE_LINE):
+                    prefetch(x, here + ROWS_AHEAD * stride + begin * size + byte)
+                if levels == k:
+                    mask = row_beats(x, at, step, limits, first, rule)
+            mask &= own << np.uint64(first - begin)
+            insert_hits(x, at, step, count, mask, lists, first, levels, k, i, rule)
+        i += count
+
+
+@helper
+def write_columns(x, values, indices, plan, source, to, lanes, lists):
+    """Write what the lists of a tile have, row by row."""
+    best, where, limits = lists
+    size, k = itemsize(x), plan[K]
+    lane_step = plan[HEADER + DIM_FIELDS * (plan[DIMS] - 1) + 2]
+    for j in range(k):
+        for lane in range(lanes):
+            place = place_of_list(list_of(lane, lanes, limits.size), k, insert_width(best)) + j * insert_width(best)
+            at = to + lane * lane_step + j * plan[OUT_STRIDE]
+            write_element(
+                x, source + lane * size, plan[STRIDE], values, indices, plan[INDEX_SIZE], at, np.int64(where[place])
+            )
 
 
 @allocating
 def column_tile(x, values, indices, plan, task):
     """Select from a tile of neighbouring lines: their elements at one position are contiguous, a row.
 
-    Every line has a sorted list. An element that beats the last of its list is inserted: alone, until once many do, and
-    from then on in the same steps as the elements of its neighbours, for some of them in vain. Rows of long lines are
-    looked at eight together, a part of each, then the next: the memory is read in eight long streams.
+    Every line has a sorted list. An element that beats the last of its list is inserted in the same steps as the
+    elements of its neighbours, for some of them in vain. Rows of long lines are looked at eight together, a part of
+    each, then the next: the memory is read in eight long streams.
     """
-    size = itemsize(x)
-    n = plan[SIZE]
     k = plan[K]
-    stride = plan[STRIDE]
-    line, lanes, source, to = tile_of_columns(plan, task, LANES)  # the last tile is a mask at least, if there is one
-    if write_ordered(plan, x, values, indices, line, lanes) == lanes:
-        return
+    line, lanes = tile_of_columns(plan, task, LANES)  # the last tile is a mask at least, if there is one
+    source, to = line_bases(plan, line)
     rule = rule_from(x, plan, RULE)
-    own = ~np.uint64(0) >> np.uint64(max(LANES - lanes, 0))
     width = -(-lanes // LANES) * LANES
-    best = key_buffer(x, k * width)
-    where = place_buffer(x, k * width)
-    limits = key_buffer(x, width)  # the last keys of the lists
-    together = insert_width(best)
-    inserted = (np.uint64(1) << np.uint64(together)) - np.uint64(1)
+    # The keys of the lists, their positions, and the last keys.
+    lists = key_buffer(x, k * width), place_buffer(x, k * width), key_buffer(x, width)
     staged = key_buffer(x, ROWS_AT_ONCE * LANES)
     staged[:] = 0
-    bounded = bound_columns(x, source, stride, n, k, lanes, staged, best, limits, rule)
-    spread = n > CROWDED * k
-    single = bounded and spread and k <= GROUPS  # a list is a vector
-    lists = width if single else 0
-    keys = key_buffer(x, lists * GROUPS)
-    places = empty(lists * GROUPS, np.int32)
-    fill_lists(keys, limits, lists)
-    many = spread and (abs(stride) >= LONG_ROW or lanes < LANES or stride == LANES * size)
-    i = 0
-    while i < n:
-        levels = k if bounded else min(i, k)
-        count = ROWS_AT_ONCE if many and levels == k and i + ROWS_AT_ONCE <= n else 1
-        rows, step = column_rows(x, source + i * stride, stride, count, lanes, staged)
-        hit = 0
-        for first in range(0, width, LANES):
-            begin = first_of_mask(first, lanes)
-            at = rows + begin * size
-            mask = ~np.uint64(0)
-            if count > 1:
-                here = source + i * stride
-                ask_for_rows(x, here, here + count * stride, stride, first, lanes, width)
-                mask = any_row_beats(x, at, step, limits, first, rule)
-            else:
-                for byte in range(0, LANES * size if i + ROWS_AHEAD < n else 0, CACHE_LINE):
-                    prefetch(x, source + (i + ROWS_AHEAD) * stride + begin * size + byte)
-                if levels == k:
-                    mask = row_beats(x, at, step, limits, first, rule)
-            mask &= own << np.uint64(first - begin)
-            while single and mask != np.uint64(0):
-                lane = lowest_bit(mask)
-                mask &= mask - np.uint64(1)
-                if count > 1:
-                    hit += insert_rows(x, at + lane * size, step, keys, places, limits, first + lane, k, i, rule)
-                else:
-                    hit += insert_row(x, at + lane * size, step, keys, places, limits, first + lane, k, i, rule)
-            while mask != np.uint64(0):
-                lane = lowest_bit(mask) // together * together
-                mask &= ~(inserted << np.uint64(lane))
-                hits = np.uint64(1)
-                if count > 1:
-                    hits = rows_that_beat(x, at + lane * size, step, limits, first + lane, rule)
-                while hits != np.uint64(0):
-                    j = lowest_bit(hits)
-                    hits &= hits - np.uint64(1)
-                    element = at + lane * size + j * step
-                    insert_lanes(x, element, best, where, limits, first + lane, levels, k, i + j, rule)
-        if single and hit * ALONE > -(-lanes // together) * count * (PER_LEVEL * k + PER_ROW):
-            single = False
-            interleave_lists(keys, places, best, where, width, k, together)
-        i += count
-    lane_step = plan[HEADER + DIM_FIELDS * (plan[DIMS] - 1) + 2]
-    for j in range(k):
-        for lane in range(lanes):
-            number = list_of(lane, lanes, width)
-            if single:
-                position = np.int64(places[number * GROUPS + j])
-            else:
-                position = np.int64(where[place_of_list(number, k, together) + j * together])
-            at = to + lane * lane_step + j * plan[OUT_STRIDE]
-            write_index(indices, plan[INDEX_SIZE], at, position)
-            store(values, at * size, load(x, source + lane * size + position * stride))
-
-
-@allocating
-def short_column_tile(x, values, indices, plan, task):
-    """Select from a tile of neighbouring lines, as `column_tile`, which go through the network of short lines."""
-    line, lanes, source, to = tile_of_columns(plan, task, NETWORK_LINES)
-    if write_ordered(plan, x, values, indices, line, lanes) == lanes:
-        return
-    depth = list_depth(plan[K], NETWORK_LINES)
-    best = network_lists(x, -(-lanes // NETWORK_LINES) * depth)
-    network_columns(x, source, plan[STRIDE], plan[SIZE], lanes, depth, rule_from(x, plan, RULE), best)
-    write_columns(x, values, indices, plan, source, to, lanes, depth, best)
-
-
-@helper
-def write_columns(x, values, indices, plan, source, to, lanes, depth, best):
-    """Write what columns side by side have in the lists of the network, row by row."""
-    size = itemsize(x)
-    stride = plan[STRIDE]
-    lane_step = plan[HEADER + DIM_FIELDS * (plan[DIMS] - 1) + 2]
-    for j in range(plan[K]):
-        for group in range(best.shape[0] // depth):
-            first = min(group * NETWORK_LINES, lanes - NETWORK_LINES)
-            for i in range(NETWORK_LINES):
-                lane = first + i
-                position = listed_place(x, best[group * depth + j, i])
-                at = to + lane * lane_step + j * plan[OUT_STRIDE]
-                write_index(indices, plan[INDEX_SIZE], at, position)
-                store(values, at * size, load(x, source + lane * size + position * stride))
-
-
-@helper
-def tile_count(plan):
-    """How many tiles of columns there are."""
-    across = plan[HEADER + DIM_FIELDS * (plan[DIMS] - 1)]
-    return plan[LINES] // across * -(-across // plan[TILE])
+    bounded = bound_columns(x, source, plan[STRIDE], plan[SIZE], k, lanes, staged, lists, rule)
+    scan_columns(x, plan, source, lanes, bounded, lists, staged, rule)
+    write_columns(x, values, indices, plan, source, to, lanes, lists)
 
 
 @kernel
@@ -320,13 +247,4 @@ def columns_kernel(phase, task, tasks, x, values, indices, _, plan):
     if task == ASK:
         return task_count(phase, x, values, indices, plan, tile_count(plan))
     column_tile(x, values, indices, plan, task)
-    return np.int64(0)
-
-
-@kernel
-def short_columns_kernel(phase, task, tasks, x, values, indices, _, plan):
-    """Run a task, or tell how many there are: select from tiles of short columns."""
-    if task == ASK:
-        return task_count(phase, x, values, indices, plan, tile_count(plan))
-    short_column_tile(x, values, indices, plan, task)
     return np.int64(0)

@@ -1,13 +1,18 @@
-"""Top-k of whole lines, and of lines that several threads share piece by piece."""
+"""Top-k of whole lines, and of lines that several threads share piece by piece.
+
+Figures: docs/measurements/cpu_top_k.md.
+"""
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..._jit.compile import allocating, helper, kernel
 from ..._jit.memory import address, array_at, empty, itemsize, seen_as
 from ..drivers import ASK, OVERLAP
-from ..primitives.keys import LANES, key_buffer, rule_from, scanned_buffer
+from ..primitives.keys import LANES, SPARE, key_buffer, rule_from, scanned_buffer
 from ..primitives.top_k.plan import (
     CAPACITY,
     GROUP,
@@ -24,157 +29,90 @@ from ..primitives.top_k.plan import (
     share_count,
     task_count,
 )
-from ..primitives.top_k.selection import add_ties, bound_of_sample, feed
+from ..primitives.top_k.selection import Buffers, add_ties, bound_of_sample, feed
 from ..primitives.top_k.staging import STAGE, stage_for, stage_lines
-from ..primitives.top_k.writing import finish_line, write_ordered
+from ..primitives.top_k.writing import finish_line
 
 
-@allocating
-def group_buffers(x, plan):
-    """Return what `feed_lines` works with, for a group of lines."""
-    group = max(plan[GROUP], 1)
-    rows = STAGE if plan[GROUP] > 0 else -(-plan[SIZE] // plan[PIECES])
-    return (
-        key_buffer(x, group),  # the thresholds
-        empty(group, np.bool_),  # whether there are any
-        empty(group, np.int64),  # where the lines start
-        stage_for(x, plan, min(STAGE, -(-plan[SIZE] // plan[PIECES]))),
-        scanned_buffer(x, -(-rows // LANES)),  # the best keys of blocks
-        key_buffer(x, plan[CAPACITY]),  # scratch
-    )
+class Group(NamedTuple):
+    """The memory for a group of lines."""
+
+    keys: Any  #: (lines, capacity) intW, the k best at least, in index order
+    positions: Any  #: (lines, capacity) int64, where they are
+    found: Any  #: (lines,) int64, how many they are
+    thresholds: Any  #: (lines,) intW
+    full: Any  #: (lines,) bool, whether there are any
+    bases: Any  #: (lines,) int64, where the lines start
+    stage: Any  #: (lines, elements) intW, elements of lines that are not contiguous
+    blocks: Any  #: (elements / 64,) intW, the best keys of blocks
+    scratch: Any  #: (capacity, and 4 * k for a survey,) intW
+    scratch_positions: Any  #: (capacity,) int64
 
 
 @helper
-def feed_lines(
-    x,  # IN   the input
-    plan,  # IN   (fields,) int64
-    line,  # IN   the first line of a group
-    lines,  # IN   how many lines
-    piece,  # IN   of each, the piece to look at
-    buffers,  # IN OUT  of the group; there may be thresholds already
-    keys,  # OUT  (lines, capacity) intW, the k best at least, in index order
-    positions,  # OUT  (lines, capacity) int64, where they are
-    found,  # OUT  (lines,) int64, how many they are
-):
-    """Feed a piece of the lines of a group to their buffers."""
-    thresholds, full, bases, stage, blocks, scratch = buffers
-    stride = plan[STRIDE]
+def feed_lines(x, plan, line, lines, piece, group):
+    """Feed a piece of some lines to the buffers of their group, where there may be thresholds already."""
     staged = plan[GROUP] > 0
     first = plan[SIZE] * piece // plan[PIECES]
     last = plan[SIZE] * (piece + 1) // plan[PIECES]
     block = STAGE if staged else max(last - first, 1)
     rule = rule_from(x, plan, RULE)
+    found, full, thresholds = group.found, group.full, group.thresholds
     for g in range(lines):
-        bases[g] = line_bases(plan, line + g)[0]
+        group.bases[g] = line_bases(plan, line + g)[0]
         found[g] = 0
     for start in range(first, last, block):
         stop = min(start + block, last)
         if staged:
-            stage_lines(x, bases, stride, start, stop - start, stage, lines)
+            stage_lines(x, group.bases, plan[STRIDE], start, stop - start, group.stage, lines)
         for g in range(lines):
-            row = stage[g] if staged else array_at(x, bases[g] + start * stride, (stop - start,))
+            row = group.stage[g] if staged else array_at(x, group.bases[g] + start * plan[STRIDE], (stop - start,))
+            buffers = Buffers(group.keys[g], group.positions[g], group.blocks, group.scratch)
             found[g], full[g], thresholds[g] = feed(
-                row,
-                stop - start,
-                start,
-                plan[K],
-                rule,
-                keys[g],
-                positions[g],
-                found[g],
-                full[g],
-                thresholds[g],
-                blocks,
-                scratch,
+                row, stop - start, start, plan[K], rule, buffers, found[g], full[g], thresholds[g]
             )
 
 
 @helper
-def whole_lines_in(x, values, indices, plan, begin, end, buffers, keys, positions, found, scratch_positions):
-    """Select from the lines begin <= line < end, in groups, with memory for one."""
-    thresholds, full, _, _, _, scratch = buffers
-    group = found.size
-    for line in range(begin, end, group):
-        lines = min(group, end - line)
-        done = write_ordered(plan, x, values, indices, line, lines)
-        line, lines = line + done, lines - done
+def finish_lines(x, values, indices, plan, line, lines, group):
+    """Write the results of a group; stop at the first line that has too few elements, return its number in the group.
+
+    Too few are above a bound from a sample, which has not changed then, and too few are equal to it.
+    """
+    for g in range(lines):
+        keys, positions, count = group.keys[g], group.positions[g], group.found[g]
+        if count < plan[K] and plan[SAMPLE] > 0:
+            count = add_ties(plan, x, line + g, group.thresholds[g], keys, positions, count, group.scratch)
+        if count < plan[K]:
+            return g
+        finish_line(plan, x, line + g, values, indices, keys, positions, count, group.scratch, group.scratch_positions)
+    return lines
+
+
+@helper
+def select_lines_in(x, values, indices, plan, begin, end, phase, piece, group):
+    """Select from the lines begin <= line < end, in groups; return how many of the last group have a result.
+
+    If lines are in pieces, phase 0 finds their bounds, 1 feeds a piece of one group, and 2 finishes a line.
+    """
+    whole = plan[PIECES] == 1
+    sampled = plan[SAMPLE] > 0
+    line, done = begin, 0
+    while line < end:
+        done = lines = min(group.found.size, end - line)
         for g in range(lines):
-            full[g] = False
-            thresholds[g] = 0
-        feed_lines(x, plan, line, lines, 0, buffers, keys, positions, found)
-        for g in range(lines):
-            finish_line(plan, x, line + g, values, indices, keys[g], positions[g], found[g], scratch, scratch_positions)
-
-
-@allocating
-def whole_lines(x, values, indices, plan, begin, end):
-    """Select from the lines begin <= line < end."""
-    group = max(plan[GROUP], 1)
-    keys = key_buffer(x, (group, plan[CAPACITY]))
-    positions = empty(keys.shape, np.int64)
-    found = empty(group, np.int64)
-    buffers = group_buffers(x, plan)
-    scratch_positions = empty(plan[CAPACITY], np.int64)
-    whole_lines_in(x, values, indices, plan, begin, end, buffers, keys, positions, found, scratch_positions)
-
-
-@allocating
-def piece_of_lines(x, plan, task, bounds, keys, positions, found):
-    """Select from one piece of the lines of a group: the task says which. What is not above the bounds is left out."""
-    piece = task % plan[PIECES]
-    buffers = group_buffers(x, plan)
-    thresholds, full, _, _, _, _ = buffers
-    begin = task // plan[PIECES] * full.size
-    end = min(begin + full.size, plan[LINES])
-    for g in range(end - begin):
-        full[g] = plan[SAMPLE] > 0
-        thresholds[g] = bounds[begin + g] if full[g] else 0
-    feed_lines(
-        x,
-        plan,
-        begin,
-        end - begin,
-        piece,
-        buffers,
-        keys[piece, begin:end],
-        positions[piece, begin:end],
-        found[piece, begin:end],
-    )
-
-
-@allocating
-def merge_pieces(
-    x,  # IN   the input
-    values,  # OUT  the selected elements
-    indices,  # OUT  and where they are
-    plan,  # IN   (fields,) int64
-    line,  # IN   which line
-    bounds,  # IN   (lines,) intW
-    piece_keys,  # IN   (pieces, lines, capacity) intW, the best of every piece, in index order
-    piece_positions,  # IN   (pieces, lines, capacity) int64
-    found,  # IN   (pieces, lines) int64, how many they are
-):
-    """Select from what the pieces of a line sent; tell whether that was enough."""
-    k = plan[K]
-    total = np.int64(0)
-    for piece in range(plan[PIECES]):
-        total += found[piece, line]
-    capacity = max(k, total)
-    keys = scanned_buffer(x, capacity)
-    positions = empty(capacity, np.int64)
-    scratch = scanned_buffer(x, capacity)
-    scratch_positions = empty(capacity, np.int64)
-    count = np.int64(0)
-    for piece in range(plan[PIECES]):
-        for j in range(found[piece, line]):
-            keys[count] = piece_keys[piece, line, j]
-            positions[count] = piece_positions[piece, line, j]
-            count += 1
-    if count < k and plan[SAMPLE] > 0:
-        count = add_ties(plan, x, line, bounds[line], keys, positions, count, key_buffer(x, LANES))
-    if count >= k:
-        finish_line(plan, x, line, values, indices, keys, positions, count, scratch, scratch_positions)
-    return count >= k
+            group.full[g] = sampled
+            if sampled and phase == 0:
+                group.thresholds[g] = bound_of_sample(x, plan, line + g, group.scratch)
+        if whole or phase == 1:
+            feed_lines(x, plan, line, lines, piece, group)
+        if whole or phase == 2:
+            done = finish_lines(x, values, indices, plan, line, lines, group)
+        if not whole:
+            return done
+        sampled = plan[SAMPLE] > 0 and done == lines  # else the rest of the group is looked at again, without a sample
+        line += done
+    return done
 
 
 @helper
@@ -195,42 +133,92 @@ def piece_buffers(x, scratch, plan):
 
 
 @helper
-def piece_task_count(plan, phase):
-    """How many tasks a phase has: 0 bounds the lines, 1 selects from their pieces, 2 merges these."""
+def copy_keys(source, target):
+    """Copy keys."""
+    for i in range(source.size):
+        target[i] = source[i]
+
+
+@helper
+def found_of(piece_found, line):
+    """Return how many elements the pieces of a line sent."""
+    count = np.int64(0)
+    for piece in range(piece_found.shape[0]):
+        count += piece_found[piece, line]
+    return count
+
+
+@helper
+def merge_pieces(line, piece_keys, piece_positions, piece_found, keys, positions):
+    """Collect what the pieces of a line sent, in index order; return how many they are."""
+    count = np.int64(0)
+    for piece in range(piece_found.shape[0]):
+        for j in range(piece_found[piece, line]):
+            keys[count] = piece_keys[piece, line, j]
+            positions[count] = piece_positions[piece, line, j]
+            count += 1
+    return count
+
+
+@allocating
+def rows_task(x, values, indices, plan, phase, task, tasks, scratch):
+    """Run a task of a phase: select from some lines; or of pieces, see `select_lines_in`."""
+    pieces, capacity, size = plan[PIECES], plan[CAPACITY], max(plan[GROUP], 1)
+    begin, end, piece = plan[LINES] * task // tasks, plan[LINES] * (task + 1) // tasks, np.int64(0)
+    bounds, piece_keys, piece_positions, piece_found = piece_buffers(x, scratch, plan)
+    if pieces > 1:
+        begin, end = task, task + 1
+        if phase == 1:
+            piece, begin = task % pieces, task // pieces * size
+            end = min(begin + size, plan[LINES])
+        size = end - begin
+        if phase == 2:
+            capacity = max(plan[K], found_of(piece_found, task)) + SPARE
+    keys = key_buffer(x, (size, capacity if pieces == 1 or phase == 2 else 0))
+    positions = empty(keys.shape, np.int64)
+    found, thresholds = empty(size, np.int64), key_buffer(x, size)
+    if pieces > 1:
+        if phase == 0:
+            thresholds = bounds[begin:end]
+        else:  # which rise while a piece is fed
+            copy_keys(bounds[begin:end], thresholds)
+        if phase == 1:
+            keys, positions = piece_keys[piece, begin:end], piece_positions[piece, begin:end]
+            found = piece_found[piece, begin:end]
+        elif phase == 2:
+            found[0] = merge_pieces(task, piece_keys, piece_positions, piece_found, keys[0], positions[0])
+    length = -(-plan[SIZE] // pieces)
+    group = Group(
+        keys,
+        positions,
+        found,
+        thresholds,
+        empty(size, np.bool_),
+        empty(size, np.int64),
+        stage_for(x, plan, min(STAGE, length)),
+        scanned_buffer(x, -(-(STAGE if plan[GROUP] > 0 else length) // LANES)),
+        key_buffer(x, max(capacity, plan[SAMPLE], 4 * plan[K] + LANES)),
+        empty(capacity, np.int64),
+    )
+    done = select_lines_in(x, values, indices, plan, begin, end, phase, piece, group)
+    return np.int64(TOO_FEW if phase == 2 and done == 0 else 0)
+
+
+@helper
+def piece_task_count(phase, x, values, indices, plan):
+    """Tell how many tasks a phase has."""
+    if phase == 0 and clashes(x, values, indices, plan):
+        return np.int64(OVERLAP)
     if phase == 1:
         return -(-plan[LINES] // max(plan[GROUP], 1)) * plan[PIECES]
     return plan[LINES] if phase < 3 else np.int64(0)
 
 
-@allocating
-def piece_task(x, values, indices, plan, phase, task, scratch):
-    """Run one task of a phase; return a status."""
-    bounds, keys, positions, found = piece_buffers(x, scratch, plan)
-    if phase == 1:
-        piece_of_lines(x, plan, task, bounds, keys, positions, found)
-    elif phase == 2:
-        if not merge_pieces(x, values, indices, plan, task, bounds, keys, positions, found):
-            return np.int64(TOO_FEW)
-    elif plan[SAMPLE] > 0:
-        bounds[task] = bound_of_sample(x, plan, task, key_buffer(x, plan[SAMPLE]))
-    return np.int64(0)
-
-
 @kernel
-def rows_kernel(phase, task, tasks, x, values, indices, _, plan):
-    """Run a task, or tell how many there are: select from whole lines."""
+def rows_kernel(phase, task, tasks, x, values, indices, scratch, plan):
+    """Run a task, or tell how many there are: select from whole lines, or in phases from pieces of lines."""
     if task == ASK:
+        if plan[PIECES] > 1:
+            return piece_task_count(phase, x, values, indices, plan)
         return task_count(phase, x, values, indices, plan, share_count(plan, tasks))
-    lines = plan[LINES]
-    whole_lines(x, values, indices, plan, lines * task // tasks, lines * (task + 1) // tasks)
-    return np.int64(0)
-
-
-@kernel
-def pieces_kernel(phase, task, tasks, x, values, indices, scratch, plan):
-    """Run a task of a phase, or tell how many there are: select from the pieces of lines."""
-    if task == ASK:
-        if phase == 0 and clashes(x, values, indices, plan):
-            return np.int64(OVERLAP)
-        return piece_task_count(plan, phase)
-    return piece_task(x, values, indices, plan, phase, task, scratch)
+    return rows_task(x, values, indices, plan, phase, task, tasks, scratch)

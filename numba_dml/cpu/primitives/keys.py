@@ -19,13 +19,9 @@ LANES = 64
 SPARE = LANES
 #: How many rows of columns are looked at together.
 ROWS_AT_ONCE = 8
-#: How many single bytes are looked at together where few beat a threshold.
-WIDE = 256
 #: How many blocks of elements are surveyed together.
 BLOCKS_AT_ONCE = 4
 _SIGNED = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
-#: The bits of the least normal float.
-_NORMAL = {32: 1 << 23, 64: 1 << 52}
 #: The bits of the keys of neighbouring columns that are inserted into their lists together.
 _LIST_BITS = 256
 
@@ -33,16 +29,6 @@ _LIST_BITS = 256
 def lowest_of(width):
     """Return the lowest integer of `bits` bits; its one bit is the sign."""
     return -(1 << (width - 1))
-
-
-def _are_compared(rule, width):
-    """Tell whether elements of this width are compared as floats, by the processor; by their rule, of any kind."""
-    return len(rule) > 1 and width in _NORMAL
-
-
-def _floats_of(width, count):
-    """Return the type of a vector of floats."""
-    return ir.VectorType(ir.FloatType() if width == 32 else ir.DoubleType(), count)
 
 
 def emit_key(builder, bits, rule):
@@ -90,36 +76,6 @@ def key_of(typingctx, bits, rule):
     return rule.dtype(rule.dtype, rule), codegen
 
 
-def is_ambiguous(key, rule):
-    """Tell whether elements with different bits have a key: zeros, and NaNs (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(is_ambiguous)
-def _is_ambiguous(key, rule):
-    if len(rule) == 1:
-        return lambda key, rule: False
-    return lambda key, rule: key == rule[0] or key == rule[2]
-
-
-def bits_of(key, rule):
-    """Return the bits of the element with a key that is not ambiguous (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(bits_of)
-def _bits_of(key, rule):
-    if len(rule) == 1:
-        return lambda key, rule: key ^ rule[0]
-    lowest = lowest_of(key.bitwidth)
-
-    def bits(key, rule):
-        signed = key ^ rule[0]
-        return signed if signed >= 0 else lowest - signed
-
-    return bits
-
-
 def _vector_of(dtype, bits):
     return ir.VectorType(ir.IntType(dtype.bitwidth), bits // dtype.bitwidth)
 
@@ -145,11 +101,6 @@ def load_lanes(context, builder, array_type, array, at, count=LANES):
 
 def emit_larger(builder, a, b):
     return builder.select(builder.icmp_signed(">", a, b), a, b)
-
-
-def _emit_larger_float(builder, a, b):
-    """Emit the larger of two floats; if they cannot be compared, the second."""
-    return builder.select(builder.fcmp_ordered(">", a, b), a, b)
 
 
 def emit_rows(builder, pointer, count, step, vector, parts, read):

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from ..._jit.machine import HAS_WIDE_VECTORS
 from ..kernels.top_k_columns import CROWDED
-from ..kernels.top_k_short import CUT_SIZE
 from ..primitives.keys import LANES
 from ..primitives.top_k.selection import SURVEYED
 
@@ -20,12 +19,10 @@ class Tuning(NamedTuple):
     """The thresholds of top-k on the CPU."""
 
     # Short lines.
-    alone_most: PerWidth  #: elements of the longest line for `select_alone`: a survey of longer ones is faster
-    alone_from: PerWidth  #: elements from which `select_alone` beats the network of whole keys; 8 bytes have none
-    cut_below: PerWidth  #: elements up to which the network of cut keys beats `select_alone`; 1 and 2 bytes have none
-    network_below: PerWidth  #: the same for a k above `SHORT_K`: longer lines go through a buffer
-    few_lines: PerWidth  #: so few lines do not pay for the longer compilation of the network
-    best_lines: int  #: fewer long lines, k = 1, are cut into pieces instead: all threads get some
+    alone_most: int  #: elements of the longest line that jitted code hands over without a plan
+    network_below: PerWidth  #: elements up to which the network beats a buffer, k > 8
+    network_below_few: PerWidth  #: the same for a smaller k
+    network_below_tiny: int  #: the same for fewer lines than the network takes
 
     # Columns: neighbouring lines.
     short_columns_below: PerWidth  #: elements up to which the network beats sorted lists, half as many for k = 1
@@ -38,8 +35,6 @@ class Tuning(NamedTuple):
     columns_across: int  #: neighbours from which lists beat staging: fewer use little of each vector
     columns_across_short: int  #: the same for columns of up to `columns_short` elements
     columns_across_idle: int  #: the same for long columns where some threads have none
-    staged_k: int  #: k from which short columns of 8 bytes are staged: then cut keys beat lists
-    staged_k_step: int  #: elements of such a column that raise `staged_k` by one
     columns_row: int  #: bytes of a row of a tile: its limits stay in L1, and the hardware prefetches such rows
     crowded: int  #: elements per result up to which nearly every row has something to insert
     crowded_lists: int  #: bytes of keys in a tile's lists then: they stay in L1
@@ -58,25 +53,20 @@ class Tuning(NamedTuple):
     sample: int  #: elements of a sample at most: a larger one takes longer to read than it saves
     sample_deviations: int  #: the bound is so much below the k-th of a sample: it fails once in 100,000 calls
 
-    # Sorting.
-    sorted_k: int  #: k from which what is above a sampled limit is sorted
+    # A large k.
+    sorted_k: int  #: k from which a sample tells a bound
     sorted_part: int  #: and k is at least this part of a line: with a smaller part, a survey is faster
-    sorted_most_k: PerWidth  #: k from which most of a short line is sorted
-    sorted_most_part: int  #: and k is at least this part of it
-    sorted_most_from: int  #: and its elements at least
     sorted_step: int  #: elements of a line per element of its sample
-    sorted_deviations: int  #: less than `sample_deviations`: a bound that fails costs no second run
+    sorted_deviations: int  #: less than `sample_deviations`: a bound that fails costs one line more
 
 
 #: Vectors of 256 bits, as of AVX2, or less.
 NARROW_VECTORS = Tuning(
-    alone_most=(20_000, 10_000, 5_000, 3_072),
-    alone_from=(800, 600, 200, 0),
-    cut_below=(0, 0, *CUT_SIZE),
-    network_below=(1_000, 800, *CUT_SIZE),
-    few_lines=(7, 7, 7, 3),
-    best_lines=16,
-    short_columns_below=(900, 500, 400, 0),
+    alone_most=1_000,
+    network_below=(1_000, 800, 500, 450),
+    network_below_few=(2_048, 2_048, 2_048, 2_048),
+    network_below_tiny=128,
+    short_columns_below=(900, 500, 400, 200),
     short_columns_row=1 << 10,
     columns_k=16,
     columns_list=128,
@@ -86,8 +76,6 @@ NARROW_VECTORS = Tuning(
     columns_across=3 * LANES // 8,
     columns_across_short=LANES // 4,
     columns_across_idle=LANES,
-    staged_k=12,
-    staged_k_step=128,
     columns_row=1 << 13,
     crowded=CROWDED,
     crowded_lists=1 << 14,
@@ -103,17 +91,10 @@ NARROW_VECTORS = Tuning(
     sample_deviations=4,
     sorted_k=256,
     sorted_part=SURVEYED * LANES,
-    sorted_most_k=(192, 192, 192, 96),
-    sorted_most_part=10,
-    sorted_most_from=200,
     sorted_step=16,
     sorted_deviations=2,
 )
 #: Vectors of 512 bits, as of AVX-512.
-WIDE_VECTORS = NARROW_VECTORS._replace(
-    alone_from=(700, 350, 200, 0),
-    network_below=(700, 650, *CUT_SIZE),
-    few_lines=(7, 7, 7, 7),
-)
+WIDE_VECTORS = NARROW_VECTORS._replace(network_below=(700, 650, 500, 450))
 #: That of this machine.
 TUNING = WIDE_VECTORS if HAS_WIDE_VECTORS else NARROW_VECTORS

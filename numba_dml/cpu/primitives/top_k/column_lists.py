@@ -9,21 +9,16 @@ from numba import types
 
 from ...._jit.compile import helper
 from ...._jit.emission import intrinsic, ir
-from ...._jit.memory import emit_byte_pointer, itemsize, load, splat
+from ...._jit.memory import itemsize, load, splat
 from ..keys import (
     _LIST_BITS,
-    ROWS_AT_ONCE,
     _place_of,
     _vector_of,
-    emit_key,
-    emit_larger,
     emit_levels,
     key_of,
     load_lanes,
     load_vector,
-    lowest_of,
     rule_values,
-    splat_constant,
 )
 from .column_limits import _emit_keys_of_rows, insert_width
 
@@ -136,111 +131,3 @@ def insert_lanes_plain(ref, offset, best, where, limits, lane, levels, k, positi
             best[at + width * level] = key
             where[at + width * level] = position
         limits[lane + i] = best[at + width * (k - 1)]
-
-
-#: Lanes of what is sorted or ranked at once.
-GROUPS = 16
-
-
-def _emit_insertion(builder, best, where, key, place, highest):
-    """Emit the insertion of a key and its place into a list, best first, that is a vector of each; return the new ones.
-
-    Of equal keys the earlier one comes first. `highest` is a vector of the highest key.
-    """
-    one_on = ir.Constant(ir.VectorType(ir.IntType(32), GROUPS), [GROUPS, *range(GROUPS - 1)])
-    key, place = splat(builder, key, GROUPS), splat(builder, place, GROUPS)
-    above = builder.shuffle_vector(best, highest, one_on)
-    moved = builder.shuffle_vector(where, where, one_on)
-    stays = builder.icmp_signed(">=", best, key)
-    lands = builder.icmp_signed(">=", above, key)
-    smaller = builder.select(builder.icmp_signed("<", above, key), above, key)
-    new_where = builder.select(stays, where, builder.select(lands, place, moved))
-    return emit_larger(builder, best, smaller), new_where
-
-
-def _column_inserter(count):
-    @intrinsic
-    def insert_column(typingctx, ref, offset, step, keys, places, limits, number, k, position, rule):
-        def codegen(context, builder, signature, args):
-            ref, offset, step, keys, places, limits, number, k, position, rule = args
-            keys_type, places_type, limits_type = signature.args[3:6]
-            word, place_type = ir.IntType(64), ir.IntType(32)
-            element = ir.IntType(keys_type.dtype.bitwidth)
-            vector, numbers = ir.VectorType(element, GROUPS), ir.VectorType(place_type, GROUPS)
-            rule = rule_values(builder, signature.args[9], rule)
-            start = builder.mul(number, word(GROUPS))
-            to_keys = _place_of(context, builder, keys_type, keys, start, vector)
-            to_places = _place_of(context, builder, places_type, places, start, numbers)
-            to_limit = builder.gep(context.make_array(limits_type)(context, builder, limits).data, [number])
-            pointer = emit_byte_pointer(builder, ref, offset)
-
-            def element_of(row):
-                at = builder.gep(pointer, [builder.mul(row, step)])
-                bits = builder.load(builder.bitcast(at, element.as_pointer()))
-                bits.align = 1
-                return bits
-
-            hits = word(1)
-            if count > 1:
-                column = ir.Constant(ir.VectorType(element, count), ir.Undefined)
-                for row in range(count):
-                    column = builder.insert_element(column, element_of(word(row)), ir.IntType(32)(row))
-                of_column = emit_key(builder, column, [splat(builder, value, count) for value in rule])
-                above = builder.icmp_signed(">", of_column, splat(builder, builder.load(to_limit), count))
-                hits = builder.zext(builder.bitcast(above, ir.IntType(count)), word)
-            starts = [load_vector(builder, to_keys, vector), load_vector(builder, to_places, numbers)]
-            highest = splat_constant(vector, ~lowest_of(element.width))
-            before = builder.block
-            body, after = (builder.append_basic_block(name) for name in ("candidate", "inserted"))
-            builder.branch(body)
-            builder.position_at_end(body)
-            left, best, where = (builder.phi(kind) for kind in (word, vector, numbers))
-            for phi, value in zip((left, best, where), (hits, *starts), strict=True):
-                phi.add_incoming(value, before)
-            row = builder.cttz(left, ir.Constant(ir.IntType(1), 1))
-            key = emit_key(builder, element_of(row), rule)
-            place = builder.trunc(builder.add(position, row), place_type)
-            new_best, new_where = _emit_insertion(builder, best, where, key, place, highest)
-            best.add_incoming(new_best, body)
-            where.add_incoming(new_where, body)
-            rest = builder.and_(left, builder.sub(left, word(1)))
-            left.add_incoming(rest, body)
-            builder.cbranch(builder.icmp_unsigned("!=", rest, word(0)), body, after)
-            builder.position_at_end(after)
-            builder.store(new_best, to_keys).align = 1
-            builder.store(new_where, to_places).align = 1
-            place_k = builder.add(start, builder.sub(k, word(1)))
-            last = builder.gep(context.make_array(keys_type)(context, builder, keys).data, [place_k])
-            builder.store(builder.load(last), to_limit)
-            return builder.ctpop(hits)
-
-        word = types.int64
-        return word(ref, word, word, keys, places, limits, word, word, word, rule), codegen
-
-    return insert_column
-
-
-#: ``insert_row(ref, offset, step, keys, places, limits, number, k, position, rule)``: put the element at a byte offset
-#: into list `number`, of 16 keys and places, best first, and the key in its place k into `limits`. ``insert_rows``: put
-#: those of `ROWS_AT_ONCE` rows, `step` bytes apart, that are above the limit, of which there is one. Return how many.
-insert_row, insert_rows = _column_inserter(1), _column_inserter(ROWS_AT_ONCE)
-
-
-@helper
-def insert_rows_plain(ref, offset, count, step, keys, places, limits, number, k, position, rule):
-    """Do what `insert_row` does if `count` is 1, and otherwise `insert_rows`, in plain Numba."""
-    begin = number * GROUPS
-    hits = 0
-    for row in range(count):
-        key = keys.dtype.type(key_of(load(ref, offset + row * step), rule))
-        if count == 1 or key > limits[number]:  # one alone is inserted unasked
-            hits += 1
-            to = GROUPS
-            while to > 0 and keys[begin + to - 1] < key:
-                to -= 1
-            for i in range(GROUPS - 1, to, -1):
-                keys[begin + i], places[begin + i] = keys[begin + i - 1], places[begin + i - 1]
-            if to < GROUPS:
-                keys[begin + to], places[begin + to] = key, position + row
-    limits[number] = keys[begin + k - 1]
-    return hits

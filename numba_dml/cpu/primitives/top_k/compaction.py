@@ -10,15 +10,19 @@ import numpy as np
 from ...._jit.compile import allocating, helper
 from ...._jit.memory import empty
 from ..keys import LANES, bit_count, lowest_key
-from .key_groups import rank_of_64
-from .key_masks import beats_keys
+from .key_masks import beats, rank_of_64
 
 #: Up to this many keys are sorted by rank: 64 comparisons at once, without a branch that depends on the data.
 RANKED = 256
-#: With more than this many keys beyond k, a buffer is compacted before it is sorted: a sort by rank is quadratic.
+#: With more than this many keys beyond k, or an eighth of k, a buffer is compacted before it is sorted: a sort by rank
+#: is quadratic.
 SURPLUS = 32
-#: Bits of a digit of a sort, for numbers of 8 and 16 bits, and for wider ones: with more, the counts leave L1.
-SHORT_BITS, SORT_BITS = 8, 10
+#: Bits of a digit of a sort: with more, the counts leave L1.
+SORT_BITS = 10
+#: Up to this many keys are sorted by two digits first, more by three: then few are equal so far.
+FEW_KEYS = 1 << 9
+#: How far a key is moved to settle the order of keys that have these digits in common.
+SETTLED = 16
 
 
 @helper
@@ -26,7 +30,7 @@ def count_above(keys, count, key):
     """Return how many of the first `count` keys, a multiple of 64, are above a key."""
     above = 0
     for at in range(0, count, LANES):
-        above += bit_count(beats_keys(keys, at, key, (keys.dtype.type(0),)))
+        above += bit_count(beats(keys, at, key, (keys.dtype.type(0),)))
     return above
 
 
@@ -45,38 +49,31 @@ def bisect(keys, count, k):
     multiple of 64. For a bound the exact k-th key is not needed, and a quickselect takes 16 times as long.
     It is looked for at some distances from the best key first, and then between the last two of them.
     """
-    low = lowest_key(keys)
-    high = low
+    lowest = lowest_key(keys)
+    best = lowest
     for i in range(count):
-        high = max(high, keys[i])
-    if high > low:  # ties of the best key are frequent, and need no search
-        high = keys.dtype.type(high - 1)
-        above_high = count_above(keys, count, high)
-        if above_high >= k:
-            return high, above_high
-    above_low = 0
-    for bits in range(8, 8 * keys.itemsize, 8):
-        if high == low or number_of(keys, low) - number_of(keys, high) <= np.uint64(1) << np.uint64(bits):
-            break
-        below = keys.dtype.type(np.int64(high) - (np.int64(1) << bits))
-        above = count_above(keys, count, below)
-        if above >= k:
-            low, above_low = below, above
-            break
-        high = below
-    if above_low == 0:
-        above_low = count_above(keys, count, low)
-    while above_low > k + k // 8:
-        middle = keys.dtype.type((low & high) + ((low ^ high) >> 1))  # their mean, without an overflow
-        if middle == low:
-            break
-        above = count_above(keys, count, middle)
-        if above < k:
-            high = middle
+        best = max(best, keys[i])
+    low, high = lowest, best
+    range_of_all = number_of(keys, lowest) - number_of(keys, best)
+    above_low = -1
+    bits = 0
+    while True:
+        if above_low >= 0:
+            key = keys.dtype.type((low & high) + ((low ^ high) >> 1))  # their mean, without an overflow
+        elif bits >= 8 * keys.itemsize or range_of_all <= np.uint64(1) << np.uint64(bits):
+            key = lowest
         else:
-            low = middle
-            above_low = above
-    return low, above_low
+            key = keys.dtype.type(np.int64(best) - (np.int64(1) << bits))
+            bits += 8
+        if above_low >= 0 and key == low:
+            return low, above_low
+        above = count_above(keys, count, key)
+        if above >= k or key == lowest:
+            low, above_low = key, above
+        else:
+            high = key
+        if 0 <= above_low <= k + k // 8:
+            return low, above_low
 
 
 @helper
@@ -113,18 +110,20 @@ def compact(keys, positions, count, k):
 
 
 @helper
+def are_ordered(keys, count):
+    """Tell whether keys are in order already, best first."""
+    for i in range(1, count):
+        if keys[i] > keys[i - 1]:
+            return False
+    return True
+
+
+@helper
 def sort_by_rank(keys, positions, count, best):
     """Write the positions of all keys to `best`, in order: each goes where its rank says.
 
     `keys` must have room up to the next multiple of 64.
     """
-    ordered = 1
-    while ordered < count and keys[ordered] <= keys[ordered - 1]:
-        ordered += 1
-    if ordered >= count:
-        for j in range(count):
-            best[j] = positions[j]
-        return
     blocks = pad(keys, count) // LANES
     nothing = (keys.dtype.type(0),)
     for i in range(count):
@@ -136,72 +135,97 @@ def sort_by_rank(keys, positions, count, best):
             if key == lowest_key(keys):
                 rank += LANES
             else:
-                rank += bit_count(beats_keys(keys, block * LANES, keys.dtype.type(key - 1), nothing))
+                rank += bit_count(beats(keys, block * LANES, keys.dtype.type(key - 1), nothing))
         rank += rank_of_64(keys, own * LANES, key, (np.uint64(1) << np.uint64(i - own * LANES)) - np.uint64(1))
         for block in range(own + 1, blocks):
-            rank += bit_count(beats_keys(keys, block * LANES, key, nothing))
+            rank += bit_count(beats(keys, block * LANES, key, nothing))
         best[rank] = positions[i]
 
 
 @helper
-def digit_bits(width):
-    """How many bits a digit of a sort has, for numbers of a width in bits."""
-    return SHORT_BITS if width <= 16 else SORT_BITS
+def spread_of(keys, count):
+    """Return the lowest of the numbers of some keys, and how many bits tell them apart."""
+    low, high = ~np.uint64(0), np.uint64(0)
+    for i in range(count):
+        number = number_of(keys, keys[i])
+        low, high = min(low, number), max(high, number)
+    width = 0
+    while width < 64 and (high - low) >> np.uint64(width) != np.uint64(0):
+        width += 1
+    return low, width
 
 
 @helper
-def to_starts(counts, buckets, start):
-    """Turn the counts of the buckets into where they start, the first one at `start`."""
-    total = start
-    for bucket in range(buckets):
+def move_by_digit(keys, positions, count, to_keys, to_positions, low, shift, counts):
+    """Move keys and their positions to where a digit of their numbers says, stably; tell whether they were moved."""
+    mask = np.uint64(counts.size - 1)
+    for bucket in range(counts.size):
+        counts[bucket] = 0
+    for i in range(count):
+        counts[((number_of(keys, keys[i]) - low) >> np.uint64(shift)) & mask] += 1
+    if counts[((number_of(keys, keys[0]) - low) >> np.uint64(shift)) & mask] == count:
+        return False  # all have the same digit
+    total = 0
+    for bucket in range(counts.size):
         size = counts[bucket]
         counts[bucket] = total
         total += size
-
-
-@allocating
-def sort_by_digits(keys, positions, count, scratch_keys, scratch_positions):
-    """Sort all keys and their positions (a radix sort from the lowest digit on); return whether they are in scratch."""
-    width = 8 * keys.itemsize
-    bits = digit_bits(width)
-    digits = -(-width // bits)
-    buckets = 1 << bits
-    mask = np.uint64(buckets - 1)
-    counts = empty((digits, buckets), np.int64)
-    for digit in range(digits):
-        for bucket in range(buckets):
-            counts[digit, bucket] = 0
     for i in range(count):
-        number = number_of(keys, keys[i])
-        for digit in range(digits):
-            counts[digit, (number >> np.uint64(bits * digit)) & mask] += 1
-    a, a_positions, b, b_positions = keys, positions, scratch_keys, scratch_positions
-    swapped = False
-    for digit in range(digits):
-        shift = np.uint64(bits * digit)
-        starts = counts[digit]
-        if starts[(number_of(keys, a[0]) >> shift) & mask] == count:
-            continue  # all have the same digit
-        to_starts(starts, buckets, np.int64(0))
-        for i in range(count):
-            key = a[i]
-            bucket = (number_of(keys, key) >> shift) & mask
-            place = np.uint64(starts[bucket])
-            starts[bucket] += 1
-            b[place] = key
-            b_positions[place] = a_positions[i]
-        a, a_positions, b, b_positions = b, b_positions, a, a_positions
-        swapped = not swapped
-    return swapped
+        key = keys[np.uint64(i)]
+        bucket = ((number_of(keys, key) - low) >> np.uint64(shift)) & mask
+        place = np.uint64(counts[bucket])
+        counts[bucket] += 1
+        to_keys[place] = key
+        to_positions[place] = positions[np.uint64(i)]
+    return True
 
 
 @helper
+def settle(keys, positions, count):
+    """Sort keys that are nearly in order, by moving each a few places at most; tell whether that was enough."""
+    for i in range(1, count):
+        key, position = keys[i], positions[i]
+        j = i
+        while j > 0 and keys[j - 1] < key and i - j < SETTLED:
+            keys[j], positions[j] = keys[j - 1], positions[j - 1]
+            j -= 1
+        keys[j], positions[j] = key, position
+        if j > 0 and keys[j - 1] < key:
+            return False
+    return True
+
+
+@helper
+def sort_by_digits(keys, positions, count, scratch_keys, scratch_positions, counts):
+    """Sort all keys and their positions (a radix sort from the lowest digit on); return whether they are in scratch.
+
+    The first digits in which the keys differ come first: then most are in order, and those few that are equal so far
+    are settled as they lie.
+    """
+    low, width = spread_of(keys, count)
+    digits = 2 if count <= FEW_KEYS else 3
+    shift = max(width - digits * SORT_BITS, 0)
+    swapped = False
+    while True:
+        for at in range(shift, width, SORT_BITS):
+            if move_by_digit(keys, positions, count, scratch_keys, scratch_positions, low, at, counts):
+                keys, positions, scratch_keys, scratch_positions = scratch_keys, scratch_positions, keys, positions
+                swapped = not swapped
+        if shift == 0 or settle(keys, positions, count):
+            return swapped
+        shift = 0
+
+
+@allocating
 def sort_all(keys, positions, count, scratch_keys, scratch_positions):
     """Sort a buffer, all of it; return whether the positions are in scratch then.
 
     The processor would guess wrong which ranks are below k: 100,000 lines of 32, k 20, took 39 ms so, and take 23.
     """
+    if are_ordered(keys, count):
+        return False
     if count <= RANKED:
         sort_by_rank(keys, positions, count, scratch_positions)
         return True
-    return sort_by_digits(keys, positions, count, scratch_keys, scratch_positions)
+    counts = empty(1 << SORT_BITS, np.int64)
+    return sort_by_digits(keys, positions, count, scratch_keys, scratch_positions, counts)

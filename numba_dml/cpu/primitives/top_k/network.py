@@ -1,68 +1,115 @@
-"""The network that selects from several short lines, or columns, at once.
+"""The network that selects from eight short lines, or columns, at once.
 
 A block of elements becomes keys (see `keys`), which are sorted column by column of vectors, one lane for each line,
-and merged into a list of the best of each line. It does the same steps whatever the data are. As in `keys`, its steps
-are in portable vector IR, each with a plain twin.
+and merged into a list of the best of each line. It does the same steps whatever the data are. A key carries the
+element's position, so that what is sorted is the result: the first of equal elements has the highest key. Elements of
+eight bytes have no room for it: they have a pair of vectors, compared by their keys first.
 
 Figures: docs/measurements/cpu_top_k.md.
 """
 
 from __future__ import annotations
 
-from functools import reduce
-
 import numpy as np
 from numba import types
 
 from ...._jit.compile import chosen, helper
+from ...._jit.copies import prefetch_to_l2
 from ...._jit.emission import as_dtype, intrinsic, ir
-from ...._jit.machine import HAS_WIDE_VECTORS
-from ...._jit.memory import emit_byte_pointer, empty, load, splat
-from ..keys import emit_levels, emit_rows, key_of, load_vector, lowest_of, read_keys, rule_values, splat_constant
+from ...._jit.machine import CACHE_LINE, HAS_WIDE_VECTORS
+from ...._jit.memory import emit_byte_pointer, empty, itemsize, splat
+from ..keys import (
+    emit_key,
+    emit_levels,
+    emit_rows,
+    load_vector,
+    lowest_key,
+    lowest_of,
+    rule_values,
+    splat_constant,
+)
 
-#: How many lines go through the network together: 512 bits of keys, or two vectors of 256.
+#: How many lines go through the network together, and how many elements of each.
 NETWORK_LINES = 8
 #: Low bits of a key that hold the element's position, and how many elements a line has at most, therefore.
 PLACE_BITS = 16
 MOST_PLACES = 1 << PLACE_BITS
-#: How long their lists are, if not longer: then some times as many as go in together.
+#: How long lists are, if not longer: then some times as many as lines go in together.
 _DEPTHS = (1, 2, 4, 8, 16)
+#: Lines are prefetched AHEAD bytes ahead: the next groups of them, MOST_AHEAD at most.
+AHEAD, MOST_AHEAD = 1 << 13, 4
 
 
-def _network_key(width):
-    """Return the type of a key in the network, and how many of its low bits are the element's position.
+def _key_type(width):
+    """Return the type of a key in the network.
 
-    With positions, what is sorted is the result: the first of equal elements has the highest key. Eight bytes have
-    no room for them. Four get a float64, whose 53 bits hold both, where there is no instruction for the maximum of two
-    int64.
+    Of four bytes it is a float64, whose 53 bits hold key and position, where there is no instruction for the maximum
+    of two int64.
     """
     both = types.int64 if HAS_WIDE_VECTORS else types.float64
-    return {8: types.int32, 16: types.int32, 32: both}[width], PLACE_BITS
+    return {8: types.int32, 16: types.int32, 32: both, 64: types.int64}[width]
+
+
+def _parts(width):
+    """Return how many vectors a place of the lists has: eight bytes have one for keys and one for positions."""
+    return 2 if width == 64 else 1
 
 
 @helper
-def list_depth(k, together):
-    """Return how many keys, at least k, a list of the network has: a power of two, or some times `together`."""
+def list_depth(k):
+    """Return how many keys, at least k, a list of the network has: a power of two, or some times as many as lines."""
     depth = 1
     while depth < min(k, _DEPTHS[-1]):
         depth *= 2
-    return depth if depth >= k else -(-k // together) * together
+    return depth if depth >= k else -(-k // NETWORK_LINES) * NETWORK_LINES
 
 
-def network_lists(ref, keys):
-    """Return room for the keys of the lines that go through the network together (inside kernels only)."""
+def network_lists(ref, places):
+    """Return room for so many places in the lists of lines that go through the network (inside kernels only)."""
     raise NotImplementedError
 
 
 @chosen(network_lists, allocates=True)
-def _network_lists(ref, keys):
-    width = ref.dtype.bitwidth
-    kind = np.int64 if width == 64 else as_dtype(_network_key(width)[0]).type
-    return lambda ref, keys: empty((keys, NETWORK_LINES), kind)
+def _network_lists(ref, places):
+    kind, parts = as_dtype(_key_type(ref.dtype.bitwidth)).type, _parts(ref.dtype.bitwidth)
+    return lambda ref, places: empty((parts * places, NETWORK_LINES), kind)
 
 
-def _emit_sorted(builder, columns, exchange):
-    """Emit the odd-even merge sort of vectors, lane by lane, best first; they are a power of two."""
+def listed_place(ref, best, place, line):
+    """Return the position of the element that a list of the network has in a place (inside kernels only)."""
+    raise NotImplementedError
+
+
+@chosen(listed_place)
+def _listed_place(ref, best, place, line):
+    if ref.dtype.bitwidth == 64:
+        return lambda ref, best, place, line: ~best[2 * place + 1, line]
+    last = MOST_PLACES - 1
+    return lambda ref, best, place, line: last - (np.int64(best[place, line]) & last)
+
+
+def _exchanger(builder, is_float):
+    """Return what emits the better and the other of two keys, lane by lane, each a tuple of vectors."""
+
+    def exchange(one, other):
+        better = builder.fcmp_ordered(">", other[-1], one[-1]) if is_float else None
+        for a, b in zip(reversed(one), reversed(other), strict=True):
+            if better is None:
+                better = builder.icmp_signed(">", b, a)
+            elif not is_float:
+                tied = builder.and_(builder.icmp_signed("==", b, a), better)
+                better = builder.or_(builder.icmp_signed(">", b, a), tied)
+        pairs = list(zip(one, other, strict=True))
+        return (
+            tuple(builder.select(better, b, a) for a, b in pairs),
+            tuple(builder.select(better, a, b) for a, b in pairs),
+        )
+
+    return exchange
+
+
+def _sorted(columns, exchange):
+    """Emit the odd-even merge sort of keys, lane by lane, best first; they are a power of two."""
     columns = list(columns)
 
     def merge(first, step, count):
@@ -84,25 +131,24 @@ def _emit_sorted(builder, columns, exchange):
     return columns
 
 
-def _emit_ordered(builder, vectors, exchange):
-    """Emit the merge of vectors that rise and fall at most once, lane by lane, best first; they are a power of two."""
-    vectors = list(vectors)
-    step = len(vectors) // 2
+def _ordered(columns, exchange):
+    """Emit the merge of keys that rise and fall at most once, lane by lane, best first; they are a power of two."""
+    columns = list(columns)
+    step = len(columns) // 2
     while step:
-        for i in range(len(vectors)):
+        for i in range(len(columns)):
             if i & step == 0:
-                vectors[i], vectors[i + step] = exchange(vectors[i], vectors[i + step])
+                columns[i], columns[i + step] = exchange(columns[i], columns[i + step])
         step //= 2
-    return vectors
+    return columns
 
 
-def _emit_best_of_both(builder, one, other, exchange, left_out):
-    """Emit the best of two lists of vectors, as many as the first has; both are in order, best first."""
+def _best_of_both(one, other, exchange):
+    """Emit the best of two lists of keys, as many as the first has; both are in order, best first."""
     one = list(one)
-    for i, vector in enumerate(other[: len(one)]):
-        one[-1 - i], less = exchange(one[-1 - i], vector)
-        left_out.append(less)
-    return _emit_ordered(builder, one, exchange)
+    for i, key in enumerate(other[: len(one)]):
+        one[-1 - i], _ = exchange(one[-1 - i], key)
+    return _ordered(one, exchange)
 
 
 def _emit_transposed(builder, rows):
@@ -138,80 +184,96 @@ def _emit_transposed(builder, rows):
     return [vector for of_place in zip(*map(moved, zip(*groups, strict=True)), strict=True) for vector in of_place]
 
 
-def _emit_placed(builder, columns, at, vector, place_bits):
-    """Emit keys with positions, see `_network_key`, of neighbouring columns from position `at` on."""
-    is_float = not isinstance(vector.element, ir.IntType)
-    last = builder.sub(at.type((1 << place_bits) - 1), at)
-    if is_float:
-        wider, times, plus, minus = builder.sitofp, builder.fmul, builder.fadd, builder.fsub
-        last = builder.sitofp(last, vector.element)
-    else:
+def _emit_block(builder, ref, offset, line_step, step, width):
+    """Emit the elements of a block, column by column; see `insert_block`."""
+    bits = ir.VectorType(ir.IntType(width), NETWORK_LINES)
+    pointer = emit_byte_pointer(builder, ref, offset)
+
+    def rows(apart):
+        return [row for (row,) in emit_rows(builder, pointer, NETWORK_LINES, apart, bits, 1, lambda vector: vector)]
+
+    across, along, ready = (builder.append_basic_block(name) for name in ("across", "along", "ready"))
+    builder.cbranch(builder.icmp_signed("==", step, step.type(width // 8)), along, across)
+    ways = []
+    for block, of_block in ((across, lambda: rows(step)), (along, lambda: _emit_transposed(builder, rows(line_step)))):
+        builder.position_at_end(block)
+        ways.append((of_block(), block))
+        builder.branch(ready)
+    builder.position_at_end(ready)
+    return _emit_choice(builder, ways)
+
+
+def _emit_placed(builder, columns, at, vector):
+    """Emit keys of the network for the keys of neighbouring columns from position `at` on."""
+    if _parts(columns[0].type.element.width) == 2:
+        places = splat(builder, builder.sub(at.type(-1), at), vector.count)  # the complements: the first is the best
+        return [(keys, builder.sub(places, splat_constant(vector, i))) for i, keys in enumerate(columns)]
+    last = builder.sub(at.type(MOST_PLACES - 1), at)
+    if isinstance(vector.element, ir.IntType):
         wider, times, plus, minus = builder.sext, builder.mul, builder.add, builder.sub
         last = builder.trunc(last, vector.element)
-    last, unit = splat(builder, last, vector.count), splat_constant(vector, 1 << place_bits)
+    else:
+        wider, times, plus, minus = builder.sitofp, builder.fmul, builder.fadd, builder.fsub
+        last = builder.sitofp(last, vector.element)
+    last, unit = splat(builder, last, vector.count), splat_constant(vector, MOST_PLACES)
     return [
-        plus(times(wider(keys, vector), unit), minus(last, splat_constant(vector, i))) for i, keys in enumerate(columns)
+        (plus(times(wider(keys, vector), unit), minus(last, splat_constant(vector, i))),)
+        for i, keys in enumerate(columns)
     ]
 
 
 def _emit_without_first(builder, columns, skip):
     """Emit columns of which the first ones have the lowest key; `skip`, how many, is seldom above 0."""
-    vector = columns[0].type
+    vector = columns[0][0].type
     # As `lowest_key` of a list, which fits a float64 too.
     width = 64 if isinstance(vector.element, ir.DoubleType) else vector.element.width
     lowest = splat_constant(vector, lowest_of(width))
-    whole, cut, ready = builder.block, *(builder.append_basic_block(name) for name in ("cut", "ready"))
+    whole, cut, ready = builder.block, *(builder.append_basic_block(name) for name in ("cut", "whole"))
     builder.cbranch(builder.icmp_signed(">", skip, skip.type(0)), cut, ready)
     builder.position_at_end(cut)
-    rest = [
-        builder.select(builder.icmp_signed("<", skip.type(i), skip), lowest, keys) for i, keys in enumerate(columns)
-    ]
+    rest = []
+    for i, column in enumerate(columns):
+        left_out = builder.icmp_signed("<", skip.type(i), skip)
+        rest += [builder.select(left_out, lowest, part) for part in column]
     builder.branch(ready)
     builder.position_at_end(ready)
-    return _emit_choice(builder, [(columns, whole), (rest, cut)])
+    parts = len(columns[0])
+    found = _emit_choice(builder, [([part for column in columns for part in column], whole), (rest, cut)])
+    return [tuple(found[i : i + parts]) for i in range(0, len(found), parts)]
 
 
 def _emit_choice(builder, ways):
     """Emit what values are, of which there are as many for each of the blocks that lead here."""
-    chosen_values = [builder.phi(value.type) for value in ways[0][0]]
+    found = [builder.phi(value.type) for value in ways[0][0]]
     for values, block in ways:
-        for phi, value in zip(chosen_values, values, strict=True):
+        for phi, value in zip(found, values, strict=True):
             phi.add_incoming(value, block)
-    return chosen_values
+    return found
 
 
-def _emit_insertion_of_columns(builder, columns, first, depth, tells=False):
-    """Emit what puts columns into the lists of their lanes, of the vectors from the pointer `first` on.
+def _emit_insertion(builder, columns, first, depth):
+    """Emit what puts columns into the lists of their lanes, of the vectors from the pointer `first` on."""
+    lines, parts, word = len(columns), len(columns[0]), depth.type
+    vector = columns[0][0].type
+    exchange = _exchanger(builder, not isinstance(vector.element, ir.IntType))
 
-    If it `tells`, the vector after these becomes the best of what is in no list.
-    """
-    vector, lines, word = columns[0].type, len(columns), depth.type
-    compare = builder.icmp_signed if isinstance(vector.element, ir.IntType) else builder.fcmp_ordered
+    def listed(begin, count):
+        places = [builder.gep(begin, [word(i)]) for i in range(count * parts)]
+        vectors = [load_vector(builder, place, vector) for place in places]
+        return places, [tuple(vectors[i : i + parts]) for i in range(0, len(vectors), parts)]
 
-    def exchange(a, b):
-        better = compare(">", b, a)
-        return builder.select(better, b, a), builder.select(better, a, b)
-
-    def places_of(begin, count):
-        places = [builder.gep(begin, [word(i)]) for i in range(count)]
-        return places, [load_vector(builder, place, vector) for place in places]
-
-    def store(vectors, places):
-        for keys, place in zip(vectors, places, strict=True):
-            builder.store(keys, place).align = 1
+    def store(keys, places):
+        for part, place in zip((part for key in keys for part in key), places, strict=True):
+            builder.store(part, place).align = 1
 
     def pass_on(part, *carried):
-        places, listed = places_of(builder.gep(first, [builder.mul(part, word(lines))]), lines)
-        both = [exchange(old, new) for old, new in zip(listed, carried[::-1], strict=True)]
+        begin = builder.gep(first, [builder.mul(part, word(lines * parts))])
+        places, held = listed(begin, lines)
+        keys = [tuple(carried[i : i + parts]) for i in range(0, len(carried), parts)]
+        both = [exchange(old, new) for old, new in zip(held, keys[::-1], strict=True)]
         better, others = zip(*both, strict=True)
-        store(_emit_ordered(builder, better, exchange), places)
-        return _emit_ordered(builder, others, exchange)
-
-    def tell(left_out):
-        if tells:
-            place = builder.gep(first, [depth])
-            best = reduce(lambda a, b: exchange(a, b)[0], left_out, load_vector(builder, place, vector))
-            builder.store(best, place).align = 1
+        store(_ordered(better, exchange), places)
+        return [part for key in _ordered(others, exchange) for part in key]
 
     done, longer = builder.append_basic_block("done"), builder.append_basic_block("longer")
     cases = builder.switch(depth, longer)
@@ -219,110 +281,86 @@ def _emit_insertion_of_columns(builder, columns, first, depth, tells=False):
         block = builder.append_basic_block(f"list_of_{count}")
         cases.add_case(word(count), block)
         builder.position_at_end(block)
-        places, listed = places_of(first, count)
+        places, held = listed(first, count)
         size = min(count, lines)
-        groups = [_emit_sorted(builder, columns[i : i + size], exchange) for i in range(0, lines, size)]
-        left_out = []
+        groups = [_sorted(columns[i : i + size], exchange) for i in range(0, lines, size)]
         while len(groups) > 1:
-            pairs = zip(groups[::2], groups[1::2], strict=True)
-            groups = [_emit_best_of_both(builder, one, other, exchange, left_out) for one, other in pairs]
-        store(_emit_best_of_both(builder, listed, groups[0], exchange, left_out), places)
-        tell(left_out)
+            groups = [_best_of_both(*pair, exchange) for pair in zip(groups[::2], groups[1::2], strict=True)]
+        store(_best_of_both(held, groups[0], exchange), places)
         builder.branch(done)
     builder.position_at_end(longer)
-    parts = builder.sdiv(depth, word(lines))
-    best, *_ = emit_levels(builder, parts, _emit_sorted(builder, columns, exchange), pass_on)
-    tell([best])
+    new = [part for key in _sorted(columns, exchange) for part in key]
+    emit_levels(builder, builder.sdiv(depth, word(lines)), new, pass_on)
     builder.branch(done)
     builder.position_at_end(done)
 
 
-def _emit_block(builder, ref, offset, step, at, width, shape, across, rule):
-    """Emit the keys of a block, its lines and elements, column by column; see `insert_block`."""
-    lines, count = shape
-    bits = ir.VectorType(ir.IntType(width), lines)
-    start = builder.add(offset, builder.mul(at, step if across else at.type(width // 8)))
-    pointer = emit_byte_pointer(builder, ref, start)
-    read = read_keys(builder, rule, bits.count)
-    if across:
-        return [keys for (keys,) in emit_rows(builder, pointer, count, step, bits, 1, read)]
-    rows = emit_rows(builder, pointer, lines, step, bits, count // lines, read)
-    return [keys for square in zip(*rows, strict=True) for keys in _emit_transposed(builder, list(square))]
+@intrinsic
+def insert_block(typingctx, ref, offset, line_step, step, at, skip, best, first, depth, rule):
+    """``insert_block(ref, offset, line_step, step, at, skip, best, first, depth, rule)``: put a block into lists.
 
+    It has eight elements of eight lines, from element `at` of each on, which are `step` bytes apart; the lines are
+    `line_step` bytes apart, and the first starts at `offset`. Either elements are neighbours, and the block is
+    transposed in registers, or lines are. The first `skip` elements per line are left out. The lists have `depth`
+    places, from place `first` of `best` on (see `list_depth`).
 
-def _lists_of(context, builder, array_type, array, vector):
-    """Emit the pointer to the first vector of lists."""
-    return builder.bitcast(context.make_array(array_type)(context, builder, array).data, vector.as_pointer())
+    The columns are sorted, in groups as long as the list, and the best of both are merged: for a list of 8, 35
+    comparisons of 8 columns, where putting one after the other down the list takes 64. A list of more than 16 takes
+    what is better by parts of 8, and hands on what was there.
+    """
+    width = ref.dtype.bitwidth
 
+    def codegen(context, builder, signature, args):
+        ref, offset, line_step, step, at, skip, best, first, depth, rule = args
+        start = builder.add(offset, builder.mul(at, step))
+        columns = _emit_block(builder, ref, start, line_step, step, width)
+        values = [splat(builder, value, NETWORK_LINES) for value in rule_values(builder, signature.args[9], rule)]
+        columns = [emit_key(builder, column, values) for column in columns]
+        vector = ir.VectorType(context.get_data_type(_key_type(width)), NETWORK_LINES)
+        columns = _emit_without_first(builder, _emit_placed(builder, columns, at, vector), skip)
+        data = context.make_array(signature.args[6])(context, builder, best).data
+        lists = builder.bitcast(data, vector.as_pointer())
+        _emit_insertion(builder, columns, builder.gep(lists, [builder.mul(first, first.type(_parts(width)))]), depth)
+        return context.get_dummy_value()
 
-def _block_inserter(across):
-    @intrinsic
-    def insert_block(typingctx, ref, offset, step, at, skip, best, first, depth, rule):
-        """``insert_block(ref, offset, step, at, skip, best, first, depth, rule)``: put a square block into lists.
-
-        It has eight elements of eight lines, from element `at` of each on. For `insert_lines` the elements of a line
-        are contiguous, and the lines `step` bytes apart; for `insert_columns` it is the other way round. The first line
-        starts at `offset`. The first `skip` elements per line are left out. The lists are ``best[first : first +
-        depth]``, the best keys of each line so far (see `list_depth`).
-
-        Lines are transposed in registers; then the columns are sorted, in groups as long as the list, and the best of
-        both are merged: for a list of 8, 35 comparisons of 8 columns, where putting one after the other down the list
-        takes 64. A list of more than 16 takes what is better by parts of 8, and hands on what was there.
-        """
-        width = ref.dtype.bitwidth
-        key_type, place_bits = _network_key(width)
-
-        def codegen(context, builder, signature, args):
-            ref, offset, step, at, skip, best, first, depth, rule = args
-            values = rule_values(builder, signature.args[8], rule)
-            shape = NETWORK_LINES, NETWORK_LINES
-            columns = _emit_block(builder, ref, offset, step, at, width, shape, across, values)
-            vector = ir.VectorType(context.get_data_type(key_type), NETWORK_LINES)
-            columns = _emit_placed(builder, columns, at, vector, place_bits)
-            columns = _emit_without_first(builder, columns, skip)
-            lists = _lists_of(context, builder, signature.args[5], best, vector)
-            _emit_insertion_of_columns(builder, columns, builder.gep(lists, [first]), depth)
-            return context.get_dummy_value()
-
-        numbers = [types.int64] * 4
-        return types.void(ref, *numbers, best, types.int64, types.int64, rule), codegen
-
-    return insert_block
-
-
-insert_lines, insert_columns = _block_inserter(False), _block_inserter(True)
+    numbers = [types.int64] * 5
+    return types.void(ref, *numbers, best, types.int64, types.int64, rule), codegen
 
 
 @helper
-def insert_block_plain(ref, offset, line_step, step, at, skip, best, first, depth, rule):
-    """Do what `insert_lines` and `insert_columns` do, in plain Numba; elements are `step` bytes apart."""
-    for line in range(NETWORK_LINES):
-        for i in range(at + skip, at + NETWORK_LINES):
-            key = listed_key(best, key_of(load(ref, offset + line * line_step + i * step), rule), i)
-            for j in range(first, first + depth):
-                if key > best[j, line]:
-                    key, best[j, line] = best[j, line], key
+def prefetch_ahead(ref, offset, line_step, size, at):
+    """Ask for a cache line, from element `at` on, of as many lines as there are, which come some groups later.
+
+    Each line is too short for the hardware to see where it leads.
+    """
+    width = itemsize(ref)
+    if at * width % CACHE_LINE == 0:
+        ahead = NETWORK_LINES * max(min(AHEAD // (NETWORK_LINES * size * width), MOST_AHEAD), 1)
+        for line in range(ahead, ahead + NETWORK_LINES):
+            prefetch_to_l2(ref, offset + line * line_step + at * width)
 
 
-def listed_key(best, key, place):
-    """Return a key of the network: that of an element, and its position (inside kernels only)."""
-    raise NotImplementedError
+@helper
+def select_lines(
+    ref,  # IN   the input
+    offset,  # IN   where the first line starts, in bytes
+    line_step,  # IN   from line to line
+    step,  # IN   from element to element
+    size,  # IN   elements per line
+    lanes,  # IN   how many lines: as many as go through the network together at least
+    depth,  # IN   see `list_depth`
+    rule,
+    best,  # OUT  (groups of lines * depth, lines) keys
+):
+    """Select from neighbouring lines; of those that the last group shares with the one before, from both.
 
-
-@chosen(listed_key)
-def _listed_key(best, key, place):
-    kind = as_dtype(best.dtype).type
-    _, place_bits = _network_key(key.bitwidth)
-    return lambda best, key, place: kind((np.int64(key) << place_bits) + (1 << place_bits) - 1 - place)
-
-
-def listed_place(ref, key):
-    """Return the position of the element that a key of the network stands for (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(listed_place)
-def _listed_place(ref, key):
-    _, place_bits = _network_key(ref.dtype.bitwidth)
-    last = (1 << place_bits) - 1
-    return lambda ref, key: last - (np.int64(key) & last)
+    Of lines that are shorter than a block the network reads what lies before them.
+    """
+    best[:] = lowest_key(best)
+    for at in range(0, size, NETWORK_LINES):
+        if step == itemsize(ref):
+            prefetch_ahead(ref, offset, line_step, size, at)
+        first = min(at, size - NETWORK_LINES)  # the last block lies partly on the one before it
+        for group in range(-(-lanes // NETWORK_LINES)):
+            start = offset + min(group * NETWORK_LINES, lanes - NETWORK_LINES) * line_step
+            insert_block(ref, start, line_step, step, first, at - first, best, group * depth, depth, rule)

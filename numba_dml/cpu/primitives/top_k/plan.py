@@ -2,18 +2,16 @@
 
 Elements become keys (see `keys`). A line is scanned in index order; what beats the k-th best key so far goes to a
 buffer, which is compacted to the k best when it is full. The strict comparison and the stable compaction and sort give
-the tie rule (lower index first) for free. There are eight ways to a line's elements:
+the tie rule (lower index first) for free. There are three kernels:
 
-- `best`: k is 1: a running maximum, and the place where it came from;
-- `short`: few elements: a network for several lines at once, or, for a small k, groups of one (see `short_lines`).
-  Lines that are not contiguous are staged in batches;
-- `singly`: the same for lines that the network never takes; a first call compiles it in half the time. Jitted code
-  hands over a single line without a plan (`alone_kernel`);
-- `rows`: lines are contiguous, or are staged in blocks; long ones are surveyed first (see `survey`);
-- `pieces`: as rows, for few long lines: they are cut into pieces, which start from one bound and are merged at the end;
-- `sorted`: a large k (see `radix_select`);
-- `columns`: neighbouring lines are contiguous: tiles of them go down the axis together, never transposed;
-- `short columns`: the same for few elements, which go through the network of short lines as they are.
+- `rows`: a line is surveyed if it is long (see `survey`), or a sample tells a bound if much of it is selected. Lines
+  that are not contiguous are staged in blocks. Few long lines are cut into pieces, which start from one bound and are
+  merged at the end;
+- `short`: few elements: a network for eight lines at once, of contiguous lines, or of columns as they are. Others are
+  staged in batches;
+- `columns`: neighbouring lines are contiguous: tiles of them go down the axis together, never transposed.
+
+Jitted code hands over a single line without a plan (`alone_kernel`).
 
 Figures: docs/measurements/cpu_top_k.md.
 """
@@ -43,12 +41,12 @@ TOO_FEW, REFUSED = 1, 2
     CAPACITY,  # elements of a buffer
     PIECES,  # pieces per line
     GROUP,  # lines that are staged together, 0: they are contiguous
-    TILE,  # lines that are looked at together: columns, or lines in the network by whole keys
+    TILE,  # lines that are looked at together: columns, or those of the network
     LOW,  # the lowest byte of the input, relative to its first element
     HIGH,
     VALUE_BYTES,
     INDEX_BYTES,
-    SAMPLE,  # elements of a long line that are looked at for a bound, a multiple of 64, 0: none
+    SAMPLE,  # elements of a line that are looked at for a bound, a multiple of 64, 0: none
     SAMPLE_RANK,  # how many of them shall lie above it
     BASE,  # byte where the first line starts, relative to the first element of the input
     HEADER,
@@ -104,3 +102,22 @@ def task_count(phase, x, values, indices, plan, count):
     if phase > 0:
         return np.int64(0)
     return np.int64(OVERLAP) if clashes(x, values, indices, plan) else count
+
+
+@helper
+def tile_count(plan):
+    """How many tiles of columns there are."""
+    across = plan[HEADER + DIM_FIELDS * (plan[DIMS] - 1)]
+    return plan[LINES] // across * -(-across // plan[TILE])
+
+
+@helper
+def tile_of_columns(plan, task, least):
+    """Return the first line of a tile of neighbours, and how many it has.
+
+    The last one begins earlier, if it had fewer than `least`.
+    """
+    across = plan[HEADER + DIM_FIELDS * (plan[DIMS] - 1)]  # lines that are neighbours
+    tiles = -(-across // plan[TILE])
+    first = max(min(task % tiles * plan[TILE], across - least), 0)
+    return task // tiles * across + first, min(plan[TILE], across - first)

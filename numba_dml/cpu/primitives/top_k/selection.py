@@ -5,14 +5,16 @@ Figures: docs/measurements/cpu_top_k.md.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from ...._jit.compile import helper
 from ...._jit.memory import array_at, itemsize, load
 from ..keys import BLOCKS_AT_ONCE, LANES, key_of, lowest_bit, lowest_key, rule_from
 from .compaction import bisect, compact, pad
-from .key_masks import beats, beats_keys, skip_lanes
-from .key_maxima import best_lane, best_lanes, lane_limit, least_bound, prefetch_lanes, raise_lanes
+from .key_masks import beats
+from .key_maxima import best_lane, best_lanes, prefetch_lanes, raise_lanes
 from .plan import RULE, SAMPLE, SAMPLE_RANK, SIZE, STRIDE, K, line_bases
 
 
@@ -58,8 +60,6 @@ def add_ties(plan, x, line, bound, keys, positions, count, stage):
 
 #: A buffer that is full again after fewer elements than this many times its size asks for a better threshold.
 EAGER = 4
-#: After this many elements none of which beat the threshold, single bytes are looked at 256 at once.
-SPARSE = 1024
 #: Lines of SURVEYED blocks of 64 elements per result, and of SURVEYED_BLOCKS, are surveyed: one pass finds the best key
 #: of each block, then few blocks are read again. If these lie closely together, the line may be in order: they are
 #: looked at for a better bound.
@@ -135,7 +135,7 @@ def bound_of_sample(x, plan, line, best):
 def next_above(keys, at, count, limit):
     """Return the place of the next key above a limit, from `at` on, or else `count`."""
     while at < count:
-        mask = beats_keys(keys, at, limit, (keys.dtype.type(0),))
+        mask = beats(keys, at, limit, (keys.dtype.type(0),))
         if mask != np.uint64(0):
             return min(at + lowest_bit(mask), count)
         at += LANES
@@ -147,7 +147,7 @@ def span_above(keys, count, limit):
     """Return where the first key above a limit is, and the place behind the last one."""
     begin, end = count, 0
     for at in range(0, count, LANES):
-        mask = beats_keys(keys, at, limit, (keys.dtype.type(0),))
+        mask = beats(keys, at, limit, (keys.dtype.type(0),))
         while mask != np.uint64(0):
             end = at + lowest_bit(mask) + 1
             begin = min(begin, end - 1)
@@ -172,7 +172,7 @@ def survey(
             prefetch_lanes(row, (b + ahead) * LANES)
         best_lanes(row, b * LANES, blocks, b, rule)
     for b in range(together, count):
-        blocks[np.uint64(b)] = best_lane(row, b * LANES, rule)
+        best_lane(row, b * LANES, blocks, b, rule)
     padded = pad(blocks, count)
     groups = -(-4 * k // LANES) * LANES
     for g in range(groups):
@@ -185,90 +185,115 @@ def survey(
     return bisect(best, groups, k)[0], top
 
 
+class Buffers(NamedTuple):
+    """What a line is fed to."""
+
+    keys: Any  #: (capacity,) intW, the k best so far, and perhaps more, in index order
+    positions: Any  #: (capacity,) int64, where they are
+    blocks: Any  #: (elements / 64,) intW, scratch, and room to scan it
+    scratch: Any  #: (capacity,) intW
+
+
 @helper
-def feed(
-    row,  # IN      (n,) intW, elements
-    end,  # IN      how many of them
-    first,  # IN      the position of the first in its line
-    k,
-    rule,
-    keys,  # IN OUT  (capacity,) intW, the buffer
-    positions,  # IN OUT  (capacity,) int64
-    count,  # IN      how many the buffer holds
-    full,  # IN      True: `threshold` is the k-th best key so far
-    threshold,
-    blocks,  # OUT     (end / 64,) intW, scratch, and room to scan it
-    scratch,  # OUT     (capacity,) intW
-):
-    """Let elements through that beat the threshold; return the new count, full and threshold."""
-    limit = keys.size - LANES
+def survey_line(row, end, k, rule, buffers):
+    """Survey a line; return a threshold, whether k elements beat it, and what that tells.
+
+    That is whether no others than the first of many equal elements are wanted; and where the blocks above the
+    threshold begin and end, if they lie so closely together that these should be looked at for a better one.
+    """
+    whole = end // LANES * LANES
+    threshold, top = survey(row, whole, k, rule, buffers.blocks, buffers.scratch)
+    full = threshold > lowest_key(row)
+    is_top = full and threshold == top - 1
+    begin, stop = 0, 0
+    if full and not is_top:
+        begin, stop = span_above(buffers.blocks, whole // LANES, threshold)
+        if stop - begin >= k + k // 2:
+            begin, stop = 0, 0
+    return threshold, full, is_top, begin * LANES, stop * LANES
+
+
+@helper
+def fill(row, begin, end, first, rule, buffers, count):
+    """Put elements into the buffer unasked; return how many it holds then."""
+    for i in range(begin, end):
+        buffers.keys[count] = key_of(row[i], rule)
+        buffers.positions[count] = i + first
+        count += 1
+    return count
+
+
+@helper
+def scan(row, begin, end, first, rule, whole, threshold, limit, buffers, count):
+    """Let elements through that beat a threshold, until there are more than a limit.
+
+    Return how far it came, and how many the buffer holds. The best keys of the blocks up to `whole` are known.
+    """
+    keys, positions = buffers.keys, buffers.positions
+    i = begin
+    while count <= limit and i < end:
+        if i < whole:
+            i = next_above(buffers.blocks, i // LANES, whole // LANES, threshold) * LANES
+        if i + LANES > end:
+            while i < end:
+                key = key_of(row[i], rule)
+                if key > threshold:
+                    keys[count] = key
+                    positions[count] = i + first
+                    count += 1
+                i += 1
+            break
+        mask = beats(row, i, threshold, rule)
+        while mask != np.uint64(0):
+            j = i + lowest_bit(mask)
+            mask &= mask - np.uint64(1)
+            keys[count] = key_of(row[j], rule)
+            positions[count] = j + first
+            count += 1
+        i += LANES
+    return i, count
+
+
+@helper
+def feed(row, end, first, k, rule, buffers, count, full, threshold):
+    """Let elements through that beat the threshold; return the new count, full and threshold.
+
+    `row` has `end` elements, of which the first has position `first` in its line. The buffer holds `count` elements;
+    if it was `full`, the threshold is the k-th best key so far, or another one that k elements beat.
+    """
+    limit = buffers.keys.size - LANES
     groups = -(-2 * k // LANES) * LANES
+    i, whole = 0, 0
     seen = -end  # where the threshold was raised last
-    i = 0
     most = min(LOOK_AHEAD, LOOK_PARTS * groups)
     near = min(end, max(most, 4 * groups))
-    whole = 0  # where the blocks end whose best keys are known
     ask = not full and count == 0
     if ask and end >= max(SURVEYED * k, SURVEYED_BLOCKS) * LANES:
         whole = end // LANES * LANES
-        threshold, top = survey(row, whole, k, rule, blocks, scratch)
-        full = threshold >= least_bound(row, rule)
-        ask = False
-        if full and threshold == top - 1:  # no others than the first of many elements with the best key are wanted
+        threshold, full, is_top, begin, stop = survey_line(row, end, k, rule, buffers)
+        if is_top:
             limit = min(limit, k + k // 8 + 1)
-        elif full:
-            begin, stop = span_above(blocks, whole // LANES, lane_limit(threshold, rule))
-            if stop - begin < k + k // 2:  # as in a line that ascends or descends: most of it is above the bound
-                i, most = begin * LANES, LOOK_AROUND
-                near = stop * LANES if stop * LANES < whole else end
-                ask = True
-        threshold = lane_limit(threshold, rule)  # the best of a block may have been a zero that there is not
+        ask = stop > 0  # as in a line that ascends or descends: most of it is above the bound
+        if ask:
+            i, most = begin, LOOK_AROUND
+            near = stop if stop < whole else end
     while i < end and not (full and threshold == ~lowest_key(row)):  # nothing beats the highest key
         if ask and near - i >= 4 * groups:
             # What lies ahead holds at least k elements above the bound: nothing else belongs to the result. First the
             # nearest elements are looked at, which stay in L2; if that was not enough, some from all over the line.
-            bound = bound_ahead(row, i, near, most, k, groups, rule, scratch)
+            bound = bound_ahead(row, i, near, most, k, groups, rule, buffers.scratch)
             threshold = max(threshold, bound) if full else bound
             full = full or bound > lowest_key(row)
         ask = False
         near, most = end, LOOK_AROUND
-        if not full:
-            stop = min(end, i + limit - count)
-            for j in range(i, stop):
-                keys[count] = key_of(row[j], rule)
-                positions[count] = j + first
-                count += 1
-            i = stop
+        if full:
+            i, count = scan(row, i, end, first, rule, whole, threshold, limit, buffers, count)
         else:
-            hit = i
-            low = lane_limit(threshold, rule)
-            while count <= limit:
-                if i < whole:
-                    i = next_above(blocks, i // LANES, whole // LANES, low) * LANES
-                elif i - hit >= SPARSE:
-                    i = skip_lanes(row, i, end, threshold, rule)
-                if i + LANES > end:
-                    break
-                mask = beats(row, i, threshold, rule)
-                if mask != np.uint64(0):
-                    hit = i
-                while mask != np.uint64(0):
-                    j = i + lowest_bit(mask)
-                    mask &= mask - np.uint64(1)
-                    keys[count] = key_of(row[j], rule)
-                    positions[count] = j + first
-                    count += 1
-                i += LANES
-            if i + LANES > end and count <= limit:
-                while i < end:
-                    key = key_of(row[i], rule)
-                    if key > threshold:
-                        keys[count] = key
-                        positions[count] = i + first
-                        count += 1
-                    i += 1
+            stop = min(end, i + limit - count)
+            count = fill(row, i, stop, first, rule, buffers, count)
+            i = stop
         if count >= limit:
-            count, threshold = compact(keys, positions, count, k)
+            count, threshold = compact(buffers.keys, buffers.positions, count, k)
             full = True
             ask = i - seen < EAGER * limit  # too many elements beat the threshold, as in a line that ascends
             seen = i

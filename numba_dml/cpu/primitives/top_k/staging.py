@@ -9,7 +9,7 @@ import numpy as np
 
 from ...._jit.compile import allocating, helper
 from ...._jit.machine import CACHE_LINE
-from ...._jit.memory import address, array_at, empty, itemsize, load
+from ...._jit.memory import address, empty, itemsize, load
 from ..keys import LANES, key_buffer
 from .plan import BASE, DIM_FIELDS, DIMS, GROUP, HEADER, HIGH, LOW, SIZE, STRIDE, line_bases
 
@@ -75,17 +75,6 @@ def stage_batch(x, plan, first, last, packed, staging):
     stage_lines(x, bases, plan[STRIDE], 0, plan[SIZE], stage, last - first)
     low, step = stage.ctypes.data - address(x), plan[SIZE] * itemsize(x)
     packed[BASE], packed[LOW], packed[HIGH] = low - first * step, low, low + (last - first) * step
-
-
-@helper
-def stage_left_over(x, plan, line, lines, few):
-    """Stage lines, and return how many elements each has."""
-    n = plan[SIZE]
-    for i in range(lines):
-        row = array_at(x, line_bases(plan, line + i)[0], (n,))
-        for j in range(n):
-            few[i, j] = row[j]
-    return n
 
 
 @allocating
