@@ -25,7 +25,7 @@ KNOWN = {
         "numba_dml.cpu.jitted.entries",
         "numba_dml.cpu.jitted.functions",
     },
-    "full folders": {"cuda/kernels"},
+    "full folders": set(),
 }
 
 

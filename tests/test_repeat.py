@@ -277,11 +277,8 @@ def test_calls_are_made_again(tensor, repeats, name, has_out):
 @pytest.mark.parametrize("changes", [{}, {"reduction": "add"}, {"unique": True}, {"bounds": "drop"}])
 @pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("points", [5, 15])
-def test_scatters_are_made_again(tensor, repeats, monkeypatch, changes, in_place, points):
-    """In place too, in one launch, and in several with scratch memory."""
-    from numba_dml.cuda.tuning import scatter
-
-    monkeypatch.setattr(scatter, "TUNING", scatter.TUNING._replace(most_few_points=12))
+def test_scatters_are_made_again(tensor, repeats, changes, in_place, points):
+    """In place too, in several launches with scratch memory."""
     rng = np.random.default_rng(1)
     for _turn in range(5):
         a, u = rng.integers(0, 99, (20, 2)), rng.integers(0, 99, (points, 2))
@@ -642,10 +639,8 @@ def test_memory_comes_after_the_comparison(request, room, monkeypatch):
     """Another device may be the current one, whose memory is not asked for in vain."""
     if not room.SIMULATED:
         pytest.skip("about the made-up library")
-    from numba_dml.cuda.tuning import scatter
 
     made_up, repeats = map(request.getfixturevalue, ("made_up", "repeats"))
-    monkeypatch.setattr(scatter, "TUNING", scatter.TUNING._replace(most_few_points=0))
     arrays = [Tensor(x) for x in (np.arange(60.0).reshape(20, 3), np.array([[3], [8]]), np.ones((2, 3)))]
     for _turn in range(4):
         dml.scatter_nd(*arrays)
@@ -704,10 +699,8 @@ def test_a_call_that_fails_gives_its_record_back(request, room, monkeypatch):
     if not room.SIMULATED:
         pytest.skip("about the made-up library")
     from numba_dml.cuda.primitives import bad_indices
-    from numba_dml.cuda.tuning import scatter
 
     made_up, repeats = map(request.getfixturevalue, ("made_up", "repeats"))
-    monkeypatch.setattr(scatter, "TUNING", scatter.TUNING._replace(most_few_points=0))
     arrays = [Tensor(x) for x in (np.arange(60.0).reshape(20, 3), np.array([[3], [8]]), np.ones((2, 3)))]
     for _turn in range(3):
         dml.scatter_nd(*arrays)

@@ -20,18 +20,18 @@ from ..driver.arrays import OWN, Span, join, part
 from ..driver.context import is_current, on_device
 from ..driver.launch import Kernel, recorder
 from ..driver.streams import refuse_capture
-from ..kernels import gather_units
-from ..tuning import gather as thresholds
-from .columns import ColumnGather, OwnColumnGather, SharedColumnGather
-from .lines import LineGather
-from .move_call import _MoveCall
+from ..kernels import moves_units
+from ..tuning import moves as thresholds
+from .move_call import Given, _MoveCall
+from .transposed import TransposedColumns
+from .ways import ColumnWay, LineWay
 
-#: The ways of single elements, by the name of their row; the row that is left moves units.
+#: The ways of single elements, by the name of their row; the rows that are left move units, and slices.
 WAYS: dict[str, Callable[[Any], Any]] = {
-    gather.LINES.name: LineGather,
-    gather.COLUMNS_BY_THREADS.name: OwnColumnGather,
-    gather.COLUMNS_BY_BLOCKS.name: SharedColumnGather,
-    gather.COLUMNS_TRANSPOSED.name: ColumnGather,
+    gather.LINES.name: LineWay,
+    gather.COLUMNS_BY_THREADS.name: ColumnWay,
+    gather.COLUMNS_BY_BLOCKS.name: ColumnWay,
+    gather.COLUMNS_TRANSPOSED.name: TransposedColumns,
 }
 
 
@@ -79,11 +79,16 @@ class GatherCall(_MoveCall):
             self.launch_recorded((a, indices), (target,), launch)
         return out if out is not None else a.library.finish(target, stream)
 
-    def unit_kernel(self, width: int, alone: bool) -> Kernel:
-        return gather_units.gather_kernel(width, self.index_name, *self.counts, alone)
+    def unit_kernel(self, width: int) -> Kernel:
+        return moves_units.gather_kernel(width, self.index_name, *self.counts)
 
-    def slice_kernel(self, width: int) -> Kernel:
-        return gather_units.gather_slices_kernel(width, self.index_name, *self.counts[:2])
+    def bind(self, device: int, width: int) -> tuple[Kernel, int, int, int, int]:
+        """Return how units of a width are moved, or slices by warps: then those in all, and those of a warp."""
+        if self.region is not gather.SLICES_BY_WARPS:
+            return super().bind(device, width)
+        kernel = moves_units.gather_slices_kernel(width, self.index_name, *self.counts[:2])
+        blocks, share = moves_units.divide_slices(self.points, self.tuning.least_warps)
+        return kernel, self.plan(device, width).for_kernel(kernel), blocks, self.points, share
 
     def launch(
         self, a: DeviceArray, indices: DeviceArray, out: DeviceArray, stream: int, others: Collection[int | None] = ()
@@ -93,15 +98,15 @@ class GatherCall(_MoveCall):
         if self.spans and not self.spans[1].packed:
             indices = packed(indices, stream)
         records, record, number = self.begin(device, len(a.shape), index_shape)
+        given = Given(a.pointer, indices, out, out, stream, record.address, number)
         memory: Any = None
         if self.way:
-            memory = self.way(a, indices, out, stream, record.address, number)
+            memory = self.way(given)
         elif self.moved:
             kernel, plan, blocks, *sizes = self.bind(device, self.unit_width(a.pointer | out.pointer))
-            pointers = a.pointer, indices.pointer, out.pointer
-            kernel(device, stream, blocks, *pointers, plan, record.address, number, *sizes)
+            kernel(device, stream, blocks, *self.head(given, plan), *sizes)
         else:
-            self.look(device, stream, indices, number, record.address)
+            self.look(given)
         part(device, stream, others)
         self.finish(records, record, stream, len(a.shape), index_shape)
         del memory  # the kernels are done, or the stream orders whoever gets it next

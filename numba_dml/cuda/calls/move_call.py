@@ -11,39 +11,34 @@ import numpy as np
 
 from ..._core.devices.arrays import DeviceArray
 from ..._core.lowering import Move
-from ..._core.regions import Region, first
+from ..._core.regions import Region
 from ..._core.tensor import dtype_of, extent, product
-from ..dispatch import units
 from ..driver.arrays import Output, Span
 from ..driver.launch import Kernel, recorder
-from ..kernels import scatter_claims, scatter_combine_few
+from ..kernels import scatter_claims
 from ..primitives.bad_indices import Record, Records, records_of
-from ..primitives.fill import divide_copy
-from ..primitives.groups import QUAD_BYTES
-from ..primitives.moves import claims as moves_claims
 from ..primitives.moves import places as moves_places
-from ..primitives.moves.slices import divide_slices
 from ..primitives.plan import CLAMP, DROP, RAISE, Plan
 from ..replay.repeat import Repeatable
+from ..tuning.moves import MoveTuning
 
 _BOUNDS = {"clamp": CLAMP, "drop": DROP}
 #: Unique launch ids, from 2**60 on, so that the recorder cannot mistake another argument for one.
 _launches = count(1 << 60)
 
 
-class Claims(NamedTuple):
-    """Memory for the claims of places, which follow a flag that says that an index is bad."""
+class Given(NamedTuple):
+    """The arrays and numbers of one launch."""
 
-    address: int  #: Of the flag; 0: there is none.
-    claim_bytes: int = 0  #: Bytes of a place's claim; 0: nothing is claimed.
-    entries: int = 0  #: Entries of the table that is there instead.
-    blocks: int = 0  #: Blocks that have all claims of their own first; 0: points claim in this memory.
-    to: int = 0  #: With a table, bytes are copied meanwhile: to this address,
-    fro: int = 0  #: from this address,
-    size: int = 0  #: and how many.
-
-
-NO_CLAIMS = Claims(0)
+    old: int  #: Address of the elements that are read: a gather's input, or what the updates leave, maybe the output.
+    indices: DeviceArray
+    updates: DeviceArray  #: Of a gather it is the output.
+    out: DeviceArray
+    stream: int
+    record: int  #: Address where a bad index is recorded.
+    number: int  #: Number of the launch.
+    all_or_none: int = 0  #: 1: nothing may be written if an index is bad.
+    flag: int = 0  #: Address of a word that is 0 then; 0: write in any case.
 
 
 class _MoveCall(Repeatable):
@@ -125,46 +120,26 @@ class _MoveCall(Repeatable):
             found = self.plans.setdefault((device, width), plan)
         return found
 
-    def unit_kernel(self, width: int, alone: bool) -> Kernel:
-        """Return the kernel that moves units of a width, a thread one alone or several."""
+    def unit_kernel(self, width: int) -> Kernel:
+        """Return the kernel that moves units of a width."""
         raise NotImplementedError
 
-    def slice_kernel(self, width: int) -> Kernel:
-        """Return the kernel whose warps move slices of such units."""
-        raise NotImplementedError
-
-    def unit_facts(self, width: int) -> units.Facts:
-        """Return what the choice of how to move units of a width needs."""
-        has_places = all(size > 0 for size, _ in self.lowering.coordinates)  # else a warp has nothing to read instead
-        return units.Facts(width, self.moved // width, self.points, has_places and not self.outer)
+    def head(self, given: Given, plan: int) -> tuple[int, ...]:
+        """Return the first arguments of a kernel for elements: addresses, a plan, and where bad indices go."""
+        if self.gathers:
+            return given.old, given.indices.pointer, given.out.pointer, plan, given.record, given.number
+        addresses = given.out.pointer, given.old, given.indices.pointer, given.updates.pointer, plan
+        return *addresses, given.record, given.number, given.flag
 
     def bind(self, device: int, width: int) -> tuple[Kernel, int, int, int, int]:
-        """Return how units of a width are moved: the kernel, its plan, blocks, units in all, and those of a block.
-
-        If warps move slices, it is the slices in all, and those of a warp.
-        """
+        """Return how units of a width are moved: the kernel, its plan, blocks, units in all, and those of a block."""
         found = self.bound.get((device, width))
         if found is None:
-            region, blocks, count, share = self.divide(self.unit_facts(width))
-            if region is units.BY_WARPS:
-                kernel = self.slice_kernel(width)
-            else:
-                kernel = self.unit_kernel(width, region is units.ONE_EACH)
+            kernel, units = self.unit_kernel(width), self.moved // width
+            blocks, share = moves_places.divide(units, self.tuning.few_units)
             plan = self.plan(device, width).for_kernel(kernel)
-            found = self.bound[device, width] = kernel, plan, blocks, count, share
+            found = self.bound[device, width] = kernel, plan, blocks, units, share
         return found
-
-    def divide(self, facts: units.Facts) -> tuple[Region, int, int, int]:
-        """Return who moves units, the blocks, and units (or slices) in all and of a block (or warp)."""
-        tuning = self.tuning.moves
-        region = first(units.TABLE, facts, tuning)
-        if region is units.BY_WARPS:
-            count = facts.slices
-            blocks, share = divide_slices(count, tuning.least_warps)
-        else:
-            count = facts.units
-            blocks, share = moves_places.divide(count, count if region is units.ONE_EACH else -1)
-        return region, blocks, count, share
 
     def has_plan(self, identity: int) -> bool:
         """Tell whether one of the plans has an identity."""
@@ -173,8 +148,7 @@ class _MoveCall(Repeatable):
     #: The granule and the lowest of the places that a scatter claims, and how many places there are.
     claims = (1, 0)
     places = 0
-    #: The thresholds of the family, which have those that gathers and scatters share.
-    tuning: Any
+    tuning: MoveTuning
     #: The row of the family's table that was chosen.
     region: Region
     #: How the row's kernels are run, None: by those for any layout.
@@ -187,60 +161,26 @@ class _MoveCall(Repeatable):
 
     def kernel_name(self, family: str) -> str:
         """Return the kernel's name, as users see it."""
-        return f"{family} {8 * self.steps}-bit cuda" + (f", {type(self.way).__name__}" if self.way else "")
+        return f"{family} {8 * self.steps}-bit cuda" + (f", {self.region.name}" if self.way else "")
 
-    def look(
-        self, device: int, stream: int, indices: DeviceArray, number: int, record: int, claims: Claims = NO_CLAIMS
-    ) -> None:
-        """Look at all indices, and claim the places that they lead to, if there are claims; see `claims.claiming`."""
-        if claims.claim_bytes == 4 and not claims.entries and claims.blocks:
-            self.claim_in_blocks(device, stream, indices, number, record, claims)
-            return
+    def look(self, given: Given, claims: int = 0, claim_bytes: int = 0, entries: int = 0) -> None:
+        """Look at all indices, and claim the places that they lead to in the memory at an address; see `claimer`."""
         # With a table a thread has one point: to find an entry takes several steps that depend on each other.
-        few = self.points if claims.entries else self.tuning.moves.few_units
-        blocks, share = moves_places.divide(self.points, few)
-        copying, copied = divide_copy(claims.size)
-        kernel = scatter_claims.claim_kernel(self.index_name, *self.counts, claims.claim_bytes, claims.entries > 0)
+        blocks, share = moves_places.divide(self.points, self.points if entries else self.tuning.few_units)
+        kernel = scatter_claims.claim_kernel(self.index_name, *self.counts, claim_bytes, entries > 0)
+        device = given.out.device
         kernel(
             device,
-            stream,
-            blocks + copying,
-            indices.pointer,
+            given.stream,
+            blocks,
+            given.indices.pointer,
             self.plan(device, 1).for_kernel(kernel),
-            record,
-            number,
-            claims.address,
-            claims.entries - 1,
+            given.record,
+            given.number,
+            claims,
+            entries - 1,
             self.points,
             share,
-            blocks,
-            claims.to,
-            claims.fro,
-            claims.size,
-            copied,
-        )
-
-    def claim_in_blocks(
-        self, device: int, stream: int, indices: DeviceArray, number: int, record: int, claims: Claims
-    ) -> None:
-        """Look at all indices; each block has all claims of its own first."""
-        width = 4
-        kernel = scatter_combine_few.combine_few_kernel(width, self.index_name, *self.counts, None)
-        kernel(
-            device,
-            stream,
-            claims.blocks,
-            claims.address + moves_claims.FLAG_BYTES,
-            indices.pointer,
-            0,
-            self.plan(device, 1).for_kernel(kernel),
-            record,
-            number,
-            claims.address,
-            self.places,
-            self.points,
-            -(-self.points // claims.blocks),
-            shared=-(-width * self.places // QUAD_BYTES) * QUAD_BYTES,
         )
 
     def begin(self, device: int, ndim: int, index_shape: tuple[int, ...]) -> tuple[Records, Record, int]:

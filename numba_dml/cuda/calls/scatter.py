@@ -15,36 +15,33 @@ from ..._core.lowering import Move
 from ..._core.operands import check_out
 from ..._core.regions import first
 from ..._core.tensor import extent
-from ..dispatch import scatter, scatter_columns, scatter_general, scatter_lines
+from ..dispatch import scatter, scatter_general
 from ..driver.arrays import OWN, Span, join, part, scratch
 from ..driver.context import is_current, on_device
 from ..driver.launch import Kernel
 from ..driver.streams import refuse_capture
-from ..kernels import scatter_units
+from ..kernels import moves_units
 from ..primitives.fill import copy_and_set
 from ..primitives.moves import claims as moves_claims
-from ..tuning import scatter as thresholds
+from ..tuning import moves as thresholds
 from . import scatter_general as general
-from .columns import ColumnScatter, OwnColumnScatter, SharedColumnScatter
 from .gather import copy, packed
-from .lines import LineCombine, LineScatter
-from .move_call import Claims, _MoveCall
+from .move_call import Given, _MoveCall
 from .scatter_binned import BinnedScatter
-from .scatter_few import FewPlaceCombine, OwnPlaceScatter
 from .scatter_sorted import fold
-from .scatter_way import ScatterArguments
+from .transposed import TransposedColumns
+from .ways import ColumnWay, FewPlaces, LineWay
 
 #: The ways that need a certain layout, by the name of their row; `scatter_general.TABLE` has the rows that are left.
 WAYS: dict[str, Callable[[Any], Any]] = {
-    scatter_lines.COMBINED.name: LineCombine,
-    scatter_lines.CLAIMED.name: LineScatter,
-    scatter_lines.CHAINED.name: LineScatter,
-    scatter.FEW_PLACES.name: FewPlaceCombine,
-    scatter_columns.BY_THREADS.name: OwnColumnScatter,
-    scatter_columns.BY_BLOCKS.name: SharedColumnScatter,
-    scatter_columns.TRANSPOSED.name: ColumnScatter,
+    scatter.LINES_COMBINED.name: LineWay,
+    scatter.LINES_CLAIMED.name: LineWay,
+    scatter.LINES_CHAINED.name: LineWay,
+    scatter.FEW_PLACES.name: FewPlaces,
+    scatter.COLUMNS_BY_THREADS.name: ColumnWay,
+    scatter.COLUMNS_BY_BLOCKS.name: ColumnWay,
+    scatter.COLUMNS_TRANSPOSED.name: TransposedColumns,
     scatter.BINNED.name: BinnedScatter,
-    scatter.FEW_POINTS.name: OwnPlaceScatter,
 }
 
 
@@ -61,8 +58,8 @@ class General(NamedTuple):
 class ScatterCall(_MoveCall):
     """A scatter of one layout, to an output that is packed.
 
-    `region` is the row of `regions` that was chosen by `facts` and `tuning`, for an output of its own. Where a `way`
-    does not suit the arrays, and where there is none, the rows for any layout decide, once more for calls in place.
+    `region` is the row of `regions` that was chosen by `facts` and `tuning`, for an output of its own. Where it has no
+    `way`, the rows for any layout decide once more for calls in place.
     """
 
     regions = scatter.TABLE
@@ -94,7 +91,7 @@ class ScatterCall(_MoveCall):
         """What the kernels for any layout do. It is worked out when it is asked for: most ways never need it."""
         rows, facts, tuning = scatter_general.TABLE, self.facts, self.tuning
         new = self.region if self.region in rows else first(rows, facts, tuning)
-        merges = new in scatter_general.MERGES
+        merges = new is scatter_general.MERGED
         over = first(scatter_general.OVER, facts, tuning) if merges else new
         tabled = over is scatter_general.TABLED
         claim_bytes = facts.claim_bytes if tabled or over is scatter_general.CLAIMED else 0
@@ -181,42 +178,25 @@ class ScatterCall(_MoveCall):
             indices = packed(indices, stream)
         records, record, number = self.begin(a.device, len(a.shape), index_shape)
         all_or_none = int(in_place and self.checked)
-        write: Callable[[ScatterArguments], Any] = self.write
-        if self.way and self.way.suits(old, updates.pointer, out.pointer):
-            write = self.way
-            if not self.way.copies(old, out.pointer):
-                self.fill(old, out, stream)
-                old = out.pointer
-        memory = write(ScatterArguments(old, indices, updates, out, stream, record.address, number, all_or_none))
+        if self.way and not self.way.covers:
+            self.fill(old, out, stream)
+            old = out.pointer
+        memory = self.write(Given(old, indices, updates, out, stream, record.address, number, all_or_none))
         part(a.device, stream, others)
         self.finish(records, record, stream, len(a.shape), index_shape)
         del memory  # the kernels are done, or the stream orders whoever gets it next
 
-    def write(self, given: ScatterArguments) -> DeviceArray | None:
-        """Scatter by the kernels for any layout; return memory in use until all is done."""
-        return fold(self, given) if self.general.folds else general.write(self, given)
+    def write(self, given: Given) -> Any:
+        """Write the updates over the elements at the address `old`; return memory in use until all is done."""
+        if self.way is None:
+            return fold(self, given) if self.general.folds else general.write(self, given)
+        memory = None
+        if given.all_or_none and self.way.looks_before:
+            memory = scratch(given.out, moves_claims.FLAG_BYTES)
+            self.fill(given.out.pointer, given.out, given.stream, memory.pointer, moves_claims.FLAG_BYTES)
+            self.look(given, memory.pointer)
+            given = given._replace(flag=memory.pointer, number=-1)
+        return memory, self.way(given)
 
-    def unit_kernel(self, width: int, alone: bool) -> Kernel:
-        claims = self.general.claim_bytes, self.general.entries > 0
-        return scatter_units.scatter_kernel(width, self.index_name, *self.counts, *claims, self.combined)
-
-    def slice_kernel(self, width: int) -> Kernel:
-        claims = self.general.claim_bytes, self.general.entries > 0
-        return scatter_units.scatter_slices_kernel(width, self.index_name, *self.counts[:2], *claims)
-
-    def unit_facts(self, width: int) -> Any:
-        facts = super().unit_facts(width)
-        return facts._replace(contiguous=False) if self.combined else facts
-
-    def look_first(self, given: ScatterArguments) -> tuple[DeviceArray | None, int, int]:
-        """If nothing may be written when an index is bad, look at all of them before.
-
-        Return the memory of a flag, its address or 0, and the number of the launch that is to record bad indices.
-        """
-        _, indices, _, out, stream, record, number, all_or_none = given
-        if not all_or_none:
-            return None, 0, number
-        memory = scratch(out, moves_claims.FLAG_BYTES)
-        self.fill(out.pointer, out, stream, memory.pointer, moves_claims.FLAG_BYTES)
-        self.look(out.device, stream, indices, number, record, Claims(memory.pointer))
-        return memory, memory.pointer, -1
+    def unit_kernel(self, width: int) -> Kernel:
+        return moves_units.scatter_kernel(width, self.index_name, *self.counts, self.general.claim_bytes, self.combined)

@@ -10,7 +10,8 @@ from ..kernels import scatter_binned
 from ..primitives import device_sort
 from ..primitives.fill import set_words
 from ..primitives.moves import claims as moves_claims
-from .scatter_way import ScatterArguments, ScatterWay
+from .move_call import Given
+from .ways import Way
 
 
 class Buffers(NamedTuple):
@@ -23,18 +24,19 @@ class Buffers(NamedTuple):
     target: int  #: Entries in bins.
 
 
-class BinnedScatter(ScatterWay):
+class BinnedScatter(Way):
     """Scatter to an output larger than L2, sorted by its parts; not to lines one after the other that L2 holds."""
 
     covers = True
+    looks_before = False  # the kernel that counts does
 
     def __init__(self, call: Any) -> None:
-        self.call = call
+        super().__init__(call)
         self.bins = scatter.bins_of(call.facts)
         self.coarse = -(-self.bins >> scatter_binned.FINE_BITS)
 
-    def __call__(self, given: ScatterArguments) -> Any:
-        old, _, updates, out, stream, _, _, all_or_none = given
+    def __call__(self, given: Given) -> Any:
+        old, out, stream = given.old, given.out, given.stream
         call, device = self.call, out.device
         words = (self.bins + 1) + self.coarse
         zeros = (8 * words + 15) & -16
@@ -57,18 +59,17 @@ class BinnedScatter(ScatterWay):
             old,
             call.places,
             flag,
-            all_or_none,
+            given.all_or_none,
             starts,
             buffers.target,
-            updates.pointer,
             shared=4 * scatter_binned.BIN,
         )
         return memory
 
-    def count(self, given: ScatterArguments, buffers: Buffers) -> None:
+    def count(self, given: Given, buffers: Buffers) -> None:
         """Look at all indices, and count the updates of every bin."""
         call, device = self.call, given.out.device
-        blocks = call.tuning.counting_blocks * call.tuning.moves.multiprocessors
+        blocks = call.tuning.counting_blocks * call.tuning.multiprocessors
         share = -(-call.points // (blocks * scatter_binned.TILE)) * scatter_binned.TILE
         kernel = scatter_binned.count_kernel(call.index_name, *call.counts[:2])
         kernel(
@@ -87,7 +88,7 @@ class BinnedScatter(ScatterWay):
             shared=4 * self.bins,
         )
 
-    def sort(self, given: ScatterArguments, buffers: Buffers) -> None:
+    def sort(self, given: Given, buffers: Buffers) -> None:
         """Sort the updates into coarse bins, and these into bins."""
         call, device = self.call, given.out.device
         tiles = -(-call.points // scatter_binned.TILE)

@@ -10,7 +10,7 @@ from ..driver.numba import BLOCK
 from ..kernels import scatter_folds
 from ..primitives import device_sort
 from ..primitives.moves import claims as moves_claims
-from .scatter_way import ScatterArguments
+from .move_call import Given
 
 
 class Buffers(NamedTuple):
@@ -23,7 +23,7 @@ class Buffers(NamedTuple):
     pairs: int  #: Pairs of the number of a place and that of a point.
 
 
-def fold(call: Any, given: ScatterArguments) -> DeviceArray:
+def fold(call: Any, given: Given) -> DeviceArray:
     """Combine the updates with the elements at the address `old`; return memory in use until all is done."""
     points, out, stream = call.points, given.out, given.stream
     is_long = max(points, call.places) > call.tuning.most_short_pairs
@@ -45,7 +45,7 @@ def fold(call: Any, given: ScatterArguments) -> DeviceArray:
     return memory
 
 
-def make_pairs(call: Any, given: ScatterArguments, buffers: Buffers, is_long: bool, is_ranked: bool) -> None:
+def make_pairs(call: Any, given: Given, buffers: Buffers, is_long: bool, is_ranked: bool) -> None:
     """Look at all indices, and make a pair of every point; `is_ranked`: in the order of a sort."""
     device, at_once = given.out.device, device_sort.WARPS if is_ranked else BLOCK
     make = scatter_folds.rank_kernel if is_ranked else scatter_folds.pair_kernel
@@ -65,7 +65,7 @@ def make_pairs(call: Any, given: ScatterArguments, buffers: Buffers, is_long: bo
     )
 
 
-def fold_pairs(call: Any, given: ScatterArguments, buffers: Buffers, is_long: bool) -> None:
+def fold_pairs(call: Any, given: Given, buffers: Buffers, is_long: bool) -> None:
     """Combine the updates of each place, a thread for each unit; places with many are listed."""
     device, width = given.out.device, unit_width(call, given)
     kernel = scatter_folds.fold_kernel(call.lowering.data_type, call.lowering.reduction, width, call.counts, is_long)
@@ -86,11 +86,11 @@ def fold_pairs(call: Any, given: ScatterArguments, buffers: Buffers, is_long: bo
     )
 
 
-def fold_long(call: Any, given: ScatterArguments, buffers: Buffers, is_long: bool, most: int) -> None:
+def fold_long(call: Any, given: Given, buffers: Buffers, is_long: bool, most: int) -> None:
     """Combine the updates of places with many, at most `most` of them, a block for each."""
     device, itemsize = given.out.device, call.dtype.itemsize
     blocks = min(
-        call.tuning.folding_blocks * call.tuning.moves.multiprocessors,
+        call.tuning.folding_blocks * call.tuning.multiprocessors,
         most * -(-call.slice_bytes // (itemsize * scatter_folds.FOLDERS)),
     )
     kind = call.lowering.data_type, call.lowering.reduction
@@ -110,11 +110,11 @@ def fold_long(call: Any, given: ScatterArguments, buffers: Buffers, is_long: boo
     )
 
 
-def unit_width(call: Any, given: ScatterArguments) -> int:
+def unit_width(call: Any, given: Given) -> int:
     """Return how wide a unit can be."""
     return int(call.unit_width(given.old | given.updates.pointer | given.out.pointer))
 
 
-def plan_for(call: Any, given: ScatterArguments, width: int, kernel: Any) -> int:
+def plan_for(call: Any, given: Given, width: int, kernel: Any) -> int:
     """Return the plan for units of a width, as a kernel takes it."""
     return int(call.plan(given.out.device, width).for_kernel(kernel))

@@ -8,176 +8,124 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..._core.regions import Region, always
-from ..kernels import columns_block, columns_thread, gather_lines, gather_units, transpose
-from ..tuning.gather import GatherTuning
+from ..kernels import moves_columns, moves_lines, moves_units
+from ..tuning.moves import MoveTuning
 from .layouts import (
     Columns,
     Lines,
-    Tile,
-    TileNeeds,
-    best_tile,
+    column_bytes,
+    column_plan,
+    columns_are_many,
+    has_columns,
     layout_facts,
-    line_bytes,
-    lines_together,
-    threads_for,
-    tile_of,
-    worked_out,
+    line_plan,
+    matrix_bytes,
+    tile,
 )
-
-
-class LinePlan(NamedTuple):
-    """How blocks share the lines of a gather."""
-
-    together: int  #: Lines of a block.
-    shares: int  #: Blocks of a line.
-    share: int  #: Points of a block.
-    blocks: int
-    bytes: int  #: Bytes of points or elements of a block, whichever are more.
-    shared: int  #: Bytes of shared memory of a block.
-    threads: int
 
 
 class Facts(NamedTuple):
     """The numbers of a gather that the choice needs."""
 
+    gathers: bool  #: True.
     points: int  #: Tuples of indices.
     element: int  #: Bytes of the single elements that the points move, 0: they move other slices.
     lines: Lines | None
     columns: Columns | None
     shared_bytes: int  #: Bytes of shared memory that a block can have.
-    known: dict[str, Any]  #: Numbers that were worked out from the others: `line_plan` and `tile`.
+    known: dict[str, Any]  #: Numbers that were worked out from the others: see `worked_out`.
     unit: int  #: Bytes of a unit, if the arrays are aligned as well as their steps.
+    slice_bytes: int
+    contiguous: bool  #: Slices are contiguous, and there are places for them.
     work: int  #: Bytes that are read and written.
 
 
 def facts_of(call: Any) -> Facts:
     """Return the facts of a call."""
-    return Facts(*layout_facts(call), call.unit_width(0), call.work)
+    has_places = all(size > 0 for size, _ in call.lowering.coordinates)  # else a warp has nothing to read instead
+    contiguous = has_places and not call.outer and call.moved > 0
+    return Facts(*layout_facts(call), call.unit_width(0), call.slice_bytes, contiguous, call.work)
 
 
-@worked_out
-def line_plan(facts: Any, tuning: GatherTuning) -> LinePlan:
-    """Return how blocks share the lines of a call."""
-    return plan_lines(facts.lines, facts.element, tuning)
-
-
-def plan_lines(lines: Lines, width: int, tuning: GatherTuning) -> LinePlan:
-    """Return how blocks share lines of elements of a width; if lines are few, each has several blocks."""
-    together = lines_together(lines, width, tuning.moves.shared_lines_bytes, tuning.moves)
-    points, shares = together * lines.length, 1
-    if together == 1:
-        shares = max(1, min(-(-tuning.moves.busy_blocks // lines.total), lines.length // lines.size))
-    share = -(-points // shares)
-    shares = -(-points // share)
-    shared = line_bytes(together * lines.size, width)
-    return LinePlan(
-        together,
-        shares,
-        share,
-        -(-lines.total // together) * shares,
-        together * max(lines.size, lines.length) * width,
-        shared,
-        threads_for(together * lines.size * width, shared, tuning.moves),
-    )
-
-
-def tile_needs(facts: Any, tuning: GatherTuning) -> TileNeeds:
-    """Return what the kernel of columns in shared memory needs: the elements."""
-    return TileNeeds(facts.element, facts.shared_bytes, tuning.moves.least_row_bytes, 1)
-
-
-@worked_out
-def tile(facts: Any, tuning: GatherTuning) -> Tile | None:
-    """Return the best tile of columns that is worth it, if there is one."""
-    return best_tile(facts.columns, facts.element, tile_needs(facts, tuning), tuning.moves)
-
-
-def tile_or_column(facts: Any, tuning: GatherTuning) -> Tile:
-    """Return the tile of a call: the best one, or where none is worth it a column for each block."""
-    best: Tile | None = tile(facts, tuning)
-    return best or tile_of(facts.columns, facts.element, 1, tile_needs(facts, tuning), tuning.moves)
-
-
-def column_bytes(facts: Any) -> int:
-    """Return how many bytes a column has."""
-    return facts.columns.size * facts.element
-
-
-def most_column_bytes(facts: Any, tuning: GatherTuning) -> int:
-    """Return how many bytes a column has at most that a thread has."""
-    return tuning.column_bytes[facts.element.bit_length() - 1]
-
-
-def matrix_bytes(facts: Any) -> int:
-    """Return how many bytes a matrix has."""
-    return facts.columns.size * facts.columns.columns * facts.element
-
-
-def lines_fit(facts: Any, tuning: GatherTuning) -> bool:
+def lines_fit(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether points read from lines that fit into shared memory."""
-    return facts.lines is not None and line_bytes(facts.lines.size, facts.element) <= facts.shared_bytes
+    return facts.lines is not None and line_plan(facts, tuning) is not None
 
 
-def lines_are_worth_it(facts: Any, tuning: GatherTuning) -> bool:
+def lines_are_worth_it(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether blocks of lines have enough to do."""
     return (
-        tuning.moves.least_points <= facts.points <= tuning.moves.most_points
-        and facts.lines.length * tuning.moves.elements_per_point >= facts.lines.size
-        and line_plan(facts, tuning).blocks >= tuning.moves.least_blocks
-        and line_plan(facts, tuning).bytes >= tuning.least_line_bytes
+        tuning.least_points <= facts.points <= tuning.most_points
+        and facts.lines.length * tuning.elements_per_point >= facts.lines.size
+        and line_plan(facts, tuning).blocks >= tuning.least_blocks
+        and line_plan(facts, tuning).bytes >= tuning.gather_line_bytes
     )
 
 
-def has_columns(facts: Any, tuning: GatherTuning) -> bool:
-    """Tell whether points read from columns."""
-    return facts.columns is not None
+def most_column_bytes(facts: Any, tuning: MoveTuning) -> int:
+    """Return how many bytes a column has at most that a thread has."""
+    return tuning.gathered_column_bytes[facts.element.bit_length() - 1]
 
 
-def columns_are_short(facts: Any, tuning: GatherTuning) -> bool:
+def columns_are_short(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether columns are short and many, in a matrix that does not stay in L2."""
     return (
-        tuning.moves.least_points <= facts.points <= tuning.moves.most_points
-        and facts.columns.columns >= tuning.moves.least_columns
-        and facts.columns.matrices * facts.columns.columns >= tuning.moves.least_own_columns
+        tuning.least_points <= facts.points <= tuning.most_points
+        and columns_are_many(facts, tuning)
         and column_bytes(facts) <= most_column_bytes(facts, tuning)
-        and matrix_bytes(facts) >= tuning.least_matrix_bytes
+        and matrix_bytes(facts) >= tuning.least_gathered_matrix
     )
 
 
-def columns_fit(facts: Any, tuning: GatherTuning) -> bool:
+def columns_fit(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether a column fits into shared memory."""
     return facts.columns is not None and column_bytes(facts) <= facts.shared_bytes
 
 
-def tile_is_worth_it(facts: Any, tuning: GatherTuning) -> bool:
+def tile_is_worth_it(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether blocks with columns in shared memory have enough to do, and are faster than L2."""
     return (
-        tuning.moves.least_points <= facts.points <= tuning.moves.most_points
-        and facts.columns.columns >= tuning.moves.least_columns
+        tuning.least_points <= facts.points <= tuning.most_points
+        and facts.columns.columns >= tuning.least_columns
         and tile(facts, tuning) is not None
         and (facts.work >= tuning.most_in_l2 or tile(facts, tuning).cost <= tuning.most_cost)
         and (facts.work >= tuning.most_in_l2 or facts.columns.size >= tuning.least_column_in_l2)
     )
 
 
-def transposed_columns_fit(facts: Any, tuning: GatherTuning) -> bool:
+def transposed_columns_fit(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether a column fits into shared memory as a line."""
-    return facts.columns is not None and line_bytes(facts.columns.size, facts.element) <= facts.shared_bytes
+    return facts.columns is not None and column_plan(facts, tuning) is not None
 
 
-def transposing_is_worth_it(facts: Any, tuning: GatherTuning) -> bool:
+def transposing_is_worth_it(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether the matrix does not stay in L2, and most of it is read."""
     return (
-        tuning.moves.least_points <= facts.points <= tuning.moves.most_points
-        and facts.columns.columns >= tuning.moves.least_columns
-        and facts.columns.length * tuning.moves.elements_per_point >= facts.columns.size
-        and matrix_bytes(facts) >= tuning.least_matrix_bytes
+        tuning.least_points <= facts.points <= tuning.most_points
+        and facts.columns.columns >= tuning.least_columns
+        and facts.columns.length * tuning.elements_per_point >= facts.columns.size
+        and matrix_bytes(facts) >= tuning.least_gathered_matrix
+    )
+
+
+def slices_are_contiguous(facts: Any, tuning: MoveTuning) -> bool:
+    """Tell whether a warp can move slices, and count their bytes with 32 bits."""
+    return facts.contiguous and facts.slice_bytes < moves_units.MOST_SLICE_BYTES
+
+
+def units_are_narrow(facts: Any, tuning: MoveTuning) -> bool:
+    """Tell whether finding the place of each unit would cost more than the memory."""
+    return (
+        facts.unit <= tuning.widest_narrow
+        and facts.slice_bytes // facts.unit >= tuning.least_slice_units
+        and facts.points >= tuning.least_warps
+        and facts.points * facts.slice_bytes // facts.unit >= tuning.least_warp_units
     )
 
 
 LINES = Region(
     "lines",
-    gather_lines.gather_lines_kernel,
+    moves_lines.gather_lines_kernel,
     lines_fit,
     lines_are_worth_it,
     "lines are read into shared memory, and gathered from there",
@@ -185,7 +133,7 @@ LINES = Region(
 )
 COLUMNS_BY_THREADS = Region(
     "columns by threads",
-    columns_thread.gather_columns_kernel,
+    moves_columns.gather_columns_kernel,
     has_columns,
     columns_are_short,
     "columns are short and many: a thread has each",
@@ -193,7 +141,7 @@ COLUMNS_BY_THREADS = Region(
 )
 COLUMNS_BY_BLOCKS = Region(
     "columns by blocks",
-    columns_block.gather_shared_kernel,
+    moves_columns.gather_columns_kernel,
     columns_fit,
     tile_is_worth_it,
     "a block reads some columns into shared memory, and gathers from there",
@@ -201,19 +149,26 @@ COLUMNS_BY_BLOCKS = Region(
 )
 COLUMNS_TRANSPOSED = Region(
     "columns transposed",
-    transpose.turn_kernel,
+    moves_columns.turn_kernel,
     transposed_columns_fit,
     transposing_is_worth_it,
     "columns are transposed in strips, and gathered from as lines",
     "Columns transposed",
 )
+SLICES_BY_WARPS = Region(
+    "slices by warps",
+    moves_units.gather_slices_kernel,
+    slices_are_contiguous,
+    units_are_narrow,
+    "slices have narrow units: each lane of a warp finds the place of one, and all move neighbouring units",
+    "Slices by warps",
+)
 UNITS = Region(
     "units",
-    gather_units.gather_kernel,
+    moves_units.gather_kernel,
     always,
     always,
     "threads move units of up to {facts.unit} bytes, and check each index",
     "Units of a thread",
 )
-#: `units.TABLE` says who moves the units of the last row.
-TABLE = (LINES, COLUMNS_BY_THREADS, COLUMNS_BY_BLOCKS, COLUMNS_TRANSPOSED, UNITS)
+TABLE = (LINES, COLUMNS_BY_THREADS, COLUMNS_BY_BLOCKS, COLUMNS_TRANSPOSED, SLICES_BY_WARPS, UNITS)

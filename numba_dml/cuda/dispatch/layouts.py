@@ -1,4 +1,7 @@
-"""What the tables of gathers and scatters share: lines and columns of single elements, and tiles of columns."""
+"""What the tables of gathers and scatters share: lines and columns of single elements, and how blocks share them."""
+
+# The facts of predicates are Any, so that mypy takes their results for Any.
+# mypy: disable-error-code=no-any-return
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any, NamedTuple
 from ..._core.tensor import product
 from ..driver.numba import BLOCK
 from ..primitives.groups import QUAD_BYTES, shared_bytes
+from ..primitives.moves import updates as moves_updates
 from ..tuning.moves import MoveTuning
 
 #: Bytes of the elements that the kernels for lines, columns and bins move.
@@ -52,13 +56,17 @@ class Tile(NamedTuple):
     threads: int
 
 
-class TileNeeds(NamedTuple):
-    """What a kernel needs for the elements of a tile."""
+class LinePlan(NamedTuple):
+    """How blocks share lines."""
 
-    element_bytes: int  #: Bytes of shared memory for an element.
-    narrow_bytes: int  #: Bytes of shared memory of a block with narrow rows, at most.
-    least_row: int  #: Bytes of data of a row, at least.
-    per_thread: float  #: Elements of a thread, for each that it would have in a gather.
+    together: int  #: Lines of a block.
+    parts: int  #: Blocks of a line.
+    part: int  #: Points of a block that gathers, elements of one that scatters.
+    staged: bool  #: The updates of a scatter are in shared memory too.
+    shared: int  #: Bytes of shared memory of a block.
+    threads: int
+    blocks: int
+    bytes: int  #: Bytes of points or elements of a block, whichever are more.
 
 
 def worked_out(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -77,6 +85,7 @@ def worked_out(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
 class LayoutFacts(NamedTuple):
     """The numbers of a call that the facts of gathers and of scatters begin with."""
 
+    gathers: bool  #: It reads what points lead to; else it writes there.
     points: int  #: Tuples of indices.
     element: int  #: Bytes of the single elements that the points move, 0: they move other slices.
     lines: Lines | None
@@ -93,7 +102,7 @@ def layout_facts(call: Any) -> LayoutFacts:
     if is_element and len(low.coordinates) == 1 and low.coordinates[0][0] > 0:
         lines = find_lines(run, call.loops, *low.coordinates[0])
         columns = find_columns(run, call.loops, *low.coordinates[0])
-    return LayoutFacts(call.points, run if is_element else 0, lines, columns, shared_bytes(), {})
+    return LayoutFacts(call.gathers, call.points, run if is_element else 0, lines, columns, shared_bytes(), {})
 
 
 def find_lines(width: int, loops: Sequence[tuple[int, int, int]], size: int, element_step: int) -> Lines | None:
@@ -149,17 +158,83 @@ def threads_for(size: int, shared: int, tuning: MoveTuning) -> int:
     return tuning.line_threads if 2 * shared <= shared_bytes() else tuning.lone_threads
 
 
-def tile_of(columns: Columns, width: int, side: int, needs: TileNeeds, tuning: MoveTuning) -> Tile:
-    """Return the tile of blocks that have `side` columns of elements of a width."""
+@worked_out
+def line_plan(facts: Any, tuning: MoveTuning) -> LinePlan | None:
+    """Return how blocks share the lines of a call, or None if they do not fit into shared memory."""
+    return plan_lines(facts, facts.lines, tuning)
+
+
+@worked_out
+def column_plan(facts: Any, tuning: MoveTuning) -> LinePlan | None:
+    """Return the same of the columns of a call, transposed."""
+    return plan_lines(facts, lines_of(facts.columns), tuning)
+
+
+def plan_lines(facts: Any, lines: Lines, tuning: MoveTuning) -> LinePlan | None:
+    """Return how blocks share lines, or None if what they keep of them does not fit into shared memory."""
+    if not facts.gathers and not facts.combined:
+        return plan_claimed_lines(facts, lines, tuning)
+    width = facts.element
+    most_bytes = tuning.gathered_together_bytes
+    together = lines_together(lines, width, most_bytes, tuning)
+    elements, points, parts = together * lines.size, together * lines.length, 1
+    shared = line_bytes(elements, width)
+    if shared > facts.shared_bytes:
+        return None
+    part = elements
+    if facts.gathers:
+        if together == 1:  # if lines are few, each has several blocks
+            parts = max(1, min(-(-tuning.busy_blocks // lines.total), lines.length // lines.size))
+        part = -(-points // parts)
+        parts = -(-points // part)
+    threads = threads_for(elements * width, shared, tuning)
+    blocks = -(-lines.total // together) * parts
+    return LinePlan(together, parts, part, False, shared, threads, blocks, max(elements, points) * width)
+
+
+def plan_claimed_lines(facts: Any, lines: Lines, tuning: MoveTuning) -> LinePlan | None:
+    """Return the same for claims, and chains of updates."""
+    width, reduces, shared_bytes = facts.element, facts.reduces, facts.shared_bytes
+    together = lines_together(lines, moves_updates.CLAIM_BYTES + width, tuning.scattered_together_bytes, tuning)
+    part, parts, updates = together * lines.size, 1, together * lines.length
+    links = moves_updates.link_count(updates) if reduces else 0
+    link_bytes = line_bytes(links, moves_updates.LINK_BYTES) if reduces else 0
+    claims = line_bytes(part, moves_updates.CLAIM_BYTES)
+    shared = claims + link_bytes + line_bytes(updates, width)
+    staged = shared <= min(tuning.staged_bytes, shared_bytes)
+    if not staged:  # each part of a reduction has the links of all updates, so that it is as large as it can be
+        most = shared_bytes if reduces else min(tuning.part_bytes, shared_bytes)
+        room = most - link_bytes - line_bytes(0, 1)
+        if room <= 0:
+            return None
+        parts = -(-claims // room)
+        part = -(-part // parts)
+        shared = line_bytes(part, moves_updates.CLAIM_BYTES) + link_bytes
+    if reduces and max(links, part + 1) > moves_updates.MOST_LINKED:
+        return None
+    blocks = -(-lines.total // together) * parts
+    size = together * max(lines.size, lines.length) * width
+    return LinePlan(together, parts, part, staged, shared, threads_for(part * width, shared, tuning), blocks, size)
+
+
+def kept_bytes(facts: Any) -> int:
+    """Return how many bytes of shared memory an element of a column takes: itself, or a claim."""
+    return facts.element if facts.gathers else moves_updates.CLAIM_BYTES
+
+
+def tile_of(facts: Any, side: int, tuning: MoveTuning) -> Tile:
+    """Return the tile of blocks that have `side` columns."""
+    columns, width = facts.columns, facts.element
     row, count = side * width, side * columns.size
-    shared = count * needs.element_bytes
+    shared = count * kept_bytes(facts)
     strips = -(-columns.columns // side)
     blocks = columns.matrices * strips
     lone = blocks <= tuning.multiprocessors
     threads = tuning.block_sizes[-1].threads
+    per_thread = 1 if facts.gathers else tuning.claims_per_element
     if not lone:
         for size in tuning.block_sizes:
-            if shared <= size.most_bytes and count <= size.most_elements * needs.per_thread:
+            if shared <= size.most_bytes and count <= size.most_elements * per_thread:
                 threads = size.threads
                 break
     # Sectors that are read and written in part; blocks with little to do; more threads to wait for; idle SMs.
@@ -171,18 +246,54 @@ def tile_of(columns: Columns, width: int, side: int, needs: TileNeeds, tuning: M
     return Tile(cost, side, strips, shared, threads)
 
 
-def best_tile(columns: Columns, width: int, needs: TileNeeds, tuning: MoveTuning) -> Tile | None:
-    """Return the tile of least cost of those that are worth it, if there is one."""
+@worked_out
+def tile(facts: Any, tuning: MoveTuning) -> Tile | None:
+    """Return the tile of columns of least cost of those that are worth it, if there is one."""
+    columns = facts.columns
     if not columns.length * tuning.elements_per_point >= columns.size >= tuning.least_shared_column:
         return None
+    least_row, narrow_bytes = tuning.least_row_bytes, tuning.shared_column_bytes
+    if facts.gathers:
+        narrow_bytes = facts.shared_bytes
+    elif facts.element >= 4:  # narrow rows waste more than in a gather
+        least_row = tuning.narrow_row_bytes
     tiles = []
     for bit in range(BLOCK.bit_length()):
         side = 1 << bit
         if columns.matrices * -(-columns.columns // side) < tuning.least_blocks:
             break
-        row = side * width
+        row = side * facts.element
         is_narrow = row <= tuning.narrow_row_bytes and side <= tuning.narrow_row_columns
-        most_bytes = needs.narrow_bytes if is_narrow else tuning.shared_column_bytes
-        if row >= needs.least_row and side * columns.size * needs.element_bytes <= most_bytes:
-            tiles.append(tile_of(columns, width, side, needs, tuning))
+        most_bytes = narrow_bytes if is_narrow else tuning.shared_column_bytes
+        if row >= least_row and side * columns.size * kept_bytes(facts) <= most_bytes:
+            tiles.append(tile_of(facts, side, tuning))
     return min(tiles, default=None)
+
+
+def tile_or_column(facts: Any, tuning: MoveTuning) -> Tile:
+    """Return the tile of a call: the best one, or where none is worth it a column for each block."""
+    best: Tile | None = tile(facts, tuning)
+    return best or tile_of(facts, 1, tuning)
+
+
+def column_bytes(facts: Any) -> int:
+    """Return how many bytes a column has."""
+    return facts.columns.size * facts.element
+
+
+def matrix_bytes(facts: Any) -> int:
+    """Return how many bytes a matrix has."""
+    return column_bytes(facts) * facts.columns.columns
+
+
+def has_columns(facts: Any, tuning: MoveTuning) -> bool:
+    """Tell whether points lead to columns."""
+    return facts.columns is not None
+
+
+def columns_are_many(facts: Any, tuning: MoveTuning) -> bool:
+    """Tell whether there are columns enough to give each a thread."""
+    return (
+        facts.columns.columns >= tuning.least_columns
+        and facts.columns.matrices * facts.columns.columns >= tuning.least_own_columns
+    )

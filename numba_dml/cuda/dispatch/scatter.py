@@ -1,4 +1,4 @@
-"""Which kernels run a scatter: rows for single elements, for few places or points, and for any layout."""
+"""Which kernels run a scatter: rows for lines, columns, few places and bins, and those for any layout."""
 
 # The facts of predicates are Any, so that mypy takes their results for Any.
 # mypy: disable-error-code=no-any-return
@@ -8,15 +8,25 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..._core.regions import Region
-from ..kernels import scatter_binned, scatter_combine_few, scatter_few, scatter_units
+from ..kernels import moves_columns, moves_lines, moves_units, scatter_binned, scatter_combine_few
 from ..primitives.groups import QUAD_BYTES
-from ..primitives.moves import claims as moves_claims
-from ..tuning.scatter import ScatterTuning
-from . import scatter_columns, scatter_general, scatter_lines
-from .layouts import MOST_CLAIMED, Columns, Lines, layout_facts
+from ..tuning.moves import MoveTuning
+from . import scatter_general
+from .layouts import (
+    MOST_CLAIMED,
+    Columns,
+    Lines,
+    column_bytes,
+    column_plan,
+    columns_are_many,
+    elements_of,
+    has_columns,
+    kept_bytes,
+    layout_facts,
+    line_plan,
+    tile,
+)
 
-#: Points and places whose numbers fit into an entry of a scatter of few points.
-MOST_FEW_POINTS, MOST_NUMBERED = 1 << scatter_few.POINT_BITS, 1 << (62 - scatter_few.POINT_BITS)
 #: Bins that can be sorted in two steps.
 MOST_BINS = scatter_binned.SLOTS << scatter_binned.FINE_BITS
 
@@ -24,12 +34,13 @@ MOST_BINS = scatter_binned.SLOTS << scatter_binned.FINE_BITS
 class Facts(NamedTuple):
     """The numbers of a scatter that the choice needs."""
 
+    gathers: bool  #: False.
     points: int  #: Tuples of indices.
     element: int  #: Bytes of the single elements that the points move, 0: they move other slices.
     lines: Lines | None
     columns: Columns | None
     shared_bytes: int  #: Bytes of shared memory that a block can have.
-    known: dict[str, Any]  #: Numbers that were worked out from the others: `line_plan`, `column_plan` and `tile`.
+    known: dict[str, Any]  #: Numbers that were worked out from the others: see `worked_out`.
     unit: int  #: Bytes of a unit, if the arrays are aligned as well as their steps.
     itemsize: int  #: Bytes of an element.
     slice_bytes: int
@@ -45,7 +56,7 @@ class Facts(NamedTuple):
 def facts_of(call: Any) -> Facts:
     """Return the facts of a call."""
     layout, low = layout_facts(call), call.lowering
-    combined = low.reduction in scatter_units.COMBINED[0] and low.data_type in scatter_units.COMBINED[1]
+    combined = low.reduction in moves_units.COMBINED[0] and low.data_type in moves_units.COMBINED[1]
     return Facts(
         *layout,
         unit=call.unit_width(0),
@@ -61,11 +72,60 @@ def facts_of(call: Any) -> Facts:
     )
 
 
-def blocks_with_copies(updates: int, elements: int, width: int, tuning: ScatterTuning) -> int:
+def lines_are_apart(facts: Any, tuning: MoveTuning) -> bool:
+    """Tell whether points write to lines, no two of which are the same elements, that fit into shared memory."""
+    return facts.lines is not None and facts.lines.apart and line_plan(facts, tuning) is not None
+
+
+def lines_can_be_combined(facts: Any, tuning: MoveTuning) -> bool:
+    """Tell whether integers go to lines that fit into shared memory."""
+    return facts.combined and lines_are_apart(facts, tuning)
+
+
+def combined_lines_are_worth_it(facts: Any, tuning: MoveTuning) -> bool:
+    """Tell whether blocks of lines have enough to do."""
+    return (
+        facts.points <= tuning.most_points
+        and line_plan(facts, tuning).blocks >= tuning.least_blocks
+        and facts.lines.length * tuning.elements_per_point >= facts.lines.size
+        and line_plan(facts, tuning).bytes >= tuning.scatter_line_bytes
+    )
+
+
+def lines_can_be_claimed(facts: Any, tuning: MoveTuning) -> bool:
+    """Tell whether updates that replace each other go to lines whose claims fit into shared memory."""
+    return not facts.reduces and lines_are_apart(facts, tuning) and facts.lines.length <= MOST_CLAIMED
+
+
+def claimed_lines_are_worth_it(facts: Any, tuning: MoveTuning) -> bool:
+    """Tell whether blocks of lines have enough to do."""
+    return (
+        tuning.least_points <= facts.points <= tuning.most_points
+        and line_plan(facts, tuning).parts <= tuning.most_parts
+        and line_plan(facts, tuning).blocks >= tuning.least_blocks
+        and line_plan(facts, tuning).bytes >= tuning.scatter_line_bytes
+    )
+
+
+def lines_can_be_chained(facts: Any, tuning: MoveTuning) -> bool:
+    """Tell whether updates go to lines whose chains fit into shared memory."""
+    return facts.reduces and not facts.combined and lines_are_apart(facts, tuning)
+
+
+def chained_lines_are_worth_it(facts: Any, tuning: MoveTuning) -> bool:
+    """Tell whether most of the lines is updated: else a sort is faster."""
+    return (
+        facts.points <= tuning.most_points
+        and facts.lines.length * tuning.elements_per_point >= facts.lines.size
+        and line_plan(facts, tuning).parts <= tuning.most_parts
+    )
+
+
+def blocks_with_copies(updates: int, elements: int, width: int, tuning: MoveTuning) -> int:
     """Return how many blocks have a copy of all elements of a width; 0: updates are too few, or elements too many."""
     if not 0 < elements * width <= tuning.few_places_bytes:
         return 0
-    blocks = min(tuning.moves.multiprocessors, updates // (tuning.updates_per_copy * elements))
+    blocks = min(tuning.multiprocessors, updates // (tuning.updates_per_copy * elements))
     return blocks if blocks >= tuning.least_few_places_blocks else 0
 
 
@@ -74,7 +134,7 @@ def updates_of(facts: Any) -> int:
     return facts.points * facts.slice_bytes // facts.itemsize
 
 
-def copying_blocks(facts: Any, tuning: ScatterTuning) -> int:
+def copying_blocks(facts: Any, tuning: MoveTuning) -> int:
     """Return how many blocks combine updates with a copy of the output; 0: it is not worth it."""
     return blocks_with_copies(updates_of(facts), facts.out_bytes // facts.itemsize, facts.itemsize, tuning)
 
@@ -82,6 +142,84 @@ def copying_blocks(facts: Any, tuning: ScatterTuning) -> int:
 def copy_bytes(facts: Any) -> int:
     """Return how many bytes of shared memory a copy of the output takes."""
     return -(-facts.out_bytes // QUAD_BYTES) * QUAD_BYTES
+
+
+def places_can_be_copied(facts: Any, tuning: MoveTuning) -> bool:
+    """Tell whether blocks can have a copy of an output of integers."""
+    return (
+        facts.combined
+        and facts.covered
+        and facts.points * facts.slice_bytes > 0
+        and copy_bytes(facts) <= facts.shared_bytes
+    )
+
+
+def copies_are_worth_it(facts: Any, tuning: MoveTuning) -> bool:
+    """Tell whether there are many updates for each element of a copy."""
+    return copying_blocks(facts, tuning) > 0
+
+
+def most_column_bytes(facts: Any, tuning: MoveTuning) -> int:
+    """Return how many bytes a column has at most that a thread has."""
+    if not facts.reduces:
+        return tuning.scattered_column * facts.element
+    return tuning.chained_column_bytes_in_l2 if facts.out_bytes <= tuning.l2_bytes else tuning.chained_column_bytes
+
+
+def columns_are_short(facts: Any, tuning: MoveTuning) -> bool:
+    """Tell whether columns are short and many."""
+    return (
+        facts.points <= tuning.most_points
+        and (facts.reduces or facts.points >= tuning.least_points)
+        and columns_are_many(facts, tuning)
+        and column_bytes(facts) <= most_column_bytes(facts, tuning)
+    )
+
+
+def column_claims_fit(facts: Any, tuning: MoveTuning) -> bool:
+    """Tell whether updates replace each other in columns whose claims fit into shared memory."""
+    return (
+        not facts.reduces
+        and facts.columns is not None
+        and facts.columns.length <= MOST_CLAIMED
+        and facts.columns.size * kept_bytes(facts) <= facts.shared_bytes
+    )
+
+
+def tile_is_worth_it(facts: Any, tuning: MoveTuning) -> bool:
+    """Tell whether blocks with the claims of columns in shared memory have enough to do."""
+    return (
+        tuning.least_points <= facts.points <= tuning.most_points
+        and facts.columns.columns >= tuning.least_columns
+        and tile(facts, tuning) is not None
+    )
+
+
+def columns_can_be_transposed(facts: Any, tuning: MoveTuning) -> bool:
+    """Tell whether columns fit into shared memory as lines; claims always do, in parts."""
+    return (
+        facts.columns is not None
+        and (facts.reduces or facts.columns.length <= MOST_CLAIMED)
+        and column_plan(facts, tuning) is not None
+    )
+
+
+def least_transposed(facts: Any, tuning: MoveTuning) -> int:
+    """Return how many elements columns have at least that are transposed: each part of one reads all its indices."""
+    return 0 if facts.reduces else tuning.least_scattered_matrix * column_plan(facts, tuning).parts
+
+
+def transposing_is_worth_it(facts: Any, tuning: MoveTuning) -> bool:
+    """Tell whether columns are many, and most of each is updated, where L2 does not combine integers as fast."""
+    return (
+        facts.points <= tuning.most_points
+        and (facts.reduces or facts.points >= tuning.least_points)
+        and facts.columns.columns >= tuning.least_columns
+        and facts.columns.length * tuning.elements_per_point >= facts.columns.size
+        and (not facts.combined or facts.out_bytes > tuning.l2_bytes)
+        and column_plan(facts, tuning).parts <= tuning.most_parts
+        and elements_of(facts.columns) >= least_transposed(facts, tuning)
+    )
 
 
 def bins_of(facts: Any) -> int:
@@ -99,32 +237,7 @@ def claims_at_a_time(facts: Any) -> int:
     return 0 if facts.unique else places_at_a_time(facts) * facts.claim_bytes
 
 
-def few_shared_bytes(points: int) -> int:
-    """Return how many bytes of shared memory a block needs that looks at all of few points."""
-    return scatter_general.table_size(points) * moves_claims.ENTRY_BYTES + points * scatter_few.LISTED_BYTES
-
-
-def copies_few(facts: Any, tuning: ScatterTuning) -> bool:
-    """Tell whether the blocks of a scatter of few points copy what the updates leave."""
-    return facts.covered and facts.out_bytes <= tuning.most_few_bytes
-
-
-def places_can_be_copied(facts: Any, tuning: ScatterTuning) -> bool:
-    """Tell whether blocks can have a copy of an output of integers."""
-    return (
-        facts.combined
-        and facts.covered
-        and facts.points * facts.slice_bytes > 0
-        and copy_bytes(facts) <= facts.shared_bytes
-    )
-
-
-def copies_are_worth_it(facts: Any, tuning: ScatterTuning) -> bool:
-    """Tell whether there are many updates for each element of a copy."""
-    return copying_blocks(facts, tuning) > 0
-
-
-def updates_can_be_binned(facts: Any, tuning: ScatterTuning) -> bool:
+def updates_can_be_binned(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether single elements replace each other, and the claims of a bin fit into shared memory."""
     return (
         not facts.reduces
@@ -136,10 +249,10 @@ def updates_can_be_binned(facts: Any, tuning: ScatterTuning) -> bool:
     )
 
 
-def binning_is_worth_it(facts: Any, tuning: ScatterTuning) -> bool:
+def binning_is_worth_it(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether updates are many, and L2 does not hold all places that are written to at a time, or their claims."""
     return (
-        facts.points <= tuning.moves.most_points
+        facts.points <= tuning.most_points
         and facts.points * tuning.places_per_binned_point >= facts.places
         and (
             places_at_a_time(facts) * facts.element >= tuning.least_binned_bytes
@@ -148,27 +261,30 @@ def binning_is_worth_it(facts: Any, tuning: ScatterTuning) -> bool:
     )
 
 
-def points_fit_into_blocks(facts: Any, tuning: ScatterTuning) -> bool:
-    """Tell whether the entries of all points fit into shared memory."""
-    return (
-        not facts.reduces
-        and facts.points > 0
-        and facts.slice_bytes > 0
-        and facts.points <= MOST_FEW_POINTS
-        and facts.places < MOST_NUMBERED
-        and few_shared_bytes(facts.points) + QUAD_BYTES <= facts.shared_bytes
-    )
-
-
-def points_are_few(facts: Any, tuning: ScatterTuning) -> bool:
-    """Tell whether points are few, of slices with few units; unique ones alone are written at once."""
-    return (
-        facts.points <= tuning.most_few_points
-        and (not facts.unique or copies_few(facts, tuning))
-        and facts.slice_bytes // facts.unit <= tuning.most_few_units
-    )
-
-
+LINES_COMBINED = Region(
+    "lines combined in any order",
+    moves_lines.scatter_lines_kernel,
+    lines_can_be_combined,
+    combined_lines_are_worth_it,
+    "lines are read into shared memory, and integers combined there in any order: the bits are the same",
+    "Lines",
+)
+LINES_CLAIMED = Region(
+    "lines by their last updates",
+    moves_lines.scatter_lines_kernel,
+    lines_can_be_claimed,
+    claimed_lines_are_worth_it,
+    "the last update of each place is found in shared memory, then lines are written in their order",
+    "Lines",
+)
+LINES_CHAINED = Region(
+    "lines combined in order",
+    moves_lines.scatter_lines_kernel,
+    lines_can_be_chained,
+    chained_lines_are_worth_it,
+    "the updates of each place are chained in shared memory, then lines are combined with theirs in their order",
+    "Lines",
+)
 FEW_PLACES = Region(
     "few places",
     scatter_combine_few.combine_few_kernel,
@@ -176,6 +292,30 @@ FEW_PLACES = Region(
     copies_are_worth_it,
     "the output is small: each block combines integers with one of its own first, in any order",
     "Few places",
+)
+COLUMNS_BY_THREADS = Region(
+    "columns by threads",
+    moves_columns.scatter_columns_kernel,
+    has_columns,
+    columns_are_short,
+    "columns are short and many: a thread has each, and goes through its updates in their order",
+    "Columns by threads",
+)
+COLUMNS_BY_BLOCKS = Region(
+    "columns by blocks",
+    moves_columns.scatter_columns_kernel,
+    column_claims_fit,
+    tile_is_worth_it,
+    "the last update of each place is found in shared memory, for some columns at a time",
+    "Columns by blocks",
+)
+COLUMNS_TRANSPOSED = Region(
+    "columns transposed",
+    moves_columns.turn_kernel,
+    columns_can_be_transposed,
+    transposing_is_worth_it,
+    "columns are transposed in strips, and scattered to as lines",
+    "Columns transposed",
 )
 BINNED = Region(
     "bins",
@@ -185,23 +325,14 @@ BINNED = Region(
     "many single elements of a large array: they are sorted by where they go first",
     "Bins",
 )
-FEW_POINTS = Region(
-    "few points",
-    scatter_few.own_places_kernel,
-    points_fit_into_blocks,
-    points_are_few,
-    "points are few: each block looks at all of them, and copies and writes its own part",
-    "Few points",
-)
 TABLE = (
-    scatter_lines.COMBINED,
-    scatter_lines.CLAIMED,
-    scatter_lines.CHAINED,
+    LINES_COMBINED,
+    LINES_CLAIMED,
+    LINES_CHAINED,
     FEW_PLACES,
-    scatter_columns.BY_THREADS,
-    scatter_columns.BY_BLOCKS,
-    scatter_columns.TRANSPOSED,
+    COLUMNS_BY_THREADS,
+    COLUMNS_BY_BLOCKS,
+    COLUMNS_TRANSPOSED,
     BINNED,
-    FEW_POINTS,
     *scatter_general.TABLE,
 )

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..._core.regions import Region, always
-from ..kernels import scatter_claims, scatter_folds, scatter_units
+from ..kernels import moves_units, scatter_claims, scatter_folds
 from ..primitives.moves import claims as moves_claims
-from ..tuning.scatter import ScatterTuning
+from ..tuning.moves import MoveTuning
 from .layouts import SECTOR_BYTES
 
 #: Points whose numbers fit into a claim of 4 bytes.
@@ -48,53 +48,54 @@ def bytes_saved(facts: Any) -> int:
     return 2 * moved + looked_up - 4 * facts.places
 
 
-def places_per_merged(facts: Any, tuning: ScatterTuning) -> int:
+def places_per_merged(facts: Any, tuning: MoveTuning) -> int:
     """Return how many places an output has at most, for each point, whose small elements are merged."""
     if can_be_tabled(facts, tuning) and is_sparse(facts, tuning):
         return tuning.places_per_merged[facts.slice_bytes.bit_length() - 1]
     return tuning.places_per_merged_alone
 
 
-def can_be_combined(facts: Any, tuning: ScatterTuning) -> bool:
+def can_be_combined(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether the memory can combine updates."""
     return facts.combined
 
 
-def is_reduction(facts: Any, tuning: ScatterTuning) -> bool:
+def is_reduction(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether updates are combined with what is there."""
     return facts.reduces
 
 
-def can_be_merged(facts: Any, tuning: ScatterTuning) -> bool:
+def can_be_merged(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether updates replace each other, in an output that is nothing but places."""
     return not facts.reduces and facts.covered
 
 
-def merging_elements_is_worth_it(facts: Any, tuning: ScatterTuning) -> bool:
+def has_small_elements(facts: Any) -> bool:
     """Tell whether small elements are merged, four at a time, which takes little longer than a copy."""
-    return (
-        not facts.unique
-        and facts.slice_bytes in MERGED_AT_ONCE
-        and facts.points * places_per_merged(facts, tuning) >= facts.places
-    )
+    return not facts.unique and facts.slice_bytes in MERGED_AT_ONCE
 
 
-def merging_is_worth_it(facts: Any, tuning: ScatterTuning) -> bool:
-    """Tell whether merging moves fewer bytes than a copy that is written over."""
-    return (facts.unique or facts.slice_bytes not in MERGED_AT_ONCE) and bytes_saved(facts) > 0
+def places_are_dense(facts: Any, tuning: MoveTuning) -> bool:
+    """Tell whether there are points enough to merge small elements."""
+    return facts.points * places_per_merged(facts, tuning) >= facts.places
 
 
-def is_unique(facts: Any, tuning: ScatterTuning) -> bool:
+def merging_is_worth_it(facts: Any, tuning: MoveTuning) -> bool:
+    """Tell whether merging moves fewer bytes than a copy that is written over, or small elements are merged."""
+    return places_are_dense(facts, tuning) if has_small_elements(facts) else bytes_saved(facts) > 0
+
+
+def is_unique(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether no place is claimed twice."""
     return not facts.reduces and facts.unique
 
 
-def can_be_tabled(facts: Any, tuning: ScatterTuning) -> bool:
+def can_be_tabled(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether an entry holds the numbers of a place and of a point."""
     return not facts.reduces and facts.places * table_entries(facts) <= MOST_TABLED
 
 
-def is_sparse(facts: Any, tuning: ScatterTuning) -> bool:
+def is_sparse(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether so few places of a large output are claimed that a table of them is smaller than all claims."""
     return (
         any(
@@ -105,16 +106,15 @@ def is_sparse(facts: Any, tuning: ScatterTuning) -> bool:
     )
 
 
-def replaces(facts: Any, tuning: ScatterTuning) -> bool:
+def replaces(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether updates replace what is there."""
     return not facts.reduces
 
 
-_MERGED = "places are claimed by their last update; then the result is written in its order"
 _COPIED = "the input is copied; then each update that is the last of its place is written"
 COMBINED = Region(
     "combined by the memory",
-    scatter_units.scatter_kernel,
+    moves_units.scatter_kernel,
     can_be_combined,
     always,
     "as a rule the memory combines integers with what is there, in any order: the bits are the same",
@@ -128,25 +128,17 @@ SORTED = Region(
     "updates are sorted by where they go, and combined in their order",
     "Reductions in order",
 )
-ELEMENTS_MERGED = Region(
-    "small elements merged",
-    scatter_claims.merge_elements_kernel,
-    can_be_merged,
-    merging_elements_is_worth_it,
-    _MERGED,
-    "Merged outputs",
-)
 MERGED = Region(
     "merged",
     scatter_claims.merge_kernel,
     can_be_merged,
     merging_is_worth_it,
-    _MERGED,
+    "places are claimed by their last update; then the result is written in its order",
     "Merged outputs",
 )
 UNIQUE = Region(
     "written at once",
-    scatter_units.scatter_kernel,
+    moves_units.scatter_kernel,
     is_unique,
     always,
     "the input is copied; then each update is written, since no two have one place",
@@ -168,8 +160,6 @@ CLAIMED = Region(
     _COPIED,
     "Tables of claims",
 )
-#: Rows that make the output of the old elements and the updates, which needs an output of its own.
-MERGES = (ELEMENTS_MERGED, MERGED)
 #: Rows that write over the output, in place or a copy.
 OVER = (UNIQUE, TABLED, CLAIMED)
-TABLE = (COMBINED, SORTED, *MERGES, *OVER)
+TABLE = (COMBINED, SORTED, MERGED, *OVER)

@@ -8,6 +8,7 @@ memory: all random accesses are to parts that are in L2, or on the chip.
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,11 +17,10 @@ from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, cuda
 from ..primitives.access import load_i64, unit_access
 from ..primitives.atomics import load_now, store_now
-from ..primitives.groups import ASKED_BYTES, ask_for, fetch_and_add, shared_type
+from ..primitives.groups import ASKED_BYTES, ask_for, fetch_and_add, mover, shared_type
 from ..primitives.moves.claims import number_of_place
-from ..primitives.moves.places import places
+from ..primitives.moves.places import NOWHERE, places
 from ..primitives.moves.sizes import SIZES
-from ..primitives.moves.slices import NOWHERE
 from ..primitives.plan import numbers_in
 from ..primitives.ptx import await_inputs
 from ..primitives.sums import add_up_threads
@@ -36,9 +36,6 @@ TILE = BLOCK * ITEMS
 SLOTS = BLOCK
 #: Threads of a block that has the claims of a bin, and the registers of each.
 BIN_THREADS, BIN_REGISTERS = SIZES.bin_threads, SIZES.bin_registers
-#: In a bin with this many entries per place the updates that remain are looked up, instead of going through all: 64M
-#: updates of 1000 places take 10.8 ms instead of 22.9.
-CROWDED = 4
 #: An update that is sorted: the number of its place and that of its point, 4 bytes each; its bits.
 ENTRY_BYTES = 16
 
@@ -92,16 +89,59 @@ def count_kernel(index_type: str, loops: int, coords: int) -> Kernel:
     return Kernel(count_bins, 9, plan=(1, numbers_in(loops, coords, 0)), waits=True, shares=True)
 
 
-@helper
-def place_in_slots(counts, sums, bases, own_base):
-    """Turn the counts of a tile's slots into where each starts in the tile, given where it goes; return their sum."""
-    thread = np.int64(cuda.threadIdx.x)
-    own = counts[np.uint32(thread)]
-    start = add_up_threads(sums, own) - own
-    counts[np.uint32(thread)] = start
-    bases[np.uint32(thread)] = own_base - start
-    cuda.syncthreads()
-    return np.int64(sums[BLOCK - 1])
+class Tile(NamedTuple):
+    """The updates that a block sorts: arrays in shared memory, and those of a thread's own updates."""
+
+    counts: object  #: (SLOTS,) int32, shared: updates of a slot, then where they start in the tile
+    bases: object  #: (SLOTS,) int32, shared: how much further on they go in memory
+    keys: object  #: (TILE,) int64, shared: the sorted updates' places and points
+    values: object  #: (TILE,) int64, shared: and their elements
+    some: object  #: (ITEMS,) int64: a thread's places and points, `NOWHERE`: none
+    news: object  #: (ITEMS,) int64: and their elements
+    ranks: object  #: (ITEMS,) int32: which one of its slot each is
+
+
+@cache
+def tile_steps(shift: int):
+    """Return ``slot_of(key, lowest)``, ``count_tile(t, lowest)`` and ``put_tile(t, sums, lowest, base, target)``.
+
+    A slot is for the places that are alike but for the last `shift` bits, from the slot `lowest` on. All threads count
+    a tile's updates by their slots; then they bring them to memory, so that those of a slot lie side by side. The first
+    one of a thread's own slot goes to `base`.
+    """
+    _, store_entry = unit_access(ENTRY_BYTES)
+
+    @helper
+    def slot_of(key, lowest):
+        return ((key & 0xFFFFFFFF) >> shift) - lowest
+
+    @helper
+    def count_tile(t, lowest):
+        for k in range(ITEMS):
+            if t.some[k] != NOWHERE:
+                t.ranks[k] = cuda.atomic.add(t.counts, np.uint32(slot_of(t.some[k], lowest)), 1)
+        cuda.syncthreads()
+
+    @helper
+    def put_tile(t, sums, lowest, base, target):
+        thread = np.int64(cuda.threadIdx.x)
+        own = t.counts[np.uint32(thread)]
+        start = add_up_threads(sums, own) - own
+        t.counts[np.uint32(thread)] = start
+        t.bases[np.uint32(thread)] = base - start
+        cuda.syncthreads()
+        for k in range(ITEMS):
+            if t.some[k] != NOWHERE:
+                at = np.int64(t.counts[np.uint32(slot_of(t.some[k], lowest))]) + np.int64(t.ranks[k])
+                t.keys[np.uint32(at)] = t.some[k]
+                t.values[np.uint32(at)] = t.news[k]
+        cuda.syncthreads()
+        for i in range(thread, np.int64(sums[BLOCK - 1]), BLOCK):
+            key = t.keys[np.uint32(i)]
+            to = i + np.int64(t.bases[np.uint32(slot_of(key, lowest))])
+            store_entry(target + ENTRY_BYTES * to, key, t.values[np.uint32(i)])
+
+    return slot_of, count_tile, put_tile
 
 
 @cache
@@ -109,7 +149,7 @@ def coarse_kernel(width: int, index_type: str, loops: int, coords: int) -> Kerne
     """Return the kernel that puts every update into its coarse bin."""
     place_of_point, *_ = places(index_type, loops, coords, 0)
     load, _ = unit_access(width)
-    _, store_entry = unit_access(ENTRY_BYTES)
+    _, count_tile, put_tile = tile_steps(COARSE_BITS)
     number_type, where = shared_type("int32"), shared_type("int64")
 
     @kernel
@@ -132,6 +172,7 @@ def coarse_kernel(width: int, index_type: str, loops: int, coords: int) -> Kerne
         some = cuda.local.array(ITEMS, where)
         news = cuda.local.array(ITEMS, where)
         ranks = cuda.local.array(ITEMS, number_type)
+        t = Tile(counts, bases, keys, values, some, news, ranks)
         thread = np.int64(cuda.threadIdx.x)
         counts[np.uint32(thread)] = 0
         first = np.int64(cuda.blockIdx.x) * TILE + thread
@@ -144,24 +185,13 @@ def coarse_kernel(width: int, index_type: str, loops: int, coords: int) -> Kerne
             if first + BLOCK * k >= points:
                 some[k] = NOWHERE
             if some[k] != NOWHERE:
-                some[k] = number_of_place(plan, some[k])
-                ranks[k] = cuda.atomic.add(counts, np.uint32(some[k] >> COARSE_BITS), 1)
-        cuda.syncthreads()
+                some[k] = number_of_place(plan, some[k]) | ((first + BLOCK * k) << 32)
+        count_tile(t, 0)
         base = np.int64(0)
         size = np.int64(counts[np.uint32(thread)])
         if thread < count and size > 0:
             base = load_i64(starts + 8 * (thread << FINE_BITS)) + fetch_and_add(sizes + 8 * thread, size)
-        total = place_in_slots(counts, sums, bases, base)
-        for k in range(ITEMS):
-            if some[k] != NOWHERE:
-                at = np.int64(counts[np.uint32(some[k] >> COARSE_BITS)]) + np.int64(ranks[k])
-                keys[np.uint32(at)] = some[k] | ((first + BLOCK * k) << 32)
-                values[np.uint32(at)] = news[k]
-        cuda.syncthreads()
-        for i in range(thread, total, BLOCK):
-            key = keys[np.uint32(i)]
-            to = i + np.int64(bases[np.uint32((key & 0xFFFFFFFF) >> COARSE_BITS)])
-            store_entry(entries + ENTRY_BYTES * to, key, values[np.uint32(i)])
+        put_tile(t, sums, 0, base, entries)
 
     return Kernel(sort_coarsely, 8, plan=(2, numbers_in(loops, coords, 0)), waits=True)
 
@@ -170,6 +200,7 @@ def coarse_kernel(width: int, index_type: str, loops: int, coords: int) -> Kerne
 def fine_kernel() -> Kernel:
     """Return the kernel that puts the entries of coarse bins into bins."""
     load_entry, store_entry = unit_access(ENTRY_BYTES)
+    slot_of, count_tile, put_tile = tile_steps(BIN_BITS)
     number_type, where = shared_type("int32"), shared_type("int64")
 
     @kernel
@@ -192,6 +223,7 @@ def fine_kernel() -> Kernel:
         some = cuda.local.array(ITEMS, where)
         news = cuda.local.array(ITEMS, where)
         ranks = cuda.local.array(ITEMS, number_type)
+        t = Tile(counts, bases, keys, values, some, news, ranks)
         thread = np.int64(cuda.threadIdx.x)
         counts[np.uint32(thread)] = 0
         lowest, _ = load_entry(entries + ENTRY_BYTES * begin)
@@ -200,30 +232,19 @@ def fine_kernel() -> Kernel:
             some[k], news[k] = load_entry(entries + ENTRY_BYTES * min(begin + thread + BLOCK * k, end - 1))
         cuda.syncthreads()
         for k in range(ITEMS):
-            if begin + thread + BLOCK * k < end:
-                slot = ((some[k] & 0xFFFFFFFF) >> BIN_BITS) - lowest
-                if slot < SLOTS:
-                    ranks[k] = cuda.atomic.add(counts, np.uint32(slot), 1)
-                else:  # seldom: coarse bins so small that a tile has several of them
-                    to = fetch_and_add(starts + 8 * (lowest + slot), np.int64(1))
-                    store_entry(target + ENTRY_BYTES * to, some[k], news[k])
-        cuda.syncthreads()
+            slot = slot_of(some[k], lowest)
+            if begin + thread + BLOCK * k >= end:
+                some[k] = NOWHERE
+            elif slot >= SLOTS:  # seldom: coarse bins so small that a tile has several of them
+                to = fetch_and_add(starts + 8 * (lowest + slot), np.int64(1))
+                store_entry(target + ENTRY_BYTES * to, some[k], news[k])
+                some[k] = NOWHERE
+        count_tile(t, lowest)
         base = np.int64(0)
         size = np.int64(counts[np.uint32(thread)])
         if size > 0:
             base = fetch_and_add(starts + 8 * (lowest + thread), size)
-        sorted_here = place_in_slots(counts, sums, bases, base)
-        for k in range(ITEMS):
-            slot = ((some[k] & 0xFFFFFFFF) >> BIN_BITS) - lowest
-            if begin + thread + BLOCK * k < end and slot < SLOTS:
-                at = np.int64(counts[np.uint32(slot)]) + np.int64(ranks[k])
-                keys[np.uint32(at)] = some[k]
-                values[np.uint32(at)] = news[k]
-        cuda.syncthreads()
-        for i in range(thread, sorted_here, BLOCK):
-            key = keys[np.uint32(i)]
-            to = i + np.int64(bases[np.uint32(((key & 0xFFFFFFFF) >> BIN_BITS) - lowest)])
-            store_entry(target + ENTRY_BYTES * to, key, values[np.uint32(i)])
+        put_tile(t, sums, lowest, base, target)
 
     return Kernel(sort_finely, 4, waits=True)
 
@@ -247,69 +268,35 @@ def bin_steps(width: int, unique: bool):
         return a, b, c, d
 
     @helper
-    def claim(claims, key):
-        cuda.atomic.max(claims, np.uint32(key & (BIN - 1)), np.int32(key >> 32))
-
-    @helper
-    def put(target, claims, entry):
-        place = entry[0] & (BIN - 1)
-        if unique or np.int64(claims[np.uint32(place)]) == entry[0] >> 32:
-            store(target + place * width, entry[1], 0)
-
-    @helper
     def claim_all(claims, entries, begin, end):
         thread = np.int64(cuda.threadIdx.x)
         for i in range(thread, BIN, BIN_THREADS):
             claims[np.uint32(i)] = -1
         cuda.syncthreads()
         for i in range(begin + thread, end, 4 * BIN_THREADS):
-            a, b, c, d = load_some(entries, i, end)
-            claim(claims, a[0])
-            claim(claims, b[0])
-            claim(claims, c[0])
-            claim(claims, d[0])
+            some = load_some(entries, i, end)
+            for k in range(4):
+                key = some[k][0]
+                cuda.atomic.max(claims, np.uint32(key & (BIN - 1)), np.int32(key >> 32))
 
     @helper
     def put_all(target, claims, entries, begin, end):
         for i in range(begin + np.int64(cuda.threadIdx.x), end, 4 * BIN_THREADS):
-            a, b, c, d = load_some(entries, i, end)
-            put(target, claims, a)
-            put(target, claims, b)
-            put(target, claims, c)
-            put(target, claims, d)
+            some = load_some(entries, i, end)
+            for k in range(4):
+                key, value = some[k]
+                place = key & (BIN - 1)
+                if unique or np.int64(claims[np.uint32(place)]) == key >> 32:
+                    store(target + place * width, value, 0)
 
     return claim_all, put_all
 
 
 @cache
-def bin_copier(width: int):
-    """Return ``copy_all(target, source, count)``: all threads copy a bin, by 16 bytes if they can."""
-    load, store = unit_access(width)
-    load_wide, store_wide = unit_access(16)
-
-    @helper
-    def copy_all(target, source, count):
-        thread = np.int64(cuda.threadIdx.x)
-        wide = (count * width) >> 4 if ((source | target) & 15) == 0 else np.int64(0)
-        for i in range(thread, wide, 2 * BIN_THREADS):
-            j = min(i + BIN_THREADS, wide - 1)
-            a, b = load_wide(source + 16 * i)
-            c, d = load_wide(source + 16 * j)
-            store_wide(target + 16 * i, a, b)
-            store_wide(target + 16 * j, c, d)
-        for i in range(wide * (16 // width) + thread, count, BIN_THREADS):
-            value, _ = load(source + i * width)
-            store(target + i * width, value, 0)
-
-    return copy_all
-
-
-@cache
 def apply_kernel(width: int, unique: bool) -> Kernel:
     """Return the kernel that writes the updates of a bin, each block those of one."""
-    load, store = unit_access(width)
     claim_all, put_all = bin_steps(width, unique)
-    copy_all = bin_copier(width)
+    copy_all = mover(width, BIN_THREADS)
     claim_type = shared_type("int32")
 
     def apply_bins(
@@ -320,7 +307,6 @@ def apply_kernel(width: int, unique: bool) -> Kernel:
         all_or_none,  # IN   1: write nothing if an index is bad
         ends,  # IN   address of (bins,) int64: where the entries of a bin end
         entries,  # IN   address of the entries
-        packed,  # IN   address of the packed updates
     ):
         await_inputs()
         if all_or_none != 0 and load_now(flag) == 0:
@@ -341,14 +327,7 @@ def apply_kernel(width: int, unique: bool) -> Kernel:
         if old != data:
             copy_all(target, old + first * width, count)
         cuda.syncthreads()
-        if not unique and end - begin > CROWDED * BIN:
-            for i in range(thread, count, BIN_THREADS):
-                point = np.int64(claims[np.uint32(i)])
-                if point >= 0:
-                    value, _ = load(packed + point * width)
-                    store(target + i * width, value, 0)
-            return
         put_all(target, claims, entries, begin, end)
 
     jitted = kernel(registers=BIN_REGISTERS)(apply_bins)
-    return Kernel(jitted, 8, waits=True, shares=True, threads=BIN_THREADS)
+    return Kernel(jitted, 7, waits=True, shares=True, threads=BIN_THREADS)

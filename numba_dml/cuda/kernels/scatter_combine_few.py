@@ -13,9 +13,8 @@ from ..primitives.access import unit_access
 from ..primitives.atomics import combine_now, load_now, store_now
 from ..primitives.groups import shared_type
 from ..primitives.moves.claims import number_of_place
-from ..primitives.moves.places import places
+from ..primitives.moves.places import NOWHERE, places
 from ..primitives.moves.sizes import SIZES
-from ..primitives.moves.slices import NOWHERE
 from ..primitives.plan import BOUNDS, DROP, SLICE, number, numbers_in, quotient
 from ..primitives.ptx import await_inputs
 from ..primitives.shared import shared_address

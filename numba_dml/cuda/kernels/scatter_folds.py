@@ -17,16 +17,14 @@ from ..primitives.groups import fetch_and_add, shared_type
 from ..primitives.moves.claims import number_of_place
 from ..primitives.moves.folds import (
     Updates,
-    any_order_folder,
     next_updates,
     place_finder,
     row_folder,
     update_bringer,
 )
-from ..primitives.moves.places import places
-from ..primitives.moves.reductions import ROUNDED, unit_steps
+from ..primitives.moves.places import NOWHERE, places
+from ..primitives.moves.reductions import unit_steps
 from ..primitives.moves.sizes import SIZES
-from ..primitives.moves.slices import NOWHERE
 from ..primitives.pairs import pair_access, pair_fields
 from ..primitives.plan import BOUNDS, DROP, GRANULE, LOWEST, SLICE, number, numbers_in, quotient
 from ..primitives.ptx import await_inputs
@@ -73,40 +71,6 @@ def pair_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: b
 
 
 @cache
-def key_keeper(index_type: str, loops: int, coords: int, outer: int):
-    """Return ``keep_all(keys, plan, index, nowhere, points)``: all threads list the places of all points."""
-    place_of_point, *_ = places(index_type, loops, coords, outer)
-
-    @helper
-    def key_of(plan, index, nowhere, point, points):
-        place = place_of_point(plan, index, np.int64(0), -1, min(point, points - 1))
-        return nowhere if place == NOWHERE else number_of_place(plan, place)
-
-    @helper
-    def keep(keys, key, nowhere, point, points):
-        """Keep the key of a point; tell whether its index is bad."""
-        if point < points:
-            keys[point] = key
-        return point < points and key == nowhere
-
-    @helper
-    def keep_all(keys, plan, index, nowhere, points):
-        """Keep the keys of all points, each thread those of four at a time; tell whether an index is bad."""
-        bad = False
-        for a in range(np.int64(cuda.threadIdx.x), points, 4 * BLOCK):
-            b, c, d = a + BLOCK, a + 2 * BLOCK, a + 3 * BLOCK
-            key_a, key_b = key_of(plan, index, nowhere, a, points), key_of(plan, index, nowhere, b, points)
-            key_c, key_d = key_of(plan, index, nowhere, c, points), key_of(plan, index, nowhere, d, points)
-            bad |= keep(keys, key_a, nowhere, a, points)
-            bad |= keep(keys, key_b, nowhere, b, points)
-            bad |= keep(keys, key_c, nowhere, c, points)
-            bad |= keep(keys, key_d, nowhere, d, points)
-        return bad
-
-    return keep_all
-
-
-@cache
 def rank_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: bool) -> Kernel:
     """Return the kernel that makes the pairs of few points in the order of their places; see `pair_kernel`.
 
@@ -114,7 +78,6 @@ def rank_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: b
     """
     _, pair_bytes, _, store_pair, _ = pair_access(is_long)
     place_of_point, *_ = places(index_type, loops, coords, outer)
-    keep_all, most = key_keeper(index_type, loops, coords, outer), MOST_RANKED
 
     @kernel
     def rank_pairs(
@@ -128,9 +91,17 @@ def rank_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: b
         pairs,  # OUT  address of (points,) pairs
     ):
         await_inputs()
-        keys = cuda.shared.array(most, np.int64)
+        keys = cuda.shared.array(MOST_RANKED, np.int64)
         thread = np.int64(cuda.threadIdx.x)
-        bad = keep_all(keys, plan, index, nowhere, points)
+        bad = False
+        found = cuda.local.array(4, np.int64)
+        for first in range(thread, points, 4 * BLOCK):  # four at a time: their loads are waited for together
+            for k in range(4):
+                found[k] = place_of_point(plan, index, np.int64(0), -1, min(first + k * BLOCK, points - 1))
+            for k in range(4):
+                if first + k * BLOCK < points:
+                    bad |= found[k] == NOWHERE
+                    keys[first + k * BLOCK] = nowhere if found[k] == NOWHERE else number_of_place(plan, found[k])
         if bad and cuda.blockIdx.x == 0:
             store_now(flag, 0)
             if number(plan, BOUNDS) != DROP:
@@ -255,12 +226,8 @@ def chunks_of(updates):
 def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, int], is_long: bool) -> Kernel:
     """Return the kernel that folds the updates of places that have many, a block those of one.
 
-    Sums and products of floats are combined in their order by one warp, while the others bring the next updates to
-    shared memory. All else can be combined in any order, by all threads, if of two equal numbers, which may be zeros of
-    either sign, the earlier one stays.
+    One warp combines them in their order, while the others bring the next updates to shared memory.
     """
-    if reduction in ("min", "max") or data_type not in ROUNDED:
-        return _fold_in_any_order_kernel(data_type, reduction, width, counts, is_long)
     load, store = unit_access(width)
     load_key, _ = pair_fields(is_long)
     chunk_of, bring = chunk_finder(is_long), update_bringer(width, is_long, FOLDERS)
@@ -311,57 +278,3 @@ def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, i
                 store(place, first, second)
 
     return Kernel(fold_many, 8, plan=(2, numbers_in(*counts)), waits=True)
-
-
-@cache
-def _fold_in_any_order_kernel(
-    data_type, reduction: str, width: int, counts: tuple[int, int, int], is_long: bool
-) -> Kernel:
-    """Return the kernel for integers, and for min and max."""
-    load, store = unit_access(width)
-    load_key, _ = pair_fields(is_long)
-    chunk_of = chunk_finder(is_long)
-    fold, fold_share = any_order_folder(data_type, reduction, width, is_long)
-    _, place_in_slice, _ = places("int64", *counts)
-    word = shared_type("int64")
-    threads = BLOCK
-
-    @kernel
-    def fold_many_in_any_order(
-        data,  # IN OUT  address of the output's first element
-        packed,  # IN      address of the packed updates
-        plan,  # IN      the plan, for units of one element
-        pairs,  # IN      address of (points,) sorted pairs
-        points,
-        long_count,  # IN      address of the number of places, less one
-        longs,  # IN      address of their first pairs
-        blocks,  # IN      how many blocks there are
-    ):
-        await_inputs()
-        values = cuda.shared.array(threads, word)
-        rows = cuda.shared.array(threads, word)
-        thread = np.int64(cuda.threadIdx.x)
-        updates = Updates(packed, pairs, points, number(plan, SLICE))
-        for item in range(np.int64(cuda.blockIdx.x), (load_i64(long_count) + 1) * chunks_of(updates), blocks):
-            i, end, j, wide = chunk_of(updates, longs, item)
-            lanes = BLOCK // wide  # threads that share an element
-            lane = thread // wide
-            j += thread - lane * wide
-            value, row = np.int64(0), np.int64(-1)
-            if lane < lanes and i + lane < end:
-                value, row = fold_share(updates, i + lane, end, lanes, j)
-            values[np.uint32(thread)] = value
-            rows[np.uint32(thread)] = row
-            cuda.syncthreads()
-            if lane == 0:
-                place = data + number(plan, LOWEST) + load_key(pairs, i) * number(plan, GRANULE)
-                place += place_in_slice(plan, j, width)
-                value, _ = load(place)
-                row = np.int64(-1)
-                for other in range(thread, lanes * wide, wide):
-                    if rows[np.uint32(other)] >= 0:
-                        value, row = fold(value, row, values[np.uint32(other)], rows[np.uint32(other)])
-                store(place, value, np.int64(0))
-            cuda.syncthreads()
-
-    return Kernel(fold_many_in_any_order, 8, plan=(2, numbers_in(*counts)), waits=True)

@@ -67,23 +67,6 @@ def part_of_word(bits: int, signed: bool):
 
 
 @cache
-def load_two(name: str):
-    """Return the load of two neighbours, at a multiple of what both take; else see `load_four`."""
-    width = np.dtype(name).itemsize
-    load, _ = unit_access(2 * width)
-    if width == 8:
-        return load
-    part = part_of_word(8 * width, name.startswith("i"))
-
-    @helper
-    def load_pair(address):
-        word, _ = load(address)
-        return part(word, 0), part(word, 1)
-
-    return load_pair
-
-
-@cache
 def load_four(name: str):
     """Return the load of four neighbours of an integer type that no thread writes, as int64 numbers.
 
@@ -119,9 +102,8 @@ def load_four(name: str):
 
 
 @cache
-def store_four(width: int):
-    """Return the store of four neighbours of a width, given as numbers without a sign; 8 bytes as they are."""
-    _, store = unit_access(min(4 * width, 16))
+def pack_four(width: int):
+    """Return how four numbers of up to 4 bytes, without a sign, become a unit: a pair of words."""
     bits = 8 * width
     top = 1 << (bits - 1)
 
@@ -131,19 +113,33 @@ def store_four(width: int):
         return ((number ^ top) - top) << shift
 
     @helper
+    def pack_words(a, b, c, d):
+        return a | upper(b, 32), c | upper(d, 32)
+
+    @helper
+    def pack_parts(a, b, c, d):
+        return a | (b << bits) | (c << (2 * bits)) | upper(d, 3 * bits), np.int64(0)
+
+    return pack_words if width == 4 else pack_parts
+
+
+@cache
+def store_four(width: int):
+    """Return the store of four neighbours of a width, given as numbers without a sign; 8 bytes as they are."""
+    _, store = unit_access(min(4 * width, 16))
+    pack = pack_four(width)
+
+    @helper
     def store_long(address, a, b, c, d):
         store(address, a, b)
         store(address + 16, c, d)
 
     @helper
-    def store_words(address, a, b, c, d):
-        store(address, a | upper(b, 32), c | upper(d, 32))
+    def store_packed(address, a, b, c, d):
+        first, second = pack(a, b, c, d)
+        store(address, first, second)
 
-    @helper
-    def store_parts(address, a, b, c, d):
-        store(address, a | (b << bits) | (c << (2 * bits)) | upper(d, 3 * bits), 0)
-
-    return store_long if width == 8 else store_words if width == 4 else store_parts
+    return store_long if width == 8 else store_packed
 
 
 @cache

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 
 from ...driver.compile import helper
-from ..access import unit_access
 from ..atomics import claim_access, exchange_if, load_two_now
 from ..plan import GRANULE, LOWEST, number, quotient
 
@@ -33,9 +32,8 @@ def spread(place):
 
 @cache
 def entering():
-    """Return `claiming`'s steps for a table: ``enter(claims, last_entry, place, point)`` and ``has_entry``."""
+    """Return `claimer`'s step for a table: ``enter(claims, last_entry, place, point)``."""
     raise_claim, _ = claim_access(ENTRY_BYTES)
-    load_two, _ = unit_access(2 * ENTRY_BYTES)
 
     @helper
     def take(entry, found, last_entry, word):
@@ -71,43 +69,37 @@ def entering():
             )
             at = (at + ENTRIES) & last_entry
 
-    @helper
-    def has_entry(claims, last_entry, place, point):
-        word = place * (last_entry + 1) + point
-        at = spread(place) & last_entry & -ENTRIES
-        while True:
-            entry = claims + FLAG_BYTES + ENTRY_BYTES * at
-            a, b = load_two(entry)
-            c, d = load_two(entry + 2 * ENTRY_BYTES)
-            if a == word or b == word or c == word or d == word:
-                return True
-            if min(a ^ word, b ^ word, c ^ word, d ^ word) <= last_entry:  # another point has it
-                return False
-            at = (at + ENTRIES) & last_entry
-
-    return enter, has_entry
+    return enter
 
 
 @cache
-def claiming(claim_bytes: int, tabled: bool):
-    """Return ``claim(claims, last_entry, place, point)``, and ``holds``, which tells later whether the claim stayed.
+def claimer(claim_bytes: int, tabled: bool):
+    """Return ``claim(claims, last_entry, place, point)``.
 
     A place is a number. Each has a claim of 4 or 8 bytes, for the number of a point; 0: there are none. Or there is a
     table of ``last_entry + 1`` entries, a power of two, of which half stay empty or more. A place has the one where
     `spread` leads, or the first of its group, or of the next ones, that was empty when it came. It holds both numbers,
     in one that counts the places.
     """
-    raise_claim, load_claim = claim_access(claim_bytes or 4)
+    if tabled:
+        return entering()
+    raise_claim, _ = claim_access(claim_bytes or 4)
 
     @helper
     def claim(claims, last_entry, place, point):
         if claim_bytes > 0:
             raise_claim(claims + FLAG_BYTES + claim_bytes * place, point)
 
-    @helper
-    def holds(claims, last_entry, place, point):
-        if claim_bytes == 0:
-            return True
-        return load_claim(claims + FLAG_BYTES + claim_bytes * place) == point
+    return claim
 
-    return entering() if tabled else (claim, holds)
+
+@cache
+def holder(claim_bytes: int):
+    """Return ``holds(claims, place, point)``: whether a claim that is not in a table has stayed."""
+    _, load_claim = claim_access(claim_bytes or 4)
+
+    @helper
+    def holds(claims, place, point):
+        return claim_bytes == 0 or load_claim(claims + FLAG_BYTES + claim_bytes * place) == point
+
+    return holds

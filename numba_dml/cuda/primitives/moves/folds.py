@@ -11,7 +11,7 @@ from ...driver.compile import helper
 from ...driver.numba import BLOCK, cuda
 from ..access import unit_access
 from ..pairs import pair_fields
-from .reductions import combiner, unit_steps
+from .reductions import unit_steps
 
 
 class Updates(NamedTuple):
@@ -161,50 +161,3 @@ def row_folder(data_type, reduction: str, width: int):
         return found
 
     return fold_rows
-
-
-@cache
-def any_order_folder(data_type, reduction: str, width: int, is_long: bool):
-    """Return ``fold(value, row, new, new_row)`` and ``fold_share(updates, i, end, lanes, j)``.
-
-    The first combines two numbers, the earlier one first; rows say where each is from. The second combines every
-    `lanes`-th update from one on, four of them loaded at a time; it returns the value and its row, -1: there is none.
-    """
-    load, _ = unit_access(width)
-    _, load_point = pair_fields(is_long)
-    combine = combiner(data_type, reduction, width)
-
-    @helper
-    def fold(value, row, new, new_row):
-        if row <= new_row:
-            folded, _ = combine(value, np.int64(0), new, np.int64(0))
-            return folded, row if folded == value else new_row
-        folded, _ = combine(new, np.int64(0), value, np.int64(0))
-        return folded, new_row if folded == new else row
-
-    @helper
-    def fold_share(updates, i, end, lanes, j):
-        pairs, packed, elements = updates.pairs, updates.packed, updates.elements
-        value, row = np.int64(0), np.int64(-1)
-        for k in range(i, end, 4 * lanes):
-            a = load_point(pairs, k)
-            b = load_point(pairs, min(k + lanes, end - 1))
-            c = load_point(pairs, min(k + 2 * lanes, end - 1))
-            d = load_point(pairs, min(k + 3 * lanes, end - 1))
-            new_a, _ = load(packed + (a * elements + j) * width)
-            new_b, _ = load(packed + (b * elements + j) * width)
-            new_c, _ = load(packed + (c * elements + j) * width)
-            new_d, _ = load(packed + (d * elements + j) * width)
-            if row < 0:
-                value, row = new_a, k
-            else:
-                value, row = fold(value, row, new_a, k)
-            if k + lanes < end:
-                value, row = fold(value, row, new_b, k + lanes)
-            if k + 2 * lanes < end:
-                value, row = fold(value, row, new_c, k + 2 * lanes)
-            if k + 3 * lanes < end:
-                value, row = fold(value, row, new_d, k + 3 * lanes)
-        return value, row
-
-    return fold, fold_share

@@ -26,8 +26,9 @@ from ..plan import (
     number,
     quotient,
 )
-from .slices import NOWHERE
 
+#: Where a point leads that is not to be moved.
+NOWHERE = -(1 << 63)
 #: Units of a thread if there are many; see docs/measurements/cudamoves.md, "Units of a thread".
 UNITS = 4
 #: Up to this many loops, coordinates and outer dimensions a kernel is compiled for their number; beyond, for any.
@@ -40,26 +41,20 @@ def divide(count: int, few: int) -> tuple[int, int]:
     return -(-count // share), share
 
 
-@cache
-def point_starts(loops: int):
-    """Return ``start_of_point(plan, point)``: the offset in data, and the first index, of a point."""
-
-    @helper
-    def start_of_point(plan, point):
-        loop_count = loops if loops >= 0 else number(plan, LOOPS)
-        offset = np.int64(0)
-        at = np.int64(0)
-        for loop in range(loop_count - 1, -1, -1):
-            field = HEADER + LOOP_FIELDS * loop
-            i = point
-            if loop > 0:  # the outermost one takes what is left
-                point = quotient(point, plan, field)
-                i -= point * number(plan, field)
-            offset += i * number(plan, field + 3)
-            at += i * number(plan, field + 4)
-        return offset, at
-
-    return start_of_point
+@helper
+def start_of_point(plan, point, loop_count):
+    """Return the offset in data, and the first index, of a point of the first loops."""
+    offset = np.int64(0)
+    at = np.int64(0)
+    for loop in range(loop_count - 1, -1, -1):
+        field = HEADER + LOOP_FIELDS * loop
+        i = point
+        if loop > 0:  # the outermost one takes what is left
+            point = quotient(point, plan, field)
+            i -= point * number(plan, field)
+        offset += i * number(plan, field + 3)
+        at += i * number(plan, field + 4)
+    return offset, at
 
 
 @cache
@@ -68,7 +63,6 @@ def point_places(index_type: str, loops: int, coords: int):
     load_index = LOAD_INDEX[index_type]
     index_bytes = np.dtype(index_type).itemsize
     signed = index_type.startswith("i")
-    start_of_point = point_starts(loops)
 
     @helper
     def place_of_point(
@@ -80,7 +74,7 @@ def point_places(index_type: str, loops: int, coords: int):
     ):
         loop_count = loops if loops >= 0 else number(plan, LOOPS)
         coord_count = coords if coords >= 0 else number(plan, COORDS)
-        offset, at = start_of_point(plan, point)
+        offset, at = start_of_point(plan, point, loop_count)
         inside = True
         for c in range(coord_count):
             field = HEADER + LOOP_FIELDS * loop_count + COORD_FIELDS * c
@@ -106,7 +100,7 @@ def point_places(index_type: str, loops: int, coords: int):
         """Return the place of a point, as if all were well, and whether it is not: no step depends on that."""
         loop_count = loops if loops >= 0 else number(plan, LOOPS)
         coord_count = coords if coords >= 0 else number(plan, COORDS)
-        offset, at = start_of_point(plan, point)
+        offset, at = start_of_point(plan, point, loop_count)
         bad = False
         for c in range(coord_count):
             field = HEADER + LOOP_FIELDS * loop_count + COORD_FIELDS * c

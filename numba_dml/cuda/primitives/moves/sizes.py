@@ -16,8 +16,6 @@ class Sizes(NamedTuple):
     tile_side: int  #: Rows and columns of a tile that a block transposes.
     slice_loads: int  #: Units of a lane that are loaded before the first is stored: they hide the memory's latency.
     copy_threads: int  #: Threads of a block that has a copy of few places: as many as fit, since copies cost as well.
-    few_threads: int  #: Threads of a block that looks at all of few points.
-    few_claimers: int  #: Of these, those that claim places while the others copy.
     bin_bits: int  #: Places of a bin, as a power of two: their claims fit into shared memory.
     fine_bits: int  #: Bins of a coarse bin, as a power of two.
     bin_items: int  #: Updates of a thread that are loaded together.
@@ -33,8 +31,6 @@ H100 = Sizes(
     tile_side=64,
     slice_loads=8,
     copy_threads=1024,
-    few_threads=1024,
-    few_claimers=512,
     bin_bits=15,
     fine_bits=6,
     bin_items=8,
@@ -50,8 +46,6 @@ SIMULATOR = Sizes(
     tile_side=4,
     slice_loads=2,
     copy_threads=BLOCK,
-    few_threads=BLOCK,
-    few_claimers=BLOCK // 2,
     bin_bits=4,
     fine_bits=2,
     bin_items=3,

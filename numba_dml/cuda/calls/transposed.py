@@ -1,0 +1,132 @@
+"""Gathers and scatters along columns that are transposed, strip by strip, into lines and back."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..dispatch.layouts import Columns, column_plan, lines_of
+from ..driver.arrays import scratch
+from ..kernels import moves_columns
+from ..primitives.plan import DROP, Plan
+from .move_call import Given
+from .ways import LineWay
+
+
+class Strip(NamedTuple):
+    """Columns that are transposed at a time."""
+
+    matrix: int  #: First matrix.
+    column: int  #: First column.
+    matrices: int
+    columns: int
+
+
+class Matrices(NamedTuple):
+    """Matrices in memory whose columns are transposed."""
+
+    address: int
+    matrix_step: int  #: Bytes from a matrix to the next.
+    row_step: int  #: Bytes from a row to the next.
+    rows: int
+
+
+class TransposedColumns(LineWay):
+    """Columns that become lines in scratch memory."""
+
+    def __init__(self, call: Any) -> None:
+        self.call, self.width = call, int(call.run)
+        self.columns: Columns = call.facts.columns
+        columns, width = self.columns, self.width
+        plan = column_plan(call.facts, call.tuning)
+        self.use(lines_of(columns), plan)
+        self.position_bytes = 2 if columns.size < 1 << 16 else 4
+        parts = [columns.length * self.position_bytes, columns.length * width, columns.size * width]
+        most = max(1, call.tuning.strip_bytes // sum(parts))
+        #: Matrices and columns of a strip.
+        self.matrices = max(1, min(columns.matrices, most // columns.columns))
+        self.side = min(columns.columns, -(-most // moves_columns.SIDE) * moves_columns.SIDE)
+        #: Where the positions, the points and the elements of a strip start in scratch memory, and its size.
+        self.starts, self.size = [], 0
+        for part in parts:
+            self.starts.append(self.size)
+            self.size += -(-part * self.matrices * self.side // 16) * 16
+        self.plans: dict[int, Plan] = {}
+        self.turn = moves_columns.turn_kernel(width)
+
+    def __call__(self, given: Given) -> Any:
+        columns, device, stream = self.columns, given.out.device, given.stream
+        memory = scratch(given.out, self.size)
+        positions, points, elements = (memory.pointer + start for start in self.starts)
+        data = Matrices(given.old, columns.matrix_step, columns.row_step, columns.size)
+        row = columns.columns * self.width
+        packed = Matrices(given.updates.pointer, columns.length * row, row, columns.length)
+        index_name, plan = f"uint{8 * self.position_bytes}", self.line_numbers(device)
+        for strip in self.strips():
+            self.turn_indices(strip, given, positions)
+            self.turn_in(strip, device, stream, data, elements)
+            count = strip.matrices * strip.columns
+            if self.call.gathers:
+                head: tuple[int, ...] = elements, positions, points, plan, given.record, -1
+                self.launch(device, stream, index_name, count, head)
+                self.turn_out(strip, device, stream, points, packed)
+            else:
+                self.turn_in(strip, device, stream, packed, points)
+                head = elements, elements, positions, points, plan, given.record, -1, given.flag
+                self.launch(device, stream, index_name, count, head)
+                self.turn_out(strip, device, stream, elements, data._replace(address=given.out.pointer))
+        return memory
+
+    def line_numbers(self, device: int) -> int:
+        """Return the address of the plan for the transposed lines, whose bad indices are known already."""
+        found = self.plans.get(device)
+        if found is None:
+            size, length, width = self.columns.size, self.columns.length, self.width
+            loops = [(self.columns.columns, size * width, length), (length, 0, 1)]
+            found = self.plans.setdefault(device, Plan(device, 1, 1, loops, [(size, width)], [], DROP))
+        return found.address
+
+    def strips(self) -> list[Strip]:
+        """Return all strips."""
+        matrices, columns = self.columns.matrices, self.columns.columns
+        return [
+            Strip(m, c, min(self.matrices, matrices - m), min(self.side, columns - c))
+            for m in range(0, matrices, self.matrices)
+            for c in range(0, columns, self.side)
+        ]
+
+    def turn_indices(self, strip: Strip, given: Given, to: int) -> None:
+        """Turn the indices of a strip into lines of positions."""
+        call, columns, device = self.call, self.columns, given.indices.device
+        moves_columns.turn_indices_kernel(call.index_name, self.position_bytes)(
+            device,
+            given.stream,
+            moves_columns.tiles(strip.matrices, columns.length, strip.columns),
+            given.indices.pointer,
+            strip.matrix * columns.index_matrix_step + strip.column,
+            columns.index_matrix_step,
+            columns.index_row_step,
+            to,
+            columns.length,
+            strip.columns,
+            call.plan(device, call.run).address,
+            given.record,
+            given.number,
+        )
+
+    def turn_in(self, strip: Strip, device: int, stream: int, fro: Matrices, to: int) -> None:
+        """Turn the columns of a strip into packed lines."""
+        _, matrix_step, row_step, rows = fro
+        blocks = moves_columns.tiles(strip.matrices, rows, strip.columns)
+        start, line, count = self.start(strip, fro), rows * self.width, strip.columns
+        self.turn(device, stream, blocks, start, matrix_step, row_step, to, count * line, line, rows, count)
+
+    def turn_out(self, strip: Strip, device: int, stream: int, fro: int, to: Matrices) -> None:
+        """Turn packed lines into the columns of a strip."""
+        _, matrix_step, row_step, rows = to
+        blocks = moves_columns.tiles(strip.matrices, strip.columns, rows)
+        start, line, count = self.start(strip, to), rows * self.width, strip.columns
+        self.turn(device, stream, blocks, fro, count * line, line, start, matrix_step, row_step, count, rows)
+
+    def start(self, strip: Strip, matrices: Matrices) -> int:
+        """Return where a strip starts in matrices."""
+        return matrices.address + strip.matrix * matrices.matrix_step + strip.column * self.width

@@ -1,0 +1,124 @@
+"""How gathers and scatters of single elements use the kernels for lines, columns and few places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..dispatch import gather, scatter
+from ..dispatch.layouts import LinePlan, Lines, elements_of, line_plan, tile_or_column
+from ..driver.numba import BLOCK
+from ..kernels import moves_columns, moves_lines, scatter_combine_few
+from ..primitives.groups import QUAD_BYTES
+from ..primitives.moves import lines as moves_lines_of
+from .move_call import Given
+
+
+def reduction_of(call: Any) -> tuple[Any, str]:
+    """Return the type and the name of a reduction for kernels that combine updates in their order."""
+    is_ordered = call.facts.reduces and not call.facts.combined
+    return (call.lowering.data_type, call.lowering.reduction) if is_ordered else (None, "none")
+
+
+class Way:
+    """A way to gather or scatter that needs a certain layout."""
+
+    #: It writes all of a scatter's output, so that it can copy the elements that the updates leave.
+    covers = False
+    #: All indices are looked at before, if nothing may be written when one is bad.
+    looks_before = True
+
+    def __init__(self, call: Any) -> None:
+        self.call = call
+
+    def __call__(self, given: Given) -> Any:
+        """Write to the output; return memory in use until all is done."""
+        raise NotImplementedError
+
+
+class ColumnWay(Way):
+    """Columns that have a thread each, or of which a block has some in shared memory."""
+
+    def __init__(self, call: Any) -> None:
+        super().__init__(call)
+        columns = call.facts.columns
+        self.covers = elements_of(columns) * call.run == call.out_bytes
+        self.is_shared = call.region in (gather.COLUMNS_BY_BLOCKS, scatter.COLUMNS_BY_BLOCKS)
+        count = columns.matrices * columns.columns
+        self.blocks, self.threads, self.shared, self.division = -(-count // BLOCK), BLOCK, 0, (count, 0)
+        if self.is_shared:
+            tile = tile_or_column(call.facts, call.tuning)
+            self.blocks, self.threads, self.shared = columns.matrices * tile.strips, tile.threads, tile.shared
+            self.division = tile.strips, tile.side.bit_length() - 1
+
+    def __call__(self, given: Given) -> None:
+        call, device = self.call, given.out.device
+        kind = call.run, call.index_name, len(call.loops), self.threads, self.is_shared
+        if call.gathers:
+            kernel = moves_columns.gather_columns_kernel(*kind)
+        else:
+            reduction = (call.lowering.data_type, call.lowering.reduction) if call.reduces else (None, "none")
+            kernel = moves_columns.scatter_columns_kernel(*kind, *reduction)
+        head = call.head(given, call.plan(device, call.run).for_kernel(kernel))
+        kernel(device, given.stream, self.blocks, *head, *self.division, shared=self.shared)
+
+
+class LineWay(Way):
+    """Lines that fit into shared memory, or whose claims and chains do, or those of their parts."""
+
+    def __init__(self, call: Any) -> None:
+        super().__init__(call)
+        self.use(call.facts.lines, line_plan(call.facts, call.tuning))
+
+    def use(self, lines: Lines, plan: LinePlan) -> None:
+        """Divide some lines as planned."""
+        self.lines, self.plan = lines, plan
+        self.covers = lines.total * lines.size * self.call.run == self.call.out_bytes
+
+    def __call__(self, given: Given) -> Any:
+        call, device = self.call, given.out.device
+        head = call.head(given, call.plan(device, call.run).address)
+        self.launch(device, given.stream, call.index_name, self.lines.total, head)
+
+    def launch(self, device: int, stream: int, index_name: str, count: int, head: tuple[int, ...]) -> None:
+        """Move the elements of `count` lines."""
+        call, plan = self.call, self.plan
+        several = plan.together > 1
+        if call.gathers:
+            kernel = moves_lines.gather_lines_kernel(call.run, index_name, several, plan.threads)
+        else:
+            kind = several, plan.staged, plan.threads, *reduction_of(call), call.combined
+            kernel = moves_lines.scatter_lines_kernel(call.run, index_name, *kind)
+        factor = moves_lines_of.row_factor(self.lines.length)
+        blocks = -(-count // plan.together) * plan.parts
+        division = plan.parts, plan.part, count, plan.together, factor
+        kernel(device, stream, blocks, *head, *division, shared=plan.shared)
+
+
+class FewPlaces(Way):
+    """Combine integers, in any order, of an output so small that each block has one of its own."""
+
+    def __init__(self, call: Any) -> None:
+        super().__init__(call)
+        self.count = call.out_bytes // call.dtype.itemsize
+        self.units = scatter.updates_of(call.facts)
+        self.blocks = max(scatter.copying_blocks(call.facts, call.tuning), 1)
+
+    def __call__(self, given: Given) -> None:
+        call, device, width = self.call, given.out.device, self.call.dtype.itemsize
+        kernel = scatter_combine_few.combine_few_kernel(width, call.index_name, *call.counts, call.combined)
+        kernel(
+            device,
+            given.stream,
+            self.blocks,
+            given.out.pointer,
+            given.indices.pointer,
+            given.updates.pointer,
+            call.plan(device, width).for_kernel(kernel),
+            given.record,
+            given.number,
+            given.flag,
+            self.count,
+            self.units,
+            -(-self.units // self.blocks),
+            shared=-(-self.count * width // QUAD_BYTES) * QUAD_BYTES,
+        )
