@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy import ndarray
 
 from ..._core.devices.arrays import DeviceArray
 from ..._core.enums import TensorDataType
 from ..._core.lowering import Move
-from ..._core.operands import check_out
 from ..._core.regions import first
 from ..._core.tensor import collapse
 from ..dispatch import gather
-from ..driver.arrays import OWN, Span, join, part
-from ..driver.context import is_current, on_device
+from ..driver.arrays import Span, part
 from ..driver.launch import Kernel, recorder
-from ..driver.streams import refuse_capture
 from ..kernels import moves_units
 from ..tuning import moves as thresholds
 from .move_call import Given, _MoveCall
@@ -54,31 +50,6 @@ class GatherCall(_MoveCall):
         self.way = self.way_of(WAYS)
         self.kernel = self.kernel_name("gather")
 
-    def __call__(self, a: DeviceArray, indices: DeviceArray, out: Any) -> Any:
-        if not is_current(a.device):
-            with on_device(a.device):
-                return self(a, indices, out)
-        if out.__class__ is ndarray and a.library is OWN:  # the inputs are copies
-            check_out(self.function, "out", out, self.output.shape, self.dtype)
-            out[...] = self(a, indices, None)
-            return out
-        stream = a.stream
-        if self.checked:  # this takes under a microsecond, the wait at the end many
-            refuse_capture(stream, f"{self.function}: bounds: found 'raise'", "'deferred' or 'drop'")
-        if out is None:
-            target = self.output.new(a)
-        else:
-            target, is_target_packed = self.output.view(a, out)
-            of_a, of_indices = self.spans
-            if not is_target_packed or self.lies_in(target, a, of_a) or self.lies_in(target, indices, of_indices):
-                a.library.assign(out, self(a, indices, None))
-                return out
-        if self.points:
-            others = join(stream, a, indices, target)
-            launch = partial(self.launch, a, indices, target, stream, others)
-            self.launch_recorded((a, indices), (target,), launch)
-        return out if out is not None else a.library.finish(target, stream)
-
     def unit_kernel(self, width: int) -> Kernel:
         return moves_units.gather_kernel(width, self.index_name, *self.counts)
 
@@ -91,7 +62,13 @@ class GatherCall(_MoveCall):
         return kernel, self.plan(device, width).for_kernel(kernel), blocks, self.points, share
 
     def launch(
-        self, a: DeviceArray, indices: DeviceArray, out: DeviceArray, stream: int, others: Collection[int | None] = ()
+        self,
+        a: DeviceArray,
+        indices: DeviceArray,
+        out: DeviceArray,
+        stream: int,
+        others: Collection[int | None] = (),
+        in_place: bool = False,
     ) -> None:
         """Run the kernel, let the other streams wait, and raise for a bad index."""
         device, index_shape = a.device, indices.shape

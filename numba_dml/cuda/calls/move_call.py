@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import count
 from math import gcd
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy import ndarray
 
 from ..._core.devices.arrays import DeviceArray
 from ..._core.lowering import Move
+from ..._core.operands import check_out
 from ..._core.regions import Region
 from ..._core.tensor import dtype_of, extent, product
-from ..driver.arrays import Output, Span
+from ..driver.arrays import OWN, Output, Span, join
+from ..driver.context import is_current, on_device
 from ..driver.launch import Kernel, recorder
+from ..driver.streams import refuse_capture
 from ..kernels import scatter_claims
 from ..primitives.bad_indices import Record, Records, records_of
 from ..primitives.moves import places as moves_places
@@ -92,6 +97,43 @@ class _MoveCall(Repeatable):
         self.deferred = self.bounds == "deferred"
         self.checked = self.bounds == "raise"
         self.work = 2 * self.moved + self.index_bytes
+
+    def __call__(self, a: DeviceArray, *others: Any) -> Any:
+        """Make the call, with the other inputs and the output, which may be None."""
+        *inputs, out = others
+        if not is_current(a.device):
+            with on_device(a.device):
+                return self(a, *others)
+        if out.__class__ is ndarray and a.library is OWN:  # the inputs are copies
+            check_out(self.function, "out", out, self.output.shape, self.dtype)
+            out[...] = self(a, *inputs, None)
+            return out
+        stream = a.stream
+        if self.checked:  # this takes under a microsecond, the wait at the end many
+            refuse_capture(stream, f"{self.function}: bounds: found 'raise'", "'deferred' or 'drop'")
+        in_place = False
+        if out is None:
+            target = self.output.new(a)
+        else:
+            target, is_target_packed = self.output.view(a, out)
+            in_place = not self.gathers and target.pointer == a.pointer and target.strides == a.strides
+            spans = zip(inputs, self.spans[1:], strict=True)
+            if (
+                not is_target_packed
+                or (not in_place and self.lies_in(target, a, self.spans[0]))
+                or any(self.lies_in(target, array, span) for array, span in spans)
+            ):
+                a.library.assign(out, self(a, *inputs, None))
+                return out
+        if self.points or not self.gathers:
+            waiting = join(stream, a, *inputs, target)
+            launch = partial(self.launch, a, *inputs, target, stream, waiting, in_place)
+            self.launch_recorded((a, *inputs), (target,), launch)
+        return out if out is not None else a.library.finish(target, stream)
+
+    def launch(self, *arguments: Any) -> None:
+        """Run the kernels on the inputs and the output, let the other streams wait, and raise for a bad index."""
+        raise NotImplementedError
 
     def lies_in(self, out: DeviceArray, array: DeviceArray, span: Span) -> bool:
         """Tell whether the memory of a packed output may overlap an input's."""

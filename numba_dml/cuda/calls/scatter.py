@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from math import gcd
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy import ndarray
 
 from ..._core.devices.arrays import DeviceArray
 from ..._core.lowering import Move
-from ..._core.operands import check_out
 from ..._core.regions import first
 from ..._core.tensor import extent
 from ..dispatch import scatter, scatter_general
-from ..driver.arrays import OWN, Span, join, part, scratch
-from ..driver.context import is_current, on_device
+from ..driver.arrays import Span, part, scratch
 from ..driver.launch import Kernel
-from ..driver.streams import refuse_capture
 from ..kernels import moves_units
 from ..primitives.fill import copy_and_set
 from ..primitives.moves import claims as moves_claims
@@ -112,37 +108,6 @@ class ScatterCall(_MoveCall):
     def entries(self) -> int:
         """See `General`."""
         return self.general.entries
-
-    def __call__(self, a: DeviceArray, indices: DeviceArray, updates: DeviceArray, out: Any) -> Any:
-        if not is_current(a.device):
-            with on_device(a.device):
-                return self(a, indices, updates, out)
-        if out.__class__ is ndarray and a.library is OWN:  # the inputs are copies
-            check_out(self.function, "out", out, self.output.shape, self.dtype)
-            out[...] = self(a, indices, updates, None)
-            return out
-        stream = a.stream
-        if self.checked:  # this takes under a microsecond, the wait at the end many
-            refuse_capture(stream, f"{self.function}: bounds: found 'raise'", "'deferred' or 'drop'")
-        in_place = False
-        if out is None:
-            target = self.output.new(a)
-        else:
-            target, is_target_packed = self.output.view(a, out)
-            in_place = target.pointer == a.pointer and target.strides == a.strides
-            of_a, of_indices, of_updates = self.spans
-            if (
-                not is_target_packed
-                or (not in_place and self.lies_in(target, a, of_a))
-                or self.lies_in(target, indices, of_indices)
-                or self.lies_in(target, updates, of_updates)
-            ):
-                a.library.assign(out, self(a, indices, updates, None))
-                return out
-        others = join(stream, a, indices, updates, target)
-        launch = partial(self.launch, a, indices, updates, target, stream, others, in_place)
-        self.launch_recorded((a, indices, updates), (target,), launch)
-        return out if out is not None else a.library.finish(target, stream)
 
     def fill(self, old: int, out: DeviceArray, stream: int, memory: int = 0, size: int = 0) -> None:
         """Copy the old elements to the output, unless they are there, and set all bits of memory."""

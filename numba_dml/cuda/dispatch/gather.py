@@ -44,7 +44,13 @@ def facts_of(call: Any) -> Facts:
     """Return the facts of a call."""
     has_places = all(size > 0 for size, _ in call.lowering.coordinates)  # else a warp has nothing to read instead
     contiguous = has_places and not call.outer and call.moved > 0
-    return Facts(*layout_facts(call), call.unit_width(0), call.slice_bytes, contiguous, call.work)
+    return Facts(
+        **layout_facts(call),
+        unit=call.unit_width(0),
+        slice_bytes=call.slice_bytes,
+        contiguous=contiguous,
+        work=call.work,
+    )
 
 
 def lines_fit(facts: Any, tuning: MoveTuning) -> bool:

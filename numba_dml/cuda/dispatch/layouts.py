@@ -82,27 +82,23 @@ def worked_out(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]
     return known
 
 
-class LayoutFacts(NamedTuple):
-    """The numbers of a call that the facts of gathers and of scatters begin with."""
-
-    gathers: bool  #: It reads what points lead to; else it writes there.
-    points: int  #: Tuples of indices.
-    element: int  #: Bytes of the single elements that the points move, 0: they move other slices.
-    lines: Lines | None
-    columns: Columns | None
-    shared_bytes: int  #: Bytes of shared memory that a block can have.
-    known: dict[str, Any]  #: Numbers that were worked out from the others, by their names.
-
-
-def layout_facts(call: Any) -> LayoutFacts:
-    """Return the numbers of a call's layout."""
+def layout_facts(call: Any) -> dict[str, Any]:
+    """Return the numbers of a call's layout that the facts of gathers and of scatters begin with."""
     low, run = call.lowering, call.run
     is_element = run == call.slice_bytes == low.itemsize and run in ELEMENT_BYTES and call.points > 0
     lines = columns = None
     if is_element and len(low.coordinates) == 1 and low.coordinates[0][0] > 0:
         lines = find_lines(run, call.loops, *low.coordinates[0])
         columns = find_columns(run, call.loops, *low.coordinates[0])
-    return LayoutFacts(call.gathers, call.points, run if is_element else 0, lines, columns, shared_bytes(), {})
+    return {
+        "gathers": call.gathers,
+        "points": call.points,
+        "element": run if is_element else 0,
+        "lines": lines,
+        "columns": columns,
+        "shared_bytes": shared_bytes(),
+        "known": {},
+    }
 
 
 def find_lines(width: int, loops: Sequence[tuple[int, int, int]], size: int, element_step: int) -> Lines | None:

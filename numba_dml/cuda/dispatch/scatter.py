@@ -55,10 +55,10 @@ class Facts(NamedTuple):
 
 def facts_of(call: Any) -> Facts:
     """Return the facts of a call."""
-    layout, low = layout_facts(call), call.lowering
+    low = call.lowering
     combined = low.reduction in moves_units.COMBINED[0] and low.data_type in moves_units.COMBINED[1]
     return Facts(
-        *layout,
+        **layout_facts(call),
         unit=call.unit_width(0),
         itemsize=low.itemsize,
         slice_bytes=call.slice_bytes,
@@ -68,7 +68,7 @@ def facts_of(call: Any) -> Facts:
         unique=low.unique,
         reduces=call.reduces,
         combined=combined,
-        claim_bytes=scatter_general.claim_bytes(layout.points),
+        claim_bytes=scatter_general.claim_bytes(call.points),
     )
 
 

@@ -14,18 +14,36 @@ from ..._core.devices.libraries import library_of_type
 from ..._core.tensor import elements_overlap, extent, is_packed, packed_strides, product
 from .context import on_device
 from .launch import recorder
-from .numba import SIMULATED, cuda
+from .machine import on_gpu
+from .numba import cuda
 from .streams import wait_for
+
+
+@on_gpu
+def new_bytes(size: int, device: int) -> tuple[Any, int]:
+    """Return new memory that Numba allocates, and its address."""
+    with on_device(device):
+        memory = cuda.device_array(max(size, 1), np.uint8)
+    return memory, memory.__cuda_array_interface__["data"][0]
+
+
+@on_gpu
+def upload(memory: Any, data: ndarray[Any, Any]) -> None:
+    """Copy bytes to such memory."""
+    memory.copy_to_device(data)
+
+
+@on_gpu
+def download(memory: Any) -> Any:
+    """Return a copy of such memory."""
+    return memory.copy_to_host()
 
 
 class _Own(Library):
     """Arrays of the package's own: bytes in memory that Numba allocates, in the simulator host memory."""
 
     def new(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> DeviceArray:
-        size = int(np.prod(shape, dtype=object)) * dtype.itemsize
-        with on_device(device):
-            memory: Any = np.empty(size, np.uint8) if SIMULATED else cuda.device_array(max(size, 1), np.uint8)
-        pointer = memory.ctypes.data if SIMULATED else memory.__cuda_array_interface__["data"][0]
+        memory, pointer = new_bytes(int(np.prod(shape, dtype=object)) * dtype.itemsize, device)
         strides = packed_strides(shape, dtype.itemsize)
         return DeviceArray(memory, self, pointer, shape, strides, dtype, device, DEFAULT_STREAM)
 
@@ -33,11 +51,7 @@ class _Own(Library):
         """Return a packed copy of a host array."""
         copy = self.new(array.shape, array.dtype.newbyteorder("="), device)
         if array.size:
-            data = np.ascontiguousarray(array, copy.dtype).reshape(-1).view(np.uint8)
-            if SIMULATED:
-                copy.owner[...] = data
-            else:
-                copy.owner.copy_to_device(data)
+            upload(copy.owner, np.ascontiguousarray(array, copy.dtype).reshape(-1).view(np.uint8))
         return copy
 
     def finish(self, result: DeviceArray, stream: int) -> ndarray[Any, Any]:
@@ -45,7 +59,7 @@ class _Own(Library):
 
     def to_host(self, array: DeviceArray) -> ndarray[Any, Any]:
         """Return a copy in host memory."""
-        data = array.owner.copy() if SIMULATED else array.owner.copy_to_host()
+        data = download(array.owner)
         size = int(np.prod(array.shape, dtype=object)) * array.dtype.itemsize
         return data[:size].view(array.dtype).reshape(array.shape) if size else np.empty(array.shape, array.dtype)
 

@@ -6,16 +6,23 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from .numba import SIMULATED, cuda
+from .cache import keep_on_disk
+from .machine import on_gpu
+from .numba import cuda
 
 _compile_lock = threading.RLock()
 
 
+@on_gpu
 def helper(function: Callable[..., Any]) -> Any:
     """Jit a function that kernels call; it is compiled into them."""
-    if not SIMULATED:
-        return cuda.jit(device=True, forceinline=True)(function)
-    return cuda.jit(device=True)(function) if "cuda" in function.__code__.co_names else function
+    return cuda.jit(device=True, forceinline=True)(function)
+
+
+@on_gpu
+def jit_kernel(function: Callable[..., Any], registers: int | None) -> Any:
+    """Jit a kernel that is kept on disk."""
+    return keep_on_disk(cuda.jit(max_registers=registers)(function))
 
 
 def kernel(function: Callable[..., Any] | None = None, *, registers: int | None = None) -> Any:
@@ -25,8 +32,4 @@ def kernel(function: Callable[..., Any] | None = None, *, registers: int | None 
     """
     if function is None:
         return lambda function: kernel(function, registers=registers)
-    if SIMULATED:
-        return cuda.jit(function)
-    from .cache import keep_on_disk
-
-    return keep_on_disk(cuda.jit(max_registers=registers)(function))
+    return jit_kernel(function, registers)

@@ -8,10 +8,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from .numba import SIMULATED, cuda
-
-if not SIMULATED:
-    from cuda.bindings import driver
+from .machine import on_gpu
+from .numba import cuda, driver
 
 
 def _checked(result: Any) -> Any:
@@ -30,13 +28,12 @@ def driver_address(name: str) -> int:
     return int(_checked(driver.cuGetProcAddress(name.encode(), 12000, 0)))
 
 
+@on_gpu
 def _function(name: str, count: int) -> Any:
     """Return a function of the driver that takes `count` numbers (addresses too) and returns its status.
 
     A launch through `cuda.bindings` spends 0.6 µs on its 11 arguments and the result, such a function 0.35 on 4.
     """
-    if SIMULATED:
-        return None
     return ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * count)(driver_address(name))
 
 
@@ -46,10 +43,9 @@ def check(status: int) -> None:
         _checked((driver.CUresult(status),))
 
 
+@on_gpu
 def is_current(device: int) -> bool:
     """Tell whether a device is the current one of this thread."""
-    if SIMULATED:
-        return True
     _, found = driver.cuCtxGetDevice()
     return found is not None and int(found) == device
 
@@ -61,12 +57,10 @@ def _context(device: int) -> Any:
     return _checked(driver.cuDevicePrimaryCtxRetain(_checked(driver.cuDeviceGet(device))))
 
 
+@on_gpu
 @contextmanager
 def on_device(device: int) -> Iterator[None]:
     """Make a device the current one, for what is not on the fast way."""
-    if SIMULATED:
-        yield
-        return
     _checked(driver.cuCtxPushCurrent(_context(device)))
     try:
         yield
@@ -74,9 +68,10 @@ def on_device(device: int) -> Iterator[None]:
         _checked(driver.cuCtxPopCurrent())
 
 
+@on_gpu
 def device_of(pointer: int) -> int:
     """Return the device that an address belongs to."""
-    if SIMULATED or not pointer:
+    if not pointer:
         return 0
     attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
     return int(_checked(driver.cuPointerGetAttribute(attribute, pointer)))
@@ -89,12 +84,15 @@ def shared_memory_of(device: int) -> int:
     return int(_checked(driver.cuDeviceGetAttribute(attribute, _checked(driver.cuDeviceGet(device)))))
 
 
+@on_gpu
 @cache
 def least_capability() -> tuple[int, int]:
     """Return the lowest compute capability of all devices."""
-    return (9, 0) if SIMULATED else min(device.compute_capability for device in cuda.gpus)
+    major, minor = min(device.compute_capability for device in cuda.gpus)
+    return major, minor
 
 
+@on_gpu
 @cache
 def can_come_early() -> bool:
     """Tell whether a kernel's blocks can come to the devices as soon as the last ones of the kernel before have ended.
@@ -103,6 +101,13 @@ def can_come_early() -> bool:
     1.0 µs so, and 2.2 otherwise. If kernels let the next one's blocks come even before they end, those go where there
     is room first, and some multiprocessors have more of them than others: `choose` took 1.3 times as long.
     """
-    if SIMULATED or least_capability() < (9, 0):
+    if least_capability() < (9, 0):
         return False
     return int(_checked(driver.cuDriverGetVersion())) >= 12030  # which captures such launches in graphs
+
+
+@on_gpu
+@cache
+def shared_bytes() -> int:
+    """Return how much dynamic shared memory a block can have on every device: 227 KiB on an H200."""
+    return min(shared_memory_of(device) for device in range(len(cuda.gpus)))

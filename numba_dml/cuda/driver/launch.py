@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import sys
 import threading
 from collections import deque
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy import ndarray
-
 from ..._jit.waiting import compiling
 from .compile import _compile_lock
 from .context import _checked, _function, can_come_early, check, shared_memory_of
-from .numba import BLOCK, SIMULATED, cuda
-from .simulator import _run_in_turn, _run_together, _simulator_lock
-
-if not SIMULATED:
-    from cuda.bindings import driver
-    from numba.cuda import types
-
+from .machine import on_gpu
+from .numba import BLOCK, cuda, driver, types
 
 _launch_kernel = _function("cuLaunchKernelEx", 4)
 
@@ -122,6 +113,38 @@ class _Launch:
         self.key = key
 
 
+@on_gpu
+def given_plan(position: int, size: int) -> tuple[int, int]:
+    """Return which argument of a kernel is a plan, and how many of its numbers the kernel is given."""
+    return position, size
+
+
+@on_gpu
+def run(kernel: Kernel, device: int, stream: int, blocks: int, *args: int, threads: int = 0, shared: int = 0) -> None:
+    """Launch blocks of a kernel on a stream of the current device.
+
+    `threads` of a block replaces the kernel's own number; `shared` is the bytes of dynamic shared memory.
+    """
+    if blocks == 0:
+        return
+    if recorder.steps is not None:
+        kernel.note(blocks, threads, shared, args)
+    try:
+        launch = kernel.free.pop()
+    except IndexError:
+        launch = _Launch(kernel.count, kernel.plan_at, kernel.plan_size)
+    plan = args[kernel.plan_at] if kernel.plan_size else 0
+    key = device, stream, blocks, threads, shared, plan
+    if key != launch.key:
+        size = threads or kernel.threads
+        launch.set(key, kernel.handle(device), (blocks, 1, 1, size, 1, 1, shared, stream), plan)
+    launch.words[:] = args
+    status = _launch_kernel(launch.config, launch.handle, launch.pointers, None)
+    kernel.free.append(launch)
+    if status:
+        check(status)
+
+
 class Kernel:
     """A jitted kernel, as it is launched: `count` arguments, which are int64.
 
@@ -145,7 +168,7 @@ class Kernel:
     ) -> None:
         self.jitted = jitted
         self.count = count
-        self.plan_at, self.plan_size = (0, 0) if SIMULATED else plan
+        self.plan_at, self.plan_size = given_plan(*plan)
         self.waits = waits
         self.shares = shares
         self.threads = threads
@@ -172,51 +195,9 @@ class Kernel:
         self.handles[device] = int(handle)
         return int(handle)
 
-    def __call__(self, device: int, stream: int, blocks: int, *args: int, threads: int = 0, shared: int = 0) -> None:
-        """Launch blocks on a stream of the current device.
-
-        `threads` of a block replaces the kernel's own number; `shared` is the bytes of dynamic shared memory.
-        """
-        if blocks == 0:
-            return
+    def note(self, blocks: int, threads: int, shared: int, args: tuple[int, ...]) -> None:
+        """Record a launch, if launches are recorded."""
         if recorder.steps is not None:
             recorder.note(Step(self, blocks, threads or self.threads, shared, args))
-        if SIMULATED:
-            with _simulator_lock:
-                if self.waits:
-                    _run_together(self.jitted, blocks, args, shared)
-                else:
-                    _run_in_turn(self.jitted, blocks, args)
-            return
-        try:
-            launch = self.free.pop()
-        except IndexError:
-            launch = _Launch(self.count, self.plan_at, self.plan_size)
-        plan = args[self.plan_at] if self.plan_size else 0
-        key = device, stream, blocks, threads, shared, plan
-        if key != launch.key:
-            launch.set(key, self.handle(device), (blocks, 1, 1, threads or self.threads, 1, 1, shared, stream), plan)
-        launch.words[:] = args
-        status = _launch_kernel(launch.config, launch.handle, launch.pointers, None)
-        self.free.append(launch)
-        if status:
-            check(status)
 
-
-if SIMULATED:
-    from numba.cuda.simulator.kernelapi import FakeCUDAShared
-
-    _simulators_array, _allocating = FakeCUDAShared.array, threading.Lock()
-
-    def _array(self: Any, shape: Any, dtype: Any, alignment: int | None = None) -> ndarray[Any, Any]:
-        """Return an array of a block: the simulator's own makes two of it for threads that come at once."""
-        if shape == 0:  # dynamic shared memory, which is there
-            return _simulators_array(self, shape, dtype, alignment)  # type: ignore[no-any-return]
-        frame = sys._getframe(1)
-        place = frame.f_code, frame.f_lineno
-        with _allocating:
-            if place not in self._allocations:
-                self._allocations[place] = np.empty(shape, dtype)
-            return self._allocations[place]  # type: ignore[no-any-return]
-
-    FakeCUDAShared.array = _array
+    __call__ = run

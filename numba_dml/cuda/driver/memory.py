@@ -11,11 +11,8 @@ from numpy import ndarray
 
 from .context import _checked, _function, check, on_device
 from .launch import recorder
-from .numba import SIMULATED
-
-if not SIMULATED:
-    from cuda.bindings import driver
-
+from .machine import on_gpu
+from .numba import driver
 
 _copy_bytes = _function("cuMemcpyDtoDAsync", 4)
 _set_bytes = _function("cuMemsetD8Async", 4)
@@ -29,6 +26,28 @@ def _free_with(memory: DeviceMemory | HostWords, free: Any) -> None:
             free(address)
 
     weakref.finalize(memory, release, memory.device, memory.address).atexit = False
+
+
+@on_gpu
+def allocate(memory: DeviceMemory, contents: ndarray[Any, Any]) -> int:
+    """Return the address of new memory with these contents."""
+    with on_device(memory.device):
+        memory.address = int(_checked(driver.cuMemAlloc(max(memory.size, 1))))
+        _free_with(memory, driver.cuMemFree)
+        _checked(driver.cuMemcpyHtoD(memory.address, contents.ctypes.data, memory.size))
+    return memory.address
+
+
+@on_gpu
+def allocate_words(memory: HostWords, contents: ndarray[Any, Any]) -> Any:
+    """Return new words with these contents; the object gets their address on devices."""
+    flags = driver.CU_MEMHOSTALLOC_PORTABLE | driver.CU_MEMHOSTALLOC_DEVICEMAP
+    with on_device(memory.device):
+        memory.address = int(_checked(driver.cuMemHostAlloc(contents.nbytes, flags)))
+        _free_with(memory, driver.cuMemFreeHost)
+    words = np.ctypeslib.as_array((ctypes.c_int64 * contents.size).from_address(memory.address))
+    words[...] = contents
+    return words
 
 
 class DeviceMemory:
@@ -45,46 +64,38 @@ class DeviceMemory:
 
     def allocate(self, contents: ndarray[Any, Any]) -> int:
         """Return the address of new memory with these contents."""
-        if SIMULATED:
-            self.host = contents.copy()
-            return self.host.ctypes.data
-        with on_device(self.device):
-            self.address = int(_checked(driver.cuMemAlloc(max(self.size, 1))))
-            _free_with(self, driver.cuMemFree)
-            _checked(driver.cuMemcpyHtoD(self.address, contents.ctypes.data, self.size))
-        return self.address
+        return allocate(self, contents)
 
 
 class HostWords:
     """A few int64 words in host memory that kernels of all devices reach: pinned, and mapped."""
 
+    address: int
+
     def __init__(self, device: int, contents: ndarray[Any, Any]) -> None:
         self.device = device
-        if SIMULATED:
-            self.words = contents.copy()
-            self.address = self.words.ctypes.data
-            return
-        flags = driver.CU_MEMHOSTALLOC_PORTABLE | driver.CU_MEMHOSTALLOC_DEVICEMAP
-        with on_device(device):
-            self.address = int(_checked(driver.cuMemHostAlloc(contents.nbytes, flags)))
-            _free_with(self, driver.cuMemFreeHost)
-        self.words = np.ctypeslib.as_array((ctypes.c_int64 * contents.size).from_address(self.address))
-        self.words[...] = contents
+        self.words = allocate_words(self, contents)
+
+
+@on_gpu
+def copy_now(to: int, fro: int, count: int, stream: int) -> None:
+    """Copy bytes on a device."""
+    check(_copy_bytes(to, fro, count, stream))
+
+
+@on_gpu
+def set_now(to: int, value: int, count: int, stream: int) -> None:
+    """Set bytes on a device."""
+    check(_set_bytes(to, value, count, stream))
 
 
 def copy_bytes(to: int, fro: int, count: int, stream: int) -> None:
     """Copy bytes on a device, in the order of a stream."""
     recorder.note(None)
-    if SIMULATED:
-        ctypes.memmove(to, fro, count)
-    else:
-        check(_copy_bytes(to, fro, count, stream))
+    copy_now(to, fro, count, stream)
 
 
 def set_bytes(to: int, value: int, count: int, stream: int) -> None:
     """Set bytes on a device, in the order of a stream."""
     recorder.note(None)
-    if SIMULATED:
-        ctypes.memset(to, value, count)
-    else:
-        check(_set_bytes(to, value, count, stream))
+    set_now(to, value, count, stream)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from typing import Any
 
@@ -13,7 +12,20 @@ from ..._jit.waiting import require_jit
 _INSTALL = 'pip install "numba-cuda[cu13]" "numpy<2.5" (or [cu12], whichever the driver supports)'
 
 
-def _load() -> Any:
+def _inside(simulated: bool) -> tuple[Any, ...]:
+    """Import what a GPU's code is made of, and the driver's functions: neither is there in the simulator."""
+    if simulated:
+        return (True, *[None] * 6)
+    from cuda.bindings import driver
+    from llvmlite import ir
+    from numba.cuda import cgutils, types
+    from numba.cuda.extending import intrinsic
+    from numba.cuda.np import arrayobj
+
+    return False, driver, ir, cgutils, types, intrinsic, arrayobj
+
+
+def _load() -> tuple[Any, ...]:
     """Import numba-cuda, or say what is missing."""
     # numba-cuda 0.30 looks up a name that NumPy 2.5 has dropped. The extras pin an older NumPy, but GPU images ship
     # that pair; so the name is there while the module that wants it loads, and only then.
@@ -27,9 +39,7 @@ def _load() -> Any:
 
             if getattr(cuda, "implementation", None) != "NVIDIA":  # Numba's own, which is older
                 raise RuntimeError(f"target 'cuda': the package numba-cuda is missing: {_INSTALL}")
-            if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") in ("", "0"):
-                import numba.cuda.np.arrayobj  # noqa: F401
-        return cuda
+            return cuda, *_inside(bool(cuda.core.config.ENABLE_CUDASIM))
     except ImportError as error:
         raise RuntimeError(f"target 'cuda': numba-cuda cannot be loaded ({error}): {_INSTALL}") from error
     finally:
@@ -38,14 +48,11 @@ def _load() -> Any:
 
 
 require_jit()
-cuda = _load()
-#: Kernels run in numba-cuda's simulator, on the host.
-SIMULATED: bool = bool(cuda.core.config.ENABLE_CUDASIM)
+cuda, SIMULATED, driver, ir, cgutils, types, intrinsic, arrayobj = _load()
 
 if not cuda.is_available():
     raise RuntimeError("target 'cuda': no GPU can be used (is there one, and does its driver work? see nvidia-smi)")
 
 
 #: Threads per block, and of a warp. In the simulator each is a thread of the system, so they are few: two warps of two.
-BLOCK = 4 if SIMULATED else 256
-LANES = 2 if SIMULATED else 32
+BLOCK, LANES = ((256, 32), (4, 2))[SIMULATED]

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from ..._core.devices.arrays import DEFAULT_STREAM
 from .context import _checked, _function, check, on_device
-from .numba import SIMULATED
-
-if not SIMULATED:
-    from cuda.bindings import driver
-
+from .machine import on_gpu
+from .numba import driver
 
 _synchronize = _function("cuStreamSynchronize", 1)
 
 
+@on_gpu
 def synchronize(stream: int | None) -> None:
     """Wait for a stream of the current device, or for all of them."""
-    if stream is not None and not SIMULATED:
+    if stream is not None:
         check(_synchronize(stream))
-    elif not SIMULATED:
+    else:
         _checked(driver.cuCtxSynchronize())
 
 
+@on_gpu
 def wait_for(device: int, stream: int | None, other: int | None) -> None:
     """Let a stream of a device wait for what another one was given so far; None is the host.
 
     What the host gives is complete after the default stream.
     """
     other = other or DEFAULT_STREAM
-    if SIMULATED or stream == other:
+    if stream == other:
         return
     with on_device(device):
         if stream is None:
@@ -40,10 +39,9 @@ def wait_for(device: int, stream: int | None, other: int | None) -> None:
         _checked(driver.cuEventDestroy(event))
 
 
+@on_gpu
 def refuse_capture(stream: int, found: str, expected: str) -> None:
     """Refuse a stream that is being captured in a CUDA graph, before a wait for it would break the capture."""
-    if SIMULATED:
-        return
     status, captured = driver.cuStreamIsCapturing(stream)
     # The default stream cannot tell while a stream that it waits for is captured; what it is given would break that.
     if int(captured) or int(status) == int(driver.CUresult.CUDA_ERROR_STREAM_CAPTURE_IMPLICIT):

@@ -18,7 +18,7 @@ from ..driver.numba import BLOCK, LANES, cuda
 from ..primitives.access import unit_access
 from ..primitives.atomics import combine_now, load_now
 from ..primitives.moves.claims import holder, number_of_place
-from ..primitives.moves.places import NOWHERE, places
+from ..primitives.moves.places import NOWHERE, UNITS, places
 from ..primitives.moves.sizes import SIZES
 from ..primitives.plan import SLICE, number, numbers_in, quotient
 from ..primitives.ptx import await_inputs
@@ -80,21 +80,20 @@ def gather_kernel(width: int, index_type: str, loops: int, coords: int, outer: i
         last = min(begin + share, units) - 1
         if a > last:
             return
-        b, c, d = min(a + BLOCK, last), min(a + 2 * BLOCK, last), min(a + 3 * BLOCK, last)  # some may be one unit
-        from_a, bad_a = source_of(plan, index, a)
-        from_b, bad_b = source_of(plan, index, b)
-        from_c, bad_c = source_of(plan, index, c)
-        from_d, bad_d = source_of(plan, index, d)
-        if bad_a or bad_b or bad_c or bad_d:
-            for unit in range(a, d + 1, BLOCK):
+        sources = cuda.local.array(UNITS, np.int64)
+        values = cuda.local.array((UNITS, 2), np.int64)
+        bad = False
+        for k in range(UNITS):  # some may be one unit
+            sources[k], is_bad = source_of(plan, index, min(a + k * BLOCK, last))
+            bad |= is_bad
+        if bad:
+            for unit in range(a, min(a + UNITS * BLOCK, last + 1), BLOCK):
                 move_checked(data, index, packed, plan, record, launch, unit)
             return
-        value_a, value_b = load(data + from_a), load(data + from_b)
-        value_c, value_d = load(data + from_c), load(data + from_d)
-        store(packed + a * width, value_a[0], value_a[1])
-        store(packed + b * width, value_b[0], value_b[1])
-        store(packed + c * width, value_c[0], value_c[1])
-        store(packed + d * width, value_d[0], value_d[1])
+        for k in range(UNITS):
+            values[k, 0], values[k, 1] = load(data + sources[k])
+        for k in range(UNITS):
+            store(packed + min(a + k * BLOCK, last) * width, values[k, 0], values[k, 1])
 
     return Kernel(gather_units, 8, plan=(3, numbers_in(loops, coords, outer)))
 
@@ -243,17 +242,6 @@ def scatter_kernel(
             return np.int64(NOWHERE)
         return place + place_in_slice(plan, unit - point * number(plan, SLICE), width)
 
-    @helper
-    def load_update(packed, unit, place):
-        if place == NOWHERE:
-            return np.int64(0), np.int64(0)
-        return load(packed + unit * width)
-
-    @helper
-    def put(data, place, value):
-        if place != NOWHERE:
-            store(data + place, value[0], value[1])
-
     @kernel(registers=40)  # it would take 48
     def scatter_units(
         data,  # OUT  address of the output's first element
@@ -272,22 +260,20 @@ def scatter_kernel(
             return
         begin = np.int64(cuda.blockIdx.x) * share
         a = begin + np.int64(cuda.threadIdx.x)
-        b, c, d = a + BLOCK, a + 2 * BLOCK, a + 3 * BLOCK
         end = min(begin + share, units)
-        to_a = place_of(plan, index, record, claims, a, end)
-        to_b = place_of(plan, index, record, claims, b, end)
-        to_c = place_of(plan, index, record, claims, c, end)
-        to_d = place_of(plan, index, record, claims, d, end)
-        value_a = load_update(packed, a, to_a)
-        value_b = load_update(packed, b, to_b)
-        value_c = load_update(packed, c, to_c)
-        value_d = load_update(packed, d, to_d)
-        put(data, to_a, value_a)
-        put(data, to_b, value_b)
-        put(data, to_c, value_c)
-        put(data, to_d, value_d)
-        bad = to_a == NOWHERE or to_b == NOWHERE or to_c == NOWHERE or to_d == NOWHERE
-        if launch >= 0 and bad and (to_a == NOWHERE or b < end):  # a thread with one unit has no others
+        to = cuda.local.array(UNITS, np.int64)
+        values = cuda.local.array((UNITS, 2), np.int64)
+        for k in range(UNITS):
+            to[k] = place_of(plan, index, record, claims, a + k * BLOCK, end)
+        for k in range(UNITS):
+            if to[k] != NOWHERE:
+                values[k, 0], values[k, 1] = load(packed + (a + k * BLOCK) * width)
+        bad = False
+        for k in range(UNITS):
+            bad |= to[k] == NOWHERE and a + k * BLOCK < end
+            if to[k] != NOWHERE:
+                store(data + to[k], values[k, 0], values[k, 1])
+        if launch >= 0 and bad:
             for unit in range(a, end, BLOCK):
                 place_of_point(plan, index, record, launch, quotient(unit, plan, SLICE))
 

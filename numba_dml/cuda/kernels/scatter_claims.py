@@ -13,7 +13,7 @@ from ..primitives.access import load_i64, unit_access
 from ..primitives.atomics import claim_access, load_now, store_now
 from ..primitives.groups import GROUP, load_four, pack_four
 from ..primitives.moves.claims import EMPTY, ENTRY_BYTES, FLAG_BYTES, claimer, number_of_place
-from ..primitives.moves.places import NOWHERE, places
+from ..primitives.moves.places import NOWHERE, UNITS, places
 from ..primitives.plan import GRANULE, HEADER, LOWEST, SLICE, number, numbers_in, quotient
 from ..primitives.ptx import await_inputs
 
@@ -23,16 +23,6 @@ def claim_kernel(index_type: str, loops: int, coords: int, outer: int, claim_byt
     """Return the kernel that looks at all indices, and claims the places that they lead to; see `claimer`."""
     place_of_point, *_ = places(index_type, loops, coords, outer)
     claim = claimer(claim_bytes, tabled)
-
-    @helper
-    def look(plan, index, record, claims, last_entry, point, end):
-        """Tell whether the index of a point is bad; claim the place of a good one."""
-        if point < end:
-            place = place_of_point(plan, index, record, -1, point)
-            if place == NOWHERE:
-                return True
-            claim(claims, last_entry, number_of_place(plan, place), point)
-        return False
 
     @kernel
     def claim_places(
@@ -49,10 +39,15 @@ def claim_kernel(index_type: str, loops: int, coords: int, outer: int, claim_byt
         begin = np.int64(cuda.blockIdx.x) * share
         a = begin + np.int64(cuda.threadIdx.x)
         end = min(begin + share, points)
-        bad = look(plan, index, record, claims, last_entry, a, end)
-        bad |= look(plan, index, record, claims, last_entry, a + BLOCK, end)
-        bad |= look(plan, index, record, claims, last_entry, a + 2 * BLOCK, end)
-        bad |= look(plan, index, record, claims, last_entry, a + 3 * BLOCK, end)
+        found = cuda.local.array(UNITS, np.int64)
+        bad = False
+        for k in range(UNITS):
+            found[k] = place_of_point(plan, index, record, -1, min(a + k * BLOCK, end - 1))
+        for k in range(UNITS):
+            if a + k * BLOCK < end:
+                bad |= found[k] == NOWHERE
+                if found[k] != NOWHERE:
+                    claim(claims, last_entry, number_of_place(plan, found[k]), a + k * BLOCK)
         if bad:
             if claims != 0:
                 store_now(claims, 0)
@@ -90,12 +85,6 @@ def entry_kernel(width: int, loops: int, coords: int, outer: int) -> Kernel:
         point = word & ((np.int64(1) << bits) - 1)
         return load(packed + (point * number(plan, SLICE) + unit_in_slice(plan, item)) * width)
 
-    @helper
-    def put(data, plan, bits, word, item, value):
-        if word != EMPTY:
-            place = number(plan, LOWEST) + (word >> bits) * number(plan, GRANULE)
-            store(data + place + place_in_slice(plan, unit_in_slice(plan, item), width), value[0], value[1])
-
     @kernel(registers=40)
     def write_entries(
         data,  # OUT  address of the output's first element
@@ -109,18 +98,18 @@ def entry_kernel(width: int, loops: int, coords: int, outer: int) -> Kernel:
         if all_or_none != 0 and load_now(claims) == 0:
             return
         items = number(plan, SLICE) << bits
-        a = np.int64(cuda.blockIdx.x) * 4 * BLOCK + np.int64(cuda.threadIdx.x)
-        b, c, d = a + BLOCK, a + 2 * BLOCK, a + 3 * BLOCK
-        word_a, word_b = entry_of(claims, plan, a, items), entry_of(claims, plan, b, items)
-        word_c, word_d = entry_of(claims, plan, c, items), entry_of(claims, plan, d, items)
-        value_a = load_update(packed, plan, bits, word_a, a)
-        value_b = load_update(packed, plan, bits, word_b, b)
-        value_c = load_update(packed, plan, bits, word_c, c)
-        value_d = load_update(packed, plan, bits, word_d, d)
-        put(data, plan, bits, word_a, a, value_a)
-        put(data, plan, bits, word_b, b, value_b)
-        put(data, plan, bits, word_c, c, value_c)
-        put(data, plan, bits, word_d, d, value_d)
+        a = np.int64(cuda.blockIdx.x) * UNITS * BLOCK + np.int64(cuda.threadIdx.x)
+        words = cuda.local.array(UNITS, np.int64)
+        values = cuda.local.array((UNITS, 2), np.int64)
+        for k in range(UNITS):
+            words[k] = entry_of(claims, plan, a + k * BLOCK, items)
+        for k in range(UNITS):
+            values[k, 0], values[k, 1] = load_update(packed, plan, bits, words[k], a + k * BLOCK)
+        for k in range(UNITS):
+            if words[k] != EMPTY:
+                place = number(plan, LOWEST) + (words[k] >> bits) * number(plan, GRANULE)
+                place += place_in_slice(plan, unit_in_slice(plan, a + k * BLOCK), width)
+                store(data + place, values[k, 0], values[k, 1])
 
     return Kernel(write_entries, 6, plan=(2, numbers_in(loops, coords, outer)))
 
@@ -174,14 +163,13 @@ def merge_kernel(width: int, claim_bytes: int, group: int) -> Kernel:
         begin = np.int64(cuda.blockIdx.x) * share
         a = begin + np.int64(cuda.threadIdx.x)
         last = min(begin + share, count // group) - 1
-        b, c, d = min(a + BLOCK, last), min(a + 2 * BLOCK, last), min(a + 3 * BLOCK, last)
+        values = cuda.local.array((UNITS, 2), np.int64)
         if a <= last:  # the last unit may be written more than once
-            value_a, value_b = value_of(old, packed, plan, claims, a), value_of(old, packed, plan, claims, b)
-            value_c, value_d = value_of(old, packed, plan, claims, c), value_of(old, packed, plan, claims, d)
-            store(data + a * group * width, value_a[0], value_a[1])
-            store(data + b * group * width, value_b[0], value_b[1])
-            store(data + c * group * width, value_c[0], value_c[1])
-            store(data + d * group * width, value_d[0], value_d[1])
+            for k in range(UNITS):
+                unit = min(a + k * BLOCK, last)
+                values[k, 0], values[k, 1] = value_of(old, packed, plan, claims, unit)
+            for k in range(UNITS):
+                store(data + min(a + k * BLOCK, last) * group * width, values[k, 0], values[k, 1])
         if is_group:
             i = count // group * group + a
             if i < count:  # the first threads have what is left over

@@ -13,7 +13,7 @@ from ..primitives.access import unit_access
 from ..primitives.atomics import combine_now, load_now, store_now
 from ..primitives.groups import shared_type
 from ..primitives.moves.claims import number_of_place
-from ..primitives.moves.places import NOWHERE, places
+from ..primitives.moves.places import NOWHERE, UNITS, places
 from ..primitives.moves.sizes import SIZES
 from ..primitives.plan import BOUNDS, DROP, SLICE, number, numbers_in, quotient
 from ..primitives.ptx import await_inputs
@@ -67,14 +67,12 @@ def few_steps(width: int, index_type: str, loops: int, coords: int, outer: int, 
     @helper
     def combine_all(own, packed, plan, index, begin, end):
         bad = False
-        for a in range(begin + np.int64(cuda.threadIdx.x), end, 4 * OWNERS):
-            b, c, d = a + OWNERS, a + 2 * OWNERS, a + 3 * OWNERS
-            place_a, place_b = place_of(plan, index, a, end), place_of(plan, index, b, end)
-            place_c, place_d = place_of(plan, index, c, end), place_of(plan, index, d, end)
-            bad |= meet(own, packed, place_a, a, end)
-            bad |= meet(own, packed, place_b, b, end)
-            bad |= meet(own, packed, place_c, c, end)
-            bad |= meet(own, packed, place_d, d, end)
+        found = cuda.local.array(UNITS, np.int64)
+        for a in range(begin + np.int64(cuda.threadIdx.x), end, UNITS * OWNERS):
+            for k in range(UNITS):
+                found[k] = place_of(plan, index, a + k * OWNERS, end)
+            for k in range(UNITS):
+                bad |= meet(own, packed, found[k], a + k * OWNERS, end)
         return bad
 
     return point_of, combine_all

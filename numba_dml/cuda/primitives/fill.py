@@ -13,16 +13,17 @@ import numpy as np
 from ..driver.compile import kernel
 from ..driver.launch import Kernel
 from ..driver.memory import copy_bytes
-from ..driver.numba import BLOCK, SIMULATED, cuda
+from ..driver.numba import BLOCK, cuda
 from .access import unit_access
 from .groups import QUAD_BYTES, mover
 from .moves.places import divide
+from .moves.sizes import SIZES
 from .ptx import await_inputs
 
 #: Up to this many units of 16 bytes, each has a thread.
-FEW_QUADS = 8 if SIMULATED else 1 << 16
+FEW_QUADS = SIZES.few_quads
 #: More bytes than that the driver copies: 256 MiB take 0.129 ms, and 0.133 so.
-MOST_COPIED = 400 if SIMULATED else 128 << 20
+MOST_COPIED = SIZES.most_copied
 
 
 @cache
@@ -55,22 +56,11 @@ def copy_and_set_kernel() -> Kernel:
     return Kernel(copy_and_set, 8)
 
 
-def is_copied_by_kernel(to: int, fro: int, size: int) -> bool:
-    """Tell whether a kernel copies the bytes, and not the driver."""
-    return size <= MOST_COPIED and (to | fro) % QUAD_BYTES == 0
-
-
-def divide_copy(size: int) -> tuple[int, int]:
-    """Return how many blocks copy the bytes, and how many each copies."""
-    blocks, share = divide(-(-size // QUAD_BYTES), FEW_QUADS)
-    return blocks, share * QUAD_BYTES
-
-
 def copy_and_set(
     device: int, stream: int, to: int, fro: int, size: int, memory: int, memory_size: int, word: int
 ) -> None:
     """Copy bytes, and set memory, whose size is a multiple of 16, to words, in the order of a stream."""
-    if size and not is_copied_by_kernel(to, fro, size):
+    if size and (size > MOST_COPIED or (to | fro) % QUAD_BYTES != 0):
         copy_bytes(to, fro, size, stream)
         size = 0
     quads = memory_size // QUAD_BYTES

@@ -12,15 +12,15 @@ from functools import cache
 import numpy as np
 
 from ..driver.compile import helper
-from ..driver.context import least_capability, shared_memory_of
-from ..driver.numba import SIMULATED, cuda
+from ..driver.context import least_capability, shared_bytes
+from ..driver.intrinsics import shared_type
+from ..driver.numba import cuda
 from .access import LOAD_INDEX, load_quad, unit_access
 from .atomics import _lock
 from .ptx import pointer_at, ptx
 from .shared import shared_address
 
-if not SIMULATED:
-    from numba.cuda import types
+__all__ = ["shared_bytes", "shared_type"]
 
 
 def _add_twin(address, number):
@@ -40,17 +40,6 @@ ASKED_BYTES = 128
 GROUP = 4
 #: Bytes that are copied to shared memory at once, and the first devices that do it by themselves.
 QUAD_BYTES, ASYNC_CAPABILITY = 16, (8, 0)
-
-
-@cache
-def shared_bytes() -> int:
-    """Return how much dynamic shared memory a block can have on every device: 227 KiB on an H200."""
-    return 384 if SIMULATED else min(shared_memory_of(device) for device in range(len(cuda.gpus)))
-
-
-def shared_type(name: str):
-    """Return the type of an array in dynamic shared memory."""
-    return np.dtype(name) if SIMULATED else getattr(types, name)
 
 
 @cache
@@ -153,14 +142,12 @@ def mover(width: int, threads: int):
     def move(to, fro, count):
         thread = np.int64(cuda.threadIdx.x)
         wide = count // units if (to | fro) % QUAD_BYTES == 0 else np.int64(0)
+        values = cuda.local.array((4, 2), np.int64)
         for a in range(thread, wide, 4 * threads):  # the last ones may be copied more than once
-            b, c, d = min(a + threads, wide - 1), min(a + 2 * threads, wide - 1), min(a + 3 * threads, wide - 1)
-            value_a, value_b = load_wide(fro + QUAD_BYTES * a), load_wide(fro + QUAD_BYTES * b)
-            value_c, value_d = load_wide(fro + QUAD_BYTES * c), load_wide(fro + QUAD_BYTES * d)
-            store_wide(to + QUAD_BYTES * a, value_a[0], value_a[1])
-            store_wide(to + QUAD_BYTES * b, value_b[0], value_b[1])
-            store_wide(to + QUAD_BYTES * c, value_c[0], value_c[1])
-            store_wide(to + QUAD_BYTES * d, value_d[0], value_d[1])
+            for k in range(4):
+                values[k, 0], values[k, 1] = load_wide(fro + QUAD_BYTES * min(a + k * threads, wide - 1))
+            for k in range(4):
+                store_wide(to + QUAD_BYTES * min(a + k * threads, wide - 1), values[k, 0], values[k, 1])
         for i in range(wide * units + thread, count, threads):
             value = load(fro + i * width)
             store(to + i * width, value[0], value[1])

@@ -15,17 +15,11 @@ from itertools import count
 import numpy as np
 
 from ..driver.compile import helper
+from ..driver.intrinsics import number_reader
 from ..driver.launch import Kernel
 from ..driver.memory import DeviceMemory
-from ..driver.numba import SIMULATED
 from .access import load_i64
 from .bits import high_product
-
-if not SIMULATED:
-    from llvmlite import ir
-    from numba.cuda import cgutils, types
-    from numba.cuda.extending import intrinsic
-
 
 # The header. Slices and runs are counted in units (of 1 to 16 bytes), strides of data in bytes, of indices in elements.
 # A divisor is three numbers: itself, and its reciprocal as a factor and a shift.
@@ -111,31 +105,8 @@ class Plan:
         return self.numbers.ctypes.data if kernel.plan_size else self.address
 
 
-if SIMULATED:
-
-    def number(plan, field):
-        """Return a number of a plan."""
-        return load_i64(plan + 8 * field)
-
-else:
-
-    @intrinsic
-    def number(typingctx, plan, field):
-        """Return a number of a plan, from a tuple of arguments or from memory."""
-
-        def from_arguments(context, builder, signature, args):
-            numbers, field = args
-            place = cgutils.alloca_once_value(builder, numbers)  # LLVM does without, since the field is known
-            return builder.load(cgutils.gep(builder, place, 0, field))
-
-        def from_memory(context, builder, signature, args):
-            address, field = args
-            address = builder.add(address, builder.mul(field, ir.Constant(field.type, 8)))
-            return load(context, builder, load_signature, [address])
-
-        load_signature, load = load_i64._defn(typingctx, types.int64)
-        is_given = isinstance(plan, types.BaseTuple)
-        return types.int64(plan, types.int64), from_arguments if is_given else from_memory
+#: ``number(plan, field)``: a number of a plan, from a tuple of arguments or from memory.
+number = number_reader(load_i64)
 
 
 @helper

@@ -4,34 +4,12 @@ from __future__ import annotations
 
 import ctypes
 
-from ..driver.numba import SIMULATED
+from ..driver.intrinsics import address_reader
 from .atomics import _lock
 from .ptx import load_twin, pointer_at, ptx
 
-if not SIMULATED:
-    from .ptx import _WORD, intrinsic, ir, types
-
-# Shared memory, by addresses of its own.
-
-
-def shared_address(array):
-    """Return where an array in shared memory starts, as the functions below take it."""
-    return array.ctypes.data
-
-
-if not SIMULATED:
-
-    @intrinsic
-    def shared_address(typingctx, array):
-        def codegen(context, builder, signature, args):
-            from numba.cuda.np import arrayobj
-
-            data = arrayobj.make_array(signature.args[0])(context, builder, args[0]).data
-            return builder.ptrtoint(builder.addrspacecast(data, ir.PointerType(ir.IntType(8), addrspace=3)), _WORD)
-
-        return types.int64(array), codegen
-
-
+#: ``shared_address(array)``: where an array in shared memory starts, as the functions below take it.
+shared_address = address_reader()
 #: By bits: ``load(address)``, one number from shared memory, with its sign but for bytes.
 SHARED_LOAD = {
     bits: ptx(f"{{ .reg .u32 a; cvt.u32.u64 a, $1; ld.shared.{name}{bits} $0, [a]; }}", 1, 1, load_twin(kind), bits=64)

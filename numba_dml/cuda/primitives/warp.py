@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-
 from ..driver.numba import LANES
-from ..driver.simulator import WARP_BARRIERS
 from .ptx import ptx
 
 
-def _meet(value):
+def _meet(value: int) -> tuple[int, list[int]]:
     """Return this thread's number in its warp, and what every lane of it has come with."""
-    thread = threading.current_thread()
-    warp, lane = divmod(thread.threadIdx.x, LANES)
-    _met[warp][lane] = value
-    WARP_BARRIERS[warp].wait()
-    values = list(_met[warp])
-    WARP_BARRIERS[warp].wait()
-    return lane, values
+    from ..driver import simulator
 
-
-_met = [[0] * LANES for _ in WARP_BARRIERS]
+    return simulator.meet(value)
 
 
 def _partner_twin(value, mask):
@@ -68,7 +58,9 @@ sum_of_lanes = ptx(
 
 
 def _sync_lanes_twin():
-    WARP_BARRIERS[threading.current_thread().threadIdx.x // LANES].wait()
+    from ..driver import simulator
+
+    simulator.sync_lanes()
 
 
 #: ``sync_lanes()``: the lanes of a warp wait for each other, and see what they have written to shared memory.

@@ -41,25 +41,17 @@ def next_updates(data_type, reduction: str, width: int, is_long: bool):
     def fold_four(value, updates, key, i, unit):
         """Combine a value with the updates of the next four pairs that have a key; return how many these are."""
         pairs, points = updates.pairs, updates.points
-        last = points - 1
-        b, c, d = min(i + 1, last), min(i + 2, last), min(i + 3, last)
-        point = load_point(pairs, i)
-        point_b, point_c, point_d = load_point(pairs, b), load_point(pairs, c), load_point(pairs, d)
-        count = np.int64(1)
-        count += i + 1 < points and load_key(pairs, b) == key
-        count += i + 2 < points and load_key(pairs, c) == key
-        count += i + 3 < points and load_key(pairs, d) == key
-        new_a = load_update(updates, point, unit)
-        new_b = load_update(updates, point_b if count > 1 else point, unit)
-        new_c = load_update(updates, point_c if count > 2 else point, unit)
-        new_d = load_update(updates, point_d if count > 3 else point, unit)
-        value = combine(value[0], value[1], new_a[0], new_a[1])
-        if count > 1:
-            value = combine(value[0], value[1], new_b[0], new_b[1])
-        if count > 2:
-            value = combine(value[0], value[1], new_c[0], new_c[1])
-        if count > 3:
-            value = combine(value[0], value[1], new_d[0], new_d[1])
+        numbers = cuda.local.array(4, np.int64)
+        values = cuda.local.array((4, 2), np.int64)
+        count = np.int64(0)
+        for k in range(4):
+            numbers[k] = load_point(pairs, min(i + k, points - 1))
+            count += i + k < points and load_key(pairs, min(i + k, points - 1)) == key
+        for k in range(4):
+            values[k, 0], values[k, 1] = load_update(updates, numbers[k] if k < count else numbers[0], unit)
+        for k in range(4):
+            if k < count:
+                value = combine(value[0], value[1], values[k, 0], values[k, 1])
         return value, count
 
     @helper

@@ -14,6 +14,8 @@ class Sizes(NamedTuple):
     """Sizes for one kind of GPU."""
 
     tile_side: int  #: Rows and columns of a tile that a block transposes.
+    few_quads: int  #: Units of 16 bytes to copy or set, up to which each has a thread.
+    most_copied: int  #: Bytes; more the driver copies: 256 MiB take 0.129 ms, and 0.133 by a kernel.
     slice_loads: int  #: Units of a lane that are loaded before the first is stored: they hide the memory's latency.
     copy_threads: int  #: Threads of a block that has a copy of few places: as many as fit, since copies cost as well.
     bin_bits: int  #: Places of a bin, as a power of two: their claims fit into shared memory.
@@ -29,6 +31,8 @@ class Sizes(NamedTuple):
 
 H100 = Sizes(
     tile_side=64,
+    few_quads=1 << 16,
+    most_copied=128 << 20,
     slice_loads=8,
     copy_threads=1024,
     bin_bits=15,
@@ -44,6 +48,8 @@ H100 = Sizes(
 #: Few threads, and small enough that small arrays reach every branch.
 SIMULATOR = Sizes(
     tile_side=4,
+    few_quads=8,
+    most_copied=400,
     slice_loads=2,
     copy_threads=BLOCK,
     bin_bits=4,
@@ -56,4 +62,4 @@ SIMULATOR = Sizes(
     folders=2,
     loaded_words=8,
 )
-SIZES = SIMULATOR if SIMULATED else H100
+SIZES = (H100, SIMULATOR)[SIMULATED]
