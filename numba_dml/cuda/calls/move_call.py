@@ -166,12 +166,13 @@ class _MoveCall(Repeatable):
         """Return the kernel that moves units of a width."""
         raise NotImplementedError
 
-    def head(self, given: Given, plan: int) -> tuple[int, ...]:
-        """Return the first arguments of a kernel for elements: addresses, a plan, and where bad indices go."""
+    def head(self, given: Given, plan: int, *, with_old: bool = True) -> tuple[int, ...]:
+        """Return the first arguments of a kernel: addresses, a plan, where bad indices go, and a scatter's flag."""
         if self.gathers:
             return given.old, given.indices.pointer, given.out.pointer, plan, given.record, given.number
-        addresses = given.out.pointer, given.old, given.indices.pointer, given.updates.pointer, plan
-        return *addresses, given.record, given.number, given.flag
+        old = (given.old,) if with_old else ()
+        inputs = given.indices.pointer, given.updates.pointer
+        return given.out.pointer, *old, *inputs, plan, given.record, given.number, given.flag
 
     def bind(self, device: int, width: int) -> tuple[Kernel, int, int, int, int]:
         """Return how units of a width are moved: the kernel, its plan, blocks, units in all, and those of a block."""

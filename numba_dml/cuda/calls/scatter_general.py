@@ -8,11 +8,13 @@ from ..._core.devices.arrays import DeviceArray
 from ..dispatch.scatter_general import MERGED_AT_ONCE
 from ..driver.arrays import scratch
 from ..driver.numba import BLOCK
-from ..kernels import scatter_claims, scatter_combine_few
+from ..kernels import scatter_claims
+from ..kernels.moves_columns import CLAIM_BYTES
 from ..primitives.groups import GROUP, QUAD_BYTES
 from ..primitives.moves import claims as moves_claims
 from ..primitives.moves import places as moves_places
 from .move_call import Given
+from .ways import combine_few
 
 
 def write(call: Any, given: Given) -> DeviceArray | None:
@@ -44,33 +46,13 @@ def claim(call: Any, given: Given, claim_bytes: int, entries: int, merges: bool)
     size = moves_claims.FLAG_BYTES + -(-claimed // QUAD_BYTES) * QUAD_BYTES
     memory: DeviceArray = scratch(out, size)
     call.fill(out.pointer if merges else given.old, out, stream, memory.pointer, size)
-    if claim_bytes == 4 and not entries and call.general.claiming_blocks:
-        claim_in_blocks(call, given, memory.pointer)
+    blocks = call.general.claiming_blocks
+    if claim_bytes == CLAIM_BYTES and not entries and blocks:  # each block has all claims of its own first
+        first = memory.pointer + moves_claims.FLAG_BYTES
+        combine_few(call, given._replace(flag=memory.pointer), first, blocks, call.places, call.points, None)
     else:
         call.look(given, memory.pointer, claim_bytes, entries)
     return memory
-
-
-def claim_in_blocks(call: Any, given: Given, claims: int) -> None:
-    """Look at all indices; each block has all claims of its own first."""
-    width, device, blocks = 4, given.out.device, call.general.claiming_blocks
-    kernel = scatter_combine_few.combine_few_kernel(width, call.index_name, *call.counts, None)
-    kernel(
-        device,
-        given.stream,
-        blocks,
-        claims + moves_claims.FLAG_BYTES,
-        given.indices.pointer,
-        0,
-        call.plan(device, 1).for_kernel(kernel),
-        given.record,
-        given.number,
-        claims,
-        call.places,
-        call.points,
-        -(-call.points // blocks),
-        shared=-(-width * call.places // QUAD_BYTES) * QUAD_BYTES,
-    )
 
 
 def write_entries(call: Any, given: Given, claims: int, width: int) -> None:
@@ -93,20 +75,9 @@ def write_entries(call: Any, given: Given, claims: int, width: int) -> None:
 def write_units(call: Any, given: Given, claims: int, width: int) -> None:
     """Write the updates whose claims stayed, or combine all; `claims` is 0 if indices are looked at only now."""
     kernel, plan, blocks, *sizes = call.bind(given.out.device, width)
-    kernel(
-        given.out.device,
-        given.stream,
-        blocks,
-        given.out.pointer,
-        given.indices.pointer,
-        given.updates.pointer,
-        plan,
-        given.record,
-        -1 if claims else given.number,
-        claims,
-        given.all_or_none,
-        *sizes,
-    )
+    given = given._replace(flag=claims, number=-1 if claims else given.number)
+    head = call.head(given, plan, with_old=False)
+    kernel(given.out.device, given.stream, blocks, *head, given.all_or_none, *sizes)
 
 
 def merge(call: Any, given: Given, claims: int, width: int) -> None:

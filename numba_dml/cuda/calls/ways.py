@@ -104,21 +104,16 @@ class FewPlaces(Way):
         self.blocks = max(scatter.copying_blocks(call.facts, call.tuning), 1)
 
     def __call__(self, given: Given) -> None:
-        call, device, width = self.call, given.out.device, self.call.dtype.itemsize
-        kernel = scatter_combine_few.combine_few_kernel(width, call.index_name, *call.counts, call.combined)
-        kernel(
-            device,
-            given.stream,
-            self.blocks,
-            given.out.pointer,
-            given.indices.pointer,
-            given.updates.pointer,
-            call.plan(device, width).for_kernel(kernel),
-            given.record,
-            given.number,
-            given.flag,
-            self.count,
-            self.units,
-            -(-self.units // self.blocks),
-            shared=-(-self.count * width // QUAD_BYTES) * QUAD_BYTES,
-        )
+        combine_few(self.call, given, given.out.pointer, self.blocks, self.count, self.units, self.call.combined)
+
+
+def combine_few(
+    call: Any, given: Given, data: int, blocks: int, count: int, units: int, combined: tuple[str, str] | None
+) -> None:
+    """Combine `units` updates with `count` elements at an address; or claim places there, without `combined`."""
+    width = call.dtype.itemsize if combined else moves_columns.CLAIM_BYTES
+    kernel = scatter_combine_few.combine_few_kernel(width, call.index_name, *call.counts, combined)
+    plan = call.plan(given.out.device, width if combined else 1).for_kernel(kernel)
+    _, *head = call.head(given, plan, with_old=False)
+    shared = -(-count * width // QUAD_BYTES) * QUAD_BYTES
+    kernel(given.out.device, given.stream, blocks, data, *head, count, units, -(-units // blocks), shared=shared)

@@ -15,7 +15,7 @@ def shared_type(name: str) -> Any:
 
 
 @on_gpu
-def ptx(asm, results, arguments, twin, *, pure=False, bits=64, of=64, together=False):  # type: ignore[no-untyped-def]
+def ptx(asm, results, arguments, twin, *, pure=False, bits=64, of=64, together=False):
     """Return inline PTX as a function of integers, with its twin.
 
     `results` is how many registers of `bits` bits it returns: none, one, or a tuple; arguments are registers of `of`
@@ -32,7 +32,7 @@ def ptx(asm, results, arguments, twin, *, pure=False, bits=64, of=64, together=F
     taken = ir.IntType(of)
     returned = register if results == 1 else ir.LiteralStructType([register] * results) if results else ir.VoidType()
 
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def codegen(context, builder, signature, args):
         args = [
             a if a.type.width == of else (builder.sext if a.type.width < of else builder.trunc)(a, taken) for a in args
         ]
@@ -45,36 +45,36 @@ def ptx(asm, results, arguments, twin, *, pure=False, bits=64, of=64, together=F
             return value
         return context.make_tuple(builder, result, [builder.extract_value(value, i) for i in range(results)])
 
-    def no_argument(typingctx):  # type: ignore[no-untyped-def]
+    def no_argument(typingctx):
         return result(), codegen
 
-    def one(typingctx, a):  # type: ignore[no-untyped-def]
+    def one(typingctx, a):
         return result(a), codegen
 
-    def two(typingctx, a, b):  # type: ignore[no-untyped-def]
+    def two(typingctx, a, b):
         return result(a, b), codegen
 
-    def three(typingctx, a, b, c):  # type: ignore[no-untyped-def]
+    def three(typingctx, a, b, c):
         return result(a, b, c), codegen
 
-    def four(typingctx, a, b, c, d):  # type: ignore[no-untyped-def]
+    def four(typingctx, a, b, c, d):
         return result(a, b, c, d), codegen
 
     return intrinsic((no_argument, one, two, three, four)[arguments])
 
 
 @on_gpu
-def number_reader(load):  # type: ignore[no-untyped-def]
+def number_reader(load):
     """Return ``number(plan, field)``: a number of a plan, from a tuple of arguments or from memory."""
 
     @intrinsic
-    def number(typingctx, plan, field):  # type: ignore[no-untyped-def]
-        def from_arguments(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def number(typingctx, plan, field):
+        def from_arguments(context, builder, signature, args):
             numbers, field = args
             place = cgutils.alloca_once_value(builder, numbers)  # LLVM does without, since the field is known
             return builder.load(cgutils.gep(builder, place, 0, field))
 
-        def from_memory(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        def from_memory(context, builder, signature, args):
             address, field = args
             address = builder.add(address, builder.mul(field, ir.Constant(field.type, 8)))
             return read(context, builder, load_signature, [address])
@@ -87,12 +87,12 @@ def number_reader(load):  # type: ignore[no-untyped-def]
 
 
 @on_gpu
-def address_reader():  # type: ignore[no-untyped-def]
+def address_reader():
     """Return ``shared_address(array)``: where an array in shared memory starts, as its loads and stores take it."""
 
     @intrinsic
-    def shared_address(typingctx, array):  # type: ignore[no-untyped-def]
-        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def shared_address(typingctx, array):
+        def codegen(context, builder, signature, args):
             data = arrayobj.make_array(signature.args[0])(context, builder, args[0]).data
             byte = ir.PointerType(ir.IntType(8), addrspace=3)
             return builder.ptrtoint(builder.addrspacecast(data, byte), ir.IntType(64))

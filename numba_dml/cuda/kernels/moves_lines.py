@@ -59,17 +59,14 @@ def line_gatherer(width: int, index_type: str, several: bool):
 
     @helper
     def take_four(elements, first, lines, part, indices, i):
-        size, bounds, factor = lines.size, lines.bounds, lines.factor
-        a = resolve(indices[0], size, bounds)
-        b = resolve(indices[1], size, bounds)
-        c = resolve(indices[2], size, bounds)
-        d = resolve(indices[3], size, bounds)
-        from_a = take(elements, first + start_of_row(factor, i, size), a)
-        from_b = take(elements, first + start_of_row(factor, i + 1, size), b)
-        from_c = take(elements, first + start_of_row(factor, i + 2, size), c)
-        from_d = take(elements, first + start_of_row(factor, i + 3, size), d)
-        store_elements(part.to + i * width, from_a, from_b, from_c, from_d)
-        return (a | b | c | d) < 0
+        found = cuda.local.array(GROUP, np.int64)
+        bad = False
+        for k in range(GROUP):
+            at = resolve(indices[k], lines.size, lines.bounds)
+            bad |= at < 0
+            found[k] = take(elements, first + start_of_row(lines.factor, i + k, lines.size), at)
+        store_elements(part.to + i * width, found[0], found[1], found[2], found[3])
+        return bad
 
     @helper
     def take_one(elements, first, lines, part, i):
@@ -209,14 +206,15 @@ def updater(width: int, threads: int, staged: bool, data_type, reduction: str):
 
     @helper
     def put_four(u, j, old):
-        a = np.int64(u.claims[np.uint32(j)])
-        b = np.int64(u.claims[np.uint32(j + 1)])
-        c = np.int64(u.claims[np.uint32(j + 2)])
-        d = np.int64(u.claims[np.uint32(j + 3)])
-        if u.moves or (a | b | c | d) > 0:
-            store_elements(
-                u.target + j * width, met(u, old[0], a), met(u, old[1], b), met(u, old[2], c), met(u, old[3], d)
-            )
+        claimed = cuda.local.array(GROUP, np.int64)
+        changes = u.moves
+        for k in range(GROUP):
+            claimed[k] = np.int64(u.claims[np.uint32(j + k)])
+            changes |= claimed[k] > 0
+        if changes:
+            a, b = met(u, old[0], claimed[0]), met(u, old[1], claimed[1])
+            c, d = met(u, old[2], claimed[2]), met(u, old[3], claimed[3])
+            store_elements(u.target + j * width, a, b, c, d)
 
     @helper
     def update_all(u, count):

@@ -259,35 +259,32 @@ def bin_steps(width: int, unique: bool):
     load_entry, _ = unit_access(ENTRY_BYTES)
 
     @helper
-    def load_some(entries, i, end):
-        """Return four entries; behind the end the last one again, which does no harm."""
-        a = load_entry(entries + ENTRY_BYTES * i)
-        b = load_entry(entries + ENTRY_BYTES * min(i + BIN_THREADS, end - 1))
-        c = load_entry(entries + ENTRY_BYTES * min(i + 2 * BIN_THREADS, end - 1))
-        d = load_entry(entries + ENTRY_BYTES * min(i + 3 * BIN_THREADS, end - 1))
-        return a, b, c, d
+    def load_some(some, entries, i, end):
+        """Load four entries; behind the end the last one again, which does no harm."""
+        for k in range(4):
+            some[k, 0], some[k, 1] = load_entry(entries + ENTRY_BYTES * min(i + k * BIN_THREADS, end - 1))
 
     @helper
     def claim_all(claims, entries, begin, end):
         thread = np.int64(cuda.threadIdx.x)
+        some = cuda.local.array((4, 2), np.int64)
         for i in range(thread, BIN, BIN_THREADS):
             claims[np.uint32(i)] = -1
         cuda.syncthreads()
         for i in range(begin + thread, end, 4 * BIN_THREADS):
-            some = load_some(entries, i, end)
+            load_some(some, entries, i, end)
             for k in range(4):
-                key = some[k][0]
-                cuda.atomic.max(claims, np.uint32(key & (BIN - 1)), np.int32(key >> 32))
+                cuda.atomic.max(claims, np.uint32(some[k, 0] & (BIN - 1)), np.int32(some[k, 0] >> 32))
 
     @helper
     def put_all(target, claims, entries, begin, end):
+        some = cuda.local.array((4, 2), np.int64)
         for i in range(begin + np.int64(cuda.threadIdx.x), end, 4 * BIN_THREADS):
-            some = load_some(entries, i, end)
+            load_some(some, entries, i, end)
             for k in range(4):
-                key, value = some[k]
-                place = key & (BIN - 1)
-                if unique or np.int64(claims[np.uint32(place)]) == key >> 32:
-                    store(target + place * width, value, 0)
+                place = some[k, 0] & (BIN - 1)
+                if unique or np.int64(claims[np.uint32(place)]) == some[k, 0] >> 32:
+                    store(target + place * width, some[k, 1], 0)
 
     return claim_all, put_all
 

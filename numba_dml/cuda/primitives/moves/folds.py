@@ -125,14 +125,13 @@ def row_folder(data_type, reduction: str, width: int):
     def folding(combine):
         @helper
         def fold(first, second, loaded, at, rows, step):
+            some = cuda.local.array((4, 2), np.int64)
             row = np.int64(0)
             while row + 4 <= rows:  # four at a time, so that they come while others are combined
-                a, b = take(loaded, at), take(loaded, at + step)
-                c, d = take(loaded, at + 2 * step), take(loaded, at + 3 * step)
-                first, second = combine(first, second, a[0], a[1])
-                first, second = combine(first, second, b[0], b[1])
-                first, second = combine(first, second, c[0], c[1])
-                first, second = combine(first, second, d[0], d[1])
+                for k in range(4):
+                    some[k, 0], some[k, 1] = take(loaded, at + k * step)
+                for k in range(4):
+                    first, second = combine(first, second, some[k, 0], some[k, 1])
                 at += 4 * step
                 row += 4
             for _ in range(row, rows):

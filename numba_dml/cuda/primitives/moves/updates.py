@@ -90,9 +90,8 @@ def chain_maker():
         return before, load_head(head) != number
 
     @helper
-    def link(links, place, number, claimed):
+    def link(links, place, number, later, beaten):
         """Link an update to the next one, that of a higher lane or what claimed the place before."""
-        later, beaten = claimed
         alike = lanes_alike(np.int64(beaten))
         if beaten | (alike != EVERY_LANE):  # all lanes do, or none
             lane = np.int64(cuda.threadIdx.x)
@@ -109,21 +108,16 @@ def chain_maker():
     ):
         heads = np.int64(shared_address(claims))
         lane = np.int64(cuda.threadIdx.x)
+        places, before = cuda.local.array(GROUP, np.int64), cuda.local.array(GROUP, np.int64)
+        beaten = cuda.local.array(GROUP, np.bool_)
         if lane < LANES:
             for a in range(LANES - lane, numbers, JOINED):
-                b, c, d = a + LANES, a + 2 * LANES, a + 3 * LANES
-                place_a = load_short(links + LINK_BYTES * a)
-                place_b = load_short(links + LINK_BYTES * b)
-                place_c = load_short(links + LINK_BYTES * c)
-                place_d = load_short(links + LINK_BYTES * d)
-                claimed_a = claim(heads, place_a, a)
-                claimed_b = claim(heads, place_b, b)
-                claimed_c = claim(heads, place_c, c)
-                claimed_d = claim(heads, place_d, d)
-                link(links, place_a, a, claimed_a)
-                link(links, place_b, b, claimed_b)
-                link(links, place_c, c, claimed_c)
-                link(links, place_d, d, claimed_d)
+                for k in range(GROUP):
+                    places[k] = load_short(links + LINK_BYTES * (a + k * LANES))
+                for k in range(GROUP):
+                    before[k], beaten[k] = claim(heads, places[k], a + k * LANES)
+                for k in range(GROUP):
+                    link(links, places[k], a + k * LANES, before[k], beaten[k])
 
     return join
 
