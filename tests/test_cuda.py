@@ -727,7 +727,7 @@ def test_a_table_of_places(kind, most, room, monkeypatch):
     from numba_dml.cuda.calls.build import build
 
     call = build(dml.ScatterNDDesc(*tensors, 2, 2), layouts, (a.shape,), None)
-    assert bool(call.entries) is (most > 1)
+    assert bool(call.general.entries) is (most > 1)
     assert dml.scatter_nd(a, i[:, None], u).tolist() == expected.tolist()
     dml.cache_clear()
 
@@ -1126,8 +1126,8 @@ def test_updates_of_rows(rows, points, step, monkeypatch):
         descriptor = dml.ScatterNDDesc(*tensors, 2, 2)
         layouts = tuple((x.strides, x.dtype) for x in (a, i, u))
         call = build(descriptor, layouts, (a.shape,), None)
-        assert bool(call.merge_bytes) is not few
-        assert bool(call.entries) is few
+        assert bool(call.general.merge_bytes) is not few
+        assert bool(call.general.entries) is few
         return descriptor
 
     in_place(None, make, reference.scatter_nd, a, i, u)
@@ -1240,7 +1240,7 @@ def test_elements_that_are_merged(size, points, dtype, offset, room, monkeypatch
     u = rng.integers(100, 199, (points, 1)).astype(dtype)
     tensors = [dml.TensorDesc(x.dtype, x.shape) for x in (a, i, u, a)]
     call = build(dml.ScatterNDDesc(*tensors, 2, 2), tuple((x.strides, x.dtype) for x in (a, i, u)), (a.shape,), None)
-    assert call.merge_bytes == 4 or dtype == "f8"
+    assert call.general.merge_bytes == 4 or dtype == "f8"
     indices, updates = OWN.to_device(i, 0), OWN.to_device(u, 0)
     old = OWN.to_device(np.concatenate([a[:offset], a]), 0)
     out = OWN.to_device(np.full((offset + len(a) + 1, 1), 7, dtype), 0)
@@ -1328,9 +1328,9 @@ def test_slices_of_narrow_units(dtype, kind, in_place, room, monkeypatch):
     def scattered(i, bounds):
         descriptor = dml.ScatterNDDesc(*tensors, 2, 2, unique=kind == "unique", bounds=bounds)
         call = build(descriptor, layouts, (a.shape,), None)
-        assert (call.entries > 0) is (kind == "tabled")
+        assert (call.general.entries > 0) is (kind == "tabled")
         if kind == "merged":
-            assert call.merge_bytes > 0
+            assert call.general.merge_bytes > 0
         else:
             call.general = call.general._replace(merge_bytes=0)
         old, indices, updates = (OWN.to_device(x, 0) for x in (a, i, u))

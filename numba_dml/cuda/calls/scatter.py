@@ -99,16 +99,6 @@ class ScatterCall(_MoveCall):
             scatter.blocks_with_copies(self.points, self.places, claim_bytes, tuning) if claim_bytes else 0,
         )
 
-    @property
-    def merge_bytes(self) -> int:
-        """See `General`."""
-        return self.general.merge_bytes
-
-    @property
-    def entries(self) -> int:
-        """See `General`."""
-        return self.general.entries
-
     def fill(self, old: int, out: DeviceArray, stream: int, memory: int = 0, size: int = 0) -> None:
         """Copy the old elements to the output, unless they are there, and set all bits of memory."""
         copied = self.out_bytes if old != out.pointer else 0
