@@ -299,33 +299,6 @@ def test_a_warp_for_each_line(dtype, kind, room, methods):
     dml.cache_clear()
 
 
-@pytest.mark.parametrize("width", [1, 2, 4, 8])
-def test_listed_elements_hold_every_place(width, room, monkeypatch):
-    """Of lines as long as a warp takes, and no key is so low or high that it would touch the place below it."""
-    if not room.SIMULATED:
-        pytest.skip("calls a step of the kernel from Python")
-    from numba_dml.cuda.kernels import top_k_warp
-    from numba_dml.cuda.primitives.top_k import lane_lists
-
-    word, put, get, nothing, place_of, chosen, _ = lane_lists.entry_access(width)
-    keys, places = np.zeros(1, word), np.zeros(1, np.int32)
-    most = top_k_warp.most_places(width)
-    if width == 1:  # the others' lines end before, by their bytes
-        monkeypatch.setattr(top_k_warp, "LANES", 32)
-        assert top_k_warp.sizes_for(most, 2, width)
-        assert top_k_warp.sizes_for(most + 1, 2, width) is None
-    previous = nothing()
-    for key in (-(1 << (8 * width - 1)), -1, 0, (1 << (8 * width - 1)) - 1):
-        for place in (min(most, 1 << 30) - 1, 1, 0):
-            put(keys, places, 0, key, place)
-            entry = get(keys, places, 0)
-            assert place_of(entry) == place
-            if width > 2 or place < most - 1:  # 2 bytes have no lines of so many elements
-                assert chosen(entry, previous, True) == entry
-                assert chosen(entry, previous, False) == previous
-                previous = entry
-
-
 @pytest.mark.parametrize("kind", ["few", "equal", "clusters"])
 @pytest.mark.parametrize("dtype", ["f4", "u1", "i8"])
 def test_long_lists_with_ties(kind, dtype, room):
@@ -354,14 +327,14 @@ FEW = {"few_lines": for_every_width(99), "chosen_bytes": for_every_width(0)}
 @pytest.mark.parametrize(
     ("settings", "n", "k", "method"),
     [
-        ({}, 300, 3, "delegates"),
+        ({}, 300, 3, "chosen"),
         ({**FEW, "most_chosen": for_every_width(2)}, 300, 3, "sort"),
-        ({**FEW, "most_chosen": for_every_width(2), "chosen_bytes": for_every_width(10**6)}, 300, 3, "delegates"),
+        ({**FEW, "most_chosen": for_every_width(2), "chosen_bytes": for_every_width(10**6)}, 300, 3, "chosen"),
         ({**FEW, "long_bytes": 99, "most_chosen_long": 2}, 300, 3, "sort"),
-        ({}, 60, 2, "0 levels of delegates"),
-        ({"delegates_time": 0, "delegates_time_of_one": for_every_width(0)}, 60, 2, "1 levels of delegates"),
+        ({}, 60, 2, "block choice"),
+        ({"delegates_time": 0, "delegates_time_of_one": for_every_width(0)}, 60, 2, "delegates"),
         ({"elements_of_k": for_every_width(10**6)}, 300, 20, "sort"),
-        ({"elements_of_k": for_every_width(10**6), "large_input": 1}, 300, 20, "delegates"),
+        ({"elements_of_k": for_every_width(10**6), "large_input": 1}, 300, 20, "chosen"),
         ({}, 20, 12, "sort of lines"),
         ({"shared_bytes": lambda: 0}, 20, 12, "sort"),
     ],
@@ -379,7 +352,7 @@ def test_what_is_chosen_or_sorted(settings, n, k, method, dtype, methods, scale,
     a = np.random.default_rng(n).integers(0, 9, (3, n)).astype(dtype)
     found = dml.top_k(a, k)
     assert all(map(reference.same, found, reference.top_k(a, k)))
-    assert method == methods[0] or (method == "delegates" and method in methods[0])
+    assert methods[0] in (("delegates", "block choice") if method == "chosen" else (method,))
 
 
 @pytest.mark.parametrize("kind", DISTRIBUTIONS)
@@ -400,10 +373,8 @@ def test_lines_that_a_block_reads_in_batches(dtype, kind, room):
             assert all(map(reference.same, found, reference.top_k(x, k, nan=nan)))
 
 
-def test_lines_too_long_to_survey_are_sorted(tune_top_k):
-    from numba_dml.cuda.primitives.top_k import plan
-
-    tune_top_k(long_line=1, maxima_bytes_long_line=24 * plan.LEAST_ROOM)
+def test_lines_with_positions_of_64_bits_are_sorted(tune_top_k):
+    tune_top_k(long_line=1)
     a = np.random.default_rng(1).integers(0, 9, (2, 300))
     tensor = dml.TensorDesc(a.dtype, a.shape)
     out = dml.TensorDesc(a.dtype, (2, 3)), dml.TensorDesc("u4", (2, 3))
@@ -517,11 +488,11 @@ def test_groups_of_every_size(dtype, lanes, room, methods, scale, tune_top_k, mo
         pytest.skip("longer than what a warp of the simulator reads")
     width, maxima_bytes = np.dtype(dtype).itemsize, 32 if room.SIMULATED else 2048
     tune_top_k(maxima_bytes=maxima_bytes, maxima_bytes_few_lines=maxima_bytes)
-    monkeypatch.setattr(top_k_numbers, "group_sizes", lambda *_: (lanes * 16 // width,))
+    monkeypatch.setattr(top_k_numbers, "delegate_group", lambda *_: lanes * 16 // width)
     a = np.random.default_rng(lanes).integers(0, 120, (2, 960 * scale // width + 5)).astype(dtype)
     for x in (np.ascontiguousarray(a[:, :-1]), a[:, 1:]):
         assert all(map(reference.same, dml.top_k(x, 3), reference.top_k(x, 3)))
-    assert set(methods) == {"1 levels of delegates"}
+    assert set(methods) == {"delegates"}
 
 
 @pytest.mark.parametrize("start", [0, 1, 3])
@@ -583,7 +554,7 @@ def test_long_lists_of_the_best(dtype, kind, room, methods):
         mode = "largest" if dtype < "f4" else "smallest"
         expected = dml.top_k(a, k, mode=mode, target="cpu")
         assert all(map(reference.same, dml.top_k(a, k, mode=mode), expected))
-    assert any("levels of delegates" in method for method in methods)
+    assert {"delegates", "block choice"} & set(methods)
 
 
 #: Small calls by their shape, k, axis and data type, and the row of the table that each takes: in the simulator, and on
@@ -596,7 +567,7 @@ REGIONS = {
     "lines by warps": (((5, 40), 2, 1, "f4"), ((1000, 2000), 5, 1, "f4")),
     "ranks": (((2, 7), 6, 1, "i8"), ((2, 100), 60, 1, "i8")),
     "lines beside each other": (((25, 5), 2, 0, "f4"), ((4096, 300), 3, 0, "f4")),
-    "levels of delegates": (((60, 3), 3, 0, "f2"), ((400000,), 7, 0, "f2")),
+    "delegates": (((60, 3), 3, 0, "f2"), ((400000,), 7, 0, "f2")),
     "block choice": (((2, 60), 2, 1, "f4"), ((2, 1300), 50, 1, "f4")),
     "sort of lines": (((2, 17), 12, 1, "u1"), ((2, 3000), 1500, 1, "u1")),
     "sort": (((40,), 29, 0, "f4"), ((300000,), 9000, 0, "f4")),
@@ -643,7 +614,7 @@ def region_of(a, k, regions, axis, mode):
 
 
 def test_each_row_of_top_k_has_a_case(room, regions):
-    from numba_dml.cuda.calls.top_k_ways import WAYS as CLASSES
+    from numba_dml.cuda.calls.top_k import WAYS as CLASSES
     from numba_dml.cuda.dispatch.top_k import TABLE
 
     assert [region.name for region in TABLE] == list(REGIONS) == list(CLASSES)
@@ -1765,7 +1736,7 @@ def test_the_command_line_knows_the_target(room, capsys, monkeypatch):
 
     kernels = {
         ("top-k", "--shape", "40000x10", "-k", "2"): "short lines",
-        ("top-k", "--shape", "2,130", "-k", "5"): "0 levels of delegates",
+        ("top-k", "--shape", "2,130", "-k", "5"): "block choice",
         ("top-k", "--shape", "10,200" if room.SIMULATED else "1000,4000", "-k", "5"): "lines by warps",
         ("top-k", "--shape", "5,300000", "-k", "1"): "best",
         ("gather", "--shape", "100x64", "--indices-shape", "10"): "gather 128-bit cuda",
@@ -1793,8 +1764,8 @@ WAYS = {
     "lines by warps": ("top-k --shape 10,200 -k 5", "top-k --shape 1000,4000 -k 5"),
     "ranks": ("top-k --shape 7 -k 6",) * 2,
     "lines beside each other": ("top-k --shape 25x5 -k 2 --axis 0", "top-k --shape 4096x4096 -k 8 --axis 0"),
-    "0 levels of delegates": ("top-k --shape 2,130 -k 5",) * 2,
-    "1 levels of delegates": ("top-k --shape 70x4 -k 7 --axis 0", "top-k --shape 400000 -k 7"),
+    "block choice": ("top-k --shape 2,130 -k 5",) * 2,
+    "delegates": ("top-k --shape 70x4 -k 7 --axis 0", "top-k --shape 400000 -k 7"),
     "sort of lines": ("top-k --shape 9 -k 9", "top-k --shape 2000x3000 -k 1000"),
     "sort": ("top-k --shape 74 -k 58", "top-k --shape 300000 -k 9000"),
     "lines": ("gather-elements --shape 9x9 --indices-shape 9x9", "gather --shape 36 --indices-shape 200000"),
@@ -1877,10 +1848,10 @@ def test_explain_has_a_sentence_for_every_way(room):
         kernel, sentence = explained(arguments)
         assert kernel.endswith("cuda")
         assert start in sentence
-    # All ways that the sources know. A block chooses by "0 levels of delegates", or by some.
-    ways = {region.name for region in TABLE} - {"block choice", "levels of delegates"}
+    # All ways that the sources know.
+    ways = {region.name for region in TABLE}
     ways |= {row.replace("columns", "gathers from columns") for row in gather.WAYS} | scatter.WAYS.keys()
-    assert ways == WAYS.keys() - {"0 levels of delegates", "1 levels of delegates"}
+    assert ways == WAYS.keys()
 
 
 #: Small calls of the simulator, each of which has a row as its first choice: the function, the shapes of the input and

@@ -22,8 +22,35 @@ from ..driver.memory import DeviceMemory
 from ..primitives.plan import reciprocal
 from ..replay.repeat import Repeatable
 from ..tuning.top_k import TUNING
-from .top_k_base import Launch
-from .top_k_ways import WAYS
+from .top_k_large import SortByBlocks
+from .top_k_ways import (
+    Best,
+    BestByThreads,
+    BlockChoice,
+    DelegateChoice,
+    Launch,
+    LinesByWarps,
+    Ranks,
+    Rivals,
+    ShortLines,
+    SortOfLines,
+    Way,
+)
+
+#: By the name of the row.
+WAYS: dict[str, type[Way]] = {
+    "nothing": Way,
+    "best of lines by threads": BestByThreads,
+    "short lines": ShortLines,
+    "best": Best,
+    "lines by warps": LinesByWarps,
+    "ranks": Ranks,
+    "lines beside each other": Rivals,
+    "delegates": DelegateChoice,
+    "block choice": BlockChoice,
+    "sort of lines": SortOfLines,
+    "sort": SortByBlocks,
+}
 
 
 class TopKCall(Repeatable):
@@ -42,7 +69,7 @@ class TopKCall(Repeatable):
         self.facts = facts = facts_of(low, TUNING)
         self.region = first(TABLE, facts, TUNING)
         self.way = WAYS[self.region.name](facts, TUNING, self.rule)
-        self.method = self.way.method or self.region.name
+        self.method = self.region.name
         #: The lowest byte of the input and the end of the highest one, relative to its first element.
         self.low, high = extent_of([*((n, step) for n, step, _ in low.lines), (low.size, low.stride)])
         self.high = high + facts.width
@@ -51,18 +78,19 @@ class TopKCall(Repeatable):
         self.kernel = f"top_k {8 * facts.width}-bit {'float' if facts.is_float else 'integer'} {self.method} cuda"
         self.plans: dict[int, list[DeviceMemory]] = {}
 
-    def numbers(self, level: int) -> ndarray[Any, Any]:
-        """Return the numbers of a plan; `level` is what delegates are found for: elements, delegates."""
-        low, facts, way = self.lowering, self.facts, self.way
-        groups, levels = way.groups, len(way.groups.pitches)
+    def numbers(self, of_delegates: bool) -> ndarray[Any, Any]:
+        """Return the numbers of a plan: for the elements, or for their delegates."""
+        low, facts, way, groups = self.lowering, self.facts, self.way, self.way.groups
         lines, size, stride, rule = low.lines, low.size, low.stride, self.rule
-        if level:
-            size, stride, rule = groups.pitches[0], facts.key_bytes, (0, 0, 0)
+        bits = pitch = 0
+        parts, rounds = way.parts, way.share
+        if groups and of_delegates:
+            size, stride, rule = groups.pitch, facts.key_bytes, (0, 0, 0)
             lines = ((facts.lines, size * stride, 0),)
-        bits, pitches = (*groups.bits[level:], 0, 0)[:2], (*groups.pitches[level:], 0, 0)[:2]
-        parts, rounds = (groups.parts[level], groups.rounds[level]) if level < levels else (way.parts, way.share)
-        numbers = [size, stride, low.output_stride, low.k, low.index_itemsize, *rule, facts.lines, way.room, levels]
-        numbers += [*bits, *pitches, *reciprocal(parts), rounds, way.segment, way.staging]
+        elif groups:
+            bits, pitch, parts, rounds = groups
+        numbers = [size, stride, low.output_stride, low.k, low.index_itemsize, *rule, facts.lines, way.room]
+        numbers += [int(groups is not None), bits, pitch, *reciprocal(parts), rounds, way.segment, way.staging]
         numbers += [way.chunk.bit_length() - 1, way.chunks, self.low, self.high, len(lines)]
         for count, step, out_step in lines:
             numbers += [*reciprocal(max(count, 1)), step, out_step]
@@ -119,7 +147,7 @@ class TopKCall(Repeatable):
         device, stream = a.device, a.stream
         plans = self.plans.get(device)
         if plans is None:
-            new = [DeviceMemory(device, self.numbers(level)) for level in range(self.way.plans)]
+            new = [DeviceMemory(device, self.numbers(level > 0)) for level in range(self.way.plans)]
             plans = self.plans.setdefault(device, new)
         addresses = [plan.address for plan in plans]
         others = join(stream, a, values, indices)

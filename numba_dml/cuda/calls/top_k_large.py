@@ -14,7 +14,7 @@ from ..kernels import top_k_large
 from ..primitives.device_sort import Sort
 from ..primitives.fill import set_words
 from ..tuning.top_k import Tuning
-from .top_k_base import Launch, Way
+from .top_k_ways import Launch, Way
 
 
 def group_size(facts: Facts, tuning: Tuning) -> int:
@@ -54,8 +54,8 @@ class Level(NamedTuple):
 
     #: The address of the first element, or delegate.
     x: int
-    #: What the kernels are compiled for: bytes of an element, whether it is a float, whether positions have 64 bits.
-    kind: tuple[int, bool, bool]
+    #: What the kernels are compiled for: see `Way.kind`; and whether positions have 64 bits.
+    kind: tuple[int, int, bool]
     plan: int
     #: The address of the border, and of the border of the groups, if these are known.
     border: int
@@ -71,28 +71,26 @@ class Level(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """The addresses of the parts of a sort's memory."""
+    """The parts of a sort's memory: how many bytes each has, or where it is."""
 
     #: What the sort counts.
     sorting: int
     #: Zeros: the one group of a line without delegates.
     zeros: int
-    #: The borders, of each level.
+    #: The border of the elements, and that of the groups.
     borders: int
-    #: Counts of all digits.
+    upper: int
+    #: Counts of all digits; up to here all must be zeros.
     counts: int
-    #: Elements that are listed, with their keys.
+    #: Elements that are listed, with their keys; and the same, for every other pass of the sort.
     pairs: int
-    #: The same, for every other pass of the sort.
     other_pairs: int
-    #: Counts of the digits by part of a line.
+    #: Counts of the digits by part of a line, and what each part lists.
     table: int
-    #: What each part lists.
     tallies: int
     delegates: int
     #: Groups that are listed.
     groups: int
-    end: int
 
 
 class SortByBlocks(Way):
@@ -101,18 +99,16 @@ class SortByBlocks(Way):
     def __init__(self, facts: Facts, tuning: Tuning, rule: tuple[int, int, int]) -> None:
         super().__init__(facts, tuning, rule)
         lines, n, k, width = facts.lines, facts.n, facts.k, facts.width
-        group = group_size(facts, tuning)
-        self.groups = divide(facts, tuning, (group,) if group else ())
-        self.pitch = self.groups.pitches[0] if group else 0
-        self.plans = 2 if group else 1
         self.is_long = width == 8 or n >= tuning.sort_long_line
         listed = most_listed(facts, tuning)
         self.sorts_all = listed >= n
         self.sort = Sort(lines, n if self.sorts_all else listed, self.is_long, 8 * width)
         self.line_parts = parts_of(lines, facts.line_bytes, tuning)
-        self.group_parts, self.group_room = 0, 0
+        self.pitch = self.group_parts = self.group_room = 0
+        group = group_size(facts, tuning)
         if group:
-            self.group_room = k + (k >> 3) + 1
+            self.groups, self.plans = divide(facts, tuning, group), 2
+            self.pitch, self.group_room = self.groups.pitch, k + (k >> 3) + 1
             self.line_parts = parts_of(lines, self.group_room * group * width, tuning)
             self.group_parts = parts_of(lines, self.pitch * facts.key_bytes, tuning)
 
@@ -121,63 +117,44 @@ class SortByBlocks(Way):
         facts, sort = self.facts, self.sort
         scratch_memory, memory = self.allocate(to.a)
         set_words(*to.where, memory.sorting, memory.pairs - memory.sorting, 0)
-        upper, groups, group_room = 0, memory.zeros, 0
+        kind, upper, groups = (*self.kind, self.is_long), 0, memory.zeros
         if self.pitch:
-            upper = memory.borders + 8 * top_k_large.BORDER * facts.lines
-            groups, group_room = memory.groups, self.group_room
+            upper, groups = memory.upper, memory.groups
             self.find_delegates(to, memory.delegates)
-            self.list_level(to, memory, self.level_of_groups(to, memory, upper))
-        kind = (*self.kind, self.is_long)
-        level = Level(
-            to.a.pointer,
-            kind,
-            to.plans[0],
-            memory.borders,
-            upper,
-            groups,
-            group_room,
-            self.line_parts,
-            memory.pairs,
-            sort.room,
-        )
+            key_kind, room, no_groups = (facts.key_bytes, 0, self.is_long), self.group_room, (0, memory.zeros, 0)
+            self.list_level(
+                to,
+                memory,
+                Level(
+                    memory.delegates, key_kind, to.plans[1], upper, *no_groups, self.group_parts, memory.groups, room
+                ),
+            )
+        looked_into, parts = (memory.borders, upper, groups, self.group_room), self.line_parts
+        level = Level(to.a.pointer, kind, to.plans[0], *looked_into, parts, memory.pairs, sort.room)
         self.list_level(to, memory, level, sorted_next=True)
         args = (*to.tensors, to.plans[0], memory.borders)
         sort.move(*to.where, memory.sorting, memory.pairs, top_k_large.write_access(*kind), args)
         return scratch_memory
 
-    def level_of_groups(self, to: Launch, memory: Memory, border: int) -> Level:
-        """Return the level at which groups are listed, by their delegates."""
-        return Level(
-            memory.delegates,
-            (self.facts.key_bytes, False, self.is_long),
-            to.plans[1],
-            border,
-            0,
-            memory.zeros,
-            0,
-            self.group_parts,
-            memory.groups,
-            self.group_room,
-        )
-
     def allocate(self, a: DeviceArray) -> tuple[DeviceArray, Memory]:
         """Return memory, and the addresses of its parts; what comes before the pairs must be set to zeros."""
-        lines, sort = self.facts.lines, self.sort
+        lines, sort, digits = self.facts.lines, self.sort, 8 * top_k_large.DIGITS * self.facts.lines
         most_parts = max(self.line_parts, self.group_parts)
-        sizes = (
-            sort.bytes,
-            16,
-            self.plans * 8 * top_k_large.BORDER * lines,
-            8 * top_k_large.DIGITS * lines,
-            sort.pairs_bytes,
-            sort.pairs_bytes,
-            8 * top_k_large.DIGITS * lines * (most_parts if most_parts > 1 else 0),
-            8 * lines * most_parts,
-            lines * self.pitch * self.facts.key_bytes,
-            lines * self.group_room * sort.pair_bytes,
+        sizes = Memory(
+            sorting=sort.bytes,
+            zeros=16,
+            borders=8 * top_k_large.BORDER * lines,
+            upper=8 * top_k_large.BORDER * lines if self.pitch else 0,
+            counts=digits,
+            pairs=sort.pairs_bytes,
+            other_pairs=sort.pairs_bytes,
+            table=digits * most_parts if most_parts > 1 else 0,
+            tallies=8 * lines * most_parts,
+            delegates=lines * self.pitch * self.facts.key_bytes,
+            groups=lines * self.group_room * sort.pair_bytes,
         )
-        offsets = np.cumsum([0, *(-(-size // 16) * 16 for size in sizes)]).tolist()
-        memory = scratch(a, offsets[-1])
+        *offsets, end = np.cumsum([0, *(-(-size // 16) * 16 for size in sizes)]).tolist()
+        memory = scratch(a, end)
         return memory, Memory(*(memory.pointer + offset for offset in offsets))
 
     def list_level(self, to: Launch, memory: Memory, level: Level, sorted_next: bool = False) -> None:
@@ -185,22 +162,10 @@ class SortByBlocks(Way):
         blocks = self.facts.lines * level.parts
         sorts_all = self.sorts_all and sorted_next
         where = (level.plan, level.upper, level.groups, level.group_room, level.parts)
-        counted = (level.x, level.border, memory.counts, memory.table, memory.tallies)
+        tables = (memory.table, memory.tallies)
         for turn in range(0 if sorts_all else top_k_large.rounds(level.kind[0])):
             kernel = top_k_large.count_kernel(*level.kind)
-            kernel(*to.where, blocks, *counted, *where, level.room, int(turn == 0))
+            kernel(*to.where, blocks, level.x, level.border, memory.counts, *tables, *where, level.room, int(turn == 0))
         heads, starts = (self.sort.heads(memory.sorting), self.sort.starts(memory.sorting)) if sorted_next else (0, 0)
-        top_k_large.list_kernel(*level.kind)(
-            *to.where,
-            blocks,
-            level.x,
-            level.border,
-            memory.table,
-            memory.tallies,
-            level.pairs,
-            level.room,
-            *where,
-            heads,
-            starts,
-            int(sorts_all),
-        )
+        found = (*tables, level.pairs, level.room, *where, heads, starts, int(sorts_all))
+        top_k_large.list_kernel(*level.kind)(*to.where, blocks, level.x, level.border, *found)

@@ -1,10 +1,13 @@
-"""The ways to compute a top-k, one class for each row of the table in `dispatch.top_k`."""
+"""The ways to compute a top-k, one class for each row of the table in `dispatch.top_k`; `top_k_large` has the last."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from ..._core.devices.arrays import DeviceArray
 from ..dispatch.top_k_facts import Facts
 from ..dispatch.top_k_numbers import (
+    Groups,
     Parts,
     block_choice,
     groups_beside,
@@ -17,21 +20,75 @@ from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, LANES
 from ..kernels import top_k_best, top_k_block, top_k_columns, top_k_delegates, top_k_short, top_k_sorted, top_k_warp
 from ..kernels.top_k_short import SHORT_BLOCK
-from ..primitives.top_k import short_rows
-from ..primitives.top_k.block_sort import count_bytes
-from ..primitives.top_k.keys import follows_rule
+from ..primitives.top_k import staging
 from ..primitives.top_k.plan import WARPS
-from ..primitives.top_k.short_rows import BESIDE, NARROW, SHIFTED, WIDE
 from ..tuning.top_k import Tuning
-from .top_k_base import Launch, Way
-from .top_k_large import SortByBlocks
 
 
-class Nothing(Way):
-    """There is nothing to select."""
+class Launch(NamedTuple):
+    """Where a top-k runs, its plans, of elements and of delegates, and its arrays."""
 
-    def start(self, to: Launch) -> None:
-        """Launch nothing."""
+    device: int
+    stream: int
+    plans: list[int]
+    a: DeviceArray
+    values: DeviceArray
+    indices: DeviceArray
+
+    @property
+    def where(self) -> tuple[int, int]:
+        """Return the device and the stream."""
+        return self.device, self.stream
+
+    @property
+    def tensors(self) -> tuple[int, int, int]:
+        """Return the addresses of the arrays."""
+        return self.a.pointer, self.values.pointer, self.indices.pointer
+
+
+class Way:
+    """One way to compute a top-k: the numbers of its kernels, for the plan, and how to launch them.
+
+    By itself it is the way if there is nothing to select.
+    """
+
+    #: How many plans there are: for the elements, and for their delegates, if these are a line of their own.
+    plans = 1
+    groups: Groups | None = None
+    #: Parts of a line, and what each has: see `PARTS` and `ROUNDS` of a plan.
+    parts = share = 1
+    #: Bytes or elements that a thread's row or a block's lists hold.
+    room = 0
+    #: Elements of a segment of a short line, and how it comes into shared memory.
+    segment = staging = 0
+    #: Units of a chunk, and chunks of a line.
+    chunk, chunks = 1, 0
+
+    def __init__(self, facts: Facts, tuning: Tuning, rule: tuple[int, int, int]) -> None:
+        self.facts, self.tuning, self.rule = facts, tuning, rule
+        #: What kernels are compiled for: the bytes of an element, and the bits of infinity, if it is a float.
+        self.kind = facts.width, rule[1]
+
+    def start(self, to: Launch) -> DeviceArray | None:
+        """Launch the kernels; return memory that is in use until they are done."""
+        return None
+
+    @property
+    def blocks_of_warps(self) -> int:
+        """Return how many blocks there are if each line has a warp."""
+        return -(-self.facts.lines // WARPS)
+
+    def find_delegates(self, to: Launch, delegates: int, has_rivals: bool = False) -> None:
+        """Find the delegates of the elements."""
+        facts, groups, x = self.facts, self.groups, to.a.pointer
+        assert groups
+        if facts.packed and not has_rivals:
+            blocks = -(-facts.lines * groups.parts // WARPS)
+            top_k_delegates.delegate_kernel(*self.kind)(*to.where, blocks, x, delegates, to.plans[0])
+        else:  # a thread reads 16 bytes of neighbouring lines at once, if that is possible
+            wide = facts.columns and x % 16 == 0
+            blocks = -(-facts.lines * groups.pitch // ((facts.of_unit if wide else 1) * BLOCK))
+            top_k_columns.column_kernel(*self.kind, wide, has_rivals)(*to.where, blocks, x, delegates, to.plans[0])
 
 
 class ShortLines(Way):
@@ -39,13 +96,13 @@ class ShortLines(Way):
 
     def __init__(self, facts: Facts, tuning: Tuning, rule: tuple[int, int, int]) -> None:
         super().__init__(facts, tuning, rule)
-        self.staging = WIDE if facts.quads else SHIFTED if facts.packed else BESIDE if facts.beside else NARROW
-        self.segment = short_rows.segment_of(facts.width, facts.thread_list, facts.n, facts.lines)
-        self.room = short_rows.row_bytes(facts.width, facts.thread_list, self.segment, self.staging)
+        self.staging = staging.ALIGNED if facts.quads else staging.SHIFTED if facts.packed else staging.SINGLE
+        self.segment = staging.segment_of(facts.width, facts.thread_list, facts.n, facts.lines)
+        self.room = staging.row_bytes(facts.width, facts.thread_list, self.segment)
 
     def start(self, to: Launch) -> None:
         """Launch the kernel."""
-        kernel = top_k_short.short_kernel(self.facts.width, self.rule[1], self.facts.thread_list)
+        kernel = top_k_short.short_kernel(*self.kind, self.facts.thread_list)
         blocks = -(-self.facts.lines // SHORT_BLOCK)
         kernel(*to.where, blocks, *to.tensors, to.plans[0], threads=SHORT_BLOCK, shared=SHORT_BLOCK * self.room)
 
@@ -55,28 +112,29 @@ class LinesByWarps(Way):
 
     def start(self, to: Launch) -> None:
         """Launch the kernel."""
-        facts = self.facts
-        assert facts.warp_sizes
-        by_words = follows_rule(*self.kind, self.rule)
-        kernel = top_k_warp.warp_kernel(facts.width, self.rule[1], by_words, *facts.warp_sizes)
-        kernel(*to.where, self.blocks_of_warps, *to.tensors, to.plans[0])
+        sizes = self.facts.warp_sizes
+        assert sizes
+        top_k_warp.warp_kernel(*self.kind, *sizes)(*to.where, self.blocks_of_warps, *to.tensors, to.plans[0])
 
 
 class Best(Way):
-    """Find the best element of each line, or of its parts and then of these."""
+    """Find the best element of each line, or of its parts and then of these: a block has each part of a line."""
 
     def __init__(self, facts: Facts, tuning: Tuning, rule: tuple[int, int, int]) -> None:
         super().__init__(facts, tuning, rule)
-        numbers = self.numbers()
-        self.parts, self.share, self.threads = numbers
+        self.parts, self.share, self.threads = self.numbers()
 
     def numbers(self) -> Parts:
         """Return the parts of a line."""
-        raise NotImplementedError
+        return parts_of_blocks(self.facts, self.tuning)
 
-    def find(self, to: Launch, kernel: Kernel, blocks: int) -> DeviceArray | None:
-        """Launch the kernel, and the one for the best elements of parts; return memory that is in use."""
-        lines, parts = self.facts.lines, self.parts
+    def kernel(self) -> tuple[Kernel, int]:
+        """Return the kernel for the parts, and how many blocks it has."""
+        return top_k_best.best_kernel(*self.kind), self.facts.lines * self.parts
+
+    def start(self, to: Launch) -> DeviceArray | None:
+        """Launch the kernel, and the one for the best elements of parts."""
+        lines, parts, (kernel, blocks) = self.facts.lines, self.parts, self.kernel()
         memory = scratch(to.a, 16 * lines * parts) if parts > 1 else None
         arguments = (*to.tensors, to.plans[0], memory.pointer if memory else 0)
         kernel(*to.where, blocks, *arguments, threads=self.threads)
@@ -86,29 +144,16 @@ class Best(Way):
         return memory
 
 
-class BestByBlocks(Best):
-    """A block has each part of a line."""
-
-    def numbers(self) -> Parts:
-        """Return the parts of a line."""
-        return parts_of_blocks(self.facts, self.tuning)
-
-    def start(self, to: Launch) -> DeviceArray | None:
-        """Launch the kernels."""
-        return self.find(to, top_k_best.best_kernel(*self.kind), self.facts.lines * self.parts)
-
-
 class BestByThreads(Best):
-    """A thread has each part of a line."""
+    """The same: a thread has each part of a line."""
 
     def numbers(self) -> Parts:
         """Return the parts of a line."""
         return parts_of_threads(self.facts, self.tuning)
 
-    def start(self, to: Launch) -> DeviceArray | None:
-        """Launch the kernels."""
-        kernel = top_k_best.best_by_threads_kernel(*self.kind)
-        return self.find(to, kernel, -(-self.facts.lines * self.parts // BLOCK))
+    def kernel(self) -> tuple[Kernel, int]:
+        """Return the kernel for the parts, and how many blocks it has."""
+        return top_k_best.best_by_threads_kernel(*self.kind), -(-self.facts.lines * self.parts // BLOCK)
 
 
 class Ranks(Way):
@@ -126,19 +171,16 @@ class Rivals(Way):
 
     def __init__(self, facts: Facts, tuning: Tuning, rule: tuple[int, int, int]) -> None:
         super().__init__(facts, tuning, rule)
-        groups = groups_beside(facts, tuning)
-        assert groups
-        self.groups = groups
+        self.groups = groups_beside(facts, tuning)
 
     def start(self, to: Launch) -> DeviceArray:
         """Launch the kernels."""
-        facts, groups, x = self.facts, self.groups.pitches[0], to.a.pointer
-        memory = scratch(to.a, top_k_columns.scratch_bytes(groups, facts.lines, facts.width))
-        wide = self.reads_columns(x)
-        find = top_k_columns.rival_kernel(*self.kind, wide)
-        find(*to.where, self.blocks_of_groups(wide), x, memory.pointer, to.plans[0])
+        facts, groups = self.facts, self.groups
+        assert groups
+        memory = scratch(to.a, top_k_columns.scratch_bytes(groups.pitch, facts.lines, facts.width))
+        self.find_delegates(to, memory.pointer, has_rivals=True)
         choose = top_k_columns.beside_kernel(*self.kind)
-        shared = WARPS * groups * facts.key_bytes
+        shared = WARPS * groups.pitch * facts.key_bytes
         choose(*to.where, self.blocks_of_warps, *to.tensors, memory.pointer, to.plans[0], shared=shared)
         return memory
 
@@ -150,46 +192,24 @@ class BlockChoice(Way):
 
     def __init__(self, facts: Facts, tuning: Tuning, rule: tuple[int, int, int]) -> None:
         super().__init__(facts, tuning, rule)
-        self.choice = choice = block_choice(facts, tuning, self.by_delegates)
-        self.groups, self.room, self.chunk, self.chunks = choice.groups, choice.lists.room, choice.chunk, choice.chunks
-        self.plans = max(len(choice.groups.pitches), 1)
-        self.method = f"{len(choice.groups.pitches)} levels of delegates"
+        choice = block_choice(facts, tuning, self.by_delegates)
+        self.groups, self.room, self.threads, self.shared, self.chunk, self.chunks = choice
 
     def start(self, to: Launch) -> DeviceArray | None:
         """Launch the kernels."""
-        memory, delegates, upper = self.find_levels(to)
-        facts, choice = self.facts, self.choice
-        sort_bytes = count_bytes(choice.threads) if choice.sorts_lists else 0
-        top_k_block.choose_kernel(*self.kind, facts.is_long, choice.sorts_lists)(
-            *to.where,
-            facts.lines,
-            *to.tensors,
-            delegates,
-            upper,
-            to.plans[0],
-            threads=choice.threads,
-            shared=choice.lists.bytes + max(facts.key_bytes * choice.maxima, sort_bytes),
-        )
+        facts, memory, delegates = self.facts, None, 0
+        if self.groups:
+            memory = scratch(to.a, facts.lines * self.groups.pitch * facts.key_bytes)
+            delegates = memory.pointer
+            self.find_delegates(to, delegates)
+        kernel = top_k_block.choose_kernel(*self.kind)
+        arguments = (*to.tensors, delegates, to.plans[0])
+        kernel(*to.where, facts.lines, *arguments, threads=self.threads, shared=self.shared)
         return memory
-
-    def find_levels(self, to: Launch) -> tuple[DeviceArray | None, int, int]:
-        """Find the delegates of all levels, if there are any; return their memory, and the addresses of two levels."""
-        facts, groups = self.facts, self.groups
-        if not groups.pitches:
-            return None, 0, 0
-        counts = [facts.lines * pitch for pitch in groups.pitches]
-        memory = scratch(to.a, sum(counts) * facts.key_bytes)
-        delegates = memory.pointer
-        upper = delegates + counts[0] * facts.key_bytes
-        self.find_delegates(to, delegates)
-        if len(counts) == 2:
-            kernel = top_k_delegates.delegate_kernel(facts.key_bytes, False)
-            kernel(*to.where, -(-facts.lines * groups.parts[1] // WARPS), delegates, upper, to.plans[1])
-        return memory, delegates, upper
 
 
 class DelegateChoice(BlockChoice):
-    """Find delegates; a block chooses from the uppermost of each line."""
+    """Find delegates; a block chooses from those of each line."""
 
     by_delegates = True
 
@@ -201,22 +221,6 @@ class SortOfLines(Way):
         """Launch the kernel."""
         facts = self.facts
         threads = sorting_threads(facts, self.tuning)
+        shared = top_k_sorted.sort_bytes(facts.n, threads)
         kernel = top_k_sorted.sort_kernel(*self.kind)
-        shared = top_k_sorted.sort_bytes(facts.width, facts.n, threads)
         kernel(*to.where, facts.lines, *to.tensors, to.plans[0], threads=threads, shared=shared)
-
-
-#: By the name of the row.
-WAYS: dict[str, type[Way]] = {
-    "nothing": Nothing,
-    "best of lines by threads": BestByThreads,
-    "short lines": ShortLines,
-    "best": BestByBlocks,
-    "lines by warps": LinesByWarps,
-    "ranks": Ranks,
-    "lines beside each other": Rivals,
-    "levels of delegates": DelegateChoice,
-    "block choice": BlockChoice,
-    "sort of lines": SortOfLines,
-    "sort": SortByBlocks,
-}

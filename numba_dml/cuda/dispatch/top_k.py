@@ -19,10 +19,10 @@ from ..kernels import (
 from ..kernels.top_k_short import PLACES
 from ..kernels.top_k_sorted import MOST_RANKED
 from ..primitives.top_k.plan import MOST_K
-from ..primitives.top_k.short_rows import group_of
+from ..primitives.top_k.staging import group_of
 from ..tuning.top_k import Tuning
 from .top_k_facts import Facts
-from .top_k_numbers import block_lists, delegates_fit, groups_beside, line_units, sorting_threads
+from .top_k_numbers import block_lists, delegate_group, groups_beside, line_units, sorting_threads
 
 
 def is_idle(facts: Facts, tuning: Tuning) -> bool:
@@ -113,8 +113,8 @@ def is_beside(facts: Facts, tuning: Tuning) -> bool:
 
 
 def can_delegate(facts: Facts, tuning: Tuning) -> bool:
-    """Tell whether a block can choose from the uppermost delegates of a line."""
-    return facts.lines > 0 and 0 < facts.k <= MOST_K and delegates_fit(facts, tuning)
+    """Tell whether a block can choose from the delegates of a line."""
+    return facts.lines > 0 and 0 < facts.k <= MOST_K and not facts.is_long and delegate_group(facts, tuning) > 0
 
 
 def is_for_delegates(facts: Facts, tuning: Tuning) -> bool:
@@ -139,7 +139,12 @@ def lags(facts: Facts, tuning: Tuning) -> bool:
 
 def can_survey(facts: Facts, tuning: Tuning) -> bool:
     """Tell whether a block can keep the maxima of a line."""
-    return facts.lines > 0 and 0 < facts.k <= MOST_K and line_units(facts) <= block_lists(facts, tuning).most_units
+    return (
+        facts.lines > 0
+        and 0 < facts.k <= MOST_K
+        and not facts.is_long
+        and line_units(facts) <= block_lists(facts, tuning).most_units
+    )
 
 
 def is_chosen(facts: Facts, tuning: Tuning) -> bool:
@@ -225,7 +230,7 @@ TABLE = (
         "Lines beside each other",
     ),
     Region(
-        "levels of delegates",
+        "delegates",
         top_k_delegates.delegate_kernel,
         can_delegate,
         is_for_delegates,

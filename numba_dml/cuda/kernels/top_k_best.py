@@ -12,13 +12,10 @@ from ..driver.numba import BLOCK, cuda
 from ..primitives.access import LOAD_INDEX, unit_access
 from ..primitives.plan import number, quotient
 from ..primitives.ptx import await_inputs
-from ..primitives.top_k.best import best_of_block, load_pair, store_pair
-from ..primitives.top_k.ends import end_access
-from ..primitives.top_k.keys import key_access, key_type
+from ..primitives.top_k.keys import key_access, key_type, lowest_key
 from ..primitives.top_k.plan import (
     END,
     ENDS,
-    FLIP,
     INDEX_SIZE,
     LINES,
     LOWEST,
@@ -28,19 +25,21 @@ from ..primitives.top_k.plan import (
     SIZE,
     STRIDE,
     line_bases,
+    write_index,
 )
-from ..primitives.top_k.writing import write_index
+from ..primitives.top_k.ranks import best_of_block
+
+load_pair, store_pair = unit_access(16)
 
 
 @cache
-def best_kernel(width: int, is_float: bool) -> Kernel:
+def best_kernel(width: int, infinity: int) -> Kernel:
     """Return the kernel that finds the best element of lines whose elements are neighbours, a block for each part."""
-    access = key_access(width, is_float, FLIP)
-    key_at, best_of_quad, bests_of_quads = access.key_at, access.best_of_quad, access.bests_of_quads
-    best_inside = end_access(width, is_float)
+    access = key_access(width, infinity)
+    key_at, bests_of_quads, best_inside = access.key_at, access.bests_of_quads, access.best_inside
+    best_of_quad, load_quad = access.best_of_quad, access.load_quad
     load, store = unit_access(width)
-    lowest = int(np.iinfo(key_type(width)).min)
-    key = key_type(width)
+    key, lowest = key_type(width), lowest_key(width)
     of_quad = 16 // width
 
     @kernel(registers=40)
@@ -78,7 +77,7 @@ def best_kernel(width: int, is_float: bool) -> Kernel:
                 q += 4 * threads
             else:
                 whole = first >= 0 and first + of_quad <= size
-                one = best_of_quad(address, plan) if whole else best_inside(source, plan, first, size)
+                one = best_of_quad(load_quad(address), plan) if whole else best_inside(source, plan, first, size)
                 if one > best or quad == END:
                     best, quad = one, q
                 q += threads
@@ -100,15 +99,15 @@ def best_kernel(width: int, is_float: bool) -> Kernel:
 
 
 @cache
-def best_by_threads_kernel(width: int, is_float: bool) -> Kernel:
+def best_by_threads_kernel(width: int, infinity: int) -> Kernel:
     """Return the kernel that finds the best element of any other lines, a thread for each part of one.
 
     Neighbouring threads have lines that may lie beside each other.
     """
-    key_of = key_access(width, is_float, FLIP).key_of
+    access = key_access(width, infinity)
+    key_at, keys_of, key_in = access.key_at, access.keys_of, access.key_in
     load, store = LOAD_INDEX[f"int{8 * width}"], unit_access(width)[1]
-    key = key_type(width)
-    lowest = np.iinfo(key).min
+    key, lowest = key_type(width), lowest_key(width)
 
     @kernel
     def find_best_by_threads(
@@ -139,13 +138,13 @@ def best_by_threads_kernel(width: int, is_float: bool) -> Kernel:
             for j in range(ROWS_AT_ONCE):
                 some[j] = load(address + j * stride)
             for j in range(ROWS_AT_ONCE):
-                one = key_of(some[j], plan)
+                one = key_in(keys_of(some[j], plan), 0)
                 if one > best:
                     best, place = one, i + j
             address += ROWS_AT_ONCE * stride
             i += ROWS_AT_ONCE
         while i < end:
-            one = key_of(key(load(address)), plan)
+            one = key_at(address, plan)
             if one > best:
                 best, place = one, i
             address += stride

@@ -1,11 +1,11 @@
-"""The top-k kernels for lines that lie beside each other, as along the first axis: delegates that have rivals.
+"""The top-k kernels for lines whose elements are no neighbours, as along the first axis: delegates, maybe with rivals.
 
 A thread reads a group of a line, or of as many lines as have elements in 16 bytes: a *seat* of neighbouring elements
-after the other. It tells the best key of the group, its delegate, which seat that is from, and the best key of all
-other seats, the *rival*. A warp then chooses for each line: first the k best groups by their delegates, at equal keys
-by their order; of the seats of these delegates the k best elements; and only groups whose rival could be among these
-are read whole. Of lines that lie beside each other each element is read by itself, 32 bytes for it: so it counts how
-few these are. Delegates are written and read line beside line.
+after the other. It tells the best key of the group, its delegate. Of lines that lie beside each other it also tells
+which seat that is from, and the best key of all other seats, the *rival*. A warp then chooses for each line: first the
+k best groups by their delegates, at equal keys by their order; of the seats of these delegates the k best elements; and
+only groups whose rival could be among these are read whole. Of such lines each element is read by itself, 32 bytes for
+it: so it counts how few these are. Delegates that have rivals are written and read line beside line.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from ..driver.numba import BLOCK, LANES, cuda
 from ..primitives.access import LOAD_INDEX, unit_access
 from ..primitives.plan import number
 from ..primitives.ptx import ARRAY_TYPES, await_inputs
-from ..primitives.top_k.keys import key_access, key_type
-from ..primitives.top_k.lane_lists import entry_access, list_sorter, part_sorter
+from ..primitives.top_k.column_groups import SEAT, SEAT_BITS, key_stores, lines_together, seat_reader
+from ..primitives.top_k.keys import key_access, key_type, lowest_key
 from ..primitives.top_k.plan import (
-    FLIP,
     GROUP_BITS,
     INDEX_SIZE,
     LINES,
@@ -35,15 +34,11 @@ from ..primitives.top_k.plan import (
     WARPS,
     K,
     line_bases,
+    write_index,
 )
-from ..primitives.top_k.seats import key_stores, seat_access
-from ..primitives.top_k.sizes import SIZES
-from ..primitives.top_k.writing import write_index
+from ..primitives.top_k.ranks import lane_sorter
 from ..primitives.warp import LANE_VALUE, lanes_where, sum_of_lanes, sync_lanes
 
-#: Elements of a seat, as a power of two.
-SEAT_BITS = SIZES.seat_bits
-SEAT = 1 << SEAT_BITS
 #: Elements that a lane lists, and how many of those it looks at before the list is sorted, if it is long by then: there
 #: is room for as many as the lanes look at, beside the k best.
 LISTED = 4
@@ -57,73 +52,82 @@ def scratch_bytes(groups: int, lines: int, width: int) -> int:
     return groups * lines * (2 * width + 1)
 
 
-@cache
-def seat_steps(width: int, is_float: bool, wide: bool):
-    """Return the steps for one seat of as many lines as a thread has.
+class Bests(NamedTuple):
+    """What a thread knows of its groups, one for each of its lines."""
 
-    ``put_bests_of_seat(bests, some, address, stride, count, plan)``, ``note_seat(bests, delegates, rivals, seats,
-    seat)``.
+    seat: object  #: the best keys of a seat
+    delegates: object
+    rivals: object
+    seats: object  #: the numbers of the delegates' seats, a byte each
+
+
+@cache
+def best_noter(width: int, wide: bool, has_rivals: bool):
+    """Return ``note(bests, number)`` for a seat, and ``store(bests, told, plan, group, line)`` for groups.
+
+    The best keys of a seat become the delegates, if they are better, or else the rivals.
     """
-    put_bests, put_row = seat_access(width, is_float, wide, SEAT)
-    together = 16 // width if wide else 1
+    store_rivals, (_, store_seats) = key_stores(width, wide), unit_access(lines_together(width, wide))
+    key_bytes = key_type(width)(0).itemsize
+    _, store_key = unit_access(key_bytes)
+    together = lines_together(width, wide)
+    words_of_seats = 2 if together > 8 else 1
 
     @helper
-    def put_bests_of_seat(bests, some, address, stride, count, plan):
-        """List the best key of a seat, of which there are maybe fewer elements than usual."""
-        if count >= SEAT:
-            put_bests(bests, address, stride, plan)
-        else:
-            put_row(bests, address, plan)
-            for row in range(1, count):
-                put_row(some, address + row * stride, plan)
-                for j in range(together):
-                    bests[j] = max(bests[j], some[j])
-
-    @helper
-    def note_seat(bests, delegates, rivals, seats, seat):
-        """Let the best keys of a seat be the delegates, if they are better, or else the rivals."""
+    def note(bests, seat):
         for j in range(together):
-            if bests[j] > delegates[j]:
-                at = 8 * (j % 8)
-                seats[j // 8] = (seats[j // 8] & ~(np.int64(255) << at)) | (seat << at)
-            rivals[j] = max(rivals[j], min(delegates[j], bests[j]))
-            delegates[j] = max(delegates[j], bests[j])
+            best, delegate = bests.seat[j], bests.delegates[j]
+            if has_rivals:
+                if best > delegate:
+                    at = 8 * (j % 8)
+                    bests.seats[j // 8] = (bests.seats[j // 8] & ~(np.int64(255) << at)) | (seat << at)
+                bests.rivals[j] = max(bests.rivals[j], min(delegate, best))
+            bests.delegates[j] = max(delegate, best)
 
-    return put_bests_of_seat, note_seat
+    @helper
+    def store(bests, told, plan, group, line):
+        lines, groups = number(plan, LINES), number(plan, PITCH)
+        if has_rivals:
+            at = group * lines + line
+            store_rivals(told + at * width, bests.delegates)
+            store_rivals(told + (groups * lines + at) * width, bests.rivals)
+            store_seats(told + groups * lines * (2 * width) + at, bests.seats[0], bests.seats[words_of_seats - 1])
+        else:
+            at = told + key_bytes * (line * groups + group)
+            for j in range(together):
+                store_key(at, bests.delegates[j], 0)
+                at += key_bytes * groups
+
+    return note, store
 
 
 @cache
-def rival_kernel(width: int, is_float: bool, wide: bool) -> Kernel:
-    """Return the kernel that finds delegates, their seats and their rivals: a thread for each group.
+def column_kernel(width: int, infinity: int, wide: bool, has_rivals: bool) -> Kernel:
+    """Return the kernel that finds delegates, and maybe their seats and their rivals: a thread for each group.
 
     `wide`: 16 bytes at a multiple of 16 have elements of several lines; a thread has the groups of these.
     """
-    put_bests_of_seat, note_seat = seat_steps(width, is_float, wide)
-    store_keys = key_stores(width, wide)
-    key = key_type(width)
-    lowest = np.iinfo(key).min
-    together = 16 // width if wide else 1
-    _, store_seats = unit_access(together)
-    words_of_seats = 2 if together > 8 else 1
+    put_bests, (note, store) = seat_reader(width, infinity, wide), best_noter(width, wide, has_rivals)
+    key, lowest = key_type(width), lowest_key(width)
+    together = lines_together(width, wide)
 
     @kernel
-    def find_rivals(
+    def find_in_columns(
         x,  # IN   address of the first element
-        told,  # OUT  address of (groups, lines) delegates, as many rivals, and as many seats of a byte
+        told,  # OUT  address of (lines, groups) delegates; or of (groups, lines) delegates, rivals, and bytes: seats
         plan,  # IN   address of the plan
     ):
         await_inputs()
-        bests = cuda.local.array(together, key)
-        some = cuda.local.array(together, key)
+        seat_keys = cuda.local.array(together, key)
         delegates = cuda.local.array(together, key)
         rivals = cuda.local.array(together, key)
-        seats = cuda.local.array(words_of_seats, np.int64)
+        seats = cuda.local.array(2, np.int64)
+        bests = Bests(seat_keys, delegates, rivals, seats)
         item = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
-        lines, groups = number(plan, LINES), number(plan, PITCH)
-        of_lines = lines // together
+        of_lines = number(plan, LINES) // together
         group = item // of_lines
         line = (item - group * of_lines) * together
-        if group >= groups:
+        if group >= number(plan, PITCH):
             return
         source, _ = line_bases(plan, line)
         stride = number(plan, STRIDE)
@@ -133,21 +137,17 @@ def rival_kernel(width: int, is_float: bool, wide: bool) -> Kernel:
         address = x + source + first * stride
         for j in range(together):
             delegates[j] = rivals[j] = lowest
-        for j in range(words_of_seats):
-            seats[j] = 0
+        seats[0] = seats[1] = 0
         seat = np.int64(0)
         while count > 0:
-            put_bests_of_seat(bests, some, address, stride, count, plan)
-            note_seat(bests, delegates, rivals, seats, seat)
+            put_bests(seat_keys, address, stride, count, plan)
+            note(bests, seat)
             address += SEAT * stride
             count -= SEAT
             seat += 1
-        at = group * lines + line
-        store_keys(told + at * width, delegates)
-        store_keys(told + (groups * lines + at) * width, rivals)
-        store_seats(told + groups * lines * (2 * width) + at, seats[0], seats[words_of_seats - 1])
+        store(bests, told, plan, group, line)
 
-    return Kernel(find_rivals, 3)
+    return Kernel(find_in_columns, 3)
 
 
 class Line(NamedTuple):
@@ -169,10 +169,10 @@ class Line(NamedTuple):
 class Lists(NamedTuple):
     """A warp's part of shared memory."""
 
-    listed: object  #: the listed elements, with their places or beside them
-    places: object
+    keys: object  #: of the listed elements ...
+    places: object  #: ... and their places
     begin: object  #: where its list begins
-    keys: object  #: its delegates ...
+    delegates: object  #: the keys of its delegates ...
     seats: object  #: ... and later, in the same memory, the seats that it looks at
 
 
@@ -190,15 +190,9 @@ def bar_finder(width: int):
     ``first_bar(lists, line)`` lists nothing. ``sort_listed(lists, line, count, bar)`` keeps up to k elements and
     returns how many, and the bar: the k-th, if there are as many.
     """
-    entry_width = max(width, 4)
-    _, put, get, _, place_of, *_ = entry_access(entry_width)
-    sort_few, sort_list = part_sorter(entry_width, 1), list_sorter(entry_width, LISTED)
-    load, key = LOAD_INDEX[f"int{8 * width}"], key_type(width)
-    lowest, end = int(np.iinfo(key).min), np.iinfo(np.int32).max
-
-    @helper
-    def key_in(entry):
-        return entry[0] if width == 8 else key(entry >> 32)
+    sort_few, sort_list = lane_sorter(key_type(width), 1), lane_sorter(key_type(width), LISTED)
+    load, key, lowest = LOAD_INDEX[f"int{8 * width}"], key_type(width), lowest_key(width)
+    end = np.iinfo(np.int32).max
 
     @helper
     def fetch_delegates(lists, line):
@@ -210,7 +204,7 @@ def bar_finder(width: int):
                 item = np.int32(i + j * LANES)
                 item = item if item < line.groups else i
                 its_key = key(load(line.delegates + np.int64(item) * line.lines * width))
-                lists.keys[item] = its_key
+                lists.delegates[item] = its_key
                 best = max(best, its_key)
             i = np.int32(i + LISTED * LANES)
         return best
@@ -218,27 +212,25 @@ def bar_finder(width: int):
     @helper
     def first_bar(lists, line):
         # The k-th best of the lanes' best delegates is a bar that k of them reach.
-        best = fetch_delegates(lists, line)
-        put(lists.listed, lists.places, lists.begin + line.lane, best, line.lane)
-        sync_lanes()
-        sort_few(lists.listed, lists.places, lists.begin, min(line.groups, LANES), line.lane)
-        sync_lanes()
-        bar = Bar(key_in(get(lists.listed, lists.places, lists.begin + line.k - 1)), np.int32(end))
+        at = lists.begin + line.lane
+        lists.keys[at], lists.places[at] = fetch_delegates(lists, line), line.lane
+        sort_few(lists.keys, lists.places, lists.begin, min(line.groups, LANES), line.k, line.lane)
+        bar = Bar(key(lists.keys[lists.begin + line.k - 1]), np.int32(end))
         sync_lanes()
         return bar
 
     @helper
     def sort_listed(lists, line, count, bar):
-        sync_lanes()
-        sort_list(lists.listed, lists.places, lists.begin, count, line.lane)
-        sync_lanes()
-        count = min(count, line.k)
-        if count == line.k:
-            last = get(lists.listed, lists.places, lists.begin + line.k - 1)
-            bar = Bar(key_in(last), np.int32(place_of(last)))
-        return count, bar
+        if count <= LANES:
+            sort_few(lists.keys, lists.places, lists.begin, count, line.k, line.lane)
+        else:
+            sort_list(lists.keys, lists.places, lists.begin, count, line.k, line.lane)
+        if count >= line.k:
+            last = lists.begin + line.k - 1
+            bar = Bar(key(lists.keys[last]), np.int32(lists.places[last]))
+        return min(count, line.k), bar
 
-    return first_bar, sort_listed, key_in
+    return first_bar, sort_listed
 
 
 @cache
@@ -249,16 +241,15 @@ def seat_lister(width: int):
     ``seats_of_rivals(lists, line, best, bar)``: all other seats of groups whose rival could be among the best; it
     returns how many elements they have.
     """
-    _, _, get, _, place_of, *_ = entry_access(max(width, 4))
     load, load_seat, key = LOAD_INDEX[f"int{8 * width}"], LOAD_INDEX["uint8"], key_type(width)
-    lowest = int(np.iinfo(key).min)
+    lowest = lowest_key(width)
     lane_value = LANE_VALUE[32]
 
     @helper
     def seats_of_best(lists, line):
         group, seat, rival = np.int32(0), np.int32(0), key(lowest)
         if line.lane < line.k:
-            group = np.int32(place_of(get(lists.listed, lists.places, lists.begin + line.lane)))
+            group = np.int32(lists.places[lists.begin + line.lane])
             seat = np.int32(load_seat(line.best_seats + np.int64(group) * line.lines))
             rival = key(load(line.rivals + np.int64(group) * line.lines * width))
             lists.seats[line.lane] = np.int32(np.int32(group << line.seat_bits) + seat)
@@ -281,14 +272,13 @@ def seat_lister(width: int):
 
 
 @cache
-def item_lister(width: int, is_float: bool):
+def item_lister(width: int, infinity: int):
     """Return ``list_items(lists, line, plan, bar, turn, first, total, count)``: how many elements are listed then.
 
     It looks at a few of `total` items from one on: delegates, if it is turn 0, or elements of the listed seats.
     """
-    key_of, load = key_access(width, is_float, FLIP).key_of, LOAD_INDEX[f"int{8 * width}"]
-    _, put, *_ = entry_access(max(width, 4))
-    key = key_type(width)
+    access, load, key = key_access(width, infinity), LOAD_INDEX[f"int{8 * width}"], key_type(width)
+    keys_of, key_in = access.keys_of, access.key_in
 
     @helper
     def list_items(lists, line, plan, bar, turn, first, total, count):
@@ -301,7 +291,7 @@ def item_lister(width: int, is_float: bool):
             item = min(item, np.int32(total - 1))
             at[j] = item
             if turn == 0:
-                some[j] = lists.keys[item]
+                some[j] = lists.delegates[item]
             else:
                 row = np.int32(np.int32(lists.seats[item >> SEAT_BITS] << SEAT_BITS) + np.int32(item & (SEAT - 1)))
                 inside = inside and row < line.size
@@ -312,12 +302,12 @@ def item_lister(width: int, is_float: bool):
         for j in range(AT_ONCE):
             its_key = some[j]
             if turn > 0:
-                its_key = key_of(its_key, plan)
+                its_key = key_in(keys_of(its_key, plan), 0)
             hit = at[j] >= 0 and (its_key > bar.key or (its_key == bar.key and at[j] < bar.place))
             hits = lanes_where(1 if hit else 0)
             if hit:
                 before = np.int32(cuda.popc(np.int32(hits & lower)))
-                put(lists.listed, lists.places, lists.begin + count + before, its_key, at[j])
+                lists.keys[lists.begin + count + before], lists.places[lists.begin + count + before] = its_key, at[j]
             count = np.int32(count + cuda.popc(hits))
         return count
 
@@ -325,11 +315,11 @@ def item_lister(width: int, is_float: bool):
 
 
 @cache
-def best_lister(width: int, is_float: bool):
+def best_lister(width: int, infinity: int):
     """Return ``list_best(lists, line, plan)``: a warp lists the k best elements of its line."""
-    first_bar, sort_listed, _ = bar_finder(width)
+    first_bar, sort_listed = bar_finder(width)
     seats_of_best, seats_of_rivals = seat_lister(width)
-    list_items, key = item_lister(width, is_float), key_type(width)
+    list_items, key = item_lister(width, infinity), key_type(width)
     end = np.iinfo(np.int32).max
 
     @helper
@@ -360,16 +350,12 @@ def best_lister(width: int, is_float: bool):
 
 
 @cache
-def beside_kernel(width: int, is_float: bool) -> Kernel:
-    """Return the kernel that chooses by what `rival_kernel` tells: a warp for each line."""
-    bits_of, load = key_access(width, is_float, FLIP).bits_of, LOAD_INDEX[f"int{8 * width}"]
+def beside_kernel(width: int, infinity: int) -> Kernel:
+    """Return the kernel that chooses by delegates and their rivals: a warp for each line."""
+    bits_of, load = key_access(width, infinity).bits_of, LOAD_INDEX[f"int{8 * width}"]
     _, store = unit_access(width)
-    key = key_type(width)
-    word, _, get, _, place_of, *_ = entry_access(max(width, 4))
-    *_, key_in = bar_finder(width)
-    list_best = best_lister(width, is_float)
-    room = LISTED * LANES
-    rooms, place_rooms = WARPS * room, WARPS * room if width == 8 else 1
+    key, list_best = key_type(width), best_lister(width, infinity)
+    room, rooms = LISTED * LANES, WARPS * LISTED * LANES
     key_array, part_array = ARRAY_TYPES[key], ARRAY_TYPES[np.int32]
     parts_of_key = key(0).itemsize // 4
 
@@ -377,10 +363,9 @@ def beside_kernel(width: int, is_float: bool) -> Kernel:
     def write_best(lists, line, plan, values, indices, to):
         step, index_size = number(plan, OUT_STRIDE), number(plan, INDEX_SIZE)
         if line.lane < line.k:
-            entry = get(lists.listed, lists.places, lists.begin + line.lane)
-            place = place_of(entry)
+            place = np.int64(lists.places[lists.begin + line.lane])
             to += np.int64(line.lane) * step
-            bits, plain = bits_of(key_in(entry), plan)
+            bits, plain = bits_of(lists.keys[lists.begin + line.lane], plan)
             if not plain:
                 bits = np.int64(load(line.source + place * line.stride))
             store(values + to * width, bits, 0)
@@ -395,8 +380,8 @@ def beside_kernel(width: int, is_float: bool) -> Kernel:
         plan,  # IN   address of the plan
     ):
         await_inputs()
-        listed = cuda.shared.array(rooms, word)
-        places = cuda.shared.array(place_rooms, np.int32)
+        keys = cuda.shared.array(rooms, key)
+        places = cuda.shared.array(rooms, np.int32)
         lane, warp = np.int32(cuda.threadIdx.x % LANES), np.int32(cuda.threadIdx.x // LANES)
         of_all = np.int64(cuda.blockIdx.x) * WARPS + warp
         lines = number(plan, LINES)
@@ -418,9 +403,9 @@ def beside_kernel(width: int, is_float: bool) -> Kernel:
             told + (pitch + of_all) * width,
             told + pitch * (2 * width) + of_all,
         )
-        keys = cuda.shared.array(0, key_array)[warp * groups :]
+        delegates = cuda.shared.array(0, key_array)[warp * groups :]
         seats = cuda.shared.array(0, part_array)[warp * groups * parts_of_key :]
-        lists = Lists(listed, places, np.int32(warp * room), keys, seats)
+        lists = Lists(keys, places, np.int32(warp * room), delegates, seats)
         list_best(lists, line, plan)
         write_best(lists, line, plan, values, indices, to)
 

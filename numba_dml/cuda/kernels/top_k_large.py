@@ -29,15 +29,24 @@ from ..primitives.pairs import pair_access
 from ..primitives.plan import number
 from ..primitives.ptx import await_inputs
 from ..primitives.sums import add_counts, arrive
-from ..primitives.top_k.large.border import ARRIVED, DIGIT, LOW
-from ..primitives.top_k.large.border import BORDER as BORDER  # calls have memory for these
-from ..primitives.top_k.large.border import DIGITS as DIGITS
-from ..primitives.top_k.large.counting import COUNTERS, find_border, hand_in, note_tally, range_counter
-from ..primitives.top_k.large.listing import Memory, Target, passes_of, targets_by_border, tile_lister
-from ..primitives.top_k.large.ranks import WARPS
-from ..primitives.top_k.large.tiles import tile_access
-from ..primitives.top_k.plan import FLIP, INDEX_SIZE, OUT_STRIDE, SIZE, STRIDE, K, line_bases
-from ..primitives.top_k.writing import write_index
+from ..primitives.top_k.keys import key_access
+from ..primitives.top_k.large_lists import (
+    COUNTERS,
+    WARPS,
+    Memory,
+    Target,
+    find_border,
+    hand_in,
+    note_tally,
+    passes_of,
+    range_counter,
+    targets_by_border,
+    tile_lister,
+)
+from ..primitives.top_k.large_tiles import ARRIVED, DIGIT, LOW, tile_access
+from ..primitives.top_k.large_tiles import BORDER as BORDER  # calls have memory for these
+from ..primitives.top_k.large_tiles import DIGITS as DIGITS
+from ..primitives.top_k.plan import INDEX_SIZE, OUT_STRIDE, SIZE, STRIDE, K, line_bases, write_index
 
 
 def rounds(width: int) -> int:
@@ -46,10 +55,10 @@ def rounds(width: int) -> int:
 
 
 @cache
-def count_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
+def count_kernel(width: int, infinity: int, is_long: bool) -> Kernel:
     """Return the kernel that counts the elements of a range by digit, and finds the digit of the border."""
-    range_of, count_tiles, add_up_digits = range_counter(width, is_float, is_long)
-    source_of = tile_access(width, is_float, is_long).source_of
+    range_of, count_tiles, add_up_digits = range_counter(width, infinity, is_long)
+    source_of = tile_access(width, infinity, is_long).source_of
 
     @kernel(registers=64)  # four blocks of 256 threads on a multiprocessor, like `list_elements`
     def count_range(
@@ -94,12 +103,12 @@ def count_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
 
 
 @cache
-def list_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
+def list_kernel(width: int, infinity: int, is_long: bool) -> Kernel:
     """Return the kernel that lists the elements which reach the border, in their order.
 
     Of those at it, if they are too many, the first.
     """
-    tiles, list_tiles = tile_access(width, is_float, is_long), tile_lister(width, is_float, is_long)
+    tiles, list_tiles = tile_access(width, infinity, is_long), tile_lister(width, infinity, is_long)
     source_of, part_of = tiles.source_of, tiles.part_of
     word, pair_bytes, *_ = pair_access(is_long)
     lowest = -(1 << (8 * width - 1))
@@ -168,14 +177,13 @@ def list_kernel(width: int, is_float: bool, is_long: bool) -> Kernel:
 
 
 @cache
-def write_access(width: int, is_float: bool, is_long: bool):
+def write_access(width: int, infinity: int, is_long: bool):
     """Return how the last pass of a sort writes the results: what it prepares, and how it puts one; see `move_kernel`.
 
     The bits of a value come back from its key; zeros and NaNs, which share one, are read: of each line they lie one
     after the other in the order of their positions, so this is no gather.
     """
-    load, store = unit_access(width)
-    lowest = -(1 << (8 * width - 1))
+    bits_of, (load, store) = key_access(width, infinity).bits_of, unit_access(width)
 
     @helper
     def prepare(x, values, indices, plan, border, line):
@@ -189,12 +197,8 @@ def write_access(width: int, is_float: bool, is_long: bool):
         source, values, indices, step, index_size, low = form
         if place < number(plan, K):
             new = raise_key(low, ~np.int64(word), 0) if is_long else low + (~np.int64(word) & 0xFFFFFFFF)
-            bits = new ^ number(plan, FLIP)
-            again = False
-            if is_float:
-                again = bits == 0 or new == number(plan, FLIP + 2)
-                bits = bits if bits >= 0 else lowest - bits
-            if again:
+            bits, plain = bits_of(new, plan)
+            if not plain:
                 bits, _ = load(source + np.int64(position) * number(plan, STRIDE))
             store(values + place * step * width, bits, 0)
             write_index(indices, index_size, place * step, np.int64(position))

@@ -20,9 +20,8 @@ from ..primitives.access import unit_access
 from ..primitives.plan import number
 from ..primitives.ptx import ARRAY_TYPES, await_inputs
 from ..primitives.shared import SHARED_LOAD, SHARED_STORE, shared_address
-from ..primitives.top_k.float_keys import keys_over_places
-from ..primitives.top_k.group_words import group_steps, listed_keys, word_steps
-from ..primitives.top_k.keys import key_type
+from ..primitives.top_k.group_words import group_steps, keys_over_places, shared_load, shared_store, word_steps
+from ..primitives.top_k.keys import key_access, key_type, lowest_key
 from ..primitives.top_k.plan import (
     DIMS,
     HEADER,
@@ -38,23 +37,22 @@ from ..primitives.top_k.plan import (
     STRIDE,
     K,
     line_bases,
+    write_index,
 )
 from ..primitives.top_k.register_lists import keep_best, keep_best_and_next, merge_pairs, pick, sort_numbers, sort_pairs
-from ..primitives.top_k.shared_vectors import shared_load, shared_store_all
-from ..primitives.top_k.short_rows import (
-    GROUP,
-    LEAST_COPIED,
-    MOST_GROUPS,
-    NARROW,
-    SHIFTED,
-    WIDE,
-    group_of,
-    key_steps,
-    list_bytes,
-)
 from ..primitives.top_k.sizes import SIZES
-from ..primitives.top_k.staging import staging
-from ..primitives.top_k.writing import write_index
+from ..primitives.top_k.staging import (
+    ALIGNED,
+    GROUP,
+    MOST_GROUPS,
+    SHIFTED,
+    SINGLE,
+    group_of,
+    key_maker,
+    line_stager,
+    list_bytes,
+    unit_copier,
+)
 from ..primitives.warp import LANE_VALUE, sync_lanes
 
 #: Keys in the registers of a thread.
@@ -99,11 +97,11 @@ def chosen_pairs(width: int, most: int):
     bits, at_once, listed = 8 * width, max(most, 4), max(most // GROUP, 1)
     mask = max(MOST_GROUPS, GROUP * most) - 1
     shift, second = mask.bit_length(), min(1, most - 1)
-    maxima, members = group_steps(bits, GROUP, at_once, listed)
-    upper, within, labels, alike = word_steps(bits, mask)
-    load_keys, store_table = listed_keys(bits, GROUP, most), shared_store_all(32, most)
+    maxima, members, load_keys = group_steps(bits, GROUP, at_once, listed)
+    (upper, within, labels, alike), store_table = word_steps(mask), shared_store(32)
     key = key_type(width)
-    lowest, highest = np.iinfo(key).min, np.iinfo(key).max
+    lowest = lowest_key(width)
+    highest = ~lowest
     no_words, of_all_groups = (key(lowest),) * most, tuple(key(~i) for i in range(most))
 
     @helper
@@ -144,7 +142,7 @@ def chosen_pairs(width: int, most: int):
             low, high = key(low - (low != lowest)), key(high + (high != highest))
         new_keys, new_places = load_keys(own, table, labels(words, mask), first)
         # Those above the highest such key may be out of order, and so may those whose upper bits agree.
-        out_of_order = words[second] >> shift >= high - low if is_exact else alike(words)
+        out_of_order = words[second] >> shift >= high - low if is_exact else alike(words) != 0
         if out_of_order:
             new_keys, new_places = sort_pairs(new_keys, new_places)
         if first == 0:
@@ -171,27 +169,22 @@ def segment_reader(width: int, infinity: int, most: int):
 
     They become keys, and behind them are keys that are worse than all others.
     """
-    stage_quads, copy_units, keys_in_place, stage_elements, stage_own = staging(width, infinity)
+    copy_units, keys_in_place, stage_line = unit_copier(width), key_maker(width, infinity), line_stager(width, infinity)
     is_wide, group = width > 2, group_of(width, most)
-    key = key_type(width)
-    lowest = np.iinfo(key).min
+    key, lowest = key_type(width), lowest_key(width)
     store_key, padding = SHARED_STORE[8 * width], lowest if is_wide else -(1 << (8 * width - 1))
-    store_group, no_group = shared_store_all(8 * key(0).itemsize, group), (key(lowest),) * group
+    store_group, no_group = shared_store(8 * key(0).itemsize), (key(lowest),) * group
 
     @helper
     def read_segment(row, plan, x, way, first, columns):
         tile, pitch, source, jump = row.tile, row.pitch, row.source, row.jump
-        if way == WIDE and number(plan, SEGMENT) * width < LEAST_COPIED:
-            stage_quads(tile, pitch, source, jump, first, columns, plan)
-        elif way == WIDE or way == SHIFTED:
-            low, high = x + number(plan, LOW), x + number(plan, HIGH)
-            copy_units(tile, pitch, source + first * width, jump, columns * width, low, high, way == WIDE)
-            sync_lanes()
-            keys_in_place(row.own, source + first * width, columns * width, way == WIDE, plan)
-        elif way == NARROW:
-            stage_elements(tile, pitch, source, jump, first, columns, plan)
+        if way == SINGLE:
+            stage_line(row.own, source, first, columns, plan)
         else:
-            stage_own(row.own, source, first, columns, plan)
+            low, high, is_aligned = x + number(plan, LOW), x + number(plan, HIGH), way == ALIGNED
+            copy_units(tile, pitch, source + first * width, jump, columns * width, low, high, is_aligned)
+            sync_lanes()
+            keys_in_place(row.own, source + first * width, columns * width, is_aligned, plan)
         padded = (columns + group - 1) // group * group
         for c in range(columns, padded):
             store_key(row.own + c * width, padding)
@@ -208,8 +201,7 @@ def row_writer(width: int, infinity: int, most: int):
 
     `to`: where those of the thread's line are. Outputs that are neighbours are written by neighbouring lanes.
     """
-    _, bits_of = key_steps(width, infinity)
-    load, store = unit_access(width)
+    bits_of, (load, store) = key_access(width, infinity).bits_of, unit_access(width)
     is_wide, width_bits, key_bytes = width > 2, 8 * width, key_type(width)(0).itemsize
     load_key, load_place = SHARED_LOAD[8 * key_bytes], SHARED_LOAD[32]
     places_at = list_bytes(most, key_bytes)
@@ -259,22 +251,13 @@ def short_kernel(width: int, infinity: int, most: int) -> Kernel:
     is_wide, group = width > 2, group_of(width, most)
     key = key_type(width)
     key_bytes = key(0).itemsize
-    no_keys, no_places = (key(np.iinfo(key).min),) * most, (np.int32(NONE),) * most
+    no_keys, no_places = (key(lowest_key(width)),) * most, (np.int32(NONE),) * most
     choose = chosen_pairs(width, most) if is_wide else chosen_words(width, most)
-    store_keys, store_places = shared_store_all(8 * key_bytes, most), shared_store_all(32, most)
+    store_keys, store_places = shared_store(8 * key_bytes), shared_store(32)
     places_at = list_bytes(most, key_bytes)
     words = ARRAY_TYPES[np.int64]
-
     longest = most == THREAD_LISTS[-1]
     few = width <= 2 or (width == 4 and not longest)
-
-    @helper
-    def way_of(plan, x):
-        """Return how lines come into shared memory."""
-        way = number(plan, STAGING)
-        if way == WIDE and x & 15 != 0:
-            way = np.int64(SHIFTED if is_wide else NARROW)  # that needs room, which is there beside wide keys
-        return way
 
     @kernel(registers=SHORT_REGISTERS if few else MORE_REGISTERS if longest else None)
     def choose_from_short_lines(
@@ -294,7 +277,9 @@ def short_kernel(width: int, infinity: int, most: int) -> Kernel:
         tile = shared_address(cuda.shared.array(0, words)) + (thread - lane) * pitch
         own = tile + lane * pitch
         table = own + ((segment + group - 1) // group + 1) * group * width
-        way = way_of(plan, x)
+        way = number(plan, STAGING)
+        if way == ALIGNED and x & 15 != 0:
+            way = np.int64(SHIFTED)
         # Lines at one distance from each other need no other lane's address, if all lanes have one.
         jump = np.int64(0)
         if number(plan, DIMS) == 1 and line - lane + LANES <= lines:

@@ -18,11 +18,10 @@ from ..primitives.access import unit_access
 from ..primitives.bits import DIGIT_ABOVE, bits_between, negative_word
 from ..primitives.plan import number
 from ..primitives.ptx import ARRAY_TYPES, await_inputs
-from ..primitives.top_k.block_sort import ITEMS, count_bytes, run_sorter, sorter, spreader
-from ..primitives.top_k.keys import key_access, key_type
+from ..primitives.top_k.block_sort import ITEMS, count_bytes, run_sorter, sorter
+from ..primitives.top_k.keys import key_access, key_type, lowest_key
 from ..primitives.top_k.plan import (
     ENDS,
-    FLIP,
     INDEX_SIZE,
     LINES,
     MOST_THREADS,
@@ -32,8 +31,9 @@ from ..primitives.top_k.plan import (
     WARPS,
     K,
     line_bases,
+    write_index,
 )
-from ..primitives.top_k.writing import write_index
+from ..primitives.top_k.ranks import spreader
 from ..primitives.warp import sync_lanes
 
 #: Elements of a line that each lane has, at most: a warp ranks lines of up to 128.
@@ -41,10 +41,6 @@ OWN_COUNTS = (1, 2, 4)
 MOST_RANKED = OWN_COUNTS[-1] * LANES
 #: The longest line that a block sorts.
 MOST_SORTED = ITEMS * MOST_THREADS
-#: Bytes of an element up to which a word has both its key and its place, which is in this many lower bits.
-MOST_JOINED = 2
-PLACE = 16
-MOST_PLACE = (1 << PLACE) - 1
 #: By bytes of a key: how many bits are sorted by at first. Of 4096 normal float32 some 30 pairs agree in these.
 FIRST_BITS = {4: 24, 8: 32}
 
@@ -53,15 +49,15 @@ FIRST_BITS = {4: 24, 8: 32}
 STATIC_BYTES = 4 * LANES + 8 * ENDS
 
 
-def sort_bytes(width: int, size: int, threads: int) -> int:
+def sort_bytes(size: int, threads: int) -> int:
     """Return how much dynamic shared memory a block needs to sort a line."""
-    return (4 if width <= MOST_JOINED else 8) * size + count_bytes(threads)
+    return 8 * size + count_bytes(threads)
 
 
 @cache
-def rank_kernel(width: int, is_float: bool, own_count: int) -> Kernel:
+def rank_kernel(width: int, infinity: int, own_count: int) -> Kernel:
     """Return the kernel that ranks the elements of lines, a warp for each line."""
-    key_at = key_access(width, is_float, FLIP).key_at
+    key_at = key_access(width, infinity).key_at
     load, store = unit_access(width)
     key = key_type(width)
     room = own_count * LANES
@@ -123,46 +119,20 @@ class Memory(NamedTuple):
     """The shared memory of a block."""
 
     words: object  #: what is sorted
-    places: object  #: the places of its elements, beside the words or, joined, in them
+    places: object  #: the places of its elements
     counts: object  #: of the sort
     sums: object
     ends: object
 
 
 @cache
-def joined_sorter(width: int, is_float: bool):
-    """Return ``sort_line(memory, line)`` by words that have both a key and its place."""
-    key_at, key = key_access(width, is_float, FLIP).key_at, key_type(width)
-    lowest, highest = int(np.iinfo(key).min), int(np.iinfo(key).max)
-    spread = spreader(key(0).itemsize)
-    sort_words, _ = sorter(4, 0)
-
-    @helper
-    def sort_joined(memory, line):
-        words = memory.words
-        low, high = key(highest), key(lowest)
-        i = np.int32(cuda.threadIdx.x)
-        while i < line.size:
-            own = key_at(line.source + np.int64(i) * line.stride, line.plan)
-            low, high = min(low, own), max(high, own)
-            words[np.uint32(i)] = np.int32((np.int64(own) << PLACE) + i)
-            i = np.int32(i + cuda.blockDim.x)
-        low, high = spread(low, high, memory.ends)
-        top = np.int32((np.int64(high) << PLACE) + MOST_PLACE)
-        bits = PLACE + bits_between(np.int64(low), np.int64(high))
-        sort_words(words, words, memory.counts, memory.sums, line.size, top, np.int64(PLACE), bits)
-
-    return sort_joined
-
-
-@cache
-def run_steps(width: int, is_float: bool):
+def run_steps(width: int, infinity: int):
     """Return the steps on runs of equal words, whose order the elements tell.
 
     ``order_runs``: see `run_sorter`. ``is_disordered(memory, line)``: whether there are neighbours with equal words of
     which the second should be the first.
     """
-    key_at = key_access(width, is_float, FLIP).key_at
+    key_at = key_access(width, infinity).key_at
 
     @helper
     def comes_first(place, other, line):
@@ -185,14 +155,15 @@ def run_steps(width: int, is_float: bool):
 
 
 @cache
-def apart_sorter(width: int, is_float: bool):
+def line_sorter(width: int, infinity: int):
     """Return ``sort_line(memory, line)`` by words that have upper bits of keys, or lower ones, and places beside."""
-    key_at, key = key_access(width, is_float, FLIP).key_at, key_type(width)
+    key_at, key = key_access(width, infinity).key_at, key_type(width)
     key_bytes = key(0).itemsize
-    lowest, highest = int(np.iinfo(key).min), int(np.iinfo(key).max)
-    spread, distance, first_bits = spreader(key_bytes), DIGIT_ABOVE[8 * key_bytes], FIRST_BITS[key_bytes]
-    order_runs, is_disordered = run_steps(width, is_float)
-    sort_words, _ = sorter(4, 4)
+    lowest = lowest_key(width)
+    highest = ~lowest
+    (_, spread), distance, first_bits = spreader(key_bytes), DIGIT_ABOVE[8 * key_bytes], FIRST_BITS[key_bytes]
+    order_runs, is_disordered = run_steps(width, infinity)
+    sort_words, _ = sorter(4)
 
     @helper
     def list_places(memory, line):
@@ -225,7 +196,7 @@ def apart_sorter(width: int, is_float: bool):
         cuda.syncthreads()
 
     @helper
-    def sort_apart(memory, line):
+    def sort_line(memory, line):
         words, places, size = memory.words, memory.places, line.size
         low, high = list_places(memory, line)
         bits = bits_between(np.int64(low), np.int64(high))
@@ -241,20 +212,18 @@ def apart_sorter(width: int, is_float: bool):
             ):
                 turn = 3
 
-    return sort_apart
+    return sort_line
 
 
 @cache
-def sort_kernel(width: int, is_float: bool) -> Kernel:
+def sort_kernel(width: int, infinity: int) -> Kernel:
     """Return the kernel that sorts lines, a block for each.
 
-    What it sorts are words of 32 bits: keys and places together, or lists of each. These have the upper bits of the
-    keys, as far as keys differ at all; then those that agree in them are compared, and if that are many, all are sorted
-    by the lower bits and by the upper ones again.
+    What it sorts are words of 32 bits, and places. Words have the upper bits of the keys, as far as keys differ at all;
+    then those that agree in them are compared, and if that are many, all are sorted by the lower bits and by the upper
+    ones again.
     """
-    joined = width <= MOST_JOINED
-    sort_line = joined_sorter(width, is_float) if joined else apart_sorter(width, is_float)
-    load, store = unit_access(width)
+    sort_line, (load, store) = line_sorter(width, infinity), unit_access(width)
     word_array = ARRAY_TYPES[np.int32]
 
     @kernel(registers=64)
@@ -269,7 +238,7 @@ def sort_kernel(width: int, is_float: bool) -> Kernel:
         ends = cuda.shared.array(ENDS, np.int64)
         size, stride = np.int32(number(plan, SIZE)), number(plan, STRIDE)
         words = cuda.shared.array(0, word_array)
-        places = words if joined else words[size:]
+        places = words[size:]
         counts = places[size:]
         from_x, to = line_bases(plan, np.int64(cuda.blockIdx.x))
         x += from_x
@@ -280,8 +249,6 @@ def sort_kernel(width: int, is_float: bool) -> Kernel:
         while i < k:
             at = to + np.int64(i) * step
             position = np.int64(places[np.uint32(i)])
-            if joined:
-                position &= MOST_PLACE
             value = load(x + position * stride)
             store(values + at * width, value[0], value[1])
             write_index(indices, index_size, at, position)

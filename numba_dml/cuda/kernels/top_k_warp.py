@@ -2,7 +2,7 @@
 
 The lanes of a warp read the units of a line, 16 bytes each, in turn. Each keeps the best key of every few of its units,
 a chunk, in registers. A key that k chunks reach is a bar that the k best elements reach, and few others do; only chunks
-that reach it are looked into again. What they have is listed, and sorted in registers.
+that reach it are looked into again. What they have is listed, and each listed element ranked by all others.
 
 Elements at the bar can be too many to list. Then the bar is raised, and at last those beyond it are listed, and the
 first at it, in their order.
@@ -22,14 +22,12 @@ from ..primitives.bits import bits_between
 from ..primitives.plan import number
 from ..primitives.ptx import await_inputs
 from ..primitives.shared import shared_address
-from ..primitives.top_k.keys import key_type
-from ..primitives.top_k.lane_lists import PLACES, entry_access, list_sorter
-from ..primitives.top_k.plan import INDEX_SIZE, LINES, OUT_STRIDE, SIZE, WARPS, K, line_bases
-from ..primitives.top_k.register_lists import note_reaching
+from ..primitives.top_k.keys import key_type, lowest_key
+from ..primitives.top_k.plan import INDEX_SIZE, LINES, OUT_STRIDE, SIZE, WARPS, K, line_bases, write_index
+from ..primitives.top_k.ranks import rank_of
+from ..primitives.top_k.register_lists import count_reaching, note_reaching
 from ..primitives.top_k.sizes import SIZES
-from ..primitives.top_k.warp.lists import Lists, bar_finder, line_reader, lister
-from ..primitives.top_k.warp.survey import counter, surveyor
-from ..primitives.top_k.writing import write_index
+from ..primitives.top_k.warp_lists import Lists, bar_finder, line_reader, lister, next_trial, surveyor
 from ..primitives.warp import LANE_VALUE, sum_of_lanes, sync_lanes
 
 #: Units of a chunk, and chunks of a lane; few suffice for a small k. A chunk that reaches the bar is read again, but
@@ -48,7 +46,7 @@ lane_value = LANE_VALUE[32]
 
 def sizes_for(size: int, k: int, width: int) -> tuple[int, int, int] | None:
     """Return the units of a chunk, the chunks of a lane, and its listed elements, if lines and k suit the kernel."""
-    if k > MOST_K or size > most_places(width):
+    if k > MOST_K:
         return None
     whole = size * width // 16
     for chunks in (FEW_CHUNKS, CHUNKS) if k <= FEW else (CHUNKS,):
@@ -60,21 +58,15 @@ def sizes_for(size: int, k: int, width: int) -> tuple[int, int, int] | None:
     return None
 
 
-def most_places(width: int) -> int:
-    """Return how many elements a line has at most, so that a listed one has room for its place."""
-    return PLACES[np.int32 if width <= 2 else np.int64][1] + 1
-
-
 @cache
 def best_lister(width: int, infinity: int, units: int, chunks: int, room: int):
     """Return ``list_best(lists, line, plan, low, best, hits, k)``: how many elements are listed.
 
     `low`: the bar. `best`: the best key of a lane's units. `hits`: units of the chunks that reach the bar.
     """
-    _, next_trial, highest_of_line = bar_finder(width, infinity, chunks, LEADING)
+    _, highest_of_line = bar_finder(width, infinity, chunks, LEADING)
     list_reaching = lister(width, infinity, units, chunks)
-    key = key_type(width)
-    lowest = int(np.iinfo(key).min)
+    key, lowest = key_type(width), lowest_key(width)
 
     @helper
     def list_best(lists, line, plan, low, best, hits, k):
@@ -106,7 +98,8 @@ def best_lister(width: int, infinity: int, units: int, chunks: int, room: int):
                     bits = bits_between(np.int64(low), np.int64(high))
                     trial = low
                 else:
-                    trial, bits = next_trial(low, high, bits)
+                    tried, bits = next_trial(low, high, bits)
+                    trial = key(tried)
                 if trial == low and low < high:
                     trial = key(low + 1)
                 elif trial == low:
@@ -117,59 +110,46 @@ def best_lister(width: int, infinity: int, units: int, chunks: int, room: int):
 
 
 @cache
-def chunk_noter(width: int, units: int, chunks: int):
-    """Return ``note_chunks(lists, lane, maxima, bar)``: the units of the chunks that it notes."""
-    reached_by, note = counter(chunks), note_reaching(8 * key_type(width)(0).itemsize, chunks)
-    unit_bits, chunk_bits = units.bit_length() - 1, chunks.bit_length() - 1
-
-    @helper
-    def note_chunks(lists, lane, maxima, bar):
-        own = reached_by(maxima, bar)
-        until = sum_of_lanes(own)
-        at = np.int64(shared_address(lists.ids)) + 2 * np.int64(lists.first_id + until - own)
-        note(at, maxima, bar, np.int64(lane) << chunk_bits)
-        return np.int32(lane_value(until, LANES - 1) << unit_bits)
-
-    return note_chunks
-
-
-@cache
 def best_writer(width: int):
-    """Return ``write_best(lists, line, plan, values, indices, to)``."""
-    _, _, get, _, place_of, *_ = entry_access(width)
+    """Return ``write_best(lists, line, plan, values, indices, to, count)``: it ranks the listed elements."""
     load, store = unit_access(width)
 
     @helper
-    def write_best(lists, line, plan, values, indices, to):
+    def write_best(lists, line, plan, values, indices, to, count):
         k, step, index_size = np.int32(number(plan, K)), number(plan, OUT_STRIDE), number(plan, INDEX_SIZE)
         i = line.lane
-        while i < k:
-            place = min(place_of(get(lists.keys, lists.places, lists.begin + i)), np.int64(line.last))
-            at = to + np.int64(i) * step
-            value = load(line.source + place * width)
-            store(values + at * width, value[0], value[1])
-            write_index(indices, index_size, at, place)
+        while i < count:
+            place = lists.places[lists.begin + i]
+            rank = rank_of(lists.keys, lists.places, lists.begin, count, lists.keys[lists.begin + i], place)
+            if rank < k:
+                at = to + np.int64(rank) * step
+                value = load(line.source + np.int64(place) * width)
+                store(values + at * width, value[0], value[1])
+                write_index(indices, index_size, at, np.int64(place))
             i = np.int32(i + LANES)
 
     return write_best
 
 
 @cache
-def warp_kernel(width: int, infinity: int, by_words: bool, units: int, chunks: int, listed: int) -> Kernel:
-    """Return the kernel for a number of units of a chunk, of chunks of a lane, and of listed elements of a lane.
-
-    `infinity`: its bits, if the elements are floats. `by_words`: the device's own maximum follows the rule.
-    """
-    word, *_ = entry_access(width)
-    survey, note_chunks = surveyor(width, infinity, by_words, units, chunks), chunk_noter(width, units, chunks)
-    find_bar, *_ = bar_finder(width, infinity, chunks, LEADING)
+def warp_kernel(width: int, infinity: int, units: int, chunks: int, listed: int) -> Kernel:
+    """Return the kernel for a number of units of a chunk, of chunks of a lane, and of listed elements of a lane."""
+    survey, line_of, write_best = surveyor(width, infinity, units, chunks), line_reader(width), best_writer(width)
+    find_bar, _ = bar_finder(width, infinity, chunks, LEADING)
     room, notes = listed * LANES, LANES * chunks
-    list_best, sort_list = best_lister(width, infinity, units, chunks, room), list_sorter(width, listed)
-    line_of, write_best = line_reader(width), best_writer(width)
-    key = key_type(width)
-    lowest = int(np.iinfo(key).min)
-    rooms, place_rooms = WARPS * room, WARPS * room if width == 8 else 1
-    all_notes = WARPS * notes
+    list_best = best_lister(width, infinity, units, chunks, room)
+    key, lowest = key_type(width), lowest_key(width)
+    rooms, all_notes = WARPS * room, WARPS * notes
+    unit_bits, chunk_bits = units.bit_length() - 1, chunks.bit_length() - 1
+
+    @helper
+    def note_chunks(lists, lane, maxima, bar):
+        """Note the chunks that reach a bar; return how many units they have."""
+        own = count_reaching(maxima, bar)
+        until = sum_of_lanes(own)
+        at = np.int64(shared_address(lists.ids)) + 2 * np.int64(lists.first_id + until - own)
+        note_reaching(at, maxima, bar, np.int64(lane) << chunk_bits)
+        return np.int32(lane_value(until, LANES - 1) << unit_bits)
 
     @kernel(registers=64)
     def choose_by_warps(
@@ -179,8 +159,8 @@ def warp_kernel(width: int, infinity: int, by_words: bool, units: int, chunks: i
         plan,  # IN   address of the plan
     ):
         await_inputs()
-        keys = cuda.shared.array(rooms, word)
-        places = cuda.shared.array(place_rooms, np.int32)
+        keys = cuda.shared.array(rooms, key)
+        places = cuda.shared.array(rooms, np.int32)
         ids = cuda.shared.array(all_notes, np.int16)
         lane, warp = np.int32(cuda.threadIdx.x % LANES), np.int32(cuda.threadIdx.x // LANES)
         number_of_line = np.int64(cuda.blockIdx.x) * WARPS + warp
@@ -190,13 +170,11 @@ def warp_kernel(width: int, infinity: int, by_words: bool, units: int, chunks: i
         line = line_of(x + from_x, lane, np.int32(number(plan, SIZE)))
         k = np.int32(number(plan, K))
         lists = Lists(keys, places, np.int32(warp * room), ids, np.int32(warp * notes))
-        maxima = survey(line.aligned, lane, line.whole, plan)
+        maxima = survey(line, plan)
         low, best = find_bar(maxima, k)
         hits = note_chunks(lists, lane, maxima, max(low, key(lowest + 1)))
         count = list_best(lists, line, plan, low, best, hits, k)
         sync_lanes()
-        sort_list(keys, places, lists.begin, count, lane)
-        sync_lanes()
-        write_best(lists, line, plan, values, indices, to)
+        write_best(lists, line, plan, values, indices, to, count)
 
     return Kernel(choose_by_warps, 4, waits=True)

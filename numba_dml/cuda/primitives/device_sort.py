@@ -16,12 +16,12 @@ import numpy as np
 
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
-from ..driver.numba import BLOCK, LANES, SIMULATED, cuda
+from ..driver.numba import BLOCK, LANES, cuda
 from .access import load_i64
 from .atomics import load_now, store_now
 from .fill import set_words
 from .groups import fetch_and_add
-from .pairs import DIGIT, DIGITS, PAIR_BYTES, pair_access, pair_fields
+from .pairs import COUNTERS, DIGIT, DIGITS, PAIR_BYTES, pair_access, pair_fields
 from .ptx import await_inputs
 from .sort_tiles import (
     COUNTS,
@@ -44,8 +44,6 @@ ALL_DIGITS = MOST_PASSES * DIGITS
 SUMS = max(BLOCK, MOST_PASSES)
 #: Words for the numbers of tiles, one for each pass, and one for how many blocks have counted.
 TICKETS = MOST_PASSES + 2
-#: Blocks that count the digits of pairs: what 132 multiprocessors hold.
-COUNTERS = 2 if SIMULATED else 4 * 132
 #: Rows of counts up to this length have a thread each, others a block.
 SHORT_ROW = 16
 # What is known of a segment, int64 words. A way is for each pass: 0, or the bits of FROM_PAIRS, FROM_OTHER and LAST.

@@ -11,8 +11,8 @@ from ..driver.numba import SIMULATED
 from .access import LOAD_INDEX, load_two_long_words, load_two_words, store_two_words, unit_access
 from .bits import DIGIT_ABOVE
 
-#: Bits of a digit.
-DIGIT = 4 if SIMULATED else 8
+#: Bits of a digit, and blocks that count the digits of pairs: what 132 multiprocessors hold.
+DIGIT, COUNTERS = ((8, 4 * 132), (4, 2))[SIMULATED]
 DIGITS = 1 << DIGIT
 #: Bytes of a pair of words of 8 bytes.
 PAIR_BYTES = 16

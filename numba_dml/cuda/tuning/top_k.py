@@ -13,207 +13,97 @@ class Tuning(NamedTuple):
     """The thresholds of one kind of machine."""
 
     #: Multiprocessors of the device: with fewer lines, some have no line of their own.
-    multiprocessors: int
-    #: Elements of a line from which positions in it take 64 bits.
-    long_line: int
+    multiprocessors: int = H100_MULTIPROCESSORS
+    long_line: int = 1 << 31  #: elements of a line from which positions in it take 64 bits: it is sorted by many blocks
 
     # Heading "A thread for each short line".
-    #: The most elements of a line.
-    short_elements: int
-    #: Lines for each element of one: with fewer, there are too few threads.
-    short_lines: int
-    #: The most bytes of a line if k = 1: longer ones are found faster by blocks.
-    best_short_bytes: int
-    #: The same if lines are no multiple of 16 bytes, or elements have 8.
-    best_short_bytes_unaligned: int
-    #: Lines for each element of one if k = 1.
-    best_short_lines: int
-    #: The largest k that counts as few results in the next three.
-    few_results: int
+    short_elements: int = 1024  #: the most elements of a line
+    short_lines: int = 16  #: lines for each element of one: with fewer, there are too few threads
+    best_short_bytes: int = 3072  #: the most bytes of a line if k = 1: longer ones are found faster by blocks
+    best_short_bytes_unaligned: int = 1536  #: the same if lines are no multiple of 16 bytes, or elements have 8
+    best_short_lines: int = 80  #: lines for each element of one if k = 1
+    few_results: int = 4  #: the largest k that counts as few results in the next three
     #: The most bytes of a line that a warp could have, for few results: above, a warp is faster.
-    short_bytes_few_results: int
-    #: The same for more results.
-    short_bytes_many_results: int
-    #: The same for lines that are no multiple of 16 bytes.
-    short_bytes_unaligned: int
+    short_bytes_few_results: int = 4096
+    short_bytes_many_results: int = 3072  #: the same for more results
+    short_bytes_unaligned: int = 2048  #: the same for lines that are no multiple of 16 bytes
 
     # Heading "A warp for each line".
-    #: Lines from which each has a warp: with fewer, a block gives each line more threads.
-    warp_lines: int
+    warp_lines: int = 640  #: lines from which each has a warp: with fewer, a block gives each line more threads
 
     # Heading "The best element of each line".
-    #: Bytes of a line from which several blocks share it.
-    parted_bytes: int
-    #: The most blocks of all lines then.
-    part_blocks: int
-    #: Units of 16 bytes that a thread loads together.
-    best_units: int
-    #: The most threads of a block that has a line to itself, if there are many lines.
-    best_threads: int
-    #: Loads of `best_units` that each of these threads has at least.
-    best_rounds: int
-    #: Parts of a line up to which one warp finds the best of them.
-    few_parts: int
+    parted_bytes: int = 1 << 18  #: bytes of a line from which several blocks share it
+    part_blocks: int = 6 * H100_MULTIPROCESSORS  #: the most blocks of all lines then
+    best_units: int = 4  #: units of 16 bytes that a thread loads together
+    best_threads: int = 128  #: the most threads of a block that has a line to itself, if there are many lines
+    best_rounds: int = 2  #: loads of `best_units` that each of these threads has at least
+    few_parts: int = 64  #: parts of a line up to which one warp finds the best of them
 
     # Heading "The best element of lines that are not contiguous".
     #: Lines from which threads find it: neighbouring threads of fewer lines would load from far apart.
-    thread_lines: int
-    #: The least elements of a thread's part of a line.
-    thread_elements: int
-    #: Threads from which lines are not cut into more parts.
-    part_threads: int
+    thread_lines: int = LANES
+    thread_elements: int = 32  #: the least elements of a thread's part of a line
+    part_threads: int = 1024 * H100_MULTIPROCESSORS  #: threads from which lines are not cut into more parts
 
     # Heading "Lines beside each other".
-    #: The least elements of a line, for each of k.
-    beside_elements: int
-    #: The least groups of a line, for each of k, if groups grow.
-    beside_groups: int
-    #: The least threads, one for each group, if groups grow.
-    beside_threads: int
-    #: The most seats of a group, which grows no further.
-    most_seats: int
-    #: The most groups of a line: the shared memory of its warp holds no more.
-    most_groups: int
+    beside_elements: int = 16  #: the least elements of a line, for each of k
+    beside_groups: int = 16  #: the least groups of a line, for each of k, if groups grow
+    beside_threads: int = 256 * H100_MULTIPROCESSORS  #: the least threads, one for each group, if groups grow
+    most_seats: int = 16  #: the most seats of a group, which grows no further
+    most_groups: int = 1024  #: the most groups of a line: the shared memory of its warp holds no more
 
     # Heading "Delegates".
     #: Elements of a line that is not contiguous from which it has delegates: a block reads it element by element.
-    strided_elements: int
+    strided_elements: int = 1024
     #: Elements of all lines for each element of a strided group: a thread has a group, so smaller ones keep more busy.
-    elements_of_group: int
-    #: The least that the largest group of such lines may have.
-    largest_strided_group: int
-    #: Rounds of all warps from which a warp has several.
-    busy_warps: int
-    #: The most rounds of a warp.
-    most_rounds: int
-    #: GB/s that a block reads from its line.
-    block_rate: int
-    #: GB/s that all blocks read while they find delegates.
-    device_rate: int
-    #: ns that it takes longer to choose by delegates.
-    delegates_time: int
+    elements_of_group: int = 1 << 17
+    largest_strided_group: int = 4  #: the least that the largest group of such lines may have
+    busy_warps: int = 2 * 64 * H100_MULTIPROCESSORS  #: rounds of all warps from which a warp has several
+    most_rounds: int = 8  #: the most rounds of a warp
+    block_rate: int = 38  #: GB/s that a block reads from its line
+    device_rate: int = 3500  #: GB/s that all blocks read while they find delegates
+    delegates_time: int = 8000  #: ns that it takes longer to choose by delegates
     #: The same for each of k, by bytes of an element.
-    delegates_time_of_one: Mapping[int, int]
+    delegates_time_of_one: Mapping[int, int] = {1: 0, 2: 8, 4: 5, 8: 12}
 
     # Heading "A block chooses from a line".
-    #: Bytes of the maxima that a block keeps in shared memory.
-    maxima_bytes: int
-    #: The same if there are fewer lines than multiprocessors.
-    maxima_bytes_few_lines: int
-    #: The same, with the lists, for lines from `long_line` on.
-    maxima_bytes_long_line: int
-    #: Elements of a list from which a multiprocessor has at most two blocks.
-    long_list: int
-    #: Bytes of shared memory of each of these two blocks.
-    half_shared: int
-    #: Bytes of shared memory of a multiprocessor.
-    all_shared: int
-    #: Threads that a multiprocessor should have.
-    busy_multiprocessor: int
-    #: The least threads of a block that has a line.
-    least_threads: int
-    #: Units that each thread of a block looks at: above, the block gets more threads.
-    units_of_thread: int
-    #: Threads of all blocks from which no block gets more.
-    busy_threads: int
+    maxima_bytes: int = 1 << 15  #: bytes of the maxima that a block keeps in shared memory
+    maxima_bytes_few_lines: int = 1 << 16  #: the same if there are fewer lines than multiprocessors
+    long_list: int = 1 << 10  #: elements of a list from which a multiprocessor has at most two blocks
+    half_shared: int = 107 << 10  #: bytes of shared memory of each of these two blocks
+    all_shared: int = 224 << 10  #: bytes of shared memory of a multiprocessor
+    busy_multiprocessor: int = 1024  #: threads that a multiprocessor should have
+    least_threads: int = 64  #: the least threads of a block that has a line
+    units_of_thread: int = 8  #: units that each thread of a block looks at: above, the block gets more threads
+    busy_threads: int = 1024 * H100_MULTIPROCESSORS  #: threads of all blocks from which no block gets more
 
     # Heading "Choose, or sort". Tables are by bytes of an element.
     #: Elements of a line for each of k, above which the best are chosen, not sorted.
-    elements_of_k: Mapping[int, int]
-    #: Up to that many lines, `most_chosen` holds.
-    few_lines: Mapping[int, int]
+    elements_of_k: Mapping[int, int] = {1: 26, 2: 14, 4: 6, 8: 9}
+    few_lines: Mapping[int, int] = {1: 16, 2: 4, 4: 16, 8: 16}  #: up to that many lines, `most_chosen` holds
     #: The largest k that is chosen from few lines: more are sorted by many blocks.
-    most_chosen: Mapping[int, int]
+    most_chosen: Mapping[int, int] = {1: 150, 2: 600, 4: 800, 8: 800}
     #: Bytes of a line up to which `most_chosen` does not hold.
-    chosen_bytes: Mapping[int, int]
-    #: Bytes of a line above which `most_chosen_long` holds.
-    long_bytes: int
-    #: The largest k that is chosen from few lines of that length.
-    most_chosen_long: int
+    chosen_bytes: Mapping[int, int] = {1: 1 << 16, 2: 1 << 18, 4: 1 << 24, 8: 1 << 24}
+    long_bytes: int = 1 << 28  #: bytes of a line above which `most_chosen_long` holds
+    most_chosen_long: int = 300  #: the largest k that is chosen from few lines of that length
     #: Bytes of an input that is chosen from if possible: a sort needs up to three times its memory.
-    large_input: int
+    large_input: int = 1 << 31
 
     # Heading "A sort by many blocks".
     #: Elements of a line from which its positions take 64 bits; those of its last group must fit into 32 as well.
-    sort_long_line: int
-    #: Blocks that run at the same time: four on each multiprocessor.
-    busy_blocks: int
-    #: The least bytes of a part of a line: a block writes 16 KiB of counts for each.
-    sort_part_bytes: int
-    #: Elements that may be listed beyond k: k shifted right by this.
-    spare_shift: int
-    #: The same: that many of all lines together.
-    spare_of_all: int
+    sort_long_line: int = (1 << 31) - (1 << 16)
+    busy_blocks: int = 4 * H100_MULTIPROCESSORS  #: blocks that run at the same time: four on each multiprocessor
+    sort_part_bytes: int = 1 << 15  #: the least bytes of a part of a line: a block writes 16 KiB of counts for each
+    spare_shift: int = 5  #: elements that may be listed beyond k: k shifted right by this
+    spare_of_all: int = 1 << 18  #: the same: that many of all lines together
     #: Bytes that could be streamed in the time of the six launches that find delegates.
-    delegates_bytes: int
-    #: How much longer delegates take if a group is smaller than what a warp reads at once.
-    narrow_factor: float
-    #: Bytes that the memory delivers for one element of a line that is not contiguous.
-    sector_bytes: int
+    delegates_bytes: int = 60_000_000
+    narrow_factor: float = 1.12  #: how much longer delegates take if a group is smaller than what a warp reads at once
+    sector_bytes: int = 32  #: bytes that the memory delivers for one element of a line that is not contiguous
 
 
-H100 = Tuning(
-    multiprocessors=H100_MULTIPROCESSORS,
-    long_line=1 << 31,
-    short_elements=1024,
-    short_lines=16,
-    best_short_bytes=3072,
-    best_short_bytes_unaligned=1536,
-    best_short_lines=80,
-    few_results=4,
-    short_bytes_few_results=4096,
-    short_bytes_many_results=3072,
-    short_bytes_unaligned=2048,
-    warp_lines=640,
-    parted_bytes=1 << 18,
-    part_blocks=6 * H100_MULTIPROCESSORS,
-    best_units=4,
-    best_threads=128,
-    best_rounds=2,
-    few_parts=64,
-    thread_lines=LANES,
-    thread_elements=32,
-    part_threads=1024 * H100_MULTIPROCESSORS,
-    beside_elements=16,
-    beside_groups=16,
-    beside_threads=256 * H100_MULTIPROCESSORS,
-    most_seats=16,
-    most_groups=1024,
-    strided_elements=1024,
-    elements_of_group=1 << 17,
-    largest_strided_group=4,
-    busy_warps=2 * 64 * H100_MULTIPROCESSORS,
-    most_rounds=8,
-    block_rate=38,
-    device_rate=3500,
-    delegates_time=8000,
-    delegates_time_of_one={1: 0, 2: 8, 4: 5, 8: 12},
-    maxima_bytes=1 << 15,
-    maxima_bytes_few_lines=1 << 16,
-    maxima_bytes_long_line=208 << 10,
-    long_list=1 << 10,
-    half_shared=107 << 10,
-    all_shared=224 << 10,
-    busy_multiprocessor=1024,
-    least_threads=64,
-    units_of_thread=8,
-    busy_threads=1024 * H100_MULTIPROCESSORS,
-    elements_of_k={1: 26, 2: 14, 4: 6, 8: 9},
-    few_lines={1: 16, 2: 4, 4: 16, 8: 16},
-    most_chosen={1: 150, 2: 600, 4: 800, 8: 800},
-    chosen_bytes={1: 1 << 16, 2: 1 << 18, 4: 1 << 24, 8: 1 << 24},
-    long_bytes=1 << 28,
-    most_chosen_long=300,
-    large_input=1 << 31,
-    sort_long_line=(1 << 31) - (1 << 16),
-    busy_blocks=4 * H100_MULTIPROCESSORS,
-    sort_part_bytes=1 << 15,
-    spare_shift=5,
-    spare_of_all=1 << 18,
-    delegates_bytes=60_000_000,
-    narrow_factor=1.12,
-    sector_bytes=32,
-)
+H100 = Tuning()
 
 _WIDTHS = (1, 2, 4, 8)
 #: Where it differs from an H100: a warp has two threads, and small arrays must reach every row of the table.
@@ -247,7 +137,6 @@ SIMULATOR = H100._replace(
     delegates_time=40,
     maxima_bytes=64,
     maxima_bytes_few_lines=128,
-    maxima_bytes_long_line=1600,
     long_list=14,
     half_shared=400,
     all_shared=1 << 20,

@@ -1,9 +1,9 @@
 """Stable sorts of lists in shared memory, by a block: a radix sort from the lowest digit on.
 
-A list is a key and a place for each element. In a pass a thread has neighbouring elements in registers and counts their
-digits by itself, two counts in a word; the counts of all threads are added up, digit by digit and then thread by
-thread, and tell where each element goes. 4096 keys of 32 bits take 8 such passes; a bitonic sort takes 78 steps with a
-barrier each, and digits of 5 bits that the lanes of a warp compare by votes took 1.6 times as long.
+A list has a key for each element, and its place in 32 bits. In a pass a thread has neighbouring elements in registers
+and counts their digits by itself, two counts in a word; the counts of all threads are added up, digit by digit and then
+thread by thread, and tell where each element goes. 4096 keys of 32 bits take 8 such passes; a bitonic sort takes 78
+steps with a barrier each, and digits of 5 bits that the lanes of a warp compare by votes took 1.6 times as long.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...driver.compile import helper
 from ...driver.numba import LANES, cuda
 from ..bits import DIGIT_ABOVE, bits_between, half_word
 from ..shared import SHARED_LOAD, SHARED_STORE_IF, load_word, shared_address, store_word
-from ..warp import LANE_VALUE, PARTNER_VALUE, sum_of_lanes
+from ..warp import LANE_VALUE, sum_of_lanes
 from .sizes import SIZES
 
 #: Bits of a digit, and the words in which a thread counts its elements by digits: the digits of the lower half of a
@@ -32,10 +32,6 @@ ITEMS = 9
 #: How many of them it looks at without asking whether they are there, and how often.
 TOGETHER = 3
 TURNS = ITEMS // TOGETHER
-#: What is spread over buckets by value has this many for each thread, as a power of two; and a bucket at most this many
-#: elements.
-BUCKET_BITS = 3
-MOST_IN_BUCKET = SIZES.most_in_bucket
 #: Runs of equal keys up to this length are put in order by a thread.
 SHORT_RUN = SIZES.short_run
 lane_value = LANE_VALUE[32]
@@ -48,35 +44,6 @@ def count_bytes(threads: int) -> int:
     many neighbours each; with one row more, which counts nothing, this is an odd number, so that banks differ.
     """
     return 4 * COLUMN * threads
-
-
-@cache
-def spreader(key_bytes: int):
-    """Return ``spread(low, high, ends)`` for keys of a width."""
-    partner_key, key = PARTNER_VALUE[8 * key_bytes], np.int32 if key_bytes == 4 else np.int64
-
-    @helper
-    def of_lanes(low, high):
-        lanes = LANES >> 1
-        while lanes > 0:
-            low = min(low, partner_key(low, lanes))
-            high = max(high, partner_key(high, lanes))
-            lanes >>= 1
-        return low, high
-
-    @helper
-    def spread(low, high, ends):
-        """Return the lowest and the highest of the keys that the threads have."""
-        thread = np.int32(cuda.threadIdx.x)
-        low, high = of_lanes(low, high)
-        if thread % LANES == 0:
-            ends[2 * (thread // LANES)] = low
-            ends[2 * (thread // LANES) + 1] = high
-        cuda.syncthreads()
-        warp = min(np.int32(thread % LANES), np.int32(cuda.blockDim.x // LANES - 1))
-        return of_lanes(key(ends[2 * warp]), key(ends[2 * warp + 1]))
-
-    return spread
 
 
 @cache
@@ -113,13 +80,6 @@ def run_sorter(comes_first):
         return cuda.syncthreads_or(many)
 
     return order_runs
-
-
-def _list_access(size: int):
-    """Return the load and the store of elements of a list, of 4 or 8 bytes, or of none."""
-    if size == 0:
-        return helper(lambda address: np.int32(0)), helper(lambda address, value, number, limit: None)
-    return SHARED_LOAD[64] if size == 8 else load_word, SHARED_STORE_IF[8 * size]
 
 
 class Own(NamedTuple):
@@ -164,16 +124,16 @@ def add_up(counts, sums):
 
 
 @cache
-def list_mover(key_bytes: int, place_bytes: int):
+def list_mover(key_bytes: int):
     """Return ``move(keys, places, counts, sums, count, rows, digit)``: it moves a list by a digit.
 
     `keys`, `places`, `counts` are addresses in shared memory. `rows`: how many elements a thread has. `digit`: which
     one, see `Digit`.
     """
-    key_digit, place_digit = DIGIT_ABOVE[8 * key_bytes], DIGIT_ABOVE[64 if place_bytes == 8 else 32]
-    key_type, place_type = np.int64 if key_bytes == 8 else np.int32, np.int64 if place_bytes == 8 else np.int32
-    load_key, store_key = _list_access(key_bytes)
-    load_place, store_place = _list_access(place_bytes)
+    key_digit, place_digit = DIGIT_ABOVE[8 * key_bytes], DIGIT_ABOVE[32]
+    key_type = np.int64 if key_bytes == 8 else np.int32
+    load_key, store_key = SHARED_LOAD[64] if key_bytes == 8 else load_word, SHARED_STORE_IF[8 * key_bytes]
+    store_place = SHARED_STORE_IF[32]
 
     @helper
     def digit_of(key, place, digit):
@@ -189,7 +149,7 @@ def list_mover(key_bytes: int, place_bytes: int):
                     row = turn * TOGETHER + i
                     at = np.int64(min(np.int32(first + row), last))
                     own.keys[row] = load_key(keys + at * key_bytes)
-                    own.places[row] = load_place(places + at * place_bytes)
+                    own.places[row] = load_word(places + 4 * at)
 
     @helper
     def count_own(own, column, pitch, rows, there, digit):
@@ -221,12 +181,12 @@ def list_mover(key_bytes: int, place_bytes: int):
                     row = turn * TOGETHER + i
                     to = np.int64(found[row])
                     store_key(keys + to * key_bytes, own.keys[row], row, there)
-                    store_place(places + to * place_bytes, own.places[row], row, there)
+                    store_place(places + 4 * to, own.places[row], row, there)
 
     @helper
     def move(keys, places, counts, sums, count, rows, digit):
         own_keys = cuda.local.array(ITEMS, key_type)
-        own_places = cuda.local.array(ITEMS, place_type)
+        own_places = cuda.local.array(ITEMS, np.int32)
         found = cuda.local.array(ITEMS, np.int32)
         own = Own(own_keys, own_places, found)
         thread, threads = np.int32(cuda.threadIdx.x), np.int32(cuda.blockDim.x)
@@ -247,15 +207,15 @@ def list_mover(key_bytes: int, place_bytes: int):
 
 
 @cache
-def sorter(key_bytes: int, place_bytes: int):
-    """Return ``sort_keys`` and ``sort_lists`` for keys and places of two widths.
+def sorter(key_bytes: int):
+    """Return ``sort_keys`` and ``sort_lists`` for keys of a width.
 
     Keys go from the highest to the lowest. The first sort leaves those in the order in which they are that agree in the
-    bits that it looks at; without bytes for places, there are none. The second puts the places of equal keys in order,
+    bits that it looks at. The second puts the places of equal keys in order,
     which are not negative and not above a number. The caller sees to it that a list has no more than `ITEMS` elements
     for each thread.
     """
-    move = list_mover(key_bytes, place_bytes)
+    move = list_mover(key_bytes)
 
     @helper
     def sort_by(keys, places, counts, sums, count, high, shift, bits, by_place):
@@ -293,129 +253,13 @@ def sorter(key_bytes: int, place_bytes: int):
         high,  # IN      the highest key
         most,  # IN      no place is higher
     ):
-        bits = bits_between(np.int64(low), np.int64(high))
+        bits, place_bits = bits_between(np.int64(low), np.int64(high)), bits_between(np.int64(0), most)
         turn = 0
-        while turn < 2:
-            if turn > 0:
-                sort_by(keys, places, counts, sums, count, high, np.int64(0), bits_between(np.int64(0), most), True)
-            sort_by(keys, places, counts, sums, count, high, np.int64(0), bits, False)
+        while turn < 3:  # by keys; and if that leaves many equal ones, by places, and by keys again
+            by_place = turn == 1
+            sort_by(keys, places, counts, sums, count, high, np.int64(0), place_bits if by_place else bits, by_place)
             turn += 1
-            if turn < 2 and not order_runs(keys, places, count, 0):
-                turn = 2
+            if turn == 1 and not order_runs(keys, places, count, 0):
+                turn = 3
 
     return sort_keys, sort_lists
-
-
-@cache
-def bucket_steps(key_bytes: int):
-    """Return ``bucket_of(high, key, shift)`` and ``start_buckets(counts, sums)``, for buckets of keys by value.
-
-    The first returns where the count of a key's bucket is; those of neighbouring threads lie an odd number apart. The
-    second turns counts into where buckets start, and returns True; False: one holds too many elements.
-    """
-    key_digit, buckets_of_thread = DIGIT_ABOVE[8 * key_bytes], 1 << BUCKET_BITS
-
-    @helper
-    def bucket_of(high, key, shift):
-        bucket = np.int32(key_digit(high, key, shift))
-        return np.uint32(np.int32(bucket + np.int32(bucket >> BUCKET_BITS)))
-
-    @helper
-    def start_buckets(counts, sums):
-        thread, threads = np.int32(cuda.threadIdx.x), np.int32(cuda.blockDim.x)
-        lane, warp = np.int32(thread % LANES), np.int32(thread // LANES)
-        first = np.int32(thread * COLUMN)
-        own = most = np.int32(0)
-        for j in range(buckets_of_thread):
-            in_bucket = counts[np.uint32(np.int32(first + j))]
-            own, most = np.int32(own + in_bucket), max(most, in_bucket)
-        if cuda.syncthreads_or(1 if most > MOST_IN_BUCKET else 0):
-            return False
-        until = sum_of_lanes(own)
-        if lane == LANES - 1:
-            sums[np.uint32(warp)] = until
-        cuda.syncthreads()
-        of_warps = sum_of_lanes(sums[np.uint32(lane)] if lane < threads // LANES else np.int32(0))
-        before = lane_value(of_warps, max(warp - 1, 0))
-        start = np.int32((before if warp > 0 else np.int32(0)) + until - own)
-        for j in range(buckets_of_thread):
-            in_bucket = counts[np.uint32(np.int32(first + j))]
-            counts[np.uint32(np.int32(first + j))] = start
-            start = np.int32(start + in_bucket)
-        counts[np.uint32(np.int32(first + buckets_of_thread))] = start  # where the last one ends
-        cuda.syncthreads()
-        return True
-
-    return bucket_of, start_buckets
-
-
-@cache
-def spread_sorter(key_bytes: int, place_bytes: int):
-    """Return ``sort_spread``, which sorts as `sorter`'s ``sort_lists`` does if the values of the keys are far apart.
-
-    Buckets by value hold few elements each then, and each element is ranked among those of its own. 2500 normal float32
-    from the upper end take two passes so, six by digits.
-    """
-    key_type, place_type = np.int64 if key_bytes == 8 else np.int32, np.int64 if place_bytes == 8 else np.int32
-    bucket_of, start_buckets = bucket_steps(key_bytes)
-
-    @helper
-    def rank_of(keys, places, counts, bucket, its_key, its_place):
-        """Return where an element goes: behind those of its bucket that come before it."""
-        rank = other = counts[bucket]
-        until = counts[bucket + np.uint32(1)]
-        while other < until:
-            key, place = keys[np.uint32(other)], places[np.uint32(other)]
-            if key > its_key or (key == its_key and place < its_place):
-                rank = np.int32(rank + 1)
-            other = np.int32(other + 1)
-        return rank
-
-    @helper
-    def sort_spread(
-        keys,  # IN OUT
-        places,  # IN OUT
-        counts,  # IN OUT  `count_bytes` of int32
-        sums,  # IN OUT  (warps,) int32
-        count,  # IN      up to `ITEMS` for each thread
-        low,  # IN      the lowest key
-        high,  # IN      the highest key
-    ):
-        """Return whether it has sorted the lists; otherwise they are as they were."""
-        own_keys = cuda.local.array(ITEMS, key_type)
-        own_places = cuda.local.array(ITEMS, place_type)
-        found = cuda.local.array(ITEMS, np.int32)
-        thread, threads = np.int32(cuda.threadIdx.x), np.int32(cuda.blockDim.x)
-        bits = BUCKET_BITS + bits_between(np.int64(1), np.int64(threads))  # the threads are a power of two
-        shift = max(bits_between(np.int64(low), np.int64(high)) - bits, np.int64(0))
-        for j in range(COLUMN):
-            counts[np.uint32(np.int32(thread + j * threads))] = 0
-        cuda.syncthreads()
-        for j in range(ITEMS):
-            i = np.int32(thread + j * threads)
-            if i < count:
-                own_keys[j], own_places[j] = keys[np.uint32(i)], places[np.uint32(i)]
-                found[j] = cuda.atomic.add(counts, bucket_of(high, own_keys[j], shift), 1)
-        cuda.syncthreads()
-        if not start_buckets(counts, sums):
-            return False
-        for j in range(ITEMS):
-            if thread + j * threads < count:
-                to = np.uint32(np.int32(counts[bucket_of(high, own_keys[j], shift)] + found[j]))
-                keys[to], places[to] = own_keys[j], own_places[j]
-        cuda.syncthreads()
-        for j in range(ITEMS):
-            i = np.int32(thread + j * threads)
-            if i < count:
-                own_keys[j], own_places[j] = keys[np.uint32(i)], places[np.uint32(i)]
-                bucket = bucket_of(high, own_keys[j], shift)
-                found[j] = rank_of(keys, places, counts, bucket, own_keys[j], own_places[j])
-        cuda.syncthreads()
-        for j in range(ITEMS):
-            if thread + j * threads < count:
-                to = np.uint32(found[j])
-                keys[to], places[to] = own_keys[j], own_places[j]
-        cuda.syncthreads()
-        return True
-
-    return sort_spread

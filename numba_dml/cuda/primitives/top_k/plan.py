@@ -1,4 +1,4 @@
-"""The plan of a top-k: its numbers, and where a line starts."""
+"""The plan of a top-k: its numbers, where a line starts, and how an index of the result is written."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from ...driver.compile import helper
 from ...driver.numba import BLOCK, LANES
+from ..access import unit_access
 from ..plan import number, quotient
 from .sizes import SIZES
 
@@ -19,9 +20,9 @@ from .sizes import SIZES
     FLIP,  # the rule of the keys, three numbers
     LINES,
     ROOM,  # what the lists of a block hold
-    LEVELS,  # of delegates: 0, 1 or 2
-    GROUP_BITS,  # the size of a group, as a power of two: of elements, of delegates
-    PITCH,  # delegates per line, a multiple of a group: of elements, of delegates
+    LEVELS,  # of delegates: 0 or 1
+    GROUP_BITS,  # elements of a group, as a power of two
+    PITCH,  # delegates of a line
     PARTS,  # of a line, a divisor: each is what a warp reads; if k = 1, a block or a thread
     ROUNDS,  # of a warp; if k = 1: units of 16 bytes that a block reads, or elements of a thread
     SEGMENT,  # of a short line, in elements
@@ -32,7 +33,7 @@ from .sizes import SIZES
     HIGH,
     DIMS,  # dimensions of the lines
     HEADER,
-) = (*range(6), 8, 9, 10, 11, 13, 15, *range(18, 27))
+) = (*range(6), *range(8, 14), *range(16, 25))
 DIM_FIELDS = 5  # size (a divisor), input stride in bytes, output stride in elements
 
 WARPS = BLOCK // LANES
@@ -66,3 +67,22 @@ def line_bases(plan, line):
         source += i * number(plan, field + 3)
         to += i * number(plan, field + 4)
     return source, to
+
+
+_, store_word = unit_access(8)
+_, store_half = unit_access(4)
+_, store_short = unit_access(2)
+_, store_byte = unit_access(1)
+
+
+@helper
+def write_index(indices, size, at, position):
+    """Store one output index of `size` bytes."""
+    if size == 8:
+        store_word(indices + 8 * at, position, 0)
+    elif size == 4:
+        store_half(indices + 4 * at, position, 0)
+    elif size == 2:
+        store_short(indices + 2 * at, position, 0)
+    else:
+        store_byte(indices + at, position, 0)

@@ -1,55 +1,85 @@
-"""How a warp brings a segment of its lines into shared memory, as keys: each lane's into its own row.
+"""Short lines in shared memory, a row for each thread, as keys: how much of a line, in which room, and how it comes.
 
-Neighbouring lanes bring neighbouring units, of one line after the other or of several lines at once; or each brings its
-own line, if this lies next to others.
+The lanes of a warp copy neighbouring units of 16 bytes, of one line after the other or of several lines at once; or
+each brings its own line, if the elements of a line are no neighbours.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
+from itertools import pairwise
 
 import numpy as np
 
 from ...driver.compile import helper
 from ...driver.numba import LANES, cuda
-from ..access import LOAD_INDEX, load_quad, unit_access
+from ..access import LOAD_INDEX
 from ..groups import copies
 from ..plan import number
 from ..shared import SHARED_STORE
 from ..warp import LANE_VALUE
+from .group_words import shared_load, shared_store
+from .keys import key_access
 from .plan import STRIDE
-from .shared_vectors import shared_load, shared_store_all, shifted_unit
-from .short_rows import (
-    COPIES_AT_ONCE,
-    COPY_BITS,
-    ELEMENTS_AT_ONCE,
-    OF_COLUMNS,
-    OWN_QUADS,
-    QUADS_AT_ONCE,
-    key_steps,
-)
+from .sizes import SIZES
+from .tuples import on_tuples, select, shifted_right
 
+#: How lines come into shared memory: by 16 bytes that are aligned in memory, and in lines too or not; or each line by
+#: its own thread.
+ALIGNED, SHIFTED, SINGLE = range(3)
+#: Elements of a group, of more than two bytes each, and groups of a segment, at most.
+GROUP, MOST_GROUPS = SIZES.group, SIZES.most_groups
+#: Copies of 16 bytes that a thread begins together.
+COPIES_AT_ONCE = 1 << SIZES.copy_bits
 address_of_lane = LANE_VALUE[64]
 
 
-class Staging(NamedTuple):
-    """The ways to bring lines into shared memory.
+def group_of(width: int, most: int) -> int:
+    """Return how many elements go together: into the network, of keys of up to 16 bits; into a group, of others."""
+    return max(16 // width, most) if width <= 2 else GROUP
 
-    `tile`, `pitch`: the warp's rows. `own`: the lane's. `source`: where a lane's line starts. `jump`: bytes between the
-    lines of a warp, 0: they are anywhere.
+
+def segment_of(width: int, most: int, size: int, lines: int) -> int:
+    """Return how many elements of a line a thread has at once: all, or whole groups."""
+    bytes_ = SIZES.segment_bytes[most > 8 or (width > 2 and lines > SIZES.segment_lines)]
+    return min(max(bytes_ // width, group_of(width, most), most), size)
+
+
+def list_bytes(most: int, width: int) -> int:
+    """Return the bytes of a list of the best, which is written by 16 bytes."""
+    return max(most * width, 16)
+
+
+def row_bytes(width: int, most: int, segment: int) -> int:
+    """Return the bytes of a thread's row in shared memory.
+
+    There must be room for its part of the result; beside the keys for what lies before and behind a line in aligned
+    units, 16 bytes; and if keys are wide for a group that is none, and the table of groups, which come when the units
+    have been made keys. The lanes' rows begin in different banks: they are an odd multiple of 16 bytes.
     """
+    group = group_of(width, most)
+    keys = -(-segment // group) * group * width
+    if width > 2:
+        bytes_ = max(keys + group * width + list_bytes(most, 4), list_bytes(most, width) + list_bytes(most, 4))
+    else:
+        bytes_ = max(keys + 16, list_bytes(most, 4))
+    return (-(-bytes_ // 16) | 1) * 16
 
-    #: By 16 bytes that are aligned, as keys: ``stage_quads(tile, pitch, source, jump, first, columns, plan)``.
-    stage_quads: object
-    #: By 16 bytes, as they are: ``copy_units(tile, pitch, source, jump, size, low, high, is_aligned)``.
-    copy_units: object
-    #: What makes these keys: ``keys_in_place(own, source, size, is_aligned, plan)``.
-    keys_in_place: object
-    #: By elements: ``stage_elements(tile, pitch, source, jump, first, columns, plan)``.
-    stage_elements: object
-    #: Each line by its own lane: ``stage_own(own, source, first, columns, plan)``.
-    stage_own: object
+
+@cache
+def _quad_store(width: int, infinity: int):
+    """Return ``put_quad(to, quad, plan)``: 16 bytes come to shared memory as keys."""
+    keys_of, store_quad = key_access(width, infinity).keys_of, shared_store(64 if width == 8 else 32)
+
+    @helper
+    def put_quad(to, quad, plan):
+        if width == 8:
+            store_quad(to, (keys_of(quad[0], plan), keys_of(quad[1], plan)))
+        else:
+            a, b = keys_of(quad[0], plan), keys_of(quad[1], plan)
+            store_quad(to, (a, b, keys_of(quad[2], plan), keys_of(quad[3], plan)))
+
+    return put_quad
 
 
 @helper
@@ -62,83 +92,12 @@ def lanes_for(units):
 
 
 @cache
-def _key_stores(width: int, infinity: int):
-    """Return how words of elements, of a quad, are stored as keys: four words, or two; and a quad as it was loaded."""
-    keys_of, _ = key_steps(width, infinity)
-    store_quad = shared_store_all(64, 2) if width == 8 else shared_store_all(32, 4)
-
-    @helper
-    def put_quad(to, a, b, c, d, plan):
-        if width == 8:
-            store_quad(to, (keys_of(a, plan), keys_of(b, plan)))
-        else:
-            store_quad(to, (keys_of(a, plan), keys_of(b, plan), keys_of(c, plan), keys_of(d, plan)))
-
-    @helper
-    def put_own(to, quad, plan):
-        if width == 8:
-            put_quad(to, quad[0], quad[1], quad[0], quad[1], plan)
-        else:
-            put_quad(to, quad[0], quad[1], quad[2], quad[3], plan)
-
-    return put_quad, put_own
-
-
-@cache
-def quad_stager(width: int, infinity: int):
-    """Return ``stage_quads``, see `Staging`."""
-    put_quad, _ = _key_stores(width, infinity)
-    load_pair, _ = unit_access(16)
-    of_quad, word = 16 // width, np.int64 if width == 8 else np.int32
-    words_at_once = 4 * QUADS_AT_ONCE
-
-    @helper
-    def load_into(words, i, address):
-        """Load a quad as the i-th of several."""
-        if width == 8:
-            words[4 * i], words[4 * i + 1] = load_pair(address)
-        else:
-            words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3] = load_quad(address)
-
-    @helper
-    def stage_quads(tile, pitch, source, jump, first, columns, plan):
-        addresses = cuda.local.array(QUADS_AT_ONCE, np.int64)
-        rows = cuda.local.array(QUADS_AT_ONCE, np.int64)
-        words = cuda.local.array(words_at_once, word)
-        lane = np.int64(cuda.threadIdx.x % LANES)
-        units = columns // of_quad
-        bits = lanes_for(units)
-        unit = lane & ((1 << bits) - 1)
-        origin = address_of_lane(source, 0)
-        for _ in range(0, units, 1 << bits):
-            line = lane >> bits
-            while line < LANES:
-                for i in range(QUADS_AT_ONCE):
-                    rows[i] = line & (LANES - 1)  # if few loads bring all lines, some come twice
-                    line += LANES >> bits
-                if jump != 0:
-                    for i in range(QUADS_AT_ONCE):
-                        addresses[i] = origin + rows[i] * jump
-                else:
-                    for i in range(QUADS_AT_ONCE):
-                        addresses[i] = address_of_lane(source, rows[i])
-                if unit < units:
-                    for i in range(QUADS_AT_ONCE):
-                        load_into(words, i, addresses[i] + first * width + 16 * unit)
-                    for i in range(QUADS_AT_ONCE):
-                        a, b, c, d = words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]
-                        put_quad(tile + rows[i] * pitch + 16 * unit, a, b, c, d, plan)
-            unit += 1 << bits
-
-    return stage_quads
-
-
-@cache
 def unit_copier(width: int):
-    """Return ``copy_units``, see `Staging`.
+    """Return ``copy_units(tile, pitch, source, jump, size, low, high, is_aligned)``.
 
-    It copies all units of 16 bytes in which a lane's `size` bytes from `source` on lie. If they are not aligned, others
-    come with them, but none that is outside the input, between two addresses.
+    It copies all units of 16 bytes in which a lane's `size` bytes from `source` on lie to the rows of a warp. If they
+    are not aligned, others come with them, but none that is outside the input, between two addresses. `jump`: bytes
+    between the lines of a warp, 0: they are anywhere.
     """
     load, store = LOAD_INDEX[f"int{8 * width}"], SHARED_STORE[8 * width]
     copy, arrive = copies()
@@ -163,7 +122,7 @@ def unit_copier(width: int):
     def copy_units(tile, pitch, source, jump, size, low, high, is_aligned):
         lane = np.int64(cuda.threadIdx.x % LANES)
         beyond = 0 if is_aligned else 15
-        bits = max(lanes_for((size + beyond + 15) // 16), np.int64(COPY_BITS))
+        bits = max(lanes_for((size + beyond + 15) // 16), np.int64(SIZES.copy_bits))
         line, step = lane >> bits, LANES >> bits
         at = 16 * (lane & ((1 << bits) - 1))
         origin = address_of_lane(source, 0) + line * jump
@@ -188,89 +147,73 @@ def unit_copier(width: int):
 
 
 @cache
+def _shifted_unit(width: int):
+    """Return ``shifted(unit, following, shift)``: the 16 bytes that begin `shift` bytes later, as one or two units are.
+
+    A unit is a tuple, of four words or of two of 64 bits; the shift is less than 16, and a multiple of the width.
+    """
+    bits = 64 if width == 8 else 32
+
+    @on_tuples(lambda unit, following, shift: unit)
+    def shifted(unit, following, shift):
+        words = [*unit, *following]
+        step = 8
+        while step >= max(width, 4):  # `step` bytes, or none
+            is_set, count = shift & step != 0, step * 8 // bits
+            words = [select(is_set, b, a) for a, b in zip(words, words[count:], strict=False)]
+            step //= 2
+        if width < 4:
+            words = [shifted_right(a, b, (shift & 3) << 3) for a, b in pairwise(words)]
+        return words[: 128 // bits]
+
+    return shifted
+
+
+@cache
 def key_maker(width: int, infinity: int):
-    """Return ``keys_in_place``, see `Staging`: it puts keys where the bytes of a lane's line are, or just before."""
-    _, put_own = _key_stores(width, infinity)
-    shifted = shifted_unit(width)
-    load_own = shared_load(64, 2) if width == 8 else shared_load(32, 4)
+    """Return ``keys_in_place(own, source, size, is_aligned, plan)``.
+
+    It puts keys where the bytes of a lane's line are, or just before.
+    """
+    put_quad, shifted = _quad_store(width, infinity), _shifted_unit(width)
+    load_quad = shared_load(64, 2) if width == 8 else shared_load(32, 4)
 
     @helper
     def keys_in_place(own, source, size, is_aligned, plan):
         if is_aligned:
             whole, end = own + size // 64 * 64, own + size
             while own < whole:
-                p, q, r, s = load_own(own), load_own(own + 16), load_own(own + 32), load_own(own + 48)
-                put_own(own, p, plan)
-                put_own(own + 16, q, plan)
-                put_own(own + 32, r, plan)
-                put_own(own + 48, s, plan)
+                p, q, r, s = load_quad(own), load_quad(own + 16), load_quad(own + 32), load_quad(own + 48)
+                put_quad(own, p, plan)
+                put_quad(own + 16, q, plan)
+                put_quad(own + 32, r, plan)
+                put_quad(own + 48, s, plan)
                 own += 64
             while own < end:
-                put_own(own, load_own(own), plan)
+                put_quad(own, load_quad(own), plan)
                 own += 16
             return
         end = own + (size + 15) // 16 * 16
         shift = np.int32(source & 15)
-        p = load_own(own)
+        p = load_quad(own)
         while own < end:
-            q, r = load_own(own + 16), load_own(min(own + 32, end))
-            put_own(own, shifted(p, q, shift), plan)
+            q, r = load_quad(own + 16), load_quad(min(own + 32, end))
+            put_quad(own, shifted(p, q, shift), plan)
             if own + 16 < end:
-                put_own(own + 16, shifted(q, r, shift), plan)
+                put_quad(own + 16, shifted(q, r, shift), plan)
             own, p = own + 32, r
 
     return keys_in_place
 
 
 @cache
-def element_stager(width: int, infinity: int):
-    """Return ``stage_elements``, see `Staging`."""
-    keys_of, _ = key_steps(width, infinity)
+def line_stager(width: int, infinity: int):
+    """Return ``stage_line(own, source, first, columns, plan)``: a lane brings the keys of a part of its own line."""
+    keys_of = key_access(width, infinity).keys_of
     load, store = LOAD_INDEX[f"int{8 * width}"], SHARED_STORE[8 * width]
-    word = np.int64 if width == 8 else np.int32
-
-    @helper
-    def stage_elements(tile, pitch, source, jump, first, columns, plan):
-        addresses = cuda.local.array(ELEMENTS_AT_ONCE, np.int64)
-        targets = cuda.local.array(ELEMENTS_AT_ONCE, np.int64)
-        keys = cuda.local.array(ELEMENTS_AT_ONCE, word)
-        stride = number(plan, STRIDE)
-        origin = address_of_lane(source, 0) + first * stride
-        of_columns = (1 << OF_COLUMNS) // columns + 1
-        last = LANES * columns - 1
-        begin = np.int64(cuda.threadIdx.x % LANES)
-        for _ in range(0, last + 1, ELEMENTS_AT_ONCE * LANES):
-            for i in range(ELEMENTS_AT_ONCE):
-                item = min(begin + i * LANES, last)  # the last one may come more than once
-                line = (item * of_columns) >> OF_COLUMNS  # item // columns
-                column = item - line * columns
-                if jump != 0:
-                    addresses[i] = origin + line * jump + column * stride
-                else:
-                    addresses[i] = address_of_lane(source, line) + (first + column) * stride
-                targets[i] = tile + line * pitch + column * width
-            for i in range(ELEMENTS_AT_ONCE):
-                keys[i] = load(addresses[i])
-            for i in range(ELEMENTS_AT_ONCE):
-                store(targets[i], np.int64(keys_of(keys[i], plan)))
-            begin += ELEMENTS_AT_ONCE * LANES
-
-    return stage_elements
-
-
-@cache
-def own_stager(width: int, infinity: int):
-    """Return ``stage_own``, see `Staging`."""
-    keys_of, _ = key_steps(width, infinity)
-    put_quad, _ = _key_stores(width, infinity)
-    load, store = LOAD_INDEX[f"int{8 * width}"], SHARED_STORE[8 * width]
-    of_quad, of_word = 16 // width, max(4 // width, 1)
-    words_of_quad = min(of_quad, 4)
-    own_words, own_at_once = OWN_QUADS * words_of_quad, OWN_QUADS * of_quad
-
-    @helper
-    def put(to, address, plan):
-        store(to, np.int64(keys_of(load(address), plan)))
+    put_quad, of_quad, of_word = _quad_store(width, infinity), 16 // width, max(4 // width, 1)
+    of_quads, words_of_quad = SIZES.own_quads * of_quad, of_quad // of_word
+    all_words = SIZES.own_quads * words_of_quad
 
     @helper
     def word_at(address, stride):
@@ -283,33 +226,20 @@ def own_stager(width: int, infinity: int):
         return bits
 
     @helper
-    def stage_own(own, source, first, columns, plan):
-        words = cuda.local.array(own_words, np.int64)
+    def stage_line(own, source, first, columns, plan):
+        words = cuda.local.array(all_words, np.int64)
         stride = number(plan, STRIDE)
         address = source + first * stride
-        whole = columns - columns % own_at_once
-        for c in range(0, whole, own_at_once):
-            for i in range(own_words):
+        whole = columns - columns % of_quads
+        for c in range(0, whole, of_quads):
+            for i in range(all_words):
                 words[i] = word_at(address + i * of_word * stride, stride)
-            address += own_at_once * stride
-            for i in range(0, own_words, words_of_quad):
-                a, b = words[i], words[i + 1]
-                d, e = words[min(i + 2, own_words - 1)], words[min(i + 3, own_words - 1)]  # of eight bytes: none
-                put_quad(own + c * width + 16 // words_of_quad * i, a, b, d, e, plan)
+            address += of_quads * stride
+            for i in range(0, all_words, words_of_quad):
+                d, e = words[min(i + 2, all_words - 1)], words[min(i + 3, all_words - 1)]  # of eight bytes: none
+                put_quad(own + c * width + 16 // words_of_quad * i, (words[i], words[i + 1], d, e), plan)
         for c in range(whole, columns):
-            put(own + c * width, address, plan)
+            store(own + c * width, np.int64(keys_of(load(address), plan)))
             address += stride
 
-    return stage_own
-
-
-@cache
-def staging(width: int, infinity: int) -> Staging:
-    """Return the ways for elements of a width; `infinity`: its bits, if they are floats."""
-    return Staging(
-        quad_stager(width, infinity),
-        unit_copier(width),
-        key_maker(width, infinity),
-        element_stager(width, infinity),
-        own_stager(width, infinity),
-    )
+    return stage_line

@@ -1,6 +1,7 @@
-"""The tiles of a line: what a block looks at together, of a list of groups of elements or of the whole line.
+"""The tiles of a line that all blocks work on, and its border: what is known of the keys of the k-th best element.
 
-A tile has a few quads for each thread: 16 bytes of neighbouring elements, which for the lanes of a warp are neighbours.
+A tile is what a block looks at together, of a list of groups of elements or of the whole line. It has a few quads for
+each thread: 16 bytes of neighbouring elements, which for the lanes of a warp are neighbours.
 """
 
 from __future__ import annotations
@@ -10,14 +11,31 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....driver.compile import helper
-from ....driver.numba import BLOCK, LANES, cuda
-from ...access import LOAD_INDEX, load_four_words, load_i64, load_two_long_words
-from ...pairs import pair_access
-from ...plan import number
-from ..keys import key_access, key_type
-from ..plan import FLIP, GROUP_BITS, SIZE, STRIDE, line_bases
-from .border import BORDER, FOUND
+from ...driver.compile import helper
+from ...driver.numba import BLOCK, LANES, cuda
+from ..access import LOAD_INDEX, load_four_words, load_i64, load_two_long_words
+from ..pairs import pair_access
+from ..plan import number
+from .keys import key_access, key_type
+from .plan import GROUP_BITS, SIZE, STRIDE, line_bases
+from .sizes import SIZES
+
+#: Bits of a digit of the keys, by which ranges are cut: 8 KiB of counts.
+DIGIT = SIZES.large_digit_bits
+DIGITS = 1 << DIGIT
+
+# What is known of a line's border, int64 words, zeros at first.
+(
+    LOW,  # the lowest key of the range
+    BITS,  # of the range; -1: it is narrow enough
+    ABOVE,  # elements beyond the range
+    TIES,  # 1: the range is one key, and only its first elements belong to the result
+    FOUND,  # elements to list
+    RANK,  # of the border's digit in the range before, the highest digit's is 0
+    HIGH,  # no key is above it
+    ARRIVED,  # blocks that have been here
+    BORDER,
+) = range(9)
 
 
 class Source(NamedTuple):
@@ -53,46 +71,15 @@ def sizes_of(width: int) -> tuple[int, int]:
     return min(4, max(1, 16 // of_quad)), of_quad
 
 
-@cache
-def _loads(width: int):
-    """Return ``load_quads(address, firsts, inside)``: a thread's quads, as words, or zeros if they are not inside."""
-    load = load_two_long_words if width == 8 else load_four_words
-    quads, _ = sizes_of(width)
-
-    @helper
-    def no_words():
-        return np.int32(0), np.int32(0), np.int32(0), np.int32(0)
-
-    @helper
-    def no_long_words():
-        return np.int64(0), np.int64(0)
-
-    load_nothing = no_long_words if width == 8 else no_words
-
-    @helper
-    def load_quads(address, firsts, inside):
-        a = b = c = d = load_nothing()
-        if inside:
-            a = load(address + np.int64(firsts[0]) * width)
-            if quads > 1:
-                b = load(address + np.int64(firsts[1 % quads]) * width)
-            if quads > 2:
-                c = load(address + np.int64(firsts[2 % quads]) * width)
-                d = load(address + np.int64(firsts[3 % quads]) * width)
-        return a, b, c, d
-
-    return load_quads
-
-
 def whole_bits(is_long: bool) -> int:
     """Return the size of a group that has all quads, as a power of two."""
     return 62 if is_long else 30
 
 
 @cache
-def _quad_steps(width: int, is_float: bool, is_long: bool):
+def _quad_steps(width: int, infinity: int, is_long: bool):
     """Return how a thread finds where its quads begin, and lists the elements of one that lies in part inside."""
-    key_at = key_access(width, is_float, FLIP).key_at
+    key_at = key_access(width, infinity).key_at
     place = np.int64 if is_long else np.int32
     load_place = LOAD_INDEX["int64" if is_long else "int32"]
     _, pair_bytes, *_ = pair_access(is_long)
@@ -136,10 +123,11 @@ def _quad_steps(width: int, is_float: bool, is_long: bool):
 
 
 @cache
-def tile_access(width: int, is_float: bool, is_long: bool) -> Tiles:
+def tile_access(width: int, infinity: int, is_long: bool) -> Tiles:
     """Return the steps for elements of a width and kind; if they are long, positions, or keys, have 64 bits."""
-    put_keys, load_quads = key_access(width, is_float, FLIP).put_keys, _loads(width)
-    place_quads, put_one_by_one = _quad_steps(width, is_float, is_long)
+    put_keys, load = key_access(width, infinity).put_keys, load_two_long_words if width == 8 else load_four_words
+    place_quads, put_one_by_one = _quad_steps(width, infinity, is_long)
+    nothing = (np.int64(0),) * 2 if width == 8 else (np.int32(0),) * 4
     place = np.int64 if is_long else np.int32
     _, pair_bytes, *_ = pair_access(is_long)
     quads, of_quad = sizes_of(width)
@@ -170,7 +158,14 @@ def tile_access(width: int, is_float: bool, is_long: bool) -> Tiles:
     @helper
     def fetch(keys, firsts, source, plan, quad):
         inside = place_quads(firsts, source, plan, quad)
-        a, b, c, d = load_quads(source.address, firsts, inside)
+        a = b = c = d = nothing
+        if inside:
+            a = load(source.address + np.int64(firsts[0]) * width)
+            if quads > 1:
+                b = load(source.address + np.int64(firsts[1 % quads]) * width)
+            if quads > 2:
+                c = load(source.address + np.int64(firsts[2 % quads]) * width)
+                d = load(source.address + np.int64(firsts[3 % quads]) * width)
         cuda.syncthreads()  # all loads are on their way: without it each is waited for by itself
         exist = np.int32(all_bits)
         if inside:
@@ -181,12 +176,9 @@ def tile_access(width: int, is_float: bool, is_long: bool) -> Tiles:
                 put_keys(keys[2 * of_quad :], c, plan)
                 put_keys(keys[3 * of_quad :], d, plan)
         else:
-            exist = put_one_by_one(keys, firsts, source, plan, quad, 0)
-            if quads > 1:
-                exist = np.int32(exist | put_one_by_one(keys, firsts, source, plan, quad, 1 % quads))
-            if quads > 2:
-                exist = np.int32(exist | put_one_by_one(keys, firsts, source, plan, quad, 2 % quads))
-                exist = np.int32(exist | put_one_by_one(keys, firsts, source, plan, quad, 3 % quads))
+            exist = np.int32(0)
+            for j in range(quads):
+                exist = np.int32(exist | put_one_by_one(keys, firsts, source, plan, quad, j))
         return exist
 
     return Tiles(source_of, part_of, fetch, quads, of_quad, place)

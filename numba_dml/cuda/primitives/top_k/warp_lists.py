@@ -1,4 +1,4 @@
-"""The lists of a warp: where the bar of its line lies, and which elements reach it."""
+"""How a warp surveys a line, finds a bar that its k best elements reach, and lists what reaches it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....driver.compile import helper
-from ....driver.numba import LANES, cuda
-from ...bits import bits_between, digit_above, raise_key
-from ...warp import LANE_VALUE, PARTNER_VALUE, sum_of_lanes
-from ..keys import key_type
-from ..lane_lists import entry_access
-from ..register_lists import keep_best, pick
-from .survey import LOAD_WORDS, counter, key_lists
+from ...driver.compile import helper
+from ...driver.numba import LANES, cuda
+from ..bits import bits_between, digit_above, raise_key
+from ..warp import LANE_VALUE, sum_of_lanes
+from .keys import key_access, key_type, lowest_key
+from .ranks import spreader
+from .register_lists import count_reaching, keep_best, pick
 
 lane_value = LANE_VALUE[32]
 
@@ -35,8 +34,8 @@ class Line(NamedTuple):
 class Lists(NamedTuple):
     """A warp's part of shared memory."""
 
-    keys: object  #: the listed elements, with their places or beside them
-    places: object
+    keys: object  #: of the listed elements ...
+    places: object  #: ... and their places
     begin: object  #: where its list begins
     ids: object  #: the numbers of chunks that reach the bar
     first_id: object
@@ -58,37 +57,55 @@ def line_reader(width: int):
 
 
 @cache
+def surveyor(width: int, infinity: int, units: int, chunks: int):
+    """Return ``survey(line, plan)``: a tuple of the best keys of a lane's chunks, the lowest key for one of no unit."""
+    access = key_access(width, infinity)
+    load_quad, best_of_quad, key, lowest = access.load_quad, access.best_of_quad, key_type(width), lowest_key(width)
+
+    def surveyor_of(count):
+        start = (count - 1) * units * LANES
+
+        @helper
+        def best_of_chunk(line, plan):
+            first = np.int32(line.lane + start)
+            begin = first if first < line.whole else np.int32(0)
+            best = best_of_quad(load_quad(line.aligned + 16 * np.int64(begin)), plan)
+            for j in range(1, units):
+                unit = np.int32(first + LANES * j)
+                address = line.aligned + 16 * np.int64(unit if unit < line.whole else begin)  # twice does no harm
+                best = max(best, best_of_quad(load_quad(address), plan))
+            return best if first < line.whole else key(lowest)
+
+        if count == 1:
+            return helper(lambda line, plan: (best_of_chunk(line, plan),))
+        before = surveyor_of(count - 1)
+        return helper(lambda line, plan: before(line, plan) + (best_of_chunk(line, plan),))
+
+    return surveyor_of(chunks)
+
+
+@helper
+def next_trial(low, high, bits):
+    """Return the next key between two to be tried, `low` if none is left, and how many bits are below that step."""
+    trial = np.int64(low)
+    while bits > 0 and trial == low:
+        bits -= 1
+        if digit_above(np.int64(high), np.int64(low), bits) != 0:
+            trial = raise_key(np.int64(low), 1, bits)
+    return trial, bits
+
+
+@cache
 def bar_finder(width: int, infinity: int, chunks: int, leading: int):
-    """Return how a warp finds a bar, and raises it.
+    """Return how a warp finds a bar.
 
     ``find_bar(maxima, k)``: a key that at least k elements reach, k chunks and few more if data allow; and the lane's
-    best key. `leading`: how many of a lane's best chunks may be needed for that. ``next_trial(low, high, bits)``: the
-    next key between two to be tried, `low` if none is left, and how many bits are below that step.
-    ``highest_of_line(high, line, plan)``: the highest key of a line, of which a lane knows that of its units.
+    best key. `leading`: how many of a lane's best chunks may be needed for that. ``highest_of_line(high, line, plan)``:
+    the highest key of a line, of which a lane knows that of its units.
     """
-    key_at, *_ = key_lists(width, infinity)
-    reached_by = counter(chunks)
-    key = key_type(width)
-    leading_keys = (key(np.iinfo(key).min),) * leading
-    partner_key = PARTNER_VALUE[8 * key(0).itemsize]
-
-    @helper
-    def spread(low, high):
-        """Return the lowest and the highest of what the lanes have."""
-        mask = np.int32(LANES >> 1)
-        while mask > 0:
-            low, high = min(low, partner_key(low, mask)), max(high, partner_key(high, mask))
-            mask = np.int32(mask >> 1)
-        return low, high
-
-    @helper
-    def next_trial(low, high, bits):
-        trial = low
-        while bits > 0 and trial == low:
-            bits -= 1
-            if digit_above(np.int64(high), np.int64(low), bits) != 0:
-                trial = key(raise_key(np.int64(low), 1, bits))
-        return trial, bits
+    key_at, key, lowest = key_access(width, infinity).key_at, key_type(width), lowest_key(width)
+    leading_keys = (key(lowest),) * leading
+    spread, _ = spreader(key(0).itemsize)
 
     @helper
     def find_bar(maxima, k):
@@ -100,8 +117,9 @@ def bar_finder(width: int, infinity: int, chunks: int, leading: int):
         bits = bits_between(np.int64(low), np.int64(high))
         found = np.int32(LANES * chunks)
         while bits > 0 and found > k + (k >> 3):
-            trial, bits = next_trial(low, high, bits)
-            reached = lane_value(sum_of_lanes(reached_by(maxima, trial)), LANES - 1)
+            tried, bits = next_trial(low, high, bits)
+            trial = key(tried)
+            reached = lane_value(sum_of_lanes(count_reaching(maxima, trial)), LANES - 1)
             if trial != low and reached >= k:
                 low, found = trial, reached
         return low, best_keys[0]
@@ -114,7 +132,7 @@ def bar_finder(width: int, infinity: int, chunks: int, leading: int):
             high = max(high, key_at(line.source + min(i, line.last) * width, plan))
         return spread(high, high)[1]
 
-    return find_bar, next_trial, highest_of_line
+    return find_bar, highest_of_line
 
 
 @cache
@@ -125,9 +143,8 @@ def lister(width: int, infinity: int, units: int, chunks: int):
     are. It looks into the units of the listed chunks, which are `limit`. Of ties, elements that are equal to the bar,
     it lists those of all units until there is no more room.
     """
-    load_words = LOAD_WORDS[width == 8]
-    key_at, put_keys, *_ = key_lists(width, infinity)
-    _, put, *_ = entry_access(width)
+    access = key_access(width, infinity)
+    key_at, put_keys, load_quad = access.key_at, access.put_keys, access.load_quad
     key, of_unit = key_type(width), 16 // width
     unit_bits, chunk_bits = units.bit_length() - 1, chunks.bit_length() - 1
 
@@ -149,7 +166,7 @@ def lister(width: int, infinity: int, units: int, chunks: int):
         for j in range(of_unit):
             if found & np.uint32(1 << j) != 0:
                 if slot < most:
-                    put(lists.keys, lists.places, lists.begin + slot, some[j], np.int32(first + j))
+                    lists.keys[lists.begin + slot], lists.places[lists.begin + slot] = some[j], np.int32(first + j)
                 slot = np.int32(slot + 1)
         return np.int32(count + lane_value(until, LANES - 1))
 
@@ -182,7 +199,7 @@ def lister(width: int, infinity: int, units: int, chunks: int):
             unit = item if ties else unit_of_chunks(lists, item, limit)
             inside = item < limit and unit < line.whole
             unit = min(unit, np.int32(line.whole - 1))
-            put_keys(some, load_words(line.aligned + 16 * np.int64(unit)), plan)
+            put_keys(some, load_quad(line.aligned + 16 * np.int64(unit)), plan)
             found = reaching(some, bar, ties) if inside else np.uint32(0)
             count = append(lists, count, most, some, found, np.int32(line.head + unit * of_unit))
             turn = np.int32(turn + LANES)

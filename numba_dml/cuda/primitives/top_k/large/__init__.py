@@ -1,1 +1,0 @@
-"""The steps of the kernels for a large k."""

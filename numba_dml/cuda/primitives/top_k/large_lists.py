@@ -1,0 +1,373 @@
+"""How all blocks find the border of a large k, and list what reaches it.
+
+The elements of a range of keys are counted by digit, and the last block narrows the range to the border's digit. Then
+each block lists the elements of its tiles that reach the border, in their order: the order of threads is that of
+positions.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ...driver.compile import helper
+from ...driver.numba import BLOCK, LANES, cuda
+from ..access import load_i64
+from ..atomics import add_now, load_now, store_now
+from ..bits import DIGIT_ABOVE, REVERSED_KEY, bits_between, count_bits, raise_key
+from ..pairs import DIGIT as SORT_DIGIT
+from ..pairs import DIGITS as SORT_DIGITS
+from ..pairs import pair_access
+from ..plan import number
+from ..sort_tiles import TILE_BYTES
+from ..sums import add_up_threads
+from ..warp import LANE_VALUE
+from .keys import key_type
+from .large_tiles import ABOVE, BITS, BORDER, DIGIT, DIGITS, FOUND, HIGH, LOW, RANK, TIES, sizes_of, tile_access
+from .plan import K
+
+WARPS = BLOCK // LANES
+#: Bits that hold the count of a quad's elements in a warp, and of a tile's.
+FIELD = 16
+lane_value = LANE_VALUE[64]
+#: The last one is for what lies outside of a range: to count it there is faster than not to.
+COUNTERS = DIGITS + 1
+#: Digits of a thread.
+SHARE = DIGITS // BLOCK
+
+
+@cache
+def range_counter(width: int, infinity: int, is_long: bool):
+    """Return the steps of a block that counts: its range, its tiles' digits, and their sums."""
+    tiles, key = tile_access(width, infinity, is_long), key_type(width)
+    part_of, fetch, quads, place = tiles.part_of, tiles.fetch, tiles.quads, tiles.place
+    digit_above = DIGIT_ABOVE[8 * key(0).itemsize]
+    unsigned = np.uint32 if width <= 4 else np.uint64
+    lowest, highest, whole = -(1 << (8 * width - 1)), (1 << (8 * width - 1)) - 1, 8 * width
+    items, tile_quads = quads * tiles.of_quad, quads * BLOCK
+
+    @helper
+    def range_of(border, upper, line, first):
+        """Return the lowest key of the range, and its bits; -1: it is narrow enough."""
+        low, bits = np.int64(lowest), np.int64(whole)
+        if first == 0:
+            low, bits = load_now(border + 8 * LOW), load_now(border + 8 * BITS)
+        elif upper != 0:  # what is worse than all groups in the list does not matter
+            least = max(load_i64(upper + 8 * (line * BORDER + LOW)), low)
+            bits = max(bits_between(least, min(load_i64(upper + 8 * (line * BORDER + HIGH)), highest)), np.int64(1))
+            if bits < whole:  # a range does not go beyond the highest key: it would go on with the lowest
+                low = min(least, highest - ((np.int64(1) << bits) - 1))
+        return low, bits
+
+    @helper
+    def count_tiles(own, source, plan, part, parts, low, bits):
+        """Count the digits of a part's elements; what lies outside of the range is counted, and forgotten."""
+        keys = cuda.local.array(items, key)
+        firsts = cuda.local.array(quads, place)
+        fine = max(bits - DIGIT, np.int64(0))
+        span = unsigned(1 << min(bits, np.int64(DIGIT)))
+        tile, end, quad = part_of(source, part, parts)
+        while tile < end:
+            exist = fetch(keys, firsts, source, plan, quad)
+            for n in range(items):
+                cuda.atomic.add(own, np.uint32(min(unsigned(digit_above(keys[n], low, fine)), span)), 1)
+            missing = items - count_bits(exist)
+            if missing > 0:
+                cuda.atomic.add(own, np.uint32(min(unsigned(digit_above(lowest, low, fine)), span)), -missing)
+            quad = place(quad + tile_quads)
+            tile += 1
+        cuda.syncthreads()
+        if cuda.threadIdx.x == 0:
+            own[np.uint32(span)] = 0
+        cuda.syncthreads()
+
+    @helper
+    def add_up_digits(own, sums):
+        """Turn the counts of digits into those of a digit and all higher ones."""
+        thread = np.int64(cuda.threadIdx.x)
+        total = np.int64(0)
+        for i in range(SHARE):
+            total += own[DIGITS - 1 - (thread * SHARE + i)]
+        total = add_up_threads(sums, total) - total
+        for i in range(SHARE):
+            total += own[DIGITS - 1 - (thread * SHARE + i)]
+            own[DIGITS - 1 - (thread * SHARE + i)] = total
+        cuda.syncthreads()
+
+    return range_of, count_tiles, add_up_digits
+
+
+@helper
+def note_tally(border, table, tally_at, first):
+    """Add to what a part has beyond the range what it has beyond the border's digit in the range before."""
+    tally = np.int64(0)
+    if first == 0:
+        rank = load_now(border + 8 * RANK)
+        tally = load_now(tally_at)
+        if rank > 0:
+            tally += load_now(table + 8 * (rank - 1))
+    store_now(tally_at, tally)
+
+
+@helper
+def hand_in(own, counts, table, parts):
+    """Add a part's counts to those of its line, and note them in the table, by rank."""
+    for i in range(np.int64(cuda.threadIdx.x), DIGITS, BLOCK):
+        until, before = own[DIGITS - 1 - i], own[DIGITS - i]
+        if parts > 1:
+            store_now(table + 8 * i, until)
+        if until != before:
+            add_now(counts + 8 * i, until - before)
+
+
+@helper
+def find_border(border, counts, plan, low, bits, most, first, sums):
+    """Narrow the range to the digit of the border; the counts become zeros again."""
+    thread = np.int64(cuda.threadIdx.x)
+    beyond = np.int64(0) if first else load_now(border + 8 * ABOVE)
+    fine = max(bits - DIGIT, np.int64(0))
+    wanted = number(plan, K) - beyond
+    total = np.int64(0)
+    some = cuda.local.array(SHARE, np.int64)
+    for i in range(SHARE):
+        some[i] = load_now(counts + 8 * (thread * SHARE + i))
+        store_now(counts + 8 * (thread * SHARE + i), 0)
+        total += some[i]
+    until = add_up_threads(sums, total)
+    above = until - total
+    for i in range(SHARE):
+        rank = thread * SHARE + i
+        inside = some[i]
+        at = raise_key(low, DIGITS - 1 - rank, fine)
+        if first and above == 0 and inside > 0:
+            store_now(border + 8 * HIGH, raise_key(at, (1 << fine) - 1, 0))
+        if above < wanted <= above + inside:
+            found = beyond + above + inside
+            ties = found > most and fine == 0
+            store_now(border + 8 * LOW, at)
+            store_now(border + 8 * BITS, -1 if fine == 0 or found <= most else fine)
+            store_now(border + 8 * ABOVE, beyond + above)
+            store_now(border + 8 * TIES, 1 if ties else 0)
+            store_now(border + 8 * FOUND, number(plan, K) if ties else found)
+            store_now(border + 8 * RANK, rank)
+        above += inside
+
+
+@helper
+def counts_before(counts, warp):
+    """Return the sum of the counts of the warps before one, and that of all."""
+    total = begin = np.int32(0)
+    for other in range(WARPS):
+        if other == warp:
+            begin = total
+        total = np.int32(total + counts[other])
+    return begin, total
+
+
+@cache
+def tile_ranks(width: int):
+    """Return ``rank_quads(bits, ranks, counts)`` and ``first_bits(bits, left, ranks, counts)``.
+
+    The first lists how many of a tile's bits are set before each quad of this thread, and returns how many are in all.
+    The second returns the bits that are among the first of a tile's, and how many it has.
+    """
+    quads, of_quad = sizes_of(width)
+    quad_mask = (1 << of_quad) - 1
+
+    @helper
+    def quads_of_lanes(bits):
+        """Return the counts of a thread's quads, a field each: its own, and those of its lane and the ones before."""
+        lane = np.int32(cuda.threadIdx.x % LANES)
+        own = np.int64(0)
+        for j in range(quads):
+            own |= np.int64(count_bits(bits >> (of_quad * j) & quad_mask)) << (FIELD * j)
+        until = own
+        step = np.int32(1)
+        while step < LANES:
+            before = lane_value(until, max(lane - step, 0))
+            if lane >= step:
+                until += before
+            step = np.int32(step << 1)
+        return own, until
+
+    @helper
+    def rank_quads(bits, ranks, counts):
+        thread = np.int32(cuda.threadIdx.x)
+        lane, warp = np.int32(thread % LANES), np.int32(thread // LANES)
+        own, until = quads_of_lanes(bits)
+        of_warp = lane_value(until, LANES - 1)
+        until -= own
+        begin = np.int32(0)
+        for j in range(quads):
+            ranks[j] = np.int32(begin + np.int32(until >> (FIELD * j) & ((1 << FIELD) - 1)))
+            begin = np.int32(begin + np.int32(of_warp >> (FIELD * j) & ((1 << FIELD) - 1)))
+        if lane == 0:
+            counts[warp] = begin
+        cuda.syncthreads()
+        begin, total = counts_before(counts, warp)
+        for j in range(quads):
+            ranks[j] = np.int32(ranks[j] + begin)
+        return total
+
+    @helper
+    def first_bits(bits, left, ranks, counts):
+        total = rank_quads(bits, ranks, counts)
+        few = np.int32(0)
+        for j in range(quads):
+            rank = np.int64(ranks[j])
+            for n in range(of_quad * j, of_quad * (j + 1)):
+                if bits >> n & 1 != 0:
+                    if rank < left:
+                        few = np.int32(few | (1 << n))
+                    rank += 1
+        return few, total
+
+    return rank_quads, first_bits
+
+
+def passes_of(width: int) -> int:
+    """Return how many digits a sort of keys has."""
+    return -(-8 * width // SORT_DIGIT)
+
+
+class Target(NamedTuple):
+    """Which elements of a part are listed, and where."""
+
+    low: object  #: the lowest key
+    ties: object  #: not 0: of those with this key only the first are listed
+    left: object  #: how many of these, from this part on
+    found: object  #: how many elements the line lists
+    to: object  #: where the part's list begins
+
+
+@helper
+def targets_by_border(border, table, tallies, line, part, parts, sums):
+    """Return the target of a part."""
+    low, ties = load_i64(border + 8 * LOW), load_i64(border + 8 * TIES)
+    found, rank = load_i64(border + 8 * FOUND), load_i64(border + 8 * RANK)
+    table += 8 * (line * parts * DIGITS + rank)
+    beyond = at = np.int64(0)  # what the parts before have beyond the border, and at it
+    for other in range(np.int64(cuda.threadIdx.x), part, BLOCK):
+        until = load_i64(table + 8 * other * DIGITS)
+        above = load_i64(table + 8 * other * DIGITS - 8) if rank > 0 else np.int64(0)
+        beyond += load_i64(tallies + 8 * (line * parts + other)) + above
+        at += until - above
+    add_up_threads(sums, beyond)
+    to = sums[BLOCK - 1]
+    cuda.syncthreads()
+    add_up_threads(sums, at)
+    at = sums[BLOCK - 1]
+    left = found - load_i64(border + 8 * ABOVE) - at
+    to += at + min(left, np.int64(0)) if ties != 0 else at
+    return Target(low, ties, left, found, to)
+
+
+class Memory(NamedTuple):
+    """The shared memory of a block that lists."""
+
+    tile_keys: object
+    tile_positions: object
+    counts: object  #: of each warp's elements of a tile: two sets in turn, and one for those at the border
+    digits: object  #: counts for a sort
+
+
+@cache
+def _tile_steps(width: int, is_long: bool):
+    """Return how elements of a tile are compared with the bar, put in order, and stored."""
+    quads, of_quad = sizes_of(width)
+    word, pair_bytes, _, store_pair, digit_of = pair_access(is_long)
+    reversed_key = REVERSED_KEY[8 * word(0).itemsize]
+    items, room = quads * of_quad, TILE_BYTES // pair_bytes
+    fits = items * BLOCK <= room
+    passes = passes_of(width)
+
+    @helper
+    def by_bar(keys, bar):
+        """Return, as bits, which keys are beyond a bar, and which are equal to it."""
+        beyond = equal = np.int32(0)
+        for n in range(items):
+            if keys[n] > bar:
+                beyond = np.int32(beyond | (1 << n))
+            if keys[n] == bar:
+                equal = np.int32(equal | (1 << n))
+        return beyond, equal
+
+    @helper
+    def put_in_order(memory, keys, firsts, ranks, chosen, begin, low):
+        """Put the chosen elements into shared memory, in their order, from one rank on."""
+        for j in range(quads):
+            rank = np.int32(ranks[j] - begin)
+            for n in range(of_quad):
+                if chosen >> (of_quad * j + n) & 1 != 0:
+                    if fits or 0 <= rank < room:
+                        memory.tile_keys[np.uint32(rank)] = reversed_key(keys[of_quad * j + n], low)
+                        memory.tile_positions[np.uint32(rank)] = firsts[j] + n
+                    rank = np.int32(rank + 1)
+        cuda.syncthreads()
+
+    @helper
+    def store_pairs(memory, count, to, heads):
+        """Store elements behind each other as pairs."""
+        i = np.int32(cuda.threadIdx.x)
+        while i < count:
+            new = memory.tile_keys[np.uint32(i)]
+            store_pair(to + pair_bytes * np.int64(i), new, memory.tile_positions[np.uint32(i)])
+            if heads != 0:
+                for digit in range(passes):
+                    cuda.atomic.add(memory.digits, digit * SORT_DIGITS + digit_of(new, SORT_DIGIT * digit), 1)
+            i = np.int32(i + BLOCK)
+
+    return by_bar, put_in_order, store_pairs
+
+
+@cache
+def tile_lister(width: int, infinity: int, is_long: bool):
+    """Return ``list_tiles(memory, source, plan, part, parts, target, pairs, heads)``: it lists a part's elements.
+
+    It counts the digits of their keys for a sort, if there are `heads`.
+    """
+    tiles, key = tile_access(width, infinity, is_long), key_type(width)
+    part_of, fetch, quads, of_quad, place = tiles.part_of, tiles.fetch, tiles.quads, tiles.of_quad, tiles.place
+    rank_quads, first_bits = tile_ranks(width)
+    by_bar, put_in_order, store_pairs = _tile_steps(width, is_long)
+    _, pair_bytes, *_ = pair_access(is_long)
+    items, tile_quads = quads * of_quad, quads * BLOCK
+    room = TILE_BYTES // pair_bytes
+    fits = items * BLOCK <= room
+
+    @helper
+    def list_tiles(memory, source, plan, part, parts, target, pairs, heads):
+        keys = cuda.local.array(items, key)
+        firsts = cuda.local.array(quads, place)
+        ranks = cuda.local.array(quads, np.int32)
+        low, left, to = target.low, target.left, target.to
+        bar = key(low)
+        tile, end, quad = part_of(source, part, parts)
+        turn = np.int32(0)
+        while tile < end:
+            exist = fetch(keys, firsts, source, plan, quad)
+            chosen, at_border = by_bar(keys, bar)
+            if target.ties == 0:
+                chosen = np.int32(chosen | at_border)
+            elif left > 0:
+                few, some = first_bits(np.int32(at_border & exist), left, ranks, memory.counts[2 * WARPS :])
+                chosen = np.int32(chosen | few)
+                left -= some
+            chosen = np.int32(chosen & exist)
+            total = rank_quads(chosen, ranks, memory.counts[turn:])
+            turn = np.int32(WARPS - turn)
+            begin = np.int32(0)
+            while begin < total:  # once, but for keys of 1 to 4 bytes with positions of 8
+                put_in_order(memory, keys, firsts, ranks, chosen, begin, low)
+                count = min(np.int32(total - begin), np.int32(room))
+                store_pairs(memory, count, pairs + pair_bytes * to, heads)
+                to += np.int64(count)
+                begin = np.int32(begin + room)
+                if not fits:
+                    cuda.syncthreads()
+            quad = place(quad + tile_quads)
+            tile += 1
+
+    return list_tiles
