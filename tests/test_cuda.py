@@ -204,10 +204,8 @@ def test_short_lines_of_keys_alike(k, dtype, bits, room, methods, tune_top_k):
         short_lines=0,
         best_short_lines=0,
         short_elements=1 << 13,
-        best_short_bytes=1 << 13,
-        best_short_bytes_unaligned=1 << 13,
-        short_bytes_few_results=1 << 13,
-        short_bytes_many_results=1 << 13,
+        least_short_lines=0,
+        short_bytes=1 << 13,
         short_bytes_unaligned=1 << 13,
     )
     for n in [(17, 40)[(k + bits) % 2]] if room.SIMULATED else (16, 17, 31, 64, 97, 128, 131, 300):
@@ -282,8 +280,8 @@ def test_a_warp_for_each_line(dtype, kind, room, methods):
     dml.cache_clear()
     rng = np.random.default_rng(len(kind))
     dtype = BFLOAT16 if dtype == "bfloat16" else np.dtype(dtype)
-    few, (middle, most) = top_k_warp.FEW, top_k_warp.LISTED
-    sizes = [(few, 8), (middle, 16), (most, 32)] + ([] if room.SIMULATED else [(2, 16), (few, 64), (most, 128)])
+    most = top_k_warp.MOST_K
+    sizes = [(3, 8), (most // 2, 16), (most, 32)] + ([] if room.SIMULATED else [(2, 16), (16, 64), (most, 128)])
     modes = ("largest", "last"), ("smallest", "last"), ("largest", "first")
     for number, (k, units) in enumerate(sizes):  # for each lane
         n = (units * numba.LANES * 16 - 40) // dtype.itemsize | 1  # so lines begin at any element of 16 bytes
@@ -482,13 +480,13 @@ def test_large_k_with_positions_of_64_bits(tune_top_k, dtype, n, scale):
 @pytest.mark.parametrize("dtype", ["u1", "f2", "i4", "f8"])
 def test_groups_of_every_size(dtype, lanes, room, methods, scale, tune_top_k, monkeypatch):
     """Of as many times 16 bytes: lanes share several groups out, have one, or a group has several of each lane."""
-    from numba_dml.cuda.dispatch import top_k_numbers
+    from numba_dml.cuda.dispatch import top_k_facts
 
     if room.SIMULATED and lanes > 8:
         pytest.skip("longer than what a warp of the simulator reads")
     width, maxima_bytes = np.dtype(dtype).itemsize, 32 if room.SIMULATED else 2048
     tune_top_k(maxima_bytes=maxima_bytes, maxima_bytes_few_lines=maxima_bytes)
-    monkeypatch.setattr(top_k_numbers, "delegate_group", lambda *_: lanes * 16 // width)
+    monkeypatch.setattr(top_k_facts, "delegate_group", lambda *_: lanes * 16 // width)
     a = np.random.default_rng(lanes).integers(0, 120, (2, 960 * scale // width + 5)).astype(dtype)
     for x in (np.ascontiguousarray(a[:, :-1]), a[:, 1:]):
         assert all(map(reference.same, dml.top_k(x, 3), reference.top_k(x, 3)))

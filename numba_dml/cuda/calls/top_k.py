@@ -22,35 +22,7 @@ from ..driver.memory import DeviceMemory
 from ..primitives.plan import reciprocal
 from ..replay.repeat import Repeatable
 from ..tuning.top_k import TUNING
-from .top_k_large import SortByBlocks
-from .top_k_ways import (
-    Best,
-    BestByThreads,
-    BlockChoice,
-    DelegateChoice,
-    Launch,
-    LinesByWarps,
-    Ranks,
-    Rivals,
-    ShortLines,
-    SortOfLines,
-    Way,
-)
-
-#: By the name of the row.
-WAYS: dict[str, type[Way]] = {
-    "nothing": Way,
-    "best of lines by threads": BestByThreads,
-    "short lines": ShortLines,
-    "best": Best,
-    "lines by warps": LinesByWarps,
-    "ranks": Ranks,
-    "lines beside each other": Rivals,
-    "delegates": DelegateChoice,
-    "block choice": BlockChoice,
-    "sort of lines": SortOfLines,
-    "sort": SortByBlocks,
-}
+from .top_k_ways import WAYS, Launch
 
 
 class TopKCall(Repeatable):
@@ -91,7 +63,7 @@ class TopKCall(Repeatable):
             bits, pitch, parts, rounds = groups
         numbers = [size, stride, low.output_stride, low.k, low.index_itemsize, *rule, facts.lines, way.room]
         numbers += [int(groups is not None), bits, pitch, *reciprocal(parts), rounds, way.segment, way.staging]
-        numbers += [way.chunk.bit_length() - 1, way.chunks, self.low, self.high, len(lines)]
+        numbers += [way.chunk.bit_length() - 1, way.chunks, self.low, self.high, *way.listing(of_delegates), len(lines)]
         for count, step, out_step in lines:
             numbers += [*reciprocal(max(count, 1)), step, out_step]
         return np.array(numbers, np.int64)

@@ -1,15 +1,19 @@
-"""The ways to compute a top-k, one class for each row of the table in `dispatch.top_k`; `top_k_large` has the last."""
+"""The ways to compute a top-k, one class for each row of the table in `dispatch.top_k`."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from ..._core.devices.arrays import DeviceArray
-from ..dispatch.top_k_facts import Facts
-from ..dispatch.top_k_numbers import (
+from ..dispatch.top_k_facts import (
+    LARGEST_GROUP,
+    Facts,
     Groups,
     Parts,
     block_choice,
+    divide,
     groups_beside,
     parts_of_blocks,
     parts_of_threads,
@@ -18,10 +22,21 @@ from ..dispatch.top_k_numbers import (
 from ..driver.arrays import scratch
 from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, LANES
-from ..kernels import top_k_best, top_k_block, top_k_columns, top_k_delegates, top_k_short, top_k_sorted, top_k_warp
+from ..kernels import (
+    top_k_best,
+    top_k_block,
+    top_k_columns,
+    top_k_delegates,
+    top_k_large,
+    top_k_short,
+    top_k_sorted,
+    top_k_warp,
+)
 from ..kernels.top_k_short import SHORT_BLOCK
+from ..primitives.device_sort import Sort
+from ..primitives.fill import set_words
 from ..primitives.top_k import staging
-from ..primitives.top_k.plan import WARPS
+from ..primitives.top_k.plan import LIST_FIELDS, WARPS
 from ..tuning.top_k import Tuning
 
 
@@ -69,6 +84,10 @@ class Way:
         #: What kernels are compiled for: the bytes of an element, and the bits of infinity, if it is a float.
         self.kind = facts.width, rule[1]
 
+    def listing(self, of_delegates: bool) -> tuple[int, ...]:
+        """Return the numbers of a plan from `LIST_PARTS` on."""
+        return (0,) * LIST_FIELDS
+
     def start(self, to: Launch) -> DeviceArray | None:
         """Launch the kernels; return memory that is in use until they are done."""
         return None
@@ -112,9 +131,8 @@ class LinesByWarps(Way):
 
     def start(self, to: Launch) -> None:
         """Launch the kernel."""
-        sizes = self.facts.warp_sizes
-        assert sizes
-        top_k_warp.warp_kernel(*self.kind, *sizes)(*to.where, self.blocks_of_warps, *to.tensors, to.plans[0])
+        kernel = top_k_warp.warp_kernel(*self.kind, self.facts.warp_units)
+        kernel(*to.where, self.blocks_of_warps, *to.tensors, to.plans[0])
 
 
 class Best(Way):
@@ -224,3 +242,146 @@ class SortOfLines(Way):
         shared = top_k_sorted.sort_bytes(facts.n, threads)
         kernel = top_k_sorted.sort_kernel(*self.kind)
         kernel(*to.where, facts.lines, *to.tensors, to.plans[0], threads=threads, shared=shared)
+
+
+def group_size(facts: Facts, tuning: Tuning) -> int:
+    """Return the size of groups that makes a choice of k elements of every line cheap, or 0: without delegates.
+
+    The cost is in bytes that are read. Elements are read twice, and half of all times once more; so are delegates, and
+    the elements of k groups.
+    """
+    lines, n, k, width = facts.lines, facts.n, facts.k, facts.width
+    apart = 1 if facts.packed else max(tuning.sector_bytes // width, 1)
+    best, cost = 0, 2.5 * lines * n * width * apart
+    for bits in range(LARGEST_GROUP.bit_length()):
+        group = facts.of_unit << bits
+        delegates = -(-n // group)
+        looked_at = delegates * facts.key_bytes + k * group * width * apart
+        found = n * width * (1 if group >= LARGEST_GROUP * facts.of_unit else tuning.narrow_factor)
+        new = tuning.delegates_bytes + lines * (found + 2.5 * looked_at)
+        if delegates >= 2 * k and new < cost:
+            best, cost = group, new
+    return best
+
+
+def most_listed(facts: Facts, tuning: Tuning) -> int:
+    """Return how many elements of a line may be listed where k are wanted."""
+    return facts.k + (facts.k >> tuning.spare_shift) + min(facts.k, tuning.spare_of_all // facts.lines) + 1
+
+
+def parts_of(lines: int, line_bytes: int, tuning: Tuning) -> int:
+    """Return into how many parts lines are cut: so that all blocks run at once, or that there are many more."""
+    busy = tuning.busy_blocks
+    parts = busy // lines if 4 * lines <= busy else -(-4 * busy // lines)
+    return max(min(parts, line_bytes // tuning.sort_part_bytes), 1)
+
+
+class Memory(NamedTuple):
+    """The parts of a sort's memory: how many bytes each has, or where it begins."""
+
+    #: What the sort counts.
+    sorting: int
+    #: Zeros: the one group of a line without delegates.
+    zeros: int
+    #: The border of the elements, and that of the groups.
+    borders: int
+    upper: int
+    #: Counts of all digits; up to here all must be zeros.
+    counts: int
+    #: Elements that are listed, with their keys; and the same, for every other pass of the sort.
+    pairs: int
+    other_pairs: int
+    #: Counts of the digits by part of a line, and what each part lists.
+    table: int
+    tallies: int
+    delegates: int
+    #: Groups that are listed.
+    groups: int
+
+
+class SortByBlocks(Way):
+    """Sort what can be among the best of each line: all blocks share each step."""
+
+    def __init__(self, facts: Facts, tuning: Tuning, rule: tuple[int, int, int]) -> None:
+        super().__init__(facts, tuning, rule)
+        lines, n, k, width = facts.lines, facts.n, facts.k, facts.width
+        self.is_long = width == 8 or n >= tuning.sort_long_line
+        listed = most_listed(facts, tuning)
+        self.sorts_all = listed >= n
+        self.sort = Sort(lines, n if self.sorts_all else listed, self.is_long, 8 * width)
+        self.line_parts, self.group_parts, self.group_room = parts_of(lines, facts.line_bytes, tuning), 0, 0
+        group = group_size(facts, tuning)
+        if group:
+            self.groups, self.plans, self.group_room = divide(facts, tuning, group), 2, k + (k >> 3) + 1
+            self.line_parts = parts_of(lines, self.group_room * group * width, tuning)
+            self.group_parts = parts_of(lines, self.groups.pitch * facts.key_bytes, tuning)
+        self.at, self.bytes = self.offsets()
+
+    def offsets(self) -> tuple[Memory, int]:
+        """Return where the parts of the memory begin, and how many bytes it has."""
+        lines, sort, digits = self.facts.lines, self.sort, 8 * top_k_large.DIGITS * self.facts.lines
+        most_parts = max(self.line_parts, self.group_parts)
+        sizes = Memory(
+            sorting=sort.bytes,
+            zeros=16,
+            borders=8 * top_k_large.BORDER * lines,
+            upper=8 * top_k_large.BORDER * lines if self.groups else 0,
+            counts=digits,
+            pairs=sort.pairs_bytes,
+            other_pairs=sort.pairs_bytes,
+            table=digits * most_parts if most_parts > 1 else 0,
+            tallies=8 * lines * most_parts,
+            delegates=lines * self.groups.pitch * self.facts.key_bytes if self.groups else 0,
+            groups=lines * self.group_room * sort.pair_bytes,
+        )
+        *offsets, end = np.cumsum([0, *(-(-size // 16) * 16 for size in sizes)]).tolist()
+        return Memory(*offsets), end
+
+    def listing(self, of_delegates: bool) -> tuple[int, ...]:
+        """Return the numbers of a plan from `LIST_PARTS` on."""
+        at, tables = self.at, (self.at.counts, self.at.table, self.at.tallies)
+        if of_delegates:
+            return self.group_parts, self.group_room, 0, at.upper, 0, at.zeros, *tables, at.groups, 0, 0
+        upper, groups = (at.upper, at.groups) if self.groups else (0, at.zeros)
+        sort = at.pairs, self.sort.heads(at.sorting), self.sort.starts(at.sorting)
+        return self.line_parts, self.sort.room, self.group_room, at.borders, upper, groups, *tables, *sort
+
+    def start(self, to: Launch) -> DeviceArray:
+        """Launch the kernels; return memory that is in use until all is done."""
+        memory, at, kind = scratch(to.a, self.bytes), self.at, (*self.kind, self.is_long)
+        base = memory.pointer
+        set_words(*to.where, base + at.sorting, at.pairs - at.sorting, 0)
+        if self.groups:
+            delegates = base + at.delegates
+            self.find_delegates(to, delegates)
+            key_kind = self.facts.key_bytes, 0, self.is_long
+            self.find_and_list(to, key_kind, self.group_parts, (delegates, base, to.plans[1]))
+        self.find_and_list(to, kind, self.line_parts, (to.a.pointer, base, to.plans[0]), self.sorts_all)
+        args = (*to.tensors, to.plans[0], base + at.borders)
+        self.sort.move(*to.where, base + at.sorting, base + at.pairs, top_k_large.write_access(*kind), args)
+        return memory
+
+    def find_and_list(
+        self, to: Launch, kind: tuple[int, int, bool], parts: int, args: tuple[int, int, int], all_of_them: bool = False
+    ) -> None:
+        """Find a border, and list what reaches it, of elements or of delegates; or list all elements."""
+        blocks = self.facts.lines * parts
+        for turn in range(0 if all_of_them else top_k_large.rounds(kind[0])):
+            top_k_large.count_kernel(*kind)(*to.where, blocks, *args, int(turn == 0))
+        top_k_large.list_kernel(*kind)(*to.where, blocks, *args, int(all_of_them))
+
+
+#: By the name of the row.
+WAYS: dict[str, type[Way]] = {
+    "nothing": Way,
+    "best of lines by threads": BestByThreads,
+    "short lines": ShortLines,
+    "best": Best,
+    "lines by warps": LinesByWarps,
+    "ranks": Ranks,
+    "lines beside each other": Rivals,
+    "delegates": DelegateChoice,
+    "block choice": BlockChoice,
+    "sort of lines": SortOfLines,
+    "sort": SortByBlocks,
+}

@@ -21,8 +21,7 @@ from ..kernels.top_k_sorted import MOST_RANKED
 from ..primitives.top_k.plan import MOST_K
 from ..primitives.top_k.staging import group_of
 from ..tuning.top_k import Tuning
-from .top_k_facts import Facts
-from .top_k_numbers import block_lists, delegate_group, groups_beside, line_units, sorting_threads
+from .top_k_facts import Facts, block_lists, delegate_group, groups_beside, line_units, sorting_threads
 
 
 def is_idle(facts: Facts, tuning: Tuning) -> bool:
@@ -65,20 +64,16 @@ def is_short(facts: Facts, tuning: Tuning) -> bool:
 
 
 def enough_lines(facts: Facts, tuning: Tuning) -> int:
-    """Return how many lines there must be if each has a thread."""
-    return facts.n * (tuning.best_short_lines if is_best_of_packed(facts, tuning) else tuning.short_lines)
+    """Return how many lines there must be if each has a thread: fewer are ranked, if they can be."""
+    of_one = tuning.best_short_lines if is_best_of_packed(facts, tuning) else tuning.short_lines
+    return max(facts.n * of_one, tuning.least_short_lines if can_rank(facts, tuning) else 0)
 
 
 def short_bytes(facts: Facts, tuning: Tuning) -> int:
-    """Return the most bytes of a line that a thread has."""
+    """Return the most bytes of a line that a thread has: of longer ones, blocks or warps are faster."""
     most = tuning.short_elements * facts.width
-    if is_best_of_packed(facts, tuning):
-        aligned = facts.quads and facts.width <= 4
-        return min(most, tuning.best_short_bytes if aligned else tuning.best_short_bytes_unaligned)
-    if is_for_warps(facts, tuning):
-        few = facts.k <= tuning.few_results
-        aligned_most = tuning.short_bytes_few_results if few else tuning.short_bytes_many_results
-        return min(most, aligned_most if facts.quads else tuning.short_bytes_unaligned)
+    if is_best_of_packed(facts, tuning) or is_for_warps(facts, tuning):
+        return min(most, tuning.short_bytes if facts.quads else tuning.short_bytes_unaligned)
     return most
 
 
@@ -89,12 +84,12 @@ def is_best_of_packed(facts: Facts, tuning: Tuning) -> bool:
 
 def fits_warp(facts: Facts, tuning: Tuning) -> bool:
     """Tell whether a warp can have a line: contiguous, and neither too long nor too short for k."""
-    return facts.lines > 0 and facts.warp_sizes is not None
+    return facts.lines > 0 and facts.warp_units > 0
 
 
 def is_for_warps(facts: Facts, tuning: Tuning) -> bool:
     """Tell whether lines are enough for a warp each, and too long to rank."""
-    return facts.k > 1 and facts.warp_sizes is not None and facts.lines >= tuning.warp_lines and facts.n > MOST_RANKED
+    return facts.k > 1 and facts.warp_units > 0 and facts.lines >= tuning.warp_lines and facts.n > MOST_RANKED
 
 
 def can_rank(facts: Facts, tuning: Tuning) -> bool:

@@ -1,4 +1,4 @@
-"""What the choice of kernels for a top-k depends on."""
+"""What the choice of kernels for a top-k depends on, and what these are told: parts, groups, threads and memory."""
 
 from __future__ import annotations
 
@@ -6,10 +6,19 @@ from typing import NamedTuple
 
 from ..._core.lowering import Select, is_float
 from ..._core.tensor import element_size, product
+from ..driver.numba import BLOCK, LANES
+from ..kernels import top_k_columns, top_k_sorted
+from ..kernels.top_k_block import AT_ONCE, SORTED
 from ..kernels.top_k_short import THREAD_LISTS
-from ..kernels.top_k_warp import sizes_for
+from ..kernels.top_k_warp import units_for
 from ..primitives.groups import shared_bytes
+from ..primitives.top_k.block_sort import ITEMS, count_bytes
+from ..primitives.top_k.column_groups import SEAT, SEAT_BITS
+from ..primitives.top_k.plan import LEAST_ROOM, MOST_ROOM, MOST_THREADS, QUADS
 from ..tuning.top_k import Tuning
+
+#: Units of 16 bytes of the largest group of contiguous elements: what a warp reads at once.
+LARGEST_GROUP = QUADS * LANES
 
 
 class Facts(NamedTuple):
@@ -39,8 +48,8 @@ class Facts(NamedTuple):
     is_long: bool
     #: The length of the list of a thread that has a short line: 0 if k is too large for one.
     thread_list: int
-    #: Units of a chunk, chunks and listed elements of a lane, if a warp can have a line: see `top_k_warp.sizes_for`.
-    warp_sizes: tuple[int, int, int] | None
+    #: Units of a chunk of a line that a warp could have, 0: none can.
+    warp_units: int
     #: Bytes of shared memory that a block can have.
     shared_bytes: int
 
@@ -76,6 +85,214 @@ def facts_of(low: Select, tuning: Tuning) -> Facts:
         and not (dims[-1][0] * width % 16 or stride % 16 or any(step % 16 for _, step, _ in dims[:-1])),
         is_long=n >= tuning.long_line,
         thread_list=next((length for length in THREAD_LISTS if length >= k), 0),
-        warp_sizes=sizes_for(n, k, width) if packed and k > 0 else None,
+        warp_units=units_for(n, k, width) if packed else 0,
         shared_bytes=shared_bytes(),
     )
+
+
+def widened(facts: Facts, tuning: Tuning, threads: int, units: int, of_thread: int) -> int:
+    """Return more threads for a block, if each would look at more than `of_thread` of its units."""
+    while threads < MOST_THREADS and (threads * of_thread < units and 2 * threads * facts.lines <= tuning.busy_threads):
+        threads *= 2
+    return threads
+
+
+class Parts(NamedTuple):
+    """The parts of a line, of which the best elements are found first, if k = 1."""
+
+    #: How many parts a line has.
+    parts: int
+    #: Units of 16 bytes of a part, or elements if a thread has it.
+    share: int
+    #: Threads of a block.
+    threads: int
+
+
+def parts_of_threads(facts: Facts, tuning: Tuning) -> Parts:
+    """Cut lines into parts that threads look through."""
+    count = max(min(tuning.part_threads // facts.lines, facts.n // tuning.thread_elements), 1)
+    share = -(-facts.n // count)
+    return Parts(-(-facts.n // share), share, BLOCK)
+
+
+def parts_of_blocks(facts: Facts, tuning: Tuning) -> Parts:
+    """Cut lines into parts that blocks look through: several, if lines are long."""
+    units = facts.line_bytes // 16 + 2  # at both ends a unit may lie in the line in part
+    count = 1
+    if facts.line_bytes >= tuning.parted_bytes:
+        count = max(min(units // (tuning.best_units * BLOCK), tuning.part_blocks // facts.lines), 1)
+    if count > 1:
+        threads = BLOCK
+    else:
+        threads = LANES
+        while threads < tuning.best_threads and 2 * tuning.best_rounds * tuning.best_units * threads <= units:
+            threads *= 2
+        threads = widened(facts, tuning, threads, units, tuning.best_units)
+    at_once = tuning.best_units * threads
+    share = -(-units // (count * at_once)) * at_once
+    return Parts(-(-units // share), share, threads)
+
+
+class Groups(NamedTuple):
+    """How lines are divided into groups that each have a delegate."""
+
+    #: Elements of a group, as a power of two.
+    bits: int
+    #: Delegates of a line.
+    pitch: int
+    #: Into how many parts a line is cut, of which each is read by a warp.
+    parts: int = 1
+    #: Rounds of a warp: in each it reads `LARGEST_GROUP` units.
+    rounds: int = 1
+
+
+def divide(facts: Facts, tuning: Tuning, size: int) -> Groups:
+    """Divide lines into groups of `size` elements, a power of two."""
+    count = pitch(facts, size)
+    whole = max(-(-count * facts.width * size // (16 * LARGEST_GROUP)), 1)
+    rounds = min(max(facts.lines * whole // tuning.busy_warps, 1), tuning.most_rounds)
+    return Groups(size.bit_length() - 1, count, -(-whole // rounds), rounds)
+
+
+def pitch(facts: Facts, size: int) -> int:
+    """Return how many delegates a line has, with padding: they are read by 16 bytes.
+
+    The first group of a contiguous line begins at a multiple of 16 bytes, maybe before the line.
+    """
+    keys = 16 // facts.key_bytes
+    delegates = -(-(facts.n + (facts.of_unit - 1 if facts.packed else 0)) // size)
+    return -(-delegates // keys) * keys
+
+
+def groups_beside(facts: Facts, tuning: Tuning) -> Groups | None:
+    """Divide lines that need not be contiguous into groups of a few seats, or return None if that is impossible.
+
+    Groups grow while there are groups and threads enough, and as long as there are too many for shared memory. A warp
+    notes the seats of k groups in the memory of the delegates.
+    """
+    if facts.is_long or facts.k > top_k_columns.MOST_K:
+        return None
+    n, bits = facts.n, SEAT_BITS
+    threads = facts.lines * n // (facts.of_unit if facts.columns else 1)
+    while 2 << bits <= tuning.most_seats * SEAT and (
+        (n >> (bits + 1) >= tuning.beside_groups * facts.k and threads >> (bits + 1) >= tuning.beside_threads)
+        or n >> bits > tuning.most_groups
+    ):
+        bits += 1
+    count = -(-n >> bits)
+    return Groups(bits, count) if facts.k << (bits - SEAT_BITS) <= count <= tuning.most_groups else None
+
+
+class Lists(NamedTuple):
+    """What the lists of a block that chooses take, and what they leave for the survey of a line."""
+
+    #: Elements that the lists hold.
+    room: int
+    #: Elements that are sorted, 0 if only few are listed.
+    listed: int
+    #: Bytes of the lists.
+    bytes: int
+    #: The most units of 16 bytes that a block can survey.
+    most_units: int
+    #: Chunks that a line should have for each of k.
+    chunks_of_one: int
+
+
+def block_lists(facts: Facts, tuning: Tuning) -> Lists:
+    """Work out the lists of keys, positions and groups of a block that chooses."""
+    k, least = facts.k, facts.k + (facts.k >> 1)
+    listed = k + (k >> 2) + LANES if k > SORTED // 2 else 0
+    memory = tuning.maxima_bytes_few_lines if facts.lines < tuning.multiprocessors else tuning.maxima_bytes
+    if listed > tuning.long_list:
+        room, chunks_of_one = max(LEAST_ROOM, least), 8
+        memory = max(memory, tuning.half_shared - (facts.key_bytes + 8) * room)
+    else:
+        room, chunks_of_one = max(LEAST_ROOM, least, min(max(facts.of_unit, AT_ONCE) * k, MOST_ROOM)), 4
+    bytes_ = (facts.key_bytes + 8) * room
+    return Lists(room, listed, bytes_, AT_ONCE * (memory // facts.key_bytes), chunks_of_one)
+
+
+def line_units(facts: Facts) -> int:
+    """Return what a block surveys of a line without delegates: units of 16 bytes, or of one element."""
+    return -(-facts.n // facts.of_unit) if facts.packed else facts.n
+
+
+def largest_group(facts: Facts, tuning: Tuning) -> int:
+    """Return the most units of a group. A thread reads a group that is not contiguous by itself: more groups are read
+    by more threads."""
+    if facts.packed:
+        return LARGEST_GROUP
+    return max(min(LARGEST_GROUP, facts.lines * facts.n // tuning.elements_of_group), tuning.largest_strided_group)
+
+
+def delegate_group(facts: Facts, tuning: Tuning) -> int:
+    """Return the size of groups, a power of two, that makes a choice by delegates cheap, 0: too many delegates.
+
+    A block surveys all delegates, and looks at k groups. If there were fewer than two delegates for each group that is
+    wanted, all groups would be.
+    """
+    limit = block_lists(facts, tuning).most_units * (16 // facts.key_bytes)
+    best, least = 0, 1 << 62
+    for bits in range(largest_group(facts, tuning).bit_length()):
+        size = facts.of_unit << bits
+        delegates = -(-facts.n // size)
+        cost = delegates + facts.k * size + (facts.n if delegates < 2 * facts.k else 0)
+        if cost < least and pitch(facts, size) <= limit:
+            best, least = size, cost
+    return best
+
+
+class BlockChoice(NamedTuple):
+    """How blocks choose, each from a line or from its delegates."""
+
+    groups: Groups | None
+    room: int
+    #: Threads of a block, and bytes of its shared memory.
+    threads: int
+    shared: int
+    #: Units of a chunk, a power of two.
+    chunk: int
+    #: Chunks of a line, at least.
+    chunks: int
+
+
+def block_choice(facts: Facts, tuning: Tuning, by_delegates: bool) -> BlockChoice:
+    """Work out how blocks choose, with delegates or without."""
+    lists = block_lists(facts, tuning)
+    size = delegate_group(facts, tuning) if by_delegates else 0
+    groups = divide(facts, tuning, size) if size else None
+    units = groups.pitch * facts.key_bytes // 16 if groups else line_units(facts)
+    read_again = facts.k * size // facts.of_unit
+    threads = widened(facts, tuning, tuning.least_threads, units + read_again, tuning.units_of_thread)
+    # Chunks are small enough that there are several for each of k, if their maxima fit.
+    chunk, most_maxima = AT_ONCE, lists.most_units // AT_ONCE
+    while chunk > 1 and units < lists.chunks_of_one * chunk * facts.k and 2 * units < most_maxima * chunk:
+        chunk >>= 1
+    # Blocks with long lists, and those of which a multiprocessor holds few, have more threads.
+    shared = lists.bytes + facts.key_bytes * units // chunk
+    while threads < MOST_THREADS and (
+        threads * (tuning.all_shared // shared) < tuning.busy_multiprocessor or ITEMS * threads < lists.listed
+    ):
+        threads *= 2
+    rows, rest = divmod(units, chunk * threads)
+    turns = -(-(units + 1) // (AT_ONCE * threads))
+    maxima = turns * AT_ONCE // chunk * threads
+    return BlockChoice(
+        groups,
+        lists.room,
+        threads,
+        shared=lists.bytes + max(facts.key_bytes * maxima, count_bytes(threads)),
+        chunk=chunk,
+        chunks=rows * threads + min(-(-rest // min(chunk, 2)), threads),
+    )
+
+
+def sorting_threads(facts: Facts, tuning: Tuning) -> int:
+    """Return how many threads sort a line whole, 0 if no block can."""
+    if facts.n > top_k_sorted.MOST_SORTED:
+        return 0
+    threads = max(-(-facts.n // (ITEMS * LANES)) * LANES, tuning.least_threads)
+    while 2 * threads <= min(facts.n, MOST_THREADS) and 2 * threads * facts.lines <= tuning.busy_threads:
+        threads *= 2
+    needed = top_k_sorted.sort_bytes(facts.n, threads) + top_k_sorted.STATIC_BYTES
+    return threads if needed <= facts.shared_bytes else 0

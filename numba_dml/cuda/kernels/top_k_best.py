@@ -16,7 +16,6 @@ from ..primitives.top_k.keys import key_access, key_type, lowest_key
 from ..primitives.top_k.plan import (
     END,
     ENDS,
-    INDEX_SIZE,
     LINES,
     LOWEST,
     PARTS,
@@ -25,7 +24,7 @@ from ..primitives.top_k.plan import (
     SIZE,
     STRIDE,
     line_bases,
-    write_index,
+    result_copier,
 )
 from ..primitives.top_k.ranks import best_of_block
 
@@ -37,8 +36,7 @@ def best_kernel(width: int, infinity: int) -> Kernel:
     """Return the kernel that finds the best element of lines whose elements are neighbours, a block for each part."""
     access = key_access(width, infinity)
     key_at, bests_of_quads, best_inside = access.key_at, access.bests_of_quads, access.best_inside
-    best_of_quad, load_quad = access.best_of_quad, access.load_quad
-    load, store = unit_access(width)
+    best_of_quad, load_quad, copy_result = access.best_of_quad, access.load_quad, result_copier(width)
     key, lowest = key_type(width), lowest_key(width)
     of_quad = 16 // width
 
@@ -91,9 +89,7 @@ def best_kernel(width: int, infinity: int) -> Kernel:
             if found != 0:
                 store_pair(found + 16 * part, high, i)
             else:
-                value = load(source + i * width)
-                store(values + to * width, value[0], value[1])
-                write_index(indices, number(plan, INDEX_SIZE), to, i)
+                copy_result(values, indices, plan, to, source + i * width, i)
 
     return Kernel(find_best, 5, waits=True)
 
@@ -106,7 +102,7 @@ def best_by_threads_kernel(width: int, infinity: int) -> Kernel:
     """
     access = key_access(width, infinity)
     key_at, keys_of, key_in = access.key_at, access.keys_of, access.key_in
-    load, store = LOAD_INDEX[f"int{8 * width}"], unit_access(width)[1]
+    load, copy_result = LOAD_INDEX[f"int{8 * width}"], result_copier(width)
     key, lowest = key_type(width), lowest_key(width)
 
     @kernel
@@ -152,8 +148,7 @@ def best_by_threads_kernel(width: int, infinity: int) -> Kernel:
         if found != 0:
             store_pair(found + 16 * (line * parts + part), np.int64(best), place)
         else:
-            store(values + to * width, load(x + from_x + place * stride), 0)
-            write_index(indices, number(plan, INDEX_SIZE), to, place)
+            copy_result(values, indices, plan, to, x + from_x + place * stride, place)
 
     return Kernel(find_best_by_threads, 5)
 
@@ -161,7 +156,7 @@ def best_by_threads_kernel(width: int, infinity: int) -> Kernel:
 @cache
 def best_part_kernel(width: int) -> Kernel:
     """Return the kernel that finds the best element of lines by the best ones of their parts, a block for each line."""
-    load, store = unit_access(width)
+    copy_result = result_copier(width)
 
     @kernel
     def find_best_part(
@@ -186,8 +181,6 @@ def best_part_kernel(width: int) -> Kernel:
         high, i = best_of_block(keys, places, high, i)
         if cuda.threadIdx.x == 0:
             from_x, to = line_bases(plan, line)
-            value = load(x + from_x + i * number(plan, STRIDE))
-            store(values + to * width, value[0], value[1])
-            write_index(indices, number(plan, INDEX_SIZE), to, i)
+            copy_result(values, indices, plan, to, x + from_x + i * number(plan, STRIDE), i)
 
     return Kernel(find_best_part, 5, waits=True)

@@ -17,7 +17,6 @@ import numpy as np
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
 from ..driver.numba import LANES, cuda
-from ..primitives.access import unit_access
 from ..primitives.plan import number
 from ..primitives.ptx import ARRAY_TYPES, await_inputs
 from ..primitives.top_k import block_units
@@ -25,12 +24,11 @@ from ..primitives.top_k.block_lists import SUMS, bar_raiser, collector, keep, na
 from ..primitives.top_k.block_sort import ITEMS, sorter
 from ..primitives.top_k.block_units import AT_ONCE as AT_ONCE  # calls divide lines by it
 from ..primitives.top_k.block_units import WHERE, Memory, surveyor
-from ..primitives.top_k.keys import key_access, key_type, lowest_key
+from ..primitives.top_k.keys import key_type, lowest_key, result_writer
 from ..primitives.top_k.plan import (
     CHUNK,
     ENDS,
     GROUP_BITS,
-    INDEX_SIZE,
     LEVELS,
     MAXIMA,
     OUT_STRIDE,
@@ -40,9 +38,8 @@ from ..primitives.top_k.plan import (
     STRIDE,
     K,
     line_bases,
-    write_index,
 )
-from ..primitives.top_k.ranks import rank_of, spreader
+from ..primitives.top_k.ranks import rank_of
 from ..primitives.top_k.sizes import SIZES
 
 #: Lists are ranked, each element by a thread that looks at all others, if their length squared is up to this many times
@@ -124,39 +121,21 @@ def tie_lister(width: int, infinity: int):
 
 
 @cache
-def range_finder(key_bytes: int):
-    """Return ``range_of(keys, count, ends)``: the lowest and the highest of the listed keys."""
-    key, (_, spread) = np.int32 if key_bytes == 4 else np.int64, spreader(key_bytes)
-    lowest, highest = int(np.iinfo(key).min), int(np.iinfo(key).max)
-
-    @helper
-    def range_of(keys, count, ends):
-        low, high = key(highest), key(lowest)
-        for j in range(np.int64(cuda.threadIdx.x), count, cuda.blockDim.x):
-            low, high = min(low, keys[j]), max(high, keys[j])
-        return spread(low, high, ends)
-
-    return range_of
-
-
-@cache
 def best_writer(width: int, infinity: int):
-    """Return ``write_best(memory, plan, x, values, indices, to, count)``: it orders the listed elements, and writes k.
+    """Return ``write_best(memory, plan, x, values, indices, to, count, low, high)``.
 
-    `x`: where the line starts. `to`: where its results do.
+    It orders the listed elements, whose keys lie between two, and writes k. `x`: where the line starts. `to`: where its
+    results do.
     """
-    bits_of, (load, store) = key_access(width, infinity).bits_of, unit_access(width)
-    key_bytes = key_type(width)(0).itemsize
-    (_, sort_lists), range_of = sorter(key_bytes), range_finder(key_bytes)
+    write_result, key_bytes = result_writer(width, infinity), key_type(width)(0).itemsize
+    _, sort_lists = sorter(key_bytes)
 
     @helper
-    def write_best(memory, plan, x, values, indices, to, count):
+    def write_best(memory, plan, x, values, indices, to, count, low, high):
         keys, positions, number_of = memory.keys, memory.positions, np.int32(count)
         k, stride, step = number(plan, K), number(plan, STRIDE), number(plan, OUT_STRIDE)
-        index_size = number(plan, INDEX_SIZE)
         ranked = count * count <= RANKED * cuda.blockDim.x
         if not ranked:
-            low, high = range_of(keys, count, memory.ends)
             sort_lists(keys, positions, memory.counts, memory.sums, number_of, low, high, number(plan, SIZE))
         last = np.int32(count if ranked else k)
         i = np.int32(cuda.threadIdx.x)
@@ -166,12 +145,8 @@ def best_writer(width: int, infinity: int):
             if ranked:
                 rank = rank_of(keys, positions, 0, number_of, keys[np.uint32(i)], positions[np.uint32(i)])
             if rank < k:
-                at = to + np.int64(rank) * step
-                bits, plain = bits_of(keys[np.uint32(i)], plan)
-                if not plain:
-                    bits = np.int64(load(x + position * stride)[0])
-                store(values + at * width, bits, 0)
-                write_index(indices, index_size, at, position)
+                at, address = to + np.int64(rank) * step, x + position * stride
+                write_result(values, indices, plan, at, keys[np.uint32(i)], address, position)
             i = np.int32(i + cuda.blockDim.x)
 
     return write_best
@@ -278,6 +253,6 @@ def choose_kernel(width: int, infinity: int) -> Kernel:
                 listed = count
                 take_groups(memory, listed)
             level -= 1
-        write_best(memory, plan, x, values, indices, to, count)
+        write_best(memory, plan, x, values, indices, to, count, low, high)
 
     return Kernel(choose_from_lines, 5, waits=True, shares=True)

@@ -22,10 +22,9 @@ from ..primitives.access import LOAD_INDEX, unit_access
 from ..primitives.plan import number
 from ..primitives.ptx import ARRAY_TYPES, await_inputs
 from ..primitives.top_k.column_groups import SEAT, SEAT_BITS, key_stores, lines_together, seat_reader
-from ..primitives.top_k.keys import key_access, key_type, lowest_key
+from ..primitives.top_k.keys import key_access, key_type, lowest_key, result_writer
 from ..primitives.top_k.plan import (
     GROUP_BITS,
-    INDEX_SIZE,
     LINES,
     OUT_STRIDE,
     PITCH,
@@ -34,7 +33,6 @@ from ..primitives.top_k.plan import (
     WARPS,
     K,
     line_bases,
-    write_index,
 )
 from ..primitives.top_k.ranks import lane_sorter
 from ..primitives.warp import LANE_VALUE, lanes_where, sum_of_lanes, sync_lanes
@@ -352,8 +350,7 @@ def best_lister(width: int, infinity: int):
 @cache
 def beside_kernel(width: int, infinity: int) -> Kernel:
     """Return the kernel that chooses by delegates and their rivals: a warp for each line."""
-    bits_of, load = key_access(width, infinity).bits_of, LOAD_INDEX[f"int{8 * width}"]
-    _, store = unit_access(width)
+    write_result = result_writer(width, infinity)
     key, list_best = key_type(width), best_lister(width, infinity)
     room, rooms = LISTED * LANES, WARPS * LISTED * LANES
     key_array, part_array = ARRAY_TYPES[key], ARRAY_TYPES[np.int32]
@@ -361,15 +358,10 @@ def beside_kernel(width: int, infinity: int) -> Kernel:
 
     @helper
     def write_best(lists, line, plan, values, indices, to):
-        step, index_size = number(plan, OUT_STRIDE), number(plan, INDEX_SIZE)
         if line.lane < line.k:
-            place = np.int64(lists.places[lists.begin + line.lane])
-            to += np.int64(line.lane) * step
-            bits, plain = bits_of(lists.keys[lists.begin + line.lane], plan)
-            if not plain:
-                bits = np.int64(load(line.source + place * line.stride))
-            store(values + to * width, bits, 0)
-            write_index(indices, index_size, to, place)
+            own_key, place = lists.keys[lists.begin + line.lane], np.int64(lists.places[lists.begin + line.lane])
+            to += np.int64(line.lane) * number(plan, OUT_STRIDE)
+            write_result(values, indices, plan, to, own_key, line.source + place * line.stride, place)
 
     @kernel(registers=64)
     def choose_beside(

@@ -33,7 +33,7 @@ from ..primitives.top_k.keys import key_access
 from ..primitives.top_k.large_lists import (
     COUNTERS,
     WARPS,
-    Memory,
+    Shared,
     Target,
     find_border,
     hand_in,
@@ -46,7 +46,24 @@ from ..primitives.top_k.large_lists import (
 from ..primitives.top_k.large_tiles import ARRIVED, DIGIT, LOW, tile_access
 from ..primitives.top_k.large_tiles import BORDER as BORDER  # calls have memory for these
 from ..primitives.top_k.large_tiles import DIGITS as DIGITS
-from ..primitives.top_k.plan import INDEX_SIZE, OUT_STRIDE, SIZE, STRIDE, K, line_bases, write_index
+from ..primitives.top_k.plan import (
+    BORDERS_AT,
+    COUNTS_AT,
+    HEADS_AT,
+    INDEX_SIZE,
+    LIST_AT,
+    LIST_PARTS,
+    LIST_ROOM,
+    OUT_STRIDE,
+    SIZE,
+    STARTS_AT,
+    STRIDE,
+    TABLE_AT,
+    TALLIES_AT,
+    K,
+    line_bases,
+    write_index,
+)
 
 
 def rounds(width: int) -> int:
@@ -63,43 +80,34 @@ def count_kernel(width: int, infinity: int, is_long: bool) -> Kernel:
     @kernel(registers=64)  # four blocks of 256 threads on a multiprocessor, like `list_elements`
     def count_range(
         x,  # IN      address of the first element
-        border,  # IN OUT  address of (lines, BORDER) words
-        counts,  # IN OUT  address of (lines, DIGITS) int64, zeros, by rank
-        table,  # OUT     address of (lines, parts, DIGITS) int64: what a part has of a rank or a higher one
-        tallies,  # IN OUT  address of (lines, parts) int64: what it has beyond the range
+        memory,  # IN OUT  address of a call's memory, which has borders, counts, a table and tallies
         plan,  # IN      address of the plan
-        upper,  # IN      address of the border of the groups, 0: there are none
-        groups,  # IN      address of (lines, group_room) pairs, or of zeros
-        group_room,
-        parts,  # IN      per line
-        most,  # IN      elements that may be listed
         first,  # IN      1: the range is that of all keys
     ):
         await_inputs()
         own = cuda.shared.array(COUNTERS, np.int32)
         sums = cuda.shared.array(BLOCK, np.int64)
-        thread = np.int64(cuda.threadIdx.x)
-        line = np.int64(cuda.blockIdx.x) // parts
-        part = np.int64(cuda.blockIdx.x) - line * parts
-        border += 8 * line * BORDER
-        table += 8 * DIGITS * np.int64(cuda.blockIdx.x)
-        low, bits = range_of(border, upper, line, first)
+        thread, block, parts = np.int64(cuda.threadIdx.x), np.int64(cuda.blockIdx.x), number(plan, LIST_PARTS)
+        line = block // parts
+        part = block - line * parts
+        border = memory + number(plan, BORDERS_AT) + 8 * line * BORDER
+        table = memory + number(plan, TABLE_AT) + 8 * DIGITS * block
+        low, bits = range_of(plan, memory, border, line, first)
         if bits < 0:
             return
         if parts > 1 and thread == 0:
-            note_tally(border, table, tallies + 8 * np.int64(cuda.blockIdx.x), first)
+            note_tally(border, table, memory + number(plan, TALLIES_AT) + 8 * block, first)
         for i in range(thread, COUNTERS, BLOCK):
             own[i] = 0
         cuda.syncthreads()
-        source = source_of(plan, line, x, upper, groups, group_room)
-        count_tiles(own, source, plan, part, parts, low, bits)
+        count_tiles(own, source_of(plan, line, x, memory), plan, part, parts, low, bits)
         add_up_digits(own, sums)
-        counts += 8 * line * DIGITS
+        counts = memory + number(plan, COUNTS_AT) + 8 * line * DIGITS
         hand_in(own, counts, table, parts)
         if arrive(border + 8 * ARRIVED, sums, parts):
-            find_border(border, counts, plan, low, bits, most, first != 0, sums)
+            find_border(border, counts, plan, low, bits, first != 0, sums)
 
-    return Kernel(count_range, 12, waits=True)
+    return Kernel(count_range, 4, waits=True)
 
 
 @cache
@@ -125,11 +133,14 @@ def list_kernel(width: int, infinity: int, is_long: bool) -> Kernel:
         return Target(np.int64(lowest), none, none, size, max(tile * tile_elements - source.shift, none))
 
     @helper
-    def plan_sort(memory, border, target, heads, starts, parts, everything, sums):
+    def plan_sort(digits, plan, memory, line, target, everything, sums):
         """Add up the digits of all parts; the last one plans the passes of the sort."""
         cuda.syncthreads()
-        add_counts(memory.digits, starts, all_digits)
-        if arrive(border + 8 * ARRIVED, sums, parts):
+        border = memory + number(plan, BORDERS_AT) + 8 * line * BORDER
+        heads = memory + number(plan, HEADS_AT) + 8 * line * HEAD
+        starts = memory + number(plan, STARTS_AT) + 8 * line * all_digits
+        add_counts(digits, starts, all_digits)
+        if arrive(border + 8 * ARRIVED, sums, number(plan, LIST_PARTS)):
             if everything != 0 and cuda.threadIdx.x == 0:
                 store_now(border + 8 * LOW, target.low)
             plan_passes(heads, starts, target.found, passes, 1, sums)
@@ -137,18 +148,8 @@ def list_kernel(width: int, infinity: int, is_long: bool) -> Kernel:
     @kernel(registers=64)  # four blocks of 256 threads on a multiprocessor
     def list_elements(
         x,  # IN      address of the first element
-        border,  # IN OUT  address of (lines, BORDER) words
-        table,  # IN      address of (lines, parts, DIGITS) int64: what a part has of a rank or a higher one
-        tallies,  # IN      address of (lines, parts) int64: what it has beyond the last range
-        pairs,  # OUT     address of (lines, room) pairs
-        room,
+        memory,  # IN OUT  address of a call's memory: borders, table, tallies, list, what a sort needs
         plan,  # IN      address of the plan
-        upper,  # IN      address of the border of the groups, 0: there are none
-        groups,  # IN      address of (lines, group_room) pairs, or of zeros
-        group_room,
-        parts,  # IN      per line
-        heads,  # OUT     what a sort wants to know, 0: there is none
-        starts,  # IN OUT  address of (lines, passes, SORT_DIGITS) int64, zeros
         everything,  # IN      1: all elements are listed, there is no border
     ):
         await_inputs()
@@ -157,23 +158,25 @@ def list_kernel(width: int, infinity: int, is_long: bool) -> Kernel:
         digits = cuda.shared.array(all_digits, np.int32)
         tile_keys = cuda.shared.array(room_of_tile, word)
         tile_positions = cuda.shared.array(room_of_tile, word)
-        memory = Memory(tile_keys, tile_positions, counts, digits)
-        line = np.int64(cuda.blockIdx.x) // parts
-        part = np.int64(cuda.blockIdx.x) - line * parts
-        border += 8 * line * BORDER
-        source = source_of(plan, line, x, upper, groups, group_room)
+        block, parts = np.int64(cuda.blockIdx.x), number(plan, LIST_PARTS)
+        line = block // parts
+        part = block - line * parts
+        source = source_of(plan, line, x, memory)
         target = target_of_all(source, part, parts, number(plan, SIZE))
         if everything == 0:
-            target = targets_by_border(border, table, tallies, line, part, parts, sums)
+            border = memory + number(plan, BORDERS_AT) + 8 * line * BORDER
+            target = targets_by_border(plan, memory, border, line, part, parts, sums)
         for i in range(np.int64(cuda.threadIdx.x), all_digits, BLOCK):
             digits[i] = 0
         cuda.syncthreads()
-        list_tiles(memory, source, plan, part, parts, target, pairs + pair_bytes * line * room, heads)
-        if heads != 0:
-            starts += 8 * line * all_digits
-            plan_sort(memory, border, target, heads + 8 * line * HEAD, starts, parts, everything, sums)
+        shared = Shared(tile_keys, tile_positions, counts, digits)
+        pairs, is_sorted = memory + number(plan, LIST_AT), number(plan, HEADS_AT) != 0
+        pairs += pair_bytes * line * number(plan, LIST_ROOM)
+        list_tiles(shared, source, plan, part, parts, target, pairs, is_sorted)
+        if is_sorted:
+            plan_sort(digits, plan, memory, line, target, everything, sums)
 
-    return Kernel(list_elements, 14, waits=True)
+    return Kernel(list_elements, 4, waits=True)
 
 
 @cache

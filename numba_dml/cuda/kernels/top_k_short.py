@@ -20,7 +20,6 @@ from ..primitives.access import unit_access
 from ..primitives.plan import number
 from ..primitives.ptx import ARRAY_TYPES, await_inputs
 from ..primitives.shared import SHARED_LOAD, SHARED_STORE, shared_address
-from ..primitives.top_k.group_words import group_steps, keys_over_places, shared_load, shared_store, word_steps
 from ..primitives.top_k.keys import key_access, key_type, lowest_key
 from ..primitives.top_k.plan import (
     DIMS,
@@ -39,7 +38,19 @@ from ..primitives.top_k.plan import (
     line_bases,
     write_index,
 )
-from ..primitives.top_k.register_lists import keep_best, keep_best_and_next, merge_pairs, pick, sort_numbers, sort_pairs
+from ..primitives.top_k.register_lists import (
+    group_steps,
+    keep_best,
+    keep_best_and_next,
+    keys_over_places,
+    merge_pairs,
+    pick,
+    shared_load,
+    shared_store,
+    sort_numbers,
+    sort_pairs,
+    word_steps,
+)
 from ..primitives.top_k.sizes import SIZES
 from ..primitives.top_k.staging import (
     ALIGNED,

@@ -14,7 +14,6 @@ import numpy as np
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
 from ..driver.numba import LANES, cuda
-from ..primitives.access import unit_access
 from ..primitives.bits import DIGIT_ABOVE, bits_between, negative_word
 from ..primitives.plan import number
 from ..primitives.ptx import ARRAY_TYPES, await_inputs
@@ -22,7 +21,6 @@ from ..primitives.top_k.block_sort import ITEMS, count_bytes, run_sorter, sorter
 from ..primitives.top_k.keys import key_access, key_type, lowest_key
 from ..primitives.top_k.plan import (
     ENDS,
-    INDEX_SIZE,
     LINES,
     MOST_THREADS,
     OUT_STRIDE,
@@ -31,7 +29,7 @@ from ..primitives.top_k.plan import (
     WARPS,
     K,
     line_bases,
-    write_index,
+    result_copier,
 )
 from ..primitives.top_k.ranks import spreader
 from ..primitives.warp import sync_lanes
@@ -57,9 +55,7 @@ def sort_bytes(size: int, threads: int) -> int:
 @cache
 def rank_kernel(width: int, infinity: int, own_count: int) -> Kernel:
     """Return the kernel that ranks the elements of lines, a warp for each line."""
-    key_at = key_access(width, infinity).key_at
-    load, store = unit_access(width)
-    key = key_type(width)
+    key_at, copy_result, key = key_access(width, infinity).key_at, result_copier(width), key_type(width)
     room = own_count * LANES
     keys_of_block = WARPS * room
 
@@ -94,14 +90,11 @@ def rank_kernel(width: int, infinity: int, own_count: int) -> Kernel:
                 if its_key > own[j] or (its_key == own[j] and other < lane + j * LANES):
                     ranks[j] = np.int32(ranks[j] + 1)
             other = np.int32(other + 1)
-        k, step, index_size = number(plan, K), number(plan, OUT_STRIDE), number(plan, INDEX_SIZE)
+        k, step = number(plan, K), number(plan, OUT_STRIDE)
         for j in range(own_count):
             i = np.int64(lane + j * LANES)
             if i < size and ranks[j] < k:
-                at = to + np.int64(ranks[j]) * step
-                value = load(x + from_x + i * stride)
-                store(values + at * width, value[0], value[1])
-                write_index(indices, index_size, at, i)
+                copy_result(values, indices, plan, to + np.int64(ranks[j]) * step, x + from_x + i * stride, i)
 
     return Kernel(rank_lines, 4, waits=True)
 
@@ -223,7 +216,7 @@ def sort_kernel(width: int, infinity: int) -> Kernel:
     then those that agree in them are compared, and if that are many, all are sorted by the lower bits and by the upper
     ones again.
     """
-    sort_line, (load, store) = line_sorter(width, infinity), unit_access(width)
+    sort_line, copy_result = line_sorter(width, infinity), result_copier(width)
     word_array = ARRAY_TYPES[np.int32]
 
     @kernel(registers=64)
@@ -244,14 +237,11 @@ def sort_kernel(width: int, infinity: int) -> Kernel:
         x += from_x
         sort_line(Memory(words, places, counts, sums, ends), Line(x, stride, plan, size))
         cuda.syncthreads()
-        k, step, index_size = np.int32(number(plan, K)), number(plan, OUT_STRIDE), number(plan, INDEX_SIZE)
+        k, step = np.int32(number(plan, K)), number(plan, OUT_STRIDE)
         i = np.int32(cuda.threadIdx.x)
         while i < k:
-            at = to + np.int64(i) * step
             position = np.int64(places[np.uint32(i)])
-            value = load(x + position * stride)
-            store(values + at * width, value[0], value[1])
-            write_index(indices, index_size, at, position)
+            copy_result(values, indices, plan, to + np.int64(i) * step, x + position * stride, position)
             i = np.int32(i + cuda.blockDim.x)
 
     return Kernel(sort_lines, 4, waits=True, shares=True)

@@ -19,13 +19,11 @@ class Tuning(NamedTuple):
     # Heading "A thread for each short line".
     short_elements: int = 1024  #: the most elements of a line
     short_lines: int = 16  #: lines for each element of one: with fewer, there are too few threads
-    best_short_bytes: int = 3072  #: the most bytes of a line if k = 1: longer ones are found faster by blocks
-    best_short_bytes_unaligned: int = 1536  #: the same if lines are no multiple of 16 bytes, or elements have 8
+    least_short_lines: int = 4096  #: the least lines, if these are so short that warps can rank them
     best_short_lines: int = 80  #: lines for each element of one if k = 1
-    few_results: int = 4  #: the largest k that counts as few results in the next three
-    #: The most bytes of a line that a warp could have, for few results: above, a warp is faster.
-    short_bytes_few_results: int = 4096
-    short_bytes_many_results: int = 3072  #: the same for more results
+    short_bytes: int = (
+        3072  #: the most bytes of a contiguous line: longer ones are faster by warps, or if k = 1 by blocks
+    )
     short_bytes_unaligned: int = 2048  #: the same for lines that are no multiple of 16 bytes
 
     # Heading "A warp for each line".
@@ -111,12 +109,10 @@ SIMULATOR = H100._replace(
     multiprocessors=3,
     short_elements=12,
     short_lines=1,
-    best_short_bytes=48,
-    best_short_bytes_unaligned=40,
+    least_short_lines=1,
     best_short_lines=2,
-    short_bytes_few_results=1 << 13,
-    short_bytes_many_results=1 << 13,
-    short_bytes_unaligned=1 << 13,
+    short_bytes=48,
+    short_bytes_unaligned=40,
     warp_lines=4,
     parted_bytes=64,
     part_blocks=5,

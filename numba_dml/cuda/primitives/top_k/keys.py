@@ -17,7 +17,7 @@ from ...driver.compile import helper
 from ..access import LOAD_INDEX, load_quad, unit_access
 from ..plan import number
 from ..ptx import ptx
-from .plan import FLIP
+from .plan import FLIP, INDEX_SIZE, write_index
 
 
 def key_type(width: int) -> type[np.signedinteger]:
@@ -192,3 +192,22 @@ def key_access(width: int, infinity: int) -> Keys:
         return best
 
     return Keys(keys_of, bits_of, key_in, key_at, load_words, put_keys, best_of_quad, bests_of_quads, best_inside)
+
+
+@cache
+def result_writer(width: int, infinity: int):
+    """Return ``write_result(values, indices, plan, at, key, address, position)``.
+
+    The value comes back from its key; zeros and NaNs, which share one, are read again.
+    """
+    bits_of, (load, store) = word_keys(width, infinity)[1], unit_access(width)
+
+    @helper
+    def write_result(values, indices, plan, at, key, address, position):
+        bits, plain = bits_of(key, plan)
+        if not plain:
+            bits = np.int64(load(address)[0])
+        store(values + at * width, bits, 0)
+        write_index(indices, number(plan, INDEX_SIZE), at, position)
+
+    return write_result

@@ -26,7 +26,7 @@ from ..sums import add_up_threads
 from ..warp import LANE_VALUE
 from .keys import key_type
 from .large_tiles import ABOVE, BITS, BORDER, DIGIT, DIGITS, FOUND, HIGH, LOW, RANK, TIES, sizes_of, tile_access
-from .plan import K
+from .plan import LIST_ROOM, TABLE_AT, TALLIES_AT, UPPER_AT, K
 
 WARPS = BLOCK // LANES
 #: Bits that hold the count of a quad's elements in a warp, and of a tile's.
@@ -49,12 +49,13 @@ def range_counter(width: int, infinity: int, is_long: bool):
     items, tile_quads = quads * tiles.of_quad, quads * BLOCK
 
     @helper
-    def range_of(border, upper, line, first):
+    def range_of(plan, memory, border, line, first):
         """Return the lowest key of the range, and its bits; -1: it is narrow enough."""
         low, bits = np.int64(lowest), np.int64(whole)
         if first == 0:
             low, bits = load_now(border + 8 * LOW), load_now(border + 8 * BITS)
-        elif upper != 0:  # what is worse than all groups in the list does not matter
+        elif number(plan, UPPER_AT) != 0:  # what is worse than all groups in the list does not matter
+            upper = memory + number(plan, UPPER_AT)
             least = max(load_i64(upper + 8 * (line * BORDER + LOW)), low)
             bits = max(bits_between(least, min(load_i64(upper + 8 * (line * BORDER + HIGH)), highest)), np.int64(1))
             if bits < whole:  # a range does not go beyond the highest key: it would go on with the lowest
@@ -123,10 +124,10 @@ def hand_in(own, counts, table, parts):
 
 
 @helper
-def find_border(border, counts, plan, low, bits, most, first, sums):
+def find_border(border, counts, plan, low, bits, first, sums):
     """Narrow the range to the digit of the border; the counts become zeros again."""
     thread = np.int64(cuda.threadIdx.x)
-    beyond = np.int64(0) if first else load_now(border + 8 * ABOVE)
+    beyond, most = np.int64(0) if first else load_now(border + 8 * ABOVE), number(plan, LIST_ROOM)
     fine = max(bits - DIGIT, np.int64(0))
     wanted = number(plan, K) - beyond
     total = np.int64(0)
@@ -243,11 +244,12 @@ class Target(NamedTuple):
 
 
 @helper
-def targets_by_border(border, table, tallies, line, part, parts, sums):
+def targets_by_border(plan, memory, border, line, part, parts, sums):
     """Return the target of a part."""
     low, ties = load_i64(border + 8 * LOW), load_i64(border + 8 * TIES)
     found, rank = load_i64(border + 8 * FOUND), load_i64(border + 8 * RANK)
-    table += 8 * (line * parts * DIGITS + rank)
+    table = memory + number(plan, TABLE_AT) + 8 * (line * parts * DIGITS + rank)
+    tallies = memory + number(plan, TALLIES_AT)
     beyond = at = np.int64(0)  # what the parts before have beyond the border, and at it
     for other in range(np.int64(cuda.threadIdx.x), part, BLOCK):
         until = load_i64(table + 8 * other * DIGITS)
@@ -264,11 +266,11 @@ def targets_by_border(border, table, tallies, line, part, parts, sums):
     return Target(low, ties, left, found, to)
 
 
-class Memory(NamedTuple):
+class Shared(NamedTuple):
     """The shared memory of a block that lists."""
 
-    tile_keys: object
-    tile_positions: object
+    keys: object  #: of a tile's chosen elements
+    positions: object
     counts: object  #: of each warp's elements of a tile: two sets in turn, and one for those at the border
     digits: object  #: counts for a sort
 
@@ -295,28 +297,28 @@ def _tile_steps(width: int, is_long: bool):
         return beyond, equal
 
     @helper
-    def put_in_order(memory, keys, firsts, ranks, chosen, begin, low):
+    def put_in_order(shared, keys, firsts, ranks, chosen, begin, low):
         """Put the chosen elements into shared memory, in their order, from one rank on."""
         for j in range(quads):
             rank = np.int32(ranks[j] - begin)
             for n in range(of_quad):
                 if chosen >> (of_quad * j + n) & 1 != 0:
                     if fits or 0 <= rank < room:
-                        memory.tile_keys[np.uint32(rank)] = reversed_key(keys[of_quad * j + n], low)
-                        memory.tile_positions[np.uint32(rank)] = firsts[j] + n
+                        shared.keys[np.uint32(rank)] = reversed_key(keys[of_quad * j + n], low)
+                        shared.positions[np.uint32(rank)] = firsts[j] + n
                     rank = np.int32(rank + 1)
         cuda.syncthreads()
 
     @helper
-    def store_pairs(memory, count, to, heads):
+    def store_pairs(shared, count, to, is_sorted):
         """Store elements behind each other as pairs."""
         i = np.int32(cuda.threadIdx.x)
         while i < count:
-            new = memory.tile_keys[np.uint32(i)]
-            store_pair(to + pair_bytes * np.int64(i), new, memory.tile_positions[np.uint32(i)])
-            if heads != 0:
+            new = shared.keys[np.uint32(i)]
+            store_pair(to + pair_bytes * np.int64(i), new, shared.positions[np.uint32(i)])
+            if is_sorted:
                 for digit in range(passes):
-                    cuda.atomic.add(memory.digits, digit * SORT_DIGITS + digit_of(new, SORT_DIGIT * digit), 1)
+                    cuda.atomic.add(shared.digits, digit * SORT_DIGITS + digit_of(new, SORT_DIGIT * digit), 1)
             i = np.int32(i + BLOCK)
 
     return by_bar, put_in_order, store_pairs
@@ -324,9 +326,9 @@ def _tile_steps(width: int, is_long: bool):
 
 @cache
 def tile_lister(width: int, infinity: int, is_long: bool):
-    """Return ``list_tiles(memory, source, plan, part, parts, target, pairs, heads)``: it lists a part's elements.
+    """Return ``list_tiles(shared, source, plan, part, parts, target, pairs, is_sorted)``: it lists a part's elements.
 
-    It counts the digits of their keys for a sort, if there are `heads`.
+    It counts the digits of their keys, if a sort comes next.
     """
     tiles, key = tile_access(width, infinity, is_long), key_type(width)
     part_of, fetch, quads, of_quad, place = tiles.part_of, tiles.fetch, tiles.quads, tiles.of_quad, tiles.place
@@ -338,7 +340,7 @@ def tile_lister(width: int, infinity: int, is_long: bool):
     fits = items * BLOCK <= room
 
     @helper
-    def list_tiles(memory, source, plan, part, parts, target, pairs, heads):
+    def list_tiles(shared, source, plan, part, parts, target, pairs, is_sorted):
         keys = cuda.local.array(items, key)
         firsts = cuda.local.array(quads, place)
         ranks = cuda.local.array(quads, np.int32)
@@ -352,17 +354,17 @@ def tile_lister(width: int, infinity: int, is_long: bool):
             if target.ties == 0:
                 chosen = np.int32(chosen | at_border)
             elif left > 0:
-                few, some = first_bits(np.int32(at_border & exist), left, ranks, memory.counts[2 * WARPS :])
+                few, some = first_bits(np.int32(at_border & exist), left, ranks, shared.counts[2 * WARPS :])
                 chosen = np.int32(chosen | few)
                 left -= some
             chosen = np.int32(chosen & exist)
-            total = rank_quads(chosen, ranks, memory.counts[turn:])
+            total = rank_quads(chosen, ranks, shared.counts[turn:])
             turn = np.int32(WARPS - turn)
             begin = np.int32(0)
             while begin < total:  # once, but for keys of 1 to 4 bytes with positions of 8
-                put_in_order(memory, keys, firsts, ranks, chosen, begin, low)
+                put_in_order(shared, keys, firsts, ranks, chosen, begin, low)
                 count = min(np.int32(total - begin), np.int32(room))
-                store_pairs(memory, count, pairs + pair_bytes * to, heads)
+                store_pairs(shared, count, pairs + pair_bytes * to, is_sorted)
                 to += np.int64(count)
                 begin = np.int32(begin + room)
                 if not fits:

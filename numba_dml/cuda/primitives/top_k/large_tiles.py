@@ -17,7 +17,7 @@ from ..access import LOAD_INDEX, load_four_words, load_i64, load_two_long_words
 from ..pairs import pair_access
 from ..plan import number
 from .keys import key_access, key_type
-from .plan import GROUP_BITS, SIZE, STRIDE, line_bases
+from .plan import GROUP_BITS, GROUP_ROOM, GROUPS_AT, SIZE, STRIDE, UPPER_AT, line_bases
 from .sizes import SIZES
 
 #: Bits of a digit of the keys, by which ranges are cut: 8 KiB of counts.
@@ -52,9 +52,7 @@ class Source(NamedTuple):
 class Tiles(NamedTuple):
     """How the kernels get the elements of tiles."""
 
-    #: ``source_of(plan, line, x, upper, groups, room)``; `upper` has the border of the groups, in lists of `room`; 0:
-    #: there is one group, the line, and its number is 0.
-    source_of: object
+    source_of: object  #: ``source_of(plan, line, x, memory)``; without groups the line is one, and its number is 0
     #: ``part_of(source, part, parts)``: where a part of the tiles begins and ends, and this thread's first quad in it.
     part_of: object
     #: ``fetch(keys, firsts, source, plan, quad)``: list the elements of a thread's quads, and the positions of their
@@ -136,16 +134,17 @@ def tile_access(width: int, infinity: int, is_long: bool) -> Tiles:
     quad_bits, tile_quads = of_quad.bit_length() - 1, quads * BLOCK
 
     @helper
-    def source_of(plan, line, x, upper, groups, room):
+    def source_of(plan, line, x, memory):
         address, _ = line_bases(plan, line)
         address += x
         size, stride = number(plan, SIZE), number(plan, STRIDE)
         shift = (address & 15) // width if stride == width else np.int64(0)
         bits, count = np.int64(whole), (size + shift + of_quad - 1) >> quad_bits
-        if upper != 0:
-            groups += pair_bytes * line * room
+        groups = memory + number(plan, GROUPS_AT)
+        if number(plan, UPPER_AT) != 0:
+            groups += pair_bytes * line * number(plan, GROUP_ROOM)
             bits = number(plan, GROUP_BITS) - quad_bits
-            count = load_i64(upper + 8 * (line * BORDER + FOUND)) << bits
+            count = load_i64(memory + number(plan, UPPER_AT) + 8 * (line * BORDER + FOUND)) << bits
         return Source(address, groups, place(size), place(shift), place(bits), place(count))
 
     @helper

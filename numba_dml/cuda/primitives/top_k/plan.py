@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from ...driver.compile import helper
@@ -31,9 +33,23 @@ from .sizes import SIZES
     MAXIMA,  # chunks of a line, at least
     LOW,  # the lowest byte of the input, relative to its first element
     HIGH,
+    LIST_PARTS,  # parts of a line in which all blocks look for what is among the best of it; each has a block
+    LIST_ROOM,  # elements, or groups, that may be listed of a line
+    GROUP_ROOM,  # groups of a line that may be listed
+    BORDERS_AT,  # in the memory of a call: the borders, of (lines, BORDER) words
+    UPPER_AT,  # those of the groups, 0: there are none
+    GROUPS_AT,  # (lines, group room) pairs: groups to look into, or zeros: one group
+    COUNTS_AT,  # (lines, DIGITS) int64, zeros, by rank
+    TABLE_AT,  # (lines, parts, DIGITS) int64: what a part has of a rank or a higher one
+    TALLIES_AT,  # (lines, parts) int64: what a part has beyond the range
+    LIST_AT,  # (lines, room) pairs: what is listed
+    HEADS_AT,  # what a sort of these wants to know, 0: there is none
+    STARTS_AT,  # (lines, passes, digits) int64, zeros: the counts of its digits
     DIMS,  # dimensions of the lines
     HEADER,
-) = (*range(6), *range(8, 14), *range(16, 25))
+) = (*range(6), *range(8, 14), *range(16, 37))
+#: Of the numbers that only a sort by all blocks has.
+LIST_FIELDS = DIMS - LIST_PARTS
 DIM_FIELDS = 5  # size (a divisor), input stride in bytes, output stride in elements
 
 WARPS = BLOCK // LANES
@@ -86,3 +102,17 @@ def write_index(indices, size, at, position):
         store_short(indices + 2 * at, position, 0)
     else:
         store_byte(indices + at, position, 0)
+
+
+@cache
+def result_copier(width: int):
+    """Return ``copy_result(values, indices, plan, at, address, position)``, for an element at an address."""
+    load, store = unit_access(width)
+
+    @helper
+    def copy_result(values, indices, plan, at, address, position):
+        value = load(address)
+        store(values + at * width, value[0], value[1])
+        write_index(indices, number(plan, INDEX_SIZE), at, position)
+
+    return copy_result

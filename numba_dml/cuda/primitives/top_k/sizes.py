@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...driver.numba import BLOCK, LANES, SIMULATED
+from ...driver.numba import BLOCK, SIMULATED
 
 H100_MULTIPROCESSORS = 132
 
@@ -27,7 +27,6 @@ class Sizes(NamedTuple):
     short_run: int = 16  #: the longest run of equal keys that one thread puts in order
     seat_bits: int = 2  #: elements of a seat, as a power of two: their loads are on their way together
     large_digit_bits: int = 11  #: bits of a digit by which all blocks find a border: they take 8 KiB of counts
-    few_chunks_k: int = LANES // 2  #: the largest k for which a lane of a warp that has a line keeps few chunks
     short_block: int = 64  #: threads of a block that has short lines
     #: Bytes of a segment, what a thread has of its short line at once: up to k = 8, and above.
     segment_bytes: tuple[int, int] = (256, 512)
@@ -53,7 +52,6 @@ SIMULATOR = Sizes(
     short_run=2,
     seat_bits=1,
     large_digit_bits=6,
-    few_chunks_k=3,
     short_block=BLOCK,
     segment_bytes=(16, 128),
     segment_lines=20,

@@ -18,9 +18,9 @@ from ..groups import copies
 from ..plan import number
 from ..shared import SHARED_STORE
 from ..warp import LANE_VALUE
-from .group_words import shared_load, shared_store
 from .keys import key_access
 from .plan import STRIDE
+from .register_lists import shared_load, shared_store
 from .sizes import SIZES
 from .tuples import on_tuples, select, shifted_right
 
