@@ -11,9 +11,9 @@ from functools import cache
 
 import numpy as np
 from numba import types
-from numba.core.extending import intrinsic
 
 from ...._jit.compile import PLAN, allocating, code_address, helper, kernel
+from ...._jit.emission import intrinsic
 from ...._jit.memory import ANY, SIGNED, ArrayRef, array_at, itemsize, load, seen_as
 from ...drivers import emit_call
 from .plan import (
