@@ -127,10 +127,10 @@ def planned(
     spec = OPERATORS[function]
     if spec.writes:
         layouts.insert(0, None)
-    given = (arguments.get(one.name, one.default) for one in spec.parameters)
+    given = tuple(arguments.get(one.name, one.default) for one in spec.parameters)
     token = launch.later.set(not compiles)
     try:
-        call = spec.build(*layouts, *given, target)
+        call = spec.build(*layouts, given, target)
     finally:
         launch.later.reset(token)
     while hasattr(call, "call"):  # around it are copies of what a kernel cannot read as it is

@@ -78,15 +78,18 @@ def cached_call(build: Callable[..., Any], *key: Any) -> Any:
 _last_calls: dict[tuple[Any, ...], Any] = {}
 
 
-def call_one(spec: Spec, build: Any, target: str | None, stream: Any, a: Any, out: Any, *parameters: Any) -> Any:
+def call_one(
+    spec: Spec, build: Any, target: str | None, stream: Any, a: Any, out: Any, parameters: tuple[Any, ...] = ()
+) -> Any:
     """Make a call of a function, or of a compiled operator, with one array.
 
-    Functions with two and three arrays have the same spelled out: a loop over arrays would take half a microsecond.
+    Functions with two and three arrays have the same spelled out: a loop over arrays would take half a microsecond,
+    and so would a number of parameters that is not known, which are one tuple therefore.
     """
     if a.__class__ is not ndarray or target == "cuda" or stream is not None:
         return _call_elsewhere(spec, build, target, stream, (a,), out, parameters)
     try:
-        call = cached_call(build, a.shape, a.strides, a.dtype, *parameters, target)
+        call = cached_call(build, a.shape, a.strides, a.dtype, parameters, target)
     except TypeError:
         _check_hashable(spec, *parameters, target)
         raise
@@ -94,14 +97,21 @@ def call_one(spec: Spec, build: Any, target: str | None, stream: Any, a: Any, ou
 
 
 def call_two(
-    spec: Spec, build: Any, target: str | None, stream: Any, a: Any, indices: Any, out: Any, *parameters: Any
+    spec: Spec,
+    build: Any,
+    target: str | None,
+    stream: Any,
+    a: Any,
+    indices: Any,
+    out: Any,
+    parameters: tuple[Any, ...] = (),
 ) -> Any:
     """Make a call with two arrays; see `call_one`."""
     if a.__class__ is not ndarray or indices.__class__ is not ndarray or target == "cuda" or stream is not None:
         return _call_elsewhere(spec, build, target, stream, (a, indices), out, parameters)
     try:
         call = cached_call(
-            build, a.shape, a.strides, a.dtype, indices.shape, indices.strides, indices.dtype, *parameters, target
+            build, a.shape, a.strides, a.dtype, indices.shape, indices.strides, indices.dtype, parameters, target
         )
     except TypeError:
         _check_hashable(spec, *parameters, target)
@@ -110,7 +120,13 @@ def call_two(
 
 
 def call_three(
-    spec: Spec, build: Any, target: str | None, stream: Any, inputs: tuple[Any, Any, Any], out: Any, *parameters: Any
+    spec: Spec,
+    build: Any,
+    target: str | None,
+    stream: Any,
+    inputs: tuple[Any, Any, Any],
+    out: Any,
+    parameters: tuple[Any, ...] = (),
 ) -> Any:
     """Make a call with three arrays, which may write in place, and so depends on the layout of `out`."""
     a, indices, updates = inputs
@@ -126,9 +142,16 @@ def call_three(
         call = cached_call(
             build,
             out.strides if out.__class__ is ndarray else out_strides(spec.name, out, target),
-            *(a.shape, a.strides, a.dtype, indices.shape, indices.strides, indices.dtype),
-            *(updates.shape, updates.strides, updates.dtype),
-            *parameters,
+            a.shape,
+            a.strides,
+            a.dtype,
+            indices.shape,
+            indices.strides,
+            indices.dtype,
+            updates.shape,
+            updates.strides,
+            updates.dtype,
+            parameters,
             target,
         )
     except TypeError:
@@ -151,7 +174,7 @@ def _call_elsewhere(
     library = library_of_type(inputs[0].__class__)
     if library is not None and library.repeats and stream is None and target in (None, "cuda"):
         # That is not all that a call depends on, but it knows by itself whether it can be repeated.
-        asked = (build, inputs[0].dtype, *(getattr(value, "shape", None) for value in inputs), *parameters)
+        asked = (build, inputs[0].dtype, *(getattr(value, "shape", None) for value in inputs), parameters)
         try:
             last = _last_calls.get(asked)
         except TypeError:  # whoever checks the arguments says which one is no number
@@ -165,7 +188,7 @@ def _call_elsewhere(
     if len(inputs) > 2:
         layout.insert(0, out_strides(spec.name, out, target))
     try:
-        call = cached_call(build, *layout, *parameters, target)
+        call = cached_call(build, *layout, parameters, target)
     except TypeError:
         _check_hashable(spec, *parameters, target)
         raise

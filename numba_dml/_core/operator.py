@@ -31,10 +31,20 @@ class CompiledOperator:
         The bytes that one call reads and writes.
     """
 
-    __slots__ = ("_build", "_inputs", "_output_shapes", "descriptor", "feature_level", "kernel", "target", "work")
+    __slots__ = (
+        "_build",
+        "_inputs",
+        "_output_shapes",
+        "descriptor",
+        "feature_level",
+        "kernel",
+        "spec",
+        "target",
+        "work",
+    )
 
     def __init__(self, descriptor: Descriptor, target: str, feature_level: FeatureLevel | None) -> None:
-        self.descriptor = descriptor
+        self.descriptor, self.spec = descriptor, descriptor.spec
         self.target = target
         self.feature_level = feature_level
         tensors = descriptor.tensors()
@@ -54,7 +64,7 @@ class CompiledOperator:
 
     def _checked_call(self, *key: Any) -> Any:
         function = self.descriptor.function
-        *layout, _ = key
+        *layout, _, _ = key  # no parameters, and the target
         out_strides = layout.pop(0) if len(self._inputs) > 2 else None
         for (name, shape, dtype), found_shape, found_dtype in zip(self._inputs, layout[::3], layout[2::3], strict=True):
             if found_shape != shape:
@@ -79,7 +89,7 @@ class OneArrayOperator(CompiledOperator):
 
     def __call__(self, a: Any, *, out: Any = None, stream: Any = None) -> Any:
         """Return (or write to `out`, of several results a tuple) what the descriptor says."""
-        return call_one(self.descriptor.spec, self._build, self.target, stream, a, out)
+        return call_one(self.spec, self._build, self.target, stream, a, out)
 
 
 class TwoArrayOperator(CompiledOperator):
@@ -89,7 +99,7 @@ class TwoArrayOperator(CompiledOperator):
 
     def __call__(self, a: Any, indices: Any, *, out: Any = None, stream: Any = None) -> Any:
         """Return (or write to `out`) what the descriptor says."""
-        return call_two(self.descriptor.spec, self._build, self.target, stream, a, indices, out)
+        return call_two(self.spec, self._build, self.target, stream, a, indices, out)
 
 
 class ThreeArrayOperator(CompiledOperator):
@@ -99,7 +109,7 @@ class ThreeArrayOperator(CompiledOperator):
 
     def __call__(self, a: Any, indices: Any, updates: Any, *, out: Any = None, stream: Any = None) -> Any:
         """Return (or write to `out`, which may be `a`) the updated array."""
-        return call_three(self.descriptor.spec, self._build, self.target, stream, (a, indices, updates), out)
+        return call_three(self.spec, self._build, self.target, stream, (a, indices, updates), out)
 
 
 #: By the number of inputs.

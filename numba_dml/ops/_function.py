@@ -67,8 +67,9 @@ def builds(
 ) -> Callable[[F], F]:
     """Decorate ``describe(*arrays, *parameters)``, which returns a descriptor and the shapes of the results.
 
-    What is returned builds the call for the layouts of arrays: each array's shape, strides and dtype, the parameters,
-    and the target; of an operator that writes the strides of `out` come first. Errors name the function's arguments.
+    What is returned builds the call for the layouts of arrays: each array's shape, strides and dtype, the tuple of
+    parameters, and the target; of an operator that writes the strides of `out` come first. Errors name the function's
+    arguments.
     """
     count, has_bounds = len(spec.inputs), spec.parameters[-1].name == "bounds"
 
@@ -79,7 +80,8 @@ def builds(
             if spec.writes:
                 out_layout, *key = key  # type: ignore[assignment]
             shapes, strides, dtypes = (key[field : 3 * count : 3] for field in range(3))
-            *parameters, target = key[3 * count :]
+            given, target = key[3 * count :]
+            parameters = list(given)
             kinds = [kind_of(spec.name, "a", dtypes[0]), *dtypes[1:]]
             if count > 1:
                 check_indices(spec.name, dtypes[1])

@@ -150,7 +150,7 @@ class _NewShape:
 
 def _build_or_take(*key: Any) -> Any:
     """Return the call for a key, or what asks NumPy first, where it does the same and sooner."""
-    shape, _, dtype, index_shape, _, index_dtype, axis, bounds, target = key
+    shape, _, dtype, index_shape, _, index_dtype, (axis, bounds), target = key
     if (
         target is None
         and (dtype, index_dtype) in _known
@@ -227,4 +227,4 @@ def gather(
         axis = integer("gather: axis", axis)
     if config.used:
         target, bounds = config.defaults(target, bounds)
-    return call_two(SPEC, _build_or_take, target, stream, a, indices, out, axis, bounds)  # type: ignore[no-any-return]
+    return call_two(SPEC, _build_or_take, target, stream, a, indices, out, (axis, bounds))  # type: ignore[no-any-return]

@@ -186,4 +186,4 @@ def gather_elements(
         axis = integer("gather_elements: axis", axis)
     if config.used:
         target, bounds = config.defaults(target, bounds)
-    return call_two(SPEC, _build, target, stream, a, indices, out, axis, bounds)  # type: ignore[no-any-return]
+    return call_two(SPEC, _build, target, stream, a, indices, out, (axis, bounds))  # type: ignore[no-any-return]

@@ -277,4 +277,4 @@ def gather_nd(
         batch_dims = integer("gather_nd: batch_dims", batch_dims)
     if config.used:
         target, bounds = config.defaults(target, bounds)
-    return call_two(SPEC, _build, target, stream, a, indices, out, batch_dims, bounds)  # type: ignore[no-any-return]
+    return call_two(SPEC, _build, target, stream, a, indices, out, (batch_dims, bounds))  # type: ignore[no-any-return]

@@ -210,4 +210,4 @@ def scatter_elements(
     if config.used:
         target, bounds = config.defaults(target, bounds, clamps=False)
     arrays = a, indices, updates
-    return call_three(SPEC, _build, target, stream, arrays, out, axis, reduction, unique, bounds)  # type: ignore[no-any-return]
+    return call_three(SPEC, _build, target, stream, arrays, out, (axis, reduction, unique, bounds))  # type: ignore[no-any-return]

@@ -185,4 +185,4 @@ def scatter_nd(
     if config.used:
         target, bounds = config.defaults(target, bounds, clamps=False)
     arrays = a, indices, updates
-    return call_three(SPEC, _build, target, stream, arrays, out, batch_dims, reduction, unique, bounds)  # type: ignore[no-any-return]
+    return call_three(SPEC, _build, target, stream, arrays, out, (batch_dims, reduction, unique, bounds))  # type: ignore[no-any-return]

@@ -322,4 +322,4 @@ def top_k(
         sorted = flag("top_k: sorted", sorted)  # type: ignore[unreachable]
     if config.used:
         target, _ = config.defaults(target, None)
-    return call_one(SPEC, _build, target, stream, a, out, k, axis, mode, sorted, nan, index_dtype)  # type: ignore[no-any-return]
+    return call_one(SPEC, _build, target, stream, a, out, (k, axis, mode, sorted, nan, index_dtype))  # type: ignore[no-any-return]
