@@ -188,7 +188,7 @@ def bar_finder(width: int):
     ``first_bar(lists, line)`` lists nothing. ``sort_listed(lists, line, count, bar)`` keeps up to k elements and
     returns how many, and the bar: the k-th, if there are as many.
     """
-    sort_few, sort_list = lane_sorter(key_type(width), 1), lane_sorter(key_type(width), LISTED)
+    sort = lane_sorter(key_type(width), LISTED)
     load, key, lowest = LOAD_INDEX[f"int{8 * width}"], key_type(width), lowest_key(width)
     end = np.iinfo(np.int32).max
 
@@ -212,17 +212,14 @@ def bar_finder(width: int):
         # The k-th best of the lanes' best delegates is a bar that k of them reach.
         at = lists.begin + line.lane
         lists.keys[at], lists.places[at] = fetch_delegates(lists, line), line.lane
-        sort_few(lists.keys, lists.places, lists.begin, min(line.groups, LANES), line.k, line.lane)
+        sort(lists.keys, lists.places, lists.begin, min(line.groups, LANES), line.k, line.lane)
         bar = Bar(key(lists.keys[lists.begin + line.k - 1]), np.int32(end))
         sync_lanes()
         return bar
 
     @helper
     def sort_listed(lists, line, count, bar):
-        if count <= LANES:
-            sort_few(lists.keys, lists.places, lists.begin, count, line.k, line.lane)
-        else:
-            sort_list(lists.keys, lists.places, lists.begin, count, line.k, line.lane)
+        sort(lists.keys, lists.places, lists.begin, count, line.k, line.lane)
         if count >= line.k:
             last = lists.begin + line.k - 1
             bar = Bar(key(lists.keys[last]), np.int32(lists.places[last]))

@@ -23,7 +23,7 @@ from ..primitives.ptx import await_inputs
 from ..primitives.shared import shared_address
 from ..primitives.top_k.keys import key_type, lowest_key
 from ..primitives.top_k.plan import LINES, OUT_STRIDE, SIZE, WARPS, K, line_bases, result_copier
-from ..primitives.top_k.ranks import rank_of
+from ..primitives.top_k.ranks import RANKED_TOGETHER, word_lists
 from ..primitives.top_k.register_lists import count_reaching, note_reaching
 from ..primitives.top_k.warp_lists import Lists, bar_finder, line_reader, lister, next_trial, surveyor
 from ..primitives.warp import LANE_VALUE, sum_of_lanes, sync_lanes
@@ -45,8 +45,10 @@ def units_for(size: int, k: int, width: int) -> int:
     """Return the units of a chunk, 0: lines or k do not suit the kernel."""
     whole = size * width // 16
     units = next((units for units in UNITS if whole <= units * NOTES), 0)
-    # An end of a line may lie in a unit in part. With twice as many chunks as needed, the bar is near.
-    return units if 0 < k <= MOST_K and whole - 1 >= 2 * k * units else 0
+    # An end of a line may lie in a unit in part. With twice as many chunks as needed, the bar is near. Words of narrow
+    # keys have 16 bits for places.
+    fits = 0 < k <= MOST_K and whole - 1 >= 2 * k * units and (width > 2 or size <= 1 << 16)
+    return units if fits else 0
 
 
 @cache
@@ -66,7 +68,8 @@ def best_lister(width: int, infinity: int, units: int):
         # then the first ones that have the key.
         trial = max(low, key(lowest + 1))  # the lowest key can be that of a chunk without a unit
         high, bits = low, np.int64(-1)
-        count, most, limit = np.int32(0), np.int32(ROOM), hits
+        room = np.int32(ROOM // 2 if k <= MOST_K // 2 else ROOM)  # longer lists are ranked more slowly
+        count, most, limit = np.int32(0), room, hits
         ties = False
         if hits > 2 * units * k:
             ties = highest_of_line(best, line, plan) == low
@@ -77,7 +80,7 @@ def best_lister(width: int, infinity: int, units: int):
             else:
                 count = np.int32(0)
             count = list_reaching(lists, line, plan, trial, ties, count, most, limit)
-            if ties or k <= count <= ROOM:
+            if ties or k <= count <= room:
                 break
             if count < k and np.int64(trial) == np.int64(low) + 1:
                 ties = True
@@ -103,18 +106,22 @@ def best_lister(width: int, infinity: int, units: int):
 @cache
 def best_writer(width: int):
     """Return ``write_best(lists, line, plan, values, indices, to, count)``: it ranks the listed elements."""
-    copy_result = result_copier(width)
+    copy_result, (_, _, place_of, rank_own) = result_copier(width), word_lists(width)
 
     @helper
     def write_best(lists, line, plan, values, indices, to, count):
+        ranks = cuda.local.array(RANKED_TOGETHER, np.int32)
         k, step = np.int32(number(plan, K)), number(plan, OUT_STRIDE)
-        i = line.lane
-        while i < count:
-            its_key, place = lists.keys[lists.begin + i], np.int64(lists.places[lists.begin + i])
-            rank = rank_of(lists.keys, lists.places, lists.begin, count, its_key, place)
-            if rank < k:
-                copy_result(values, indices, plan, to + np.int64(rank) * step, line.source + place * width, place)
-            i = np.int32(i + LANES)
+        first = np.int32(0)
+        while first < count:
+            rank_own(lists.words, lists.places, lists.begin, count, first, line.lane, ranks)
+            for j in range(RANKED_TOGETHER):
+                i = np.int32(first + line.lane + j * LANES)
+                if i < count and ranks[j] < k:
+                    place = place_of(lists.words, lists.places, lists.begin + i)
+                    at = to + np.int64(ranks[j]) * step
+                    copy_result(values, indices, plan, at, line.source + place * width, place)
+            first = np.int32(first + RANKED_TOGETHER * LANES)
 
     return write_best
 
@@ -126,7 +133,8 @@ def warp_kernel(width: int, infinity: int, units: int) -> Kernel:
     find_bar, _ = bar_finder(width, infinity, CHUNKS, LEADING)
     list_best = best_lister(width, infinity, units)
     key, lowest, unit_bits = key_type(width), lowest_key(width), units.bit_length() - 1
-    rooms, all_notes = WARPS * ROOM, WARPS * NOTES
+    (word, _, _, _), rooms, all_notes = word_lists(width), WARPS * ROOM, WARPS * NOTES
+    place_rooms = rooms if width == 8 else 1
 
     @helper
     def note_chunks(lists, lane, maxima, bar):
@@ -145,8 +153,8 @@ def warp_kernel(width: int, infinity: int, units: int) -> Kernel:
         plan,  # IN   address of the plan
     ):
         await_inputs()
-        keys = cuda.shared.array(rooms, key)
-        places = cuda.shared.array(rooms, np.int32)
+        words = cuda.shared.array(rooms, word)
+        places = cuda.shared.array(place_rooms, np.int32)
         ids = cuda.shared.array(all_notes, np.int16)
         lane, warp = np.int32(cuda.threadIdx.x % LANES), np.int32(cuda.threadIdx.x // LANES)
         number_of_line = np.int64(cuda.blockIdx.x) * WARPS + warp
@@ -155,7 +163,7 @@ def warp_kernel(width: int, infinity: int, units: int) -> Kernel:
         from_x, to = line_bases(plan, number_of_line)
         line = line_of(x + from_x, lane, np.int32(number(plan, SIZE)))
         k = np.int32(number(plan, K))
-        lists = Lists(keys, places, np.int32(warp * ROOM), ids, np.int32(warp * NOTES))
+        lists = Lists(words, places, np.int32(warp * ROOM), ids, np.int32(warp * NOTES))
         maxima = survey(line, plan)
         low, best = find_bar(maxima, k)
         hits = note_chunks(lists, lane, maxima, max(low, key(lowest + 1)))

@@ -19,7 +19,7 @@ from ...driver.compile import helper
 from ...driver.numba import cuda
 from ..access import load_quad, unit_access
 from ..plan import number
-from .keys import key_access, key_type, lowest_key
+from .keys import bar_tester, key_access, key_type, lowest_key
 from .plan import CHUNK
 from .ranks import spreader
 
@@ -116,7 +116,7 @@ def source_units(width: int, infinity: int) -> Units:
     key_at, load_words, put_keys, best_of_quad = access.key_at, access.load_quad, access.put_keys, access.best_of_quad
     best_inside = access.best_inside
     key_bytes, of_quad = key_type(width)(0).itemsize, 16 // width
-    load_pair, _ = unit_access(16)
+    (load_pair, _), those_reaching = unit_access(16), bar_tester(of_quad)
 
     @helper
     def best_of_keys(address):
@@ -157,13 +157,9 @@ def source_units(width: int, infinity: int) -> Units:
 
     @helper
     def reaching(source, first, keys, bar, ties):
-        found = np.uint32(0)
-        for j in range(of_quad):
-            if keys[j] == bar or (keys[j] > bar and not ties):
-                found = np.uint32(found | np.uint32(1 << j))
         before = max(np.int32(0), np.int32(-first))
         until = min(np.int32(1 << source.unit_bits), max(np.int32(0), np.int32(source.size - first)))
-        return np.uint32(found & np.uint32(np.uint32(1 << until) - np.uint32(1 << before)))
+        return np.uint32(those_reaching(keys, bar, ties) & np.uint32(np.uint32(1 << until) - np.uint32(1 << before)))
 
     return Units(best_of_keys, best_of_unit, keys_from, reaching)
 
@@ -240,11 +236,6 @@ def surveyor(width: int, infinity: int):
         return bests_of_quads(address, address + near, address + far, address + far + near, plan)
 
     @helper
-    def bests_of_delegates(address, near, far):
-        first, second = best_of_keys(address), best_of_keys(address + near)
-        return first, second, best_of_keys(address + far), best_of_keys(address + far + near)
-
-    @helper
     def survey(memory, plan):
         thread, threads = np.int32(cuda.threadIdx.x), np.int32(cuda.blockDim.x)
         maxima, source = memory.maxima, source_of(memory.where)
@@ -275,7 +266,8 @@ def surveyor(width: int, infinity: int):
                 if level == 0:
                     bests = bests_of_elements(address, near, far, plan)
                 else:
-                    bests = bests_of_delegates(address, near, far)
+                    a, b = best_of_keys(address), best_of_keys(address + near)
+                    bests = a, b, best_of_keys(address + far), best_of_keys(address + far + near)
                 low, high = put_maxima(maxima, at, threads, chunk_bits, bests, low, high)
             else:
                 low, high = survey_ends(maxima, plan, source, at, unit, chunk_bits, low, high)

@@ -30,7 +30,7 @@ def lowest_key(width: int) -> int:
     return int(np.iinfo(key_type(width)).min)
 
 
-def _float_keys(bits, kind, infinity):
+def _float_keys(bits, product, infinity):
     """Return ``keys(word, scale, turned)``: the key of a float of 32 bits, or those of two of 16 bits.
 
     A multiplication by `scale`, one or minus one, and an addition of zero leave one zero and one NaN, whose bits are
@@ -53,7 +53,7 @@ def _float_keys(bits, kind, infinity):
 
     signs = 0xBBBB if bits == 32 else 0xBB99  # of each byte: copies of the sign of its float
     return ptx(
-        f"{{ .reg .b32 s, t; mov.b32 t, 0; fma.rn.{kind} s, $1, $2, t; prmt.b32 t, s, s, {signs}; "
+        f"{{ .reg .b32 s, t, u; mov.b32 t, 0; {product} prmt.b32 t, s, s, {signs}; "
         f"and.b32 t, t, {sum(sign - 1 << shift for shift in shifts)}; xor.b32 s, s, t; xor.b32 $0, s, $3; }}",
         1,
         3,
@@ -64,11 +64,16 @@ def _float_keys(bits, kind, infinity):
     )
 
 
-#: By the bits of infinity: the keys of floats, and the bits of one, of a float of 32 bits and of two of 16 bits.
+#: Two bfloat16 are multiplied as the upper halves of two float32, which every device can.
+_BFLOAT_PRODUCT = (
+    "and.b32 s, $1, 0xFFFF0000; shl.b32 u, $1, 16; fma.rn.f32 s, s, $2, t; fma.rn.f32 u, u, $2, t; "
+    "prmt.b32 s, u, s, 0x7632;"
+)
+#: By the bits of infinity: the keys of floats, the bits of one, as a factor, and those of its sign.
 FLOAT_KEYS = {
-    0x7F800000: (_float_keys(32, "f32", 0x7F800000), 0x3F800000),
-    0x7C00: (_float_keys(16, "f16x2", 0x7C00), 0x3C003C00),
-    0x7F80: (_float_keys(16, "bf16x2", 0x7F80), 0x3F803F80),
+    0x7F800000: (_float_keys(32, "fma.rn.f32 s, $1, $2, t;", 0x7F800000), 0x3F800000, 1 << 31),
+    0x7C00: (_float_keys(16, "fma.rn.f16x2 s, $1, $2, t;", 0x7C00), 0x3C003C00, 0x80008000),
+    0x7F80: (_float_keys(16, _BFLOAT_PRODUCT, 0x7F80), 0x3F800000, 1 << 31),
 }
 
 
@@ -80,8 +85,7 @@ def word_keys(width: int, infinity: int):
     """
     key, sign = key_type(width), 1 << (8 * width - 1)
     words = sum(1 << shift for shift in range(0, 32, 8 * width))
-    float_keys, one = FLOAT_KEYS.get(infinity, (None, 0))
-    signs = sign * words
+    float_keys, one, signs = FLOAT_KEYS.get(infinity, (None, 0, 0))
 
     @helper
     def of_float(word, plan):
@@ -211,3 +215,18 @@ def result_writer(width: int, infinity: int):
         write_index(indices, number(plan, INDEX_SIZE), at, position)
 
     return write_result
+
+
+@cache
+def bar_tester(count: int):
+    """Return ``reaching(keys, bar, ties)``: which of `count` keys reach a bar, or are equal, as bits."""
+
+    @helper
+    def reaching(keys, bar, ties):
+        found = np.uint32(0)
+        for j in range(count):
+            if keys[j] == bar or (keys[j] > bar and not ties):
+                found = np.uint32(found | np.uint32(1 << j))
+        return found
+
+    return reaching

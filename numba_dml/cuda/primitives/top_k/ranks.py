@@ -11,6 +11,8 @@ from ...driver.numba import LANES, cuda
 from ..warp import PARTNER_VALUE, sync_lanes
 from .plan import END, LOWEST
 
+#: Listed elements of each lane that are ranked together, in registers.
+RANKED_TOGETHER = 4
 partner_word = PARTNER_VALUE[64]
 
 
@@ -112,3 +114,47 @@ def lane_sorter(key: type, listed: int):
         sync_lanes()
 
     return sort
+
+
+@cache
+def word_lists(width: int):
+    """Return how a warp lists elements that it ranks: in words of keys over places, those of 8 bytes beside places.
+
+    It is the type of a word, ``put(words, places, at, key, place)``, ``place_of(words, places, at)`` and
+    ``rank_own(words, places, begin, count, first, lane, ranks)``, which ranks `RANKED_TOGETHER` elements of each lane.
+    """
+    word, shift, last = {8: (np.int64, 0, 0), 4: (np.int64, 32, 0x7FFFFFFF)}.get(width, (np.int32, 16, 0xFFFF))
+    is_wide = width == 8
+
+    @helper
+    def put(words, places, at, key, place):
+        if is_wide:
+            words[at], places[at] = key, place
+        else:
+            words[at] = word((np.int64(key) << shift) + (last - np.int64(place)))
+
+    @helper
+    def place_of(words, places, at):
+        return np.int64(places[at]) if is_wide else last - (np.int64(words[at]) & last)
+
+    @helper
+    def rank_own(words, places, begin, count, first, lane, ranks):
+        own = cuda.local.array(RANKED_TOGETHER, word)
+        own_places = cuda.local.array(RANKED_TOGETHER, np.int32)
+        for i in range(RANKED_TOGETHER):
+            at = begin + min(np.int32(first + lane + i * LANES), np.int32(count - 1))
+            own[i], ranks[i] = words[at], 0
+            if is_wide:
+                own_places[i] = places[at]
+        j = np.int32(begin)
+        while j < begin + count:
+            other = words[np.uint32(j)]
+            for i in range(RANKED_TOGETHER):
+                if is_wide:
+                    before = other == own[i] and places[np.uint32(j)] < own_places[i]
+                    ranks[i] = np.int32(ranks[i] + (1 if other > own[i] or before else 0))
+                else:
+                    ranks[i] = np.int32(ranks[i] + (1 if other > own[i] else 0))
+            j = np.int32(j + 1)
+
+    return word, put, place_of, rank_own

@@ -11,8 +11,8 @@ from ...driver.compile import helper
 from ...driver.numba import LANES, cuda
 from ..bits import bits_between, digit_above, raise_key
 from ..warp import LANE_VALUE, sum_of_lanes
-from .keys import key_access, key_type, lowest_key
-from .ranks import spreader
+from .keys import bar_tester, key_access, key_type, lowest_key
+from .ranks import spreader, word_lists
 from .register_lists import count_reaching, keep_best, pick
 
 lane_value = LANE_VALUE[32]
@@ -34,8 +34,8 @@ class Line(NamedTuple):
 class Lists(NamedTuple):
     """A warp's part of shared memory."""
 
-    keys: object  #: of the listed elements ...
-    places: object  #: ... and their places
+    words: object  #: the listed elements: see `word_lists`
+    places: object
     begin: object  #: where its list begins
     ids: object  #: the numbers of chunks that reach the bar
     first_id: object
@@ -145,17 +145,8 @@ def lister(width: int, infinity: int, units: int, chunks: int):
     """
     access = key_access(width, infinity)
     key_at, put_keys, load_quad = access.key_at, access.put_keys, access.load_quad
-    key, of_unit = key_type(width), 16 // width
-    unit_bits, chunk_bits = units.bit_length() - 1, chunks.bit_length() - 1
-
-    @helper
-    def reaching(some, bar, ties):
-        """Return, as bits, which keys of a unit reach a bar, or are equal to it."""
-        found = np.uint32(0)
-        for j in range(of_unit):
-            if some[j] == bar or (some[j] > bar and not ties):
-                found = np.uint32(found | np.uint32(1 << j))
-        return found
+    key, of_unit, reaching = key_type(width), 16 // width, bar_tester(16 // width)
+    (_, put, _, _), unit_bits, chunk_bits = word_lists(width), units.bit_length() - 1, chunks.bit_length() - 1
 
     @helper
     def append(lists, count, most, some, found, first):
@@ -166,7 +157,7 @@ def lister(width: int, infinity: int, units: int, chunks: int):
         for j in range(of_unit):
             if found & np.uint32(1 << j) != 0:
                 if slot < most:
-                    lists.keys[lists.begin + slot], lists.places[lists.begin + slot] = some[j], np.int32(first + j)
+                    put(lists.words, lists.places, lists.begin + slot, some[j], np.int32(first + j))
                 slot = np.int32(slot + 1)
         return np.int32(count + lane_value(until, LANES - 1))
 
