@@ -560,7 +560,7 @@ def test_long_lists_of_the_best(dtype, kind, room, methods):
 REGIONS = {
     "nothing": (((3, 5), 0, 1, "f4"),) * 2,
     "best of lines by threads": (((9, 40), 1, 0, "f2"), ((9, 4000), 1, 0, "f2")),
-    "short lines": (((12, 10), 2, 1, "i4"), ((4000, 20), 2, 1, "i4")),
+    "short lines": (((12, 10), 2, 1, "i4"), ((5000, 20), 2, 1, "i4")),
     "best": (((2, 70), 1, 1, "u1"), ((5, 3000), 1, 1, "u1")),
     "lines by warps": (((5, 40), 2, 1, "f4"), ((1000, 2000), 5, 1, "f4")),
     "ranks": (((2, 7), 6, 1, "i8"), ((2, 100), 60, 1, "i8")),

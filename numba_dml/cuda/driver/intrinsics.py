@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from .machine import on_gpu
 from .numba import arrayobj, cgutils, intrinsic, ir, types
+
+
+class Step(NamedTuple):
+    """What a function does that is inline PTX; see `ptx`."""
+
+    asm: str
+    results: int
+    arguments: int
+    twin: Any
+    bits: int
+    of: int
+
+
+#: All functions that are inline PTX: tests/test_ptx.py compares them with their twins.
+STEPS: dict[Any, Step] = {}
 
 
 @on_gpu
@@ -60,7 +75,9 @@ def ptx(asm, results, arguments, twin, *, pure=False, bits=64, of=64, together=F
     def four(typingctx, a, b, c, d):
         return result(a, b, c, d), codegen
 
-    return intrinsic((no_argument, one, two, three, four)[arguments])
+    step = intrinsic((no_argument, one, two, three, four)[arguments])
+    STEPS[step] = Step(asm, results, arguments, twin, bits, of)
+    return step
 
 
 @on_gpu
