@@ -29,8 +29,8 @@ from ..._jit.memory import ANY, SIGNED, UNSIGNED, ArrayRef
 from ..._version import __version__
 from ..dispatch.top_k import jitted_kernels
 from ..drivers import emit_call
-from ..kernels.gather_blocks import gather_kernel
-from ..kernels.scatter_general import scatter_kernel
+from ..kernels.gather import gather_kernel
+from ..kernels.scatter import scatter_kernel
 from ..kernels.top_k_alone import ALONE_K, ALONE_WORDS, alone_kernel
 from ..primitives import reductions
 from ..primitives.moves import plan
