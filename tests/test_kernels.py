@@ -14,7 +14,7 @@ from numba_dml._jit.memory import ArrayRef, itemsize
 from numba_dml.cpu.primitives import keys as primitives_keys
 from numba_dml.cpu.primitives import reductions
 from numba_dml.cpu.primitives.keys import rule_from
-from numba_dml.cpu.primitives.top_k import column_limits, compaction, key_masks, key_maxima, network
+from numba_dml.cpu.primitives.top_k import column_limits, compaction, key_masks, key_maxima, line_list, network
 from numba_dml.cpu.primitives.top_k import column_limits as top_k_column_limits
 from numba_dml.cpu.primitives.top_k import column_lists as top_k_column_lists
 
@@ -435,3 +435,32 @@ def test_extremes_of_floats(dtype, reduction):
     expected = [y if x == x and (beats(y, x) or y != y) else x for x in values for y in values]
     bits = f"u{special.itemsize}"
     np.testing.assert_array_equal(extremes(values, values).view(bits), np.array(expected).view(bits))
+
+
+@njit
+def kth_groups(keys, k):
+    few = line_list.kth_of_few_groups(keys, min(k, 16)), line_list.kth_group_plain(keys, min(k, 16), 16)
+    return few, (line_list.kth_group(keys, k), line_list.kth_group_plain(keys, k, 32))
+
+
+@njit
+def best_of(row, at, mask, most, rule):
+    keys, places = np.full((2, 16), -(1 << (8 * row.itemsize - 1))).astype(row.dtype), np.zeros((2, 16), np.int32)
+    left = line_list.insert_best(row, at, mask, most, keys[0], places[0], rule)
+    plain = line_list.insert_best_plain(row, at, mask, most, keys[1], places[1], rule)
+    return left, plain, keys, places
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8"])
+@pytest.mark.parametrize("highest", [2, 100])
+def test_the_kth_of_groups_and_lists_equal_their_plain_twins(dtype, highest):
+    rng = np.random.default_rng(highest)
+    for count in range(33):
+        row = rng.integers(-highest, highest, 80).astype(dtype)
+        for found, expected in kth_groups(row[7:71], max(count, 1)):
+            assert found == expected
+        mask = np.uint64(rng.integers(2**64, dtype=np.uint64))
+        left, plain, keys, places = best_of(row, 7, mask, count, (row.dtype.type(0),))
+        assert left == plain
+        np.testing.assert_array_equal(keys[0], keys[1])
+        np.testing.assert_array_equal(places[0], places[1])
