@@ -137,7 +137,7 @@ def test_a_step_does_what_its_twin_does(name, monkeypatch):
     on_device = cuda.to_device(memory)
     found = cuda.to_device(np.zeros((BLOCKS, max(about.results, 1), LANES), np.int64))
     start = on_device.__cuda_array_interface__["data"][0]
-    kernel_of(step, about)[BLOCKS, LANES](arguments, found, on_device, start)
+    kernel_of(step, about)[BLOCKS, LANES](cuda.to_device(arguments), found, on_device, start)
     found, after = found.copy_to_host(), on_device.copy_to_host()
     at = address_of(about)
     for block in range(BLOCKS):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
@@ -15,6 +16,8 @@ TARGETS = ("cpu", "cuda")
 #: Called before the kernels of a target are first asked for.
 before_first_use: list[Callable[[], None]] = []
 _PACKAGE = __package__.partition(".")[0]
+#: One thread at a time imports kernels: modules of Numba import each other, and two threads would see halves of them.
+_importing = threading.RLock()
 
 
 def resolve_target(target: str | None) -> str:
@@ -29,16 +32,18 @@ def resolve_target(target: str | None) -> str:
 @cache
 def kernels(target: str) -> ModuleType:
     """Return the module that holds the kernels of a target."""
-    for prepare in before_first_use:
-        prepare()
-    return import_module(f"{_PACKAGE}.{target}")
+    with _importing:
+        for prepare in before_first_use:
+            prepare()
+        return import_module(f"{_PACKAGE}.{target}")
 
 
 def family_calls(target: str, function: str, family: str) -> ModuleType:
     """Return the module whose ``build`` makes a family's calls on a target; see `Spec.family`."""
     name = f"{_PACKAGE}.{target}.calls.{family}"
     try:
-        return import_module(name)
+        with _importing:
+            return import_module(name)
     except ModuleNotFoundError as error:
         if error.name != name:
             raise
