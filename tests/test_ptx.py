@@ -12,7 +12,8 @@ import pytest
 
 TARGETS = os.environ.get("NUMBA_DML_TEST_TARGETS", "cpu").split(",")
 if "cuda" not in TARGETS or os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
-    pytest.skip("about a GPU", allow_module_level=True)
+    # Only the driver of a GPU compiles PTX: in the simulator the twins run, and there is nothing to compare them with.
+    pytest.skip("needs a GPU, which PTX runs on", allow_module_level=True)
 
 primitives = importlib.import_module("numba_dml.cuda.primitives")  # numba-cuda loads with it, without warnings
 ptx = importlib.import_module("numba_dml.cuda.driver.intrinsics")
@@ -22,7 +23,8 @@ cuda = importlib.import_module("numba.cuda")
 
 #: Few blocks are enough to compare.
 pytestmark = pytest.mark.filterwarnings("ignore:.*under-utilization")
-LANES, BLOCKS, SLOT = 32, 64, 32  # a lane has a slot of so many bytes
+#: Lanes of a block, blocks, and the bytes of memory that each lane has.
+LANES, BLOCKS, SLOT = 32, 64, 32
 SHIFTS = [0, 1, 5, 31]
 #: The arguments of steps that are not for all numbers.
 CHOICES = {
@@ -103,7 +105,7 @@ def kernel(arguments, found, memory, start):
             memory[block, lane, j] = room[lane * {SLOT // 8} + j]
 """
     scope = {"cuda": cuda, "np": np, "step": step, "shared_address": shared_address}
-    exec(source, scope)
+    exec(source, scope)  # steps differ in how many arguments and results they have, which Numba takes from the source
     return cuda.jit(scope["kernel"])
 
 

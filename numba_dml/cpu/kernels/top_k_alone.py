@@ -19,7 +19,7 @@ ALONE_K = LISTED
 #: with room to work: for positions of 32 bits, keys, and the elements of a block.
 ALONE_NUMBERS = 6
 ALONE_WORDS = ALONE_NUMBERS + ALONE_K // 2 + ALONE_K + LANES
-#: After so many candidates of a block, the others must beat the k-th best so far.
+#: Candidates of a block that are inserted before the others must beat the k-th best so far.
 AT_ONCE = 8
 
 

@@ -65,7 +65,7 @@ def list_depth(k):
 
 
 def network_lists(ref, places):
-    """Return room for so many places in the lists of lines that go through the network (inside kernels only)."""
+    """Return room for a number of places in the lists of lines that go through the network (inside kernels only)."""
     raise NotImplementedError
 
 
