@@ -86,9 +86,10 @@ def gather_blocks(
     single = high - low == 1 and packed_step == size  # so low is 0
     index_lines, data_lines, output_lines = lines_ahead(plan, length, size)
     lines = (0 if common or index_step == 0 else index_lines), data_lines, output_lines
-    p = begin
+    p, after = begin, (begin // length, begin % length)
     while p < end:
-        count, base, position, place, first, row, j = block_at(plan, rows, points, p, end)
+        row, j = after
+        count, base, position, place, first, after = block_at(plan, rows, points, after, end - p)
         soon = read_soon(plan, rows, p, (base, position, row, j), end, lines)
         found = offsets
         if common:  # offsets are from the start of the row

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._jit.compile import allocating, helper, kernel
-from ..._jit.copies import copy_bytes
+from ..._jit.copies import copy_bytes, finish_streams, stream_bytes
 from ..._jit.memory import address, empty
 from ..drivers import ASK, OVERLAP
 from ..primitives.moves.plan import (
@@ -30,6 +30,7 @@ from ..primitives.moves.plan import (
     SPLIT,
     STARTS_HIGH,
     STARTS_LOW,
+    STREAM,
     WINDOW,
     first_of,
     scatter_clashes,
@@ -94,7 +95,7 @@ def scatter_share(writing, fresh, source, data, index, packed, plan, thread, thr
                 copy_strip(source, data, plan, done, (period if strip == strips - 1 else start + width) - done)
         position = scatter_range(writing, data, index, packed, share, begin, end, part, buffer)
         if room.size:  # which is not freed before
-            move_strip(data, start, period, data, at, width, width, rows, False)
+            move_strip(data, start, period, data, at, width, width, rows, plan[STREAM] != 0)
         first = first_of(first, position)
     return first
 
@@ -106,7 +107,11 @@ def scatter_phase(phase, source, data, index, packed, plan, thread, threads):
     if phase == PREPARE:
         if not in_place and plan[SPLIT] < 0:
             begin, end = plan[COPY] * thread // threads, plan[COPY] * (thread + 1) // threads
-            copy_bytes(data, begin, source, begin, end - begin)
+            if plan[STREAM] != 0:
+                stream_bytes(data, begin, source, begin, end - begin)
+                finish_streams()
+            else:
+                copy_bytes(data, begin, source, begin, end - begin)
         if not in_place or plan[BOUNDS] != RAISE:
             return np.int64(-1)
     writing = phase == WRITE

@@ -306,7 +306,8 @@ def number_block(
     last = HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)
     step, index_step = plan[last + 1], plan[last + 2]
     offsets = buffer[2 * BLOCK :]
-    count, base, position, _, first, _, _ = block_at(plan, rows, block_points(plan), p, end)
+    place = p // rows[1], p % rows[1]
+    count, base, position, _, first, _ = block_at(plan, rows, block_points(plan), place, end - p)
     status = find_offsets(plan, index, position, count, buffer[BLOCK + first :], step, index_step, buffer, offsets)
     for i in range(count):
         numbers[i] = -1 if offsets[i] == DROPPED else base + offsets[i]

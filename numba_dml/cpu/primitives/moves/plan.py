@@ -125,24 +125,25 @@ def block_at(
     plan,  # IN   (fields,) int64
     rows,  # IN   what `find_rows` returns
     block,  # IN   points of a block
-    p,  # IN   the number of its first point
-    end,  # IN   it ends before this point
+    place,  # IN   its first point: the number of the row, and of the point in it
+    left,  # IN   points from there on
 ):
     """Return the block that begins with a point.
 
     These are how many points it has; where they start in data, indices and packed array (in data it is the start of a
-    unit, see `find_rows`); which point of the unit is the first; the number of the row, and of the point in it.
+    unit, see `find_rows`); which point of the unit is the first; and the place of the next block.
     """
     loop, length, unit = rows
     last = HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)
-    row = p // length
-    j = p - row * length
-    number = j // unit
+    row, j = place
+    number = j // unit if j > 0 else 0
     first = j - number * unit
     base, start, to = row_bases(plan, loop, row)
     base += number * plan[HEADER + LOOP_FIELDS * loop + 1]
-    count = min(block // unit * unit - first, min(length - j, end - p))
-    return count, base, start + j * plan[last + 2], to + j * plan[last + 3], first, row, j
+    whole = block if unit == 1 else block // unit * unit
+    count = min(whole - first, min(length - j, left))
+    after = (row, j + count) if j + count < length else (row + 1, np.int64(0))
+    return count, base, start + j * plan[last + 2], to + j * plan[last + 3], first, after
 
 
 @allocating

@@ -45,7 +45,7 @@ from .plan import (
 from .runs import PREFETCHED_BYTES, PREFETCHES_WRITES, ROWS_AHEAD, SHORT_AHEAD, SHORT_BYTES, copy_run, prefetch_span
 
 #: Single updates that are written together: in passing, each chunk prefetches its share of what is read soon.
-CHUNK = 16
+CHUNK = 128
 #: Bytes of the places above which they are prefetched before they are written: a core that stores waits for one line
 #: after the other.
 SMALL_BYTES = 1 << 15
@@ -55,6 +55,14 @@ CACHED_BYTES = 1 << 20
 ROLLED_BYTES = CACHED_BYTES if IS_ZEN else 2 * CACHED_BYTES
 #: Slices of 64 bytes or more ahead of which one is prefetched; shorter ones as far as those that are gathered.
 SLICES_AHEAD = 16
+
+
+@helper
+def prefetch_chunk(index, packed, soon, tuple_bytes, step, first, last):
+    """Prefetch what updates that come `soon` read, for those from `first` to `last` of a block."""
+    index_ahead, packed_ahead = soon
+    prefetch_span(index, index_ahead + first * tuple_bytes, (last - first) * tuple_bytes)
+    prefetch_span(packed, packed_ahead + first * step, (last - first) * step)
 
 
 @helper
@@ -78,18 +86,17 @@ def put_elements(
     if not all_inside(index, position, count, n):
         return False
     asks = PREFETCHES_WRITES and n * abs(stride) > SMALL_BYTES
-    index_ahead, packed_ahead = soon
     for first in range(0, count, CHUNK):
         last = min(first + CHUNK, count)
-        prefetch_span(index, index_ahead + first * width, (last - first) * width)
-        prefetch_span(packed, packed_ahead + first * size, (last - first) * size)
+        prefetch_chunk(index, packed, soon, width, size, first, last)
         for j in range(first, last if asks else first):
             number = np.int64(load(index, position + j * width))
             prefetch_to_write(data, base + pattern[np.uint64(j)] + number * stride)
-        for j in range(first, last):
+        for j in range(first, last if stepped else first):
             number = np.int64(load(index, position + j * width))
-            to = base + (pattern[np.uint64(j)] if stepped else 0) + number * stride
-            store(data, to, load(packed, fro + j * size))
+            store(data, base + pattern[np.uint64(j)] + number * stride, load(packed, fro + j * size))
+        for j in range(first, first if stepped else last):
+            store(data, base + np.int64(load(index, position + j * width)) * stride, load(packed, fro + j * size))
     return True
 
 
@@ -111,12 +118,12 @@ def _put_directly(plan, data, base, pattern, stepped, index, packed, at, count, 
 
 
 @helper
-def combine_found(reduction, code, data, base, offsets, packed, fro, step, count):
-    """Combine single updates with what is there, in their order; `code` is as in `extreme`.
+def combine_found(reduction, code, data, base, offsets, packed, fro, step, chunk):
+    """Combine a chunk of single updates with what is there, in their order; `code` is as in `extreme`.
 
     `reduction` is best a constant: a loop that finds out for every update which one it is takes up to twice as long.
     """
-    for i in range(count):
+    for i in range(chunk[0], chunk[1]):
         to = base + offsets[np.uint64(i)]
         old, new = load(data, to), load(packed, fro + i * step)
         if reduction == MIN or reduction == MAX:
@@ -125,39 +132,37 @@ def combine_found(reduction, code, data, base, offsets, packed, fro, step, count
             store(data, to, combine(reduction, old, new))
 
 
-def put_found(code, data, base, offsets, packed, fro, step, count, asks):
-    """Write or combine single updates, in their order; `asks`: prefetch their places first."""
+def put_chunk(code, data, base, offsets, packed, fro, step, chunk, asks):
+    """Write or combine a chunk of single updates, in their order; `asks`: prefetch their places first."""
     raise NotImplementedError
 
 
-@chosen(put_found)
-def _put_found(code, data, base, offsets, packed, fro, step, count, asks):
-    def combined(code, data, base, offsets, packed, fro, step, count, asks):
-        for i in range(count if asks else 0):
+@chosen(put_chunk)
+def _put_chunk(code, data, base, offsets, packed, fro, step, chunk, asks):
+    def combined(code, data, base, offsets, packed, fro, step, chunk, asks):
+        for i in range(chunk[0], chunk[1] if asks else chunk[0]):
             prefetch(data, base + offsets[np.uint64(i)])
         reduction = kind_of(code)
         if reduction == ADD:
-            combine_found(ADD, code, data, base, offsets, packed, fro, step, count)
+            combine_found(ADD, code, data, base, offsets, packed, fro, step, chunk)
         elif reduction == MIN:
-            combine_found(MIN, code, data, base, offsets, packed, fro, step, count)
+            combine_found(MIN, code, data, base, offsets, packed, fro, step, chunk)
         elif reduction == MAX:
-            combine_found(MAX, code, data, base, offsets, packed, fro, step, count)
+            combine_found(MAX, code, data, base, offsets, packed, fro, step, chunk)
         else:  # products, which are rare
-            combine_found(reduction, code, data, base, offsets, packed, fro, step, count)
+            combine_found(reduction, code, data, base, offsets, packed, fro, step, chunk)
 
-    def written(code, data, base, offsets, packed, fro, step, count, asks):
-        for first in range(0, count, CHUNK):
-            last = min(first + CHUNK, count)
-            for i in range(first, last if asks else first):
-                prefetch_to_write(data, base + offsets[np.uint64(i)])
-            for i in range(first, last):
-                store(data, base + offsets[np.uint64(i)], load(packed, fro + i * step))
+    def written(code, data, base, offsets, packed, fro, step, chunk, asks):
+        for i in range(chunk[0], chunk[1] if asks else chunk[0]):
+            prefetch_to_write(data, base + offsets[np.uint64(i)])
+        for i in range(chunk[0], chunk[1]):
+            store(data, base + offsets[np.uint64(i)], load(packed, fro + i * step))
 
-    def written_or_combined(code, data, base, offsets, packed, fro, step, count, asks):
+    def written_or_combined(code, data, base, offsets, packed, fro, step, chunk, asks):
         if code == NONE:
-            written(code, data, base, offsets, packed, fro, step, count, asks)
+            written(code, data, base, offsets, packed, fro, step, chunk, asks)
         else:
-            combine_found(code, code, data, base, offsets, packed, fro, step, count)
+            combine_found(code, code, data, base, offsets, packed, fro, step, chunk)
 
     # What is moved, and not computed with, is seen as unsigned numbers; and so are floats of 16 bits.
     if data.dtype == types.uint16:
@@ -227,9 +232,11 @@ def scatter_range(
     loop, length, unit = rows
     stepped = unit > 1 or step != 0
     shift = plan[KIND] & 3
-    p = begin
+    points = block_points(plan)
+    p, place = begin, (begin // length, begin % length)
     while p < end:
-        count, origin, position, fro, first, row, _ = block_at(plan, rows, block_points(plan), p, end)
+        row = place[0]
+        count, origin, position, fro, first, place = block_at(plan, rows, points, place, end - p)
         shape = pattern[first:]
         p += count
         if alone:
@@ -241,13 +248,14 @@ def scatter_range(
                 plan, data, origin, shape, stepped, index, packed, (position, fro), count, soon
             ):
                 continue
-            prefetch_span(index, index_ahead << shift, count * plan[COORDS] << shift)
-            prefetch_span(packed, packed_ahead, count * packed_step)
         status = find_offsets(plan, index, position, count, shape, step, index_step, buffer, offsets)
         if status >= 0:
             return status
         if alone and status == ALL_INSIDE:
-            put_found(plan[REDUCTION], data, origin, offsets, packed, fro, packed_step, count, asks)
+            for chunk in range(0, count, CHUNK):
+                last = min(chunk + CHUNK, count)
+                prefetch_chunk(index, packed, soon, plan[COORDS] << shift, packed_step, chunk, last)
+                put_chunk(plan[REDUCTION], data, origin, offsets, packed, fro, packed_step, (chunk, last), asks)
         elif writing:
             put_kept(data, origin, offsets, kept, packed, fro, packed_step, count, part, plan)
     return np.int64(-1)
