@@ -12,7 +12,7 @@ from ..._jit.compile import allocating, chosen, helper, kernel
 from ..._jit.copies import finish_streams
 from ..._jit.memory import address, empty, itemsize, load, overlaps, store
 from ..drivers import ASK, OVERLAP
-from ..primitives.moves.elements import lines_ahead, read_soon, take_found
+from ..primitives.moves.elements import lines_ahead, read_soon, take_directly, take_found
 from ..primitives.moves.offsets import find_offsets
 from ..primitives.moves.plan import (
     ALL_INSIDE,
@@ -86,12 +86,17 @@ def gather_blocks(
     single = high - low == 1 and packed_step == size  # so low is 0
     index_lines, data_lines, output_lines = lines_ahead(plan, length, size)
     lines = (0 if common or index_step == 0 else index_lines), data_lines, output_lines
+    stepped, neighbours = unit > 1 or step != 0, single and not common and index_step == 1
     p, after = begin, (begin // length, begin % length)
     while p < end:
         row, j = after
         count, base, position, place, first, after = block_at(plan, rows, points, after, end - p)
         soon = read_soon(plan, rows, p, (base, position, row, j), end, lines)
         found = offsets
+        shape, places = pattern[first:], (place, position)
+        if neighbours and take_directly(plan, data, base, shape, stepped, packed, places, count, index, soon, lines):
+            p += count
+            continue
         if common:  # offsets are from the start of the row
             base -= j * step
             found = offsets[j:]

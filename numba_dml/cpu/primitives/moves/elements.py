@@ -6,8 +6,23 @@ import numpy as np
 
 from ...._jit.compile import helper
 from ...._jit.machine import CACHE_LINE
-from ...._jit.memory import itemsize, load, store
-from .plan import AHEAD, BLOCK, COORDS, HEADER, KIND, LOOP_FIELDS, LOOPS, PACKED_BYTES, TILE, row_bases
+from ...._jit.memory import itemsize, load, seen_as, store
+from .plan import (
+    AHEAD,
+    BLOCK,
+    COORDS,
+    HEADER,
+    INT32,
+    INT64,
+    KIND,
+    LOOP_FIELDS,
+    LOOPS,
+    PACKED_BYTES,
+    TILE,
+    all_inside,
+    coords_at,
+    row_bases,
+)
 from .runs import LEAST_OUTPUT, PREFETCHES_WRITES, ROWS_AHEAD, prefetch_lines, prefetch_lines_to_write
 
 # Single elements are copied in chunks. In passing, each chunk prefetches its share of what is read soon, into the L2:
@@ -61,6 +76,18 @@ def lines_ahead(plan, length, size):
 
 
 @helper
+def prefetch_chunk(data, packed, to, index, soon, lines, chunk):
+    """Prefetch what is read soon, a little with each chunk.
+
+    The hardware loses a stream of indices between two blocks, and a core has no room for a block of misses at once.
+    """
+    done = chunk // CHUNK * CACHE_LINE
+    prefetch_lines(index, soon[0] + done * lines[0], lines[0])
+    prefetch_lines(data, soon[1] + done * lines[1], lines[1])
+    prefetch_lines_to_write(packed, to + chunk * itemsize(data), lines[2])
+
+
+@helper
 def take_found(
     data,  # IN   the input
     base,  # IN   the offset that all elements share
@@ -72,17 +99,54 @@ def take_found(
     soon,  # IN   what `read_soon` returns
     lines,  # IN   and `lines_ahead`
 ):
-    """Copy slices of one element, and prefetch what is read soon, a little with each chunk.
-
-    The hardware loses a stream of indices between two blocks, and a core has no room for a block of misses at once.
-    """
+    """Copy slices of one element, and prefetch what is read soon."""
     size = itemsize(data)
-    index_ahead, data_ahead = soon
     for chunk in range(0, count, CHUNK):
-        prefetch_lines(index, index_ahead, lines[0])
-        prefetch_lines(data, data_ahead, lines[1])
-        prefetch_lines_to_write(packed, to + chunk * size, lines[2])
-        index_ahead += lines[0] * CACHE_LINE
-        data_ahead += lines[1] * CACHE_LINE
+        prefetch_chunk(data, packed, to, index, soon, lines, chunk)
         for j in range(chunk, min(chunk + CHUNK, count)):
             store(packed, to + j * size, load(data, base + found[np.uint64(j)]))
+
+
+@helper
+def take_numbered(
+    plan,  # IN   (fields,) int64
+    data,  # IN   the input
+    base,  # IN   the offset that all elements share
+    pattern,  # IN   (count,) int64, how much more it is for each ...
+    stepped,  # IN   ... False: nothing
+    packed,  # OUT  the elements
+    places,  # IN   where the first one goes, and the position of its index
+    count,
+    index,  # IN   the indices, neighbours
+    soon,  # IN   what `read_soon` returns
+    lines,  # IN   and `lines_ahead`
+):
+    """Do what `take_found` does by indices, if these are all 0 or more and in range; return whether they are."""
+    size, width = itemsize(data), itemsize(index)
+    field, to, at = coords_at(plan), places[0], places[1] * width
+    stride = plan[field + 1]
+    if not all_inside(index, at, count, plan[field]):
+        return False
+    for chunk in range(0, count, CHUNK):
+        prefetch_chunk(data, packed, to, index, soon, lines, chunk)
+        last = min(chunk + CHUNK, count)
+        for j in range(chunk, last if stepped else chunk):
+            number = np.int64(load(index, at + j * width))
+            store(packed, to + j * size, load(data, base + pattern[np.uint64(j)] + number * stride))
+        for j in range(chunk, chunk if stepped else last):
+            store(packed, to + j * size, load(data, base + np.int64(load(index, at + j * width)) * stride))
+    return True
+
+
+@helper
+def take_directly(plan, data, base, pattern, stepped, packed, places, count, index, soon, lines):
+    """Do what `take_numbered` does where single indices are of int64 or int32."""
+    if plan[COORDS] != 1:
+        return False
+    if plan[KIND] == INT64:
+        numbers = seen_as(index, np.int64)
+        return take_numbered(plan, data, base, pattern, stepped, packed, places, count, numbers, soon, lines)
+    if plan[KIND] == INT32:
+        narrow = seen_as(index, np.int32)
+        return take_numbered(plan, data, base, pattern, stepped, packed, places, count, narrow, soon, lines)
+    return False
