@@ -438,9 +438,9 @@ def test_extremes_of_floats(dtype, reduction):
 
 
 @njit
-def kth_groups(keys, k):
-    few = line_list.kth_of_few_groups(keys, min(k, 16)), line_list.kth_group_plain(keys, min(k, 16), 16)
-    return few, (line_list.kth_group(keys, k), line_list.kth_group_plain(keys, k, 32))
+def group_bounds(row, whole, start, inside, k, rule):
+    given = row, whole, start, inside, k, rule
+    return line_list.group_bound(*given), line_list.group_bound_plain(*given)
 
 
 @njit
@@ -457,7 +457,9 @@ def test_the_kth_of_groups_and_lists_equal_their_plain_twins(dtype, highest):
     rng = np.random.default_rng(highest)
     for count in range(33):
         row = rng.integers(-highest, highest, 80).astype(dtype)
-        for found, expected in kth_groups(row[7:71], max(count, 1)):
+        for whole in (0, 64):
+            inside = np.uint64(rng.integers(2**64, dtype=np.uint64))
+            found, expected = group_bounds(row, whole, count // 2, inside, min(max(count, 1), 16), (row.dtype.type(0),))
             assert found == expected
         mask = np.uint64(rng.integers(2**64, dtype=np.uint64))
         left, plain, keys, places = best_of(row, 7, mask, count, (row.dtype.type(0),))

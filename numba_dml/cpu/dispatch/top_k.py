@@ -11,6 +11,7 @@ from ..kernels.top_k_columns import columns_kernel
 from ..kernels.top_k_rows import rows_kernel
 from ..kernels.top_k_short import short_kernel
 from ..primitives.keys import LANES, SPARE
+from ..primitives.top_k.line_list import LISTED
 from ..primitives.top_k.network import MOST_PLACES, NETWORK_LINES
 from ..tuning.top_k import Tuning
 
@@ -102,11 +103,20 @@ def columns(facts: Facts, tuning: Tuning) -> bool:
     return facts.staged > 0 and lists_are_short(facts, tuning) and facts.across >= least_across(facts, tuning)
 
 
+def can_list(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether the best fit into a list in registers."""
+    return facts.k <= LISTED and facts.n <= MOST_ELEMENTS
+
+
+def in_list(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether lines are too long or too few for the network, and so short that two passes beat a buffer."""
+    least = tuning.list_from[facts.width] if facts.lines >= NETWORK_LINES else 1
+    return least <= facts.n <= tuning.list_most[facts.width]
+
+
 def network_limit(facts: Facts, tuning: Tuning) -> int:
-    """Return the size from which a buffer is faster than the network: more with a small k, less for too few lines."""
-    if facts.lines < NETWORK_LINES:
-        return tuning.network_below_tiny
-    return tuning.network_below[facts.width] if facts.k > NETWORK_LINES else tuning.network_below_few[facts.width]
+    """Return the size from which a buffer is faster than the network: less for too few lines."""
+    return tuning.network_below[facts.width] if facts.lines >= NETWORK_LINES else tuning.network_below_tiny
 
 
 def short(facts: Facts, tuning: Tuning) -> bool:
@@ -146,6 +156,14 @@ TABLE = (
         "CPU top-k: columns",
     ),
     Region(
+        "list",
+        rows_kernel,
+        can_list,
+        in_list,
+        "k is small: a first pass finds a bound, and what reaches it goes to a sorted list in registers",
+        "CPU top-k: lists",
+    ),
+    Region(
         "short",
         short_kernel,
         can_network,
@@ -171,13 +189,13 @@ TABLE = (
     ),
 )
 #: Where the rows stand in the table.
-SHORT_COLUMNS, COLUMNS, SHORT, PIECES, ROWS = range(len(TABLE))
+SHORT_COLUMNS, COLUMNS, LIST, SHORT, PIECES, ROWS = range(len(TABLE))
 
 
 class Choice(NamedTuple):
     """The sizes in a plan that depend on its kernel."""
 
-    capacity: int  #: elements of the buffer of a line
+    capacity: int  #: elements of the buffer of a line, 0: it has a list
     group: int  #: lines that are staged together, 0: they are contiguous
     tile: int  #: lines that are looked at together: columns, or those of the network
     pieces: int  #: that a line is cut into
@@ -194,7 +212,7 @@ def choice_of(row: int, facts: Facts, tuning: Tuning) -> Choice:
     if row == COLUMNS:
         row_bytes = tuning.columns_row if n > tuning.crowded * k else min(tuning.crowded_lists // k, tuning.columns_row)
         return Choice(0, 0, column_tile(facts, max(row_bytes // itemsize, LANES), LANES), 1, 0, 0)
-    if row == SHORT:  # lines that are staged whole, in batches
+    if row == SHORT or row == LIST:  # lines that are staged whole, in batches
         batch = max(tuning.batch_bytes // (n * itemsize), LANES) if facts.staged else 0
         return Choice(0, batch, NETWORK_LINES, 1, 0, 0)
     parts, sample, deviations = 1, 0, tuning.sample_deviations

@@ -13,6 +13,7 @@ from ..._jit.compile import allocating, helper, kernel
 from ..._jit.memory import address, array_at, empty, itemsize, seen_as
 from ..drivers import ASK, OVERLAP
 from ..primitives.keys import LANES, SPARE, key_buffer, rule_from, scanned_buffer
+from ..primitives.top_k.line_list import LISTED, list_best
 from ..primitives.top_k.plan import (
     CAPACITY,
     GROUP,
@@ -30,8 +31,8 @@ from ..primitives.top_k.plan import (
     task_count,
 )
 from ..primitives.top_k.selection import Buffers, add_ties, bound_of_sample, feed
-from ..primitives.top_k.staging import STAGE, stage_for, stage_lines
-from ..primitives.top_k.writing import finish_line
+from ..primitives.top_k.staging import STAGE, batches, stage_batch, stage_for, stage_lines
+from ..primitives.top_k.writing import finish_line, write_line
 
 
 class Group(NamedTuple):
@@ -160,11 +161,35 @@ def merge_pieces(line, piece_keys, piece_positions, piece_found, keys, positions
     return count
 
 
+@helper
+def list_lines_in(x, values, indices, plan, begin, end, keys, places, rest):
+    """Select from the lines begin <= line < end by sorted lists; the last three are scratch, see `list_best`."""
+    rule = rule_from(x, plan, RULE)
+    for line in range(begin, end):
+        source, to = line_bases(plan, line)
+        list_best(array_at(x, source, (plan[SIZE],)), plan[K], rule, keys, places, rest)
+        write_line(plan, x, source, values, indices, to, places)
+
+
+@allocating
+def list_lines(x, values, indices, plan, begin, end):
+    """Select from short lines by sorted lists; others than contiguous ones are staged in batches."""
+    room, places = key_buffer(x, LISTED + LANES), empty(LISTED, np.int32)
+    batch, packed, staging = batches(x, plan, end - begin)
+    for first in range(begin, end, batch):
+        last = min(first + batch, end)
+        stage_batch(x, plan, first, last, packed, staging)
+        list_lines_in(x, values, indices, packed, first, last, room[:LISTED], places, room[LISTED:])
+
+
 @allocating
 def rows_task(x, values, indices, plan, phase, task, tasks, scratch):
     """Run a task of a phase: select from some lines; or of pieces, see `select_lines_in`."""
     pieces, capacity, size = plan[PIECES], plan[CAPACITY], max(plan[GROUP], 1)
     begin, end, piece = plan[LINES] * task // tasks, plan[LINES] * (task + 1) // tasks, np.int64(0)
+    if capacity == 0:
+        list_lines(x, values, indices, plan, begin, end)
+        return np.int64(0)
     bounds, piece_keys, piece_positions, piece_found = piece_buffers(x, scratch, plan)
     if pieces > 1:
         begin, end = task, task + 1

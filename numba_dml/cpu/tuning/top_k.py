@@ -20,8 +20,9 @@ class Tuning(NamedTuple):
 
     # Short lines.
     alone_most: int  #: elements of the longest line that jitted code hands over without a plan
-    network_below: PerWidth  #: elements up to which the network beats a buffer, k > 8
-    network_below_few: PerWidth  #: the same for a smaller k
+    list_from: PerWidth  #: elements from which a sorted list in registers beats the network, k up to 16
+    list_most: PerWidth  #: and up to which it beats a buffer, though it reads a line twice
+    network_below: PerWidth  #: elements up to which the network beats a buffer
     network_below_tiny: int  #: the same for fewer lines than the network takes
 
     # Columns: neighbouring lines.
@@ -63,8 +64,9 @@ class Tuning(NamedTuple):
 #: Vectors of 256 bits, as of AVX2, or less.
 NARROW_VECTORS = Tuning(
     alone_most=1_000,
+    list_from=(350, 400, 400, 100),
+    list_most=(1 << 15, 5_000, 5_000, 3_500),
     network_below=(1_000, 800, 500, 450),
-    network_below_few=(2_048, 2_048, 2_048, 2_048),
     network_below_tiny=128,
     short_columns_below=(900, 500, 400, 200),
     short_columns_row=1 << 10,

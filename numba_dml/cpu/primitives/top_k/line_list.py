@@ -5,8 +5,6 @@ Figures: docs/measurements/cpu_top_k.md.
 
 from __future__ import annotations
 
-from functools import partial, reduce
-
 import numpy as np
 from numba import types
 
@@ -16,63 +14,105 @@ from ...._jit.memory import empty, splat
 from ..keys import (
     LANES,
     _place_of,
+    bit_count,
     emit_key,
     emit_larger,
     emit_levels,
     key_of,
     load_lanes,
     lowest_bit,
+    lowest_key,
     lowest_of,
     rule_values,
     splat_constant,
 )
+from .key_masks import beats
 
 #: The places of the list.
 LISTED = 16
+#: After this many candidates for each result, others must beat the k-th best so far: asking makes each block wait for
+#: the one before; then also those of the same block, after this many of them or k.
+CANDIDATES, AT_ONCE = 2, 8
 
 
-def _emit_sorted(builder, keys):
-    """Emit the bitonic sort of the lanes of a vector, best first."""
+def _emit_merged(builder, keys, span):
+    """Emit the steps by which the lanes of a vector, sorted by turns in halves of a span, are sorted in spans."""
     count = keys.type.count
     numbers = ir.VectorType(ir.IntType(32), count)
-    for span in (2**i for i in range(1, count.bit_length())):
-        for step in (span >> i for i in range(1, span.bit_length())):
-            other = builder.shuffle_vector(keys, keys, ir.Constant(numbers, [i ^ step for i in range(count)]))
-            above = builder.icmp_signed(">", keys, other)
-            both = builder.select(above, keys, other), builder.select(above, other, keys)
-            picks = [i if (i & step == 0) == (i & span == 0) else count + i for i in range(count)]
-            keys = builder.shuffle_vector(*both, ir.Constant(numbers, picks))
+    for step in (span >> i for i in range(1, span.bit_length())):
+        other = builder.shuffle_vector(keys, keys, ir.Constant(numbers, [i ^ step for i in range(count)]))
+        above = builder.icmp_signed(">", keys, other)
+        both = builder.select(above, keys, other), builder.select(above, other, keys)
+        picks = [i if (i & step == 0) == (i & span == 0) else count + i for i in range(count)]
+        keys = builder.shuffle_vector(*both, ir.Constant(numbers, picks))
     return keys
 
 
-def _kth_group(count):
-    @intrinsic
-    def kth_group(typingctx, keys, k):
-        def codegen(context, builder, signature, args):
-            starts = (args[1].type(at) for at in range(0, LANES, count))
-            parts = [load_lanes(context, builder, signature.args[0], args[0], at, count) for at in starts]
-            best = _emit_sorted(builder, reduce(partial(emit_larger, builder), parts))
-            return builder.extract_element(best, builder.sub(args[1], args[1].type(1)))
-
-        return keys.dtype(keys, types.int64), codegen
-
-    return kth_group
+def _emit_best_of(builder, even, odd):
+    """Emit the best of the lanes of two vectors, best first."""
+    for span in (2**i for i in range(1, LISTED.bit_length())):
+        even, odd = _emit_merged(builder, even, span), _emit_merged(builder, odd, span)
+    backwards = ir.Constant(ir.VectorType(ir.IntType(32), LISTED), list(range(LISTED - 1, -1, -1)))
+    return _emit_merged(builder, emit_larger(builder, even, builder.shuffle_vector(odd, odd, backwards)), LISTED)
 
 
-#: ``kth_group(keys, k)``: the k-th of the best keys of `2 * LISTED` groups, to which 64 keys belong in turn;
-#: ``kth_of_few_groups``: that of `LISTED` groups. Of as many groups as k, it is a bad bound.
-kth_group, kth_of_few_groups = _kth_group(2 * LISTED), _kth_group(LISTED)
+@intrinsic
+def group_bound(typingctx, row, whole, start, inside, k, rule):
+    """``group_bound(row, whole, start, inside, k, rule)``: the k-th and the best of the best keys of 32 groups.
+
+    To these belong in turn the elements up to `whole`, a multiple of 64, and those of the 64 from `start` on for which
+    `inside` has a bit. All of it stays in registers.
+    """
+
+    def codegen(context, builder, signature, args):
+        row, whole, start, inside, k, rule = args
+        vector = ir.VectorType(ir.IntType(signature.args[0].dtype.bitwidth), LISTED)
+        lowest = splat_constant(vector, lowest_of(vector.element.width))
+        values = [splat(builder, value, LISTED) for value in rule_values(builder, signature.args[5], rule)]
+
+        def keys_from(at):
+            starts = (builder.add(at, at.type(i)) for i in range(0, LANES, LISTED))
+            return [
+                emit_key(builder, load_lanes(context, builder, signature.args[0], row, i, LISTED), values)
+                for i in starts
+            ]
+
+        def raised(even, odd, keys):
+            pairs = ((even, keys[::2]), (odd, keys[1::2]))
+            return [emit_larger(builder, best, emit_larger(builder, *pair)) for best, pair in pairs]
+
+        blocks = builder.lshr(whole, whole.type(6))
+        both = emit_levels(
+            builder,
+            blocks,
+            (lowest, lowest),
+            lambda block, *both: raised(*both, keys_from(builder.shl(block, block.type(6)))),
+        )
+        mask = builder.bitcast(inside, ir.VectorType(ir.IntType(1), LANES))
+        last = []
+        for i, keys in enumerate(keys_from(start)):
+            lanes = ir.Constant(ir.VectorType(ir.IntType(32), LISTED), list(range(LISTED * i, LISTED * (i + 1))))
+            last.append(builder.select(builder.shuffle_vector(mask, mask, lanes), keys, lowest))
+        best = _emit_best_of(builder, *raised(*both, last))
+        found = [builder.extract_element(best, at) for at in (builder.sub(k, k.type(1)), k.type(0))]
+        return context.make_tuple(builder, signature.return_type, found)
+
+    return types.UniTuple(row.dtype, 2)(row, types.int64, types.int64, types.uint64, types.int64, rule), codegen
 
 
 @allocating
-def kth_group_plain(keys, k, count):
-    """Return what `kth_group` returns for `count` groups, in plain Numba."""
-    best = empty(count, keys.dtype)
-    best[:] = keys[:count]
-    for i in range(count, LANES):
-        best[i % count] = max(best[i % count], keys[i])
+def group_bound_plain(row, whole, start, inside, k, rule):
+    """Return what `group_bound` returns, in plain Numba."""
+    groups = 2 * LISTED
+    best = empty(groups, row.dtype)
+    best[:] = lowest_key(best)
+    for at in range(whole):
+        best[at % groups] = max(best[at % groups], key_of(row[at], rule))
+    for i in range(LANES):
+        if (inside >> np.uint64(i)) & np.uint64(1) != np.uint64(0):
+            best[i % groups] = max(best[i % groups], key_of(row[start + i], rule))
     best.sort()
-    return best[count - k]
+    return best[groups - k], best[groups - 1]
 
 
 def _emit_insertion(builder, best, where, key, place):
@@ -139,3 +179,55 @@ def insert_best_plain(row, at, mask, most, keys, places, rule):
         mask &= mask - np.uint64(1)
         most -= 1
     return mask
+
+
+@helper
+def list_best(
+    row,  # IN   (n,) intW, elements
+    k,  # IN   up to `LISTED`
+    rule,
+    keys,  # OUT  (16,) keys, scratch
+    places,  # OUT  (16,) int32, where the k best are, best first
+    rest,  # OUT  (64,) intW, scratch
+):
+    """Select from a line by a key that k groups of its elements reach: few others do, and go into a list."""
+    n, lowest = row.size, lowest_key(keys)
+    whole = (n - 1) // LANES * LANES
+    start, last = n - LANES, ~np.uint64(0) << np.uint64(LANES - n + whole)  # the last block lies partly on another
+    if n < LANES:
+        for i in range(LANES):  # a number that is not of the line may be a NaN, whose comparison raises a flag
+            rest[i] = row[min(i, n - 1)]
+        row, start, last = rest, 0, ~np.uint64(0) >> np.uint64(LANES - n)
+    bound, top = group_bound(row, whole, start, last, k, rule)
+    few = bound == lowest  # of groups with a better element, which the list begins with, as do groups without elements
+    equal = few or bound == top  # of many elements with the best key the first ones are wanted
+    below = row.dtype.type(bound - (not few))
+    keys[:] = lowest
+    at = count = 0
+    while at < n and below != top:
+        block = at if at < whole else start
+        mask = beats(row, block, below, rule)
+        if at == whole:
+            mask &= last
+        count += bit_count(mask)
+        while mask != np.uint64(0):
+            mask = insert_best(row, block, mask, max(k, AT_ONCE), keys, places, rule)
+            if equal or count > CANDIDATES * k:
+                below = max(below, keys[k - 1])
+            if mask != np.uint64(0):
+                mask &= beats(row, block, below, rule)
+        at += LANES
+    if few and keys[k - 1] == lowest:
+        add_lowest(row, n, k, rule, keys, places)
+
+
+@helper
+def add_lowest(row, n, k, rule, keys, places):
+    """Put the first elements with the lowest key behind the better ones, whose keys are in a list."""
+    found = 0
+    while keys[found] > lowest_key(keys):
+        found += 1
+    for i in range(n):
+        if found < k and key_of(row[i], rule) == lowest_key(keys):
+            places[found] = i
+            found += 1

@@ -6,7 +6,7 @@ the tie rule (lower index first) for free. There are three kernels:
 
 - `rows`: a line is surveyed if it is long (see `survey`), or a sample tells a bound if much of it is selected. Lines
   that are not contiguous are staged in blocks. Few long lines are cut into pieces, which start from one bound and are
-  merged at the end;
+  merged at the end. If lines and k are small, the best go to a list in registers instead (see `list_best`);
 - `short`: few elements: a network for eight lines at once, of contiguous lines, or of columns as they are. Others are
   staged in batches;
 - `columns`: neighbouring lines are contiguous: tiles of them go down the axis together, never transposed.
@@ -38,7 +38,7 @@ TOO_FEW, REFUSED = 1, 2
     K,
     INDEX_SIZE,  # bytes per output index
     RULE,  # the rule of the keys: three numbers
-    CAPACITY,  # elements of a buffer
+    CAPACITY,  # elements of a buffer; rows, 0: a list
     PIECES,  # pieces per line
     GROUP,  # lines that are staged together, 0: they are contiguous
     TILE,  # lines that are looked at together: columns, or those of the network
