@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -72,35 +73,13 @@ def reference_ops(target: str | None = None) -> tuple[type[OpRun], ...]:
 
 @cache
 def _operators(target: str | None) -> tuple[type[OpRun], ...]:
-    # The evaluator goes by the names of the classes, and passes a node's attributes by theirs.
+    # The evaluator goes by the names of the classes, and passes a node's attributes by theirs: those of our parameters.
+    def operator(name: str, function: Callable[..., Any], **members: Any) -> type[OpRun]:
+        def run(self: OpRun, *inputs: Any, **attributes: Any) -> tuple[Any, ...]:
+            given = {name: value for name, value in attributes.items() if value is not None}
+            return (function(*inputs, **given, bounds="raise", target=target),)
 
-    class Gather(OpRun):  # type: ignore[misc]
-        def _run(self, data: Any, indices: Any, axis: int = 0) -> tuple[Any, ...]:
-            return (gather(data, indices, axis=axis, bounds="raise", target=target),)
-
-    class GatherElements(OpRun):  # type: ignore[misc]
-        def _run(self, data: Any, indices: Any, axis: int = 0) -> tuple[Any, ...]:
-            return (gather_elements(data, indices, axis=axis, bounds="raise", target=target),)
-
-    class GatherND(OpRun):  # type: ignore[misc]
-        def _run(self, data: Any, indices: Any, batch_dims: int = 0) -> tuple[Any, ...]:
-            return (gather_nd(data, indices, batch_dims=batch_dims, bounds="raise", target=target),)
-
-    class ScatterElements(OpRun):  # type: ignore[misc]
-        def _run(
-            self, data: Any, indices: Any, updates: Any, axis: int = 0, reduction: str | None = None
-        ) -> tuple[Any, ...]:
-            reduction = reduction or "none"
-            return (
-                scatter_elements(data, indices, updates, axis=axis, reduction=reduction, bounds="raise", target=target),
-            )
-
-    class Scatter(ScatterElements):
-        op_schema = onnx.defs.get_schema("Scatter", 10)  # the last one before it was called ScatterElements
-
-    class ScatterND(OpRun):  # type: ignore[misc]
-        def _run(self, data: Any, indices: Any, updates: Any, reduction: str | None = None) -> tuple[Any, ...]:
-            return (scatter_nd(data, indices, updates, reduction=reduction or "none", bounds="raise", target=target),)
+        return type(name, (OpRun,), {"_run": run, **members})
 
     class TopK(OpRun):  # type: ignore[misc]
         def _run(
@@ -121,4 +100,13 @@ def _operators(target: str | None) -> tuple[type[OpRun], ...]:
             )
             return tuple(found)
 
-    return Gather, GatherElements, GatherND, Scatter, ScatterElements, ScatterND, TopK
+    # Scatter is what ScatterElements was called up to opset 10.
+    return (
+        operator("Gather", gather),
+        operator("GatherElements", gather_elements),
+        operator("GatherND", gather_nd),
+        operator("Scatter", scatter_elements, op_schema=onnx.defs.get_schema("Scatter", 10)),
+        operator("ScatterElements", scatter_elements),
+        operator("ScatterND", scatter_nd),
+        TopK,
+    )
