@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from inspect import cleandoc
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -83,6 +84,10 @@ class Descriptor:
     }
     #: Extra fields that DirectML does not have, and the only value that strict validation lets pass.
     native_only: ClassVar[dict[str, Any]] = {}
+
+    def __init_subclass__(cls) -> None:
+        raises = "Raises\n------\nDescriptorError\n    If sizes, types or parameters do not fit each other.\n"
+        cls.__doc__ = f"{cleandoc(cls.__doc__ or '')}\n\n{raises}"
 
     @property
     def function(self) -> str:
@@ -242,7 +247,7 @@ class Descriptor:
         fields = dict(values)
         name = fields.pop("operator", cls.__name__.removesuffix("Desc"))
         name = _ALIASES.get(name, name)
-        kinds = {kind.__name__: kind for kind in _subclasses(cls) if dataclasses.fields(kind)}
+        kinds = {kind.__name__: kind for kind in _subclasses(cls) if hasattr(kind, "operator_type")}
         kind = kinds.get(f"{name}Desc")
         if kind is None:
             expected = ", ".join(sorted(n.removesuffix("Desc") for n in kinds))

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 import numpy as np
 
 from .._core.calls import build_call
+from .._core.descriptor import Descriptor
 from .._core.errors import DescriptorError
+from .._core.lowering import Move, move
 from .._core.operands import check_same_type, mask_hint
 from .._core.spec import Spec
 from .._core.tensor import TensorDesc, normalize_data_type
@@ -47,6 +49,18 @@ def check_not_scalar(function: str, shape: tuple[int, ...]) -> None:
     """Refuse a 0-d input."""
     if not shape:
         raise ValueError(f"{function}: a: found 0 dimensions, expected at least 1")
+
+
+class MoveDescriptor(Descriptor):
+    """What the descriptors of all gathers and scatters share."""
+
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+
+    def move(self, **layout: Any) -> Move:
+        """Return the lowering for a layout: see `numba_dml._core.lowering.move`."""
+        rules = {name: getattr(self, name) for name in ("bounds", "reduction", "unique") if hasattr(self, name)}
+        return move(self.function, self.input_tensor.data_type, self.indices_tensor.data_type, **layout, **rules)
 
 
 class Array(NamedTuple):

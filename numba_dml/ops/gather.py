@@ -13,14 +13,14 @@ from numpy import ndarray
 from .._core import config
 from .._core import descriptor as core_descriptor
 from .._core.calls import call_two
-from .._core.descriptor import Descriptor, Level
+from .._core.descriptor import Level
 from .._core.enums import FeatureLevel, OperatorType
 from .._core.errors import integer
-from .._core.lowering import Move, move
+from .._core.lowering import Move
 from .._core.spec import READ_BOUNDS, SLICES, Spec
 from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc, packed_strides
-from ._function import Array, builds, normalize_axis, padded, public, refuse_positional
+from ._function import Array, MoveDescriptor, builds, normalize_axis, padded, public, refuse_positional
 
 SPEC = Spec(
     name="gather",
@@ -42,7 +42,7 @@ def output_sizes(sizes: Sequence[int], indices: Sequence[int], axis: int) -> tup
 
 
 @dataclass(frozen=True)
-class GatherDesc(Descriptor):
+class GatherDesc(MoveDescriptor):
     """DML_GATHER_OPERATOR_DESC: ``output[..., i..., ...] = input[..., indices[i...], ...]``.
 
     Parameters
@@ -56,11 +56,6 @@ class GatherDesc(Descriptor):
         How many trailing dimensions of the indices count; 0 removes the axis.
     bounds : {"raise", "clamp", "drop", "deferred"}
         What happens to an index out of range (native; see `numba_dml.gather`).
-
-    Raises
-    ------
-    DescriptorError
-        If sizes, types or parameters do not fit each other.
     """
 
     input_tensor: TensorDesc
@@ -97,16 +92,12 @@ class GatherDesc(Descriptor):
         indices = indices[len(indices) - self.index_dimensions :]
         outer = [(n, s, 0) for n, s in zip(sizes[:axis], strides[0], strict=False)]
         points = [(n, 0, s) for n, s in zip(indices, packed_strides(indices), strict=True)]
-        return move(
-            self.function,
-            self.input_tensor.data_type,
-            self.indices_tensor.data_type,
+        return self.move(
             loops=outer + points,
             coordinates=[(sizes[axis], strides[0][axis])],
             slices=list(zip(sizes[axis + 1 :], strides[0][axis + 1 :], strict=True)),
             index_shape=indices,
             axes=(axis - len(sizes),),
-            bounds=self.bounds,
         )
 
 

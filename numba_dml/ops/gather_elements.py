@@ -11,14 +11,13 @@ from numpy import ndarray
 from .._core import config
 from .._core import descriptor as core_descriptor
 from .._core.calls import call_two
-from .._core.descriptor import Descriptor
 from .._core.enums import OperatorType
 from .._core.errors import integer
-from .._core.lowering import Move, move
+from .._core.lowering import Move
 from .._core.spec import ELEMENTS, READ_BOUNDS, Spec
 from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc, extent, packed_strides
-from ._function import Array, builds, check_not_scalar, normalize_axis, public, refuse_positional
+from ._function import Array, MoveDescriptor, builds, check_not_scalar, normalize_axis, public, refuse_positional
 
 SPEC = Spec(
     name="gather_elements",
@@ -33,16 +32,44 @@ SPEC = Spec(
 )
 
 
-def element_loops(
-    sizes: Sequence[int], strides: Sequence[int], indices: Sequence[int], axis: int
-) -> list[tuple[int, int, int]]:
-    """Return the loops over the positions of `indices`: data stands still along the axis and where it broadcasts."""
-    steps = [0 if i == axis or n == 1 else s for i, (n, s) in enumerate(zip(sizes, strides, strict=True))]
-    return list(zip(indices, steps, packed_strides(indices), strict=True))
+class ElementsDescriptor(MoveDescriptor):
+    """What GATHER_ELEMENTS and SCATTER_ELEMENTS share."""
+
+    axis: int
+
+    def check_sizes(self) -> None:
+        """Check that the indices are no longer than the input off the axis; a gather broadcasts an input size of 1."""
+        for i, (size, count) in enumerate(zip(self.input_tensor.sizes, self.indices_tensor.sizes, strict=True)):
+            if i != self.axis and count > size and (size != 1 or self.spec.writes):
+                expected = f"at most {size}, the input's size there"
+                raise self.refuse("indices_tensor", f"size {count} in dimension {i}", expected)
+
+    def check_strict(self, rule: str) -> None:
+        """Check that the indices have the input's sizes off the axis."""
+        sizes, indices, axis = self.input_tensor.sizes, self.indices_tensor.sizes, self.axis
+        expected = (*sizes[:axis], indices[axis], *sizes[axis + 1 :])
+        if indices != expected:
+            raise self.refuse("indices_tensor", f"sizes {indices}", f"sizes {expected}", rule)
+
+    def lower(self, strides: Sequence[tuple[int, ...]]) -> Move:
+        """Return the lowering: every position of the indices is a point, and a slice is one element.
+
+        Data stands still along the axis, and where it is broadcast.
+        """
+        sizes, indices, axis = self.input_tensor.sizes, self.indices_tensor.sizes, self.axis
+        steps = [0 if i == axis or n == 1 else s for i, (n, s) in enumerate(zip(sizes, strides[0], strict=True))]
+        return self.move(
+            loops=list(zip(indices, steps, packed_strides(indices), strict=True)),
+            coordinates=[(sizes[axis], strides[0][axis])],
+            slices=[],
+            index_shape=indices,
+            axes=(axis - len(sizes),),
+            reach=None if self.spec.writes else extent(sizes, strides[0]),
+        )
 
 
 @dataclass(frozen=True)
-class GatherElementsDesc(Descriptor):
+class GatherElementsDesc(ElementsDescriptor):
     """DML_GATHER_ELEMENTS_OPERATOR_DESC: ``output[i, j, k] = input[indices[i, j, k], j, k]`` for axis 0.
 
     Parameters
@@ -54,11 +81,6 @@ class GatherElementsDesc(Descriptor):
         The axis of the input that the indices select along.
     bounds : {"raise", "clamp", "drop", "deferred"}
         What happens to an index out of range (native; see `numba_dml.gather_elements`).
-
-    Raises
-    ------
-    DescriptorError
-        If sizes, types or parameters do not fit each other.
     """
 
     input_tensor: TensorDesc
@@ -76,45 +98,8 @@ class GatherElementsDesc(Descriptor):
         self.check_tensors()
         self.check_range("axis", 0, self.input_tensor.dimension_count - 1)
         self.check_choice("bounds", config.BOUNDS)
-        check_element_sizes(self, broadcasts=True)
+        self.check_sizes()
         self.check_output("output_tensor", self.indices_tensor.sizes)
-
-    def check_strict(self, rule: str) -> None:
-        """Check that the indices have the input's sizes off the axis."""
-        check_equal_off_axis(self, self.axis, rule)
-
-    def lower(self, strides: Sequence[tuple[int, ...]]) -> Move:
-        """Return the lowering: every position is a point, and a slice is one element."""
-        sizes, indices, axis = self.input_tensor.sizes, self.indices_tensor.sizes, self.axis
-        return move(
-            self.function,
-            self.input_tensor.data_type,
-            self.indices_tensor.data_type,
-            loops=element_loops(sizes, strides[0], indices, axis),
-            coordinates=[(sizes[axis], strides[0][axis])],
-            slices=[],
-            index_shape=indices,
-            axes=(axis - len(sizes),),
-            bounds=self.bounds,
-            reach=extent(sizes, strides[0]),
-        )
-
-
-def check_element_sizes(descriptor: Any, broadcasts: bool) -> None:
-    """Check that the indices are no longer than the input off the axis; an input size of 1 may be broadcast."""
-    sizes, indices = descriptor.input_tensor.sizes, descriptor.indices_tensor.sizes
-    for i, (size, count) in enumerate(zip(sizes, indices, strict=True)):
-        if i != descriptor.axis and count > size and not (broadcasts and size == 1):
-            expected = f"at most {size}, the input's size there"
-            raise descriptor.refuse("indices_tensor", f"size {count} in dimension {i}", expected)
-
-
-def check_equal_off_axis(descriptor: Any, axis: int, rule: str) -> None:
-    """Check DirectML's rule for GATHER_ELEMENTS and SCATTER: off the axis, indices and input have the same sizes."""
-    sizes, indices = descriptor.input_tensor.sizes, descriptor.indices_tensor.sizes
-    expected = (*sizes[:axis], indices[axis], *sizes[axis + 1 :])
-    if indices != expected:
-        raise descriptor.refuse("indices_tensor", f"sizes {indices}", f"sizes {expected}", rule)
 
 
 @builds(SPEC, GatherElementsDesc.arguments)

@@ -11,13 +11,13 @@ from numpy import ndarray
 from .._core import config
 from .._core import descriptor as core_descriptor
 from .._core.calls import call_two
-from .._core.descriptor import Descriptor, Level
+from .._core.descriptor import Level
 from .._core.enums import FeatureLevel, OperatorType
 from .._core.errors import integer
-from .._core.lowering import Move, move
+from .._core.lowering import Move
 from .._core.spec import BATCH_DIMS, READ_BOUNDS, TUPLES, Spec
 from .._core.tensor import TensorDesc, packed_strides
-from ._function import Array, builds, check_not_scalar, padded, public, refuse_positional
+from ._function import Array, MoveDescriptor, builds, check_not_scalar, padded, public, refuse_positional
 
 SPEC = Spec(
     name="gather_nd",
@@ -38,18 +38,15 @@ def slice_sizes(sizes: tuple[int, ...], indices: tuple[int, ...], batch: int) ->
     return (*indices[:-1], *sizes[batch + indices[-1] :])
 
 
-class NDDescriptor(Descriptor):
+class NDDescriptor(MoveDescriptor):
     """What the ND operators share."""
 
     arguments = {
-        **Descriptor.arguments,
+        **MoveDescriptor.arguments,
         "input_dimension_count": "a.ndim",
         "indices_dimension_count": "indices.ndim",
         "batch_dimension_count": "batch_dims",
     }
-    input_tensor: TensorDesc
-    indices_tensor: TensorDesc
-    output_tensor: TensorDesc
     input_dimension_count: int
     indices_dimension_count: int
     batch_dimension_count: int
@@ -83,24 +80,28 @@ class NDDescriptor(Descriptor):
         t = indices[-1]
         steps = strides[0][len(strides[0]) - len(sizes) :]
         tuples = packed_strides(indices[:-1])
-        return move(
-            self.function,
-            self.input_tensor.data_type,
-            self.indices_tensor.data_type,
+        return self.move(
             loops=[(n, steps[i] if i < batch else 0, tuples[i]) for i, n in enumerate(indices[:-1])],
             coordinates=list(zip(sizes[batch : batch + t], steps[batch : batch + t], strict=True)),
             slices=list(zip(sizes[batch + t :], steps[batch + t :], strict=True)),
             index_shape=indices,
             axes=tuple(range(batch - len(sizes), batch - len(sizes) + t)),
-            **{name: getattr(self, name) for name in ("bounds", "reduction", "unique") if hasattr(self, name)},
         )
 
 
+@dataclass(frozen=True)
 class _GatherND(NDDescriptor):
     """What GATHER_ND and GATHER_ND1 share."""
 
+    input_tensor: TensorDesc
+    indices_tensor: TensorDesc
+    output_tensor: TensorDesc
+    input_dimension_count: int
+    indices_dimension_count: int
+    _: KW_ONLY
+    bounds: str = "raise"
+
     spec = SPEC
-    bounds: str
 
     def __post_init__(self) -> None:
         self.check_counts()
@@ -129,20 +130,7 @@ class GatherNDDesc(_GatherND):
         How many trailing dimensions count; those before them have size 1.
     bounds : {"raise", "clamp", "drop", "deferred"}
         What happens to an index out of range (native; see `numba_dml.gather_nd`).
-
-    Raises
-    ------
-    DescriptorError
-        If sizes, types or parameters do not fit each other.
     """
-
-    input_tensor: TensorDesc
-    indices_tensor: TensorDesc
-    output_tensor: TensorDesc
-    input_dimension_count: int
-    indices_dimension_count: int
-    _: KW_ONLY
-    bounds: str = "raise"
 
     operator_type = OperatorType.GATHER_ND
     levels = core_descriptor.MOVE_LEVELS
@@ -164,21 +152,9 @@ class GatherND1Desc(_GatherND):
         How many leading (counted) dimensions input and indices share; smaller than both counts.
     bounds : {"raise", "clamp", "drop", "deferred"}
         What happens to an index out of range (native; see `numba_dml.gather_nd`).
-
-    Raises
-    ------
-    DescriptorError
-        If sizes, types or parameters do not fit each other.
     """
 
-    input_tensor: TensorDesc
-    indices_tensor: TensorDesc
-    output_tensor: TensorDesc
-    input_dimension_count: int
-    indices_dimension_count: int
     batch_dimension_count: int
-    _: KW_ONLY
-    bounds: str = "raise"
 
     operator_type = OperatorType.GATHER_ND1
     levels = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -12,15 +11,15 @@ from numpy import ndarray
 from .._core import config, lowering
 from .._core import descriptor as core_descriptor
 from .._core.calls import call_three
-from .._core.descriptor import Descriptor, Level
+from .._core.descriptor import Level
 from .._core.enums import FeatureLevel, OperatorType
 from .._core.errors import flag, integer
-from .._core.lowering import SCATTER_BOUNDS, Move, move
+from .._core.lowering import SCATTER_BOUNDS
 from .._core.spec import ELEMENTS, REDUCTION, UNIQUE, WRITE_BOUNDS, Spec
 from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc
 from ._function import Array, builds, check_not_scalar, normalize_axis, public, refuse_positional
-from .gather_elements import check_element_sizes, check_equal_off_axis, element_loops
+from .gather_elements import ElementsDescriptor
 
 SPEC = Spec(
     name="scatter_elements",
@@ -49,7 +48,7 @@ def check_scatter(descriptor: Any) -> None:
 
 
 @dataclass(frozen=True)
-class ScatterElementsDesc(Descriptor):
+class ScatterElementsDesc(ElementsDescriptor):
     """DML_SCATTER_ELEMENTS_OPERATOR_DESC: ``output[indices[i, j, k], j, k] = updates[i, j, k]`` for axis 0.
 
     Its older name DML_SCATTER_OPERATOR_DESC is `ScatterDesc`.
@@ -67,11 +66,6 @@ class ScatterElementsDesc(Descriptor):
         A promise that no two updates meet (native).
     bounds : {"raise", "drop", "deferred"}
         What happens to an index out of range (native; see `numba_dml.scatter_elements`).
-
-    Raises
-    ------
-    DescriptorError
-        If sizes, types or parameters do not fit each other.
     """
 
     input_tensor: TensorDesc
@@ -94,31 +88,10 @@ class ScatterElementsDesc(Descriptor):
         self.check_tensors()
         self.check_range("axis", 0, self.input_tensor.dimension_count - 1)
         check_scatter(self)
-        check_element_sizes(self, broadcasts=False)
+        self.check_sizes()
         found, indices = self.updates_tensor.sizes, self.indices_tensor.sizes
         if found != indices:
             raise self.refuse("updates_tensor", f"sizes {found}", f"sizes {indices}, as the indices")
-
-    def check_strict(self, rule: str) -> None:
-        """Check that the indices have the input's sizes off the axis."""
-        check_equal_off_axis(self, self.axis, rule)
-
-    def lower(self, strides: Sequence[tuple[int, ...]]) -> Move:
-        """Return the lowering: every position of the indices is a point, and a slice is one element."""
-        sizes, indices, axis = self.input_tensor.sizes, self.indices_tensor.sizes, self.axis
-        return move(
-            self.function,
-            self.input_tensor.data_type,
-            self.indices_tensor.data_type,
-            loops=element_loops(sizes, strides[0], indices, axis),
-            coordinates=[(sizes[axis], strides[0][axis])],
-            slices=[],
-            index_shape=indices,
-            axes=(axis - len(sizes),),
-            bounds=self.bounds,
-            reduction=self.reduction,
-            unique=self.unique,
-        )
 
 
 #: DirectML's older name of the same operator.

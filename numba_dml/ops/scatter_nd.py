@@ -51,11 +51,6 @@ class ScatterNDDesc(NDDescriptor):
         A promise that no two updates meet (native).
     bounds : {"raise", "drop", "deferred"}
         What happens to an index out of range (native; see `numba_dml.scatter_nd`).
-
-    Raises
-    ------
-    DescriptorError
-        If sizes, types or parameters do not fit each other.
     """
 
     input_tensor: TensorDesc

@@ -44,22 +44,24 @@ SPEC = Spec(
 )
 
 
+@dataclass(frozen=True)
 class _TopK(Descriptor):
     """What TOP_K and TOP_K1 share."""
+
+    input_tensor: TensorDesc
+    output_value_tensor: TensorDesc
+    output_index_tensor: TensorDesc
+    axis: int
+    k: int
+    _: KW_ONLY
+    nan: str = "last"
+    sorted: bool = True
 
     spec = SPEC
     input_fields = ("input_tensor",)
     output_fields = ("output_value_tensor", "output_index_tensor")
     index_field = "output_index_tensor"
     arguments = {"input_tensor": "a", "output_value_tensor": "out[0]", "output_index_tensor": "index_dtype"}
-    input_tensor: TensorDesc
-    output_value_tensor: TensorDesc
-    output_index_tensor: TensorDesc
-    axis: int
-    k: int
-    axis_direction: AxisDirection
-    nan: str
-    sorted: bool
 
     def __post_init__(self) -> None:
         self.check_tensors()
@@ -91,6 +93,7 @@ class _TopK(Descriptor):
         """Return the lowering: every dimension but the axis counts lines."""
         sizes, axis = self.input_tensor.sizes, self.axis
         out = packed_strides(self.output_value_tensor.sizes)
+        largest = self.axis_direction is AxisDirection.DECREASING  # type: ignore[attr-defined]
         lines = [(n, s, o) for i, (n, s, o) in enumerate(zip(sizes, strides[0], out, strict=True)) if i != axis]
         return Select(
             data_type=self.input_tensor.data_type,
@@ -100,8 +103,8 @@ class _TopK(Descriptor):
             stride=strides[0][axis],
             output_stride=out[axis],
             k=self.k,
-            largest=self.axis_direction is AxisDirection.DECREASING,
-            nan_first=nan_is_first(self.nan, self.axis_direction is AxisDirection.DECREASING),
+            largest=largest,
+            nan_first=nan_is_first(self.nan, largest),
             sorted=self.sorted,
         )
 
@@ -122,21 +125,7 @@ class TopKDesc(_TopK):
         Where NaN stands in the order (see `numba_dml.top_k`).
     sorted : bool
         False allows any order of the result.
-
-    Raises
-    ------
-    DescriptorError
-        If sizes, types or parameters do not fit each other.
     """
-
-    input_tensor: TensorDesc
-    output_value_tensor: TensorDesc
-    output_index_tensor: TensorDesc
-    axis: int
-    k: int
-    _: KW_ONLY
-    nan: str = "last"
-    sorted: bool = True
 
     operator_type = OperatorType.TOP_K
     levels = (
@@ -166,22 +155,9 @@ class TopK1Desc(_TopK):
         Where NaN stands in the order (see `numba_dml.top_k`).
     sorted : bool
         False allows any order of the result.
-
-    Raises
-    ------
-    DescriptorError
-        If sizes, types or parameters do not fit each other.
     """
 
-    input_tensor: TensorDesc
-    output_value_tensor: TensorDesc
-    output_index_tensor: TensorDesc
-    axis: int
-    k: int
     axis_direction: AxisDirection
-    _: KW_ONLY
-    nan: str = "last"
-    sorted: bool = True
 
     operator_type = OperatorType.TOP_K1
     levels = (
