@@ -20,7 +20,7 @@ from pathlib import Path
 from time import localtime
 from tokenize import TokenError
 from types import TracebackType
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
 from numpy import ndarray
@@ -30,6 +30,7 @@ from . import _terminal
 
 Array = ndarray[Any, Any]
 Shape = tuple[int, ...]
+Order = Literal["C", "F"]
 
 #: So many pages between two that are needed are read with them: one long read takes less time than two.
 NEAR = 8
@@ -45,7 +46,7 @@ class Source(NamedTuple):
     path: Path
     shape: Shape
     dtype: np.dtype[Any]
-    order: str
+    order: Order
     offset: int
     #: The array itself, where the file cannot be mapped: it is compressed.
     loaded: Array | None = None
@@ -55,21 +56,20 @@ class Source(NamedTuple):
         """How many bytes the elements have."""
         return product(self.shape) * self.dtype.itemsize
 
-    def map(self) -> Array:
-        """Return the array; what is read of it is in memory for as long as it lives."""
+    def map(self, mode: str = "r", shape: Shape | None = None) -> Array:
+        """Return the array; what is read of it is in memory for as long as it lives.
+
+        In another shape its elements are those of the file, one after the other.
+        """
         if self.loaded is not None:
             return self.loaded
+        shape, order = (self.shape, self.order) if shape is None else (shape, "C")
         if not self.nbytes:
-            return np.empty(self.shape, self.dtype)
-        return _mapped(self.path, self.dtype, "r", self.offset, self.shape, self.order)
+            return np.empty(shape, self.dtype)
+        return np.asarray(np.memmap(self.path, self.dtype, mode, self.offset, shape, order))  # type: ignore[call-overload]
 
 
-def _mapped(path: Path, dtype: np.dtype[Any], mode: Any, offset: int, shape: Shape, order: str = "C") -> Array:
-    mapping: Any = np.memmap(path, dtype, mode, offset, shape, order)  # type: ignore[call-overload]
-    return np.asarray(mapping)
-
-
-def map_pieces(file: Source | Member, starts: Array, size: int, mode: str = "r") -> Array:
+def map_pieces(file: Source, starts: Array, size: int, mode: str = "r") -> Array:
     """Return the elements of a file from the first piece to the last, in the order of the file.
 
     Of each piece `starts` says which element of the file is its first, in ascending order; it has `size` elements. Only
@@ -176,22 +176,6 @@ def _written_header(shape: Shape, dtype: np.dtype[Any], order: str) -> bytes:
     return before + struct.pack("<I", len(text) + padding + 1) + text + b" " * padding + b"\n"
 
 
-class Member(NamedTuple):
-    """An array of a result: the temporary file, and where its entry and its elements start there."""
-
-    path: Path
-    shape: Shape
-    dtype: np.dtype[Any]
-    order: str
-    offset: int
-    entry: int = 0
-
-    @property
-    def nbytes(self) -> int:
-        """Return the bytes of the elements."""
-        return product(self.shape) * self.dtype.itemsize
-
-
 class Results:
     """The arrays of a result, in a temporary file beside the one that it becomes when all went well.
 
@@ -209,23 +193,27 @@ class Results:
             if path.exists() and path.samefile(source.path):
                 raise ValueError(f"-o: found {path}, the file of the input {source.name}, expected another one")
         self.path = path
-        self.members: dict[str, Member] = {}
+        #: The arrays, in the temporary file; what stands before each; and what an archive says of it.
+        self.members: dict[str, Source] = {}
         self.headers: list[bytes] = []
+        self.entries: list[zipfile.ZipInfo] = []
         self.end = 0
         self.whole = self.place.with_name(f".{self.place.name}.{os.getpid()}.tmp")
 
     def __enter__(self) -> Results:
         return self
 
-    def add(self, name: str, shape: Shape, dtype: np.dtype[Any], order: str = "C") -> None:
+    def add(self, name: str, shape: Shape, dtype: np.dtype[Any], order: Order = "C") -> None:
         """Say what an array will be."""
         if self.members and self.path.suffix == ".npy":
             raise ValueError(f"-o: found {self.path}, expected a name that ends in .npz: there are several arrays")
-        before = b"" if self.path.suffix == ".npy" else _entry(name, self.end, 0, 0).FileHeader(zip64=True)
-        self.headers.append(before + _written_header(shape, dtype, order))
-        offset = self.end + len(self.headers[-1])
-        self.members[name] = Member(self.whole, shape, dtype, order, offset, self.end)
-        self.end = offset + self.members[name].nbytes
+        header = _written_header(shape, dtype, order)
+        if self.path.suffix == ".npz":
+            self.entries.append(_entry(name, self.end))
+            header = self.entries[-1].FileHeader(zip64=True) + header
+        self.headers.append(header)
+        member = self.members[name] = Source(name, self.whole, shape, dtype, order, self.end + len(header))
+        self.end = member.offset + member.nbytes
 
     def make(self) -> None:
         """Make room for the arrays: a disk that is full shall be an error here, not a broken mapping later."""
@@ -238,7 +226,7 @@ class Results:
             else:
                 stream.truncate(room)
             for member, header in zip(self.members.values(), self.headers, strict=True):
-                stream.seek(member.entry)
+                stream.seek(member.offset - len(header))
                 stream.write(header)
 
     @contextmanager
@@ -251,13 +239,8 @@ class Results:
             raise OSError(error.errno, f"{error.strerror}{expected}", str(self.path)) from None
 
     def map(self, name: str, shape: Shape | None = None) -> Array:
-        """Return an array to write to; in another shape its elements are those of the file, one after the other."""
-        member = self.members[name]
-        order = member.order if shape is None else "C"
-        shape = member.shape if shape is None else shape
-        if not product(shape):
-            return np.empty(shape, member.dtype)
-        return _mapped(member.path, member.dtype, "r+", member.offset, shape, order)
+        """Return an array to write to."""
+        return self.members[name].map("r+", shape)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -274,28 +257,26 @@ class Results:
 
     def _finish(self) -> None:
         """Write the entries of an archive, and its directory."""
-        ends = [*(member.entry for member in self.members.values()), self.end][1:]
         with self.whole.open("r+b") as stream:
-            entries = []
-            for (name, member), end in zip(self.members.items(), ends, strict=True):
-                start = member.entry + len(_entry(name, member.entry, 0, 0).FileHeader(zip64=True))
+            for entry, member in zip(self.entries, self.members.values(), strict=True):
+                start = entry.header_offset + len(entry.FileHeader(zip64=True))
+                end = member.offset + member.nbytes
                 stream.seek(start)
-                check = 0
                 for first in range(start, end, CHUNK):
-                    check = zlib.crc32(stream.read(min(CHUNK, end - first)), check)
-                entries.append(_entry(name, member.entry, end - start, check))
-                stream.seek(member.entry)
-                stream.write(entries[-1].FileHeader(zip64=True))
+                    entry.CRC = zlib.crc32(stream.read(min(CHUNK, end - first)), entry.CRC)
+                entry.file_size = entry.compress_size = end - start
+                stream.seek(entry.header_offset)
+                stream.write(entry.FileHeader(zip64=True))
             stream.seek(self.end)
             with zipfile.ZipFile(stream, "w") as archive:
-                archive.filelist.extend(entries)
+                archive.filelist.extend(self.entries)
             stream.truncate()
 
 
-def _entry(name: str, offset: int, length: int, check: int) -> zipfile.ZipInfo:
+def _entry(name: str, offset: int) -> zipfile.ZipInfo:
     """Return what an archive says of an array: of whatever length, the elements begin at a multiple of 64 bytes."""
     entry = zipfile.ZipInfo(f"{name}.npy", localtime()[:6])
-    entry.header_offset, entry.file_size, entry.compress_size, entry.CRC = offset, length, length, check
+    entry.header_offset, entry.file_size, entry.compress_size, entry.CRC = offset, 0, 0, 0
     aligned = struct.Struct("<HHH")  # the extra field by which Android's zipalign does it
     padding = -(offset + len(entry.FileHeader(zip64=True)) + aligned.size) % 64
     entry.extra = aligned.pack(0xD935, 2 + padding, 64) + bytes(padding)

@@ -23,9 +23,9 @@ from .._core import config
 from .._core.enums import TensorDataType
 from .._core.spec import ELEMENTS, OPERATORS, REQUIRED, SLICES, TUPLES, Spec
 from .._core.targets import TARGETS
-from .._core.tensor import dtype_of, product
+from .._core.tensor import dtype_of, packed_strides, product
 from . import _files, _terminal
-from ._files import Array, Member, Results, Shape, Source
+from ._files import Array, Results, Shape, Source
 
 #: What a part of the arrays may take, in bytes, if not told.
 PART_MB = 64
@@ -139,10 +139,9 @@ def planned(
 
 
 def _strides(array: Any) -> Shape:
-    order = array.order
-    sizes = array.shape if order == "C" else array.shape[::-1]
-    strides = [array.dtype.itemsize * product(sizes[d + 1 :]) for d in range(len(sizes))]
-    return tuple(strides if order == "C" else strides[::-1])
+    if array.order == "C":
+        return packed_strides(array.shape, array.dtype.itemsize)
+    return packed_strides(array.shape[::-1], array.dtype.itemsize)[::-1]
 
 
 def run(args: argparse.Namespace) -> int:
@@ -209,9 +208,7 @@ def _top_k(
                     results.map(name, (lines, k, aside))[line, :, side] = array
 
 
-def _columns(
-    file: Source | Member, sizes: tuple[int, int], line: int, lead: slice, side: slice, mode: str = "r"
-) -> Array:
+def _columns(file: Source, sizes: tuple[int, int], line: int, lead: slice, side: slice, mode: str = "r") -> Array:
     """Return a part of one of the lines of a file, the elements of which lie apart: (1, lead, side)."""
     count, aside = sizes
     starts = (line * count + np.arange(count)[lead]) * aside + side.start
@@ -250,7 +247,7 @@ def _move(
         shape = (*shape[:axis], product(indices.shape), *shape[axis + rank :])
     itemsize, memory = source.dtype.itemsize, args.part_mb * MEGABYTE
     most = max(1, memory // (4 * (itemsize * cut.reached(shape) + indices.dtype.itemsize)))
-    file: Source | Member = results.members["output"] if scatters else source
+    file = results.members["output"] if scatters else source
     far = None
     if cut.scattered(shape, most) and file.nbytes > memory and (scatters or source.loaded is None):
         if file.order == "F" or 2 * cut.together * itemsize <= memory:  # longer slices are cut, and lie together
@@ -367,7 +364,7 @@ class _Far:
     host: a device would be sent all that lies between.
     """
 
-    def __init__(self, cut: _Cuts, file: Source | Member, arguments: dict[str, Any], memory: int, dtype: Any) -> None:
+    def __init__(self, cut: _Cuts, file: Source, arguments: dict[str, Any], memory: int, dtype: Any) -> None:
         self.cut, self.file, self.memory = cut, file, memory
         scatters = cut.spec.writes
         self.bounds = config.defaults(None, arguments["bounds"], not scatters)[1]
@@ -426,13 +423,12 @@ class _Far:
         others = {axis: axis for axis in range(cut.axes.start)}
         rank = lead
         if cut.spec.addressing == ELEMENTS or self.width != cut.together:
-            others |= {lead + d: axis for d, axis in enumerate(range(cut.axes.stop, len(sizes)))}
+            others |= {axis: lead + d for d, axis in enumerate(range(cut.axes.stop, len(sizes)))}
             rank = len(part)
-        found = np.zeros([s.stop - s.start for s in part[:rank]], np.int64)
-        for place, axis in others.items():
-            if sizes[axis] > 1:  # a size of 1 is broadcast
-                along = np.arange(part[place].start, part[place].stop) * self.step(axis)
-                found += along.reshape([-1 if d == place else 1 for d in range(rank)])
+        at: dict[int, Array] = {}  # by the axes of the file
+        for axis, place in others.items():
+            along = np.arange(part[place].start, part[place].stop) * (sizes[axis] > 1)  # a size of 1 is broadcast
+            at[axis] = along.reshape([-1 if d == place else 1 for d in range(rank)])
         bad: Any = False
         for number, axis in enumerate(cut.axes):
             values, size = points[..., number] if cut.nd else points, sizes[axis]
@@ -441,18 +437,15 @@ class _Far:
             values = np.array(values, np.int64)
             values[values < 0] += size
             bad = bad | (values < 0) | (values >= size)
-            values = np.clip(values, 0, size - 1) * self.step(axis)
             # Before the axes of a gather's indices, and behind those of tuples, there are others.
             before, behind = lead - values.ndim, rank - max(lead, values.ndim)
-            found += values.reshape((1,) * before + values.shape + (1,) * behind)
+            at[axis] = np.clip(values, 0, size - 1).reshape((1,) * before + values.shape + (1,) * behind)
+        found: Array = np.ravel_multi_index(
+            [at[axis] for axis in range(len(at))], sizes[: len(at)], order=self.file.order
+        )
         if np.any(bad) and self.bounds == "drop":
             bad = bad.reshape((1,) * before + bad.shape + (1,) * behind)
             found[np.broadcast_to(bad, found.shape)] = product(sizes) // self.width
         elif np.any(bad) and self.bounds != "clamp":
             raise IndexError
         return found
-
-    def step(self, axis: int) -> int:
-        """Return how many rows lie between neighbours along an axis of the file."""
-        sizes = self.file.shape
-        return product(sizes[axis + 1 :] if self.file.order == "C" else sizes[:axis]) // self.width
