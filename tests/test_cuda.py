@@ -1982,3 +1982,11 @@ def test_a_row_runs_every_call_that_it_can(family, name):
     finally:
         forced.reset(token)
     assert ran > 0
+
+
+def test_info_tells_what_runs_the_kernels(room):
+    from numba_dml._cli import info
+
+    usable, verdict = info.gpu()
+    assert usable
+    assert verdict.endswith("runs the kernels on the host" if room.SIMULATED else "can be used")

@@ -60,13 +60,12 @@ def layer() -> str:
 
 def gpu() -> tuple[bool, str]:
     """Tell whether a GPU can be used, in a sentence."""
-    from .._core.targets import kernels
-
     try:
-        room: Any = kernels("cuda")
-        if room.SIMULATED:
+        from ..cuda.driver.numba import SIMULATED, cuda
+
+        if SIMULATED:
             return True, "numba-cuda's simulator runs the kernels on the host"
-        device = room.cuda.get_current_device()
+        device = cuda.get_current_device()
         name = device.name.decode() if isinstance(device.name, bytes) else device.name
         major, minor = device.compute_capability
         return True, f"{name} (compute capability {major}.{minor}) can be used"
