@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import Parameter, Signature
 from typing import Any, NamedTuple
 
 from .machine import on_gpu
@@ -60,22 +61,13 @@ def ptx(asm, results, arguments, twin, *, pure=False, bits=64, of=64, together=F
             return value
         return context.make_tuple(builder, result, [builder.extract_value(value, i) for i in range(results)])
 
-    def no_argument(typingctx):
-        return result(), codegen
+    def typed(typingctx, *args):
+        return result(*args), codegen
 
-    def one(typingctx, a):
-        return result(a), codegen
-
-    def two(typingctx, a, b):
-        return result(a, b), codegen
-
-    def three(typingctx, a, b, c):
-        return result(a, b, c), codegen
-
-    def four(typingctx, a, b, c, d):
-        return result(a, b, c, d), codegen
-
-    step = intrinsic((no_argument, one, two, three, four)[arguments])
+    # Numba goes by the names of arguments.
+    names = ["typingctx", *(f"argument{i}" for i in range(arguments))]
+    typed.__signature__ = Signature([Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names])
+    step = intrinsic(typed)
     STEPS[step] = Step(asm, results, arguments, twin, bits, of)
     return step
 
