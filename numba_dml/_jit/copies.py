@@ -7,7 +7,10 @@ from numba import types
 from .compile import helper
 from .emission import cgutils, intrinsic, ir
 from .machine import CACHE_LINE
-from .memory import _WORD, _pointer, address
+from .memory import _WORD, address, emit_byte_pointer, emit_load, emit_store
+
+#: The words of a cache line.
+_LINE = ir.VectorType(_WORD, CACHE_LINE // 8)
 
 
 @intrinsic
@@ -15,8 +18,7 @@ def copy_bytes(typingctx, target, target_offset, source, source_offset, count):
     """``copy_bytes(target, offset, source, offset, count)``: a memcpy."""
 
     def codegen(context, builder, signature, args):
-        _, to = _pointer(context, builder, args[0], args[1], types.uint8)
-        _, fro = _pointer(context, builder, args[2], args[3], types.uint8)
+        to, fro = (emit_byte_pointer(builder, ref, offset) for ref, offset in (args[:2], args[2:4]))
         cgutils.raw_memcpy(builder, to, fro, args[4], 1)
         return context.get_dummy_value()
 
@@ -37,8 +39,7 @@ def _prefetch(level, writes=False):
         """``prefetch(ref, offset)``: ask for the cache line at a byte offset. It never faults."""
 
         def codegen(context, builder, signature, args):
-            _, pointer = _pointer(context, builder, args[0], args[1], types.uint8)
-            emit_prefetch(builder, pointer, level, writes)
+            emit_prefetch(builder, emit_byte_pointer(builder, *args), level, writes)
             return context.get_dummy_value()
 
         return types.void(ref, types.int64), codegen
@@ -59,14 +60,9 @@ def _ends_copy(size):
             target, to, source, fro, count = args
             end = ir.IntType(8 * size) if size <= 8 else ir.VectorType(_WORD, size // 8)
             rest = builder.sub(count, _WORD(size))
-            read = []
-            for offset in (fro, builder.add(fro, rest)):
-                _, pointer = _pointer(context, builder, source, offset, types.uint8)
-                read.append(builder.load(builder.bitcast(pointer, end.as_pointer()), typ=end))
-                read[-1].align = 1
+            read = [emit_load(builder, source, offset, end) for offset in (fro, builder.add(fro, rest))]
             for value, offset in zip(read, (to, builder.add(to, rest)), strict=True):
-                _, pointer = _pointer(context, builder, target, offset, types.uint8)
-                builder.store(value, builder.bitcast(pointer, end.as_pointer())).align = 1
+                emit_store(builder, value, target, offset)
             return context.get_dummy_value()
 
         return types.void(target, types.int64, source, types.int64, types.int64), codegen
@@ -84,15 +80,11 @@ def copy_vectors(typingctx, target, target_offset, source, source_offset, count)
     """``copy_vectors(target, offset, source, offset, count)``: copy 64 bytes or more, the last of them by the end."""
 
     def codegen(context, builder, signature, args):
-        line = ir.VectorType(_WORD, CACHE_LINE // 8)
         target, to, source, fro, count = args
 
         def copy_line(at):
-            _, pointer = _pointer(context, builder, source, builder.add(fro, at), types.uint8)
-            words = builder.load(builder.bitcast(pointer, line.as_pointer()), typ=line)
-            words.align = 1
-            _, pointer = _pointer(context, builder, target, builder.add(to, at), types.uint8)
-            builder.store(words, builder.bitcast(pointer, line.as_pointer())).align = 1
+            words = emit_load(builder, source, builder.add(fro, at), _LINE)
+            emit_store(builder, words, target, builder.add(to, at))
 
         last = builder.sub(count, _WORD(CACHE_LINE))
         with cgutils.for_range_slice(builder, _WORD(0), last, _WORD(CACHE_LINE)) as (at, _):
@@ -103,9 +95,9 @@ def copy_vectors(typingctx, target, target_offset, source, source_offset, count)
     return types.void(target, types.int64, source, types.int64, types.int64), codegen
 
 
-def _store_past_caches(builder, line, pointer):
-    """Emit the store of a cache line, which the pointer is aligned to, past the caches."""
-    written = builder.store(line, pointer)
+def _store_past_caches(builder, words, ref, offset):
+    """Emit the store of a cache line past the caches, to an address that is aligned to it."""
+    written = builder.store(words, builder.bitcast(emit_byte_pointer(builder, ref, offset), _LINE.as_pointer()))
     written.align = CACHE_LINE
     written.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
 
@@ -118,15 +110,11 @@ def stream_lines(typingctx, target, target_offset, source, source_offset, lines)
     """
 
     def codegen(context, builder, signature, args):
-        line = ir.VectorType(_WORD, CACHE_LINE // 8)
         target, to, source, fro, lines = args
         with cgutils.for_range(builder, lines) as loop:
             at = builder.mul(loop.index, _WORD(CACHE_LINE))
-            _, pointer = _pointer(context, builder, source, builder.add(fro, at), types.uint8)
-            words = builder.load(builder.bitcast(pointer, line.as_pointer()), typ=line)
-            words.align = 1
-            _, pointer = _pointer(context, builder, target, builder.add(to, at), types.uint8)
-            _store_past_caches(builder, words, builder.bitcast(pointer, line.as_pointer()))
+            words = emit_load(builder, source, builder.add(fro, at), _LINE)
+            _store_past_caches(builder, words, target, builder.add(to, at))
         return context.get_dummy_value()
 
     return types.void(target, types.int64, source, types.int64, types.int64), codegen
@@ -141,24 +129,18 @@ def stream_joint(typingctx, target, target_offset, source, end, start, head):
     """
 
     def codegen(context, builder, signature, args):
-        words = CACHE_LINE // 8
-        line = ir.VectorType(_WORD, words)
         target, to, source, end, start, head = args
-        runs = []
-        for offset in (builder.sub(end, _WORD(CACHE_LINE)), start):
-            _, pointer = _pointer(context, builder, source, offset, types.uint8)
-            runs.append(builder.load(builder.bitcast(pointer, line.as_pointer()), typ=line))
-            runs[-1].align = 1
+        before = builder.sub(end, _WORD(CACHE_LINE))
+        runs = [emit_load(builder, source, offset, _LINE) for offset in (before, start)]
 
         def joined(head):
-            places = [ir.IntType(32)(head // 8 + i) for i in range(words)]
-            return builder.shuffle_vector(*runs, ir.Constant(ir.VectorType(ir.IntType(32), words), places))
+            places = [ir.IntType(32)(head // 8 + i) for i in range(_LINE.count)]
+            return builder.shuffle_vector(*runs, ir.Constant(ir.VectorType(ir.IntType(32), _LINE.count), places))
 
         value = joined(48)
         for size in (32, 16):
             value = builder.select(builder.icmp_signed("==", head, _WORD(size)), joined(size), value)
-        _, pointer = _pointer(context, builder, target, to, types.uint8)
-        _store_past_caches(builder, value, builder.bitcast(pointer, line.as_pointer()))
+        _store_past_caches(builder, value, target, to)
         return context.get_dummy_value()
 
     return types.void(target, types.int64, source, types.int64, types.int64, types.int64), codegen

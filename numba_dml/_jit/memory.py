@@ -70,10 +70,17 @@ def emit_byte_pointer(builder, ref, offset):
     return builder.gep(builder.inttoptr(ref, _BYTE_POINTER), [offset])
 
 
-def _pointer(context, builder, ref, offset, element):
-    """Emit the typed pointer `offset` bytes behind an address."""
-    pointee = context.get_data_type(element)
-    return pointee, builder.bitcast(emit_byte_pointer(builder, ref, offset), pointee.as_pointer())
+def emit_load(builder, ref, offset, kind):
+    """Emit the load of what is `offset` bytes behind an address, aligned or not."""
+    value = builder.load(builder.bitcast(emit_byte_pointer(builder, ref, offset), kind.as_pointer()), typ=kind)
+    value.align = 1
+    return value
+
+
+def emit_store(builder, value, ref, offset):
+    """Emit the store to what is `offset` bytes behind an address, aligned or not."""
+    pointer = builder.bitcast(emit_byte_pointer(builder, ref, offset), value.type.as_pointer())
+    builder.store(value, pointer).align = 1
 
 
 @intrinsic
@@ -82,9 +89,7 @@ def load(typingctx, ref, offset):
     element = ref.dtype
 
     def codegen(context, builder, signature, args):
-        pointee, pointer = _pointer(context, builder, args[0], args[1], element)
-        value = builder.load(pointer, typ=pointee)
-        value.align = 1
+        value = emit_load(builder, *args, context.get_data_type(element))
         return context.data_model_manager[element].from_data(builder, value)
 
     return element(ref, types.int64), codegen
@@ -96,8 +101,8 @@ def store(typingctx, ref, offset, value):
     element = ref.dtype
 
     def codegen(context, builder, signature, args):
-        _, pointer = _pointer(context, builder, args[0], args[1], element)
-        builder.store(context.data_model_manager[element].as_data(builder, args[2]), pointer).align = 1
+        ref, offset, value = args
+        emit_store(builder, context.data_model_manager[element].as_data(builder, value), ref, offset)
         return context.get_dummy_value()
 
     return types.void(ref, types.int64, element), codegen
@@ -135,9 +140,10 @@ def array_at(typingctx, ref, offset, shape):
     kind = types.Array(ref.dtype, len(shape), "C")
 
     def codegen(context, builder, signature, args):
-        _, data = _pointer(context, builder, args[0], args[1], ref.dtype)
         from .emission_late import populate_array
 
+        data = emit_byte_pointer(builder, args[0], args[1])
+        data = builder.bitcast(data, context.get_data_type(ref.dtype).as_pointer())
         sizes = cgutils.unpack_tuple(builder, args[2])
         strides = [_WORD(ref.dtype.bitwidth // 8)]
         for size in reversed(sizes[1:]):
