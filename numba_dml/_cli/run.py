@@ -9,6 +9,7 @@ taken in the order of the file.
 from __future__ import annotations
 
 import argparse
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
@@ -187,7 +188,8 @@ def _top_k(
     apart = aside_step < aside and source.loaded is None
     keywords = {name: arguments[name] for name in ("mode", "nan")}
     with _terminal.progress("top-k", source.nbytes, args.quiet) as shown:
-        for line, side in _pairs(lines, line_step, aside, aside_step):
+        for first_line, first_side in itertools.product(range(0, lines, line_step), range(0, aside, aside_step)):
+            line, side = slice(first_line, first_line + line_step), slice(first_side, first_side + aside_step)
             best: Any = None
             for first in range(0, n if k else 0, step):
                 if apart:
@@ -215,12 +217,6 @@ def _columns(file: Source, sizes: tuple[int, int], line: int, lead: slice, side:
     width, itemsize = min(aside, side.stop) - side.start, file.dtype.itemsize
     flat = _files.map_pieces(file, starts, width, mode)
     return as_strided(flat, (1, len(starts), width), (0, aside * itemsize, itemsize))
-
-
-def _pairs(lines: int, line_step: int, aside: int, aside_step: int) -> Any:
-    for line in range(0, lines, line_step):
-        for side in range(0, aside, aside_step):
-            yield slice(line, line + line_step), slice(side, side + aside_step)
 
 
 def _merged(best: Any, found: Any, first: int, k: int, keywords: dict[str, Any]) -> Any:

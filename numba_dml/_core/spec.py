@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from inspect import Signature
 from typing import Any, NamedTuple
 
 from .config import BOUNDS
@@ -23,14 +24,8 @@ class Parameter(NamedTuple):
     choices: tuple[str, ...] = ()
 
 
-class _Required:
-    """Stands for the default of a parameter that has none."""
-
-    def __repr__(self) -> str:
-        return "<required>"
-
-
-REQUIRED: Any = _Required()
+#: Stands for the default of a parameter that has none, as in a function's signature.
+REQUIRED: Any = Signature.empty
 
 #: How indices address the data.
 SLICES, ELEMENTS, TUPLES = "slices along an axis", "elements along an axis", "slices by tuples"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -25,6 +26,10 @@ _SIZES = {member: dtype.itemsize for member, dtype in _DTYPES.items()} | {Tensor
 _MOVED_KINDS = "mMSUV"
 
 
+#: The error to raise for a field.
+_refusal = partial(DescriptorError, "TensorDesc")
+
+
 def normalize_data_type(value: Any) -> TensorDataType | np.dtype[Any]:
     """Turn an enum member, its number, a NumPy dtype or a dtype's name into a data type.
 
@@ -37,19 +42,12 @@ def normalize_data_type(value: Any) -> TensorDataType | np.dtype[Any]:
         return _MEMBERS[value]
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         if int(value) in (12, 13):
-            raise DescriptorError(
-                "TensorDesc",
-                "data_type",
-                int(value),
-                "a type of at least 8 bits",
-                "UINT4 and INT4 have no NumPy element",
-            )
+            rule = "UINT4 and INT4 have no NumPy element"
+            raise _refusal("data_type", int(value), "a type of at least 8 bits", rule)
         try:
             return TensorDataType(int(value))
         except ValueError:
-            raise DescriptorError("TensorDesc", "data_type", int(value), _DATA_TYPES) from None
-    if isinstance(value, str) and value.lower() == "bfloat16":
-        return TensorDataType.BFLOAT16
+            raise _refusal("data_type", int(value), _DATA_TYPES) from None
     if isinstance(value, str) and value.upper() in TensorDataType.__members__:
         return TensorDataType[value.upper()]
     try:
@@ -65,7 +63,7 @@ def normalize_data_type(value: Any) -> TensorDataType | np.dtype[Any]:
         if isinstance(value, str) and _is_small(dtype) != longer:  # NumPy knows short names once that is imported
             raise TypeError
     except (TypeError, ImportError, AttributeError):
-        raise DescriptorError("TensorDesc", "data_type", repr(value), _DATA_TYPES) from None
+        raise _refusal("data_type", repr(value), _DATA_TYPES) from None
     native = dtype.newbyteorder("=")
     member: TensorDataType | None = _MEMBERS.get(native)
     if member is not None:
@@ -76,7 +74,7 @@ def normalize_data_type(value: Any) -> TensorDataType | np.dtype[Any]:
     if plain or _is_small(native):
         moved: np.dtype[Any] = native
         return moved
-    raise DescriptorError("TensorDesc", "data_type", str(dtype), "a fixed-size NumPy element type without objects")
+    raise _refusal("data_type", str(dtype), "a fixed-size NumPy element type without objects")
 
 
 def _is_small(dtype: np.dtype[Any]) -> bool:
@@ -199,7 +197,7 @@ def _integers(name: str, values: Any) -> tuple[int, ...]:
     try:
         return tuple([v if v.__class__ is int else integer(name, v) for v in values])  # mostly they are
     except TypeError:
-        raise DescriptorError("TensorDesc", name, repr(values), "integers") from None
+        raise _refusal(name, repr(values), "integers") from None
 
 
 _NO_FLAGS = TensorFlags.NONE
@@ -261,16 +259,16 @@ class TensorDesc:
         sizes = _integers("sizes", sizes)
         put(self, "sizes", sizes)
         if sizes and min(sizes) < 0:
-            raise DescriptorError("TensorDesc", "sizes", sizes, "sizes of at least 0")
+            raise _refusal("sizes", sizes, "sizes of at least 0")
         if strides is not None:
             strides = _integers("strides", strides)
             if len(strides) != len(sizes):
-                raise DescriptorError("TensorDesc", "strides", strides, f"{len(sizes)} strides, one for every size")
+                raise _refusal("strides", strides, f"{len(sizes)} strides, one for every size")
             put(self, "strides", strides)
         if flags is not _NO_FLAGS:
             known = isinstance(flags, (int, np.integer)) and not isinstance(flags, bool)
             if not known or flags not in (0, 1):  # IntFlag itself lets unknown bits pass
-                raise DescriptorError("TensorDesc", "flags", flags, "a TensorFlags value")
+                raise _refusal("flags", flags, "a TensorFlags value")
             put(self, "flags", TensorFlags(int(flags)))
         total, alignment = total_tensor_size_in_bytes, guaranteed_base_offset_alignment
         if total is not None or alignment.__class__ is not int or alignment != 0:
@@ -285,16 +283,10 @@ class TensorDesc:
         object.__setattr__(self, "total_tensor_size_in_bytes", total)
         object.__setattr__(self, "guaranteed_base_offset_alignment", alignment)
         if total is not None and total < self.minimum_size_in_bytes:
-            raise DescriptorError(
-                "TensorDesc", "total_tensor_size_in_bytes", total, f"at least {self.minimum_size_in_bytes}"
-            )
+            raise _refusal("total_tensor_size_in_bytes", total, f"at least {self.minimum_size_in_bytes}")
         if alignment and (alignment < self.itemsize or alignment & (alignment - 1)):
-            raise DescriptorError(
-                "TensorDesc",
-                "guaranteed_base_offset_alignment",
-                alignment,
-                f"0 or a power of two not smaller than the element size, {self.itemsize}",
-            )
+            expected = f"0 or a power of two not smaller than the element size, {self.itemsize}"
+            raise _refusal("guaranteed_base_offset_alignment", alignment, expected)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -342,7 +334,7 @@ class TensorDesc:
         known = dict(values)
         for name in ("data_type", "sizes"):
             if name not in known:
-                raise DescriptorError("TensorDesc", name, "nothing", "a value")
+                raise _refusal(name, "nothing", "a value")
         data_type = known.pop("data_type")
         if isinstance(data_type, (list, tuple)):  # a structured dtype; JSON has made lists of its tuples
             data_type = np.lib.format.descr_to_dtype([_as_field(entry) for entry in data_type])
@@ -352,12 +344,9 @@ class TensorDesc:
         parts = [repr(data_type_name(self.data_type)), repr(self.sizes)]
         if self.strides is not None:
             parts.append(repr(self.strides))
-        if self.flags:
-            parts.append(f"flags={self.flags!r}")
-        if self.total_tensor_size_in_bytes is not None:
-            parts.append(f"total_tensor_size_in_bytes={self.total_tensor_size_in_bytes}")
-        if self.guaranteed_base_offset_alignment:
-            parts.append(f"guaranteed_base_offset_alignment={self.guaranteed_base_offset_alignment}")
+        for name in ("flags", "total_tensor_size_in_bytes", "guaranteed_base_offset_alignment"):
+            if getattr(self, name) != getattr(TensorDesc, name):  # what is a default says nothing
+                parts.append(f"{name}={getattr(self, name)!r}")
         return f"TensorDesc({', '.join(parts)})"
 
 

@@ -197,7 +197,6 @@ class Kernel:
 
     def note(self, blocks: int, threads: int, shared: int, args: tuple[int, ...]) -> None:
         """Record a launch, if launches are recorded."""
-        if recorder.steps is not None:
-            recorder.note(Step(self, blocks, threads or self.threads, shared, args))
+        recorder.note(Step(self, blocks, threads or self.threads, shared, args))
 
     __call__ = run
