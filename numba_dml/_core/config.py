@@ -7,7 +7,7 @@ Most processes set none: `used` is False then, and that is all that a call looks
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ContextDecorator
 from contextvars import ContextVar
 from functools import lru_cache, wraps
@@ -43,44 +43,31 @@ class _Unset:
 _UNSET: Any = _Unset()
 
 
+_CHOICES = {"target": TARGETS, "bounds": BOUNDS}
+
+
 def _one_of(choices: tuple[str, ...]) -> str:
     return "one of " + ", ".join(map(repr, choices))
 
 
-def _choice(choices: tuple[str, ...]) -> Callable[[Any, str], Any]:
-    def check(value: Any, name: str) -> Any:
-        if not isinstance(value, str) or value not in choices:
-            raise ValueError(f"{name}: found {value!r}, expected {_one_of(choices)}")
-        return value
-
-    return check
-
-
-def _count(value: Any, name: str) -> int:
-    count = integer(name, value)
-    if count < 1:
-        raise ValueError(f"{name}: found {value}, expected 1 or more")
-    return count
-
-
-def _flag(value: Any, name: str) -> bool:
-    if not isinstance(value, bool):
+def _checked(field: str, value: Any, name: str) -> Any:
+    """Return the value of a default, which an error calls by a name."""
+    choices = _CHOICES.get(field)
+    if choices and (not isinstance(value, str) or value not in choices):
+        raise ValueError(f"{name}: found {value!r}, expected {_one_of(choices)}")
+    if field == "quiet" and not isinstance(value, bool):
         raise TypeError(f"{name}: found {value!r}, expected True or False")
+    if field == "threads":
+        value = integer(name, value)
+        if value < 1:
+            raise ValueError(f"{name}: found {value}, expected 1 or more")
     return value
-
-
-_CHECKS: dict[str, Callable[[Any, str], Any]] = {
-    "target": _choice(TARGETS),
-    "bounds": _choice(BOUNDS),
-    "threads": _count,
-    "quiet": _flag,
-}
 
 
 def from_environment(variables: Mapping[str, str]) -> Settings:
     """Return what environment variables say; an empty one counts as absent."""
     found: dict[str, Any] = {}
-    for field, check in _CHECKS.items():
+    for field in Settings._fields:
         name = PREFIX + field.upper()
         text = variables.get(name, "").strip()
         value: Any = text
@@ -94,12 +81,12 @@ def from_environment(variables: Mapping[str, str]) -> Settings:
             if text.lower() not in (*_TRUE, *_FALSE):
                 raise ValueError(f"{name}: found {text!r}, expected {_one_of((*_TRUE, *_FALSE))}")
             value = text.lower() in _TRUE
-        found[field] = check(value, name)
+        found[field] = _checked(field, value, name)
     return Settings(**found)
 
 
 #: Some default was set in this process, now or before. Calls look here first: it is faster than a context variable.
-used = any(os.environ.get(PREFIX + field.upper()) for field in _CHECKS)
+used = any(os.environ.get(PREFIX + field.upper()) for field in Settings._fields)
 
 #: The defaults of the blocks around, the innermost last.
 _blocks: ContextVar[tuple[Settings, ...]] = ContextVar("numba_dml.config", default=())
@@ -205,5 +192,5 @@ def config(
     changes = {field: value for field, value in given.items() if value is not _UNSET}
     for field, value in changes.items():
         if value is not None or field == "quiet":
-            changes[field] = _CHECKS[field](value, f"config: {field}")
+            changes[field] = _checked(field, value, f"config: {field}")
     return _Config(changes)

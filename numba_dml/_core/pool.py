@@ -90,7 +90,12 @@ class MemoryPool:
     @property
     def limit(self) -> int:
         """How many bytes may wait for the next result; 0 keeps nothing."""
-        return self._read_limit()
+        if self._limit is None:
+            text = os.environ.get(_LIMIT, "").strip() or str(_DEFAULT_LIMIT)
+            if not text.isdecimal():
+                raise ValueError(f"{_LIMIT}: found {text!r}, expected a number of bytes, 0 or more")
+            self._limit = int(text)
+        return self._limit
 
     @limit.setter
     def limit(self, limit: int) -> None:
@@ -99,11 +104,6 @@ class MemoryPool:
             raise ValueError(f"MemoryPool.limit: found {limit}, expected a number of bytes, 0 or more")
         self._limit = limit
         self._trim()
-
-    def _read_limit(self) -> int:
-        if self._limit is None:
-            self._limit = _limit_from_environment()
-        return self._limit
 
     @property
     def free_bytes(self) -> int:
@@ -116,7 +116,7 @@ class MemoryPool:
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
         """Return an array of any contents, aligned to 64 bytes."""
-        self._read_limit()  # an error here reaches the caller, one in a finalizer nobody
+        _ = self.limit  # an error here reaches the caller, one in a finalizer nobody
         size = product(shape) * dtype.itemsize
         lease = _Lease(self, self._take(size))
         return np.ndarray(shape, dtype, np.asarray(lease))
@@ -151,13 +151,6 @@ class MemoryPool:
         with suppress(IndexError):  # another thread was faster
             while self.free_bytes > self.limit:
                 self._free.popleft()
-
-
-def _limit_from_environment() -> int:
-    text = os.environ.get(_LIMIT, "").strip() or str(_DEFAULT_LIMIT)
-    if not text.isdecimal():
-        raise ValueError(f"{_LIMIT}: found {text!r}, expected a number of bytes, 0 or more")
-    return int(text)
 
 
 memory_pool = MemoryPool()
