@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
-from .machine import on_gpu
+from .machine import in_simulator
 from .numba import cuda, driver
 
 
@@ -28,7 +28,7 @@ def driver_address(name: str) -> int:
     return int(_checked(driver.cuGetProcAddress(name.encode(), 12000, 0)))
 
 
-@on_gpu
+@in_simulator(None)
 def _function(name: str, count: int) -> Any:
     """Return a function of the driver that takes `count` numbers (addresses too) and returns its status.
 
@@ -43,7 +43,7 @@ def check(status: int) -> None:
         _checked((driver.CUresult(status),))
 
 
-@on_gpu
+@in_simulator(True)
 def is_current(device: int) -> bool:
     """Tell whether a device is the current one of this thread."""
     _, found = driver.cuCtxGetDevice()
@@ -57,7 +57,7 @@ def _context(device: int) -> Any:
     return _checked(driver.cuDevicePrimaryCtxRetain(_checked(driver.cuDeviceGet(device))))
 
 
-@on_gpu
+@in_simulator(nullcontext())
 @contextmanager
 def on_device(device: int) -> Iterator[None]:
     """Make a device the current one, for what is not on the fast way."""
@@ -68,7 +68,7 @@ def on_device(device: int) -> Iterator[None]:
         _checked(driver.cuCtxPopCurrent())
 
 
-@on_gpu
+@in_simulator(0)
 def device_of(pointer: int) -> int:
     """Return the device that an address belongs to."""
     if not pointer:
@@ -84,7 +84,7 @@ def shared_memory_of(device: int) -> int:
     return int(_checked(driver.cuDeviceGetAttribute(attribute, _checked(driver.cuDeviceGet(device)))))
 
 
-@on_gpu
+@in_simulator((9, 0))
 @cache
 def least_capability() -> tuple[int, int]:
     """Return the lowest compute capability of all devices."""
@@ -92,7 +92,7 @@ def least_capability() -> tuple[int, int]:
     return major, minor
 
 
-@on_gpu
+@in_simulator(False)
 @cache
 def can_come_early() -> bool:
     """Tell whether a kernel's blocks can come to the devices as soon as the last ones of the kernel before have ended.
@@ -106,7 +106,7 @@ def can_come_early() -> bool:
     return int(_checked(driver.cuDriverGetVersion())) >= 12030  # which captures such launches in graphs
 
 
-@on_gpu
+@in_simulator(384)
 @cache
 def shared_bytes() -> int:
     """Return how much dynamic shared memory a block can have on every device: 227 KiB on an H200."""

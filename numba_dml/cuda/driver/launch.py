@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ..._jit.waiting import compiling
 from .compile import _compile_lock
 from .context import _checked, _function, can_come_early, check, shared_memory_of
-from .machine import on_gpu
+from .machine import in_simulator, on_gpu
 from .numba import BLOCK, cuda, driver, types
 
 _launch_kernel = _function("cuLaunchKernelEx", 4)
@@ -113,7 +113,7 @@ class _Launch:
         self.key = key
 
 
-@on_gpu
+@in_simulator((0, 0))
 def given_plan(position: int, size: int) -> tuple[int, int]:
     """Return which argument of a kernel is a plan, and how many of its numbers the kernel is given."""
     return position, size

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -103,11 +102,6 @@ def jit_kernel(function: Callable[..., Any], registers: int | None) -> Any:
     return cuda.jit(function)
 
 
-def given_plan(position: int, size: int) -> tuple[int, int]:
-    """Let kernels find plans in memory."""
-    return 0, 0
-
-
 def ptx(asm: str, results: int, arguments: int, twin: Callable[..., Any], **kinds: Any) -> Callable[..., Any]:
     return lambda *numbers: twin(*map(int, numbers))  # a kernel's may be NumPy's, which overflow
 
@@ -122,47 +116,6 @@ def address_reader() -> Callable[[Any], int]:
 
 def shared_type(name: str) -> np.dtype[Any]:
     return np.dtype(name)
-
-
-def shared_bytes() -> int:
-    return 384
-
-
-def _function(name: str, count: int) -> None:
-    return None
-
-
-def is_current(device: int) -> bool:
-    return True
-
-
-@contextmanager
-def on_device(device: int) -> Iterator[None]:
-    yield
-
-
-def device_of(pointer: int) -> int:
-    return 0
-
-
-def least_capability() -> tuple[int, int]:
-    return 9, 0
-
-
-def can_come_early() -> bool:
-    return False
-
-
-def synchronize(stream: int | None) -> None:
-    pass
-
-
-def wait_for(device: int, stream: int | None, other: int | None) -> None:
-    pass
-
-
-def refuse_capture(stream: int, found: str, expected: str) -> None:
-    pass
 
 
 def copy_now(to: int, fro: int, count: int, stream: int) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ..._core.devices.arrays import DEFAULT_STREAM
 from .context import _checked, _function, check, on_device
-from .machine import on_gpu
+from .machine import in_simulator
 from .numba import driver
 
 _synchronize = _function("cuStreamSynchronize", 1)
 
 
-@on_gpu
+@in_simulator(None)
 def synchronize(stream: int | None) -> None:
     """Wait for a stream of the current device, or for all of them."""
     if stream is not None:
@@ -19,7 +19,7 @@ def synchronize(stream: int | None) -> None:
         _checked(driver.cuCtxSynchronize())
 
 
-@on_gpu
+@in_simulator(None)
 def wait_for(device: int, stream: int | None, other: int | None) -> None:
     """Let a stream of a device wait for what another one was given so far; None is the host.
 
@@ -39,7 +39,7 @@ def wait_for(device: int, stream: int | None, other: int | None) -> None:
         _checked(driver.cuEventDestroy(event))
 
 
-@on_gpu
+@in_simulator(None)
 def refuse_capture(stream: int, found: str, expected: str) -> None:
     """Refuse a stream that is being captured in a CUDA graph, before a wait for it would break the capture."""
     status, captured = driver.cuStreamIsCapturing(stream)
