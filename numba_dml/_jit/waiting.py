@@ -104,20 +104,14 @@ def locked(path: str | None) -> Iterator[None]:
 
 
 def _wait(file: int) -> None:
+    """Take the lock of a file, unless another process has it for too long."""
     end = monotonic() + LOCK_PATIENCE
-    while not _taken(file) and monotonic() < end:
-        sleep(LOCK_POLL)
-
-
-def _taken(file: int) -> bool:
-    """Take the lock of a file, or tell that another process has it."""
-    try:
-        _try_lock(file)
-    except (BlockingIOError, PermissionError):
-        return False
-    except OSError:  # there are no locks here: as good as taken
-        return True
-    return True
+    with suppress(OSError):  # where there are no locks
+        while monotonic() < end:
+            with suppress(BlockingIOError, PermissionError):  # another process has it
+                _try_lock(file)
+                return
+            sleep(LOCK_POLL)
 
 
 @contextmanager

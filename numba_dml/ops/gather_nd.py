@@ -11,8 +11,7 @@ from numpy import ndarray
 from .._core import config
 from .._core import descriptor as core_descriptor
 from .._core.calls import call_two
-from .._core.descriptor import Level
-from .._core.enums import FeatureLevel, OperatorType
+from .._core.enums import OperatorType
 from .._core.errors import integer
 from .._core.lowering import Move
 from .._core.spec import BATCH_DIMS, READ_BOUNDS, TUPLES, Spec
@@ -157,10 +156,7 @@ class GatherND1Desc(_GatherND):
     batch_dimension_count: int
 
     operator_type = OperatorType.GATHER_ND1
-    levels = (
-        Level(FeatureLevel.FL_4_1, core_descriptor.T11, core_descriptor.I4, (1, 8)),
-        Level(FeatureLevel.FL_3_0, core_descriptor.T8, core_descriptor.I4, (1, 8)),
-    )
+    levels = core_descriptor.MOVE_LEVELS[:2]
 
 
 @builds(SPEC, GatherND1Desc.arguments)

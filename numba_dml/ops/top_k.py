@@ -22,6 +22,12 @@ from ._function import Array, builds, check_not_scalar, normalize_axis, public, 
 
 #: The data types that have an order.
 ORDERED = core_descriptor.T11 | {TensorDataType.BOOL, TensorDataType.BFLOAT16}
+#: The feature table, without the level before FL_2_1 that only TOP_K has.
+LEVELS = (
+    Level(FeatureLevel.FL_5_0, core_descriptor.T10, core_descriptor.U2, (1, 8)),
+    Level(FeatureLevel.FL_3_1, core_descriptor.T8, core_descriptor.U32, (1, 8)),
+    Level(FeatureLevel.FL_2_1, core_descriptor.T8, core_descriptor.U32, (4, 4)),
+)
 
 
 SPEC = Spec(
@@ -128,12 +134,7 @@ class TopKDesc(_TopK):
     """
 
     operator_type = OperatorType.TOP_K
-    levels = (
-        Level(FeatureLevel.FL_5_0, core_descriptor.T10, core_descriptor.U2, (1, 8)),
-        Level(FeatureLevel.FL_3_1, core_descriptor.T8, core_descriptor.U32, (1, 8)),
-        Level(FeatureLevel.FL_2_1, core_descriptor.T8, core_descriptor.U32, (4, 4)),
-        Level(FeatureLevel.FL_2_0, core_descriptor.TF, core_descriptor.U32, (4, 4)),
-    )
+    levels = (*LEVELS, Level(FeatureLevel.FL_2_0, core_descriptor.TF, core_descriptor.U32, (4, 4)))
     axis_direction = AxisDirection.DECREASING
 
 
@@ -160,11 +161,7 @@ class TopK1Desc(_TopK):
     axis_direction: AxisDirection
 
     operator_type = OperatorType.TOP_K1
-    levels = (
-        Level(FeatureLevel.FL_5_0, core_descriptor.T10, core_descriptor.U2, (1, 8)),
-        Level(FeatureLevel.FL_3_1, core_descriptor.T8, core_descriptor.U32, (1, 8)),
-        Level(FeatureLevel.FL_2_1, core_descriptor.T8, core_descriptor.U32, (4, 4)),
-    )
+    levels = LEVELS
 
     def __post_init__(self) -> None:
         direction: Any = self.axis_direction
