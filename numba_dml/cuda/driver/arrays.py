@@ -27,23 +27,11 @@ def new_bytes(size: int, device: int) -> tuple[Any, int]:
     return memory, memory.__cuda_array_interface__["data"][0]
 
 
-@on_gpu
-def upload(memory: Any, data: ndarray[Any, Any]) -> None:
-    """Copy bytes to such memory."""
-    memory.copy_to_device(data)
-
-
-@on_gpu
-def download(memory: Any) -> Any:
-    """Return a copy of such memory."""
-    return memory.copy_to_host()
-
-
 class _Own(Library):
     """Arrays of the package's own: bytes in memory that Numba allocates, in the simulator host memory."""
 
     def new(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> DeviceArray:
-        memory, pointer = new_bytes(int(np.prod(shape, dtype=object)) * dtype.itemsize, device)
+        memory, pointer = new_bytes(product(shape) * dtype.itemsize, device)
         strides = packed_strides(shape, dtype.itemsize)
         return DeviceArray(memory, self, pointer, shape, strides, dtype, device, DEFAULT_STREAM)
 
@@ -51,7 +39,7 @@ class _Own(Library):
         """Return a packed copy of a host array."""
         copy = self.new(array.shape, array.dtype.newbyteorder("="), device)
         if array.size:
-            upload(copy.owner, np.ascontiguousarray(array, copy.dtype).reshape(-1).view(np.uint8))
+            copy.owner.copy_to_device(np.ascontiguousarray(array, copy.dtype).reshape(-1).view(np.uint8))
         return copy
 
     def finish(self, result: DeviceArray, stream: int) -> ndarray[Any, Any]:
@@ -59,8 +47,8 @@ class _Own(Library):
 
     def to_host(self, array: DeviceArray) -> ndarray[Any, Any]:
         """Return a copy in host memory."""
-        data = download(array.owner)
-        size = int(np.prod(array.shape, dtype=object)) * array.dtype.itemsize
+        data = array.owner.copy_to_host()
+        size = product(array.shape) * array.dtype.itemsize
         return data[:size].view(array.dtype).reshape(array.shape) if size else np.empty(array.shape, array.dtype)
 
 

@@ -138,13 +138,5 @@ def allocate_words(memory: Any, contents: ndarray[Any, Any]) -> ndarray[Any, Any
 
 
 def new_bytes(size: int, device: int) -> tuple[Any, int]:
-    memory = np.empty(size, np.uint8)
+    memory = cuda.device_array(max(size, 1), np.uint8)
     return memory, memory.ctypes.data
-
-
-def upload(memory: Any, data: ndarray[Any, Any]) -> None:
-    memory[...] = data
-
-
-def download(memory: Any) -> Any:
-    return memory.copy()
