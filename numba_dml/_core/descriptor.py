@@ -128,7 +128,7 @@ class Descriptor:
                 raise self.refuse(name, f"strides {tensor.strides}", "elements that do not overlap", "it is an output")
 
     def check_output(self, field: str, expected: tuple[int, ...]) -> None:
-        """Check the sizes of an output against the operator's shape rule."""
+        """Check the sizes of an output, or of updates, against the operator's shape rule."""
         found = getattr(self, field).sizes
         if found != expected:
             raise self.refuse(field, f"sizes {found}", f"sizes {expected}")

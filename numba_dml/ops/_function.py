@@ -21,7 +21,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def normalize_axis(function: str, axis: int, ndim: int) -> int:
-    """Return a non-negative axis."""
+    """Return a non-negative axis; an array without any is refused."""
+    check_not_scalar(function, ndim)
     if not -ndim <= axis < ndim:
         raise ValueError(
             f"{function}: axis: found {axis}, expected {-ndim} to {ndim - 1} for an array with {ndim} dimension"
@@ -45,9 +46,9 @@ def check_indices(function: str, dtype: np.dtype[Any]) -> None:
         raise TypeError(f"{function}: indices: found dtype {dtype}, expected an integer dtype{hint}")
 
 
-def check_not_scalar(function: str, shape: tuple[int, ...]) -> None:
+def check_not_scalar(function: str, ndim: int) -> None:
     """Refuse a 0-d input."""
-    if not shape:
+    if ndim == 0:
         raise ValueError(f"{function}: a: found 0 dimensions, expected at least 1")
 
 

@@ -17,7 +17,7 @@ from .._core.lowering import Move
 from .._core.spec import ELEMENTS, READ_BOUNDS, Spec
 from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc, extent, packed_strides
-from ._function import Array, MoveDescriptor, builds, check_not_scalar, normalize_axis, public, refuse_positional
+from ._function import Array, MoveDescriptor, builds, normalize_axis, public, refuse_positional
 
 SPEC = Spec(
     name="gather_elements",
@@ -104,7 +104,6 @@ class GatherElementsDesc(ElementsDescriptor):
 
 @builds(SPEC, GatherElementsDesc.arguments)
 def _build(a: Array, indices: Array, axis: int, bounds: str) -> Any:
-    check_not_scalar("gather_elements", a.shape)
     axis = normalize_axis("gather_elements", axis, len(a.shape))
     tensors = TensorDesc(*a), TensorDesc(*indices), TensorDesc(a.kind, indices.shape)
     return GatherElementsDesc(*tensors, axis, bounds=bounds), indices.shape

@@ -161,29 +161,24 @@ class GatherND1Desc(_GatherND):
 
 @builds(SPEC, GatherND1Desc.arguments)
 def _build(a: Array, indices: Array, batch_dims: int, bounds: str) -> Any:
-    check_not_scalar("gather_nd", a.shape)
-    check_index_rank("gather_nd", indices.shape)
-    check_batch_dims("gather_nd", batch_dims, a.shape, indices.shape)
+    check_ranks("gather_nd", len(a.shape), len(indices.shape), batch_dims)
     output = Array(a.kind, slice_sizes(a.shape, indices.shape, batch_dims))
     _, (x, i, y) = padded(a, indices, output)
     return GatherND1Desc(x, i, y, len(a.shape), len(indices.shape), batch_dims, bounds=bounds), output.shape
 
 
-def check_index_rank(function: str, index_shape: tuple[int, ...]) -> None:
-    """Refuse 0-d indices: there is no dimension that could hold a tuple."""
-    if not index_shape:
+def check_ranks(function: str, ndim: int, index_ndim: int, batch_dims: int) -> None:
+    """Refuse arrays without dimensions, and batch dimensions that leave none to index, or none for the tuples."""
+    check_not_scalar(function, ndim)
+    if index_ndim == 0:
         raise ValueError(
             f"{function}: indices: found 0 dimensions, expected at least 1 (the last one holds the tuples)"
         )
-
-
-def check_batch_dims(function: str, batch_dims: int, shape: tuple[int, ...], index_shape: tuple[int, ...]) -> None:
-    """Refuse batch dimensions that leave none to index, or none for the tuples."""
-    limit = min(len(shape), len(index_shape)) - 1
+    limit = min(ndim, index_ndim) - 1
     if not 0 <= batch_dims <= limit:
         raise ValueError(
             f"{function}: batch_dims: found {batch_dims}, expected 0 to {limit} "
-            f"for {len(shape)}-d a and {len(index_shape)}-d indices"
+            f"for {ndim}-d a and {index_ndim}-d indices"
         )
 
 

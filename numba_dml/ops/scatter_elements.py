@@ -18,7 +18,7 @@ from .._core.lowering import SCATTER_BOUNDS
 from .._core.spec import ELEMENTS, REDUCTION, UNIQUE, WRITE_BOUNDS, Spec
 from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc
-from ._function import Array, builds, check_not_scalar, normalize_axis, public, refuse_positional
+from ._function import Array, builds, normalize_axis, public, refuse_positional
 from .gather_elements import ElementsDescriptor
 
 SPEC = Spec(
@@ -100,7 +100,6 @@ ScatterDesc = ScatterElementsDesc
 
 @builds(SPEC, ScatterElementsDesc.arguments)
 def _build(a: Array, indices: Array, updates: Array, axis: int, reduction: str, unique: bool, bounds: str) -> Any:
-    check_not_scalar("scatter_elements", a.shape)
     axis = normalize_axis("scatter_elements", axis, len(a.shape))
     data = TensorDesc(*a)
     tensors = data, TensorDesc(*indices), TensorDesc(*updates), data

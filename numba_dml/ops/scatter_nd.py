@@ -14,8 +14,8 @@ from .._core.enums import OperatorType
 from .._core.errors import DescriptorError, flag, integer
 from .._core.spec import BATCH_DIMS, REDUCTION, TUPLES, UNIQUE, WRITE_BOUNDS, Spec
 from .._core.tensor import TensorDesc
-from ._function import Array, builds, check_not_scalar, padded, public, refuse_positional
-from .gather_nd import NDDescriptor, check_batch_dims, check_index_rank, slice_sizes
+from ._function import Array, builds, padded, public, refuse_positional
+from .gather_nd import NDDescriptor, check_ranks, slice_sizes
 from .scatter_elements import check_scatter
 
 SPEC = Spec(
@@ -75,16 +75,12 @@ class ScatterNDDesc(NDDescriptor):
         self.check_counts()
         check_scatter(self)
         updates = slice_sizes(*self.counted(), self.batch_dimension_count)
-        expected = (1,) * (self.input_tensor.dimension_count - len(updates)) + updates
-        if self.updates_tensor.sizes != expected:
-            raise self.refuse("updates_tensor", f"sizes {self.updates_tensor.sizes}", f"sizes {expected}")
+        self.check_output("updates_tensor", (1,) * (self.input_tensor.dimension_count - len(updates)) + updates)
 
 
 @builds(SPEC, ScatterNDDesc.arguments)
 def _build(a: Array, indices: Array, updates: Array, batch_dims: int, reduction: str, unique: bool, bounds: str) -> Any:
-    check_not_scalar("scatter_nd", a.shape)
-    check_index_rank("scatter_nd", indices.shape)
-    check_batch_dims("scatter_nd", batch_dims, a.shape, indices.shape)
+    check_ranks("scatter_nd", len(a.shape), len(indices.shape), batch_dims)
     expected = slice_sizes(a.shape, indices.shape, batch_dims)
     _, (x, i, u) = padded(a, indices, updates)
     try:

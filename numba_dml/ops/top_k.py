@@ -18,7 +18,7 @@ from .._core.lowering import MODES, NAN_RULES, Select, TopK, nan_is_first
 from .._core.spec import REQUIRED, Parameter, Spec
 from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc, collapse, data_type_name, element_size, normalize_data_type, packed_strides
-from ._function import Array, builds, check_not_scalar, normalize_axis, public, refuse_positional
+from ._function import Array, builds, normalize_axis, public, refuse_positional
 
 #: The data types that have an order.
 ORDERED = core_descriptor.T11 | {TensorDataType.BOOL, TensorDataType.BFLOAT16}
@@ -192,7 +192,6 @@ def _ordered_type(function: str, argument: str, dtype: np.dtype[Any]) -> Any:
 @builds(SPEC, TopK1Desc.arguments, _ordered_type)
 def _build(a: Array, k: int, axis: int, mode: str, sorted: bool, nan: str, index_dtype: Any) -> Any:
     shape = a.shape
-    check_not_scalar("top_k", shape)
     axis = normalize_axis("top_k", axis, len(shape))
     if not 0 <= k <= shape[axis]:
         raise ValueError(f"top_k: k: found {k}, expected 0 to {shape[axis]}, the size of axis {axis}")
