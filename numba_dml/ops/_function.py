@@ -57,11 +57,22 @@ class MoveDescriptor(Descriptor):
 
     input_tensor: TensorDesc
     indices_tensor: TensorDesc
+    bounds: str
+    #: Of a gather.
+    reduction = "none"
+    unique = False
 
     def move(self, **layout: Any) -> Move:
         """Return the lowering for a layout: see `numba_dml._core.lowering.move`."""
-        rules = {name: getattr(self, name) for name in ("bounds", "reduction", "unique") if hasattr(self, name)}
-        return move(self.function, self.input_tensor.data_type, self.indices_tensor.data_type, **layout, **rules)
+        return move(
+            self.spec.name,
+            self.input_tensor.data_type,
+            self.indices_tensor.data_type,
+            bounds=self.bounds,
+            reduction=self.reduction,
+            unique=self.unique,
+            **layout,
+        )
 
 
 class Array(NamedTuple):
