@@ -53,8 +53,6 @@ class Spec:
         The NumPy function that makes indices of a mask.
     compares : bool
         It compares elements, so that their bits alone are not enough.
-    counted : bool
-        The size of a result is known only after the call.
     examples, explain_examples : tuple of str
         Command lines, without the name of the program.
     build : callable
@@ -70,7 +68,6 @@ class Spec:
     addressing: str = ""
     mask_function: str = ""
     compares: bool = False
-    counted: bool = False
     examples: tuple[str, ...] = ()
     explain_examples: tuple[str, ...] = ()
     build: Callable[..., Any] = field(init=False, repr=False)
