@@ -1124,7 +1124,7 @@ def test_tables_and_progress_on_a_terminal(monkeypatch):
     monkeypatch.setattr(sys, "stderr", err)
     _terminal.print_table(["name", "count"], [["one", "1"], ["[b]two", "22"]], right=["count"])
     assert all(word in out.text for word in ("name", "[b]two", "22"))
-    with _terminal.progress("working", 4) as shown:
+    with _terminal.Progress("working", 4) as shown:
         shown.advance(3, "nearly")
     assert "working" in err.text
     assert "nearly: 75 %" in err.text

@@ -6,9 +6,9 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> None:
@@ -35,12 +35,19 @@ def print_facts(facts: Sequence[tuple[str, str]], columns: int | None = None) ->
 
 
 class Progress:
-    """How far a command is: a line on the standard error stream that is written over and over, if it is shown."""
+    """How far a block is: a line that is written over and over, if the standard error stream is a terminal."""
 
-    def __init__(self, text: str, total: float, shown: bool) -> None:
+    def __init__(self, text: str, total: float, hidden: bool = False) -> None:
         self.text, self.total, self.done, self.line = text, total, 0.0, ""
-        self.shown = shown
+        self.shown = not hidden and sys.stderr.isatty() and total > 0
+
+    def __enter__(self) -> Progress:
         self.advance(0)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self.line:
+            sys.stderr.write(f"\r{' ' * len(self.line)}\r")
 
     def advance(self, amount: float, text: str | None = None) -> None:
         """Add to what is done, and perhaps say what comes next."""
@@ -53,17 +60,6 @@ class Progress:
             sys.stderr.write(f"\r{line.ljust(len(self.line))}")
             sys.stderr.flush()
             self.line = line
-
-
-@contextmanager
-def progress(text: str, total: float, hidden: bool = False) -> Iterator[Progress]:
-    """Show how far a block is, if the standard error stream is a terminal."""
-    shown = Progress(text, total, not hidden and sys.stderr.isatty() and total > 0)
-    try:
-        yield shown
-    finally:
-        if shown.line:
-            sys.stderr.write(f"\r{' ' * len(shown.line)}\r")
 
 
 def size(count: float) -> str:

@@ -259,7 +259,7 @@ def run(args: argparse.Namespace) -> int:
     turns = libraries + libraries[::-1]
     found: dict[str, list[list[float]]] = {name: [] for name in libraries}
     load = _Load()
-    with _terminal.progress("measuring", len(turns), args.json) as shown:
+    with _terminal.Progress("measuring", len(turns), args.json) as shown:
         for library in turns:
             shown.advance(0, library)
             found[library].append(_apart(library))

@@ -274,7 +274,7 @@ def demonstrate(k: int = 5, plot: Path | None = None) -> Result:
     if plot is not None:
         _terminal.check_picture(plot)
     digits = load_digits()
-    with dml.config(quiet=True), _terminal.progress("neighbours", 4) as shown:  # it tells that kernels compile
+    with dml.config(quiet=True), _terminal.Progress("neighbours", 4) as shown:  # it tells that kernels compile
         bench = _Bench(shown)
         result = classify(digits, k, bench)
     _report(digits, k, result, bench)

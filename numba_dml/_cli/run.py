@@ -187,7 +187,7 @@ def _top_k(
         step = min(n, max(k, memory // (aside_step * itemsize)))
     apart = aside_step < aside and source.loaded is None
     keywords = {name: arguments[name] for name in ("mode", "nan")}
-    with _terminal.progress("top-k", source.nbytes, args.quiet) as shown:
+    with _terminal.Progress("top-k", source.nbytes, args.quiet) as shown:
         for first_line, first_side in itertools.product(range(0, lines, line_step), range(0, aside, aside_step)):
             line, side = slice(first_line, first_line + line_step), slice(first_side, first_side + aside_step)
             best: Any = None
@@ -250,7 +250,7 @@ def _move(
             far = _Far(cut, file, arguments, memory, call.dtype)
             most = max(1, memory // far.bytes_of_row(indices.dtype.itemsize)) * far.width
     function_of = getattr(dml, spec.name)
-    with _terminal.progress(args.function, product(shape) * itemsize + scatters * source.nbytes, args.quiet) as shown:
+    with _terminal.Progress(args.function, product(shape) * itemsize + scatters * source.nbytes, args.quiet) as shown:
         if scatters:
             _files.fill(source, results, "output", max(1, memory // (4 * itemsize)), shown.advance)
         for part in _files.blocks(shape, most):

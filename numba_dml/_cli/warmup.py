@@ -148,7 +148,7 @@ def run(args: argparse.Namespace) -> int:
     rows: list[list[str]] = []
     dml.cache_clear()  # what was planned for later may not be compiled
     total = len(args.dtypes) * sum(len(CASES[function]) for function in functions)
-    with dml.config(quiet=True), _terminal.progress("compiling", total, args.quiet) as shown:
+    with dml.config(quiet=True), _terminal.Progress("compiling", total, args.quiet) as shown:
         for function in functions:
             before, start = cache.kernels(args.target), perf_counter()
             for kind in args.dtypes:
