@@ -6,20 +6,26 @@ from typing import Any
 
 import numpy as np
 
+from .driver.arrays import OWN
+from .driver.context import device_of
 from .driver.numba import cuda
+from .driver.streams import synchronize
+from .primitives.bad_indices import check_all as check
+
+__all__ = ["call", "check", "device_of", "empty", "memory", "synchronize", "to_device"]
+
+memory = OWN.memory
 
 
 def call(*args: Any) -> Any:
     """Build the call for a descriptor and a layout; see `numba_dml._core.calls.build_call`."""
-    from .calls.build import build
+    from .calls.build import build  # with the kernels, which device functions do not need
 
     return build(*args)
 
 
 def to_device(array: np.ndarray[Any, Any]) -> Any:
     """Return a copy of a host array on the first device."""
-    from .driver.arrays import OWN
-
     return OWN.to_device(array, 0)
 
 
@@ -27,31 +33,3 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> Any:
     """Return a new device array of Numba."""
     with cuda.gpus[device]:
         return cuda.device_array(shape, dtype)
-
-
-def memory(size: int, device: int) -> Any:
-    """Return bytes of device memory that Numba allocates."""
-    from .driver.arrays import OWN
-
-    return OWN.memory(size, device)
-
-
-def device_of(pointer: int) -> int:
-    """Return the device that an address belongs to."""
-    from .driver import context
-
-    return context.device_of(pointer)
-
-
-def synchronize(stream: int) -> None:
-    """Wait for a stream."""
-    from .driver import streams
-
-    streams.synchronize(stream)
-
-
-def check(stream: int | None) -> None:
-    """Raise the first bad index that deferred calls recorded."""
-    from .primitives.bad_indices import check_all
-
-    check_all(stream)
