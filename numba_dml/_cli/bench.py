@@ -309,11 +309,9 @@ def run(args: argparse.Namespace) -> int:
 
 def save_picture(path: Path, libraries: list[str], times: dict[str, list[float]]) -> None:
     """Draw a point for every case and library, as a multiple of our time."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 0.42 * len(CASES) * len(libraries) * 0.6 + 1.4), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots()
     height = 0.8 / len(libraries)
     for number, library in enumerate(libraries):

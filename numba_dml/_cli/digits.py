@@ -238,7 +238,6 @@ def _report(digits: Digits, k: int, result: Result, bench: _Bench) -> None:
 
 def save_picture(path: Path, digits: Digits, result: Result) -> None:
     """Draw some queries beside their nearest neighbours; mistakes first, if there are any."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     right = result.predicted == digits.query_labels
@@ -248,7 +247,6 @@ def save_picture(path: Path, digits: Digits, result: Result) -> None:
     columns = 1 + min(result.neighbours.indices.shape[1], SHOWN_NEIGHBOURS)
     # Not through pyplot: no display is looked for, and no figure stays behind.
     figure = Figure(figsize=(1.15 * columns + 0.8, 1.5 * len(shown) + 0.5), layout="constrained")
-    FigureCanvasAgg(figure)
     figure.suptitle("Handwritten digits (left) and their nearest neighbours", fontsize=12)
     axes = figure.subplots(len(shown), columns, squeeze=False, width_ratios=[1.3] + [1] * (columns - 1))
     for row, query in zip(axes, shown, strict=True):
