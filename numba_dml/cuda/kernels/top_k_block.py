@@ -240,13 +240,12 @@ def choose_kernel(width: int, infinity: int) -> Kernel:
                 low, high, chunks = first_bar(memory, plan, wanted)
             count = collect(memory, plan, low, room, chunks)
             few = wanted + (wanted >> 2) + LANES
-            most = min(room, np.int64(ITEMS * cuda.blockDim.x))  # what fits, and can be sorted
-            most = min(most, few if level > 0 else max(SORTED, few))
-            if most < count <= room:
+            if count <= room and count > (few if level > 0 else max(SORTED, few)):
                 # To look into more groups, or to sort a longer list, would take longer than to shorten it.
                 low = raise_bar(keys, count, low, high, wanted, wanted, sums, ends)
                 count = keep(memory, count, low)
-            if count > most:
+            most = min(room, np.int64(ITEMS * cuda.blockDim.x))  # as many can be sorted
+            if count > (few if level > 0 else most):
                 if not whole:
                     order_groups(memory, listed)
                 count, low = list_with_ties(memory, plan, low, high, wanted, most, chunks, whole)

@@ -128,17 +128,9 @@ def run_steps(width: int, infinity: int):
     key_at = key_access(width, infinity).key_at
 
     @helper
-    def is_alike(word, other, line):
-        return word == other
-
-    @helper
-    def comes_first(words, places, i, j, line):
-        here, there = np.int64(places[np.uint32(i)]), np.int64(places[np.uint32(j)])
-        key, other = (
-            key_at(line.source + here * line.stride, line.plan),
-            key_at(line.source + there * line.stride, line.plan),
-        )
-        return key > other
+    def comes_first(place, other, line):
+        here, there = line.source + np.int64(place) * line.stride, line.source + np.int64(other) * line.stride
+        return key_at(here, line.plan) > key_at(there, line.plan)
 
     @helper
     def is_disordered(memory, line):
@@ -146,12 +138,13 @@ def run_steps(width: int, infinity: int):
         wrong = 0
         i = np.int32(cuda.threadIdx.x + 1)
         while i < line.size:
-            if words[np.uint32(i)] == words[np.uint32(i - 1)] and comes_first(words, places, i, np.int32(i - 1), line):
+            place, before = places[np.uint32(i)], places[np.uint32(i - 1)]
+            if words[np.uint32(i)] == words[np.uint32(i - 1)] and comes_first(place, before, line):
                 wrong = 1
             i = np.int32(i + cuda.blockDim.x)
         return cuda.syncthreads_or(wrong)
 
-    return run_sorter(np.int32, is_alike, comes_first), is_disordered
+    return run_sorter(comes_first), is_disordered
 
 
 @cache

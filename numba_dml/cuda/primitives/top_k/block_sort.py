@@ -32,9 +32,7 @@ ITEMS = 9
 #: How many of them it looks at without asking whether they are there, and how often.
 TOGETHER = 3
 TURNS = ITEMS // TOGETHER
-#: Bits that lists are sorted by at first: few of some thousand elements agree in these.
-FIRST_BITS = 16
-#: The elements of runs of keys alike up to this length are ranked.
+#: Runs of equal keys up to this length are put in order by a thread.
 SHORT_RUN = SIZES.short_run
 lane_value = LANE_VALUE[32]
 
@@ -49,48 +47,37 @@ def count_bytes(threads: int) -> int:
 
 
 @cache
-def run_sorter(key_type: type, is_alike, comes_first):
-    """Return ``order_runs(keys, places, count, known)``: it puts short runs of neighbours with keys alike in order.
+def run_sorter(comes_first):
+    """Return ``order_runs(keys, places, count, known)``, by a function of two places and what is known of them.
 
-    Each element is ranked among its run; whether there are runs longer than `SHORT_RUN` is what it returns.
-    ``is_alike(key, other, known)``; ``comes_first(keys, places, i, j, known)``: whether one comes before another.
+    Runs are neighbours with equal keys. The places of those up to `SHORT_RUN` long are put in order; whether there are
+    longer ones is what it returns.
     """
 
     @helper
-    def rank_in_run(keys, places, i, count, known):
-        """Return where an element goes, -1: its run is long."""
-        key, begin, end = keys[np.uint32(i)], i, np.int32(i + 1)
-        while begin > 0 and i - begin <= SHORT_RUN and is_alike(keys[np.uint32(begin - 1)], key, known):
-            begin = np.int32(begin - 1)
-        while end < count and end - i <= SHORT_RUN and is_alike(keys[np.uint32(end)], key, known):
-            end = np.int32(end + 1)
-        if end - begin > SHORT_RUN:
-            return np.int32(-1)
-        to = begin
-        for j in range(begin, end):
-            before = comes_first(keys, places, j, i, known)
-            if before or (j < i and not comes_first(keys, places, i, j, known)):
-                to = np.int32(to + 1)
-        return to
-
-    @helper
     def order_runs(keys, places, count, known):
-        own_keys = cuda.local.array(ITEMS, key_type)
-        own_places = cuda.local.array(ITEMS, np.int32)
-        targets = cuda.local.array(ITEMS, np.int32)
         many = 0
-        for row in range(ITEMS):
-            i = np.int32(np.int32(cuda.threadIdx.x) + row * cuda.blockDim.x)
-            if i < count:
-                own_keys[row], own_places[row] = keys[np.uint32(i)], places[np.uint32(i)]
-                targets[row] = rank_in_run(keys, places, i, count, known)
-                many = 1 if targets[row] < 0 else many
-        many = cuda.syncthreads_or(many)
-        for row in range(ITEMS):
-            if np.int32(cuda.threadIdx.x) + row * cuda.blockDim.x < count and targets[row] >= 0:
-                keys[np.uint32(targets[row])], places[np.uint32(targets[row])] = own_keys[row], own_places[row]
-        cuda.syncthreads()
-        return many
+        i = np.int32(cuda.threadIdx.x)
+        while i < count:
+            key = keys[np.uint32(i)]
+            if i == 0 or keys[np.uint32(i - 1)] != key:
+                until = np.int32(i + 1)
+                while until < count and keys[np.uint32(until)] == key and until <= i + SHORT_RUN:
+                    until = np.int32(until + 1)
+                if until > i + SHORT_RUN:
+                    many = 1
+                else:
+                    j = np.int32(i + 1)
+                    while j < until:
+                        place = places[np.uint32(j)]
+                        to = j
+                        while to > i and comes_first(place, places[np.uint32(to - 1)], known):
+                            places[np.uint32(to)] = places[np.uint32(to - 1)]
+                            to = np.int32(to - 1)
+                        places[np.uint32(to)] = place
+                        j = np.int32(j + 1)
+            i = np.int32(i + cuda.blockDim.x)
+        return cuda.syncthreads_or(many)
 
     return order_runs
 
@@ -261,19 +248,7 @@ def sorter(key_bytes: int):
     ):
         sort_by(keys, places, counts, sums, count, high, shift, bits, False)
 
-    distance = DIGIT_ABOVE[8 * key_bytes]
-
-    @helper
-    def is_alike(key, other, known):
-        high, left_out = known
-        return distance(high, key, left_out) == distance(high, other, left_out)
-
-    @helper
-    def comes_first(keys, places, i, j, known):
-        key, other = keys[np.uint32(i)], keys[np.uint32(j)]
-        return key > other or (key == other and places[np.uint32(i)] < places[np.uint32(j)])
-
-    order_runs = run_sorter(np.int64 if key_bytes == 8 else np.int32, is_alike, comes_first)
+    order_runs = run_sorter(helper(lambda place, other, known: place < other))
 
     @helper
     def sort_lists(
@@ -287,14 +262,12 @@ def sorter(key_bytes: int):
         most,  # IN      no place is higher
     ):
         bits, place_bits = bits_between(np.int64(low), np.int64(high)), bits_between(np.int64(0), most)
-        left_out = max(bits - FIRST_BITS, np.int64(0))
         turn = 0
-        while turn < 3:  # by the upper bits of keys; and if that leaves long runs, by places, and by all bits of keys
+        while turn < 3:  # by keys; and if that leaves many equal ones, by places, and by keys again
             by_place = turn == 1
-            begin, end = left_out if turn == 0 else np.int64(0), place_bits if by_place else bits
-            sort_by(keys, places, counts, sums, count, high, begin, end, by_place)
+            sort_by(keys, places, counts, sums, count, high, np.int64(0), place_bits if by_place else bits, by_place)
             turn += 1
-            if turn == 1 and not order_runs(keys, places, count, (high, left_out)):
+            if turn == 1 and not order_runs(keys, places, count, 0):
                 turn = 3
 
     return sort_keys, sort_lists

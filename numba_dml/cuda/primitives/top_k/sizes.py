@@ -22,9 +22,9 @@ class Sizes(NamedTuple):
     least_room: int = 256  #: the same, at least
     digit_bits: int = 8  #: bits of a digit by which a block finds a border
     #: Lists are ranked if their length squared is up to this times the threads: a pass of a sort takes 5 barriers.
-    ranked: int = 128
-    sorted: int = 256  #: lists that are longer, and than they need be, are shortened before they are sorted
-    short_run: int = 32  #: the longest run of keys alike whose elements are ranked
+    ranked: int = 512
+    sorted: int = 512  #: lists that are longer, and than they need be, are shortened before they are sorted
+    short_run: int = 16  #: the longest run of equal keys that one thread puts in order
     seat_bits: int = 2  #: elements of a seat, as a power of two: their loads are on their way together
     large_digit_bits: int = 11  #: bits of a digit by which all blocks find a border: they take 8 KiB of counts
     short_block: int = 64  #: threads of a block that has short lines
