@@ -191,22 +191,6 @@ def element_finder(width: int, infinity: int):
     of_quad, together, _ = batch_of(width)
 
     @helper
-    def put_whole_units(address, plan, firsts, some):
-        """List the keys of units that lie in the line; all are loaded before one is looked at."""
-        a = load_words(address + np.int64(firsts[0]) * width)
-        if together > 1:
-            b = load_words(address + np.int64(firsts[1 % together]) * width)
-        if together > 2:
-            e = load_words(address + np.int64(firsts[2 % together]) * width)
-            f = load_words(address + np.int64(firsts[3 % together]) * width)
-        put_keys(some, a, plan)
-        if together > 1:
-            put_keys(some[of_quad:], b, plan)
-        if together > 2:
-            put_keys(some[2 * of_quad :], e, plan)
-            put_keys(some[3 * of_quad :], f, plan)
-
-    @helper
     def find_in_units(memory, plan, bar, c, total, some, firsts):
         source = source_of(memory.where)
         threads, last = np.int32(cuda.blockDim.x), np.int32(total - 1)
@@ -219,7 +203,8 @@ def element_finder(width: int, infinity: int):
             for j in range(together):
                 keys_from(source, plan, firsts[j], some[of_quad * j :])
         else:
-            put_whole_units(source.address, plan, firsts, some)
+            for j in range(together):
+                put_keys(some[of_quad * j :], load_words(source.address + np.int64(firsts[j]) * width), plan)
         found = np.uint32(0)
         for j in range(together):
             if c + j * threads < total:

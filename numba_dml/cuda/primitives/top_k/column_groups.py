@@ -9,7 +9,7 @@ import numpy as np
 from ...driver.compile import helper
 from ...driver.numba import cuda
 from ..access import LOAD_INDEX, unit_access
-from .keys import key_access, key_type
+from .keys import key_access, key_type, put_words
 from .sizes import SIZES
 
 #: Elements of a line in a seat, as a power of two.
@@ -36,19 +36,14 @@ def seat_reader(width: int, infinity: int, wide: bool):
     all_words = SEAT * of_row
 
     @helper
-    def load_row(words, at, address):
-        if not wide:
-            words[at] = load(address)
-        elif width == 8:
-            words[at], words[at + 1] = load_quad(address)
-        else:
-            words[at], words[at + 1], words[at + 2], words[at + 3] = load_quad(address)
-
-    @helper
     def put_bests(bests, address, stride, count, plan):
         words = cuda.local.array(all_words, word)
         for row in range(SEAT):  # a row twice does no harm
-            load_row(words, of_row * row, address + min(np.int64(row), count - 1) * stride)
+            at = address + min(np.int64(row), count - 1) * stride
+            if wide:
+                put_words(words[of_row * row :], load_quad(at))
+            else:
+                words[row] = load(at)
         for i in range(of_row):
             keys = keys_of(words[i], plan)
             for j in range(of_word):

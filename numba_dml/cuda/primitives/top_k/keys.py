@@ -198,6 +198,13 @@ def key_access(width: int, infinity: int) -> Keys:
     return Keys(keys_of, bits_of, key_in, key_at, load_words, put_keys, best_of_quad, bests_of_quads, best_inside)
 
 
+@helper
+def put_words(words, loaded):
+    """List words that were loaded together."""
+    for i in range(len(loaded)):
+        words[i] = loaded[i]
+
+
 @cache
 def result_writer(width: int, infinity: int):
     """Return ``write_result(values, indices, plan, at, key, address, position)``.

@@ -16,7 +16,7 @@ from ...driver.numba import BLOCK, LANES, cuda
 from ..access import LOAD_INDEX, load_four_words, load_i64, load_two_long_words
 from ..pairs import pair_access
 from ..plan import number
-from .keys import key_access, key_type
+from .keys import key_access, key_type, put_words
 from .plan import GROUP_BITS, GROUP_ROOM, GROUPS_AT, SIZE, STRIDE, UPPER_AT, line_bases
 from .sizes import SIZES
 
@@ -125,10 +125,10 @@ def tile_access(width: int, infinity: int, is_long: bool) -> Tiles:
     """Return the steps for elements of a width and kind; if they are long, positions, or keys, have 64 bits."""
     put_keys, load = key_access(width, infinity).put_keys, load_two_long_words if width == 8 else load_four_words
     place_quads, put_one_by_one = _quad_steps(width, infinity, is_long)
-    nothing = (np.int64(0),) * 2 if width == 8 else (np.int32(0),) * 4
-    place = np.int64 if is_long else np.int32
+    place, word, of_load = np.int64 if is_long else np.int32, key_type(width), 2 if width == 8 else 4
     _, pair_bytes, *_ = pair_access(is_long)
     quads, of_quad = sizes_of(width)
+    all_words = quads * of_load
     whole = whole_bits(is_long)
     all_bits = (1 << (quads * of_quad)) - 1
     quad_bits, tile_quads = of_quad.bit_length() - 1, quads * BLOCK
@@ -156,24 +156,16 @@ def tile_access(width: int, infinity: int, is_long: bool) -> Tiles:
 
     @helper
     def fetch(keys, firsts, source, plan, quad):
+        words = cuda.local.array(all_words, word)
         inside = place_quads(firsts, source, plan, quad)
-        a = b = c = d = nothing
         if inside:
-            a = load(source.address + np.int64(firsts[0]) * width)
-            if quads > 1:
-                b = load(source.address + np.int64(firsts[1 % quads]) * width)
-            if quads > 2:
-                c = load(source.address + np.int64(firsts[2 % quads]) * width)
-                d = load(source.address + np.int64(firsts[3 % quads]) * width)
+            for j in range(quads):
+                put_words(words[of_load * j :], load(source.address + np.int64(firsts[j]) * width))
         cuda.syncthreads()  # all loads are on their way: without it each is waited for by itself
         exist = np.int32(all_bits)
         if inside:
-            put_keys(keys, a, plan)
-            if quads > 1:
-                put_keys(keys[of_quad:], b, plan)
-            if quads > 2:
-                put_keys(keys[2 * of_quad :], c, plan)
-                put_keys(keys[3 * of_quad :], d, plan)
+            for j in range(quads):
+                put_keys(keys[of_quad * j :], words[of_load * j :], plan)
         else:
             exist = np.int32(0)
             for j in range(quads):
