@@ -22,7 +22,7 @@ from ..pairs import DIGITS as SORT_DIGITS
 from ..pairs import pair_access
 from ..plan import number
 from ..sort_tiles import TILE_BYTES
-from ..sums import add_up_threads
+from ..sums import add_up_lanes, add_up_threads
 from ..warp import LANE_VALUE
 from .keys import key_type
 from .large_tiles import ABOVE, BITS, BORDER, DIGIT, DIGITS, FOUND, HIGH, LOW, RANK, TIES, sizes_of, tile_access
@@ -178,26 +178,13 @@ def tile_ranks(width: int):
     quad_mask = (1 << of_quad) - 1
 
     @helper
-    def quads_of_lanes(bits):
-        """Return the counts of a thread's quads, a field each: its own, and those of its lane and the ones before."""
-        lane = np.int32(cuda.threadIdx.x % LANES)
-        own = np.int64(0)
-        for j in range(quads):
-            own |= np.int64(count_bits(bits >> (of_quad * j) & quad_mask)) << (FIELD * j)
-        until = own
-        step = np.int32(1)
-        while step < LANES:
-            before = lane_value(until, max(lane - step, 0))
-            if lane >= step:
-                until += before
-            step = np.int32(step << 1)
-        return own, until
-
-    @helper
     def rank_quads(bits, ranks, counts):
         thread = np.int32(cuda.threadIdx.x)
         lane, warp = np.int32(thread % LANES), np.int32(thread // LANES)
-        own, until = quads_of_lanes(bits)
+        own = np.int64(0)  # the counts of this thread's quads, a field each
+        for j in range(quads):
+            own |= np.int64(count_bits(bits >> (of_quad * j) & quad_mask)) << (FIELD * j)
+        until = add_up_lanes(own)
         of_warp = lane_value(until, LANES - 1)
         until -= own
         begin = np.int32(0)
