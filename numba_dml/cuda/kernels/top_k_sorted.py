@@ -198,7 +198,7 @@ def line_sorter(width: int, infinity: int):
         while turn < 3:  # by the upper bits; and if that does not do, by the lower ones, and by the upper ones again
             begin, end = (np.int64(0), left_out) if turn == 1 else (left_out, bits)
             list_words(memory, line, high, begin, turn)
-            sort_words(words, places, memory.counts, memory.sums, size, np.int32(0), np.int64(0), end - begin)
+            sort_words(words, places, memory.counts, memory.sums, size, np.int32(0), np.int64(0), end - begin, False)
             turn += 1
             if turn == 1 and not (
                 left_out > 0 and order_runs(words, places, size, line) and is_disordered(memory, line)

@@ -29,9 +29,8 @@ HALF = 16
 #: Elements of a list that a thread has, at most. It has an odd number of them, so that those of neighbouring threads
 #: lie in different banks of shared memory.
 ITEMS = 9
-#: How many of them it looks at without asking whether they are there, and how often.
+#: How many of them it looks at without asking whether they are there.
 TOGETHER = 3
-TURNS = ITEMS // TOGETHER
 #: Runs of equal keys up to this length are put in order by a thread.
 SHORT_RUN = SIZES.short_run
 lane_value = LANE_VALUE[32]
@@ -138,10 +137,9 @@ def own_steps(key_bytes: int):
 
     @helper
     def load_own(keys, places, own, first, last, rows):
-        for turn in range(TURNS):
-            if turn * TOGETHER < rows:
-                for i in range(TOGETHER):
-                    row = turn * TOGETHER + i
+        for turn in range(0, ITEMS, TOGETHER):
+            if turn < rows:
+                for row in range(turn, turn + TOGETHER):
                     at = np.int64(min(np.int32(first + row), last))
                     own.keys[row] = load_key(keys + at * key_bytes)
                     own.places[row] = load_word(places + 4 * at)
@@ -149,10 +147,9 @@ def own_steps(key_bytes: int):
     @helper
     def count_own(own, column, pitch, rows, there, digit):
         """Count a thread's elements by digit, and note the digit of each, and its rank among this thread's."""
-        for turn in range(TURNS):
-            if turn * TOGETHER < rows:
-                for i in range(TOGETHER):
-                    row = turn * TOGETHER + i
+        for turn in range(0, ITEMS, TOGETHER):
+            if turn < rows:
+                for row in range(turn, turn + TOGETHER):
                     its_digit = digit_of(own.keys[row], own.places[row], digit)
                     upper = np.int32(np.int32(its_digit << 1) & HALF)
                     at = column + np.int64(its_digit & (WORDS - 1)) * pitch
@@ -165,15 +162,13 @@ def own_steps(key_bytes: int):
     def store_own(keys, places, own, column, pitch, rows, there):
         """Store a thread's elements where they go now."""
         found = own.found
-        for turn in range(TURNS):
-            if turn * TOGETHER < rows:
-                for i in range(TOGETHER):
-                    row = turn * TOGETHER + i
+        for turn in range(0, ITEMS, TOGETHER):
+            if turn < rows:
+                for row in range(turn, turn + TOGETHER):
                     upper = np.int32(np.int32(found[row] << 1) & HALF)
                     before = load_word(column + np.int64(found[row] & (WORDS - 1)) * pitch)
                     found[row] = np.int32(half_word(before, upper) + np.int32(found[row] >> DIGIT))
-                for i in range(TOGETHER):
-                    row = turn * TOGETHER + i
+                for row in range(turn, turn + TOGETHER):
                     to = np.int64(found[row])
                     store_key(keys + to * key_bytes, own.keys[row], row, there)
                     store_place(places + 4 * to, own.places[row], row, there)
@@ -216,17 +211,26 @@ def list_mover(key_bytes: int):
 
 @cache
 def sorter(key_bytes: int):
-    """Return ``sort_keys`` and ``sort_lists`` for keys of a width.
+    """Return ``sort_digits`` and ``sort_lists`` for keys of a width.
 
     Keys go from the highest to the lowest. The first sort leaves those in the order in which they are that agree in the
-    bits that it looks at. The second puts the places of equal keys in order,
-    which are not negative and not above a number. The caller sees to it that a list has no more than `ITEMS` elements
-    for each thread.
+    bits that it looks at. The second puts the places of equal keys in order, which are not negative and not above a
+    number. The caller sees to it that a list has no more than `ITEMS` elements for each thread.
     """
     move = list_mover(key_bytes)
 
     @helper
-    def sort_by(keys, places, counts, sums, count, high, shift, bits, by_place):
+    def sort_digits(
+        keys,  # IN OUT
+        places,  # IN OUT
+        counts,  # IN OUT  `count_bytes` of int32
+        sums,  # IN OUT  (warps,) int32
+        count,  # IN      up to `ITEMS` for each thread
+        high,  # IN      the highest key
+        shift,  # IN      of the difference between a key and the highest one, or of places, the bits from this ...
+        bits,  # IN      ... to below this are looked at
+        by_place,  # IN
+    ):
         at_keys, at_places = np.int64(shared_address(keys)), np.int64(shared_address(places))
         at_counts = np.int64(shared_address(counts))
         threads = np.int32(cuda.blockDim.x)
@@ -234,19 +238,6 @@ def sorter(key_bytes: int):
         while shift < bits:
             move(at_keys, at_places, at_counts, sums, count, rows, Digit(high, shift, by_place))
             shift += DIGIT
-
-    @helper
-    def sort_keys(
-        keys,  # IN OUT
-        places,  # IN OUT
-        counts,  # IN OUT  `count_bytes` of int32
-        sums,  # IN OUT  (warps,) int32
-        count,  # IN      up to `ITEMS` for each thread
-        high,  # IN      the highest key
-        shift,  # IN      of the difference between a key and the highest one, the bits from this ...
-        bits,  # IN      ... to below this are looked at
-    ):
-        sort_by(keys, places, counts, sums, count, high, shift, bits, False)
 
     order_runs = run_sorter(helper(lambda place, other, known: place < other))
 
@@ -265,9 +256,10 @@ def sorter(key_bytes: int):
         turn = 0
         while turn < 3:  # by keys; and if that leaves many equal ones, by places, and by keys again
             by_place = turn == 1
-            sort_by(keys, places, counts, sums, count, high, np.int64(0), place_bits if by_place else bits, by_place)
+            until = place_bits if by_place else bits
+            sort_digits(keys, places, counts, sums, count, high, np.int64(0), until, by_place)
             turn += 1
             if turn == 1 and not order_runs(keys, places, count, 0):
                 turn = 3
 
-    return sort_keys, sort_lists
+    return sort_digits, sort_lists
