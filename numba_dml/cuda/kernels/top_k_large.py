@@ -186,7 +186,7 @@ def write_access(width: int, infinity: int, is_long: bool):
     The bits of a value come back from its key; zeros and NaNs, which share one, are read: of each line they lie one
     after the other in the order of their positions, so this is no gather.
     """
-    bits_of, (load, store) = key_access(width, infinity).bits_of, unit_access(width)
+    bits_of, (_, store) = key_access(width, infinity).bits_of, unit_access(width)
 
     @helper
     def prepare(x, values, indices, plan, border, line):
@@ -200,9 +200,7 @@ def write_access(width: int, infinity: int, is_long: bool):
         source, values, indices, step, index_size, low = form
         if place < number(plan, K):
             new = raise_key(low, ~np.int64(word), 0) if is_long else low + (~np.int64(word) & 0xFFFFFFFF)
-            bits, plain = bits_of(new, plan)
-            if not plain:
-                bits, _ = load(source + np.int64(position) * number(plan, STRIDE))
+            bits = bits_of(new, plan, source + np.int64(position) * number(plan, STRIDE))
             store(values + place * step * width, bits, 0)
             write_index(indices, index_size, place * step, np.int64(position))
 

@@ -212,7 +212,7 @@ def row_writer(width: int, infinity: int, most: int):
 
     `to`: where those of the thread's line are. Outputs that are neighbours are written by neighbouring lanes.
     """
-    bits_of, (load, store) = key_access(width, infinity).bits_of, unit_access(width)
+    bits_of, (_, store) = key_access(width, infinity).bits_of, unit_access(width)
     is_wide, width_bits, key_bytes = width > 2, 8 * width, key_type(width)(0).itemsize
     load_key, load_place = SHARED_LOAD[8 * key_bytes], SHARED_LOAD[32]
     places_at = list_bytes(most, key_bytes)
@@ -243,10 +243,8 @@ def row_writer(width: int, infinity: int, most: int):
             else:
                 position = PLACES - (one & PLACES)
                 one >>= 32 - width_bits
-            bits, plain = bits_of(one, plan)
-            if not plain:
-                bits = load(source + other * distance + position * number(plan, STRIDE))[0]
-            store(value_at, bits, 0)
+            address = source + other * distance + position * number(plan, STRIDE)
+            store(value_at, bits_of(one, plan, address), 0)
             write_index(index_at, index_size, 0, position)
             here += hop
             value_at += hop * step * width

@@ -131,7 +131,7 @@ class Keys(NamedTuple):
     """How kernels get the keys of the elements of a width and kind."""
 
     keys_of: object  #: ``keys_of(word, plan)``: those of a word, side by side
-    bits_of: object  #: ``bits_of(key, plan)``: an element's bits, and whether it has these: see `word_keys`
+    bits_of: object  #: ``bits_of(key, plan, address)``: an element's bits; zeros and NaNs, which share a key, are read
     key_in: object  #: ``key_in(keys, j)``: one of those of a word
     key_at: object  #: ``key_at(address, plan)``: the key of an element
     load_quad: object  #: ``load_quad(address)``: 16 aligned bytes, as words
@@ -144,10 +144,15 @@ class Keys(NamedTuple):
 @cache
 def key_access(width: int, infinity: int) -> Keys:
     """Return how to get keys."""
-    keys_of, bits_of = word_keys(width, infinity)
+    keys_of, plain_bits = word_keys(width, infinity)
     load, load_words = LOAD_INDEX[f"int{8 * width}"], unit_access(16)[0] if width == 8 else load_quad
     key, of_word, of_quad, key_bits = key_type(width), max(4 // width, 1), 16 // width, 8 * width
     words, lowest = of_quad // of_word, lowest_key(width)
+
+    @helper
+    def bits_of(its_key, plan, address):
+        bits, plain = plain_bits(its_key, plan)
+        return bits if plain else np.int64(load(address))
 
     @helper
     def key_in(keys, j):
@@ -207,18 +212,12 @@ def put_words(words, loaded):
 
 @cache
 def result_writer(width: int, infinity: int):
-    """Return ``write_result(values, indices, plan, at, key, address, position)``.
-
-    The value comes back from its key; zeros and NaNs, which share one, are read again.
-    """
-    bits_of, (load, store) = word_keys(width, infinity)[1], unit_access(width)
+    """Return ``write_result(values, indices, plan, at, key, address, position)``: the value comes back from its key."""
+    bits_of, (_, store) = key_access(width, infinity).bits_of, unit_access(width)
 
     @helper
     def write_result(values, indices, plan, at, key, address, position):
-        bits, plain = bits_of(key, plan)
-        if not plain:
-            bits = np.int64(load(address)[0])
-        store(values + at * width, bits, 0)
+        store(values + at * width, bits_of(key, plan, address), 0)
         write_index(indices, number(plan, INDEX_SIZE), at, position)
 
     return write_result
