@@ -24,7 +24,7 @@ from ..plan import number
 from ..sort_tiles import TILE_BYTES
 from ..sums import add_up_lanes, add_up_threads
 from ..warp import LANE_VALUE
-from .keys import key_type
+from .keys import bar_tester, key_type
 from .large_tiles import ABOVE, BITS, BORDER, DIGIT, DIGITS, FOUND, HIGH, LOW, RANK, TIES, sizes_of, tile_access
 from .plan import LIST_ROOM, TABLE_AT, TALLIES_AT, UPPER_AT, K
 
@@ -264,24 +264,13 @@ class Shared(NamedTuple):
 
 @cache
 def _tile_steps(width: int, is_long: bool):
-    """Return how elements of a tile are compared with the bar, put in order, and stored."""
+    """Return how elements of a tile are put in order, and stored."""
     quads, of_quad = sizes_of(width)
     word, pair_bytes, _, store_pair, digit_of = pair_access(is_long)
     reversed_key = REVERSED_KEY[8 * word(0).itemsize]
     items, room = quads * of_quad, TILE_BYTES // pair_bytes
     fits = items * BLOCK <= room
     passes = passes_of(width)
-
-    @helper
-    def by_bar(keys, bar):
-        """Return, as bits, which keys are beyond a bar, and which are equal to it."""
-        beyond = equal = np.int32(0)
-        for n in range(items):
-            if keys[n] > bar:
-                beyond = np.int32(beyond | (1 << n))
-            if keys[n] == bar:
-                equal = np.int32(equal | (1 << n))
-        return beyond, equal
 
     @helper
     def put_in_order(shared, keys, firsts, ranks, chosen, begin, low):
@@ -308,7 +297,7 @@ def _tile_steps(width: int, is_long: bool):
                     cuda.atomic.add(shared.digits, digit * SORT_DIGITS + digit_of(new, SORT_DIGIT * digit), 1)
             i = np.int32(i + BLOCK)
 
-    return by_bar, put_in_order, store_pairs
+    return put_in_order, store_pairs
 
 
 @cache
@@ -320,7 +309,8 @@ def tile_lister(width: int, infinity: int, is_long: bool):
     tiles, key = tile_access(width, infinity, is_long), key_type(width)
     part_of, fetch, quads, of_quad, place = tiles.part_of, tiles.fetch, tiles.quads, tiles.of_quad, tiles.place
     rank_quads, first_bits = tile_ranks(width)
-    by_bar, put_in_order, store_pairs = _tile_steps(width, is_long)
+    put_in_order, store_pairs = _tile_steps(width, is_long)
+    reaching = bar_tester(quads * of_quad)
     _, pair_bytes, *_ = pair_access(is_long)
     items, tile_quads = quads * of_quad, quads * BLOCK
     room = TILE_BYTES // pair_bytes
@@ -337,13 +327,14 @@ def tile_lister(width: int, infinity: int, is_long: bool):
         turn = np.int32(0)
         while tile < end:
             exist = fetch(keys, firsts, source, plan, quad)
-            chosen, at_border = by_bar(keys, bar)
-            if target.ties == 0:
-                chosen = np.int32(chosen | at_border)
-            elif left > 0:
-                few, some = first_bits(np.int32(at_border & exist), left, ranks, shared.counts[2 * WARPS :])
-                chosen = np.int32(chosen | few)
-                left -= some
+            chosen = np.int32(reaching(keys, bar, False))
+            if target.ties != 0:
+                at_border = np.int32(reaching(keys, bar, True))
+                chosen = np.int32(chosen & ~at_border)
+                if left > 0:
+                    few, some = first_bits(np.int32(at_border & exist), left, ranks, shared.counts[2 * WARPS :])
+                    chosen = np.int32(chosen | few)
+                    left -= some
             chosen = np.int32(chosen & exist)
             total = rank_quads(chosen, ranks, shared.counts[turn:])
             turn = np.int32(WARPS - turn)
