@@ -7,7 +7,6 @@ keys' digits.
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 
@@ -164,19 +163,9 @@ def narrower(width: int, infinity: int):
     return narrow
 
 
-class Batch(NamedTuple):
-    """How many units a thread lists the keys of together."""
-
-    of_quad: int  #: keys of a unit
-    together: int  #: units: 1, 2 or 4
-    keys: int  #: of these
-
-
-def batch_of(width: int) -> Batch:
-    """Return what a thread lists together, of elements of a width."""
-    of_quad = 16 // width
-    together = max(1, KEYS_AT_ONCE // of_quad)
-    return Batch(of_quad, together, together * of_quad)
+def units_together(width: int) -> int:
+    """Return of how many units, of elements of a width, a thread lists the keys together: 1, 2 or 4."""
+    return max(1, KEYS_AT_ONCE * width // 16)
 
 
 @cache
@@ -188,7 +177,7 @@ def element_finder(width: int, infinity: int):
     """
     access, units = key_access(width, infinity), source_units(width, infinity)
     load_words, put_keys, keys_from, reaching = access.load_quad, access.put_keys, units.keys_from, units.reaching
-    of_quad, together, _ = batch_of(width)
+    of_quad, together = 16 // width, units_together(width)
 
     @helper
     def find_in_units(memory, plan, bar, c, total, some, firsts):
@@ -241,7 +230,8 @@ def collector(width: int, infinity: int):
     into.
     """
     find_in_units, key = element_finder(width, infinity), key_type(width)
-    of_quad, together, of_batch = batch_of(width)
+    of_quad, together = 16 // width, units_together(width)
+    of_batch = of_quad * together
 
     @helper
     def append(memory, room, found, some, firsts):
