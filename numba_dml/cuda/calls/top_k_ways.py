@@ -32,11 +32,11 @@ from ..kernels import (
     top_k_sorted,
     top_k_warp,
 )
-from ..kernels.top_k_short import SHORT_BLOCK
 from ..primitives.device_sort import Sort
 from ..primitives.fill import set_words
 from ..primitives.top_k import staging
 from ..primitives.top_k.plan import LIST_FIELDS, WARPS
+from ..primitives.top_k.sizes import SIZES
 from ..tuning.top_k import Tuning
 
 
@@ -122,8 +122,9 @@ class ShortLines(Way):
     def start(self, to: Launch) -> None:
         """Launch the kernel."""
         kernel = top_k_short.short_kernel(*self.kind, self.facts.thread_list)
-        blocks = -(-self.facts.lines // SHORT_BLOCK)
-        kernel(*to.where, blocks, *to.tensors, to.plans[0], threads=SHORT_BLOCK, shared=SHORT_BLOCK * self.room)
+        threads = SIZES.short_block
+        blocks = -(-self.facts.lines // threads)
+        kernel(*to.where, blocks, *to.tensors, to.plans[0], threads=threads, shared=threads * self.room)
 
 
 class LinesByWarps(Way):

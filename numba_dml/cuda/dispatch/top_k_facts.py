@@ -8,13 +8,14 @@ from ..._core.lowering import Select, is_float
 from ..._core.tensor import element_size, product
 from ..driver.numba import BLOCK, LANES
 from ..kernels import top_k_columns, top_k_sorted
-from ..kernels.top_k_block import AT_ONCE, SORTED
+from ..kernels.top_k_block import AT_ONCE
 from ..kernels.top_k_short import THREAD_LISTS
 from ..kernels.top_k_warp import units_for
 from ..primitives.groups import shared_bytes
 from ..primitives.top_k.block_sort import ITEMS, count_bytes
 from ..primitives.top_k.column_groups import SEAT, SEAT_BITS
-from ..primitives.top_k.plan import LEAST_ROOM, MOST_ROOM, MOST_THREADS, QUADS
+from ..primitives.top_k.plan import MOST_THREADS, QUADS
+from ..primitives.top_k.sizes import SIZES
 from ..tuning.top_k import Tuning
 
 #: Units of 16 bytes of the largest group of contiguous elements: what a warp reads at once.
@@ -201,13 +202,13 @@ class Lists(NamedTuple):
 def block_lists(facts: Facts, tuning: Tuning) -> Lists:
     """Work out the lists of keys, positions and groups of a block that chooses."""
     k, least = facts.k, facts.k + (facts.k >> 1)
-    listed = k + (k >> 2) + LANES if k > SORTED // 2 else 0
+    listed = k + (k >> 2) + LANES if k > SIZES.sorted // 2 else 0
     memory = tuning.maxima_bytes_few_lines if facts.lines < tuning.multiprocessors else tuning.maxima_bytes
     if listed > tuning.long_list:
-        room, chunks_of_one = max(LEAST_ROOM, least), 8
+        room, chunks_of_one = max(SIZES.least_room, least), 8
         memory = max(memory, tuning.half_shared - (facts.key_bytes + 8) * room)
     else:
-        room, chunks_of_one = max(LEAST_ROOM, least, min(max(facts.of_unit, AT_ONCE) * k, MOST_ROOM)), 4
+        room, chunks_of_one = max(SIZES.least_room, least, min(max(facts.of_unit, AT_ONCE) * k, SIZES.most_room)), 4
     bytes_ = (facts.key_bytes + 8) * room
     return Lists(room, listed, bytes_, AT_ONCE * (memory // facts.key_bytes), chunks_of_one)
 

@@ -20,13 +20,13 @@ from ..primitives.top_k.plan import (
     LOWEST,
     PARTS,
     ROUNDS,
-    ROWS_AT_ONCE,
     SIZE,
     STRIDE,
     line_bases,
     result_copier,
 )
 from ..primitives.top_k.ranks import best_of_block
+from ..primitives.top_k.sizes import SIZES
 
 load_pair, store_pair = unit_access(16)
 
@@ -103,7 +103,7 @@ def best_by_threads_kernel(width: int, infinity: int) -> Kernel:
     access = key_access(width, infinity)
     key_at, keys_of, key_in = access.key_at, access.keys_of, access.key_in
     load, copy_result = LOAD_INDEX[f"int{8 * width}"], result_copier(width)
-    key, lowest = key_type(width), lowest_key(width)
+    key, lowest, together = key_type(width), lowest_key(width), SIZES.rows_at_once
 
     @kernel
     def find_best_by_threads(
@@ -114,7 +114,7 @@ def best_by_threads_kernel(width: int, infinity: int) -> Kernel:
         found,  # OUT  address of the best key and its position of each part, if lines have several
     ):
         await_inputs()
-        some = cuda.local.array(ROWS_AT_ONCE, key)
+        some = cuda.local.array(together, key)
         item = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
         lines, parts = number(plan, LINES), number(plan, PARTS)
         if item >= lines * parts:
@@ -130,15 +130,15 @@ def best_by_threads_kernel(width: int, infinity: int) -> Kernel:
         best, place = key(lowest), begin
         address = x + from_x + begin * stride
         i = begin
-        while i + ROWS_AT_ONCE <= end:
-            for j in range(ROWS_AT_ONCE):
+        while i + together <= end:
+            for j in range(together):
                 some[j] = load(address + j * stride)
-            for j in range(ROWS_AT_ONCE):
+            for j in range(together):
                 one = key_in(keys_of(some[j], plan), 0)
                 if one > best:
                     best, place = one, i + j
-            address += ROWS_AT_ONCE * stride
-            i += ROWS_AT_ONCE
+            address += together * stride
+            i += together
         while i < end:
             one = key_at(address, plan)
             if one > best:

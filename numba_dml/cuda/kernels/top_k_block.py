@@ -42,12 +42,6 @@ from ..primitives.top_k.plan import (
 from ..primitives.top_k.ranks import rank_of
 from ..primitives.top_k.sizes import SIZES
 
-#: Lists are ranked, each element by a thread that looks at all others, if their length squared is up to this many times
-#: the threads; longer ones are sorted digit by digit.
-RANKED = SIZES.ranked
-#: Lists that are longer than that, and than they need be, are shortened before they are sorted.
-SORTED = SIZES.sorted
-
 
 @cache
 def level_teller(width: int):
@@ -134,7 +128,7 @@ def best_writer(width: int, infinity: int):
     def write_best(memory, plan, x, values, indices, to, count, low, high):
         keys, positions, number_of = memory.keys, memory.positions, np.int32(count)
         k, stride, step = number(plan, K), number(plan, STRIDE), number(plan, OUT_STRIDE)
-        ranked = count * count <= RANKED * cuda.blockDim.x
+        ranked = count * count <= SIZES.ranked * cuda.blockDim.x
         if not ranked:
             sort_lists(keys, positions, memory.counts, memory.sums, number_of, low, high, number(plan, SIZE))
         last = np.int32(count if ranked else k)
@@ -240,7 +234,7 @@ def choose_kernel(width: int, infinity: int) -> Kernel:
                 low, high, chunks = first_bar(memory, plan, wanted)
             count = collect(memory, plan, low, room, chunks)
             few = wanted + (wanted >> 2) + LANES
-            if count <= room and count > (few if level > 0 else max(SORTED, few)):
+            if count <= room and count > (few if level > 0 else max(SIZES.sorted, few)):
                 # To look into more groups, or to sort a longer list, would take longer than to shorten it.
                 low = raise_bar(keys, count, low, high, wanted, wanted, sums, ends)
                 count = keep(memory, count, low)

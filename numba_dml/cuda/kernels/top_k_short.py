@@ -55,7 +55,6 @@ from ..primitives.top_k.sizes import SIZES
 from ..primitives.top_k.staging import (
     ALIGNED,
     GROUP,
-    MOST_GROUPS,
     SHIFTED,
     SINGLE,
     group_of,
@@ -72,8 +71,6 @@ THREAD_LISTS = (1, 4, 8, 16)
 #: lines of 24 single bytes, k = 16, take 0.460 ms with 192, 0.374 with 96; 1M of 24 float32, k = 8, 0.096 with 102 and
 #: 0.087 with 96; 524,288 of 24 float64, k = 16, 0.153 with 196, 0.126 with 168 (an H200).
 SHORT_REGISTERS, MORE_REGISTERS = 96, 168
-#: Threads of a block.
-SHORT_BLOCK = SIZES.short_block
 #: Above all positions, for the lower half of a word.
 PLACES = 0xFFFF
 #: Of a pair that is none: what belongs to a position is above.
@@ -106,7 +103,7 @@ def chosen_pairs(width: int, most: int):
     the lowest such key, over labels that follow the positions. That cannot fail.
     """
     bits, at_once, listed = 8 * width, max(most, 4), max(most // GROUP, 1)
-    mask = max(MOST_GROUPS, GROUP * most) - 1
+    mask = max(SIZES.most_groups, GROUP * most) - 1
     shift, second = mask.bit_length(), min(1, most - 1)
     maxima, members, load_keys = group_steps(bits, GROUP, at_once, listed)
     (upper, within, labels, alike), store_table = word_steps(mask), shared_store(32)

@@ -31,8 +31,6 @@ HALF = 16
 ITEMS = 9
 #: How many of them it looks at without asking whether they are there.
 TOGETHER = 3
-#: Runs of equal keys up to this length are put in order by a thread.
-SHORT_RUN = SIZES.short_run
 lane_value = LANE_VALUE[32]
 
 
@@ -49,8 +47,8 @@ def count_bytes(threads: int) -> int:
 def run_sorter(comes_first):
     """Return ``order_runs(keys, places, count, known)``, by a function of two places and what is known of them.
 
-    Runs are neighbours with equal keys. The places of those up to `SHORT_RUN` long are put in order; whether there are
-    longer ones is what it returns.
+    Runs are neighbours with equal keys. The places of those up to `SIZES.short_run` long are put in order; whether
+    there are longer ones is what it returns.
     """
 
     @helper
@@ -61,9 +59,9 @@ def run_sorter(comes_first):
             key = keys[np.uint32(i)]
             if i == 0 or keys[np.uint32(i - 1)] != key:
                 until = np.int32(i + 1)
-                while until < count and keys[np.uint32(until)] == key and until <= i + SHORT_RUN:
+                while until < count and keys[np.uint32(until)] == key and until <= i + SIZES.short_run:
                     until = np.int32(until + 1)
-                if until > i + SHORT_RUN:
+                if until > i + SIZES.short_run:
                     many = 1
                 else:
                     j = np.int32(i + 1)

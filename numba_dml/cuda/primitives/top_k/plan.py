@@ -58,13 +58,8 @@ MOST_THREADS = SIZES.most_threads
 ENDS = 2 * MOST_THREADS // LANES
 #: Times 16 bytes that each lane reads of a line at once.
 QUADS = 4
-#: What a thread reads at once of a line whose elements are no neighbours.
-ROWS_AT_ONCE = SIZES.rows_at_once
-#: What the lists of a block hold, at most and at least: keys, positions, and groups to look into, of 24 bytes in all.
-MOST_ROOM = SIZES.most_room
-LEAST_ROOM = SIZES.least_room
 #: The largest k of these kernels.
-MOST_K = MOST_ROOM // 2
+MOST_K = SIZES.most_room // 2
 #: What fills lists up: it comes last.
 END, LOWEST = (1 << 63) - 1, -1 << 63
 

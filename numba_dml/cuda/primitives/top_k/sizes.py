@@ -21,7 +21,8 @@ class Sizes(NamedTuple):
     most_room: int = 4096
     least_room: int = 256  #: the same, at least
     digit_bits: int = 8  #: bits of a digit by which a block finds a border
-    #: Lists are ranked if their length squared is up to this times the threads: a pass of a sort takes 5 barriers.
+    #: Lists are ranked, each element by a thread that looks at all others, if their length squared is up to this times
+    #: the threads: a pass of a sort takes 5 barriers.
     ranked: int = 512
     sorted: int = 512  #: lists that are longer, and than they need be, are shortened before they are sorted
     short_run: int = 16  #: the longest run of equal keys that one thread puts in order

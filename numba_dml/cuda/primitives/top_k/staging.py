@@ -27,8 +27,8 @@ from .tuples import on_tuples, select, shifted_right
 #: How lines come into shared memory: by 16 bytes that are aligned in memory, and in lines too or not; or each line by
 #: its own thread.
 ALIGNED, SHIFTED, SINGLE = range(3)
-#: Elements of a group, of more than two bytes each, and groups of a segment, at most.
-GROUP, MOST_GROUPS = SIZES.group, SIZES.most_groups
+#: Elements of a group, of more than two bytes each.
+GROUP = SIZES.group
 #: Copies of 16 bytes that a thread begins together.
 COPIES_AT_ONCE = 1 << SIZES.copy_bits
 address_of_lane = LANE_VALUE[64]
