@@ -17,9 +17,8 @@ import numpy as np
 
 from ...driver.compile import helper
 from ...driver.numba import cuda
-from ..access import load_quad, unit_access
 from ..plan import number
-from .keys import bar_tester, key_access, key_type, lowest_key
+from .keys import bar_tester, key_access, key_type, lowest_key, put_words
 from .plan import CHUNK
 from .ranks import spreader
 
@@ -116,15 +115,15 @@ def source_units(width: int, infinity: int) -> Units:
     key_at, load_words, put_keys, best_of_quad = access.key_at, access.load_quad, access.put_keys, access.best_of_quad
     best_inside = access.best_inside
     key_bytes, of_quad = key_type(width)(0).itemsize, 16 // width
-    (load_pair, _), those_reaching = unit_access(16), bar_tester(of_quad)
+    those_reaching = bar_tester(of_quad)
 
     @helper
     def best_of_keys(address):
-        if key_bytes == 8:
-            first, second = load_pair(address)
-            return max(first, second)
-        a, b, c, d = load_quad(address)
-        return max(max(a, b), max(c, d))
+        keys = load_words(address)
+        best = keys[0]
+        for j in range(1, len(keys)):
+            best = max(best, keys[j])
+        return best
 
     @helper
     def best_of_unit(source, plan, unit):
@@ -142,10 +141,7 @@ def source_units(width: int, infinity: int) -> Units:
         address, size = source.address, source.size
         inside = np.int64(min(first, np.int32(size - (1 << source.unit_bits))))
         if source.level > 0:
-            if key_bytes == 8:
-                keys[0], keys[1] = load_pair(address + inside * key_bytes)
-            else:
-                keys[0], keys[1], keys[2], keys[3] = load_quad(address + inside * key_bytes)
+            put_words(keys, load_words(address + inside * key_bytes))
         elif source.unit_bits == 0:
             keys[0] = key_at(address + inside * source.step, plan)
         elif first >= 0 and first <= size - of_quad:
