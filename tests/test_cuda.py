@@ -480,13 +480,13 @@ def test_large_k_with_positions_of_64_bits(tune_top_k, dtype, n, scale):
 @pytest.mark.parametrize("dtype", ["u1", "f2", "i4", "f8"])
 def test_groups_of_every_size(dtype, lanes, room, methods, scale, tune_top_k, monkeypatch):
     """Of as many times 16 bytes: lanes share several groups out, have one, or a group has several of each lane."""
-    from numba_dml.cuda.dispatch import top_k_facts
+    from numba_dml.cuda.calls import top_k_ways
 
     if room.SIMULATED and lanes > 8:
         pytest.skip("longer than what a warp of the simulator reads")
     width, maxima_bytes = np.dtype(dtype).itemsize, 32 if room.SIMULATED else 2048
     tune_top_k(maxima_bytes=maxima_bytes, maxima_bytes_few_lines=maxima_bytes)
-    monkeypatch.setattr(top_k_facts, "delegate_group", lambda *_: lanes * 16 // width)
+    monkeypatch.setattr(top_k_ways, "delegate_group", lambda *_: lanes * 16 // width)
     a = np.random.default_rng(lanes).integers(0, 120, (2, 960 * scale // width + 5)).astype(dtype)
     for x in (np.ascontiguousarray(a[:, :-1]), a[:, 1:]):
         assert all(map(reference.same, dml.top_k(x, 3), reference.top_k(x, 3)))

@@ -11,13 +11,13 @@ from ..dispatch.top_k_facts import (
     LARGEST_GROUP,
     Facts,
     Groups,
-    Parts,
-    block_choice,
+    block_lists,
+    delegate_group,
     divide,
     groups_beside,
-    parts_of_blocks,
-    parts_of_threads,
+    line_units,
     sorting_threads,
+    widened,
 )
 from ..driver.arrays import scratch
 from ..driver.launch import Kernel
@@ -32,10 +32,12 @@ from ..kernels import (
     top_k_sorted,
     top_k_warp,
 )
+from ..kernels.top_k_block import AT_ONCE
 from ..primitives.device_sort import Sort
 from ..primitives.fill import set_words
 from ..primitives.top_k import staging
-from ..primitives.top_k.plan import LIST_FIELDS, WARPS
+from ..primitives.top_k.block_sort import ITEMS, count_bytes
+from ..primitives.top_k.plan import LIST_FIELDS, MOST_THREADS, WARPS
 from ..primitives.top_k.sizes import SIZES
 from ..tuning.top_k import Tuning
 
@@ -143,9 +145,23 @@ class Best(Way):
         super().__init__(facts, tuning, rule)
         self.parts, self.share, self.threads = self.numbers()
 
-    def numbers(self) -> Parts:
-        """Return the parts of a line."""
-        return parts_of_blocks(self.facts, self.tuning)
+    def numbers(self) -> tuple[int, int, int]:
+        """Return how many parts a line has, several if it is long, units of 16 bytes of each, and a block's threads."""
+        facts, tuning = self.facts, self.tuning
+        units = facts.line_bytes // 16 + 2  # at both ends a unit may lie in the line in part
+        count = 1
+        if facts.line_bytes >= tuning.parted_bytes:
+            count = max(min(units // (tuning.best_units * BLOCK), tuning.part_blocks // facts.lines), 1)
+        if count > 1:
+            threads = BLOCK
+        else:
+            threads = LANES
+            while threads < tuning.best_threads and 2 * tuning.best_rounds * tuning.best_units * threads <= units:
+                threads *= 2
+            threads = widened(facts, tuning, threads, units, tuning.best_units)
+        at_once = tuning.best_units * threads
+        share = -(-units // (count * at_once)) * at_once
+        return -(-units // share), share, threads
 
     def kernel(self) -> tuple[Kernel, int]:
         """Return the kernel for the parts, and how many blocks it has."""
@@ -166,9 +182,12 @@ class Best(Way):
 class BestByThreads(Best):
     """The same: a thread has each part of a line."""
 
-    def numbers(self) -> Parts:
-        """Return the parts of a line."""
-        return parts_of_threads(self.facts, self.tuning)
+    def numbers(self) -> tuple[int, int, int]:
+        """Return how many parts a line has, elements of each, and a block's threads."""
+        facts, tuning = self.facts, self.tuning
+        count = max(min(tuning.part_threads // facts.lines, facts.n // tuning.thread_elements), 1)
+        share = -(-facts.n // count)
+        return -(-facts.n // share), share, BLOCK
 
     def kernel(self) -> tuple[Kernel, int]:
         """Return the kernel for the parts, and how many blocks it has."""
@@ -211,8 +230,28 @@ class BlockChoice(Way):
 
     def __init__(self, facts: Facts, tuning: Tuning, rule: tuple[int, int, int]) -> None:
         super().__init__(facts, tuning, rule)
-        choice = block_choice(facts, tuning, self.by_delegates)
-        self.groups, self.room, self.threads, self.shared, self.chunk, self.chunks = choice
+        lists = block_lists(facts, tuning)
+        size = delegate_group(facts, tuning) if self.by_delegates else 0
+        self.groups = divide(facts, tuning, size) if size else None
+        units = self.groups.pitch * facts.key_bytes // 16 if self.groups else line_units(facts)
+        read_again = facts.k * size // facts.of_unit
+        threads = widened(facts, tuning, tuning.least_threads, units + read_again, tuning.units_of_thread)
+        # Chunks are small enough that there are several for each of k, if their maxima fit.
+        chunk, most_maxima = AT_ONCE, lists.most_units // AT_ONCE
+        while chunk > 1 and units < lists.chunks_of_one * chunk * facts.k and 2 * units < most_maxima * chunk:
+            chunk >>= 1
+        # Blocks with long lists, and those of which a multiprocessor holds few, have more threads.
+        shared = lists.bytes + facts.key_bytes * units // chunk
+        while threads < MOST_THREADS and (
+            threads * (tuning.all_shared // shared) < tuning.busy_multiprocessor or ITEMS * threads < lists.listed
+        ):
+            threads *= 2
+        rows, rest = divmod(units, chunk * threads)
+        turns = -(-(units + 1) // (AT_ONCE * threads))
+        maxima = turns * AT_ONCE // chunk * threads
+        self.room, self.threads, self.chunk = lists.room, threads, chunk
+        self.shared = lists.bytes + max(facts.key_bytes * maxima, count_bytes(threads))
+        self.chunks = rows * threads + min(-(-rest // min(chunk, 2)), threads)
 
     def start(self, to: Launch) -> DeviceArray | None:
         """Launch the kernels."""

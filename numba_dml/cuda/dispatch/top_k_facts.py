@@ -1,4 +1,4 @@
-"""What the choice of kernels for a top-k depends on, and what these are told: parts, groups, threads and memory."""
+"""What the choice of kernels for a top-k depends on, and what several of its rows share: groups, threads and lists."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from ..._core.lowering import Select, is_float
 from ..._core.tensor import element_size, product
-from ..driver.numba import BLOCK, LANES
+from ..driver.numba import LANES
 from ..kernels import top_k_columns, top_k_sorted
 from ..kernels.top_k_block import AT_ONCE
 from ..kernels.top_k_short import THREAD_LISTS
 from ..kernels.top_k_warp import units_for
 from ..primitives.groups import shared_bytes
-from ..primitives.top_k.block_sort import ITEMS, count_bytes
+from ..primitives.top_k.block_sort import ITEMS
 from ..primitives.top_k.column_groups import SEAT, SEAT_BITS
 from ..primitives.top_k.plan import MOST_THREADS, QUADS
 from ..primitives.top_k.sizes import SIZES
@@ -96,42 +96,6 @@ def widened(facts: Facts, tuning: Tuning, threads: int, units: int, of_thread: i
     while threads < MOST_THREADS and (threads * of_thread < units and 2 * threads * facts.lines <= tuning.busy_threads):
         threads *= 2
     return threads
-
-
-class Parts(NamedTuple):
-    """The parts of a line, of which the best elements are found first, if k = 1."""
-
-    #: How many parts a line has.
-    parts: int
-    #: Units of 16 bytes of a part, or elements if a thread has it.
-    share: int
-    #: Threads of a block.
-    threads: int
-
-
-def parts_of_threads(facts: Facts, tuning: Tuning) -> Parts:
-    """Cut lines into parts that threads look through."""
-    count = max(min(tuning.part_threads // facts.lines, facts.n // tuning.thread_elements), 1)
-    share = -(-facts.n // count)
-    return Parts(-(-facts.n // share), share, BLOCK)
-
-
-def parts_of_blocks(facts: Facts, tuning: Tuning) -> Parts:
-    """Cut lines into parts that blocks look through: several, if lines are long."""
-    units = facts.line_bytes // 16 + 2  # at both ends a unit may lie in the line in part
-    count = 1
-    if facts.line_bytes >= tuning.parted_bytes:
-        count = max(min(units // (tuning.best_units * BLOCK), tuning.part_blocks // facts.lines), 1)
-    if count > 1:
-        threads = BLOCK
-    else:
-        threads = LANES
-        while threads < tuning.best_threads and 2 * tuning.best_rounds * tuning.best_units * threads <= units:
-            threads *= 2
-        threads = widened(facts, tuning, threads, units, tuning.best_units)
-    at_once = tuning.best_units * threads
-    share = -(-units // (count * at_once)) * at_once
-    return Parts(-(-units // share), share, threads)
 
 
 class Groups(NamedTuple):
@@ -241,51 +205,6 @@ def delegate_group(facts: Facts, tuning: Tuning) -> int:
         if cost < least and pitch(facts, size) <= limit:
             best, least = size, cost
     return best
-
-
-class BlockChoice(NamedTuple):
-    """How blocks choose, each from a line or from its delegates."""
-
-    groups: Groups | None
-    room: int
-    #: Threads of a block, and bytes of its shared memory.
-    threads: int
-    shared: int
-    #: Units of a chunk, a power of two.
-    chunk: int
-    #: Chunks of a line, at least.
-    chunks: int
-
-
-def block_choice(facts: Facts, tuning: Tuning, by_delegates: bool) -> BlockChoice:
-    """Work out how blocks choose, with delegates or without."""
-    lists = block_lists(facts, tuning)
-    size = delegate_group(facts, tuning) if by_delegates else 0
-    groups = divide(facts, tuning, size) if size else None
-    units = groups.pitch * facts.key_bytes // 16 if groups else line_units(facts)
-    read_again = facts.k * size // facts.of_unit
-    threads = widened(facts, tuning, tuning.least_threads, units + read_again, tuning.units_of_thread)
-    # Chunks are small enough that there are several for each of k, if their maxima fit.
-    chunk, most_maxima = AT_ONCE, lists.most_units // AT_ONCE
-    while chunk > 1 and units < lists.chunks_of_one * chunk * facts.k and 2 * units < most_maxima * chunk:
-        chunk >>= 1
-    # Blocks with long lists, and those of which a multiprocessor holds few, have more threads.
-    shared = lists.bytes + facts.key_bytes * units // chunk
-    while threads < MOST_THREADS and (
-        threads * (tuning.all_shared // shared) < tuning.busy_multiprocessor or ITEMS * threads < lists.listed
-    ):
-        threads *= 2
-    rows, rest = divmod(units, chunk * threads)
-    turns = -(-(units + 1) // (AT_ONCE * threads))
-    maxima = turns * AT_ONCE // chunk * threads
-    return BlockChoice(
-        groups,
-        lists.room,
-        threads,
-        shared=lists.bytes + max(facts.key_bytes * maxima, count_bytes(threads)),
-        chunk=chunk,
-        chunks=rows * threads + min(-(-rest // min(chunk, 2)), threads),
-    )
 
 
 def sorting_threads(facts: Facts, tuning: Tuning) -> int:
