@@ -123,7 +123,8 @@ class TopKCall(Repeatable):
             plans = self.plans.setdefault(device, new)
         addresses = [plan.address for plan in plans]
         others = join(stream, a, values, indices)
-        memory = self.way.start(Launch(device, stream, addresses, a, values, indices))
+        tensors = a.pointer, values.pointer, indices.pointer
+        memory = self.way.start(Launch((device, stream), addresses, a, tensors))
         part(device, stream, others)
         del memory  # only now
 

@@ -43,24 +43,12 @@ from ..tuning.top_k import Tuning
 
 
 class Launch(NamedTuple):
-    """Where a top-k runs, its plans, of elements and of delegates, and its arrays."""
+    """Where a top-k runs, and on what."""
 
-    device: int
-    stream: int
-    plans: list[int]
+    where: tuple[int, int]  #: The device and the stream.
+    plans: list[int]  #: Of the elements, and of their delegates.
     a: DeviceArray
-    values: DeviceArray
-    indices: DeviceArray
-
-    @property
-    def where(self) -> tuple[int, int]:
-        """Return the device and the stream."""
-        return self.device, self.stream
-
-    @property
-    def tensors(self) -> tuple[int, int, int]:
-        """Return the addresses of the arrays."""
-        return self.a.pointer, self.values.pointer, self.indices.pointer
+    tensors: tuple[int, int, int]  #: The addresses of the input, the values and the indices.
 
 
 class Way:
