@@ -41,6 +41,16 @@ CHOICES = {
     **{f"LANE_VALUE[{bits}]": [None, [0, 1, 31, 40]] for bits in (32, 64)},
     "sum_of_lanes": [[0, 1, 2, 1000]],
     "lanes_where": [[0, 1, -1, 7]],
+    "lanes_with_digit": [[0, 1, 5, 14]],
+    # One or minus one, as float32, two float16, and a factor of two bfloat16.
+    **{
+        f"FLOAT_KEYS[{infinity}][0]": [None, scales, [0, -1]]
+        for infinity, scales in {
+            0x7F800000: [0x3F800000, 0xBF800000],
+            0x7C00: [0x3C003C00, 0xBC00BC00],
+            0x7F80: [0x3F800000, 0xBF800000],
+        }.items()
+    },
 }
 #: Steps that have a test of their own, or nothing to compare: they wait, or copy while others work.
 WITHOUT = re.compile(r"cp\.async|griddepcontrol|prefetch|bar\.|mbarrier|fence")

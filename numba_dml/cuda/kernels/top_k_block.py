@@ -234,12 +234,13 @@ def choose_kernel(width: int, infinity: int) -> Kernel:
                 low, high, chunks = first_bar(memory, plan, wanted)
             count = collect(memory, plan, low, room, chunks)
             few = wanted + (wanted >> 2) + LANES
-            if count <= room and count > (few if level > 0 else max(SIZES.sorted, few)):
+            most = min(room, np.int64(ITEMS * cuda.blockDim.x))  # what fits, and can be sorted
+            most = min(most, few if level > 0 else max(SIZES.sorted, few))
+            if most < count <= room:
                 # To look into more groups, or to sort a longer list, would take longer than to shorten it.
                 low = raise_bar(keys, count, low, high, wanted, wanted, sums, ends)
                 count = keep(memory, count, low)
-            most = min(room, np.int64(ITEMS * cuda.blockDim.x))  # as many can be sorted
-            if count > (few if level > 0 else most):
+            if count > most:
                 if not whole:
                     order_groups(memory, listed)
                 count, low = list_with_ties(memory, plan, low, high, wanted, most, chunks, whole)

@@ -35,7 +35,7 @@ bits_between = ptx(
     "{ .reg .s64 t; .reg .u32 n; sub.s64 t, $2, $1; clz.b64 n, t; sub.u32 n, 64, n; cvt.u64.u32 $0, n; }",
     1,
     2,
-    lambda low, high: (high - low).bit_length(),
+    lambda low, high: (high - low & 0xFFFFFFFFFFFFFFFF).bit_length(),
     pure=True,
 )
 #: ``raise_key(low, digit, shift)``: the key that is `digit` digits above the lowest one.
