@@ -86,15 +86,15 @@ def gather_blocks(
     single = high - low == 1 and packed_step == size  # so low is 0
     index_lines, data_lines, output_lines = lines_ahead(plan, length, size)
     lines = (0 if common or index_step == 0 else index_lines), data_lines, output_lines
-    stepped, neighbours = unit > 1 or step != 0, single and not common and index_step == 1
+    # Where there is a pattern, the offsets that `find_offsets` works out as vectors are faster.
+    neighbours = single and not common and index_step == 1 and unit == 1 and step == 0
     p, after = begin, (begin // length, begin % length)
     while p < end:
         row, j = after
         count, base, position, place, first, after = block_at(plan, rows, points, after, end - p)
         soon = read_soon(plan, rows, p, (base, position, row, j), end, lines)
         found = offsets
-        shape, places = pattern[first:], (place, position)
-        if neighbours and take_directly(plan, data, base, shape, stepped, packed, places, count, index, soon, lines):
+        if neighbours and take_directly(plan, data, base, packed, place, count, index, position, soon, lines):
             p += count
             continue
         if common:  # offsets are from the start of the row

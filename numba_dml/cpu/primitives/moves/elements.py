@@ -108,45 +108,32 @@ def take_found(
 
 
 @helper
-def take_numbered(
-    plan,  # IN   (fields,) int64
-    data,  # IN   the input
-    base,  # IN   the offset that all elements share
-    pattern,  # IN   (count,) int64, how much more it is for each ...
-    stepped,  # IN   ... False: nothing
-    packed,  # OUT  the elements
-    places,  # IN   where the first one goes, and the position of its index
-    count,
-    index,  # IN   the indices, neighbours
-    soon,  # IN   what `read_soon` returns
-    lines,  # IN   and `lines_ahead`
-):
-    """Do what `take_found` does by indices, if these are all 0 or more and in range; return whether they are."""
+def take_numbered(plan, data, base, packed, to, count, index, position, soon, lines):
+    """Do what `take_found` does by indices that are neighbours, if these are all 0 or more and in range.
+
+    Return whether they are. Data must stand still from element to element, but for the indices.
+    """
     size, width = itemsize(data), itemsize(index)
-    field, to, at = coords_at(plan), places[0], places[1] * width
+    field, at = coords_at(plan), position * width
     stride = plan[field + 1]
     if not all_inside(index, at, count, plan[field]):
         return False
     for chunk in range(0, count, CHUNK):
         prefetch_chunk(data, packed, to, index, soon, lines, chunk)
-        last = min(chunk + CHUNK, count)
-        for j in range(chunk, last if stepped else chunk):
-            number = np.int64(load(index, at + j * width))
-            store(packed, to + j * size, load(data, base + pattern[np.uint64(j)] + number * stride))
-        for j in range(chunk, chunk if stepped else last):
+        for j in range(chunk, min(chunk + CHUNK, count)):
             store(packed, to + j * size, load(data, base + np.int64(load(index, at + j * width)) * stride))
     return True
 
 
 @helper
-def take_directly(plan, data, base, pattern, stepped, packed, places, count, index, soon, lines):
+def take_directly(plan, data, base, packed, to, count, index, position, soon, lines):
     """Do what `take_numbered` does where single indices are of int64 or int32."""
     if plan[COORDS] != 1:
         return False
     if plan[KIND] == INT64:
         numbers = seen_as(index, np.int64)
-        return take_numbered(plan, data, base, pattern, stepped, packed, places, count, numbers, soon, lines)
+        return take_numbered(plan, data, base, packed, to, count, numbers, position, soon, lines)
     if plan[KIND] == INT32:
         narrow = seen_as(index, np.int32)
-        return take_numbered(plan, data, base, pattern, stepped, packed, places, count, narrow, soon, lines)
+        return take_numbered(plan, data, base, packed, to, count, narrow, position, soon, lines)
     return False
