@@ -21,43 +21,25 @@ def register() -> None:
     from . import ops
     from ._jit.emission import overload
 
-    # What implements a call is imported when there is one.
-    def top_k(a, k, axis=-1, mode="largest", sorted=True, nan="last", index_dtype=None, out=None):
-        from .cpu.jitted import functions
+    def typed(name):
+        def implementation(*args, **kwargs):  # what it is, is imported when there is a call
+            from ._jit.emission_late import TypingError
+            from .cpu.jitted import functions
 
-        return functions.top_k(a, k, axis, mode, sorted, nan, index_dtype, out)
+            try:
+                return getattr(functions, name)(*args, **kwargs)
+            except TypeError as error:  # there is no such argument
+                raise TypingError(str(error)) from None
 
-    def gather(a, indices, axis=0, out=None, bounds="raise"):
-        from .cpu.jitted import functions
-
-        return functions.gather(a, indices, axis, out, bounds)
-
-    def gather_elements(a, indices, axis=-1, out=None, bounds="raise"):
-        from .cpu.jitted import functions
-
-        return functions.gather_elements(a, indices, axis, out, bounds)
-
-    def gather_nd(a, indices, batch_dims=0, out=None, bounds="raise"):
-        from .cpu.jitted import functions
-
-        return functions.gather_nd(a, indices, batch_dims, out, bounds)
-
-    def scatter_elements(a, indices, updates, axis=-1, reduction="none", unique=False, out=None, bounds="raise"):
-        from .cpu.jitted import functions
-
-        return functions.scatter_elements(a, indices, updates, axis, reduction, unique, out, bounds)
-
-    def scatter_nd(a, indices, updates, batch_dims=0, reduction="none", unique=False, out=None, bounds="raise"):
-        from .cpu.jitted import functions
-
-        return functions.scatter_nd(a, indices, updates, batch_dims, reduction, unique, out, bounds)
+        implementation.__qualname__ = name  # for Numba's errors
+        return implementation
 
     # In a caller's loop over rows each reference that is counted takes as long as 6 elements of a row. What implements
     # `top_k` becomes part of the caller, and counts none itself (see `cpu.jitted.functions.top_k`).
-    uncounted = {"forceinline": True, "_nrt": False}
-    for function in (top_k, gather, gather_elements, gather_nd, scatter_elements, scatter_nd):
-        options = uncounted if function is top_k else {}
-        overload(getattr(ops, function.__name__), jit_options=options, prefer_literal=True)(function)
+    options = {"top_k": {"forceinline": True, "_nrt": False}}
+    for name in ("top_k", "gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd"):
+        decorate = overload(getattr(ops, name), jit_options=options.get(name, {}), strict=False, prefer_literal=True)
+        decorate(typed(name))
 
 
 def register_if_imported() -> None:

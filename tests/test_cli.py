@@ -954,7 +954,7 @@ print([d for d in found if sum(d.stats.cache_misses.values())])
 
 @pytest.mark.slow
 def test_warmup_compiles_what_jitted_code_runs(capsys):
-    from numba_dml.cpu.jitted import functions
+    from numba_dml.cpu.jitted.addresses import addresses
 
     call("warmup", "top-k", "gather", "scatter-nd", "--dtypes", "float32", "--jitted")
     call("warmup", "gather", "--dtypes", "float16", "--jitted")  # which jitted code has not
@@ -968,9 +968,9 @@ def test_warmup_compiles_what_jitted_code_runs(capsys):
             dml.scatter_nd(a, i.reshape(2, 1), a[:2]),
         )
 
-    before = functions._addresses.cache_info().misses
+    before = addresses.cache_info().misses
     jitted(np.arange(4, dtype=np.float32), np.array([3, 0]))
-    assert functions._addresses.cache_info().misses == before
+    assert addresses.cache_info().misses == before
 
 
 def test_cache_clear_takes_ours_alone(monkeypatch, capsys, tmp_path):

@@ -19,7 +19,7 @@ import numba_dml as dml
 from numba_dml import _overloads
 from numba_dml._core.regions import first
 from numba_dml.cpu.dispatch.top_k import PIECES, TABLE, choice_of, facts_of
-from numba_dml.cpu.jitted import functions
+from numba_dml.cpu.jitted.addresses import addresses
 from numba_dml.cpu.tuning.top_k import TUNING
 
 from .reference import same
@@ -365,7 +365,7 @@ def test_scatter_elements(rng, dtype, layout):
             axis,
         )
         assert same(a, before)
-    with pytest.raises(ValueError, match="scatter_elements: updates: found shape"):
+    with pytest.raises(ValueError, match="scatter_elements: updates: found sizes"):
         scatter_elements(a, indices, updates[:, :0].copy(), axis)
 
 
@@ -445,6 +445,31 @@ def test_errors_are_those_of_python():
     assert list(Sequence()) == [0, 1, 2]
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda a, i, out: dml.top_k(a, 9),
+        lambda a, i, out: dml.top_k(a, 1, axis=2),
+        lambda a, i, out: dml.top_k(np.zeros(300), 1, index_dtype=np.uint8),
+        lambda a, i, out: dml.top_k(a, 2, out=(a[:, 1:], i)),
+        lambda a, i, out: dml.gather(a, i[0], out=out),
+        lambda a, i, out: dml.gather_elements(a, np.zeros((5, 3), np.int64)),
+        lambda a, i, out: dml.gather_nd(a, np.zeros((3, 1), np.int64), batch_dims=1),
+        lambda a, i, out: dml.gather_nd(a, i, batch_dims=2, out=out),
+        lambda a, i, out: dml.scatter_elements(a, i, out),
+        lambda a, i, out: dml.scatter_elements(a, i + 7, a),
+        lambda a, i, out: dml.scatter_nd(a, i[:, :1], out, bounds="drop"),
+    ],
+)
+def test_errors_have_the_texts_of_the_functions(call):
+    args = np.zeros((2, 3)), np.zeros((2, 3), np.int64), np.zeros((1, 3))
+    with pytest.raises((ValueError, IndexError)) as expected:
+        call(*args)
+    with pytest.raises((ValueError, IndexError)) as found:
+        numba.njit(call)(*args)
+    assert str(found.value) == str(expected.value)
+
+
 LOST = """
 import numba, numpy as np
 import numba_dml as dml
@@ -495,7 +520,7 @@ def test_the_lowest_integer_has_its_error_too(call):
     assert str(LOWEST) in found[1]
 
 
-@pytest.mark.parametrize("strides", [(0,), (4,), (-8,), (16, 16), (8, 4), (0, 800), (24, 8), (8, 24)])
+@pytest.mark.parametrize("strides", [(0,), (4,), (-8,), (16, 16), (8, 4), (0, 800), (24, 8), (8, 24), (24, 16)])
 def test_an_output_whose_elements_overlap(strides):
     """It is refused as by the functions; others are written to."""
     shape = (2, 3)[2 - len(strides) :]
@@ -815,7 +840,7 @@ CACHED = """
 import sys
 import numba, numpy as np
 import numba_dml as dml
-from numba_dml.cpu.jitted import functions as jitted
+from numba_dml.cpu.jitted import addresses as jitted
 
 if "stale" in sys.argv:
     jitted._STAMP = ("another", jitted._STAMP[1])
@@ -938,7 +963,7 @@ def test_registering_again_does_nothing():
 @pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
 def test_kernels_that_are_chosen_are_compiled(itemsize, lines):
     """A single line needs fewer; what is not compiled has no address."""
-    addresses = np.frombuffer(functions._addresses("top_k_entry", itemsize, False, lines), np.int64)[1:]
+    kernels = np.frombuffer(addresses("top_k_entry", itemsize, False, lines), np.int64)[1:]
     chosen = set()
     for n in np.unique(np.geomspace(1, 1 << 21, 120).astype(int)):
         for k in {int(k) for k in (1, 2, 16, 17, n // 8, n // 2, n) if 0 < k <= n}:
@@ -947,7 +972,7 @@ def test_kernels_that_are_chosen_are_compiled(itemsize, lines):
                     if lines or count == 1:
                         facts = facts_of(n, stride, k, itemsize, count, across, step, False, not lines, 1)
                         chosen.add(first(TABLE, facts, TUNING).kernel)
-    assert chosen == {region.kernel for region, address in zip(TABLE, addresses, strict=True) if address}
+    assert chosen == {region.kernel for region, address in zip(TABLE, kernels, strict=True) if address}
 
 
 def test_jitted_callers_choose_as_python_does():
@@ -978,7 +1003,7 @@ def test_jitted_callers_choose_as_python_does():
 
 
 def test_a_cache_of_other_sources_is_not_read():
-    constant = functions._addresses("move_entry", "gather", numba.types.uint32, 8, False)
+    constant = addresses("move_entry", "gather", numba.types.uint32, 8, False)
     reload, arguments = constant.__reduce__()
     assert reload(*arguments) is constant
     with pytest.raises(OSError, match="other sources"):

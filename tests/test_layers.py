@@ -21,10 +21,7 @@ LAYERS = ("core", "jit", "driver", "replay", "primitives", "kernels", "tuning", 
 MOST_LINES, MOST_FILES = 500, 16
 #: What is still to be mended.
 KNOWN = {
-    "large files": {
-        "numba_dml.cpu.jitted.entries",
-        "numba_dml.cpu.jitted.functions",
-    },
+    "large files": set(),
     "full folders": set(),
 }
 

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.spec import ELEMENTS, OPERATORS, Spec
+from .._core.shapes import ELEMENTS
+from .._core.spec import OPERATORS, Spec
 from .._core.tensor import product
 from . import _files, _terminal
 from . import run as cli_run

@@ -22,7 +22,8 @@ import numba_dml as dml
 
 from .._core import config
 from .._core.enums import TensorDataType
-from .._core.spec import ELEMENTS, OPERATORS, REQUIRED, SLICES, TUPLES, Spec
+from .._core.shapes import ELEMENTS, SLICES, TUPLES
+from .._core.spec import OPERATORS, REQUIRED, Spec
 from .._core.targets import TARGETS
 from .._core.tensor import dtype_of, packed_strides, product
 from . import _files, _terminal

@@ -113,9 +113,9 @@ def _compile(function: str, kind: Any, case: Case) -> None:
 
 
 def _compile_jitted(function: str, kind: Any) -> None:
-    from ..cpu.jitted import functions as jitted_functions
+    from ..cpu.jitted.addresses import compile_ahead
 
-    jitted_functions.compile_ahead(function, np.dtype(kind))
+    compile_ahead(function, np.dtype(kind))
 
 
 def _call(function: str, kind: Any, case: Case) -> None:

@@ -14,7 +14,8 @@ import numpy as np
 
 from .enums import AxisDirection, TensorDataType
 from .enums import TensorDataType as D
-from .tensor import collapse, element_size
+from .shapes import COORD_FIELDS, ELEMENTS, LOOP_FIELDS, extent, lower_move, rows_of
+from .tensor import element_size
 
 REDUCTIONS = ("none", "add", "mul", "min", "max")
 
@@ -70,7 +71,10 @@ class Move:
     def first_error(self, a: Any, indices: Any) -> IndexError:
         """Return the error for the first bad index in C order, one per coordinate in turn, as `index_error`."""
         size = self.coordinates[0][0]
-        position = int(np.argmax(((indices < -size) | (indices >= size)).reshape(-1)))
+        return self.error_at(a, indices, int(np.argmax(((indices < -size) | (indices >= size)).reshape(-1))))
+
+    def error_at(self, a: Any, indices: Any, position: int) -> IndexError:
+        """Return the error for the index at a flat position."""
         value = int(indices[np.unravel_index(position, indices.shape)])
         return self.index_error(a.ndim, indices.shape, position, value)
 
@@ -103,46 +107,31 @@ class Select:
     sorted: bool
 
 
-def move(
-    function: str,
-    data_type: Any,
-    index_type: TensorDataType,
-    *,
-    loops: Sequence[tuple[int, int, int]],
-    coordinates: Sequence[tuple[int, int]],
-    slices: Sequence[tuple[int, int]],
-    index_shape: tuple[int, ...],
-    axes: tuple[int, ...],
-    bounds: str,
-    reduction: str = "none",
-    unique: bool = False,
-    reach: tuple[int, int] | None = None,
-) -> Move:
-    """Build a `Move`, with every dimension collapsed that can be.
+def move(descriptor: Any, axis: int, sizes: Sequence[int], strides: Sequence[int], indices: tuple[int, ...]) -> Move:
+    """Return the lowering of a gather or a scatter, with every dimension collapsed that can be.
 
-    `loops` are (size, data stride in bytes, index stride in tuples). The indices are packed row-major.
+    `axis` is the number of batch dimensions where tuples lead to slices. The indices are packed row-major.
     """
-    tuple_size = len(coordinates)
-    nest: list[tuple[int, ...]] = []
-    packed = 1
-    for n, s, i in reversed(loops):
-        nest.append((n, s, i * tuple_size, packed))
-        packed *= n or 1
-    nest = collapse(nest[::-1])
+    addressing = descriptor.spec.addressing
+    loops = [0] * (LOOP_FIELDS * (len(sizes) + len(indices) + 1))
+    coordinates, slices = [0] * (COORD_FIELDS * len(sizes)), [0] * (COORD_FIELDS * len(sizes))
+    counts = lower_move(addressing, axis, sizes, strides, indices, loops, coordinates, slices)
+    data_type, first = descriptor.input_tensor.data_type, axis - len(sizes)
+    reads_elements = addressing == ELEMENTS and not descriptor.spec.writes
     return Move(
-        function=function,
+        function=descriptor.function,
         data_type=data_type,
         itemsize=element_size(data_type),
-        index_type=index_type,
-        index_shape=index_shape,
-        loops=tuple(nest) or ((1, 0, 0, 1),),  # type: ignore[arg-type]
-        coordinates=tuple(coordinates),
-        slices=tuple(collapse(slices)),  # type: ignore[arg-type]
-        axes=axes,
-        bounds=bounds,
-        reduction=reduction,
-        unique=unique,
-        reach=reach,
+        index_type=descriptor.indices_tensor.data_type,
+        index_shape=indices,
+        loops=rows_of(loops, LOOP_FIELDS, counts[0]),
+        coordinates=rows_of(coordinates, COORD_FIELDS, counts[1]),
+        slices=rows_of(slices, COORD_FIELDS, counts[2]),
+        axes=tuple(range(first, first + counts[1])),
+        reach=extent(sizes, strides) if reads_elements else None,
+        bounds=descriptor.bounds,
+        reduction=descriptor.reduction,
+        unique=descriptor.unique,
     )
 
 

@@ -247,6 +247,12 @@ def check_out(function: str, name: str, out: Any, shape: tuple[int, ...], dtype:
     return False
 
 
+def check_apart(values: ndarray[Any, Any], indices: ndarray[Any, Any]) -> None:
+    """Refuse two outputs in the same memory."""
+    if np.shares_memory(values, indices):
+        raise ValueError(SHARED_OUTPUTS)
+
+
 def mask_hint(function: str) -> str:
     """Return what to write for a mask as indices, where there is something."""
     positions = OPERATORS[function].mask_function

@@ -27,9 +27,6 @@ class Parameter(NamedTuple):
 #: Stands for the default of a parameter that has none, as in a function's signature.
 REQUIRED: Any = Signature.empty
 
-#: How indices address the data.
-SLICES, ELEMENTS, TUPLES = "slices along an axis", "elements along an axis", "slices by tuples"
-
 
 @dataclass
 class Spec:
@@ -47,8 +44,8 @@ class Spec:
         The arguments that are arrays, and the results; several results are a named tuple.
     parameters : tuple of Parameter
         In the order in which `build` takes them.
-    addressing : str
-        How indices address the data: SLICES, ELEMENTS, TUPLES, or nothing for an operator without indices.
+    addressing : int
+        How indices address the data: `shapes.SLICES`, `ELEMENTS`, `TUPLES`, or 0 for an operator without indices.
     mask_function : str
         The NumPy function that makes indices of a mask.
     compares : bool
@@ -65,7 +62,7 @@ class Spec:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     parameters: tuple[Parameter, ...]
-    addressing: str = ""
+    addressing: int = 0
     mask_function: str = ""
     compares: bool = False
     examples: tuple[str, ...] = ()

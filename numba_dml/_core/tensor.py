@@ -15,6 +15,7 @@ import numpy as np
 
 from .enums import TensorDataType, TensorFlags
 from .errors import DescriptorError, integer
+from .shapes import collapse_rows, extent, flat, nests, rows_of
 
 _NAMES = {member: member.name.lower() for member in TensorDataType}
 _DTYPES = {member: np.dtype(name) for member, name in _NAMES.items() if member not in {TensorDataType.BFLOAT16}}
@@ -134,36 +135,11 @@ def product(sizes: Iterable[int]) -> int:
 
 
 def collapse(dims: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Join neighbouring dimensions that are one in memory.
-
-    Each entry of `dims` is a size followed by any number of strides. Two neighbours join when every stride of the outer
-    one is the inner size times the inner stride; dimensions of size 1 vanish.
-    """
-    joined: list[tuple[int, ...]] = []
-    for dim in dims:
-        if dim[0] == 1:
-            continue
-        if joined and joined[-1][1:] == tuple([dim[0] * inner for inner in dim[1:]]):
-            joined[-1] = (joined[-1][0] * dim[0], *dim[1:])
-        else:
-            joined.append(tuple(dim))
-    return joined
-
-
-def extent(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
-    """Return the lowest and highest offset that the elements reach."""
-    return extent_of(zip(sizes, strides, strict=True))
-
-
-def extent_of(dims: Iterable[tuple[int, int]]) -> tuple[int, int]:
-    """Return the lowest and highest offset that dimensions, pairs of a size and a stride, reach."""
-    low = high = 0
-    for size, stride in dims:
-        if size > 1 and stride < 0:
-            low += (size - 1) * stride
-        elif size > 1:
-            high += (size - 1) * stride
-    return low, high
+    """Join neighbouring dimensions that are one in memory; see `shapes.collapse_rows`."""
+    if not dims:
+        return []
+    rows = flat(dims)
+    return list(rows_of(rows, len(dims[0]), collapse_rows(rows, len(dims[0]), len(dims))))
 
 
 #: How many offsets `elements_overlap` looks at, one by one (8 bytes each).
@@ -172,16 +148,9 @@ MAX_OFFSETS = 1 << 24
 
 def elements_overlap(sizes: Sequence[int], strides: Sequence[int], width: int = 1) -> bool:
     """Tell whether two elements share memory; `width` is the size of an element in the unit of the strides."""
-    if 0 in sizes:
+    if nests(sizes, strides, width):
         return False
-    dims = sorted((abs(stride), size) for size, stride in zip(sizes, strides, strict=True) if size > 1)
-    reach = width - 1  # the last unit that the elements so far touch
-    for stride, size in dims:
-        if stride <= reach:
-            break
-        reach += (size - 1) * stride
-    else:
-        return False
+    dims = [(abs(stride), size) for size, stride in zip(sizes, strides, strict=True) if size > 1]
     # Interleaved dimensions may still be disjoint (sizes (2, 3), strides (3, 2)): look at every offset. Rare; exact.
     count = product(size for _, size in dims)
     room = width + sum((size - 1) * stride for stride, size in dims)

@@ -88,6 +88,12 @@ def chosen(function: Callable[..., Any], allocates: bool = False) -> Any:
     return overload(function, jit_options=options)
 
 
+def shared(function: Callable[..., Any]) -> None:
+    """Let helpers call a plain function that Python calls as well: they compile it as one of theirs."""
+    options: Any = {"_nrt": False, **_HELPER_OPTIONS}
+    overload(function, jit_options=options, strict=False)(lambda *args: function)
+
+
 def kernel(function: Callable[..., Any]) -> Any:
     """Jit what is called by its address: kernels, by the drivers, and what these call in turn."""
     return _with_disk_cache(numba.njit(**_INNER_OPTIONS)(function))

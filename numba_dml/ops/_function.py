@@ -12,8 +12,8 @@ import numpy as np
 from .._core.calls import build_call
 from .._core.descriptor import Descriptor
 from .._core.errors import DescriptorError
-from .._core.lowering import Move, move
 from .._core.operands import check_same_type, mask_hint
+from .._core.shapes import axis_from_start
 from .._core.spec import Spec
 from .._core.tensor import TensorDesc, normalize_data_type
 
@@ -23,12 +23,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 def normalize_axis(function: str, axis: int, ndim: int) -> int:
     """Return a non-negative axis; an array without any is refused."""
     check_not_scalar(function, ndim)
-    if not -ndim <= axis < ndim:
+    found = axis_from_start(axis, ndim)
+    if found < 0:
         raise ValueError(
             f"{function}: axis: found {axis}, expected {-ndim} to {ndim - 1} for an array with {ndim} dimension"
             + ("s" if ndim > 1 else "")
         )
-    return axis % ndim
+    return found
 
 
 def check_data(function: str, name: str, dtype: np.dtype[Any]) -> Any:
@@ -62,18 +63,6 @@ class MoveDescriptor(Descriptor):
     reduction = "none"
     unique = False
 
-    def move(self, **layout: Any) -> Move:
-        """Return the lowering for a layout: see `numba_dml._core.lowering.move`."""
-        return move(
-            self.spec.name,
-            self.input_tensor.data_type,
-            self.indices_tensor.data_type,
-            bounds=self.bounds,
-            reduction=self.reduction,
-            unique=self.unique,
-            **layout,
-        )
-
 
 class Array(NamedTuple):
     """An input of a call, as its descriptor sees it."""
@@ -105,7 +94,7 @@ def builds(
             out_layout: Any = None
             if spec.writes:
                 out_layout, *key = key  # type: ignore[assignment]
-            shapes, strides, dtypes = (key[field : 3 * count : 3] for field in range(3))
+            shapes, strides, dtypes = [key[field : 3 * count : 3] for field in range(3)]
             given, target = key[3 * count :]
             parameters = list(given)
             kinds = [kind_of(spec.name, "a", dtypes[0]), *dtypes[1:]]
@@ -121,7 +110,7 @@ def builds(
             except DescriptorError as error:
                 raise error.for_function(spec.name, arguments) from None
             rank = getattr(descriptor, descriptor.input_fields[0]).dimension_count
-            layouts = tuple(((0,) * (rank - len(s)) + s, dtype) for s, dtype in zip(strides, dtypes, strict=True))
+            layouts = tuple([((0,) * (rank - len(s)) + s, dtype) for s, dtype in zip(strides, dtypes, strict=True)])
             if out_layout is not None:
                 out_layout = (0,) * (rank - len(shapes[0])) + out_layout
             return build_call(target, descriptor, layouts, tuple(results), out_layout)

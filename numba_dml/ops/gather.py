@@ -16,10 +16,11 @@ from .._core.calls import call_two
 from .._core.descriptor import Level
 from .._core.enums import FeatureLevel, OperatorType
 from .._core.errors import integer
-from .._core.lowering import Move
-from .._core.spec import READ_BOUNDS, SLICES, Spec
+from .._core.lowering import Move, move
+from .._core.shapes import SLICES, packed_sizes
+from .._core.spec import READ_BOUNDS, Spec
 from .._core.spec import axis as axis_parameter
-from .._core.tensor import TensorDesc, packed_strides
+from .._core.tensor import TensorDesc
 from ._function import Array, MoveDescriptor, builds, normalize_axis, padded, public, refuse_positional
 
 SPEC = Spec(
@@ -34,11 +35,6 @@ SPEC = Spec(
     examples=("gather table.npy rows.npy -o picked.npy", "gather table.npy columns.npy --axis 1 -o picked.npz"),
     explain_examples=("explain gather table.npy rows.npy", "explain gather --shape 1000,64 --indices-shape 200"),
 )
-
-
-def output_sizes(sizes: Sequence[int], indices: Sequence[int], axis: int) -> tuple[int, ...]:
-    """Return ``input[:axis] ++ indices ++ input[axis + 1:]``."""
-    return (*sizes[:axis], *indices, *sizes[axis + 1 :])
 
 
 @dataclass(frozen=True)
@@ -77,7 +73,7 @@ class GatherDesc(MoveDescriptor):
         self.check_range("index_dimensions", 0, rank)
         self.check_choice("bounds", config.BOUNDS)
         indices = self.effective("indices_tensor", self.index_dimensions)
-        full = output_sizes(self.input_tensor.sizes, indices, self.axis)
+        full = packed_sizes(SLICES, self.axis, self.input_tensor.sizes, indices)
         surplus = len(full) - rank
         if surplus > 0 and full[:surplus].count(1) != surplus:
             raise self.refuse(
@@ -87,17 +83,9 @@ class GatherDesc(MoveDescriptor):
 
     def lower(self, strides: Sequence[tuple[int, ...]]) -> Move:
         """Return the lowering: points are outer dimensions times indices; the inner dimensions move whole."""
-        sizes, axis = self.input_tensor.sizes, self.axis
         indices = self.indices_tensor.sizes
-        indices = indices[len(indices) - self.index_dimensions :]
-        outer = [(n, s, 0) for n, s in zip(sizes[:axis], strides[0], strict=False)]
-        points = [(n, 0, s) for n, s in zip(indices, packed_strides(indices), strict=True)]
-        return self.move(
-            loops=outer + points,
-            coordinates=[(sizes[axis], strides[0][axis])],
-            slices=list(zip(sizes[axis + 1 :], strides[0][axis + 1 :], strict=True)),
-            index_shape=indices,
-            axes=(axis - len(sizes),),
+        return move(
+            self, self.axis, self.input_tensor.sizes, strides[0], indices[len(indices) - self.index_dimensions :]
         )
 
 
@@ -105,7 +93,7 @@ class GatherDesc(MoveDescriptor):
 def _build(a: Array, indices: Array, axis: int, bounds: str) -> Any:
     a = Array(a.kind, a.shape or (1,))  # NumPy's take lets a scalar count as one element
     axis = normalize_axis("gather", axis, len(a.shape))
-    output = Array(a.kind, output_sizes(a.shape, indices.shape, axis))
+    output = Array(a.kind, packed_sizes(SLICES, axis, a.shape, indices.shape))
     rank, (x, i, y) = padded(a, indices, output)
     return GatherDesc(x, i, y, axis + rank - len(a.shape), len(indices.shape), bounds=bounds), output.shape
 

@@ -13,10 +13,11 @@ from .._core import descriptor as core_descriptor
 from .._core.calls import call_two
 from .._core.enums import OperatorType
 from .._core.errors import integer
-from .._core.lowering import Move
-from .._core.spec import ELEMENTS, READ_BOUNDS, Spec
+from .._core.lowering import Move, move
+from .._core.shapes import ELEMENTS, first_too_long
+from .._core.spec import READ_BOUNDS, Spec
 from .._core.spec import axis as axis_parameter
-from .._core.tensor import TensorDesc, extent, packed_strides
+from .._core.tensor import TensorDesc
 from ._function import Array, MoveDescriptor, builds, normalize_axis, public, refuse_positional
 
 SPEC = Spec(
@@ -39,10 +40,11 @@ class ElementsDescriptor(MoveDescriptor):
 
     def check_sizes(self) -> None:
         """Check that the indices are no longer than the input off the axis; a gather broadcasts an input size of 1."""
-        for i, (size, count) in enumerate(zip(self.input_tensor.sizes, self.indices_tensor.sizes, strict=True)):
-            if i != self.axis and count > size and (size != 1 or self.spec.writes):
-                expected = f"at most {size}, the input's size there"
-                raise self.refuse("indices_tensor", f"size {count} in dimension {i}", expected)
+        sizes, indices = self.input_tensor.sizes, self.indices_tensor.sizes
+        i = first_too_long(sizes, indices, self.axis, broadcasts=not self.spec.writes)
+        if i >= 0:
+            expected = f"at most {sizes[i]}, the input's size there"
+            raise self.refuse("indices_tensor", f"size {indices[i]} in dimension {i}", expected)
 
     def check_strict(self, rule: str) -> None:
         """Check that the indices have the input's sizes off the axis."""
@@ -52,20 +54,8 @@ class ElementsDescriptor(MoveDescriptor):
             raise self.refuse("indices_tensor", f"sizes {indices}", f"sizes {expected}", rule)
 
     def lower(self, strides: Sequence[tuple[int, ...]]) -> Move:
-        """Return the lowering: every position of the indices is a point, and a slice is one element.
-
-        Data stands still along the axis, and where it is broadcast.
-        """
-        sizes, indices, axis = self.input_tensor.sizes, self.indices_tensor.sizes, self.axis
-        steps = [0 if i == axis or n == 1 else s for i, (n, s) in enumerate(zip(sizes, strides[0], strict=True))]
-        return self.move(
-            loops=list(zip(indices, steps, packed_strides(indices), strict=True)),
-            coordinates=[(sizes[axis], strides[0][axis])],
-            slices=[],
-            index_shape=indices,
-            axes=(axis - len(sizes),),
-            reach=None if self.spec.writes else extent(sizes, strides[0]),
-        )
+        """Return the lowering: every position of the indices is a point, and a slice is one element."""
+        return move(self, self.axis, self.input_tensor.sizes, strides[0], self.indices_tensor.sizes)
 
 
 @dataclass(frozen=True)

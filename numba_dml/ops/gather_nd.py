@@ -13,9 +13,10 @@ from .._core import descriptor as core_descriptor
 from .._core.calls import call_two
 from .._core.enums import OperatorType
 from .._core.errors import integer
-from .._core.lowering import Move
-from .._core.spec import BATCH_DIMS, READ_BOUNDS, TUPLES, Spec
-from .._core.tensor import TensorDesc, packed_strides
+from .._core.lowering import Move, move
+from .._core.shapes import TUPLES, has_coordinates, most_batch_dims, packed_sizes, shares_batch
+from .._core.spec import BATCH_DIMS, READ_BOUNDS, Spec
+from .._core.tensor import TensorDesc
 from ._function import Array, MoveDescriptor, builds, check_not_scalar, padded, public, refuse_positional
 
 SPEC = Spec(
@@ -30,11 +31,6 @@ SPEC = Spec(
     examples=("gather-nd image.npy points.npy -o values.npy", "gather-nd a.npy i.npy --batch-dims 1 -o picked.npy"),
     explain_examples=("explain gather-nd --shape 100,64 --indices-shape 500,2",),
 )
-
-
-def slice_sizes(sizes: tuple[int, ...], indices: tuple[int, ...], batch: int) -> tuple[int, ...]:
-    """Return ``indices[:q - 1] ++ input[b + t:]``: the output of a gather, the updates of a scatter."""
-    return (*indices[:-1], *sizes[batch + indices[-1] :])
 
 
 class NDDescriptor(MoveDescriptor):
@@ -57,7 +53,7 @@ class NDDescriptor(MoveDescriptor):
         self.check_range("input_dimension_count", 1, rank)
         self.check_range("indices_dimension_count", 1, rank)
         if self.operator_type is not OperatorType.GATHER_ND:
-            limit = min(self.input_dimension_count, self.indices_dimension_count) - 1
+            limit = most_batch_dims(self.input_dimension_count, self.indices_dimension_count)
             self.check_range("batch_dimension_count", 0, limit)
 
     def counted(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -65,27 +61,18 @@ class NDDescriptor(MoveDescriptor):
         sizes = self.effective("input_tensor", self.input_dimension_count)
         indices = self.effective("indices_tensor", self.indices_dimension_count)
         batch = self.batch_dimension_count
-        if indices[:batch] != sizes[:batch]:
+        if not shares_batch(sizes, indices, batch):
             expected = f"{sizes[:batch]}, the input's first {batch} sizes"
             raise self.refuse("indices_tensor", f"batch sizes {indices[:batch]}", expected)
-        if not 1 <= indices[-1] <= len(sizes) - batch:
+        if not has_coordinates(sizes, indices, batch):
             found = f"{indices[-1]} coordinates per tuple (the last size)"
             raise self.refuse("indices_tensor", found, f"1 to {len(sizes) - batch}")
         return sizes, indices
 
     def lower(self, strides: Sequence[tuple[int, ...]]) -> Move:
         """Return the lowering: tuples are points; the dimensions after the indexed ones are slices."""
-        (sizes, indices), batch = self.counted(), self.batch_dimension_count
-        t = indices[-1]
-        steps = strides[0][len(strides[0]) - len(sizes) :]
-        tuples = packed_strides(indices[:-1])
-        return self.move(
-            loops=[(n, steps[i] if i < batch else 0, tuples[i]) for i, n in enumerate(indices[:-1])],
-            coordinates=list(zip(sizes[batch : batch + t], steps[batch : batch + t], strict=True)),
-            slices=list(zip(sizes[batch + t :], steps[batch + t :], strict=True)),
-            index_shape=indices,
-            axes=tuple(range(batch - len(sizes), batch - len(sizes) + t)),
-        )
+        sizes, indices = self.counted()
+        return move(self, self.batch_dimension_count, sizes, strides[0][len(strides[0]) - len(sizes) :], indices)
 
 
 @dataclass(frozen=True)
@@ -105,7 +92,8 @@ class _GatherND(NDDescriptor):
     def __post_init__(self) -> None:
         self.check_counts()
         self.check_choice("bounds", config.BOUNDS)
-        rank, output = self.input_tensor.dimension_count, slice_sizes(*self.counted(), self.batch_dimension_count)
+        rank = self.input_tensor.dimension_count
+        output = packed_sizes(TUPLES, self.batch_dimension_count, *self.counted())
         if len(output) > rank:
             raise self.refuse(
                 "output_tensor",
@@ -162,7 +150,7 @@ class GatherND1Desc(_GatherND):
 @builds(SPEC, GatherND1Desc.arguments)
 def _build(a: Array, indices: Array, batch_dims: int, bounds: str) -> Any:
     check_ranks("gather_nd", len(a.shape), len(indices.shape), batch_dims)
-    output = Array(a.kind, slice_sizes(a.shape, indices.shape, batch_dims))
+    output = Array(a.kind, packed_sizes(TUPLES, batch_dims, a.shape, indices.shape))
     _, (x, i, y) = padded(a, indices, output)
     return GatherND1Desc(x, i, y, len(a.shape), len(indices.shape), batch_dims, bounds=bounds), output.shape
 
@@ -174,7 +162,7 @@ def check_ranks(function: str, ndim: int, index_ndim: int, batch_dims: int) -> N
         raise ValueError(
             f"{function}: indices: found 0 dimensions, expected at least 1 (the last one holds the tuples)"
         )
-    limit = min(ndim, index_ndim) - 1
+    limit = most_batch_dims(ndim, index_ndim)
     if not 0 <= batch_dims <= limit:
         raise ValueError(
             f"{function}: batch_dims: found {batch_dims}, expected 0 to {limit} "

@@ -15,7 +15,8 @@ from .._core.descriptor import Level
 from .._core.enums import FeatureLevel, OperatorType
 from .._core.errors import flag, integer
 from .._core.lowering import SCATTER_BOUNDS
-from .._core.spec import ELEMENTS, REDUCTION, UNIQUE, WRITE_BOUNDS, Spec
+from .._core.shapes import ELEMENTS
+from .._core.spec import REDUCTION, UNIQUE, WRITE_BOUNDS, Spec
 from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc
 from ._function import Array, builds, normalize_axis, public, refuse_positional

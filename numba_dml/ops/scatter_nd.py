@@ -12,10 +12,11 @@ from .._core import descriptor as core_descriptor
 from .._core.calls import call_three
 from .._core.enums import OperatorType
 from .._core.errors import DescriptorError, flag, integer
-from .._core.spec import BATCH_DIMS, REDUCTION, TUPLES, UNIQUE, WRITE_BOUNDS, Spec
+from .._core.shapes import TUPLES, packed_sizes
+from .._core.spec import BATCH_DIMS, REDUCTION, UNIQUE, WRITE_BOUNDS, Spec
 from .._core.tensor import TensorDesc
 from ._function import Array, builds, padded, public, refuse_positional
-from .gather_nd import NDDescriptor, check_ranks, slice_sizes
+from .gather_nd import NDDescriptor, check_ranks
 from .scatter_elements import check_scatter
 
 SPEC = Spec(
@@ -74,14 +75,14 @@ class ScatterNDDesc(NDDescriptor):
     def __post_init__(self) -> None:
         self.check_counts()
         check_scatter(self)
-        updates = slice_sizes(*self.counted(), self.batch_dimension_count)
+        updates = packed_sizes(TUPLES, self.batch_dimension_count, *self.counted())
         self.check_output("updates_tensor", (1,) * (self.input_tensor.dimension_count - len(updates)) + updates)
 
 
 @builds(SPEC, ScatterNDDesc.arguments)
 def _build(a: Array, indices: Array, updates: Array, batch_dims: int, reduction: str, unique: bool, bounds: str) -> Any:
     check_ranks("scatter_nd", len(a.shape), len(indices.shape), batch_dims)
-    expected = slice_sizes(a.shape, indices.shape, batch_dims)
+    expected = packed_sizes(TUPLES, batch_dims, a.shape, indices.shape)
     _, (x, i, u) = padded(a, indices, updates)
     try:
         descriptor = ScatterNDDesc(

@@ -15,9 +15,10 @@ from .._core.descriptor import Descriptor, Level
 from .._core.enums import AxisDirection, FeatureLevel, OperatorType, TensorDataType
 from .._core.errors import DescriptorError, flag, integer
 from .._core.lowering import MODES, NAN_RULES, Select, TopK, nan_is_first
+from .._core.shapes import LINE_FIELDS, lower_lines, rows_of
 from .._core.spec import REQUIRED, Parameter, Spec
 from .._core.spec import axis as axis_parameter
-from .._core.tensor import TensorDesc, collapse, data_type_name, element_size, normalize_data_type, packed_strides
+from .._core.tensor import TensorDesc, data_type_name, element_size, normalize_data_type
 from ._function import Array, builds, normalize_axis, public, refuse_positional
 
 #: The data types that have an order.
@@ -98,16 +99,16 @@ class _TopK(Descriptor):
     def lower(self, strides: Sequence[tuple[int, ...]]) -> Select:
         """Return the lowering: every dimension but the axis counts lines."""
         sizes, axis = self.input_tensor.sizes, self.axis
-        out = packed_strides(self.output_value_tensor.sizes)
         largest = self.axis_direction is AxisDirection.DECREASING  # type: ignore[attr-defined]
-        lines = [(n, s, o) for i, (n, s, o) in enumerate(zip(sizes, strides[0], out, strict=True)) if i != axis]
+        lines = [0] * (LINE_FIELDS * len(sizes))
+        count, out_stride = lower_lines(axis, self.k, sizes, strides[0], lines)
         return Select(
             data_type=self.input_tensor.data_type,
             index_itemsize=element_size(self.output_index_tensor.data_type),
-            lines=tuple(collapse(lines)),  # type: ignore[arg-type]
+            lines=rows_of(lines, LINE_FIELDS, count),
             size=sizes[axis],
             stride=strides[0][axis],
-            output_stride=out[axis],
+            output_stride=out_stride,
             k=self.k,
             largest=largest,
             nan_first=nan_is_first(self.nan, largest),

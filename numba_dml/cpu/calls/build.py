@@ -17,7 +17,7 @@ from ..._core.descriptor import Descriptor
 from ..._core.lowering import Move, Select
 from ..._core.operands import check_out
 from ..._core.pool import allocator
-from ..._core.spec import ELEMENTS
+from ..._core.shapes import ELEMENTS
 from ..._core.targets import family_calls
 from ..._core.tensor import TensorDesc, is_packed, packed_strides, product
 
@@ -131,7 +131,7 @@ def _copies_input(lowering: Move, sizes: tuple[int, ...], output_sizes: tuple[in
         return False
     size, stride = lowering.slices[-1]
     run = size * stride if stride == lowering.itemsize else lowering.itemsize
-    whole = product(size for size, _ in lowering.slices) * lowering.itemsize
+    whole = product([size for size, _ in lowering.slices]) * lowering.itemsize
     return run < min(whole, SHORT_RUN) and product(sizes) <= COPIED_PART * product(output_sizes)
 
 

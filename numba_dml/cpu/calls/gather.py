@@ -13,6 +13,7 @@ from ..._jit.memory import ANY, UNSIGNED_REFS
 from ..dispatch.gather import TABLE, facts_of, plan_gather
 from ..drivers import OVERLAP
 from ..launch import launcher
+from ..primitives.moves import plan as moves_plan
 from ..tuning.gather import TUNING
 from .move_call import MoveCall
 
@@ -25,7 +26,7 @@ class GatherCall(MoveCall):
     def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
         super().__init__(lowering, dtype, shape)
         unit = self.unit()
-        self.plan = self.make_plan(unit)
+        self.plan[moves_plan.RUN] = self.run // unit
         self.facts = facts = facts_of(self.plan)
         self.tuning = TUNING
         self.region = region = first(self.regions, facts, self.tuning)
@@ -49,4 +50,4 @@ class GatherCall(MoveCall):
         if status == OVERLAP:
             out[...] = self(a, indices, None)
             return out
-        raise self.index_error(a, indices, status - 1)
+        raise self.lowering.error_at(a, indices, status - 1)

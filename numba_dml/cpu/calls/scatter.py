@@ -25,6 +25,7 @@ from ..primitives.moves import plan as moves_plan
 from ..tuning import moves as tuning_moves
 from ..tuning.scatter import TUNING
 from .move_call import MoveCall
+from .plans import fill_scatter
 
 _BYTES = np.dtype(np.uint8)
 
@@ -44,10 +45,9 @@ class ScatterCall(MoveCall):
             self.effort += 2 * self.whole // tuning_moves.TUNING.copy_speed
         unit, data, reduction = self._elements()
         self.tuning = TUNING
-        self.plan = plan = self.make_plan(unit)
-        plan[moves_plan.REDUCTION] = reduction
-        plan[moves_plan.COPY] = self.whole if kernel_copies else 0
-        plan[moves_plan.STREAM] = self.whole >= self.tuning.stream_bytes
+        plan = self.plan
+        plan[moves_plan.RUN] = self.run // unit
+        fill_scatter(plan, reduction, self.whole if kernel_copies else 0, self.whole, self.tuning.stream_bytes)
         self.facts = facts = self._facts()
         self.region = region = first(self.regions, facts, self.tuning)
         self._plan_region(unit)
@@ -171,7 +171,7 @@ class ScatterCall(MoveCall):
                 return result
         if status == OVERLAP:
             return self.through_copies(a, indices, updates, result)
-        raise self.index_error(a, indices, status - 1)
+        raise self.lowering.error_at(a, indices, status - 1)
 
     def plan_with(self, scratch_bytes: int) -> tuple[ndarray[Any, Any], ndarray[Any, Any]]:
         """Return a plan with scratch memory for the kernel, and this memory, which must live as long as it runs."""

@@ -10,16 +10,17 @@ import numpy as np
 
 from ..._core.descriptor import Descriptor
 from ..._core.lowering import Select, TopK, is_float, rule_numbers
-from ..._core.operands import SHARED_OUTPUTS, check_out
+from ..._core.operands import check_apart, check_out
 from ..._core.pool import allocator
 from ..._core.regions import Region, first
-from ..._core.tensor import extent_of, product
+from ..._core.shapes import LINE_FIELDS, flat
 from ..._jit.machine import CACHE_LINE
 from ..._jit.memory import ANY, SIGNED, reference_to
-from ..dispatch.top_k import TABLE, Choice, Facts, choice_of, facts_of
+from ..dispatch.top_k import TABLE, Facts, choice_of, facts_of
 from ..launch import launcher
 from ..primitives.top_k import plan as top_k_plan
 from ..tuning.top_k import TUNING
+from . import plans
 
 #: The most threads that there can be.
 THREADS = numba.config.NUMBA_NUM_THREADS
@@ -43,15 +44,14 @@ class TopKCall:
         self.dtype, self.index_dtype = values.dtype, indices.dtype
         self.empty, self.empty_indices = allocator(self.shape, self.dtype), allocator(self.shape, self.index_dtype)
         size = values.itemsize
-        # Lines are independent: those that lie closest come last.
-        lines = sorted(lowering.lines, key=lambda line: -abs(line[1]))
-        count = product([line[0] for line in lines])
+        lines, dims = flat(lowering.lines), len(lowering.lines)
+        plans.sort_lines(lines, dims)  # they are independent
+        count, across, step = plans.spread_of(lines, dims)
         self.work = self.effort = count * lowering.size * size
         self.idle = lowering.k == 0 or count == 0
         if self.idle:
             self.kernel = "top_k nothing to select"
             return
-        across, step, _ = lines[-1] if lines else (1, 0, 0)
         self.tuning = TUNING
         self.facts = facts_of(
             lowering.size, lowering.stride, lowering.k, size, count, across, step, True, False, THREADS
@@ -59,14 +59,18 @@ class TopKCall:
         self.region = first(TABLE, self.facts, TUNING)
         row = TABLE.index(self.region)
         choice = choice_of(row, self.facts, TUNING)
-        dims = [(n, stride) for n, stride, _ in lines] + [(lowering.size, lowering.stride)]
-        self.plan = plan_of(lowering, lines, dims, self.facts, choice)
+        plan = [0] * (top_k_plan.HEADER + len(lines))  # it takes numbers in a tenth of the time that an array does
+        plans.fill_top_k(plan, lines, dims, lowering.output_stride, lowering.index_itemsize, self.facts, choice)
+        rule = rule_numbers(lowering.data_type, lowering.largest, lowering.nan_first)
+        plan[top_k_plan.RULE : top_k_plan.RULE + 3] = rule
+        self.plan = np.fromiter(plan, np.int64, len(plan))
         # What the phases of the pieces hand on; see `top_k_rows.piece_buffers`.
         kept = choice.pieces * (choice.capacity * (size + 8) + 8) + size
         self.scratch_bytes = count * kept if choice.pieces > 1 else 0
         floats = is_float(lowering.data_type)
         x = reference_to(SIGNED[size], floats)
-        near = min([abs(stride) for n, stride in dims if n > 1], default=size)
+        strides = [(lowering.size, lowering.stride), *zip(lines[::LINE_FIELDS], lines[1::LINE_FIELDS], strict=True)]
+        near = min([abs(stride) for n, stride in strides if n > 1], default=size)
         apart = max(min(near, CACHE_LINE) // size, 1)
         self.launch, driver = launcher(self.region.kernel, (x, x, ANY, ANY), self.effort, apart=apart)
         self.kernel = f"top_k {self.region.name} {8 * size}-bit {'float' if floats else 'integer'} {driver}"
@@ -95,37 +99,8 @@ class TopKCall:
 
     def _through_copies(self, a: Any, out: TopK) -> TopK:
         """Write to an output that is strided, or lies in the input."""
-        if np.shares_memory(out.values, out.indices):
-            raise ValueError(SHARED_OUTPUTS)
+        check_apart(*out)
         values, indices = self(a, None)
         out.values[...] = values
         out.indices[...] = indices
         return out
-
-
-def plan_of(
-    low: Select, lines: list[tuple[int, int, int]], dims: list[tuple[int, int]], facts: Facts, choice: Choice
-) -> Any:
-    """Return the plan of a call: the array that its kernel reads; `dims` are all sizes and strides of the input."""
-    plan = [0] * top_k_plan.HEADER  # it takes numbers in a tenth of the time that an array does
-    plan[top_k_plan.LINES] = facts.lines
-    plan[top_k_plan.DIMS] = len(lines)
-    plan[top_k_plan.SIZE] = low.size
-    plan[top_k_plan.STRIDE] = low.stride
-    plan[top_k_plan.OUT_STRIDE] = low.output_stride
-    plan[top_k_plan.K] = low.k
-    plan[top_k_plan.INDEX_SIZE] = low.index_itemsize
-    plan[top_k_plan.RULE : top_k_plan.RULE + 3] = rule_numbers(low.data_type, low.largest, low.nan_first)
-    plan[top_k_plan.CAPACITY] = choice.capacity
-    plan[top_k_plan.PIECES] = choice.pieces
-    plan[top_k_plan.GROUP] = choice.group
-    plan[top_k_plan.TILE] = choice.tile
-    plan[top_k_plan.SAMPLE] = choice.sample
-    plan[top_k_plan.SAMPLE_RANK] = choice.rank
-    plan[top_k_plan.LOW], high = extent_of(dims)
-    plan[top_k_plan.HIGH] = high + facts.itemsize
-    plan[top_k_plan.VALUE_BYTES] = facts.lines * low.k * facts.itemsize
-    plan[top_k_plan.INDEX_BYTES] = facts.lines * low.k * low.index_itemsize
-    for line in lines:
-        plan += line
-    return np.fromiter(plan, np.int64, len(plan))

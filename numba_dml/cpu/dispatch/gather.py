@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..._core.regions import Region, always
+from ..._core.shapes import COORD_FIELDS, LOOP_FIELDS
 from ..._jit.machine import CACHE_LINE
 from ..kernels.gather import gather_kernel
 from ..primitives.moves import plan as moves_plan
@@ -44,15 +45,15 @@ class Facts(NamedTuple):
 
 def facts_of(plan: Any) -> Facts:
     """Return the facts of a gather that has this plan."""
-    last = moves_plan.HEADER + moves_plan.LOOP_FIELDS * (plan[moves_plan.LOOPS] - 1)
-    coordinate = last + moves_plan.LOOP_FIELDS
+    last = moves_plan.HEADER + LOOP_FIELDS * (plan[moves_plan.LOOPS] - 1)
+    coordinate = last + LOOP_FIELDS
     rows_share_indices = plan[moves_plan.LOOPS] > 1 and plan[last + 2] != 0
     for loop in range(plan[moves_plan.LOOPS] - 1):
-        index_step = plan[moves_plan.HEADER + moves_plan.LOOP_FIELDS * loop + 2]
+        index_step = plan[moves_plan.HEADER + LOOP_FIELDS * loop + 2]
         rows_share_indices = rows_share_indices and index_step == 0
     places = 1
     for i in range(plan[moves_plan.COORDS]):
-        places *= plan[coordinate + moves_plan.COORD_FIELDS * i]
+        places *= plan[coordinate + COORD_FIELDS * i]
     return Facts(
         plan[moves_plan.POINTS],
         plan[moves_plan.PACKED_BYTES] // max(plan[moves_plan.POINTS], 1),

@@ -259,10 +259,6 @@ def sample_rank(facts: Facts, sample: int, deviations: int) -> tuple[int, int]:
     return sample, int(expected + deviations * sqrt(expected)) + deviations
 
 
-#: What the functions of this file that jitted callers compile call in turn.
-SHARED = (lists_are_short, least_across, network_limit, column_tile, group_size, piece_count, sample_rank)
-
-
 def jitted_kernels(lines: bool) -> list[Any]:
     """Return for each row of the table the kernel that jitted callers need, or None; without `lines`, for one line."""
     return [region.kernel if lines or region.kernel is rows_kernel else None for region in TABLE]

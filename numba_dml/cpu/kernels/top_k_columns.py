@@ -23,10 +23,10 @@ from ..primitives.top_k.column_limits import (
 )
 from ..primitives.top_k.column_lists import insert_lanes, raise_lists
 from ..primitives.top_k.plan import (
-    DIM_FIELDS,
     DIMS,
     HEADER,
     INDEX_SIZE,
+    LINE_FIELDS,
     OUT_STRIDE,
     RULE,
     SIZE,
@@ -209,7 +209,7 @@ def write_columns(x, values, indices, plan, source, to, lanes, lists):
     """Write what the lists of a tile have, row by row."""
     best, where, limits = lists
     size, k = itemsize(x), plan[K]
-    lane_step = plan[HEADER + DIM_FIELDS * (plan[DIMS] - 1) + 2]
+    lane_step = plan[HEADER + LINE_FIELDS * (plan[DIMS] - 1) + 2]
     for j in range(k):
         for lane in range(lanes):
             place = place_of_list(list_of(lane, lanes, limits.size), k, insert_width(best)) + j * insert_width(best)

@@ -13,11 +13,11 @@ from ..drivers import ASK
 from ..primitives.keys import key_buffer, rule_from
 from ..primitives.top_k.network import NETWORK_LINES, list_depth, listed_place, network_lists, select_lines
 from ..primitives.top_k.plan import (
-    DIM_FIELDS,
     DIMS,
     GROUP,
     HEADER,
     INDEX_SIZE,
+    LINE_FIELDS,
     LINES,
     LOW,
     OUT_STRIDE,
@@ -57,7 +57,7 @@ def stage_few(x, sources, lines, n, few):
 @helper
 def find_bases(plan, line, lanes, sources, targets):
     """Write where lines start, in the input and in the outputs; return whether all are neighbours."""
-    inner = HEADER + DIM_FIELDS * (plan[DIMS] - 1)
+    inner = HEADER + LINE_FIELDS * (plan[DIMS] - 1)
     neighbours = plan[inner] if plan[DIMS] else 1
     left = neighbours - line % neighbours
     joint = left >= lanes
@@ -97,7 +97,7 @@ def short_lines_in(
     n, width, tile, depth = plan[SIZE], itemsize(x), plan[TILE], list_depth(plan[K])
     across = goes_across(x, plan)
     step = plan[STRIDE] if across else width
-    line_step = plan[HEADER + DIM_FIELDS * (plan[DIMS] - 1) + 1] if plan[DIMS] else 0
+    line_step = plan[HEADER + LINE_FIELDS * (plan[DIMS] - 1) + 1] if plan[DIMS] else 0
     first_byte = plan[LOW] + max(NETWORK_LINES - n, 0) * width
     rule = rule_from(x, plan, RULE)
     sources, targets = bases[0], bases[1]

@@ -15,7 +15,8 @@ from ..._core.devices.arrays import DeviceArray
 from ..._core.lowering import Move
 from ..._core.operands import check_out
 from ..._core.regions import Region
-from ..._core.tensor import dtype_of, extent, product
+from ..._core.shapes import extent
+from ..._core.tensor import dtype_of, product
 from ..driver.arrays import OWN, Output, Span, join
 from ..driver.context import is_current, on_device
 from ..driver.launch import Kernel, recorder

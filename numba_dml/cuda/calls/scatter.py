@@ -12,7 +12,7 @@ import numpy as np
 from ..._core.devices.arrays import DeviceArray
 from ..._core.lowering import Move
 from ..._core.regions import first
-from ..._core.tensor import extent
+from ..._core.shapes import extent
 from ..dispatch import scatter, scatter_general
 from ..driver.arrays import Span, part, scratch
 from ..driver.launch import Kernel

@@ -13,7 +13,7 @@ from ..._core.devices.arrays import DeviceArray
 from ..._core.lowering import Select, TopK, rule_numbers
 from ..._core.operands import SHARED_OUTPUTS, check_out
 from ..._core.regions import first
-from ..._core.tensor import extent_of
+from ..._core.shapes import extent
 from ..dispatch.top_k import TABLE
 from ..dispatch.top_k_facts import facts_of
 from ..driver.arrays import OWN, Output, join, part
@@ -43,7 +43,8 @@ class TopKCall(Repeatable):
         self.way = WAYS[self.region.name](facts, TUNING, self.rule)
         self.method = self.region.name
         #: The lowest byte of the input and the end of the highest one, relative to its first element.
-        self.low, high = extent_of([*((n, step) for n, step, _ in low.lines), (low.size, low.stride)])
+        dims = [(low.size, low.stride), *((n, step) for n, step, _ in low.lines)]
+        self.low, high = extent(*zip(*dims, strict=True))
         self.high = high + facts.width
         self.work = facts.lines * facts.line_bytes
         self.idle = facts.lines * facts.k == 0

@@ -11,7 +11,8 @@ from numpy import ndarray
 from ..._core.devices.arrays import DEFAULT_STREAM, DeviceArray, Library
 from ..._core.devices.dlpack import Borrowed
 from ..._core.devices.libraries import library_of_type
-from ..._core.tensor import elements_overlap, extent, is_packed, packed_strides, product
+from ..._core.shapes import extent
+from ..._core.tensor import elements_overlap, is_packed, packed_strides, product
 from .context import on_device
 from .launch import recorder
 from .machine import on_gpu

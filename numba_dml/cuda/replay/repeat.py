@@ -23,7 +23,7 @@ import numpy as np
 from ..._core.devices.arrays import DeviceArray
 from ..._core.devices.dlpack import Exchange, Tensor
 from ..._core.devices.libraries import library_of_type
-from ..._core.tensor import extent
+from ..._core.shapes import extent
 from ..driver.arrays import Output
 from ..driver.context import check, driver_address
 from ..driver.launch import Step, recorder

@@ -12,6 +12,7 @@ from functools import cache
 import numpy as np
 from numba import types
 
+from ...._core.shapes import COORD_FIELDS
 from ...._jit.compile import PLAN, allocating, code_address, helper, kernel
 from ...._jit.emission import intrinsic
 from ...._jit.memory import ANY, SIGNED, ArrayRef, array_at, itemsize, load, seen_as
@@ -20,7 +21,6 @@ from .plan import (
     ALL_INSIDE,
     BLOCK,
     BOUNDS,
-    COORD_FIELDS,
     COORDS,
     DATA_BASE,
     DROP,

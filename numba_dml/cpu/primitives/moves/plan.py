@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...._core.shapes import LOOP_FIELDS
 from ...._jit.compile import allocating, helper
 from ...._jit.memory import address, itemsize, load, overlaps
 
@@ -67,8 +68,6 @@ BY_POINT = -3  # each thread has its own points: the caller promised that they a
     FINDER,  # the address of the code that turns tuples of indices into offsets
     HEADER,
 ) = range(33)
-LOOP_FIELDS = 4  # size, data stride, index stride, packed stride
-COORD_FIELDS = 2  # size, data stride
 
 
 @helper

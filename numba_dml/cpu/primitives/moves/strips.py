@@ -5,12 +5,12 @@ The figures are under "Strips of a matrix" in docs/measurements/cpumoves.md.
 
 from __future__ import annotations
 
+from ...._core.shapes import COORD_FIELDS
 from ...._jit.compile import helper
 from ...._jit.copies import copy_bytes
 from ...._jit.machine import CACHE_LINE
 from ...._jit.memory import address
 from .plan import (
-    COORD_FIELDS,
     COORDS,
     COPY,
     DATA_BASE,

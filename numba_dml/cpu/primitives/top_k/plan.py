@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...._core.shapes import LINE_FIELDS
 from ...._jit.compile import helper
 from ...._jit.memory import address, overlaps
 from ...drivers import OVERLAP
@@ -51,7 +52,6 @@ TOO_FEW, REFUSED = 1, 2
     BASE,  # byte where the first line starts, relative to the first element of the input
     HEADER,
 ) = (*range(8), *range(10, 22))
-DIM_FIELDS = 3  # size, input stride, output stride
 
 
 @helper
@@ -60,7 +60,7 @@ def line_bases(plan, line):
     source = plan[BASE]
     to = np.int64(0)
     for d in range(plan[DIMS] - 1, -1, -1):
-        field = HEADER + DIM_FIELDS * d
+        field = HEADER + LINE_FIELDS * d
         rest = line // plan[field]
         i = line - rest * plan[field]
         source += i * plan[field + 1]
@@ -107,7 +107,7 @@ def task_count(phase, x, values, indices, plan, count):
 @helper
 def tile_count(plan):
     """How many tiles of columns there are."""
-    across = plan[HEADER + DIM_FIELDS * (plan[DIMS] - 1)]
+    across = plan[HEADER + LINE_FIELDS * (plan[DIMS] - 1)]
     return plan[LINES] // across * -(-across // plan[TILE])
 
 
@@ -117,7 +117,7 @@ def tile_of_columns(plan, task, least):
 
     The last one begins earlier, if it had fewer than `least`.
     """
-    across = plan[HEADER + DIM_FIELDS * (plan[DIMS] - 1)]  # lines that are neighbours
+    across = plan[HEADER + LINE_FIELDS * (plan[DIMS] - 1)]  # lines that are neighbours
     tiles = -(-across // plan[TILE])
     first = max(min(task % tiles * plan[TILE], across - least), 0)
     return task // tiles * across + first, min(plan[TILE], across - first)

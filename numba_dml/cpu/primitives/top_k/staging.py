@@ -11,7 +11,7 @@ from ...._jit.compile import allocating, helper
 from ...._jit.machine import CACHE_LINE
 from ...._jit.memory import address, empty, itemsize, load
 from ..keys import LANES, key_buffer
-from .plan import BASE, DIM_FIELDS, DIMS, GROUP, HEADER, HIGH, LOW, SIZE, STRIDE, line_bases
+from .plan import BASE, DIMS, GROUP, HEADER, HIGH, LINE_FIELDS, LOW, SIZE, STRIDE, line_bases
 
 #: Elements per staged block: with 64 bytes of neighbouring lines, 512 KiB, half of a common L2.
 STAGE = 8192
@@ -46,7 +46,7 @@ def packed_plan(x, plan):
     packed[STRIDE] = itemsize(x)
     step = plan[SIZE] * itemsize(x)
     for d in range(plan[DIMS] - 1, -1, -1):
-        field = HEADER + DIM_FIELDS * d
+        field = HEADER + LINE_FIELDS * d
         packed[field + 1] = step
         step *= plan[field]
     return packed

@@ -1,0 +1,104 @@
+"""What the types of arguments tell, when a call in jitted code is compiled."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from numba import types
+
+from ..._core.operands import mask_hint
+from ..._jit.emission import as_dtype
+from ..._jit.emission_late import TypingError
+from ..primitives.moves.plan import INDEX_KINDS
+
+MOVED = (types.Boolean, types.Integer, types.Float, types.Complex, types.NPDatetime, types.NPTimedelta)
+ORDERED = (types.Boolean, types.Integer, types.Float)
+
+
+def refuse(function: str, name: str, found: Any, expected: str) -> NoReturn:
+    """Raise the error for an argument."""
+    raise TypingError(f"{function}: {name}: found {found}, expected {expected}")
+
+
+def is_absent(kind: Any) -> bool:
+    """Tell whether an argument is None, or not given."""
+    return kind is None or isinstance(kind, types.NoneType) or (isinstance(kind, types.Omitted) and kind.value is None)
+
+
+def constant(function: str, name: str, kind: Any, choices: tuple[Any, ...]) -> Any:
+    """Return the value of an argument that must be a constant."""
+    value = kind
+    if isinstance(kind, types.Omitted):
+        value = kind.value
+    elif isinstance(kind, types.Literal):
+        value = kind.literal_value
+    elif isinstance(kind, types.Type):
+        refuse(function, name, f"{kind} known at run time", "a constant: " + _listed(choices))
+    if value not in choices or (isinstance(value, bool) != isinstance(choices[0], bool)):
+        refuse(function, name, repr(value), _listed(choices))
+    return value
+
+
+def _listed(choices: tuple[Any, ...]) -> str:
+    *first, last = [repr(choice) for choice in choices]
+    return f"{', '.join(first)} or {last}"
+
+
+def check_integer(function: str, name: str, kind: Any) -> None:
+    """Refuse what is no integer."""
+    kind = types.unliteral(kind) if isinstance(kind, types.Type) else kind
+    if not isinstance(kind, (int, types.Integer)) and not (isinstance(kind, types.Omitted) and kind.value is not None):
+        refuse(function, name, kind, "an integer")
+
+
+def check_array(function: str, name: str, kind: Any, least: int = 1) -> None:
+    """Refuse what is no array of `least` dimensions or more."""
+    if not isinstance(kind, types.Array):
+        refuse(function, name, kind, "an array")
+    if kind.ndim < least:
+        refuse(function, name, f"{kind.ndim} dimensions", f"at least {least}")
+
+
+def is_integer(kind: Any) -> bool:
+    """Tell whether a type is one of integers; Numba's bool counts as one."""
+    return isinstance(kind, types.Integer) and not isinstance(kind, types.Boolean)
+
+
+def check_data(function: str, a: Any, allowed: tuple[Any, ...], expected: str) -> int:
+    """Check the input, and return the size of its elements."""
+    check_array(function, "a", a)
+    if a.dtype == types.float16:
+        refuse(function, "a", "float16, which has no arithmetic in Numba's CPU code", expected)
+    if not isinstance(a.dtype, allowed):
+        refuse(function, "a", f"an array of {a.dtype}", expected)
+    return int(as_dtype(a.dtype).itemsize)
+
+
+def check_indices(function: str, indices: Any, least: int) -> int:
+    """Check indices, and return their kind."""
+    check_array(function, "indices", indices, least)
+    if not is_integer(indices.dtype):
+        hint = mask_hint(function) if isinstance(indices.dtype, types.Boolean) else ""
+        refuse(function, "indices", f"an array of {indices.dtype}", f"an array of integers{hint}")
+    return kind_of(indices.dtype)
+
+
+def kind_of(dtype: Any) -> int:
+    """Return the kind of an integer type, as plans have it."""
+    return INDEX_KINDS.index(as_dtype(dtype).name)
+
+
+def check_same_rank(function: str, name: str, array: Any, a: Any) -> None:
+    """Refuse an array that does not have the dimensions of `a`."""
+    if array.ndim != a.ndim:
+        refuse(function, name, f"{array.ndim} dimensions", f"{a.ndim}, as a has")
+
+
+def check_out(function: str, name: str, out: Any, dtype: Any, ndim: int) -> None:
+    """Check an output; what its sizes must be is known at run time."""
+    if not isinstance(out, types.Array):
+        refuse(function, name, out, "an array")
+    if out.dtype != dtype or out.ndim != ndim:
+        refuse(function, name, f"a {out.ndim}-d array of {out.dtype}", f"a {ndim}-d array of {dtype}")
+    if not out.mutable:
+        refuse(function, name, "a read-only array", "one to write to")

@@ -1,0 +1,54 @@
+"""Packed copies of indices and updates, inside jitted code."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from ..._jit.compile import _INNER_OPTIONS
+from ..._jit.emission import overload
+from .requests import data
+
+
+def packed(array):
+    """Return an array in row-major order, itself if its type says so (inside jitted code only)."""
+    raise NotImplementedError
+
+
+@overload(packed)
+def _packed(array):
+    if array.layout == "C":
+        return lambda array: array
+    return lambda array: np.ascontiguousarray(array)
+
+
+@numba.njit(**_INNER_OPTIONS)
+def _bounds_of(array):
+    """Return the first byte of an array, and the one behind the last."""
+    low = high = data(array)
+    for size, stride in zip(array.shape, array.strides):  # noqa: B905 (Numba has no `strict`)
+        if size == 0:
+            return low, low
+        if stride < 0:
+            low += (size - 1) * stride
+        else:
+            high += (size - 1) * stride
+    return low, high + array.itemsize
+
+
+def copy_meets(array, out):
+    """Tell whether `packed` copies an array that may lie in the output (inside jitted code only)."""
+    raise NotImplementedError
+
+
+@overload(copy_meets)
+def _copy_meets(array, out):
+    if array.layout == "C":
+        return lambda array, out: False
+
+    def meets(array, out):
+        low, high = _bounds_of(array)
+        out_low, out_high = _bounds_of(out)
+        return low < out_high and out_low < high
+
+    return meets
