@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
 
@@ -494,8 +495,28 @@ else:
 """
 
 
-def test_the_first_error_in_a_loop_is_not_lost(tmp_path):
-    run(LOST, tmp_path)
+@pytest.mark.parametrize("rows", ["100", "::3"])
+def test_the_first_error_in_a_loop_is_not_lost(tmp_path, rows):
+    """Of several, too: Python is asked about the others while the first is set."""
+    run(LOST.replace("100, 1", f"{rows}, 1"), tmp_path)
+
+
+@numba.njit(nogil=True)
+def counts_errors(a, indices, count):
+    found = 0
+    for _ in range(count):
+        try:
+            dml.gather(a, indices)
+        except Exception:  # noqa: PERF203
+            found += 1
+    return found
+
+
+def test_threads_that_raise_errors_at_once():
+    """Without the interpreter's lock, which each of them takes to ask Python."""
+    with ThreadPoolExecutor(4) as threads:
+        jobs = [threads.submit(counts_errors, np.arange(3.0), np.array([3 + i]), 50) for i in range(4)]
+        assert [job.result() for job in jobs] == [50] * 4
 
 
 LOWEST = -(2**63)
