@@ -15,7 +15,7 @@ import numpy as np
 
 from .enums import TensorDataType, TensorFlags
 from .errors import DescriptorError, integer
-from .shapes import collapse_rows, extent, flat, nests, rows_of
+from .shapes import extent, nests
 
 _NAMES = {member: member.name.lower() for member in TensorDataType}
 _DTYPES = {member: np.dtype(name) for member, name in _NAMES.items() if member not in {TensorDataType.BFLOAT16}}
@@ -132,14 +132,6 @@ def is_packed(sizes: Sequence[int], strides: Sequence[int], unit: int = 1) -> bo
 def product(sizes: Iterable[int]) -> int:
     """Multiply in unbounded integers."""
     return prod(sizes)
-
-
-def collapse(dims: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Join neighbouring dimensions that are one in memory; see `shapes.collapse_rows`."""
-    if not dims:
-        return []
-    rows = flat(dims)
-    return list(rows_of(rows, len(dims[0]), collapse_rows(rows, len(dims[0]), len(dims))))
 
 
 #: How many offsets `elements_overlap` looks at, one by one (8 bytes each).

@@ -12,7 +12,7 @@ from ..._core.devices.arrays import DeviceArray
 from ..._core.enums import TensorDataType
 from ..._core.lowering import Move
 from ..._core.regions import first
-from ..._core.tensor import collapse
+from ..._core.shapes import COORD_FIELDS, collapse_rows, flat, rows_of
 from ..dispatch import gather
 from ..driver.arrays import Span, part
 from ..driver.launch import Kernel, recorder
@@ -92,6 +92,7 @@ class GatherCall(_MoveCall):
 @lru_cache(maxsize=1024)
 def _copy(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]) -> GatherCall:
     """Return the gather of one slice, which is all of an array, without any indices."""
+    dims = flat(zip(shape, strides, strict=True))
     lowering = Move(
         function="copy",
         data_type=dtype,
@@ -100,7 +101,7 @@ def _copy(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
         index_shape=(),
         loops=((1, 0, 0, 1),),
         coordinates=(),
-        slices=tuple(collapse(list(zip(shape, strides, strict=True)))),  # type: ignore[arg-type]
+        slices=rows_of(dims, COORD_FIELDS, collapse_rows(dims, COORD_FIELDS, len(shape))),
         axes=(),
         bounds="clamp",
     )
