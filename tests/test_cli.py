@@ -739,7 +739,7 @@ def test_explain_compiles_and_runs_nothing(monkeypatch, capsys):
     assert found["work_bytes"] == 10_000_000
     call("explain", "top-k", "--shape", "9", "-k", 3)
     out = capsys.readouterr().out
-    assert "top_k short 32-bit float serial" in out
+    assert "top_k list 32-bit float serial" in out
     assert "less than 131 KB" in out
     for name, kernel in (
         ("gather", "gather slices"),
@@ -771,6 +771,7 @@ WAYS = {
     "top_k short": "top-k --shape 64x100 -k 5",
     "top_k short columns": "top-k --shape 22x54 -k 2 --axis 0",
     "top_k columns": "top-k --shape 5000x64 -k 8 --axis 0",
+    "top_k list": "top-k --shape 64x1000 -k 5",
     "top_k rows": "top-k --shape 64x40000 -k 8",
     "top_k pieces": "top-k --shape 1x1000000 -k 10",
     "gather": "gather --shape 100x64 --indices-shape 100",

@@ -22,7 +22,7 @@ class Region(NamedTuple):
     when: Callable[[Any, Any], bool]
     #: One sentence for the user: what is done, and why it is fast.
     why: str
-    #: The heading in docs/measurements.md that has the figures.
+    #: The heading in a file of docs/measurements/ that has the figures.
     evidence: str
 
 

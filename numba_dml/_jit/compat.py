@@ -1,8 +1,8 @@
 """With which versions of Numba the package was tested, and what an error says of another one.
 
-All private names are imported in this folder, when the CPU target is loaded, and not in a user's first call. How
-helpers are compiled only saves compile time (half of it or more): on a Numba that was not tested they are compiled in
-Numba's own way.
+All private names are imported in this folder, by `emission` when the CPU target is loaded and by `emission_late` when
+jitted calls are: one that is gone is found then, not in a user's first call. How helpers are compiled only saves
+compile time (half of it or more): on a Numba that was not tested they are compiled in Numba's own way.
 """
 
 from __future__ import annotations

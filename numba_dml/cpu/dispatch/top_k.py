@@ -108,10 +108,14 @@ def can_list(facts: Facts, tuning: Tuning) -> bool:
     return facts.k <= LISTED and facts.n <= MOST_ELEMENTS
 
 
+def least_listed(facts: Facts, tuning: Tuning) -> int:
+    """Return the size from which lists beat the network, which is never better for fewer lines than it takes."""
+    return tuning.list_from[facts.width] if facts.lines >= NETWORK_LINES else 1
+
+
 def in_list(facts: Facts, tuning: Tuning) -> bool:
-    """Tell whether lines are too long or too few for the network, and so short that two passes beat a buffer."""
-    least = tuning.list_from[facts.width] if facts.lines >= NETWORK_LINES else 1
-    return least <= facts.n <= tuning.list_most[facts.width]
+    """Tell whether lines are too long for the network, and so short that two passes cost less than a buffer."""
+    return least_listed(facts, tuning) <= facts.n <= tuning.list_most[facts.width]
 
 
 def network_limit(facts: Facts, tuning: Tuning) -> int:

@@ -11,12 +11,10 @@ from functools import cache
 from itertools import combinations
 
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.core import cgutils
-from numba.core.extending import NativeValue, intrinsic, models, register_model, unbox
 
 from ..._jit.compile import compiled, helper, locking
+from ..._jit.emission import NativeValue, cgutils, intrinsic, ir, models, register_model, unbox
 from ..._jit.memory import ArrayRef, load, store
 
 #: The most arrays of a call, and arguments of a kernel.

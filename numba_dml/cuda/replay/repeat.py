@@ -47,8 +47,7 @@ from .entry import (
     entry,
 )
 
-#: The first launch that is recorded, and then each time that there were twice as many. Numba's own start takes 0.3 s
-#: in a process that has used no CPU kernel, which a script of a few calls should not pay.
+#: The first launch that is recorded, and then each time that there were twice as many.
 FIRST_RECORDED = 8
 #: So many calls one after the other that are not like what is recorded, and nobody asks any more.
 MOST_MISSES = 3
@@ -138,6 +137,8 @@ class Repeatable:
         """
         self.launches += 1
         stream, library = inputs[0].stream, inputs[0].library
+        if self.launches == 1 and library.repeats:
+            entry(library.exchange is not None)  # compiled with the kernels: no later call waits for a compiler
         arrays = (*inputs, *outputs)
         if (
             recorder.steps is not None

@@ -33,8 +33,9 @@ def lowest_key(width: int) -> int:
 def _float_keys(bits, product, infinity):
     """Return ``keys(word, scale, turned)``: the key of a float of 32 bits, or those of two of 16 bits.
 
-    A multiplication by `scale`, one or minus one, and an addition of zero leave one zero and one NaN, whose bits are
-    all set but for the sign. So it has the highest key, and if all keys are `turned`, by -1, the lowest.
+    ``x * scale + 0``, with a `scale` of one or minus one, makes -0 zero, and every NaN the one with all bits but the
+    sign, which has the highest key. If NaN comes last, `turned` is -1: all keys are complemented, so that NaN has the
+    lowest one, and `scale` has the other sign to make up for it.
     """
     sign, shifts = 1 << (bits - 1), range(0, 32, bits)
 

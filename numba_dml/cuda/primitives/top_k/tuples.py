@@ -63,9 +63,7 @@ if SIMULATED:
         return as_int32(((high & 0xFFFFFFFF) << 32 | low & 0xFFFFFFFF) >> by)
 
 else:
-    from llvmlite import ir
-    from numba.cuda import types
-    from numba.cuda.extending import intrinsic
+    from ...driver.numba import intrinsic, ir, types
 
     _WORD = ir.IntType(32)
 
