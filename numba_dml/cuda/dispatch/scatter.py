@@ -97,11 +97,24 @@ def lines_can_be_claimed(facts: Any, tuning: MoveTuning) -> bool:
     return not facts.reduces and lines_are_apart(facts, tuning) and facts.lines.length <= MOST_CLAIMED
 
 
+def most_bytes(facts: Any) -> int:
+    """Return the bytes of the output or of the updates, whichever are more."""
+    return max(facts.out_bytes, facts.points * facts.itemsize)
+
+
 def claimed_lines_are_worth_it(facts: Any, tuning: MoveTuning) -> bool:
+    """Tell whether blocks of lines have enough to do, or so little that one launch is sooner done than three."""
+    return (
+        facts.points <= tuning.most_points
+        and line_plan(facts, tuning).parts <= tuning.most_parts
+        and (most_bytes(facts) <= tuning.one_launch_bytes or claimed_blocks_are_busy(facts, tuning))
+    )
+
+
+def claimed_blocks_are_busy(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether blocks of lines have enough to do."""
     return (
-        tuning.least_points <= facts.points <= tuning.most_points
-        and line_plan(facts, tuning).parts <= tuning.most_parts
+        facts.points >= tuning.least_points
         and line_plan(facts, tuning).blocks >= tuning.least_blocks
         and line_plan(facts, tuning).bytes >= tuning.scatter_line_bytes
     )

@@ -50,6 +50,7 @@ class MoveTuning(NamedTuple):
     # Lines in shared memory, of gathers and of scatters, which have claims and chains of updates there.
     gather_line_bytes: int  #: Bytes of points or elements of a block; with fewer it is not worth its start.
     scatter_line_bytes: int  #: The same of a scatter.
+    one_launch_bytes: int  #: Bytes of an output, and of updates, up to which one launch is sooner done than three.
     gathered_together_bytes: int  #: Bytes of shared memory, up to which a block has several short lines.
     scattered_together_bytes: int  #: The same of a scatter.
     long_line_bytes: int  #: Bytes of a block's lines, from which on it has more threads than `BLOCK`.
@@ -121,6 +122,7 @@ H100 = MoveTuning(
     elements_per_point=8,
     gather_line_bytes=8 << 10,
     scatter_line_bytes=2 << 10,
+    one_launch_bytes=16 << 10,
     gathered_together_bytes=24 << 10,
     scattered_together_bytes=36 << 10,
     long_line_bytes=24 << 10,
@@ -180,6 +182,7 @@ SIMULATOR = H100._replace(
     most_points=600,
     gather_line_bytes=8,
     scatter_line_bytes=8,
+    one_launch_bytes=16,
     gathered_together_bytes=48,
     scattered_together_bytes=96,
     long_line_bytes=100,
