@@ -25,6 +25,8 @@ cuda = importlib.import_module("numba.cuda")
 pytestmark = pytest.mark.filterwarnings("ignore:.*under-utilization")
 #: Lanes of a block, blocks, and the bytes of memory that each lane has.
 LANES, BLOCKS, SLOT = 32, 64, 32
+#: Words of 8 bytes that a lane has, and a block.
+WORDS, ROOM = SLOT // 8, LANES * SLOT // 8
 SHIFTS = [0, 1, 5, 31]
 #: The arguments of steps that are not for all numbers.
 CHOICES = {
@@ -92,38 +94,60 @@ def address_of(about):
     return int(found[1]) - about.results if found else None
 
 
+#: ``take(a, b, c, d)``, which gives a step as many arguments as it has: a kernel cannot, of a number that varies.
+TAKING = {
+    1: lambda step: lambda a, b, c, d: step(a),
+    2: lambda step: lambda a, b, c, d: step(a, b),
+    3: lambda step: lambda a, b, c, d: step(a, b, c),
+    4: lambda step: lambda a, b, c, d: step(a, b, c, d),
+}
+
+
+def note_none(found, result):
+    """Note no result."""
+
+
+def note_one(found, result):
+    """Note one result."""
+    found[0] = result
+
+
+def note_all(found, results):
+    """Note the results of a tuple."""
+    for i in range(len(results)):
+        found[i] = results[i]
+
+
 def kernel_of(step, about):
-    """Return ``kernel(arguments, found, memory)``: a block of one warp takes the step, each lane with its numbers."""
-    is_shared = ".shared" in about.asm
-    given = [f"arguments[block, {i}, lane]" for i in range(about.arguments)]
-    if address_of(about) is not None:
-        given[address_of(about)] = "address"
-    results = ["result"] if about.results == 1 else [f"result[{i}]" for i in range(about.results)]
-    source = f"""
-def kernel(arguments, found, memory, start):
-    block, lane = cuda.blockIdx.x, cuda.threadIdx.x
-    room = cuda.shared.array({LANES * SLOT // 8}, np.int64)
-    for j in range({SLOT // 8}):
-        room[lane * {SLOT // 8} + j] = memory[block, lane, j]
-    cuda.syncthreads()
-    address = {"shared_address(room)" if is_shared else f"start + block * {LANES * SLOT}"} + lane * {SLOT}
-    {"result = " * bool(results)}step({", ".join(given)})
-    {"; ".join(f"found[block, {i}, lane] = {result}" for i, result in enumerate(results)) or "pass"}
-    cuda.syncthreads()
-    if {is_shared}:
-        for j in range({SLOT // 8}):
-            memory[block, lane, j] = room[lane * {SLOT // 8} + j]
-"""
-    scope = {"cuda": cuda, "np": np, "step": step, "shared_address": shared_address}
-    exec(source, scope)  # steps differ in how many arguments and results they have, which Numba takes from the source
-    return cuda.jit(scope["kernel"])
+    """Return ``kernel(arguments, found, memory, start)``: a block is a warp, whose lanes have numbers of their own."""
+    is_shared, at = ".shared" in about.asm, address_of(about)
+    take = cuda.jit(device=True)(TAKING[about.arguments](step))
+    note = cuda.jit(device=True)({0: note_none, 1: note_one}.get(about.results, note_all))
+
+    @cuda.jit
+    def kernel(arguments, found, memory, start):
+        block, lane = cuda.blockIdx.x, cuda.threadIdx.x
+        room = cuda.shared.array(ROOM, np.int64)
+        for j in range(WORDS):
+            room[lane * WORDS + j] = memory[block, lane, j]
+        cuda.syncthreads()
+        address = (shared_address(room) if is_shared else start + block * LANES * SLOT) + lane * SLOT
+        given = arguments[block, :, lane]
+        a, b = address if at == 0 else given[0], address if at == 1 else given[1]
+        c, d = address if at == 2 else given[2], address if at == 3 else given[3]
+        note(found[block, :, lane], take(a, b, c, d))
+        cuda.syncthreads()
+        for j in range(WORDS if is_shared else 0):
+            memory[block, lane, j] = room[lane * WORDS + j]
+
+    return kernel
 
 
 def numbers(rng, about, choices):
     """Return arguments for all lanes of all blocks: small and large ones, and those around the limits of words."""
     limit = 1 << (about.of - 1)
     edges = [0, 1, -1, 2, 31, 32, -32, limit - 1, -limit, (1 << 31) - 1, -(1 << 31), 0x7F800000, 0x3C00, 0x7C00]
-    made = np.zeros((BLOCKS, max(about.arguments, 1), LANES), np.int64)
+    made = np.zeros((BLOCKS, len(TAKING), LANES), np.int64)
     for block in range(BLOCKS):
         for i in range(about.arguments):
             allowed = choices[i] if choices and choices[i] is not None else None

@@ -58,7 +58,7 @@ SLICES_AHEAD = 16
 
 
 @helper
-def prefetch_chunk(index, packed, soon, tuple_bytes, step, first, last):
+def prefetch_updates(index, packed, soon, tuple_bytes, step, first, last):
     """Prefetch what updates that come `soon` read, for those from `first` to `last` of a block."""
     index_ahead, packed_ahead = soon
     prefetch_span(index, index_ahead + first * tuple_bytes, (last - first) * tuple_bytes)
@@ -88,7 +88,7 @@ def put_elements(
     asks = PREFETCHES_WRITES and n * abs(stride) > SMALL_BYTES
     for first in range(0, count, CHUNK):
         last = min(first + CHUNK, count)
-        prefetch_chunk(index, packed, soon, width, size, first, last)
+        prefetch_updates(index, packed, soon, width, size, first, last)
         for j in range(first, last if asks else first):
             number = np.int64(load(index, position + j * width))
             prefetch_to_write(data, base + pattern[np.uint64(j)] + number * stride)
@@ -254,7 +254,7 @@ def scatter_range(
         if alone and status == ALL_INSIDE:
             for chunk in range(0, count, CHUNK):
                 last = min(chunk + CHUNK, count)
-                prefetch_chunk(index, packed, soon, plan[COORDS] << shift, packed_step, chunk, last)
+                prefetch_updates(index, packed, soon, plan[COORDS] << shift, packed_step, chunk, last)
                 put_chunk(plan[REDUCTION], data, origin, offsets, packed, fro, packed_step, (chunk, last), asks)
         elif writing:
             put_kept(data, origin, offsets, kept, packed, fro, packed_step, count, part, plan)

@@ -81,12 +81,12 @@ def group_bound(typingctx, row, whole, start, inside, k, rule):
             pairs = ((even, keys[::2]), (odd, keys[1::2]))
             return [emit_larger(builder, best, emit_larger(builder, *pair)) for best, pair in pairs]
 
-        blocks = builder.lshr(whole, whole.type(6))
+        size = whole.type(LANES)
         both = emit_levels(
             builder,
-            blocks,
+            builder.udiv(whole, size),
             (lowest, lowest),
-            lambda block, *both: raised(*both, keys_from(builder.shl(block, block.type(6)))),
+            lambda block, *both: raised(*both, keys_from(builder.mul(block, size))),
         )
         mask = builder.bitcast(inside, ir.VectorType(ir.IntType(1), LANES))
         last = []
