@@ -90,11 +90,9 @@ def extent(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
     """Return the lowest and highest offset that the elements of an array reach."""
     low = high = 0
     for i in range(len(sizes)):
-        last = (sizes[i] - 1) * strides[i] if sizes[i] > 1 else 0
-        if last < 0:
-            low += last
-        else:
-            high += last
+        first, last = reach(sizes[i], strides[i])
+        low += first
+        high += last
     return low, high
 
 
