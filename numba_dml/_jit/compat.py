@@ -1,8 +1,9 @@
 """With which versions of Numba the package was tested, and what an error says of another one.
 
-All private names are imported in this folder, by `emission` when the CPU target is loaded and by `emission_late` when
-jitted calls are: one that is gone is found then, not in a user's first call. How helpers are compiled only saves
-compile time (half of it or more): on a Numba that was not tested they are compiled in Numba's own way.
+Only this folder imports private names: `emission`, `compile`, `disk_cache` and `machine` when the CPU target is loaded,
+`emission_late` when jitted calls are. One that is gone is found then, not in a user's first call; what objects have by
+name is found by the tests. `helper_compiler` only saves compile time (half of it or more): on a Numba that was not
+tested helpers are compiled in Numba's own way.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numba
 #: The oldest and the newest version of Numba that the whole suite passed with.
 OLDEST, NEWEST = (0, 63), (0, 68)
 
-#: Attributes that are used or overridden, by the class that has them: no import would notice that one is gone.
+#: Attributes that are looked for when the CPU target is loaded, by their class: no import would notice a lack.
 ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
     "numba.core.caching.CompileResultCacheImpl": ("_locator_classes",),
     "numba.core.caching.FunctionCache": ("_guard_against_spurious_io_errors", "_impl_class", "_load_overload"),
@@ -59,7 +60,7 @@ def explained() -> Iterator[None]:
 
 
 def helper_compiler() -> Any:
-    """Return what compiles helpers in half the time, or None on a Numba that it was not tested with."""
+    """Return what compiles helpers in half the time, or None on a Numba that was not tested, or lacks an attribute."""
     if not OLDEST <= numba.version_info.short <= NEWEST:
         return None
     from .helper_compiler import HelperCompiler

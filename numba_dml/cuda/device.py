@@ -5,8 +5,8 @@ indices, and NaN comes last, whether the largest or the smallest are wanted; neg
 element with a negative index is none: it comes last. Values can be of any type that Numba compares, and shuffles in the
 case of `warp_top_k`. Blocks must have one dimension.
 
-In Numba's simulator (``NUMBA_ENABLE_CUDASIM=1``) a warp has `LANES` = 2 lanes, and a block that calls `warp_top_k` 4
-threads.
+In numba-cuda's simulator (``NUMBA_ENABLE_CUDASIM=1``) a warp has `LANES` = 2 lanes, and a block that calls
+`warp_top_k` 4 threads.
 """
 
 from __future__ import annotations

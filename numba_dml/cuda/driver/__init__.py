@@ -1,1 +1,1 @@
-"""What the package needs of numba-cuda and of the driver: the only folder that knows their inside."""
+"""What the package needs of numba-cuda and of the driver: all that knows their inside, but for top_k/tuples.py."""

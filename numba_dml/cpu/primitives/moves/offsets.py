@@ -15,7 +15,7 @@ from numba import types
 from ...._core.shapes import COORD_FIELDS
 from ...._jit.compile import PLAN, allocating, code_address, helper, kernel
 from ...._jit.emission import intrinsic
-from ...._jit.memory import ANY, SIGNED, ArrayRef, array_at, itemsize, load, seen_as
+from ...._jit.memory import ANY, SIGNED, ArrayRef, array_at, further, load, seen_as, store
 from ...drivers import emit_call
 from .plan import (
     ALL_INSIDE,
@@ -28,7 +28,6 @@ from .plan import (
     FILLED,
     FINDER,
     HEADER,
-    INT32,
     INT64,
     KIND,
     LOOP_FIELDS,
@@ -49,86 +48,83 @@ def read_indices(
     index,  # IN   the indices
     kind,  # IN   their type, a position in INDEX_KINDS
     start,  # IN   the first position, in elements
-    step,  # IN   from one to the next
     count,
-    out,  # OUT  (count,) int64
+    buffer,  # OUT  (count,) int64, if they have to be copied
 ):
-    """Copy indices of any integer type to int64. Values above int64 become its maximum: they must stay out of range."""
+    """Return where neighbouring indices of any integer type are int64. What is above int64 is read as its maximum."""
+    if kind == INT64:
+        return further(seen_as(index, np.int64), start * 8)
     width = kind & 3
     mask = np.int64(-1)
     if kind > 3 and width < 3:  # unsigned: what sign extension added goes away
         mask = (np.int64(1) << (np.int64(8) << width)) - 1
     if width == 3:
-        above = np.int64(kind > 3)
         for i in range(count):
-            v = load(seen_as(index, np.int64), (start + i * step) * 8)
-            out[i] = MAX_INT64 if (v >> 63) & above else v
+            v = load(seen_as(index, np.int64), (start + i) * 8)
+            store(buffer, i * 8, MAX_INT64 if v < 0 else v)  # it must stay out of range
     elif width == 2:
         for i in range(count):
-            out[i] = load(seen_as(index, np.int32), (start + i * step) * 4) & mask
+            store(buffer, i * 8, load(seen_as(index, np.int32), (start + i) * 4) & mask)
     elif width == 1:
         for i in range(count):
-            out[i] = load(seen_as(index, np.int16), (start + i * step) * 2) & mask
+            store(buffer, i * 8, load(seen_as(index, np.int16), (start + i) * 2) & mask)
     else:
         for i in range(count):
-            out[i] = load(seen_as(index, np.int8), start + i * step) & mask
+            store(buffer, i * 8, load(seen_as(index, np.int8), start + i) & mask)
+    return buffer
 
 
 @helper
-def add_column(
-    column,  # IN   (count,) int64, one coordinate of some points
-    count,
+def add_coordinate(
+    numbers,  # IN   the tuples
+    coord,  # IN   which coordinate
+    coords,  # IN   of how many
+    count,  # IN   tuples
     n,  # IN   the size of its axis
     stride,  # IN   and the stride
     offsets,  # IN OUT  (count,) int64, one per point
 ):
     """Add a coordinate to offsets. Return a number that is not 0 if any was out of range (it counts as 0 then)."""
-    # Four products of 32-bit numbers are one instruction on AVX2, of 64-bit numbers five.
-    narrow = n <= MAX_UINT32 and 0 <= stride <= MAX_UINT32
-    low_stride = stride & MAX_UINT32
     bad = np.int64(0)
     for i in range(count):
-        v = column[i] + (n & (column[i] >> 63))
+        v = load(numbers, (coord + i * coords) * 8)
+        v += n & (v >> 63)
         outside = (v | (n - 1 - v)) >> 63
         bad |= outside
-        v &= ~outside
-        offsets[i] += (v & MAX_UINT32) * low_stride if narrow else v * stride
+        offsets[i] += (v & ~outside) * stride
     return bad
 
 
 @helper
-def single_offsets(ref, at, count, size, stride, start, pattern, offsets):
-    """Set the offsets of neighbouring indices; return whether all are 0 or more and in range."""
+def single_offsets(numbers, count, size, stride, start, pattern, offsets):
+    """Set the offsets of indices; return whether all are 0 or more and in range."""
     outside = np.int64(0)
     for i in range(count):
-        u = np.int64(load(ref, at + i * itemsize(ref)))
+        u = load(numbers, i * 8)
         outside |= u | (size - 1 - u)
         offsets[i] = start + pattern[i] + (u & MAX_UINT32) * stride
     return outside >= 0
 
 
 @helper
-def pair_offsets(ref, at, count, sizes, strides, start, pattern, offsets):
+def pair_offsets(numbers, count, sizes, strides, start, pattern, offsets):
     """Do what `single_offsets` does with tuples of two."""
     (of_u, of_v), (by_u, by_v) = sizes, strides
     outside = np.int64(0)
     for i in range(count):
-        u = np.int64(load(ref, at + 2 * i * itemsize(ref)))
-        v = np.int64(load(ref, at + (2 * i + 1) * itemsize(ref)))
+        u, v = load(numbers, i * 16), load(numbers, i * 16 + 8)
         outside |= u | (of_u - 1 - u) | v | (of_v - 1 - v)
         offsets[i] = start + pattern[i] + (u & MAX_UINT32) * by_u + (v & MAX_UINT32) * by_v
     return outside >= 0
 
 
 @helper
-def triple_offsets(ref, at, count, sizes, strides, start, pattern, offsets):
+def triple_offsets(numbers, count, sizes, strides, start, pattern, offsets):
     """Do what `single_offsets` does with tuples of three."""
     (of_u, of_v, of_w), (by_u, by_v, by_w) = sizes, strides
     outside = np.int64(0)
     for i in range(count):
-        u = np.int64(load(ref, at + 3 * i * itemsize(ref)))
-        v = np.int64(load(ref, at + (3 * i + 1) * itemsize(ref)))
-        w = np.int64(load(ref, at + (3 * i + 2) * itemsize(ref)))
+        u, v, w = load(numbers, i * 24), load(numbers, i * 24 + 8), load(numbers, i * 24 + 16)
         outside |= u | (of_u - 1 - u) | v | (of_v - 1 - v) | w | (of_w - 1 - w)
         offset = (u & MAX_UINT32) * by_u + (v & MAX_UINT32) * by_v + (w & MAX_UINT32) * by_w
         offsets[i] = start + pattern[i] + offset
@@ -136,26 +132,27 @@ def triple_offsets(ref, at, count, sizes, strides, start, pattern, offsets):
 
 
 @helper
-def tuple_offsets(ref, position, count, plan, start, pattern, offsets):
+def tuple_offsets(numbers, count, plan, start, pattern, offsets):
     """Set the offsets of tuples of up to three coordinates; return whether all are 0 or more and in range.
 
-    All coordinates of a tuple at once are read as vectors, turned around in registers.
+    All coordinates of a tuple at once are read as vectors, turned around in registers. Four products of 32-bit numbers
+    are one instruction on AVX2, of 64-bit numbers five.
     """
-    field, at = coords_at(plan), position * itemsize(ref)
+    field = coords_at(plan)
     for c in range(plan[COORDS]):
         n, stride = plan[field + COORD_FIELDS * c], plan[field + COORD_FIELDS * c + 1]
         if n > MAX_UINT32 or not 0 <= stride <= MAX_UINT32:
             return False
     size, stride = plan[field], plan[field + 1] & MAX_UINT32
     if plan[COORDS] == 1:
-        return single_offsets(ref, at, count, size, stride, start, pattern, offsets)
+        return single_offsets(numbers, count, size, stride, start, pattern, offsets)
     sizes = size, plan[field + COORD_FIELDS]
     strides = stride, plan[field + COORD_FIELDS + 1] & MAX_UINT32
     if plan[COORDS] == 2:
-        return pair_offsets(ref, at, count, sizes, strides, start, pattern, offsets)
+        return pair_offsets(numbers, count, sizes, strides, start, pattern, offsets)
     field += 2 * COORD_FIELDS
     three, by_three = (*sizes, plan[field]), (*strides, plan[field + 1] & MAX_UINT32)
-    return triple_offsets(ref, at, count, three, by_three, start, pattern, offsets)
+    return triple_offsets(numbers, count, three, by_three, start, pattern, offsets)
 
 
 @helper
@@ -163,25 +160,24 @@ def settle_block(
     plan,  # IN   (fields,) int64
     position,  # IN   of the block's first tuple
     count,  # IN   points in the block
-    repeat,
-    buffer,  # IN   (BLOCK,) int64, the coordinates, one after the other
+    step,  # IN   from one tuple to the next: `plan[COORDS]`, or 0
+    numbers,  # IN   the tuples
     offsets,  # IN OUT  (count,) int64, and the offsets
 ):
     """Deal with a block that has indices out of range, the rare case: clamp, drop, or return the position to report."""
-    coords = plan[COORDS]
     field = coords_at(plan)
     mode = plan[BOUNDS]
-    for c in range(coords):
+    for c in range(plan[COORDS]):
         if plan[field + COORD_FIELDS * c] == 0 and plan[FILLED] != 0:
             mode = RAISE  # nothing can be there
     for i in range(count):
-        for c in range(coords):
+        for c in range(plan[COORDS]):
             n = plan[field + COORD_FIELDS * c]
-            v = buffer[c] if repeat else buffer[c * count + i]
+            v = load(numbers, (i * step + c) * 8)
             v += n & (v >> 63)
             if np.uint64(v) >= np.uint64(n):
                 if mode == RAISE:
-                    return position + c + (0 if repeat else i * coords)
+                    return position + i * step + c
                 if mode == DROP or n == 0:
                     offsets[i] = DROPPED
                 elif offsets[i] != DROPPED:
@@ -192,52 +188,42 @@ def settle_block(
 @helper
 def block_offsets(
     plan,  # IN   (fields,) int64
-    index,  # IN   the indices
-    position,  # IN   of the block's first tuple
-    count,  # IN   points in the block
+    numbers,  # IN   the tuples
+    count,  # IN   how many
     start,  # IN   an offset that all points share
     pattern,  # IN   (count,) int64, the offsets of the points from there, without their indices
-    repeat,  # IN   True: all points of the block use the one tuple at `position`, and only the first offset is set
-    buffer,  # OUT  (BLOCK,) int64, the coordinates, one after the other, if one of them is out of range
     offsets,  # OUT  (count,) int64, one per point, inside the data
 ):
     """Turn tuples of indices into offsets. Return whether any index was out of range (it counts as 0 then)."""
     coords = plan[COORDS]
-    kind = plan[KIND]
-    if coords < 4 and not repeat:
-        if kind == INT64 and tuple_offsets(seen_as(index, np.int64), position, count, plan, start, pattern, offsets):
-            return False
-        if kind == INT32 and tuple_offsets(seen_as(index, np.int32), position, count, plan, start, pattern, offsets):
-            return False
-    points = 1 if repeat else count
-    bad = np.int64(0)
-    for i in range(points):
+    if coords < 4 and tuple_offsets(numbers, count, plan, start, pattern, offsets):
+        return False
+    for i in range(count):
         offsets[i] = start + pattern[i]
+    bad = np.int64(0)
     for c in range(coords):
         field = coords_at(plan) + COORD_FIELDS * c
-        column = buffer[c * points :]
-        read_indices(index, kind, position + c, coords, points, column)
-        bad |= add_column(column, points, plan[field], plan[field + 1], offsets)
+        bad |= add_coordinate(numbers, c, coords, count, plan[field], plan[field + 1], offsets)
     return bad != 0
 
 
 @kernel
 def find_offsets_of(plan, index, position, count, pattern, step, index_step, buffer, offsets):
     """Turn tuples of indices into offsets; see `find_offsets`."""
-    patterns, numbers = array_at(pattern, 0, (min(count, BLOCK),)), array_at(buffer, 0, (BLOCK,))
-    repeat = index_step == 0
+    patterns = array_at(pattern, 0, (min(count, BLOCK),))
+    coords = plan[COORDS]
     status = np.int64(ALL_INSIDE)
     for i in range(0, count, block_points(plan)):
         points = min(block_points(plan), count - i)
         at = position + i * index_step
+        tuples = points if index_step else 1
+        numbers = read_indices(index, plan[KIND], at, tuples * coords, buffer)
         found = array_at(offsets, 8 * i, (points,))
-        bad = block_offsets(plan, index, at, points, i * step, patterns, repeat, numbers, found)
-        if repeat:
-            shared = found[0] - patterns[0]
-            for j in range(1, points):
-                found[j] = shared + patterns[j]
+        bad = block_offsets(plan, numbers, tuples, i * step, patterns, found)
+        for j in range(tuples, points):
+            found[j] = found[0] - patterns[0] + patterns[j]
         if bad:
-            status = settle_block(plan, at, points, repeat, numbers, found)
+            status = settle_block(plan, at, points, index_step, numbers, found)
             if status >= 0:
                 break
             status = SETTLED
