@@ -48,7 +48,7 @@ targets.before_first_use.append(_overloads.register)
 
 
 def __getattr__(name: str) -> Any:
-    """Import a module when it is first used: `onnx` needs a package of that name, and both take their time."""
-    if name in ("numpy", "onnx"):
+    """Import a module when it is first used: `onnx` and `dask` need packages of that name, and all take their time."""
+    if name in ("dask", "numpy", "onnx"):
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

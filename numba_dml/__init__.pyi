@@ -5,6 +5,7 @@ from typing import Any, Generic, Literal, NamedTuple, Protocol, SupportsIndex, T
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from . import dask as dask
 from . import numpy as numpy
 from . import onnx as onnx
 from ._core.calls import CacheInfo as CacheInfo

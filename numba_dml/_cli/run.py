@@ -22,6 +22,7 @@ import numba_dml as dml
 
 from .._core import config
 from .._core.enums import TensorDataType
+from .._core.errors import index_error
 from .._core.shapes import ELEMENTS, SLICES, TUPLES
 from .._core.spec import OPERATORS, REQUIRED, Spec
 from .._core.targets import TARGETS
@@ -347,11 +348,8 @@ class _Cuts:
         else:
             starts = [s.start for s in part[: len(position) - self.nd]]  # of a tuple there are no parts
             position[: len(starts)] += np.array(starts, np.int64)  # which may be none
-        where = ", ".join(map(str, position.tolist())) or "()"
-        raise IndexError(
-            f"{self.spec.name}: indices[{where}] = {value} is out of range "
-            f"for axis {axis} of size {self.source.shape[axis] if self.source.shape else 1}"
-        ) from None
+        size = self.source.shape[axis] if self.source.shape else 1
+        raise index_error(self.spec.name, position, value, axis, size) from None
 
 
 class _Far:

@@ -183,6 +183,8 @@ def _call_elsewhere(
         result = last.repeat(*inputs, out=out)
         if result is not None:
             return result
+    if any(map(targets.is_chunked, inputs)):
+        return targets.chunked_calls().call(spec, inputs, out, parameters, target, stream)
     *arrays, target = operands(spec.name, target, stream, *inputs)
     layout = [field for array in arrays for field in (array.shape, array.strides, array.dtype)]
     if len(inputs) > 2:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from operator import index
 from typing import Any
 
@@ -24,6 +25,12 @@ def flag(where: str, value: Any) -> bool:
     if not isinstance(value, (int, np.bool_)) or value not in (0, 1):
         raise TypeError(f"{where}: found {value!r}, expected True or False")
     return bool(value)
+
+
+def index_error(function: str, position: Iterable[int], value: int, axis: int, size: int) -> IndexError:
+    """Return the error for an index out of range, which stands at a position of the indices."""
+    where = ", ".join(str(int(i)) for i in position) or "()"
+    return IndexError(f"{function}: indices[{where}] = {value} is out of range for axis {axis} of size {size}")
 
 
 class DescriptorError(ValueError):

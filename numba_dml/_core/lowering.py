@@ -14,6 +14,7 @@ import numpy as np
 
 from .enums import AxisDirection, TensorDataType
 from .enums import TensorDataType as D
+from .errors import index_error
 from .shapes import COORD_FIELDS, ELEMENTS, LOOP_FIELDS, extent, lower_move, rows_of
 from .tensor import element_size
 
@@ -62,11 +63,9 @@ class Move:
     def index_error(self, ndim: int, index_shape: tuple[int, ...], position: int, value: int) -> IndexError:
         """Return the error for a bad index: its flat position in indices of a shape, for data of `ndim` dimensions."""
         coordinate = position % len(self.coordinates)
-        where = ", ".join(str(int(i)) for i in np.unravel_index(position, index_shape)) if index_shape else "()"
-        return IndexError(
-            f"{self.function}: indices[{where}] = {value} is out of range "
-            f"for axis {max(ndim, 1) + self.axes[coordinate]} of size {self.coordinates[coordinate][0]}"
-        )
+        where: Any = np.unravel_index(position, index_shape) if index_shape else ()
+        axis, size = max(ndim, 1) + self.axes[coordinate], self.coordinates[coordinate][0]
+        return index_error(self.function, where, value, axis, size)
 
     def first_error(self, a: Any, indices: Any) -> IndexError:
         """Return the error for the first bad index in C order, one per coordinate in turn, as `index_error`."""

@@ -53,7 +53,9 @@ class Spec:
     examples, explain_examples : tuple of str
         Command lines, without the name of the program.
     build : callable
-        ``build(*layouts, *parameters, target)`` returns the call: set by `ops._function.builds`.
+        ``build(*layouts, parameters, target)`` returns the call: set by `ops._function.builds`.
+    describe : callable
+        ``describe(shapes, dtypes, parameters)`` returns the descriptor, and the shapes of the results; set there too.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Spec:
     examples: tuple[str, ...] = ()
     explain_examples: tuple[str, ...] = ()
     build: Callable[..., Any] = field(init=False, repr=False)
+    describe: Callable[..., Any] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.name in OPERATORS:

@@ -50,6 +50,17 @@ def family_calls(target: str, function: str, family: str) -> ModuleType:
         raise ValueError(f"{function}: target {target!r} has no calls of the family {family!r}") from None
 
 
+def is_chunked(value: Any) -> bool:
+    """Tell whether a value is an array of Dask; nothing is imported to find out."""
+    return str(value.__class__.__module__).startswith("dask.array.")
+
+
+def chunked_calls() -> ModuleType:
+    """Return the module that makes calls for arrays of Dask."""
+    with _importing:
+        return import_module(f"{_PACKAGE}.dask.calls")
+
+
 def check(stream: Any = None) -> None:
     """Raise the first bad index that calls with ``bounds="deferred"`` have met since the last check, and forget it.
 

@@ -89,13 +89,7 @@ def builds(
     count, has_bounds = len(spec.inputs), spec.parameters[-1].name == "bounds"
 
     def decorate(describe: F) -> F:
-        @wraps(describe)
-        def build(*key: Any) -> Any:
-            out_layout: Any = None
-            if spec.writes:
-                out_layout, *key = key  # type: ignore[assignment]
-            shapes, strides, dtypes = [key[field : 3 * count : 3] for field in range(3)]
-            given, target = key[3 * count :]
+        def described(shapes: Sequence[tuple[int, ...]], dtypes: Sequence[np.dtype[Any]], given: Any) -> Any:
             parameters = list(given)
             kinds = [kind_of(spec.name, "a", dtypes[0]), *dtypes[1:]]
             if count > 1:
@@ -109,13 +103,23 @@ def builds(
                 descriptor, *results = describe(*map(Array, kinds, shapes), *parameters)
             except DescriptorError as error:
                 raise error.for_function(spec.name, arguments) from None
+            return descriptor, tuple(results)
+
+        @wraps(describe)
+        def build(*key: Any) -> Any:
+            out_layout: Any = None
+            if spec.writes:
+                out_layout, *key = key  # type: ignore[assignment]
+            shapes, strides, dtypes = [key[field : 3 * count : 3] for field in range(3)]
+            given, target = key[3 * count :]
+            descriptor, results = described(shapes, dtypes, given)
             rank = getattr(descriptor, descriptor.input_fields[0]).dimension_count
             layouts = tuple([((0,) * (rank - len(s)) + s, dtype) for s, dtype in zip(strides, dtypes, strict=True)])
             if out_layout is not None:
                 out_layout = (0,) * (rank - len(shapes[0])) + out_layout
-            return build_call(target, descriptor, layouts, tuple(results), out_layout)
+            return build_call(target, descriptor, layouts, results, out_layout)
 
-        spec.build = build
+        spec.build, spec.describe = build, described
         return build  # type: ignore[return-value]
 
     return decorate

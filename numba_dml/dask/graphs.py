@@ -1,0 +1,67 @@
+"""How tasks run, and how they become a Dask array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import Any, TypeVar
+
+import dask.array as da
+import numpy as np
+from dask.array.utils import meta_from_array
+from dask.highlevelgraph import HighLevelGraph
+
+from .._core.config import config
+from .._core.devices.libraries import library_of
+from .._core.targets import is_chunked
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: The chunk sizes of one dimension.
+Sizes = tuple[int, ...]
+#: Those of all dimensions.
+Chunks = tuple[Sizes, ...]
+#: The position of a chunk: a number for each dimension.
+Block = tuple[int, ...]
+
+
+def task(function: F) -> F:
+    """Decorate the function of a task: kernels use one thread, since tasks run beside each other."""
+
+    @wraps(function)
+    def alone(*args: Any, **keywords: Any) -> Any:
+        with config(threads=1):
+            return function(*args, **keywords)
+
+    return alone  # type: ignore[return-value]
+
+
+def near(array: Any, chunk: Any) -> Any:
+    """Return an array in the memory where a chunk is: NumPy's indices for chunks on a GPU."""
+    return np.asarray(array, like=chunk) if library_of(chunk) and not library_of(array) else array
+
+
+def lazy(
+    name: str, tasks: dict[Any, Any], chunks: Iterable[Sizes], dtype: np.dtype[Any], inputs: Sequence[Any]
+) -> da.Array:
+    """Return the Dask array whose chunks the tasks of a name make; its memory is that of the first input."""
+    chunks = tuple(chunks)
+    graph = HighLevelGraph.from_collections(name, tasks, [array for array in inputs if is_chunked(array)])
+    return da.Array(graph, name, chunks, meta=meta_from_array(inputs[0]._meta, ndim=len(chunks), dtype=dtype))
+
+
+def starts_of(sizes: Sizes) -> list[int]:
+    """Return where the chunks of a dimension start."""
+    return [0, *np.cumsum(sizes[:-1], dtype=np.int64).tolist()]
+
+
+def cut(sizes: Sizes, length: int) -> Sizes:
+    """Return the chunk sizes of the first `length` elements of a dimension."""
+    kept: list[int] = []
+    left = length
+    for size in sizes:
+        if left <= 0 and kept:
+            break
+        kept.append(min(size, left))
+        left -= size
+    return tuple(kept)

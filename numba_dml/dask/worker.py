@@ -1,0 +1,56 @@
+"""What workers of a cluster do before their first task."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from distributed import WorkerPlugin
+
+from ..__main__ import main
+
+
+class WarmUp(WorkerPlugin):  # type: ignore[misc]
+    """Compile kernels when a worker starts, so that no task waits for it: ``client.register_plugin(WarmUp())``.
+
+    Kernels that are in the worker's cache on disk are only loaded; workers on one machine share it.
+
+    Parameters
+    ----------
+    *operators : str
+        Names of functions; all when absent.
+    dtypes : sequence of str
+        The dtypes of the data.
+    target : {"cpu", "cuda"}
+        What chunks are computed on.
+
+    Raises
+    ------
+    ValueError
+        On the worker, if an operator or a dtype is unknown.
+
+    Examples
+    --------
+    >>> from numba_dml.dask import WarmUp
+    >>> WarmUp("top_k", dtypes=["float32"])
+    WarmUp('top_k', dtypes=['float32'], target='cpu')
+    """
+
+    name = "numba_dml-warm-up"
+
+    def __init__(
+        self, *operators: str, dtypes: Sequence[str] = ("float32", "float64", "int32", "int64"), target: str = "cpu"
+    ) -> None:
+        self.operators, self.dtypes, self.target = operators, list(dtypes), target
+
+    def __repr__(self) -> str:
+        shown = [*map(repr, self.operators), f"dtypes={self.dtypes}", f"target={self.target!r}"]
+        return f"WarmUp({', '.join(shown)})"
+
+    async def setup(self, worker: Any) -> None:
+        """Compile, in a thread: the worker goes on answering the scheduler."""
+        names = [name.replace("_", "-") for name in self.operators]
+        arguments = ["warmup", *names, "--dtypes", *self.dtypes, "--target", self.target, "--quiet"]
+        if await asyncio.to_thread(main, arguments):
+            raise ValueError(f"{self!r}: kernels could not be compiled; the worker's log says why")
