@@ -13,7 +13,7 @@ from numba_dml._core import config, lowering, operator, targets
 pytestmark = pytest.mark.cpu
 
 STUB = ast.parse(Path(dml.__file__).with_suffix(".pyi").read_text())
-MODULES = ("numpy", "onnx")  # imported when they are first used
+MODULES = ("dask", "numpy", "onnx")  # imported when they are first used
 FUNCTIONS = [node for node in STUB.body if isinstance(node, ast.FunctionDef)]
 
 
