@@ -4,22 +4,33 @@ NUMBA_DML_TEST_EXAMPLES sets how many random cases each function gets (334 for 2
 """
 
 import os
+import pickle
+import re
+import signal
+import threading
+import time
 
 import numpy as np
 import pytest
 
-da = pytest.importorskip("dask.array")
-dask = pytest.importorskip("dask")
+import numba_dml as dml
+from numba_dml.cpu.threads import thread_count
 
-from . import reference  # noqa: E402
-from .random_cases import CASES, outcome  # noqa: E402
+from . import reference
+from .random_cases import CASES, outcome
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+from numba_dml.dask import graphs  # noqa: E402
 
 EXAMPLES = int(os.environ.get("NUMBA_DML_TEST_EXAMPLES", "34"))
 pytestmark = pytest.mark.cpu
+RNG = np.random.default_rng(0)
+A = RNG.integers(0, 9, (12, 10)).astype(np.float32)
 
 
 @pytest.fixture(autouse=True)
-def _one_thread():
+def _synchronous():
     with dask.config.set(scheduler="synchronous"):
         yield
 
@@ -32,7 +43,7 @@ def random_chunks(rng, shape):
         if kind == 0 or size < 2:
             chunks.append((size,))
         elif kind < 3:
-            chunks.append(da.core.normalize_chunks(int(rng.integers(max(1, size // 5), size + 1)), (size,))[0])
+            chunks += da.core.normalize_chunks(int(rng.integers(max(1, size // 5), size + 1)), (size,))
         else:
             cuts = np.sort(rng.integers(0, size + 1, rng.integers(1, 5)))
             chunks.append(tuple(np.diff([0, *cuts, size]).tolist()))
@@ -46,8 +57,19 @@ def chunked(rng, inputs):
     return tuple(da.from_array(x, random_chunks(rng, x.shape)) if i in chosen else x for i, x in enumerate(inputs))
 
 
-def computed(results):
-    return dask.compute(*results)
+def as_list(results):
+    return list(results) if isinstance(results, tuple) else [results]
+
+
+def check_error(text, indices, expected):
+    """Check that an error names a bad index: the one that is named in memory, if all have the same value."""
+    where, value, size = re.search(r"indices\[(.*)\] = (-?\d+) is .* size (\d+)", text).groups()
+    position = tuple(map(int, where.split(", "))) if where != "()" else ()
+    assert int(indices[position]) == int(value)
+    assert not -int(size) <= int(value) < int(size)
+    assert re.sub(r"\[.*?\] = -?\d+|\d+ of size \d+", "", text) == re.sub(
+        r"\[.*?\] = -?\d+|\d+ of size \d+", "", expected
+    )
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -56,14 +78,261 @@ def test_random_calls(case):
         rng = np.random.default_rng([CASES.index(case), number])
         function, inputs, parameters = case(rng, int(rng.choice([50, 2000])))
         expected = outcome(function, inputs, parameters)
-        lazy = function(*chunked(rng, inputs), **parameters)
-        lazy = list(lazy) if isinstance(lazy, tuple) else [lazy]
+        results = as_list(function(*chunked(rng, inputs), **parameters))
         place = f"case {number}: {parameters}"
         if isinstance(expected, str):
-            with pytest.raises(IndexError, match="is out of range"):
-                dask.compute(*lazy)
+            with pytest.raises(IndexError) as caught:
+                dask.compute(*results)
+            check_error(str(caught.value), inputs[1], expected)
             continue
-        for result, array in zip(lazy, expected, strict=True):
+        for result, array in zip(results, expected, strict=True):
             assert (result.shape, result.dtype) == (array.shape, array.dtype), place
-        found = dask.compute(*lazy)
-        assert all(map(reference.same, found, expected)), place
+        assert all(map(reference.same, dask.compute(*results), expected)), place
+
+
+class Read:
+    """An array whose chunks count how often they are read."""
+
+    def __init__(self, array, chunks):
+        self.array, self.counts, self.lock = array, {}, threading.Lock()
+        self.dask = da.from_array(self, chunks=chunks, asarray=False, fancy=False)
+
+    shape = property(lambda self: self.array.shape)
+    dtype = property(lambda self: self.array.dtype)
+    ndim = property(lambda self: self.array.ndim)
+
+    def __getitem__(self, part):
+        if self.array[part].size:  # Dask asks for nothing to see what it is
+            with self.lock:
+                start = tuple(s.start for s in part)
+                self.counts[start] = self.counts.get(start, 0) + 1
+        return self.array[part]
+
+
+def test_each_chunk_is_read_once():
+    source = Read(A, (4, 5))
+    values, indices = dml.top_k(source.dask, 3)
+    assert source.counts == {}, "nothing is read at the call"
+    found = dask.compute(values, indices)
+    assert all(map(reference.same, found, dml.top_k(A, 3)))
+    assert source.counts == {(i, j): 1 for i in (0, 4, 8) for j in (0, 5)}
+
+
+@pytest.mark.parametrize("chunks", [(2, 5), (12, 10)])
+def test_only_chunks_that_are_hit_are_read(chunks):
+    source = Read(A, chunks)
+    result = dml.gather(source.dask, np.array([5, 4, 9, 5]))
+    tuples = dml.gather_nd(source.dask, np.array([[4, 1], [-3, 2]]))
+    assert source.counts == {}
+    assert np.array_equal(result.compute(), A[[5, 4, 9, 5]])
+    hit = {(4, 0), (4, 5), (8, 0), (8, 5)} if chunks == (2, 5) else {(0, 0)}
+    assert set(source.counts) == hit
+    source.counts.clear()
+    assert np.array_equal(tuples.compute(), A[[4, 9], [1, 2]])
+    assert set(source.counts) == (hit & {(4, 0), (8, 0)} or hit)
+
+
+def test_parts_of_a_result_need_parts_of_the_input():
+    source = Read(A, (4, 5))
+    values = dml.top_k(source.dask, 3).values
+    assert np.array_equal(values[5:6].compute(), dml.top_k(A, 3).values[5:6])
+    assert {start[0] for start in source.counts} == {4}
+
+
+def test_chunks_of_results():
+    d = da.from_array(A, chunks=((4, 8), (5, 2, 3)))
+    assert dml.top_k(d, 7).indices.chunks == ((4, 8), (7,))
+    assert dml.top_k(d, 7, axis=0).values.chunks == ((7,), (5, 2, 3))
+    i = da.from_array(np.arange(6).reshape(2, 3), chunks=(1, 2))
+    assert dml.gather(d, i, axis=1).chunks == ((4, 8), (1, 1), (2, 1))
+    assert dml.gather_nd(d, i.T.rechunk((2, 2))).chunks == ((2, 1),)
+    elements = dml.gather_elements(d, da.from_array(np.zeros((10, 4), int), chunks=(3, 3)))
+    assert elements.chunks == ((4, 6), (3, 1)), "off the axis they follow the data"
+    assert dml.scatter_nd(d, np.array([[1]]), A[:1]).chunks == d.chunks
+    assert isinstance(dml.top_k(d, 2), dml.TopK)
+    assert type(elements._meta) is np.ndarray
+
+
+def test_steps_are_the_same_on_every_call():
+    d = da.from_array(A, chunks=5)
+    assert dml.top_k(d, 2).values.name == dml.top_k(d, 2).values.name != dml.top_k(d, 3).values.name
+
+
+BAD = {
+    "top_k": (lambda a, i, u: dml.top_k(a, 11), lambda a, i, u: dml.top_k(a, 2, axis=2)),
+    "gather": (lambda a, i, u: dml.gather(a, i.astype("f4")), lambda a, i, u: dml.gather(a, i, bounds="wrap")),
+    "gather_elements": (lambda a, i, u: dml.gather_elements(a, i[0]),),
+    "gather_nd": (lambda a, i, u: dml.gather_nd(a, i), lambda a, i, u: dml.gather_nd(a, i, batch_dims=2)),
+    "scatter_elements": (
+        lambda a, i, u: dml.scatter_elements(a, i, u.astype("f8")),
+        lambda a, i, u: dml.scatter_elements(a, i, u[:1]),
+    ),
+    "scatter_nd": (lambda a, i, u: dml.scatter_nd(a, i[:, :1], u, reduction="mean"),),
+}
+
+
+@pytest.mark.parametrize("call", [call for calls in BAD.values() for call in calls])
+def test_bad_arguments_are_refused_at_the_call(call):
+    arrays = A, np.zeros((12, 4), int), A[:, :4]
+    with pytest.raises((TypeError, ValueError)) as expected:
+        call(*arrays)
+    with pytest.raises(type(expected.value)) as found:
+        call(*(da.from_array(array, chunks=3) for array in arrays))
+    assert str(found.value) == str(expected.value)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("lazy", [True, False])
+def test_a_bad_index_is_named_by_its_place_among_all(whole, lazy):
+    d = da.from_array(A, chunks=(12, 10) if whole else (5, 4))
+    rows = np.zeros((4, 6), int)
+    rows[3, 5] = 12
+    tuples = np.zeros((5, 4, 2), np.uint8)
+    tuples[4, 2, 1] = 200
+    elements = np.zeros((11, 9), np.int16)
+    elements[10, 8] = -13
+    updates = np.zeros((11, 9), np.float32)
+    for call, indices in (
+        (lambda a, i: dml.gather(a, i), rows),
+        (lambda a, i: dml.gather_nd(a, i), tuples),
+        (lambda a, i: dml.gather_elements(a, i, axis=0), elements),
+        (lambda a, i: dml.scatter_elements(a, i, updates, axis=0, bounds="deferred"), elements),
+        (lambda a, i: dml.scatter_nd(a, i, np.ones((5, 4), np.float32), reduction="add"), tuples),
+    ):
+        with pytest.raises(IndexError) as expected:
+            call(A, indices)
+        result = call(d, da.from_array(indices, chunks=2) if lazy else indices)
+        with pytest.raises(IndexError) as found:
+            result.compute()
+        assert str(found.value) == str(expected.value)
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "reason"),
+    [("out", A[:2], "when it is computed"), ("target", "cpu", "where they are"), ("stream", 1, "where they are")],
+)
+def test_arguments_that_lazy_calls_do_not_have(argument, value, reason):
+    with pytest.raises(TypeError, match=rf"gather: {argument}: .* expected None with Dask arrays: .*{reason}"):
+        dml.gather(da.from_array(A, chunks=5), np.array([0, 1]), **{argument: value})
+
+
+def test_a_default_target_is_no_argument():
+    with dml.config(target="cpu"):
+        assert dml.gather(da.from_array(A, chunks=5), np.array([7])).compute().shape == (1, 10)
+
+
+def test_unknown_chunks_are_refused():
+    d = da.from_array(A, chunks=5)
+    with pytest.raises(ValueError, match=r"top_k: a: found chunks of unknown sizes.*compute_chunk_sizes"):
+        dml.top_k(d[d[:, 0] > 3], 1, axis=0)
+
+
+def test_masks_and_objects_are_refused():
+    masked = da.ma.masked_equal(da.from_array(A, chunks=5), 3)
+    with pytest.raises(TypeError, match=r"gather: a: found a Dask array of MaskedArray"):
+        dml.gather(masked, np.array([0]))
+    with pytest.raises(TypeError, match=r"gather: a: found dtype object"):
+        dml.gather(da.from_array(A.astype(object), chunks=5), np.array([0]))
+
+
+def test_data_in_memory_follow_the_indices():
+    indices = np.argsort(A, axis=1)
+    result = dml.gather_elements(A, da.from_array(indices, chunks=(5, 4)), axis=1)
+    assert result.chunks == ((5, 5, 2), (4, 4, 2))
+    assert np.array_equal(result.compute(), np.sort(A, axis=1))
+
+
+def test_python_numbers_as_updates():
+    d = da.zeros((6, 3), chunks=2, dtype=np.float32)
+    expected = dml.scatter_nd(np.zeros((6, 3), np.float32), [[4, 1], [0, 0]], [1, 2])
+    assert reference.same(dml.scatter_nd(d, [[4, 1], [0, 0]], [1, 2]).compute(), expected)
+
+
+def test_updates_of_many_blocks_meet_in_their_order():
+    """Sums of floats depend on their order: here every update meets the same element."""
+    updates = RNG.standard_normal((40, 30)).astype(np.float32)
+    indices = np.zeros((40, 30, 1), int)
+    expected = dml.scatter_nd(np.zeros(7, np.float32), indices, updates, reduction="add")
+    for chunks in ((40, 30), (7, 4), (1, 1), (3, 30)):
+        d = da.zeros(7, chunks=2, dtype=np.float32)
+        i, u = da.from_array(indices, chunks=(*chunks, 1)), da.from_array(updates, chunks=(11, 11))
+        assert reference.same(dml.scatter_nd(d, i, u, reduction="add").compute(), expected)
+
+
+def all_calls():
+    """Return lazy results of every function, and what they are in memory."""
+    a = RNG.standard_normal((60, 50)).astype(np.float32)
+    i, t = RNG.integers(0, 60, (30, 50)), RNG.integers(-50, 50, (200, 2))
+    u = RNG.standard_normal(200).astype(np.float32)
+    d, di, dt = da.from_array(a, chunks=20), da.from_array(i, chunks=11), da.from_array(t, chunks=70)
+    lazy = [*dml.top_k(d, 30, axis=0), dml.gather(d, i[0]), dml.gather_elements(d, di, axis=0), dml.gather_nd(d, dt)]
+    lazy += [dml.scatter_elements(d, di, a[:30], axis=0), dml.scatter_nd(d, dt, u, reduction="add")]
+    found = [*dml.top_k(a, 30, axis=0), dml.gather(a, i[0]), dml.gather_elements(a, i, axis=0), dml.gather_nd(a, t)]
+    found += [dml.scatter_elements(a, i, a[:30], axis=0), dml.scatter_nd(a, t, u, reduction="add")]
+    return lazy, found
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "processes"])
+def test_schedulers(scheduler):
+    lazy, expected = all_calls()
+    assert all(map(reference.same, dask.compute(*lazy, scheduler=scheduler, num_workers=2), expected))
+
+
+def test_tasks_use_one_thread():
+    assert graphs.task(thread_count)() == 1
+
+
+def test_graphs_can_be_pickled():
+    lazy, expected = all_calls()
+    assert all(map(reference.same, dask.compute(*pickle.loads(pickle.dumps(lazy))), expected))
+    for function in (dml.top_k, dml.gather_nd, dml.scatter_nd):
+        assert pickle.loads(pickle.dumps(function)) is function
+    x = dml.TensorDesc("float32", (4, 6))
+    desc = dml.TopK1Desc(x, dml.TensorDesc("float32", (4, 2)), dml.TensorDesc("uint32", (4, 2)), 1, 2, "DECREASING")
+    operator = pickle.loads(pickle.dumps(dml.compile_operator(desc)))
+    assert np.array_equal(operator(A[:4, :6]).values, dml.top_k(A[:4, :6], 2).values)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_worker_that_dies():
+    """Its tasks are done again by another one, and the bits are the same."""
+    distributed = pytest.importorskip("distributed")
+    a = RNG.integers(0, 99, (40, 2000)).astype(np.float32)
+    t, u = RNG.integers(0, 40, (500, 1)), RNG.standard_normal((500, 2000)).astype(np.float32)
+
+    def slow(block):
+        time.sleep(0.1)
+        return block
+
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        d = da.from_array(a, chunks=(40, 100)).map_blocks(slow)
+        lazy = [*dml.top_k(d, 150), dml.scatter_nd(d, da.from_array(t, chunks=100), u, reduction="add")]
+        futures = client.compute(lazy)
+        pids = list(client.run(os.getpid).values())
+        while not any(client.has_what().values()):  # until something is done, which is lost
+            time.sleep(0.01)
+        os.kill(pids[0], signal.SIGKILL)
+        found = client.gather(futures)
+    expected = [*dml.top_k(a, 150), dml.scatter_nd(a, t, u, reduction="add")]
+    assert all(map(reference.same, found, expected))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_workers_warm_up():
+    distributed = pytest.importorskip("distributed")
+    from numba_dml.dask import WarmUp
+
+    with (
+        distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        client.register_plugin(WarmUp("gather", dtypes=["float32"]))
+        assert WarmUp.name in next(iter(cluster.workers.values())).plugins
+        with pytest.raises(ValueError, match="kernels could not be compiled"):
+            client.register_plugin(WarmUp(dtypes=["float31"]))
+    with pytest.raises(ValueError, match="WarmUp: found 'sort', expected one of gather,"):
+        WarmUp("sort")
+    assert repr(WarmUp("gather")) == "WarmUp('gather', dtypes=['float32', 'float64', 'int32', 'int64'], target='cpu')"

@@ -77,6 +77,9 @@ class Spec:
             raise ValueError(f"{self.name}: found two operators of this name, expected one")
         OPERATORS[self.name] = self
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return named, (self.name,)
+
     @property
     def command(self) -> str:
         """The name of its command."""
@@ -95,6 +98,12 @@ class Spec:
 
 #: All operators, by name, in the order in which `numba_dml.ops` imports them.
 OPERATORS: dict[str, Spec] = {}
+
+
+def named(name: str) -> Spec:
+    """Return an operator; a Spec is pickled as its name."""
+    return OPERATORS[name]
+
 
 BATCH_DIMS = Parameter("batch_dims", 0, "dimensions that arrays and indices share", int)
 READ_BOUNDS = Parameter("bounds", None, "what to do with an index out of range (default: raise)", str, BOUNDS)

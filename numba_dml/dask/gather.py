@@ -45,7 +45,8 @@ def assemble(
     """Return a block of the result: the parts that chunks gave, each at its points; a dropped point is 0."""
     if len(parts) == 1 and len(places.points(numbers[0])) == len(places.order):
         return parts[0].reshape(shape)
-    out = np.zeros_like(parts[0] if parts else empty, shape=shape)
+    new = np.zeros_like if len(places.order) > places.ends[-1] else np.empty_like
+    out = new(parts[0] if parts else empty, shape=shape)
     points = len(places.shape)
     rows = out.reshape((*shape[:outer], prod(places.shape), *shape[outer + points :]))
     for number, part in zip(numbers, parts, strict=True):

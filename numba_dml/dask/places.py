@@ -152,7 +152,7 @@ def judged(geometry: Geometry, indices: Any, first: Sequence[int]) -> list[Any]:
 def find_places(indices: Any, first: Sequence[int], geometry: Geometry) -> Places:
     """Return the points of a block of indices by chunk."""
     rows = judged(geometry, indices, first)
-    owner: Any = 0
+    owner: Any = np.zeros_like(rows[0])
     for row, starts in zip(rows, geometry.starts, strict=True):
         owner = owner * len(starts) + _chunk_of(row, starts)
     total = prod(geometry.grid)
@@ -164,7 +164,9 @@ def find_places(indices: Any, first: Sequence[int], geometry: Geometry) -> Place
 
 def _chunk_of(row: Any, starts: list[int]) -> Any:
     """Return the chunk of every coordinate of a dimension, by where the chunks start."""
-    step = starts[1] if len(starts) > 1 else 0
+    if len(starts) == 1:
+        return 0
+    step = starts[1]
     if step and all(start == i * step for i, start in enumerate(starts)):
         return np.minimum(row // step, len(starts) - 1)  # several times as fast as a search
     return np.searchsorted(near(np.array(starts), row), row, side="right") - 1

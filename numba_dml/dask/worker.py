@@ -9,6 +9,7 @@ from typing import Any
 from distributed import WorkerPlugin
 
 from ..__main__ import main
+from .._core.spec import OPERATORS
 
 
 class WarmUp(WorkerPlugin):  # type: ignore[misc]
@@ -28,7 +29,7 @@ class WarmUp(WorkerPlugin):  # type: ignore[misc]
     Raises
     ------
     ValueError
-        On the worker, if an operator or a dtype is unknown.
+        If an operator is unknown; on the worker, if a dtype is, or if a kernel does not compile.
 
     Examples
     --------
@@ -42,6 +43,9 @@ class WarmUp(WorkerPlugin):  # type: ignore[misc]
     def __init__(
         self, *operators: str, dtypes: Sequence[str] = ("float32", "float64", "int32", "int64"), target: str = "cpu"
     ) -> None:
+        for name in operators:
+            if name not in OPERATORS:
+                raise ValueError(f"WarmUp: found {name!r}, expected one of {', '.join(OPERATORS)}")
         self.operators, self.dtypes, self.target = operators, list(dtypes), target
 
     def __repr__(self) -> str:
@@ -52,5 +56,13 @@ class WarmUp(WorkerPlugin):  # type: ignore[misc]
         """Compile, in a thread: the worker goes on answering the scheduler."""
         names = [name.replace("_", "-") for name in self.operators]
         arguments = ["warmup", *names, "--dtypes", *self.dtypes, "--target", self.target, "--quiet"]
-        if await asyncio.to_thread(main, arguments):
+        if await asyncio.to_thread(_run, arguments):
             raise ValueError(f"{self!r}: kernels could not be compiled; the worker's log says why")
+
+
+def _run(arguments: list[str]) -> Any:
+    """Run a command, and return its exit status: to leave a thread as a program would stop the worker."""
+    try:
+        return main(arguments)
+    except SystemExit as stop:
+        return stop.code
