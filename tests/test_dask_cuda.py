@@ -13,6 +13,7 @@ from .test_dask import as_list, random_chunks
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
+pytestmark = pytest.mark.cpu  # the fixture of targets would name one, and chunks have theirs
 EXAMPLES = int(os.environ.get("NUMBA_DML_TEST_EXAMPLES", "34"))
 #: What CuPy has no arrays of.
 UNKNOWN = ("bfloat16",)
