@@ -7,6 +7,8 @@ import os
 import pickle
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -336,3 +338,19 @@ def test_workers_warm_up():
     with pytest.raises(ValueError, match="WarmUp: found 'sort', expected one of gather,"):
         WarmUp("sort")
     assert repr(WarmUp("gather")) == "WarmUp('gather', dtypes=['float32', 'float64', 'int32', 'int64'], target='cpu')"
+
+
+WORKQUEUE = """
+import dask
+from tests.test_dask import all_calls, reference
+lazy, expected = all_calls()
+for _ in range(20):
+    found = dask.compute(*lazy, scheduler="threads", num_workers=4)
+    assert all(map(reference.same, found, expected))
+"""
+
+
+def test_a_threading_layer_that_takes_one_caller():
+    """Numba's workqueue ends the process where two threads launch a parallel kernel at once."""
+    environment = {**os.environ, "NUMBA_THREADING_LAYER": "workqueue"}
+    subprocess.run([sys.executable, "-c", WORKQUEUE], env=environment, check=True, timeout=300)
