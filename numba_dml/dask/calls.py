@@ -22,9 +22,10 @@ _FAMILIES = {"gather": gather.build, "scatter": scatter.build, "top_k": top_k.bu
 def call(spec: Spec, inputs: tuple[Any, ...], out: Any, parameters: tuple[Any, ...], target: Any, stream: Any) -> Any:
     """Return the lazy results of a function for inputs of which one at least is a Dask array."""
     where = "chunks are computed where they are"
+    target_of_operator = f"{where} (a compiled operator has a target: call the function)"
     for name, value, reason in (
         ("out", out, "a result is made when it is computed"),
-        ("target", None if target == current().target else target, where),
+        ("target", None if target == current().target else target, target_of_operator),
         ("stream", stream, where),
     ):
         if value is not None:

@@ -36,11 +36,12 @@ class Geometry:
         The dimensions of the data that move whole.
     bounds : str
         "raise", "clamp" or "drop".
+    parameters : dict
+        What the function is given beside arrays.
     """
 
     def __init__(self, spec: Spec, a: Any, indices: Any, given: dict[str, Any]) -> None:
         self.function, self.addressing = spec.name, spec.addressing
-        self.parameters = {name: value for name, value in given.items() if value is not None}
         self.shape, self.chunks = a.shape, a.chunks
         start = given["batch_dims"] if self.addressing == TUPLES else given["axis"] % a.ndim
         self.outer, self.points, stop = packed_parts(self.addressing, start, a.ndim, indices.shape)
@@ -55,6 +56,7 @@ class Geometry:
             self.bounds = "raise"  # there is nothing to read
         if 0 in a.shape[: self.outer]:
             self.bounds = "drop"  # no index is read
+        self.parameters = {**given, "bounds": self.bounds}
 
     def follows(self, dimension: int) -> bool:
         """Tell whether data of a shared dimension follow the indices: not where one element stands for all."""

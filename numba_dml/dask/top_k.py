@@ -40,7 +40,7 @@ def merge(parts: list[tuple[Any, Any]], k: int, axis: int, **order: Any) -> tupl
 
 def positions(pair: tuple[Any, Any], dtype: np.dtype[Any]) -> Any:
     """Return the indices of a selection as the dtype that was asked for."""
-    return pair[1].astype(dtype)
+    return pair[1].astype(dtype, copy=False)
 
 
 def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:
