@@ -221,7 +221,7 @@ def test_arguments_that_lazy_calls_do_not_have(argument, value, reason):
 def test_compiled_operators_take_arrays_in_memory():
     x, y = dml.TensorDesc("float32", (12, 10)), dml.TensorDesc("float32", (12, 1))
     operator = dml.compile_operator(dml.GatherElementsDesc(x, dml.TensorDesc("uint32", (12, 1)), y, 1))
-    with pytest.raises(TypeError, match="Dask arrays.*call the function"):
+    with pytest.raises(TypeError, match=r"Dask arrays.*call the function"):
         operator(da.from_array(A, chunks=5), np.zeros((12, 1), np.uint32))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -10,41 +11,91 @@ import dask.array as da
 import numpy as np
 from dask.array.core import normalize_chunks
 
-from .._core.shapes import ELEMENTS, TUPLES
+from .._core.shapes import ELEMENTS, TUPLES, packed_parts, tuple_size
 from .._core.spec import Spec
 from .._core.targets import is_chunked
 from .graphs import Block, Chunks, cut, starts_of
-from .places import Geometry, find_places
+from .places import Places, Rule, find_places, tuples_into
 
 
-def paired_dimensions(spec: Spec, a: Any, given: dict[str, Any]) -> list[int]:
-    """Return the dimensions that data and indices share: batches, or those off the axis of elements."""
-    if spec.addressing == TUPLES:
-        return list(range(given["batch_dims"]))
-    return [d for d in range(a.ndim) if d != given["axis"] % a.ndim] if spec.addressing == ELEMENTS else []
+class Geometry:
+    """How the indices of a call address chunked data.
 
-
-def with_pairs(spec: Spec, a: Any, indices: Any, given: dict[str, Any]) -> tuple[Any, Any]:
-    """Return data and indices with the same chunks in the dimensions that they share; indices follow the data.
-
-    Data in memory become a Dask array whose chunks follow those of the indices.
+    Attributes
+    ----------
+    a, indices : Array
+        The data, as a Dask array, and the indices; a Dask array follows the chunks of the data where they share
+        dimensions. Data in memory follow the indices.
+    axes, points : see `Rule`
+    paired : list of int
+        The dimensions that data and indices share: batches, or those off the axis of elements.
+    outer : int
+        How many dimensions of the data stand before the points in what is gathered.
+    inner : range
+        The dimensions of the data that move whole.
+    parameters : dict
+        What the function is given beside arrays.
     """
-    shared = paired_dimensions(spec, a, given)
-    if not is_chunked(a):
+
+    def __init__(self, spec: Spec, a: Any, indices: Any, given: dict[str, Any]) -> None:
+        self.elements = spec.addressing == ELEMENTS
+        start = given["batch_dims"] if spec.addressing == TUPLES else given["axis"] % a.ndim
+        self.outer, self.points, stop = packed_parts(spec.addressing, start, a.ndim, indices.shape)
+        self.axes = range(start, start + tuple_size(spec.addressing, indices.shape))
+        self.inner = range(stop, a.ndim)
+        self.paired = [d for d in range(a.ndim) if d != start] if self.elements else []
+        if spec.addressing == TUPLES:
+            self.paired = list(range(start))
+        self.a = a if is_chunked(a) else self._cut_data(a, indices)
+        self.indices = indices
+        if is_chunked(indices):
+            whole = dict.fromkeys(range(self.points, indices.ndim), -1)  # a tuple is never cut
+            self.indices = indices.rechunk({**self.shared_chunks(indices.shape), **whole})
+        self.bounds = {None: "raise", "deferred": "raise"}.get(given["bounds"], given["bounds"])
+        if not spec.writes and any(a.shape[axis] == 0 for axis in self.axes):
+            self.bounds = "raise"  # there is nothing to read
+        if 0 in a.shape[: self.outer]:
+            self.bounds = "drop"  # no index is read
+        self.parameters = {**given, "bounds": self.bounds}
+        self.rule = Rule(
+            function=spec.name,
+            axes=self.axes,
+            sizes=tuple(a.shape[axis] for axis in self.axes),
+            starts=[starts_of(self.a.chunks[axis]) for axis in self.axes],
+            bounds=self.bounds,
+            points=self.points,
+            paired=[(d, self.follows(d)) for d in self.paired],
+        )
+        #: How many chunks there are on the indexed axes.
+        self.grid = tuple(map(len, self.rule.starts))
+
+    def _cut_data(self, a: Any, indices: Any) -> da.Array:
+        """Return data in memory as a Dask array whose chunks follow those of the indices."""
         chunks = [(size,) for size in a.shape]
-        for d in shared:
+        for d in self.paired:
             rest = a.shape[d] - indices.shape[d]
             if rest >= 0 and is_chunked(indices):
                 chunks[d] = (*indices.chunks[d], rest) if rest else indices.chunks[d]
-        a = da.from_array(a, chunks=tuple(chunks), asarray=False)
-    if is_chunked(indices):
-        follow: dict[int, Any] = {
-            d: cut(a.chunks[d], indices.shape[d]) for d in shared if indices.shape[d] <= a.shape[d]
-        }
-        if spec.addressing == TUPLES:
-            follow[indices.ndim - 1] = -1
-        indices = indices.rechunk(follow)
-    return a, indices
+        return da.from_array(a, chunks=tuple(chunks), asarray=False)
+
+    def shared_chunks(self, shape: tuple[int, ...]) -> dict[int, Any]:
+        """Return the chunks of indices of a shape in the dimensions that they share with the data."""
+        return {d: cut(self.a.chunks[d], shape[d]) for d in self.paired if shape[d] <= self.a.shape[d]}
+
+    def follows(self, dimension: int) -> bool:
+        """Tell whether data have an element for each point in a shared dimension: not one that stands for all."""
+        return not self.elements or self.a.shape[dimension] != 1
+
+    def data_block(self, outer: Block, points: Block, number: int, inner: Block) -> Block:
+        """Return the block of the data that a block of points needs, by the number of the chunk."""
+        chunk = tuple(map(int, np.unravel_index(number, self.grid)))
+        if not self.elements:
+            return (*outer, *points[: len(self.paired)], *chunk, *inner)
+        return tuple(chunk[0] if d in self.axes else points[d] * self.follows(d) for d in range(self.a.ndim))
+
+    def number(self, block: Block) -> int:
+        """Return the number of the chunk on the indexed axes of a block of the data."""
+        return int(np.ravel_multi_index([block[axis] for axis in self.axes], self.grid))
 
 
 class IndexBlocks:
@@ -62,38 +113,39 @@ class IndexBlocks:
         The Dask array of the indices, if they are one.
     """
 
-    def __init__(self, geometry: Geometry, indices: Any, chunks: Chunks, token: str) -> None:
-        self.geometry, self.direct = geometry, prod(geometry.grid) == 1
-        self.name = f"{geometry.function}-indices-{token}"
+    def __init__(self, geometry: Geometry, chunks: Chunks, token: str) -> None:
+        self.rule, self.direct = geometry.rule, prod(geometry.grid) == 1
+        self.name = f"{self.rule.function}-indices-{token}"
         self.tasks: dict[Any, Any] = {}
-        self.hit: dict[Block, list[int]] = {}
-        self.chunks = chunks
-        if not is_chunked(indices):
-            try:
-                self._hold(indices)
-            except IndexError:  # which is raised when the result is computed
-                self.tasks.clear()
-                indices = da.from_array(indices, chunks=chunks)
+        self.every = range(prod(geometry.grid))
+        #: What is known of indices in memory.
+        self.held: dict[Block, Places] = {}
+        self.chunks, self.starts = chunks, list(map(starts_of, chunks))
         self.inputs: list[Any] = []
-        if is_chunked(indices):
-            indices = indices.rechunk(chunks)
-            self.inputs.append(indices)
-            for block in np.ndindex(*indices.numblocks):
-                source = (indices.name, *block)
-                find = partial(find_places, first=self.first(block), geometry=geometry)
-                self.tasks[(self.name, *block)] = source if self.direct else (find, source)
+        if is_chunked(geometry.indices):
+            self._find(geometry.indices.rechunk(chunks))
+            return
+        try:
+            self._hold(geometry.indices)
+        except IndexError:  # which is raised when the result is computed
+            self._find(da.from_array(geometry.indices, chunks=chunks))
+
+    def _find(self, indices: da.Array) -> None:
+        """Make the tasks for indices that are not known yet."""
+        self.inputs = [indices]
+        for block in np.ndindex(*indices.numblocks):
+            source = (indices.name, *block)
+            find = partial(find_places, first=self.first(block), rule=self.rule)
+            self.tasks[(self.name, *block)] = source if self.direct else (find, source)
 
     def _hold(self, indices: Any) -> None:
         """Put what tasks are given of indices in memory into the graph."""
-        starts = list(map(starts_of, self.chunks))
         for block in np.ndindex(*map(len, self.chunks)):
-            part = tuple(
-                slice(start[i], start[i] + sizes[i]) for start, sizes, i in zip(starts, self.chunks, block, strict=True)
-            )
+            sizes = (sizes[i] for sizes, i in zip(self.chunks, block, strict=True))
+            part = tuple(slice(start, start + size) for start, size in zip(self.first(block), sizes, strict=True))
             given: Any = indices[part]
             if not self.direct:
-                given = find_places(given, self.first(block), self.geometry)
-                self.hit[block] = given.hits()
+                given = self.held[block] = find_places(given, self.first(block), self.rule)
             self.tasks[(self.name, *block)] = given
 
     def key(self, points: Block) -> Any:
@@ -102,24 +154,38 @@ class IndexBlocks:
 
     def first(self, points: Block) -> list[int]:
         """Return the position of a block's first index among all of them."""
-        return [starts_of(sizes)[i] for sizes, i in zip(self.chunks, self._block(points), strict=True)]
+        return [starts[i] for starts, i in zip(self.starts, self._block(points), strict=True)]
 
-    def hits(self, points: Block) -> list[int]:
+    def hits(self, points: Block) -> Sequence[int]:
         """Return the numbers of the chunks that a block of points leads to: all that it may, if they are not known."""
-        return self.hit.get(self._block(points), list(range(prod(self.geometry.grid))))
+        held = self.held.get(self._block(points))
+        return self.every if held is None else [number for number in self.every if held.hits(number)]
+
+    def leads_to(self, points: Block, number: int) -> bool:
+        """Tell whether a block of points may lead to a chunk."""
+        held = self.held.get(self._block(points))
+        return held is None or held.hits(number)
+
+    def pick(self, points: Block, number: int) -> Any:
+        """Return the key of the tuples that lead from a block of points into a chunk."""
+        block = self._block(points)
+        key = (f"{self.name}-pick", number, *block)
+        if key not in self.tasks:
+            held = self.held.get(block)
+            pick: Any = (partial(tuples_into, number=number), (self.name, *block))
+            self.tasks[key] = pick if held is None else held.tuples(number)
+        return key
 
     def _block(self, points: Block) -> Block:
         return (*points, *[0] * (len(self.chunks) - len(points)))  # a tuple is never cut
 
 
-def cut_indices(geometry: Geometry, indices: Any, block_points: int) -> Chunks:
+def cut_indices(geometry: Geometry, block_points: int) -> Chunks:
     """Return the chunk sizes of indices in memory: a block has about so many points, and follows the data's chunks."""
-    chunks: list[Any] = ["auto"] * geometry.points + list(
-        map(tuple, np.array(indices.shape[geometry.points :])[:, None])
-    )
-    for d in geometry.paired:
-        follows = geometry.follows(d) and indices.shape[d] <= geometry.shape[d]
-        chunks[d] = cut(geometry.chunks[d], indices.shape[d]) if follows else "auto"
+    shape = geometry.indices.shape
+    chunks: list[Any] = ["auto"] * geometry.points + [(size,) for size in shape[geometry.points :]]
+    for d, sizes in geometry.shared_chunks(shape).items():
+        chunks[d] = sizes
     limit = block_points * len(geometry.axes) * np.dtype(np.int64).itemsize
-    found: Chunks = normalize_chunks(tuple(chunks), indices.shape, limit=limit, dtype=np.int64)
+    found: Chunks = normalize_chunks(tuple(chunks), shape, limit=limit, dtype=np.int64)
     return found

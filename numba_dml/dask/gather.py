@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from itertools import product
 from math import prod
@@ -14,33 +15,31 @@ from .. import ops
 from .._core.shapes import SLICES
 from .._core.spec import Spec
 from .._core.targets import is_chunked
-from .arguments import IndexBlocks, cut_indices, with_pairs
+from .arguments import Geometry, IndexBlocks, cut_indices
 from .graphs import lazy, near, task
-from .places import Geometry, Places, judged
+from .places import Places, Rule, judged
 
 
 @task
-def gather_chunk(chunk: Any, indices: Any, first: list[int], geometry: Geometry) -> Any:
+def gather_chunk(chunk: Any, indices: Any, first: list[int], rule: Rule, parameters: dict[str, Any]) -> Any:
     """Return what a block of indices reads of the only chunk that it can reach."""
     indices = near(indices, chunk)
     try:
-        return getattr(ops, geometry.function)(chunk, indices, **geometry.parameters)
+        return getattr(ops, rule.function)(chunk, indices, **parameters)
     except IndexError:
-        judged(geometry, indices, first)  # raises it with the position among all indices
+        judged(indices, first, rule)  # raises it with the position among all indices
         raise
 
 
 @task
-def gather_part(chunk: Any, places: Places, number: int, geometry: Geometry) -> Any:
-    """Return what the points read that fall into a chunk."""
-    if geometry.addressing == SLICES:
-        (rows,) = places.local(number, geometry)
-        return ops.gather(chunk, near(rows, chunk), axis=geometry.outer)
-    return ops.gather_nd(chunk, near(places.tuples(number, geometry), chunk))
+def gather_part(chunk: Any, tuples: Any, axis: int | None) -> Any:
+    """Return what the points read that fall into a chunk; `axis` is that of whole slices."""
+    tuples = near(tuples, chunk)
+    return ops.gather_nd(chunk, tuples) if axis is None else ops.gather(chunk, tuples[:, 0], axis=axis)
 
 
 def assemble(
-    places: Places, parts: list[Any], numbers: list[int], shape: tuple[int, ...], outer: int, empty: Any
+    places: Places, parts: list[Any], numbers: Sequence[int], shape: tuple[int, ...], outer: int, empty: Any
 ) -> Any:
     """Return a block of the result: the parts that chunks gave, each at its points; a dropped point is 0."""
     if len(parts) == 1 and len(places.points(numbers[0])) == len(places.order):
@@ -59,32 +58,33 @@ def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any])
     a, indices = arrays
     if not a.ndim:
         a = a.reshape((1,))
-    a, indices = with_pairs(spec, a, indices, given)
+    token = tokenize(spec.name, *(getattr(array, "name", array) for array in arrays), given)
     geometry = Geometry(spec, a, indices, given)
-    token = tokenize(spec.name, a.name, getattr(indices, "name", indices), given)
+    a, indices = geometry.a, geometry.indices
     chunk_points = max(1, prod(map(max, a.chunks)) // max(1, prod(max(a.chunks[d]) for d in geometry.inner)))
-    index_chunks = indices.chunks if is_chunked(indices) else cut_indices(geometry, indices, chunk_points)
-    blocks = IndexBlocks(geometry, indices, index_chunks, token)
+    index_chunks = indices.chunks if is_chunked(indices) else cut_indices(geometry, chunk_points)
+    blocks = IndexBlocks(geometry, index_chunks, token)
     name, dtype = f"{spec.name}-{token}", descriptor.output_tensor.dtype
     outer, points = a.chunks[: geometry.outer], blocks.chunks[: geometry.points]
     inner = [a.chunks[d] for d in geometry.inner]
     chunks = (*outer, *points, *inner)
     empty = np.empty_like(a._meta, shape=(0,), dtype=dtype)
+    axis = geometry.outer if spec.addressing == SLICES else None
     tasks: dict[Any, Any] = {}
     for p in np.ndindex(*map(len, points)):
+        numbers = blocks.hits(p)
         for o, i in product(np.ndindex(*map(len, outer)), np.ndindex(*map(len, inner))):
             block = (*o, *p, *i)
             if blocks.direct:
-                source = (a.name, *geometry.data_block(o, p, geometry.chunk(0), i))
-                call = partial(gather_chunk, first=blocks.first(p), geometry=geometry)
+                source = (a.name, *geometry.data_block(o, p, 0, i))
+                call = partial(gather_chunk, first=blocks.first(p), rule=geometry.rule, parameters=geometry.parameters)
                 tasks[(name, *block)] = (call, source, blocks.key(p))
                 continue
-            numbers = blocks.hits(p)
             keys = []
             for number in numbers:
-                source = (a.name, *geometry.data_block(o, p, geometry.chunk(number), i))
+                source = (a.name, *geometry.data_block(o, p, number, i))
                 keys.append((f"{spec.name}-part-{token}", number, *block))
-                tasks[keys[-1]] = (partial(gather_part, number=number, geometry=geometry), source, blocks.key(p))
+                tasks[keys[-1]] = (partial(gather_part, axis=axis), source, blocks.pick(p, number))
             sizes = tuple(sizes[at] for sizes, at in zip(chunks, block, strict=True))
             put = partial(assemble, numbers=numbers, shape=sizes, outer=geometry.outer, empty=empty)
             tasks[(name, *block)] = (put, blocks.key(p), keys)

@@ -18,27 +18,29 @@ from dask.base import tokenize
 from .. import ops
 from .._core.spec import Spec
 from .._core.targets import is_chunked
-from .arguments import IndexBlocks, cut_indices, with_pairs
-from .graphs import Block, Chunks, cut, lazy, near, task
-from .places import Geometry, Places, judged
+from .arguments import Geometry, IndexBlocks, cut_indices
+from .graphs import Block, Chunks, lazy, near, task
+from .places import Places, Rule, judged
 
 
 @task
-def scatter_chunk(chunk: Any, indices: Any, updates: Any, first: list[int], geometry: Geometry) -> Any:
+def scatter_chunk(
+    chunk: Any, indices: Any, updates: Any, first: list[int], rule: Rule, parameters: dict[str, Any]
+) -> Any:
     """Return a chunk, the only one that a block of indices can reach, with the block's updates."""
     indices, updates = near(indices, chunk), near(updates, chunk)
     try:
-        return getattr(ops, geometry.function)(chunk, indices, updates, **geometry.parameters)
+        return getattr(ops, rule.function)(chunk, indices, updates, **parameters)
     except IndexError:
-        judged(geometry, indices, first)  # raises it with the position among all indices
+        judged(indices, first, rule)  # raises it with the position among all indices
         raise
 
 
-def pick(places: Places, updates: Any, number: int, geometry: Geometry) -> tuple[Any, Any]:
+def pick(places: Places, updates: Any, number: int) -> tuple[Any, Any]:
     """Return where the updates of a block go in a chunk, and those that go there."""
     shared = len(places.shape)
     flat = updates.reshape((prod(places.shape), *updates.shape[shared:]))
-    return places.tuples(number, geometry), flat[near(places.points(number), flat)]
+    return places.tuples(number), flat[near(places.points(number), flat)]
 
 
 @task
@@ -54,17 +56,16 @@ def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any])
     """Return the lazy result."""
     a, indices, updates = arrays
     token = tokenize(spec.name, *(getattr(array, "name", array) for array in arrays), given)
-    a, indices = with_pairs(spec, a, indices, given)
     dtype = descriptor.output_tensor.dtype
-    a = a.astype(dtype, copy=False)
     geometry = Geometry(spec, a, indices, given)
+    indices, a = geometry.indices, geometry.a.astype(dtype, copy=False)
     example = next((array for array in (indices, updates) if is_chunked(array)), None)
     if example is None:
-        index_chunks = cut_indices(geometry, indices, prod(indices.shape))
+        index_chunks = cut_indices(geometry, prod(indices.shape))
     else:
         rest = tuple((size,) for size in indices.shape[geometry.points :])
         index_chunks = (*_in_order(geometry, example.chunks[: geometry.points]), *rest)
-    blocks = IndexBlocks(geometry, indices, index_chunks, token)
+    blocks = IndexBlocks(geometry, index_chunks, token)
     inner = tuple(a.chunks[d] for d in geometry.inner)
     chunks = (*blocks.chunks[: geometry.points], *inner)
     updates = updates.rechunk(chunks) if is_chunked(updates) else da.from_array(updates, chunks=chunks)
@@ -74,16 +75,18 @@ def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any])
     keywords = {"reduction": given["reduction"], "unique": given["unique"]}
     for block in np.ndindex(*a.numblocks):
         key = (a.name, *block)
-        number = geometry.number(tuple(block[axis] for axis in geometry.axes))
+        number = geometry.number(block)
         move = tuple(block[d] for d in geometry.inner)
         for step, points in enumerate(_blocks_of(geometry, blocks.chunks, block)):
             update = (updates.name, *points, *move)
             if blocks.direct:
-                call = partial(scatter_chunk, first=blocks.first(points), geometry=geometry)
+                call = partial(
+                    scatter_chunk, first=blocks.first(points), rule=geometry.rule, parameters=geometry.parameters
+                )
                 updated: Any = (call, key, blocks.key(points), update)
-            elif number in blocks.hits(points):
+            elif blocks.leads_to(points, number):
                 picked = (f"{spec.name}-pick-{token}", step, *block)
-                tasks[picked] = (partial(pick, number=number, geometry=geometry), blocks.key(points), update)
+                tasks[picked] = (partial(pick, number=number), blocks.key(points), update)
                 updated = (partial(scatter_part, **keywords), key, picked)
             else:
                 continue
@@ -106,9 +109,9 @@ def _in_order(geometry: Geometry, chunks: Chunks) -> Chunks:
 
     Of several dimensions, all but one are whole or single points. Elements meet along one axis only.
     """
-    result = [
-        cut(geometry.chunks[d], sum(chunks[d])) if d in geometry.paired else chunks[d] for d in range(len(chunks))
-    ]
+    result = list(chunks)
+    for d, sizes in geometry.shared_chunks(tuple(map(sum, chunks))).items():
+        result[d] = sizes
     free = [d for d in range(len(chunks)) if d not in geometry.paired]
     if len(free) > 1:
         most = prod(max(chunks[d]) for d in free)
