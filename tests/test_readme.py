@@ -38,6 +38,15 @@ def test_example_of_numpy(tmp_path):
     assert found["best"].shape == (1000, 5)
 
 
+def test_example_of_dask(tmp_path):
+    pytest.importorskip("dask.array")
+    (tmp_path / "example.py").write_text(blocks("python")[3])
+    found = runpy.run_path(str(tmp_path / "example.py"))
+    scores = found["scores"].compute()
+    for result, expected in zip((found["values"], found["indices"]), dml.top_k(scores, 50), strict=True):
+        np.testing.assert_array_equal(result, expected)
+
+
 @pytest.mark.parametrize("code", [blocks("python")[1], blocks("python", JITTED)[0] + CALL], ids=["README", "jitted"])
 def test_jitted_example(code, tmp_path):
     (tmp_path / "example.py").write_text(code.replace("nearest(np", "result = nearest(np"))
@@ -100,7 +109,7 @@ def test_commands_for_benchmarks_store_what_they_measure():
 
 
 def test_every_block_is_run():
-    assert [len(blocks("python", text)) for text in (README, JITTED)] == [3, 2]  # the last is for a GPU
+    assert [len(blocks("python", text)) for text in (README, JITTED)] == [4, 2]  # the last is for a GPU
 
 
 def test_example_of_the_front_page(tmp_path):
