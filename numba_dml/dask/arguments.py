@@ -57,11 +57,13 @@ class Geometry:
         if 0 in a.shape[: self.outer]:
             self.bounds = "drop"  # no index is read
         self.parameters = {**given, "bounds": self.bounds}
+        starts = [starts_of(self.a.chunks[axis]) for axis in self.axes]
         self.rule = Rule(
             function=spec.name,
             axes=self.axes,
             sizes=tuple(a.shape[axis] for axis in self.axes),
-            starts=[starts_of(self.a.chunks[axis]) for axis in self.axes],
+            starts=starts,
+            steps=[_step_of(one) for one in starts],
             bounds=self.bounds,
             points=self.points,
             paired=[(d, self.follows(d)) for d in self.paired],
@@ -96,6 +98,12 @@ class Geometry:
     def number(self, block: Block) -> int:
         """Return the number of the chunk on the indexed axes of a block of the data."""
         return int(np.ravel_multi_index([block[axis] for axis in self.axes], self.grid))
+
+
+def _step_of(starts: list[int]) -> int:
+    """Return how far apart chunks start, or 0 if that is not the same for all."""
+    step = starts[1] if len(starts) > 1 else 0
+    return step if all(start == i * step for i, start in enumerate(starts)) else 0
 
 
 class IndexBlocks:
@@ -159,12 +167,12 @@ class IndexBlocks:
     def hits(self, points: Block) -> Sequence[int]:
         """Return the numbers of the chunks that a block of points leads to: all that it may, if they are not known."""
         held = self.held.get(self._block(points))
-        return self.every if held is None else [number for number in self.every if held.hits(number)]
+        return self.every if held is None else held.hits()
 
     def leads_to(self, points: Block, number: int) -> bool:
         """Tell whether a block of points may lead to a chunk."""
         held = self.held.get(self._block(points))
-        return held is None or held.hits(number)
+        return held is None or held.ends[number + 1] > held.ends[number]
 
     def pick(self, points: Block, number: int) -> Any:
         """Return the key of the tuples that lead from a block of points into a chunk."""

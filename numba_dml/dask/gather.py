@@ -49,7 +49,12 @@ def assemble(
     points = len(places.shape)
     rows = out.reshape((*shape[:outer], prod(places.shape), *shape[outer + points :]))
     for number, part in zip(numbers, parts, strict=True):
-        rows[(*[slice(None)] * outer, near(places.points(number), out))] = part
+        found = places.points(number)
+        if not len(found):
+            continue
+        first, last = int(found[0]), int(found[-1])
+        run = slice(first, last + 1) if last - first + 1 == len(found) else near(found, out)  # they ascend
+        rows[(*[slice(None)] * outer, run)] = part
     return out
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import dask.array as da
 import numpy as np
 from dask.array.utils import meta_from_array
-from dask.highlevelgraph import HighLevelGraph
+from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
 from .._core.config import config
 from .._core.devices.libraries import library_of
@@ -48,6 +48,12 @@ def lazy(
     chunks = tuple(chunks)
     graph = HighLevelGraph.from_collections(name, tasks, [array for array in inputs if is_chunked(array)])
     return da.Array(graph, name, chunks, meta=meta_from_array(inputs[0]._meta, ndim=len(chunks), dtype=dtype))
+
+
+def in_memory(array: da.Array) -> bool:
+    """Tell whether the chunks of an array are known, so that they have no tasks."""
+    layer = array.dask.layers[array.name]
+    return isinstance(layer, MaterializedLayer) and isinstance(next(iter(layer.values())), type(array._meta))
 
 
 def starts_of(sizes: Sizes) -> list[int]:

@@ -30,6 +30,8 @@ class Rule(NamedTuple):
         Their sizes.
     starts : list of list of int
         Where the chunks start on each of them.
+    steps : list of int
+        How far apart they start, 0 if that is not the same for all.
     bounds : str
         "raise", "clamp" or "drop".
     points : int
@@ -42,6 +44,7 @@ class Rule(NamedTuple):
     axes: range
     sizes: tuple[int, ...]
     starts: list[list[int]]
+    steps: list[int]
     bounds: str
     points: int
     paired: list[tuple[int, bool]]
@@ -89,9 +92,9 @@ class Places:
             found.update({d: at[d] if follows else np.zeros_like(at[d]) for d, follows in self.paired})
         return np.stack([found[d] for d in sorted(found)], axis=-1)
 
-    def hits(self, number: int) -> bool:
-        """Tell whether points fall into a chunk."""
-        return self.ends[number + 1] > self.ends[number]
+    def hits(self) -> list[int]:
+        """Return the numbers of the chunks that points fall into."""
+        return np.flatnonzero(np.diff(self.ends)).tolist()
 
 
 def tuples_into(places: Places, number: int) -> Any:
@@ -132,7 +135,7 @@ def find_places(indices: Any, first: Sequence[int], rule: Rule) -> Places:
     owner: Any = np.zeros_like(rows[0])
     for axis, starts in enumerate(rule.starts):
         if len(starts) > 1:
-            which = _chunk_of(rows[axis], starts)
+            which = _chunk_of(rows[axis], starts, rule.steps[axis])
             rows[axis] = rows[axis] - near(np.array(starts), which)[which]
             owner = owner * len(starts) + which
     total = prod(map(len, rule.starts))
@@ -143,9 +146,8 @@ def find_places(indices: Any, first: Sequence[int], rule: Rule) -> Places:
     return Places(shape, order, ends, [row[order] for row in rows], rule.axes, rule.paired)
 
 
-def _chunk_of(row: Any, starts: list[int]) -> Any:
+def _chunk_of(row: Any, starts: list[int], step: int) -> Any:
     """Return the chunk of every coordinate of a dimension, by where the chunks start."""
-    step = starts[1]
-    if step and all(start == i * step for i, start in enumerate(starts)):
+    if step:
         return np.minimum(row // step, len(starts) - 1)  # several times as fast as a search
     return np.searchsorted(near(np.array(starts), row), row, side="right") - 1

@@ -16,7 +16,7 @@ from dask.base import tokenize
 
 from .._core.spec import Spec
 from ..ops import gather_elements, top_k
-from .graphs import lazy, starts_of, task
+from .graphs import in_memory, lazy, starts_of, task
 
 #: How many chunks' candidates are merged at once.
 SPLIT_EVERY = 8
@@ -51,14 +51,17 @@ def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any])
     token = tokenize(a.name, given)
     name = f"top_k-pairs-{token}"
     starts, others = starts_of(a.chunks[axis]), a.numblocks[:axis] + a.numblocks[axis + 1 :]
-    tasks: dict[Any, Any] = {}
+    begin, held = f"top_k-start-{token}", len(starts) > 1 and in_memory(a)
+    # Dask runs a chunk that is in memory and its only task as a graph of their own, which takes longer than a small
+    # top_k does. With a second dependency, on its start, the task stays alone.
+    tasks: dict[Any, Any] = {(begin, i): start for i, start in enumerate(starts)} if held else {}
     for other in product(*map(range, others)):
         block = (*other[:axis], 0, *other[axis:])
         keys = []
         for i, start in enumerate(starts):
             source = (a.name, *other[:axis], i, *other[axis:])
             keys.append((f"top_k-select-{token}", i, *block))
-            tasks[keys[-1]] = (partial(select, start=start, **how), source)
+            tasks[keys[-1]] = (partial(select, **how), source, (begin, i) if held else start)
         level = 0
         while len(keys) > 1:
             groups = [keys[first : first + SPLIT_EVERY] for first in range(0, len(keys), SPLIT_EVERY)]
