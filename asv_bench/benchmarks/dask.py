@@ -114,8 +114,8 @@ NEIGHBOURS = {
         f"gather 1000k of 1M rows of 64, {order} NumPy indices, chunks ({n // 1000}k, 64), {n // 3900} MB": rows(
             1_000_000, n, sorted=order == "sorted"
         )
-        for order in ("sorted", "random")
-        for n in (3906, 15_625, 250_000)
+        for order, chunks in (("sorted", (3906, 15_625, 250_000)), ("random", (15_625, 250_000)))
+        for n in chunks
     },
     "gather 1000k of 1M rows of 64, sorted Dask indices, chunks (62k, 64), 16 MB": rows(
         1_000_000, 62_500, 250_000, sorted=True
