@@ -4,7 +4,8 @@
 [--peers NAME ...] [--rounds N] [--json FILE]``, or ``--table FILE`` to print what an earlier run stored. Every
 implementation runs in a process of its own, since idle thread pools of other libraries steal cores. The implementations
 of a case (with ``--random`` of all cases of an operator) take turns, in several rounds; a time is the (lower) median
-over the rounds of each round's median.
+over the rounds of each round's median. ``compare.py dask`` has the functions on Dask arrays beside Dask's own, and one
+call on whole arrays as the limit; it is left out when no operator is named.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ from pathlib import Path
 from statistics import geometric_mean, median, median_low
 from typing import Any
 
-from benchmarks.common import CORES, DTYPES, HARD, LIBRARIES, OURS, TINY, Operator, medians, share_of_limit
+from benchmarks.common import CORES, DTYPES, HARD, IN_MEMORY, LIBRARIES, OURS, TINY, Operator, medians, share_of_limit
 
 OPERATORS = ["top_k", "gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd"]
-PACKAGES = ["numba_dml", "numba", "numpy", "torch", "onnxruntime", "jax", "faiss-cpu"]
+#: Measured where it is asked for: the functions on Dask arrays.
+DASK = "dask"
+PACKAGES = ["numba_dml", "numba", "numpy", "torch", "onnxruntime", "jax", "faiss-cpu", "dask"]
 #: How many elements a random case has.
 RANDOM_ELEMENTS = 1 << 14, 1 << 24
 #: Seconds of measuring per implementation, case and round, after a warm-up call.
@@ -94,7 +97,7 @@ def measure(described: Operator, implementation: str, case: str) -> dict[str, An
     except NotImplementedError as error:
         return {"unable": str(error)}
     measured: dict[str, Any] = {"seconds": medians(prepared.call, seconds=BUDGET)[0]}
-    if implementation == OURS and not case.startswith(TINY):
+    if implementation == described.ours and not case.startswith(TINY):
         measured["share"] = share_of_limit(described, prepared, seconds=BUDGET)
     return measured
 
@@ -150,7 +153,7 @@ def best_peers(record: Record) -> dict[str, tuple[str, float]]:
     measured, found = times(record), {}
     peers = [name for name in measured if not name.startswith("numba_dml")]
     for ours, rivals in ((OURS, peers), ("numba_dml", [name for name in peers if not name.endswith(" out")])):
-        if rivals:
+        if rivals and ours in measured:
             best = min(rivals, key=measured.__getitem__)
             found[ours] = best.removesuffix(" out"), measured[best] / measured[ours]
     return found
@@ -173,6 +176,8 @@ def row(record: Record, libraries: list[str]) -> str:
     best = {ours: f"{peer} {ratio:.2f}x" for ours, (peer, ratio) in best_peers(record).items()}
     cells = [record["case"], *(pair(ms.get(f"{name} out"), ms.get(name)) for name in libraries)]
     share = f"{100 * median(record['shares']):.0f} %" if record["shares"] else ""
+    if IN_MEMORY in ms:
+        share = f"{share} ({ms[IN_MEMORY]})"
     return f"| {' | '.join([*cells, pair(best.get(OURS), best.get('numba_dml')), share])} |"
 
 
@@ -196,14 +201,18 @@ def tables(header: str, records: list[Record]) -> str:
             rows = [record for record in of_group if record["operator"] == operator]
             seen = {name.split()[0] for record in rows for name in (*record["seconds"], *record["unable"])}
             libraries = [name for name in LIBRARIES if name in seen]
-            titles = ["case", *libraries, "best peer over ours", f"of a {rows[0]['limit']}"]
+            limit = rows[0]["limit"]
+            share = f"of {limit} (its time)" if limit == IN_MEMORY else f"of a {limit}"
+            titles = ["case", *libraries, "best peer over ours", share]
             lines += ["", f"## {operator}" + (", neighbours" if group == "neighbours" else ""), ""]
             lines += [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
             lines += [row(record, libraries) for record in rows]
         lines += ["", f"Geometric means of the best peer's time over ours, without the cases of {TINY}:", ""]
-        selection = [record for record in of_group if record["operator"] == "top_k"]
-        movement = [record for record in of_group if record["operator"] != "top_k"]
-        lines += [f"- {means(*part)}" for part in (("top_k", selection), ("gather and scatter", movement)) if part[1]]
+        parts: dict[str, list[Record]] = {"top_k": [], "gather and scatter": []}
+        for record in of_group:
+            top_k = record["operator"] == "top_k" or record["case"].startswith("top_k ")
+            parts["top_k" if top_k else "gather and scatter"].append(record)
+        lines += [f"- {means(*part)}" for part in parts.items() if part[1]]
     return "\n".join(lines)
 
 
@@ -249,7 +258,9 @@ def run(args: argparse.Namespace) -> tuple[str, list[Record]]:
 def main() -> None:
     """Print one table per operator."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("operators", nargs="*", metavar="OPERATOR", help=f"of {', '.join(OPERATORS)}; all when absent")
+    parser.add_argument(
+        "operators", nargs="*", metavar="OPERATOR", help=f"of {', '.join(OPERATORS)}, all when absent; or {DASK}"
+    )
     parser.add_argument("--neighbours", action="store_true", help="the cases near to those of the tables instead")
     parser.add_argument("--random", type=int, default=0, metavar="N", help="N random cases of each operator instead")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random cases")
@@ -265,8 +276,10 @@ def main() -> None:
         for case in cases:
             print(json.dumps(measure(definition(operator, args), implementation, case)), flush=True)
         return
-    if unknown := set(args.operators) - set(OPERATORS):
+    if unknown := set(args.operators) - {*OPERATORS, DASK}:
         parser.error(f"no such operator: {', '.join(sorted(unknown))}")
+    if args.random and DASK in args.operators:
+        parser.error("--random: not with dask")
     if args.rounds < 2:
         parser.error("--rounds must be at least 2: one round cannot tell noise")
     args.operators = args.operators or OPERATORS

@@ -29,10 +29,13 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os
 TINY = "8 elements"
 
 #: Whose calls are compared: a benchmark file has a function of that name for each that can do its operator.
-LIBRARIES = ["numba_dml", "numpy", "torch", "onnxruntime", "jax", "faiss"]
+LIBRARIES = ["numba_dml", "numpy", "torch", "onnxruntime", "jax", "faiss", "dask"]
 
-#: The implementation whose speed is tracked.
+#: The implementation whose speed is tracked; where there is no `out=` it is "numba_dml".
 OURS = "numba_dml out"
+
+#: Our own call on whole arrays, next to one on Dask arrays: a file's function `in_memory`.
+IN_MEMORY = "numba_dml in memory"
 
 #: Other types and distributions, for variations of the cases.
 DTYPES = ("f2", "f4", "f8", "i4", "i8", "u1")
@@ -233,8 +236,8 @@ class Operator(NamedTuple):
     """One operator: its cases, and how each implementation does one.
 
     `cases` are the rows of the tables, `neighbours` vary them. `arrays` makes a case's inputs; `traffic` says how many
-    bytes a call has to move, from the inputs and a result; `limit` names the function in `limits` that moves as many;
-    an implementation takes a case and its inputs, and returns a call without arguments.
+    bytes a call has to move, from the inputs and a result; `limit` names the function in `limits` that moves as many,
+    or an implementation; an implementation takes a case and its inputs, and returns a call without arguments.
     """
 
     cases: dict[str, Any]
@@ -256,7 +259,14 @@ class Operator(NamedTuple):
                 implementations[name] = file[name]
                 if "out" in inspect.signature(file[name]).parameters:
                     implementations[f"{name} out"] = partial(with_out, file[name])
+        if "in_memory" in file:
+            implementations[IN_MEMORY] = file["in_memory"]
         return cls(file["CASES"], file["NEIGHBOURS"], file["arrays"], file["traffic"], file["LIMIT"], implementations)
+
+    @property
+    def ours(self) -> str:
+        """Return the implementation whose speed is tracked."""
+        return OURS if OURS in self.implementations else "numba_dml"
 
     def prepare(self, case: str, implementation: str) -> Prepared:
         """Return a warm call."""
@@ -264,13 +274,14 @@ class Operator(NamedTuple):
         arrays = self.arrays(parameters)
         call = self.implementations[implementation](parameters, *arrays)
         call()
-        return Prepared(call, arrays)
+        return Prepared(call, parameters, arrays)
 
 
 class Prepared(NamedTuple):
-    """A warm call, and its inputs."""
+    """A warm call, its case and its inputs."""
 
     call: Call
+    case: Any
     arrays: Arrays
 
 
@@ -292,11 +303,15 @@ def medians(*calls: Call, seconds: float) -> list[float]:
 
 
 def share_of_limit(operator: Operator, prepared: Prepared, seconds: float) -> float:
-    """Return the time that the memory needs for as many bytes, over the time of the call; they take turns."""
+    """Return the time of the limit (for memory, that of as many bytes) over the time of the call; they take turns."""
     from . import limits  # imports Numba, which peers' processes do not need
 
-    traffic = operator.traffic(prepared.arrays, prepared.call())
-    limit = getattr(limits, operator.limit)(prepared.arrays, traffic)
+    if operator.limit in operator.implementations:
+        limit = operator.implementations[operator.limit](prepared.case, *prepared.arrays)
+        limit()
+    else:
+        traffic = operator.traffic(prepared.arrays, prepared.call())
+        limit = getattr(limits, operator.limit)(prepared.arrays, traffic)
     ours, least = medians(prepared.call, limit, seconds=seconds)
     return least / ours
 
@@ -317,9 +332,9 @@ class Benchmark(ABC):
     def operator(self) -> Operator:
         """Return what is measured; a class attribute of the subclasses."""
 
-    def setup(self, case: str, implementation: str = OURS) -> None:
+    def setup(self, case: str, implementation: str | None = None) -> None:
         """Make the data and warm the call."""
-        self.prepared = prepared(type(self), case, implementation)
+        self.prepared = prepared(type(self), case, implementation or self.operator.ours)
         self.call = self.prepared.call
 
 
