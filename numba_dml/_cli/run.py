@@ -27,7 +27,7 @@ from .._core.shapes import ELEMENTS, SLICES, TUPLES
 from .._core.spec import OPERATORS, REQUIRED, Spec
 from .._core.targets import TARGETS
 from .._core.tensor import dtype_of, packed_strides, product
-from . import _files, _terminal
+from . import _files, _terminal, stores
 from ._files import Array, Results, Shape, Source
 
 #: What a part of the arrays may take, in bytes, if not told.
@@ -39,13 +39,6 @@ AROUND = 1 << 16
 ASIDE = 1 << 13
 
 _ALL = slice(None)
-
-
-def positive(text: str) -> int:
-    """Return a number of at least 1, for argparse."""
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number, 1 or more")
-    return int(text)
 
 
 def dtype(text: str) -> np.dtype[Any]:
@@ -85,7 +78,7 @@ def parameters(args: argparse.Namespace, spec: Spec) -> dict[str, Any]:
 def add_targets(parser: argparse.ArgumentParser) -> None:
     """Add where and on how many threads calls run."""
     parser.add_argument("--target", choices=TARGETS, help="where to run (default: the CPU)")
-    parser.add_argument("--threads", type=positive, metavar="N", help="threads at most (default: all)")
+    parser.add_argument("--threads", type=_terminal.positive, metavar="N", help="threads at most (default: all)")
 
 
 def defaults(args: argparse.Namespace) -> Any:
@@ -96,14 +89,18 @@ def defaults(args: argparse.Namespace) -> Any:
 
 def add_operator(parser: argparse.ArgumentParser, spec: Spec) -> None:
     """Add the arguments of an operator's command."""
+    text = ".npy or .npz file, or zarr store; FILE.npz:NAME or STORE.zarr:NAME for one of many"
     for argument in arguments_of(spec):
-        parser.add_argument(argument, metavar=argument.upper(), help=".npy or .npz file; FILE.npz:NAME for one of many")
+        parser.add_argument(argument, metavar=argument.upper(), help=text)
     add_parameters(parser, spec)
-    written = "the result, .npz or .npy; it replaces an older file of that name, but no input"
+    written = "the result, .npz, .npy or .zarr; it replaces an older file of that name, but no input and no store"
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help=written)
     add_targets(parser)
-    parser.add_argument("--part-mb", type=positive, default=PART_MB, help="memory for a part (default: %(default)s)")
+    parser.add_argument(
+        "--part-mb", type=_terminal.positive, default=PART_MB, help="memory for a part (default: %(default)s)"
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+    stores.add_arguments(parser)
     parser.set_defaults(run=run, function=spec.name)
 
 
@@ -151,20 +148,25 @@ def run(args: argparse.Namespace) -> int:
     """Run an operator on files."""
     start = perf_counter()
     spec = OPERATORS[args.function]
-    inputs = [_files.open_source(getattr(args, name)) for name in arguments_of(spec)]
+    names = [getattr(args, name) for name in arguments_of(spec)]
     arguments = parameters(args, spec)
+    inputs: list[Any]
     try:
-        with defaults(args), Results(args.output, inputs) as results:
-            _WAYS.get(spec.family, _whole)(spec, inputs, arguments, results, args)
-            read = sum(source.nbytes for source in inputs)
-            if spec.family == "gather":  # of its input it reads what it returns
-                read += results.members["output"].nbytes - inputs[0].nbytes
+        if stores.needed(names, args):
+            inputs, made = stores.run(spec, names, arguments, args)
+        else:
+            inputs = [_files.open_source(name) for name in names]
+            with defaults(args), Results(args.output, inputs) as results:
+                _WAYS.get(spec.family, _whole)(spec, inputs, arguments, results, args)
+            made = results.members
     except (TypeError, IndexError, RuntimeError) as error:  # of an array or a target: the user's, not ours
         raise ValueError(str(error)) from error
     if not args.quiet:
-        made = ", ".join(f"{n} {m.shape} {m.dtype}" for n, m in results.members.items())
-        seconds = perf_counter() - start
-        print(f"{args.output}: {made}; {_terminal.size(read)} in {_terminal.duration(seconds)}")
+        read = sum(source.nbytes for source in inputs)
+        if spec.family == "gather":  # of its input it reads what it returns
+            read += made["output"].nbytes - inputs[0].nbytes
+        text = ", ".join(f"{n} {m.shape} {m.dtype}" for n, m in made.items())
+        print(f"{args.output}: {text}; {_terminal.size(read)} in {_terminal.duration(perf_counter() - start)}")
     return 0
 
 
