@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import sys
@@ -10,13 +9,6 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-
-def positive(text: str) -> int:
-    """Return a number of at least 1, for argparse."""
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number, 1 or more")
-    return int(text)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> None:

@@ -25,7 +25,7 @@ import numpy as np
 import numba_dml as dml
 
 from .._core.spec import Spec
-from . import _files, _terminal
+from . import _arguments, _files, _terminal
 from ._files import Array, Results, Source
 
 #: The files that say that a directory is an array or a group of zarr's.
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     schedulers = ("threads", "processes", "synchronous")
     group.add_argument("--scheduler", choices=schedulers, help="what Dask runs on (default: threads)")
     text = "a cluster of N processes on this machine in place of a scheduler"
-    group.add_argument("--workers", type=_terminal.positive, metavar="N", help=text)
+    group.add_argument("--workers", type=_arguments.positive, metavar="N", help=text)
     group.add_argument("--memory-limit", metavar="SIZE", help="what each of the workers may take, like 2GB")
 
 
