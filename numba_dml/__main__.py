@@ -18,13 +18,13 @@ from typing import Any, NoReturn
 from ._core.spec import OPERATORS
 from ._version import __version__
 
-#: Packages that only some commands need; the extra `cli` brings them, and `demo` what the demo needs.
-OPTIONAL = {"matplotlib", "sklearn"}
+#: Packages that only some commands need, and the extra that brings each; `demo` brings all that the demo needs.
+OPTIONAL = {"matplotlib": "cli", "sklearn": "demo", "dask": "dask", "distributed": "dask", "zarr": "dask"}
 INTERRUPTED = 130
 
 #: The other commands: module, and what it does.
 COMMANDS = {
-    "run": ("run", "run an operator on .npy and .npz files"),
+    "run": ("run", "run an operator on .npy and .npz files, and zarr stores"),
     "explain": ("explain", "say what a call would do, without running it"),
     "info": ("info", "show versions, processor, threads, cache and GPU"),
     "warmup": ("warmup", "compile kernels ahead of their first call"),
@@ -174,7 +174,7 @@ def _run(argv: Sequence[str]) -> int:
         package = (error.name or "").partition(".")[0]
         if package not in OPTIONAL:
             raise
-        extra = "demo" if "demo" in argv[:1] else "cli"
+        extra = "demo" if "demo" in argv[:1] else OPTIONAL[package]
         parser.error(f'{package} is missing; install it in a clone of numba_dml with: pip install ".[{extra}]"')
     except (OSError, ValueError, MemoryError) as error:
         parser.error(_text(error))

@@ -298,6 +298,50 @@ def test_points_all_over_a_file_are_taken_in_its_order(function, order, monkeypa
         same("o.npz", getattr(dml, function)(*arrays, **given))
 
 
+@pytest.mark.parametrize("function", ["gather", "gather_elements", "scatter_nd", "scatter_elements"])
+def test_a_file_in_fortran_order_is_read_once(function, monkeypatch, capsys):
+    """Points that fit into a part are taken column by column; of all bad indices the first is told."""
+    monkeypatch.setattr(run, "MEGABYTE", 1 << 14)
+    a, points = np.asfortranarray(RNG.random((2000, 60), np.float32)), 200
+    indices = RNG.integers(0, 2000, (points, 60) if function.endswith("elements") else points)
+    bad = indices.copy()
+    bad[(50, 9) if bad.ndim == 2 else 50] = 2000
+    bad[(70, 0) if bad.ndim == 2 else 70] = 2001
+    if function == "scatter_nd":
+        indices, bad = indices[:, None], bad[:, None]
+    files, arrays = ["a.npy", "i.npy"], [a, indices]
+    if function.startswith("scatter"):
+        files, arrays = [*files, "u.npy"], [*arrays, RNG.random((points, 60), np.float32)]
+    for name, array in zip(files, arrays, strict=True):
+        np.save(name, array)
+    read, map_pieces = [], _files.map_pieces
+
+    def noted(*arguments):
+        read.append(map_pieces(*arguments))
+        return read[-1]
+
+    monkeypatch.setattr(_files, "map_pieces", noted)
+    axis = {} if function.endswith("_nd") else {"axis": 0}
+    command = (
+        function.replace("_", "-"),
+        *files,
+        *(["--axis", 0] if axis else []),
+        "--part-mb",
+        1,
+        "-o",
+        "o.npy",
+        "-q",
+    )
+    call(*command)
+    assert sum(array.nbytes for array in read) <= a.nbytes
+    same("o.npy", getattr(dml, function)(*arrays, **axis))
+    assert np.load("o.npy").flags.f_contiguous
+    np.save("i.npy", bad)
+    with pytest.raises(IndexError) as raised:
+        getattr(dml, function)(a, bad, *arrays[2:], **axis)
+    assert refusal(capsys, *command) == f"python -m numba_dml: {raised.value}\n"
+
+
 @pytest.mark.skipif(not hasattr(mmap, "MADV_RANDOM"), reason="this system cannot be told")
 def test_only_the_pages_of_pieces_are_read(monkeypatch):
     told = []

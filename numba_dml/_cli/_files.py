@@ -188,7 +188,7 @@ class Results:
         self.place = Path(os.path.realpath(path))
         _terminal.check_place("-o", path, self.place)
         if path.suffix not in (".npy", ".npz"):
-            raise ValueError(f"-o: found {path}, expected a name that ends in .npy or .npz")
+            raise ValueError(f"-o: found {path}, expected a name that ends in .npy or .npz (or .zarr, for a store)")
         for source in sources:
             if path.exists() and path.samefile(source.path):
                 raise ValueError(f"-o: found {path}, the file of the input {source.name}, expected another one")

@@ -18,7 +18,7 @@ import numpy as np
 from .._core.shapes import ELEMENTS
 from .._core.spec import OPERATORS, Spec
 from .._core.tensor import product
-from . import _files, _terminal
+from . import _arguments, _files, _terminal
 from . import run as cli_run
 
 #: Why a call has no region: it does nothing, or its family has no table.
@@ -117,19 +117,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         command.add_argument("files", nargs="*", metavar="FILE", help=f"{_files_of(spec)}: .npy or .npz files")
         about = command.add_argument_group("in place of files")
         about.add_argument("--shape", type=sizes, metavar="N,M", help="of the input")
-        about.add_argument("--dtype", type=cli_run.dtype, help="of the input (default: float32)")
+        about.add_argument("--dtype", type=_arguments.dtype, help="of the input (default: float32)")
         about.add_argument("--order", choices=["C", "F"], help="of the input (default: C)")
         if spec.addressing:
             about.add_argument("--indices-shape", type=sizes, metavar="N,M", help="of the indices")
-            about.add_argument("--indices-dtype", type=cli_run.dtype, help="of the indices (default: int64)")
-        cli_run.add_parameters(command, spec)
-        cli_run.add_targets(command)
+            about.add_argument("--indices-dtype", type=_arguments.dtype, help="of the indices (default: int64)")
+        _arguments.add_parameters(command, spec)
+        _arguments.add_targets(command)
         command.add_argument("--json", action="store_true", help="print JSON")
         command.set_defaults(function=spec.name)
 
 
 def _files_of(spec: Spec) -> str:
-    return " ".join(name.upper() for name in cli_run.arguments_of(spec))
+    return " ".join(name.upper() for name in _arguments.arguments_of(spec))
 
 
 def layouts(args: argparse.Namespace) -> list[Any]:
@@ -146,11 +146,11 @@ def layouts(args: argparse.Namespace) -> list[Any]:
         )
     if args.files:
         return [_files.open_source(name) for name in args.files]
-    kind = cli_run.dtype("float32") if args.dtype is None else args.dtype
+    kind = _arguments.dtype("float32") if args.dtype is None else args.dtype
     found = [Layout(args.shape, kind, args.order or "C")]
     if spec.addressing:
         found.append(
-            Layout(args.indices_shape, cli_run.dtype("int64") if args.indices_dtype is None else args.indices_dtype)
+            Layout(args.indices_shape, _arguments.dtype("int64") if args.indices_dtype is None else args.indices_dtype)
         )
     if spec.writes and spec.addressing == ELEMENTS:
         found.append(Layout(args.indices_shape, kind))
@@ -171,7 +171,7 @@ def explained(args: argparse.Namespace) -> dict[str, Any]:
     inputs = layouts(args)
     on_gpu = args.target == "cuda"
     spec = OPERATORS[function]
-    given = cli_run.parameters(args, spec) | {name: getattr(args, name) for name in spec.required}
+    given = _arguments.parameters(args, spec) | {name: getattr(args, name) for name in spec.required}
     call = cli_run.planned(function, inputs, given, target="cuda" if on_gpu else "cpu")
     parallel = call.kernel.endswith("parallel")
     threads = cpu_threads.thread_count() if parallel else 1
@@ -227,7 +227,7 @@ def _effort(call: Any) -> str:
 
 def run(args: argparse.Namespace) -> int:
     """Print what the call would do."""
-    with cli_run.defaults(args):
+    with _arguments.defaults(args):
         try:
             found = explained(args)
         except (TypeError, IndexError, RuntimeError) as error:

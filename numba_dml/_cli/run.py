@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NoReturn
@@ -21,14 +21,12 @@ from numpy.lib.stride_tricks import as_strided
 import numba_dml as dml
 
 from .._core import config
-from .._core.enums import TensorDataType
 from .._core.errors import index_error
 from .._core.shapes import ELEMENTS, SLICES, TUPLES
-from .._core.spec import OPERATORS, REQUIRED, Spec
-from .._core.targets import TARGETS
-from .._core.tensor import dtype_of, packed_strides, product
-from . import _files, _terminal
-from ._files import Array, Results, Shape, Source
+from .._core.spec import OPERATORS, Spec
+from .._core.tensor import packed_strides, product
+from . import _arguments, _files, _terminal, stores
+from ._files import Array, Order, Results, Shape, Source
 
 #: What a part of the arrays may take, in bytes, if not told.
 PART_MB = 64
@@ -41,75 +39,21 @@ ASIDE = 1 << 13
 _ALL = slice(None)
 
 
-def positive(text: str) -> int:
-    """Return a number of at least 1, for argparse."""
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number, 1 or more")
-    return int(text)
-
-
-def dtype(text: str) -> np.dtype[Any]:
-    """Return a dtype, for argparse."""
-    if text == "bfloat16":  # which NumPy may not know yet
-        try:
-            return dtype_of(TensorDataType.BFLOAT16)
-        except TypeError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-    try:
-        return np.dtype(text)
-    except (TypeError, SyntaxError):
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected a dtype like float32") from None
-
-
-def add_parameters(parser: argparse.ArgumentParser, spec: Spec) -> None:
-    """Add the arguments of a function that are no arrays."""
-    for one in spec.parameters:
-        flag, kind = f"--{one.name.replace('_', '-')}", dtype if one.kind == "dtype" else one.kind
-        if one.default is REQUIRED:
-            parser.add_argument(f"-{one.name}", type=kind, required=True, help=one.help)
-        elif one.kind is bool and not one.default:
-            parser.add_argument(flag, action="store_true", help=one.help)
-        elif one.kind is not bool:
-            shown = f"{one.help} (default: %(default)s)" if one.kind is int else one.help
-            choices: Any = {"choices": one.choices} if one.choices else {"type": kind}
-            metavar: Any = {"metavar": "DTYPE"} if one.kind == "dtype" else {}
-            parser.add_argument(flag, default=one.default, help=shown, **choices, **metavar)
-
-
-def parameters(args: argparse.Namespace, spec: Spec) -> dict[str, Any]:
-    """Return the keyword arguments of a function that the command line gives."""
-    names = [one.name for one in spec.parameters if one.default is not REQUIRED and hasattr(args, one.name)]
-    return {name: getattr(args, name) for name in names}
-
-
-def add_targets(parser: argparse.ArgumentParser) -> None:
-    """Add where and on how many threads calls run."""
-    parser.add_argument("--target", choices=TARGETS, help="where to run (default: the CPU)")
-    parser.add_argument("--threads", type=positive, metavar="N", help="threads at most (default: all)")
-
-
-def defaults(args: argparse.Namespace) -> Any:
-    """Return the block in which calls go by the arguments that `add_targets` added."""
-    given = {name: getattr(args, name) for name in ("target", "threads")}
-    return dml.config(**{name: value for name, value in given.items() if value is not None})
-
-
 def add_operator(parser: argparse.ArgumentParser, spec: Spec) -> None:
     """Add the arguments of an operator's command."""
-    for argument in arguments_of(spec):
-        parser.add_argument(argument, metavar=argument.upper(), help=".npy or .npz file; FILE.npz:NAME for one of many")
-    add_parameters(parser, spec)
-    written = "the result, .npz or .npy; it replaces an older file of that name, but no input"
+    text = ".npy or .npz file, or zarr store; FILE.npz:NAME or STORE.zarr:NAME for one of many"
+    for argument in _arguments.arguments_of(spec):
+        parser.add_argument(argument, metavar=argument.upper(), help=text)
+    _arguments.add_parameters(parser, spec)
+    written = "the result, .npz, .npy or .zarr; it replaces an older file of that name, but no input and no store"
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help=written)
-    add_targets(parser)
-    parser.add_argument("--part-mb", type=positive, default=PART_MB, help="memory for a part (default: %(default)s)")
+    _arguments.add_targets(parser)
+    parser.add_argument(
+        "--part-mb", type=_arguments.positive, default=PART_MB, help="memory for a part (default: %(default)s)"
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but errors")
+    stores.add_arguments(parser)
     parser.set_defaults(run=run, function=spec.name)
-
-
-def arguments_of(spec: Spec) -> list[str]:
-    """Return the names of the arguments that are files: the first is the input."""
-    return ["input", *spec.inputs[1:]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -151,20 +95,25 @@ def run(args: argparse.Namespace) -> int:
     """Run an operator on files."""
     start = perf_counter()
     spec = OPERATORS[args.function]
-    inputs = [_files.open_source(getattr(args, name)) for name in arguments_of(spec)]
-    arguments = parameters(args, spec)
+    names = [getattr(args, name) for name in _arguments.arguments_of(spec)]
+    arguments = _arguments.parameters(args, spec)
+    inputs: list[Any]
     try:
-        with defaults(args), Results(args.output, inputs) as results:
-            _WAYS.get(spec.family, _whole)(spec, inputs, arguments, results, args)
-            read = sum(source.nbytes for source in inputs)
-            if spec.family == "gather":  # of its input it reads what it returns
-                read += results.members["output"].nbytes - inputs[0].nbytes
+        if stores.needed(names, args):
+            inputs, made = stores.run(spec, names, arguments, args)
+        else:
+            inputs = [_files.open_source(name) for name in names]
+            with _arguments.defaults(args), Results(args.output, inputs) as results:
+                _WAYS.get(spec.family, _whole)(spec, inputs, arguments, results, args)
+            made = results.members
     except (TypeError, IndexError, RuntimeError) as error:  # of an array or a target: the user's, not ours
         raise ValueError(str(error)) from error
     if not args.quiet:
-        made = ", ".join(f"{n} {m.shape} {m.dtype}" for n, m in results.members.items())
-        seconds = perf_counter() - start
-        print(f"{args.output}: {made}; {_terminal.size(read)} in {_terminal.duration(seconds)}")
+        read = sum(source.nbytes for source in inputs)
+        if spec.family == "gather":  # of its input it reads what it returns
+            read += made["output"].nbytes - inputs[0].nbytes
+        text = ", ".join(f"{n} {m.shape} {m.dtype}" for n, m in made.items())
+        print(f"{args.output}: {text}; {_terminal.size(read)} in {_terminal.duration(perf_counter() - start)}")
     return 0
 
 
@@ -235,7 +184,8 @@ def _move(
     call = planned(spec.name, inputs, arguments)
     scatters = spec.writes
     source, indices = inputs[:2]
-    results.add("output", call.shape, call.dtype, source.order if scatters else "C")
+    flat = spec.addressing == SLICES and len(indices.shape) != 1  # the indices' dimensions are taken as one
+    results.add("output", call.shape, call.dtype, source.order if scatters or not flat else "C")
     results.make()
     cut = _Cuts(spec, source, indices, arguments)
     # The points of a gather are those of its output, of a scatter those of its updates.
@@ -255,22 +205,23 @@ def _move(
     with _terminal.Progress(args.function, product(shape) * itemsize + scatters * source.nbytes, args.quiet) as shown:
         if scatters:
             _files.fill(source, results, "output", max(1, memory // (4 * itemsize)), shown.advance)
-        for part in _files.blocks(shape, most):
-            points = indices.map()
-            points = (points.reshape(-1) if spec.addressing == SLICES else points)[cut.indices(part)]
+        for part in cut.parts(shape, most, file.order if far else "C"):
+            points = cut.points(indices, part)
             try:
                 if far and scatters:
                     far.scatter(points, part, inputs[2].map()[part])
                 elif far:
-                    results.map("output", shape)[part] = far.gather(points, part)
+                    results.map("output", shape if flat else None)[part] = far.gather(points, part)
                 elif scatters:
                     place = results.map("output")[cut.data(part)]
                     function_of(place, points, inputs[2].map()[part], **arguments, out=place)
                     del place
                 else:
-                    results.map("output", shape)[part] = function_of(source.map()[cut.data(part)], points, **arguments)
+                    results.map("output", shape if flat else None)[part] = function_of(
+                        source.map()[cut.data(part)], points, **arguments
+                    )
             except IndexError:
-                cut.refuse(points, part)
+                cut.refuse(indices, shape, most)
             shown.advance(product([s.stop - s.start for s in part]) * itemsize)
 
 
@@ -318,11 +269,27 @@ class _Cuts:
         count = product(shape[self.axes.start : self.axes.start + points])
         return max(product(self.source.shape[axis] for axis in self.axes) // max(count, 1), 1)
 
-    def indices(self, part: tuple[slice, ...]) -> Any:
-        """Return where the indices of the points stand."""
+    def parts(self, shape: Shape, most: int, order: Order) -> Iterator[tuple[slice, ...]]:
+        """Yield the parts of the points, each with what lies together in a file of that order.
+
+        Updates of an element stay in their order.
+        """
+        behind = len(self.source.shape) - self.axes.stop
+        axes = list(range(len(shape)))
+        if order == "F":
+            start, stop = self.axes.start, len(shape) - behind
+            axes = [*axes[stop:][::-1], *axes[start:stop], *axes[:start]]
+        for part in _files.blocks(tuple(shape[axis] for axis in axes), most):
+            yield tuple(part[axes.index(axis)] for axis in range(len(shape)))
+
+    def points(self, indices: Source, part: tuple[slice, ...]) -> Array:
+        """Return the indices of the points."""
+        whole = indices.map()
         if self.spec.addressing == SLICES:
-            return part[self.axis]
-        return part[: len(self.index_shape) - 1] if self.nd else part
+            found: Array = whole.reshape(-1)[part[self.axis]]
+        else:
+            found = whole[part[: len(self.index_shape) - 1] if self.nd else part]
+        return found
 
     def data(self, part: tuple[slice, ...]) -> Any:
         """Return what the points may reach."""
@@ -335,12 +302,17 @@ class _Cuts:
             _ALL if axis == self.axis or size == 1 else part[axis] for axis, size in enumerate(self.source.shape)
         )
 
-    def refuse(self, points: Array, part: tuple[slice, ...]) -> NoReturn:
-        """Raise the error for the first bad index, with its position among all indices."""
+    def refuse(self, indices: Source, shape: Shape, most: int) -> NoReturn:
+        """Raise the error for the first bad index of all, with its position among them."""
         sizes = np.array([self.source.shape[axis] if self.source.shape else 1 for axis in self.axes])
         if not self.nd:
             sizes = sizes[0]
-        position = np.argwhere((points >= sizes) | (points.astype(np.int64) < -sizes))[0]
+        for part in self.parts(shape, most, "C"):
+            points = self.points(indices, part)
+            bad = np.argwhere((points >= sizes) | (points.astype(np.int64) < -sizes))
+            if len(bad):
+                break
+        position = bad[0]
         value = points[tuple(position)]
         axis = self.axes[int(position[-1]) if self.nd else 0]
         if self.spec.addressing == SLICES:

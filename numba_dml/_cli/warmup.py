@@ -12,7 +12,7 @@ import numpy as np
 import numba_dml as dml
 
 from .._core.spec import OPERATORS
-from . import _terminal, cache
+from . import _arguments, _terminal, cache
 from . import run as cli_run
 from .explain import Layout
 
@@ -86,9 +86,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("operators", nargs="*", metavar="OP", help=f"of {', '.join(names)}; all when absent")
     parser.add_argument(
         "--dtypes",
-        type=cli_run.dtype,
+        type=_arguments.dtype,
         nargs="+",
-        default=[cli_run.dtype(name) for name in DTYPES],
+        default=[_arguments.dtype(name) for name in DTYPES],
         metavar="DTYPE",
         help=f"of the data (default: {' '.join(DTYPES)})",
     )
@@ -99,7 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _layouts(kind: Any, case: Case) -> list[Layout]:
     """Return the arrays of a call."""
-    shapes = (case.shape, kind), (case.indices, cli_run.dtype(case.index_dtype)), (case.updates, kind)
+    shapes = (case.shape, kind), (case.indices, _arguments.dtype(case.index_dtype)), (case.updates, kind)
     return [Layout(*one) for one in shapes if one[0]]
 
 

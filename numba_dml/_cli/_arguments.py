@@ -1,0 +1,73 @@
+"""Arguments that several commands share: operators' parameters, and where calls run."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import numpy as np
+
+import numba_dml as dml
+
+from .._core.enums import TensorDataType
+from .._core.spec import REQUIRED, Spec
+from .._core.targets import TARGETS
+from .._core.tensor import dtype_of
+
+
+def positive(text: str) -> int:
+    """Return a number of at least 1, for argparse."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a whole number, 1 or more")
+    return int(text)
+
+
+def dtype(text: str) -> np.dtype[Any]:
+    """Return a dtype, for argparse."""
+    if text == "bfloat16":  # which NumPy may not know yet
+        try:
+            return dtype_of(TensorDataType.BFLOAT16)
+        except TypeError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+    try:
+        return np.dtype(text)
+    except (TypeError, SyntaxError):
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected a dtype like float32") from None
+
+
+def add_parameters(parser: argparse.ArgumentParser, spec: Spec) -> None:
+    """Add the arguments of a function that are no arrays."""
+    for one in spec.parameters:
+        flag, kind = f"--{one.name.replace('_', '-')}", dtype if one.kind == "dtype" else one.kind
+        if one.default is REQUIRED:
+            parser.add_argument(f"-{one.name}", type=kind, required=True, help=one.help)
+        elif one.kind is bool and not one.default:
+            parser.add_argument(flag, action="store_true", help=one.help)
+        elif one.kind is not bool:
+            shown = f"{one.help} (default: %(default)s)" if one.kind is int else one.help
+            choices: Any = {"choices": one.choices} if one.choices else {"type": kind}
+            metavar: Any = {"metavar": "DTYPE"} if one.kind == "dtype" else {}
+            parser.add_argument(flag, default=one.default, help=shown, **choices, **metavar)
+
+
+def parameters(args: argparse.Namespace, spec: Spec) -> dict[str, Any]:
+    """Return the keyword arguments of a function that the command line gives."""
+    names = [one.name for one in spec.parameters if one.default is not REQUIRED and hasattr(args, one.name)]
+    return {name: getattr(args, name) for name in names}
+
+
+def add_targets(parser: argparse.ArgumentParser) -> None:
+    """Add where and on how many threads calls run."""
+    parser.add_argument("--target", choices=TARGETS, help="where to run (default: the CPU)")
+    parser.add_argument("--threads", type=positive, metavar="N", help="threads at most (default: all)")
+
+
+def defaults(args: argparse.Namespace) -> Any:
+    """Return the block in which calls go by the arguments that `add_targets` added."""
+    given = {name: getattr(args, name) for name in ("target", "threads")}
+    return dml.config(**{name: value for name, value in given.items() if value is not None})
+
+
+def arguments_of(spec: Spec) -> list[str]:
+    """Return the names of the arguments that are files: the first is the input."""
+    return ["input", *spec.inputs[1:]]
