@@ -27,14 +27,14 @@ KNOWN = {
 
 
 def layer(name):
-    """Return where a module stands: a layer of a target, ``ops``, or ``top``, which users import."""
+    """Return where a module stands: a layer of a target, ``ops``, ``dask``, or ``top``, which users import."""
     parts = name.split(".")[1:]
     if parts[:1] == ["_core"]:
         return "core"
     if parts[:1] == ["_jit"]:
         return "jit"
-    if parts[:1] == ["ops"]:
-        return "ops"
+    if parts[:1] in (["ops"], ["dask"]):
+        return parts[0]
     if parts[:1] not in (["cpu"], ["cuda"]):
         return "top"
     if len(parts) == 1 or parts[1] == "device":
@@ -68,6 +68,8 @@ def allowed(source, found):
     a, b = layer(source), layer(found)
     if a == "top":
         return True
+    if a == "dask":  # it adds no kernel; its plugin runs a command
+        return b in ("core", "ops", "dask") or (source, found) == ("numba_dml.dask.worker", "numba_dml.__main__")
     if b == "top":
         return found == "numba_dml._version"
     if "ops" in (a, b):
