@@ -26,8 +26,8 @@ RNG = np.random.default_rng(23)
 def quiet(tmp_path, monkeypatch):
     """Work in a directory of its own, and say nothing of compilations."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NUMBA_DML_QUIET", "1")
     with dml.config(quiet=True):
+        monkeypatch.setenv("NUMBA_DML_QUIET", "1")  # for other processes: this one has read its environment
         yield
 
 
