@@ -42,7 +42,9 @@ def random_chunks(rng, shape):
     chunks = []
     for size in shape:
         kind = rng.integers(4)
-        if kind == 0 or size < 2:
+        if size < 2 and kind:
+            chunks.append([(size,), (0, size), (size, 0)][rng.integers(3)])
+        elif kind == 0:
             chunks.append((size,))
         elif kind < 3:
             chunks += da.core.normalize_chunks(int(rng.integers(max(1, size // 5), size + 1)), (size,))
@@ -90,6 +92,66 @@ def test_random_calls(case):
         for result, array in zip(results, expected, strict=True):
             assert (result.shape, result.dtype) == (array.shape, array.dtype), place
         assert all(map(reference.same, dask.compute(*results), expected)), place
+
+
+def a_small_call(rng):
+    """Return a call of which any size may be 0, with batches, points of several dimensions and odd indices."""
+    a = rng.integers(0, 9, rng.integers(0, 4, rng.integers(1, 4))).astype(rng.choice(["<f4", ">f4", "i2"]))
+    batch = int(rng.integers(0, a.ndim))
+    tuples = int(rng.integers(1, a.ndim - batch + 1))
+    axis = int(rng.integers(a.ndim))
+    points = tuple(int(n) for n in rng.integers(0, 4, rng.integers(0, 3)))
+    off = [int(rng.integers(0, n + 1)) for n in a.shape]
+    off[axis] = int(rng.integers(0, 5))
+    kind = str(rng.choice(["gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd"]))
+    shape, limit = {
+        "gather": (points, a.shape[axis]),
+        "gather_elements": (tuple(n if m != 1 else 3 for n, m in zip(off, a.shape, strict=True)), a.shape[axis]),
+        "scatter_elements": (tuple(off), a.shape[axis]),
+    }.get(kind, ((*a.shape[:batch], *points, tuples), min(a.shape[batch : batch + tuples])))
+    indices = rng.integers(0, max(limit, 1), shape).astype(rng.choice(["i8", "u1", ">u8", ">i4"]))
+    if rng.random() < 0.3 and indices.size and indices.dtype.kind == "u":
+        indices.reshape(-1)[rng.integers(indices.size)] = np.iinfo(indices.dtype).max
+    inputs, parameters = (a, indices), {"batch_dims": batch} if kind.endswith("nd") else {"axis": axis}
+    parameters["bounds"] = str(rng.choice(["raise", "drop"]))
+    if kind.startswith("scatter"):
+        packed = indices.shape if "elements" in kind else indices.shape[:-1] + a.shape[batch + tuples :]
+        inputs = (*inputs, rng.integers(0, 9, packed).astype(a.dtype))
+        parameters["reduction"] = str(rng.choice(["none", "add"]))
+    return getattr(dml, kind), inputs, parameters
+
+
+@pytest.mark.parametrize("block", range(5))
+def test_small_calls(block):
+    for number in range(10 * EXAMPLES):
+        rng = np.random.default_rng([block, number])
+        function, inputs, parameters = a_small_call(rng)
+        expected = outcome(function, inputs, parameters)
+        result = function(*chunked(rng, inputs), **parameters)
+        place = f"{block}, {number}: {function.__name__} {[x.shape for x in inputs]} {parameters}"
+        if isinstance(expected, str):
+            with pytest.raises(IndexError):
+                result.compute()
+        else:
+            assert reference.same(result.compute(), expected[0]), place
+
+
+def test_indices_that_change_after_the_call():
+    buffer, found = np.zeros(2, int), []
+    for chunks in (12, 5):
+        d = da.from_array(np.arange(12.0), chunks=chunks)
+        for place in range(3):
+            buffer[:] = place
+            found.append(dml.gather(d, buffer))
+    assert [x.tolist() for x in dask.compute(*found)] == [[0, 0], [1, 1], [2, 2]] * 2
+
+
+def test_many_indices_of_a_small_table():
+    table = da.from_array(np.arange(256.0, dtype="f4"), chunks=128)
+    indices = RNG.integers(0, 256, (1000, 1000))
+    result = dml.gather(table, indices)
+    assert len(dict(result.dask)) < 100
+    assert np.array_equal(result.compute(), np.arange(256.0, dtype="f4")[indices])
 
 
 class Read:
@@ -338,8 +400,9 @@ def test_workers_warm_up():
         distributed.LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,
     ):
-        client.register_plugin(WarmUp("gather", dtypes=["float32"]))
-        assert WarmUp.name in next(iter(cluster.workers.values())).plugins
+        plugin = WarmUp("gather_elements", dtypes=["float32"])
+        client.register_plugin(plugin)
+        assert plugin.name in next(iter(cluster.workers.values())).plugins
         with pytest.raises(ValueError, match="kernels could not be compiled"):
             client.register_plugin(WarmUp(dtypes=["float31"]))
     with pytest.raises(ValueError, match="WarmUp: found 'sort', expected one of gather,"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from math import prod
+from operator import methodcaller
 from typing import Any
 
 import dask.array as da
@@ -14,8 +15,8 @@ from dask.array.core import normalize_chunks
 from .._core.shapes import ELEMENTS, TUPLES, packed_parts, tuple_size
 from .._core.spec import Spec
 from .._core.targets import is_chunked
-from .graphs import Block, Chunks, cut, starts_of
-from .places import Places, Rule, find_places, tuples_into
+from .graphs import Block, Chunks, first_chunks, rechunked, starts_of
+from .places import Places, Rule, find_places
 
 
 class Geometry:
@@ -49,8 +50,10 @@ class Geometry:
         self.a = a if is_chunked(a) else self._cut_data(a, indices)
         self.indices = indices
         if is_chunked(indices):
-            whole = dict.fromkeys(range(self.points, indices.ndim), -1)  # a tuple is never cut
-            self.indices = indices.rechunk({**self.shared_chunks(indices.shape), **whole})
+            shared = self.shared_chunks(indices.shape)
+            chunks = [shared.get(d, indices.chunks[d]) for d in range(self.points)]
+            whole = [(size,) for size in indices.shape[self.points :]]  # a tuple is never cut
+            self.indices = rechunked(indices, (*chunks, *whole))
         self.bounds = {None: "raise", "deferred": "raise"}.get(given["bounds"], given["bounds"])
         if not spec.writes and any(a.shape[axis] == 0 for axis in self.axes):
             self.bounds = "raise"  # there is nothing to read
@@ -63,7 +66,6 @@ class Geometry:
             axes=self.axes,
             sizes=tuple(a.shape[axis] for axis in self.axes),
             starts=starts,
-            steps=[_step_of(one) for one in starts],
             bounds=self.bounds,
             points=self.points,
             paired=[(d, self.follows(d)) for d in self.paired],
@@ -82,28 +84,24 @@ class Geometry:
 
     def shared_chunks(self, shape: tuple[int, ...]) -> dict[int, Any]:
         """Return the chunks of indices of a shape in the dimensions that they share with the data."""
-        return {d: cut(self.a.chunks[d], shape[d]) for d in self.paired if shape[d] <= self.a.shape[d]}
+        return {d: first_chunks(self.a.chunks[d], shape[d]) for d in self.paired if shape[d] <= self.a.shape[d]}
 
     def follows(self, dimension: int) -> bool:
-        """Tell whether data have an element for each point in a shared dimension: not one that stands for all."""
-        return not self.elements or self.a.shape[dimension] != 1
+        """Tell whether data have an element for each point in a dimension: not one that stands for all."""
+        return not self.elements or self.a.shape[dimension] != 1 or dimension in self.axes
 
     def data_block(self, outer: Block, points: Block, number: int, inner: Block) -> Block:
         """Return the block of the data that a block of points needs, by the number of the chunk."""
         chunk = tuple(map(int, np.unravel_index(number, self.grid)))
         if not self.elements:
             return (*outer, *points[: len(self.paired)], *chunk, *inner)
-        return tuple(chunk[0] if d in self.axes else points[d] * self.follows(d) for d in range(self.a.ndim))
+        block = [points[d] if self.follows(d) else self.a.chunks[d].index(1) for d in range(self.a.ndim)]
+        block[self.axes.start] = chunk[0]
+        return tuple(block)
 
     def number(self, block: Block) -> int:
         """Return the number of the chunk on the indexed axes of a block of the data."""
         return int(np.ravel_multi_index([block[axis] for axis in self.axes], self.grid))
-
-
-def _step_of(starts: list[int]) -> int:
-    """Return how far apart chunks start, or 0 if that is not the same for all."""
-    step = starts[1] if len(starts) > 1 else 0
-    return step if all(start == i * step for i, start in enumerate(starts)) else 0
 
 
 class IndexBlocks:
@@ -111,7 +109,7 @@ class IndexBlocks:
 
     Attributes
     ----------
-    direct : bool
+    one_chunk : bool
         The data have one chunk on the indexed axes: tasks are given indices, else `Places`.
     chunks : tuple of tuple of int
         The sizes of the blocks.
@@ -122,7 +120,7 @@ class IndexBlocks:
     """
 
     def __init__(self, geometry: Geometry, chunks: Chunks, token: str) -> None:
-        self.rule, self.direct = geometry.rule, prod(geometry.grid) == 1
+        self.rule, self.one_chunk = geometry.rule, prod(geometry.grid) == 1
         self.name = f"{self.rule.function}-indices-{token}"
         self.tasks: dict[Any, Any] = {}
         self.every = range(prod(geometry.grid))
@@ -131,7 +129,7 @@ class IndexBlocks:
         self.chunks, self.starts = chunks, list(map(starts_of, chunks))
         self.inputs: list[Any] = []
         if is_chunked(geometry.indices):
-            self._find(geometry.indices.rechunk(chunks))
+            self._find(rechunked(geometry.indices, chunks))
             return
         try:
             self._hold(geometry.indices)
@@ -144,15 +142,15 @@ class IndexBlocks:
         for block in np.ndindex(*indices.numblocks):
             source = (indices.name, *block)
             find = partial(find_places, first=self.first(block), rule=self.rule)
-            self.tasks[(self.name, *block)] = source if self.direct else (find, source)
+            self.tasks[(self.name, *block)] = source if self.one_chunk else (find, source)
 
     def _hold(self, indices: Any) -> None:
         """Put what tasks are given of indices in memory into the graph."""
         for block in np.ndindex(*map(len, self.chunks)):
             sizes = (sizes[i] for sizes, i in zip(self.chunks, block, strict=True))
             part = tuple(slice(start, start + size) for start, size in zip(self.first(block), sizes, strict=True))
-            given: Any = indices[part]
-            if not self.direct:
+            given: Any = indices[part].copy()  # the caller may change them
+            if not self.one_chunk:
                 given = self.held[block] = find_places(given, self.first(block), self.rule)
             self.tasks[(self.name, *block)] = given
 
@@ -180,7 +178,7 @@ class IndexBlocks:
         key = (f"{self.name}-pick", number, *block)
         if key not in self.tasks:
             held = self.held.get(block)
-            pick: Any = (partial(tuples_into, number=number), (self.name, *block))
+            pick: Any = (methodcaller("tuples", number), (self.name, *block))
             self.tasks[key] = pick if held is None else held.tuples(number)
         return key
 
@@ -191,7 +189,9 @@ class IndexBlocks:
 def cut_indices(geometry: Geometry, block_points: int) -> Chunks:
     """Return the chunk sizes of indices in memory: a block has about so many points, and follows the data's chunks."""
     shape = geometry.indices.shape
-    chunks: list[Any] = ["auto"] * geometry.points + [(size,) for size in shape[geometry.points :]]
+    chunks: list[Any] = [(size,) for size in shape]
+    if 0 not in shape:
+        chunks[: geometry.points] = ["auto"] * geometry.points
     for d, sizes in geometry.shared_chunks(shape).items():
         chunks[d] = sizes
     limit = block_points * len(geometry.axes) * np.dtype(np.int64).itemsize

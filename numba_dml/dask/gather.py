@@ -16,25 +16,28 @@ from .._core.shapes import SLICES
 from .._core.spec import Spec
 from .._core.targets import is_chunked
 from .arguments import Geometry, IndexBlocks, cut_indices
-from .graphs import lazy, near, task
-from .places import Places, Rule, judged
+from .graphs import in_memory_of, lazy, task
+from .places import Places, Rule, checked_coordinates
+
+#: A block of a result has as many elements as a chunk of the data, or as fit into this.
+BLOCK_BYTES = 1 << 24
 
 
 @task
 def gather_chunk(chunk: Any, indices: Any, first: list[int], rule: Rule, parameters: dict[str, Any]) -> Any:
     """Return what a block of indices reads of the only chunk that it can reach."""
-    indices = near(indices, chunk)
+    indices = in_memory_of(indices, chunk)
     try:
         return getattr(ops, rule.function)(chunk, indices, **parameters)
     except IndexError:
-        judged(indices, first, rule)  # raises it with the position among all indices
+        checked_coordinates(indices, first, rule)  # raises it with the position among all indices
         raise
 
 
 @task
 def gather_part(chunk: Any, tuples: Any, axis: int | None) -> Any:
     """Return what the points read that fall into a chunk; `axis` is that of whole slices."""
-    tuples = near(tuples, chunk)
+    tuples = in_memory_of(tuples, chunk)
     return ops.gather_nd(chunk, tuples) if axis is None else ops.gather(chunk, tuples[:, 0], axis=axis)
 
 
@@ -53,7 +56,7 @@ def assemble(
         if not len(found):
             continue
         first, last = int(found[0]), int(found[-1])
-        run = slice(first, last + 1) if last - first + 1 == len(found) else near(found, out)  # they ascend
+        run = slice(first, last + 1) if last - first + 1 == len(found) else in_memory_of(found, out)  # they ascend
         rows[(*[slice(None)] * outer, run)] = part
     return out
 
@@ -66,8 +69,9 @@ def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any])
     token = tokenize(spec.name, *(getattr(array, "name", array) for array in arrays), given)
     geometry = Geometry(spec, a, indices, given)
     a, indices = geometry.a, geometry.indices
-    chunk_points = max(1, prod(map(max, a.chunks)) // max(1, prod(max(a.chunks[d]) for d in geometry.inner)))
-    index_chunks = indices.chunks if is_chunked(indices) else cut_indices(geometry, chunk_points)
+    moved = prod(max(a.chunks[d]) for d in (*range(geometry.outer), *geometry.inner))
+    most = max(prod(map(max, a.chunks)), BLOCK_BYTES // a.dtype.itemsize) // max(moved, 1)
+    index_chunks = indices.chunks if is_chunked(indices) else cut_indices(geometry, max(most, 1))
     blocks = IndexBlocks(geometry, index_chunks, token)
     name, dtype = f"{spec.name}-{token}", descriptor.output_tensor.dtype
     outer, points = a.chunks[: geometry.outer], blocks.chunks[: geometry.points]
@@ -80,7 +84,7 @@ def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any])
         numbers = blocks.hits(p)
         for o, i in product(np.ndindex(*map(len, outer)), np.ndindex(*map(len, inner))):
             block = (*o, *p, *i)
-            if blocks.direct:
+            if blocks.one_chunk:
                 source = (a.name, *geometry.data_block(o, p, 0, i))
                 call = partial(gather_chunk, first=blocks.first(p), rule=geometry.rule, parameters=geometry.parameters)
                 tasks[(name, *block)] = (call, source, blocks.key(p))

@@ -13,7 +13,6 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
 from .._core.config import config
 from .._core.devices.libraries import library_of
-from .._core.targets import is_chunked
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -36,7 +35,7 @@ def task(function: F) -> F:
     return alone  # type: ignore[return-value]
 
 
-def near(array: Any, chunk: Any) -> Any:
+def in_memory_of(array: Any, chunk: Any) -> Any:
     """Return an array in the memory where a chunk is: NumPy's indices for chunks on a GPU."""
     return np.asarray(array, like=chunk) if library_of(chunk) and not library_of(array) else array
 
@@ -46,11 +45,16 @@ def lazy(
 ) -> da.Array:
     """Return the Dask array whose chunks the tasks of a name make; its memory is that of the first input."""
     chunks = tuple(chunks)
-    graph = HighLevelGraph.from_collections(name, tasks, [array for array in inputs if is_chunked(array)])
+    graph = HighLevelGraph.from_collections(name, tasks, inputs)
     return da.Array(graph, name, chunks, meta=meta_from_array(inputs[0]._meta, ndim=len(chunks), dtype=dtype))
 
 
-def in_memory(array: da.Array) -> bool:
+def rechunked(array: da.Array, chunks: Chunks) -> da.Array:
+    """Return an array with other chunks; Dask leaves those of an array without elements as they are."""
+    return array.rechunk(chunks) if array.size else da.zeros_like(array, chunks=chunks)
+
+
+def is_held(array: da.Array) -> bool:
     """Tell whether the chunks of an array are known, so that they have no tasks."""
     layer = array.dask.layers[array.name]
     return isinstance(layer, MaterializedLayer) and isinstance(next(iter(layer.values())), type(array._meta))
@@ -61,7 +65,7 @@ def starts_of(sizes: Sizes) -> list[int]:
     return [0, *np.cumsum(sizes[:-1], dtype=np.int64).tolist()]
 
 
-def cut(sizes: Sizes, length: int) -> Sizes:
+def first_chunks(sizes: Sizes, length: int) -> Sizes:
     """Return the chunk sizes of the first `length` elements of a dimension."""
     kept: list[int] = []
     left = length

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.errors import index_error
-from .graphs import near
+from .graphs import in_memory_of
 
 _MAX = np.iinfo(np.int64).max
 #: So many chunks have numbers of 16 bits, which NumPy sorts in linear time.
@@ -30,8 +30,6 @@ class Rule(NamedTuple):
         Their sizes.
     starts : list of list of int
         Where the chunks start on each of them.
-    steps : list of int
-        How far apart they start, 0 if that is not the same for all.
     bounds : str
         "raise", "clamp" or "drop".
     points : int
@@ -44,7 +42,6 @@ class Rule(NamedTuple):
     axes: range
     sizes: tuple[int, ...]
     starts: list[list[int]]
-    steps: list[int]
     bounds: str
     points: int
     paired: list[tuple[int, bool]]
@@ -61,9 +58,9 @@ class Places:
     shape : tuple of int
         Of the points.
     order : ndarray, (points,)
-        The points, those of one chunk together, and in their own order; dropped ones come last.
+        Flat positions of the points, grouped by chunk, and in their own order there; dropped points come last.
     ends : list of int
-        The first of each chunk in `order`, and behind the last one.
+        The points of chunk n are ``order[ends[n]:ends[n + 1]]``.
     coordinates : list of ndarray, (points,)
         Where they are in their chunks, on each indexed axis, in that order.
     axes, paired : see `Rule`
@@ -97,19 +94,14 @@ class Places:
         return np.flatnonzero(np.diff(self.ends)).tolist()
 
 
-def tuples_into(places: Places, number: int) -> Any:
-    """Return the tuples that lead into a chunk, alone: so only these move to where it is."""
-    return places.tuples(number)
-
-
-def judged(indices: Any, first: Sequence[int], rule: Rule) -> list[Any]:
+def checked_coordinates(indices: Any, first: Sequence[int], rule: Rule) -> list[Any]:
     """Return where the points of indices are on each indexed axis, as int64; a dropped point is at -1.
 
     `first` is the position of the block among all indices, for the error.
     """
     count, sizes = len(rule.axes), rule.sizes
     flat = indices.reshape(-1)
-    if flat.dtype == np.uint64:
+    if flat.dtype.kind == "u" and flat.dtype.itemsize == 8:  # in any byte order
         flat = np.minimum(flat, _MAX)
     flat = flat.astype(np.int64, copy=False)
     rows = [flat[column::count] for column in range(count)]
@@ -130,13 +122,13 @@ def judged(indices: Any, first: Sequence[int], rule: Rule) -> list[Any]:
 
 def find_places(indices: Any, first: Sequence[int], rule: Rule) -> Places:
     """Return the points of a block of indices by chunk."""
-    rows = judged(indices, first, rule)
+    rows = checked_coordinates(indices, first, rule)
     dropped = rows[0] < 0
     owner: Any = np.zeros_like(rows[0])
     for axis, starts in enumerate(rule.starts):
         if len(starts) > 1:
-            which = _chunk_of(rows[axis], starts, rule.steps[axis])
-            rows[axis] = rows[axis] - near(np.array(starts), which)[which]
+            which = _chunk_of(rows[axis], starts)
+            rows[axis] = rows[axis] - in_memory_of(np.array(starts), which)[which]
             owner = owner * len(starts) + which
     total = prod(map(len, rule.starts))
     owner[dropped] = total
@@ -146,8 +138,9 @@ def find_places(indices: Any, first: Sequence[int], rule: Rule) -> Places:
     return Places(shape, order, ends, [row[order] for row in rows], rule.axes, rule.paired)
 
 
-def _chunk_of(row: Any, starts: list[int], step: int) -> Any:
+def _chunk_of(row: Any, starts: list[int]) -> Any:
     """Return the chunk of every coordinate of a dimension, by where the chunks start."""
-    if step:
+    step = starts[1]
+    if step and (np.diff(starts) == step).all():
         return np.minimum(row // step, len(starts) - 1)  # several times as fast as a search
-    return np.searchsorted(near(np.array(starts), row), row, side="right") - 1
+    return np.searchsorted(in_memory_of(np.array(starts), row), row, side="right") - 1

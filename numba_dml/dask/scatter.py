@@ -19,8 +19,8 @@ from .. import ops
 from .._core.spec import Spec
 from .._core.targets import is_chunked
 from .arguments import Geometry, IndexBlocks, cut_indices
-from .graphs import Block, Chunks, lazy, near, task
-from .places import Places, Rule, judged
+from .graphs import Block, Chunks, in_memory_of, lazy, rechunked, task
+from .places import Places, Rule, checked_coordinates
 
 
 @task
@@ -28,11 +28,11 @@ def scatter_chunk(
     chunk: Any, indices: Any, updates: Any, first: list[int], rule: Rule, parameters: dict[str, Any]
 ) -> Any:
     """Return a chunk, the only one that a block of indices can reach, with the block's updates."""
-    indices, updates = near(indices, chunk), near(updates, chunk)
+    indices, updates = in_memory_of(indices, chunk), in_memory_of(updates, chunk)
     try:
         return getattr(ops, rule.function)(chunk, indices, updates, **parameters)
     except IndexError:
-        judged(indices, first, rule)  # raises it with the position among all indices
+        checked_coordinates(indices, first, rule)  # raises it with the position among all indices
         raise
 
 
@@ -40,7 +40,7 @@ def pick(places: Places, updates: Any, number: int) -> tuple[Any, Any]:
     """Return where the updates of a block go in a chunk, and those that go there."""
     shared = len(places.shape)
     flat = updates.reshape((prod(places.shape), *updates.shape[shared:]))
-    return places.tuples(number), flat[near(places.points(number), flat)]
+    return places.tuples(number), flat[in_memory_of(places.points(number), flat)]
 
 
 @task
@@ -49,7 +49,9 @@ def scatter_part(chunk: Any, picked: tuple[Any, Any], reduction: str, unique: bo
     places, updates = picked
     if not len(places):
         return chunk
-    return ops.scatter_nd(chunk, near(places, chunk), near(updates, chunk), reduction=reduction, unique=unique)
+    return ops.scatter_nd(
+        chunk, in_memory_of(places, chunk), in_memory_of(updates, chunk), reduction=reduction, unique=unique
+    )
 
 
 def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:
@@ -68,7 +70,7 @@ def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any])
     blocks = IndexBlocks(geometry, index_chunks, token)
     inner = tuple(a.chunks[d] for d in geometry.inner)
     chunks = (*blocks.chunks[: geometry.points], *inner)
-    updates = updates.rechunk(chunks) if is_chunked(updates) else da.from_array(updates, chunks=chunks)
+    updates = rechunked(updates, chunks) if is_chunked(updates) else da.from_array(updates, chunks=chunks)
     updates = updates.astype(dtype, copy=False)
     name = f"{spec.name}-{token}"
     tasks: dict[Any, Any] = {}
@@ -76,10 +78,10 @@ def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any])
     for block in np.ndindex(*a.numblocks):
         key = (a.name, *block)
         number = geometry.number(block)
-        move = tuple(block[d] for d in geometry.inner)
+        inner_block = tuple(block[d] for d in geometry.inner)
         for step, points in enumerate(_blocks_of(geometry, blocks.chunks, block)):
-            update = (updates.name, *points, *move)
-            if blocks.direct:
+            update = (updates.name, *points, *inner_block)
+            if blocks.one_chunk:
                 call = partial(
                     scatter_chunk, first=blocks.first(points), rule=geometry.rule, parameters=geometry.parameters
                 )

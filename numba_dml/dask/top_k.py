@@ -16,7 +16,7 @@ from dask.base import tokenize
 
 from .._core.spec import Spec
 from ..ops import gather_elements, top_k
-from .graphs import in_memory, lazy, starts_of, task
+from .graphs import is_held, lazy, starts_of, task
 
 #: How many chunks' candidates are merged at once.
 SPLIT_EVERY = 8
@@ -51,9 +51,9 @@ def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any])
     token = tokenize(a.name, given)
     name = f"top_k-pairs-{token}"
     starts, others = starts_of(a.chunks[axis]), a.numblocks[:axis] + a.numblocks[axis + 1 :]
-    begin, held = f"top_k-start-{token}", len(starts) > 1 and in_memory(a)
-    # Dask runs a chunk that is in memory and its only task as a graph of their own, which takes longer than a small
-    # top_k does. With a second dependency, on its start, the task stays alone.
+    begin, held = f"top_k-start-{token}", len(starts) > 1 and is_held(a)
+    # Dask would fuse a chunk in memory with its only dependent, which costs more than a small top_k; a second one,
+    # the chunk's start, prevents it.
     tasks: dict[Any, Any] = {(begin, i): start for i, start in enumerate(starts)} if held else {}
     for other in product(*map(range, others)):
         block = (*other[:axis], 0, *other[axis:])

@@ -38,8 +38,6 @@ class WarmUp(WorkerPlugin):  # type: ignore[misc]
     WarmUp('top_k', dtypes=['float32'], target='cpu')
     """
 
-    name = "numba_dml-warm-up"
-
     def __init__(
         self, *operators: str, dtypes: Sequence[str] = ("float32", "float64", "int32", "int64"), target: str = "cpu"
     ) -> None:
@@ -47,16 +45,29 @@ class WarmUp(WorkerPlugin):  # type: ignore[misc]
             if name not in OPERATORS:
                 raise ValueError(f"WarmUp: found {name!r}, expected one of {', '.join(OPERATORS)}")
         self.operators, self.dtypes, self.target = operators, list(dtypes), target
+        self.name = f"numba_dml {self!r}"  # a plugin replaces one of the same name
 
     def __repr__(self) -> str:
         shown = [*map(repr, self.operators), f"dtypes={self.dtypes}", f"target={self.target!r}"]
         return f"WarmUp({', '.join(shown)})"
 
+    def _parts(self) -> list[tuple[Sequence[str], Sequence[str]]]:
+        """Return what else tasks call where the data have several chunks along an axis."""
+        found: list[tuple[Sequence[str], Sequence[str]]] = []
+        if "top_k" in self.operators:
+            found.append((["gather_elements"], ["int64"]))
+        for kind in ("gather", "scatter"):
+            if f"{kind}_elements" in self.operators:
+                found.append(([f"{kind}_nd"], self.dtypes))
+        return found
+
     async def setup(self, worker: Any) -> None:
         """Compile, in a thread: the worker goes on answering the scheduler."""
-        names = [name.replace("_", "-") for name in self.operators]
-        arguments = ["warmup", *names, "--dtypes", *self.dtypes, "--target", self.target, "--quiet"]
-        if await asyncio.to_thread(_run, arguments):
+        for names, dtypes in ((self.operators, self.dtypes), *self._parts()):
+            commands = [name.replace("_", "-") for name in names]
+            arguments = ["warmup", *commands, "--dtypes", *dtypes, "--target", self.target, "--quiet"]
+            if not await asyncio.to_thread(_run, arguments):
+                continue
             raise ValueError(f"{self!r}: kernels could not be compiled; the worker's log says why")
 
 
