@@ -9,6 +9,7 @@ from typing import Any
 from distributed import WorkerPlugin
 
 from ..__main__ import main
+from .._core.shapes import ELEMENTS, TUPLES
 from .._core.spec import OPERATORS
 
 
@@ -54,11 +55,12 @@ class WarmUp(WorkerPlugin):  # type: ignore[misc]
     def _parts(self) -> list[tuple[Sequence[str], Sequence[str]]]:
         """Return what else tasks call where the data have several chunks along an axis."""
         found: list[tuple[Sequence[str], Sequence[str]]] = []
-        if "top_k" in self.operators:
-            found.append((["gather_elements"], ["int64"]))
-        for kind in ("gather", "scatter"):
-            if f"{kind}_elements" in self.operators:
-                found.append(([f"{kind}_nd"], self.dtypes))
+        for name in self.operators:
+            spec = OPERATORS[name]
+            if spec.compares:  # positions are merged
+                found.append((_operators("gather", ELEMENTS), ["int64"]))
+            elif spec.addressing == ELEMENTS:
+                found.append((_operators(spec.family, TUPLES), self.dtypes))
         return found
 
     async def setup(self, worker: Any) -> None:
@@ -69,6 +71,11 @@ class WarmUp(WorkerPlugin):  # type: ignore[misc]
             if not await asyncio.to_thread(_run, arguments):
                 continue
             raise ValueError(f"{self!r}: kernels could not be compiled; the worker's log says why")
+
+
+def _operators(family: str, addressing: int) -> list[str]:
+    """Return the operators of a family whose indices address the data in a way."""
+    return [spec.name for spec in OPERATORS.values() if (spec.family, spec.addressing) == (family, addressing)]
 
 
 def _run(arguments: list[str]) -> Any:
