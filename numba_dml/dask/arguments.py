@@ -121,7 +121,7 @@ class IndexBlocks:
 
     def __init__(self, geometry: Geometry, chunks: Chunks, token: str) -> None:
         self.rule, self.one_chunk = geometry.rule, prod(geometry.grid) == 1
-        self.name = f"{self.rule.function}-indices-{token}"
+        self.name, self.picks = (f"{self.rule.function}-{kind}-{token}" for kind in ("indices", "pick"))
         self.tasks: dict[Any, Any] = {}
         self.every = range(prod(geometry.grid))
         #: What is known of indices in memory.
@@ -175,7 +175,7 @@ class IndexBlocks:
     def pick(self, points: Block, number: int) -> Any:
         """Return the key of the tuples that lead from a block of points into a chunk."""
         block = self._block(points)
-        key = (f"{self.name}-pick", number, *block)
+        key = (self.picks, number, *block)
         if key not in self.tasks:
             held = self.held.get(block)
             pick: Any = (methodcaller("tuples", number), (self.name, *block))
