@@ -319,6 +319,7 @@ def for_every_width(number):
     return dict.fromkeys((1, 2, 4, 8), number)
 
 
+SELECTED = {"selected_of_k": for_every_width(1.25), "least_selected": 1, "selected_lines": 1}
 FEW = {"few_lines": for_every_width(99), "chosen_bytes": for_every_width(0)}
 
 
@@ -333,7 +334,8 @@ FEW = {"few_lines": for_every_width(99), "chosen_bytes": for_every_width(0)}
         ({"delegates_time": 0, "delegates_time_of_one": for_every_width(0)}, 60, 2, "delegates"),
         ({"elements_of_k": for_every_width(10**6)}, 300, 20, "sort"),
         ({"elements_of_k": for_every_width(10**6), "large_input": 1}, 300, 20, "chosen"),
-        ({}, 20, 12, "sort of lines"),
+        (SELECTED, 20, 12, "selection"),
+        (SELECTED, 20, 19, "sort of lines"),
         ({"shared_bytes": lambda: 0}, 20, 12, "sort"),
     ],
 )
@@ -567,7 +569,8 @@ REGIONS = {
     "lines beside each other": (((25, 5), 2, 0, "f4"), ((4096, 300), 3, 0, "f4")),
     "delegates": (((60, 3), 3, 0, "f2"), ((400000,), 7, 0, "f2")),
     "block choice": (((2, 60), 2, 1, "f4"), ((2, 1300), 50, 1, "f4")),
-    "sort of lines": (((2, 17), 12, 1, "u1"), ((2, 3000), 1500, 1, "u1")),
+    "selection": (((2, 17), 12, 1, "u1"), ((40, 3000), 1400, 1, "u1")),
+    "sort of lines": (((2, 17), 15, 1, "u1"), ((2, 3000), 2900, 1, "u1")),
     "sort": (((40,), 29, 0, "f4"), ((300000,), 9000, 0, "f4")),
 }
 
@@ -637,6 +640,30 @@ def test_each_row_of_top_k_can_what_it_says(row, room, regions):
         forced.reset(token)
     assert row in tried
     assert set(regions) <= {row}
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # the simulator's; that number is not used
+@pytest.mark.parametrize("kind", DISTRIBUTIONS)
+@pytest.mark.parametrize("dtype", ["u1", "i2", "f2", "f4", "i8", "f8"])
+def test_a_selection_of_much_of_a_line(dtype, kind, room, regions):
+    """The same elements, sorted or not, from contiguous lines and from others; ties go to the lower index."""
+    rng = np.random.default_rng(len(kind))
+    sizes = [(23, 9), (16, 11)] if room.SIMULATED else [(129, 100), (1000, 500), (8191, 4000), (20_000, 3000)]
+    token = forced.set("selection")
+    try:
+        for n, k in sizes:
+            lines = np.stack([DISTRIBUTIONS[kind](rng, n) for _ in range(3)])
+            a = (lines if dtype[0] == "f" else np.nan_to_num(lines)).astype(dtype)
+            for x, axis in ((a, 1), (np.ascontiguousarray(a.T), 0)):
+                mode = "largest" if axis else "smallest"
+                expected = reference.top_k(x, k, axis=axis, mode=mode)
+                assert all(map(reference.same, dml.top_k(x, k, axis=axis, mode=mode), expected))
+                values, indices = dml.top_k(x, k, axis=axis, mode=mode, sorted=False)
+                assert np.array_equal(np.sort(indices, axis), np.sort(expected[1], axis))
+                assert reference.same(values, np.take_along_axis(x, indices, axis))
+    finally:
+        forced.reset(token)
+    assert set(regions) == {"selection"}
 
 
 @pytest.mark.parametrize("points", [1, 31, 33, 64, 200])
@@ -1764,7 +1791,8 @@ WAYS = {
     "lines beside each other": ("top-k --shape 25x5 -k 2 --axis 0", "top-k --shape 4096x4096 -k 8 --axis 0"),
     "block choice": ("top-k --shape 2,130 -k 5",) * 2,
     "delegates": ("top-k --shape 70x4 -k 7 --axis 0", "top-k --shape 400000 -k 7"),
-    "sort of lines": ("top-k --shape 9 -k 9", "top-k --shape 2000x3000 -k 1000"),
+    "selection": ("top-k --shape 2x17 -k 12", "top-k --shape 2000x3000 -k 1000"),
+    "sort of lines": ("top-k --shape 9 -k 9", "top-k --shape 2000x3000 -k 2900"),
     "sort": ("top-k --shape 74 -k 58", "top-k --shape 300000 -k 9000"),
     "lines": ("gather-elements --shape 9x9 --indices-shape 9x9", "gather --shape 36 --indices-shape 200000"),
     "gathers from columns by threads": (

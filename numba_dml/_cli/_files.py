@@ -32,7 +32,7 @@ Array = ndarray[Any, Any]
 Shape = tuple[int, ...]
 Order = Literal["C", "F"]
 
-#: So many pages between two that are needed are read with them: one long read takes less time than two.
+#: Pages between two that are needed, which are read with them: one long read takes less time than two.
 NEAR = 8
 #: Bytes behind the arrays of an archive in which its directory has room, and those that are read at once.
 DIRECTORY = 1 << 12

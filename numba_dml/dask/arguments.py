@@ -187,7 +187,7 @@ class IndexBlocks:
 
 
 def cut_indices(geometry: Geometry, block_points: int) -> Chunks:
-    """Return the chunk sizes of indices in memory: a block has about so many points, and follows the data's chunks."""
+    """Return the chunk sizes of indices in memory: blocks follow the data's chunks, and have `block_points` at most."""
     shape = geometry.indices.shape
     chunks: list[Any] = [(size,) for size in shape]
     if 0 not in shape:

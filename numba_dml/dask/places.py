@@ -13,7 +13,7 @@ from .._core.errors import index_error
 from .graphs import in_memory_of
 
 _MAX = np.iinfo(np.int64).max
-#: So many chunks have numbers of 16 bits, which NumPy sorts in linear time.
+#: Fewer chunks than this have numbers of 16 bits, which NumPy sorts in linear time.
 _SHORT = np.iinfo(np.uint16).max
 
 

@@ -16,6 +16,7 @@ from ..dispatch.top_k_facts import (
     divide,
     groups_beside,
     line_units,
+    selecting_threads,
     sorting_threads,
     widened,
 )
@@ -26,8 +27,8 @@ from ..kernels import (
     top_k_best,
     top_k_block,
     top_k_columns,
-    top_k_delegates,
     top_k_large,
+    top_k_select,
     top_k_short,
     top_k_sorted,
     top_k_warp,
@@ -93,7 +94,7 @@ class Way:
         assert groups
         if facts.packed and not has_rivals:
             blocks = -(-facts.lines * groups.parts // WARPS)
-            top_k_delegates.delegate_kernel(*self.kind)(*to.where, blocks, x, delegates, to.plans[0])
+            top_k_block.delegate_kernel(*self.kind)(*to.where, blocks, x, delegates, to.plans[0])
         else:  # a thread reads 16 bytes of neighbouring lines at once, if that is possible
             wide = facts.columns and x % 16 == 0
             blocks = -(-facts.lines * groups.pitch // ((facts.of_unit if wide else 1) * BLOCK))
@@ -272,6 +273,21 @@ class SortOfLines(Way):
         kernel(*to.where, facts.lines, *to.tensors, to.plans[0], threads=threads, shared=shared)
 
 
+class Selection(Way):
+    """A block selects from each line."""
+
+    def __init__(self, facts: Facts, tuning: Tuning, rule: tuple[int, int, int]) -> None:
+        super().__init__(facts, tuning, rule)
+        self.threads, k = selecting_threads(facts, tuning), facts.k if facts.is_sorted else 0
+        sizes = facts.n, k, facts.key_bytes, self.threads
+        self.shared, self.room = top_k_select.select_bytes(*sizes), top_k_select.key_room(*sizes)
+
+    def start(self, to: Launch) -> None:
+        """Launch the kernel."""
+        kernel = top_k_select.select_kernel(*self.kind, self.facts.is_sorted)
+        kernel(*to.where, self.facts.lines, *to.tensors, to.plans[0], threads=self.threads, shared=self.shared)
+
+
 def group_size(facts: Facts, tuning: Tuning) -> int:
     """Return the size of groups that makes a choice of k elements of every line cheap, or 0: without delegates.
 
@@ -410,6 +426,7 @@ WAYS: dict[str, type[Way]] = {
     "lines beside each other": Rivals,
     "delegates": DelegateChoice,
     "block choice": BlockChoice,
+    "selection": Selection,
     "sort of lines": SortOfLines,
     "sort": SortByBlocks,
 }

@@ -10,8 +10,8 @@ from ..kernels import (
     top_k_best,
     top_k_block,
     top_k_columns,
-    top_k_delegates,
     top_k_large,
+    top_k_select,
     top_k_short,
     top_k_sorted,
     top_k_warp,
@@ -21,7 +21,15 @@ from ..kernels.top_k_sorted import MOST_RANKED
 from ..primitives.top_k.plan import MOST_K
 from ..primitives.top_k.staging import group_of
 from ..tuning.top_k import Tuning
-from .top_k_facts import Facts, block_lists, delegate_group, groups_beside, line_units, sorting_threads
+from .top_k_facts import (
+    Facts,
+    block_lists,
+    delegate_group,
+    groups_beside,
+    line_units,
+    selecting_threads,
+    sorting_threads,
+)
 
 
 def is_idle(facts: Facts, tuning: Tuning) -> bool:
@@ -167,6 +175,19 @@ def fits_sort(facts: Facts, tuning: Tuning) -> bool:
     return facts.lines > 0 and facts.k > 0 and sorting_threads(facts, tuning) > 0
 
 
+def fits_selection(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether a block can keep the keys of a line, and what is selected if it is sorted, in shared memory."""
+    return facts.lines > 0 and facts.k > 0 and selecting_threads(facts, tuning) > 0
+
+
+def is_selected(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether the result is not sorted, or to sort it takes less time than to sort lines."""
+    return not facts.is_sorted or (
+        facts.n >= max(tuning.selected_of_k[facts.width] * facts.k, tuning.least_selected)
+        and facts.lines >= tuning.selected_lines
+    )
+
+
 TABLE = (
     Region(
         "nothing",
@@ -226,7 +247,7 @@ TABLE = (
     ),
     Region(
         "delegates",
-        top_k_delegates.delegate_kernel,
+        top_k_block.delegate_kernel,
         can_delegate,
         is_for_delegates,
         "lines are long: groups send their best keys ahead, and the best groups are read again",
@@ -239,6 +260,14 @@ TABLE = (
         is_chosen,
         "a block reads each line once, and lists what reaches a bar that k of its parts reach",
         "A block chooses from a line",
+    ),
+    Region(
+        "selection",
+        top_k_select.select_kernel,
+        fits_selection,
+        is_selected,
+        "much of each line is wanted: a block finds the k-th best key, and sorts k elements if they are to be sorted",
+        "A block selects from a line",
     ),
     Region(
         "sort of lines",

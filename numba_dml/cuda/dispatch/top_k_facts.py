@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ..._core.lowering import Select, is_float
 from ..._core.tensor import element_size, product
 from ..driver.numba import LANES
-from ..kernels import top_k_columns, top_k_sorted
+from ..kernels import top_k_columns, top_k_select, top_k_sorted
 from ..kernels.top_k_block import AT_ONCE
 from ..kernels.top_k_short import THREAD_LISTS
 from ..kernels.top_k_warp import units_for
@@ -53,6 +53,8 @@ class Facts(NamedTuple):
     warp_units: int
     #: Bytes of shared memory that a block can have.
     shared_bytes: int
+    #: Whether the result is to be sorted.
+    is_sorted: bool = True
 
     @property
     def line_bytes(self) -> int:
@@ -88,6 +90,7 @@ def facts_of(low: Select, tuning: Tuning) -> Facts:
         thread_list=next((length for length in THREAD_LISTS if length >= k), 0),
         warp_units=units_for(n, k, width) if packed else 0,
         shared_bytes=shared_bytes(),
+        is_sorted=low.sorted,
     )
 
 
@@ -216,3 +219,15 @@ def sorting_threads(facts: Facts, tuning: Tuning) -> int:
         threads *= 2
     needed = top_k_sorted.sort_bytes(facts.n, threads) + top_k_sorted.STATIC_BYTES
     return threads if needed <= facts.shared_bytes else 0
+
+
+def selecting_threads(facts: Facts, tuning: Tuning) -> int:
+    """Return how many threads select from a line whose keys are in shared memory, 0 if no block can."""
+    if facts.n * facts.key_bytes > facts.shared_bytes:
+        return 0
+    k = facts.k if facts.is_sorted else 0
+    threads = tuning.least_selecting
+    while threads < MOST_THREADS and (threads * tuning.elements_of_selecting < facts.n or threads * ITEMS < k):
+        threads *= 2
+    needed = top_k_select.select_bytes(facts.n, k, facts.key_bytes, threads) + top_k_select.STATIC_BYTES
+    return threads if needed <= facts.shared_bytes and threads * ITEMS >= k else 0

@@ -1,4 +1,6 @@
-"""The kernel that chooses the best of a line, which it reads once if it is not too long, or of its delegates.
+"""The kernels that choose the best of a line, which a block reads once if it is not too long, or of its delegates.
+
+A delegate is the best key of a group of elements that are neighbours; all blocks find them, in a kernel of their own.
 
 A block surveys a line: the best keys of its chunks, of some 16 bytes each, stay in shared memory, and a key that k of
 them reach is a bar that the k best elements reach, and few others do. Only chunks that reach it are looked into again.
@@ -17,30 +19,37 @@ import numpy as np
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
 from ..driver.numba import LANES, cuda
-from ..primitives.plan import number
+from ..primitives.access import unit_access
+from ..primitives.plan import number, quotient
 from ..primitives.ptx import ARRAY_TYPES, await_inputs
 from ..primitives.top_k import block_units
 from ..primitives.top_k.block_lists import SUMS, bar_raiser, collector, keep, narrower, tie_collector
 from ..primitives.top_k.block_sort import ITEMS, sorter
 from ..primitives.top_k.block_units import AT_ONCE as AT_ONCE  # calls divide lines by it
 from ..primitives.top_k.block_units import WHERE, Memory, surveyor
-from ..primitives.top_k.keys import key_type, lowest_key, result_writer
+from ..primitives.top_k.keys import key_access, key_type, lowest_key, result_writer
 from ..primitives.top_k.plan import (
     CHUNK,
     ENDS,
     GROUP_BITS,
     LEVELS,
+    LINES,
     MAXIMA,
     OUT_STRIDE,
+    PARTS,
     PITCH,
+    QUADS,
     ROOM,
+    ROUNDS,
     SIZE,
     STRIDE,
+    WARPS,
     K,
     line_bases,
 )
 from ..primitives.top_k.ranks import rank_of
 from ..primitives.top_k.sizes import SIZES
+from ..primitives.warp import PARTNER_VALUE
 
 
 @cache
@@ -251,3 +260,79 @@ def choose_kernel(width: int, infinity: int) -> Kernel:
         write_best(memory, plan, x, values, indices, to, count, low, high)
 
     return Kernel(choose_from_lines, 5, waits=True, shares=True)
+
+
+@cache
+def delegate_store(width: int):
+    """Return ``put(delegates, plan, group, quad, bests)``: the best keys of a lane's quads become delegates of a line.
+
+    `group`: quads of a group. `quad`: the lane's first one.
+    """
+    key, lowest, of_quad = key_type(width), lowest_key(width), 16 // width
+    key_bytes = key(0).itemsize
+    (_, store_key), partner_value = unit_access(key_bytes), PARTNER_VALUE[8 * key_bytes]
+
+    @helper
+    def put(delegates, plan, group, quad, bests):
+        best = key(lowest)
+        for j in range(QUADS):
+            best = max(best, bests[j])
+            if (j + 1) * LANES & (group - 1) == 0:
+                step = min(group, LANES) >> 1
+                while step > 0:
+                    best = max(best, partner_value(best, step))
+                    step >>= 1
+                first = quad + (j + 1) * LANES - max(group, LANES)
+                at = first * of_quad >> number(plan, GROUP_BITS)
+                if first & (group - 1) == 0 and at < number(plan, PITCH):
+                    store_key(delegates + key_bytes * at, best, 0)
+                best = key(lowest)
+
+    return put
+
+
+@cache
+def delegate_kernel(width: int, infinity: int) -> Kernel:
+    """Return the kernel that finds the delegates of lines whose elements are neighbours.
+
+    A lane reads 16 bytes, four times at once. A line's groups start at a multiple of 16 bytes, so that its first group
+    may have fewer elements.
+    """
+    bests_of_quads, best_inside = key_access(width, infinity).bests_of_quads, key_access(width, infinity).best_inside
+    put, key, of_quad = delegate_store(width), key_type(width), 16 // width
+    key_bytes = key(0).itemsize
+
+    @kernel(registers=40)  # six blocks of 256 threads on a multiprocessor
+    def find_delegates(
+        x,  # IN   address of the first element
+        delegates,  # OUT  address of (lines, pitch) keys
+        plan,  # IN   address of the plan
+    ):
+        await_inputs()
+        bests = cuda.local.array(QUADS, key)
+        lane = np.int64(cuda.threadIdx.x % LANES)
+        warp = np.int64(cuda.blockIdx.x) * WARPS + cuda.threadIdx.x // LANES
+        number_of_line = quotient(warp, plan, PARTS)
+        if number_of_line >= number(plan, LINES):
+            return
+        source, _ = line_bases(plan, number_of_line)
+        source += x
+        delegates += key_bytes * number_of_line * number(plan, PITCH)
+        shift, size, rounds = (source & 15) // width, number(plan, SIZE), number(plan, ROUNDS)
+        group = (1 << number(plan, GROUP_BITS)) // of_quad
+        quad = (warp - number_of_line * number(plan, PARTS)) * rounds * (QUADS * LANES) + lane
+        address = source - shift * width + 16 * quad
+        for _ in range(rounds):
+            first = quad * of_quad - shift
+            if first >= lane * of_quad and first + (QUADS * LANES - lane) * of_quad <= size:
+                second, third = address + 16 * LANES, address + 32 * LANES
+                a, b, c, d = bests_of_quads(address, second, third, address + 48 * LANES, plan)
+                bests[0], bests[1], bests[2], bests[3] = a, b, c, d
+            else:
+                for j in range(QUADS):
+                    bests[j] = best_inside(source, plan, first + j * LANES * of_quad, size)
+            put(delegates, plan, group, quad, bests)
+            quad += QUADS * LANES
+            address += 16 * QUADS * LANES
+
+    return Kernel(find_delegates, 3, waits=True)

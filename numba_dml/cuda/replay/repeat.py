@@ -49,7 +49,7 @@ from .entry import (
 
 #: The first launch that is recorded, and then each time that there were twice as many.
 FIRST_RECORDED = 8
-#: So many calls one after the other that are not like what is recorded, and nobody asks any more.
+#: Calls one after the other that are not like what is recorded, after which nobody asks any more.
 MOST_MISSES = 3
 #: DLPack's codes of real and complex types.
 _REAL, _COMPLEX = (2, 4), 5

@@ -88,6 +88,15 @@ class Tuning(NamedTuple):
     #: Bytes of an input that is chosen from if possible: a sort needs up to three times its memory.
     large_input: int = 1 << 31
 
+    # Heading "A block selects from a line".
+    least_selecting: int = 64  #: the least threads of a block
+    elements_of_selecting: int = 32  #: elements of a thread, above which a block has more
+    # If the result is sorted; a result that is not is always selected.
+    #: The least elements of a line for each of k, by bytes of an element: with fewer, the whole line is sorted sooner.
+    selected_of_k: Mapping[int, float] = {1: 2, 2: 2, 4: 2, 8: 6}
+    least_selected: int = 512  #: the least elements of a line
+    selected_lines: int = 32  #: the least lines: fewer are sorted sooner by more threads, or by many blocks
+
     # Heading "A sort by many blocks".
     #: Elements of a line from which its positions take 64 bits; those of its last group must fit into 32 as well.
     sort_long_line: int = (1 << 31) - (1 << 16)
@@ -139,6 +148,10 @@ SIMULATOR = H100._replace(
     busy_multiprocessor=1,
     least_threads=BLOCK,
     busy_threads=1,
+    least_selecting=BLOCK,
+    selected_of_k=dict.fromkeys((1, 2, 4, 8), 1.25),
+    least_selected=1,
+    selected_lines=1,
     elements_of_k=dict.fromkeys(_WIDTHS, 2),
     few_lines=dict.fromkeys(_WIDTHS, 0),
     busy_blocks=4,
