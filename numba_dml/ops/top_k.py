@@ -240,7 +240,7 @@ def top_k(
     mode : {"largest", "smallest"}
         Which end of the order to return.
     sorted : bool
-        True: best first. False: the same elements in any order, which on a GPU takes less time if `k` is large.
+        True: best first. False: the same elements in any order, which takes less time if `k` is large.
     nan : {"last", "largest", "first"}
         ``last``: a NaN is never selected while a number is left, in both modes. ``largest``: NaN stands above +inf, as
         in ONNX, PyTorch and JAX. ``first``: a NaN is selected before any number, in both modes, as `numpy.argmax` and

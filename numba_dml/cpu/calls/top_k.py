@@ -63,6 +63,7 @@ class TopKCall:
         plans.fill_top_k(plan, lines, dims, lowering.output_stride, lowering.index_itemsize, self.facts, choice)
         rule = rule_numbers(lowering.data_type, lowering.largest, lowering.nan_first)
         plan[top_k_plan.RULE : top_k_plan.RULE + 3] = rule
+        plan[top_k_plan.ANY_ORDER] = int(not lowering.sorted)
         self.plan = np.fromiter(plan, np.int64, len(plan))
         # What the phases of the pieces hand on; see `top_k_rows.piece_buffers`.
         kept = choice.pieces * (choice.capacity * (size + 8) + 8) + size

@@ -42,10 +42,10 @@ def number_of(keys, key):
 
 
 @helper
-def bisect(keys, count, k):
+def bisect(keys, count, k, surplus):
     """Return a key that at least k of the first `count` keys are above, or else the lowest one, and how many are.
 
-    It is not much lower than it could be: they are k + k // 8 at most, or the next key is that of many. `count` is a
+    It is not much lower than it could be: they are k + `surplus` at most, or the next key is that of many. `count` is a
     multiple of 64. For a bound the exact k-th key is not needed, and a quickselect takes 16 times as long.
     It is looked for at some distances from the best key first, and then between the last two of them.
     """
@@ -72,7 +72,7 @@ def bisect(keys, count, k):
             low, above_low = key, above
         else:
             high = key
-        if 0 <= above_low <= k + k // 8:
+        if 0 <= above_low <= k + surplus:
             return low, above_low
 
 
@@ -86,15 +86,15 @@ def pad(keys, count):
 
 
 @helper
-def compact(keys, positions, count, k):
-    """Keep the k best of a buffer, or an eighth more, in index order.
+def compact(keys, positions, count, k, surplus):
+    """Keep the k best of a buffer, or up to `surplus` more, in index order.
 
     Return how many are kept, and the key that others must beat to belong to the result. `keys` must have room up to the
     next multiple of 64.
     """
     padded = pad(keys, count)
-    threshold, above = bisect(keys, padded, k)
-    if above > k + k // 8:  # of many elements with the same key only the first ones belong to the result
+    threshold, above = bisect(keys, padded, k, surplus)
+    if above > k + surplus:  # of many elements with the same key only the first ones belong to the result
         threshold = keys.dtype.type(threshold + 1)
         above = count_above(keys, padded, threshold)
     ties = max(k - above, 0)

@@ -50,8 +50,9 @@ TOO_FEW, REFUSED = 1, 2
     SAMPLE,  # elements of a line that are looked at for a bound, a multiple of 64, 0: none
     SAMPLE_RANK,  # how many of them shall lie above it
     BASE,  # byte where the first line starts, relative to the first element of the input
+    ANY_ORDER,  # 1: the result need not be sorted
     HEADER,
-) = (*range(8), *range(10, 22))
+) = (*range(8), *range(10, 23))
 
 
 @helper

@@ -105,7 +105,7 @@ def bound_ahead(
         for g in range(0, groups, LANES):
             raise_lanes(row, at + g, best, g, rule)
             prefetch_lanes(row, at + PARTS_AHEAD * distance + g)
-    return bisect(best, groups, k)[0]
+    return bisect(best, groups, k, k // 8)[0]
 
 
 @helper
@@ -126,7 +126,7 @@ def bound_of_sample(x, plan, line, best):
         shift += np.uint64(GOLDEN)
         place = i * part + np.int64(((shift >> np.uint64(32)) * np.uint64(part)) >> np.uint64(32))
         best[i] = key_of(load(x, source + place * plan[STRIDE]), rule)
-    bound, above = bisect(best, size, rank)
+    bound, above = bisect(best, size, rank, rank // 8)
     # Too many above it, yet too few above the next key: that is the one of many elements.
     return best.dtype.type(bound + 1) if above > rank + rank // 8 else bound
 
@@ -182,7 +182,7 @@ def survey(
     top = lowest_key(best)
     for g in range(groups):
         top = max(top, best[g])
-    return bisect(best, groups, k)[0], top
+    return bisect(best, groups, k, k // 8)[0], top
 
 
 class Buffers(NamedTuple):
@@ -293,7 +293,7 @@ def feed(row, end, first, k, rule, buffers, count, full, threshold):
             count = fill(row, i, stop, first, rule, buffers, count)
             i = stop
         if count >= limit:
-            count, threshold = compact(buffers.keys, buffers.positions, count, k)
+            count, threshold = compact(buffers.keys, buffers.positions, count, k, k // 8)
             full = True
             ask = i - seen < EAGER * limit  # too many elements beat the threshold, as in a line that ascends
             seen = i

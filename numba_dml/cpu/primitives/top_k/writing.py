@@ -10,8 +10,8 @@ import numpy as np
 from ...._jit.compile import helper
 from ...._jit.copies import prefetch
 from ...._jit.memory import itemsize, load, seen_as, store
-from .compaction import SURPLUS, compact, sort_all
-from .plan import INDEX_SIZE, OUT_STRIDE, SIZE, STRIDE, K, line_bases
+from .compaction import RANKED, SURPLUS, compact, sort_all
+from .plan import ANY_ORDER, INDEX_SIZE, OUT_STRIDE, SIZE, STRIDE, K, line_bases
 
 #: Elements are written in the order of their keys, and lie anywhere in the line: if it has FETCHED_BYTES or more, they
 #: are prefetched FETCHED_AHEAD elements ahead.
@@ -51,10 +51,12 @@ def write_line(plan, x, source, values, indices, to, positions):
 
 @helper
 def finish_line(plan, x, line, values, indices, keys, positions, count, scratch, scratch_positions):
-    """Sort the k best of the buffer of a line, and write them."""
+    """Sort the k best of the buffer of a line, unless they are many and may have any order, and write them."""
     k = plan[K]
-    if count > k + max(SURPLUS, k // 8):
-        count, _ = compact(keys, positions, count, k)
-    in_scratch = sort_all(keys, positions, count, scratch, scratch_positions)
+    is_sorted = plan[ANY_ORDER] == 0 or k <= RANKED
+    surplus = k // 8 if is_sorted else 0
+    if count > k + (max(SURPLUS, surplus) if is_sorted else 0):
+        count, _ = compact(keys, positions, count, k, surplus)
+    in_scratch = is_sorted and sort_all(keys, positions, count, scratch, scratch_positions)
     source, to = line_bases(plan, line)
     write_line(plan, x, source, values, indices, to, scratch_positions if in_scratch else positions)
