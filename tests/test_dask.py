@@ -23,7 +23,7 @@ from .random_cases import CASES, outcome
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
-from numba_dml.dask import graphs  # noqa: E402
+from numba_dml.dask import calls, graphs  # noqa: E402
 
 EXAMPLES = int(os.environ.get("NUMBA_DML_TEST_EXAMPLES", "34"))
 pytestmark = pytest.mark.cpu
@@ -290,6 +290,12 @@ def test_compiled_operators_take_arrays_in_memory():
 def test_a_default_target_is_no_argument():
     with dml.config(target="cpu"):
         assert dml.gather(da.from_array(A, chunks=5), np.array([7])).compute().shape == (1, 10)
+
+
+def test_families_without_a_way_for_chunks_are_refused(monkeypatch):
+    monkeypatch.delitem(calls._FAMILIES, "gather")
+    with pytest.raises(TypeError, match="gather_nd: found a Dask array, expected arrays in memory"):
+        dml.gather_nd(da.from_array(A, chunks=5), np.array([[0]]))
 
 
 def test_unknown_chunks_are_refused():

@@ -21,6 +21,9 @@ _FAMILIES = {"gather": gather.build, "scatter": scatter.build, "top_k": top_k.bu
 
 def call(spec: Spec, inputs: tuple[Any, ...], out: Any, parameters: tuple[Any, ...], target: Any, stream: Any) -> Any:
     """Return the lazy results of a function for inputs of which one at least is a Dask array."""
+    build = _FAMILIES.get(spec.family)
+    if build is None:
+        raise TypeError(f"{spec.name}: found a Dask array, expected arrays in memory (call .compute())")
     where = "chunks are computed where they are"
     target_of_operator = f"{where} (a compiled operator has a target: call the function)"
     for name, value, reason in (
@@ -36,7 +39,7 @@ def call(spec: Spec, inputs: tuple[Any, ...], out: Any, parameters: tuple[Any, .
         arrays.append(_checked(spec.name, name, value, arrays))
     descriptor, _ = spec.describe([a.shape for a in arrays], [a.dtype for a in arrays], parameters)
     given = {one.name: value for one, value in zip(spec.parameters, parameters, strict=True)}
-    results = _FAMILIES[spec.family](spec, descriptor, arrays, given)
+    results = build(spec, descriptor, arrays, given)
     return TopK(*results) if len(results) > 1 else results[0]
 
 
