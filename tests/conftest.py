@@ -104,3 +104,11 @@ def target(request, usable_target):
     yield usable_target
     for function in (*FUNCTIONS, dml.compile_operator):
         function.__kwdefaults__["target"] = None
+
+
+@pytest.fixture
+def quiet(tmp_path, monkeypatch):
+    """Work in a directory of its own, and say nothing of compilations."""
+    monkeypatch.chdir(tmp_path)
+    with dml.config(quiet=True):
+        yield

@@ -32,17 +32,9 @@ from numba_dml.cpu.dispatch.top_k import TABLE
 from numba_dml.cpu.tuning import gather as tuning_gather
 from numba_dml.cpu.tuning import scatter as tuning_scatter
 
-pytestmark = pytest.mark.cpu
+pytestmark = [pytest.mark.cpu, pytest.mark.usefixtures("quiet")]
 
 RNG = np.random.default_rng(11)
-
-
-@pytest.fixture(autouse=True)
-def quiet(tmp_path, monkeypatch):
-    """Work in a directory of its own, and say nothing of compilations."""
-    monkeypatch.chdir(tmp_path)
-    with dml.config(quiet=True):
-        yield
 
 
 @pytest.fixture

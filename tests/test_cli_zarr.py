@@ -23,12 +23,9 @@ RNG = np.random.default_rng(23)
 
 
 @pytest.fixture(autouse=True)
-def quiet(tmp_path, monkeypatch):
-    """Work in a directory of its own, and say nothing of compilations."""
-    monkeypatch.chdir(tmp_path)
-    with dml.config(quiet=True):
-        monkeypatch.setenv("NUMBA_DML_QUIET", "1")  # for other processes: this one has read its environment
-        yield
+def quiet_workers(quiet, monkeypatch):
+    """Say nothing of compilations in other processes either; this one has read its environment."""
+    monkeypatch.setenv("NUMBA_DML_QUIET", "1")
 
 
 def save(path, array, chunks=None):

@@ -1,6 +1,7 @@
 """The code of the page "Larger than memory" is run, and compared with NumPy and xarray."""
 
 import re
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +19,12 @@ BLOCKS = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.fixture(scope="module")
-def page():
-    """Return what the page's code defines."""
-    found = {}
+def page(tmp_path_factory):
+    """Return what the page's code defines, which is run as a script."""
+    script = tmp_path_factory.mktemp("page") / "page.py"
+    script.write_text("\n".join(BLOCKS))
     with dask.config.set(scheduler="synchronous"):
-        for block in BLOCKS:
-            exec(block, found)
-    return found
+        return runpy.run_path(str(script))
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def top_k_case(shape: tuple[int, ...], chunks: tuple[int, ...], k: int = 50, axi
 
 
 def rows(count: int, chunk: int, index_chunk: int | None = None, sorted: bool = False) -> Case:
-    """Return a gather of rows from a million in chunks of so many; without chunks of indices these are NumPy's."""
+    """Return a gather of rows of a million; indices are NumPy's, or a Dask array if their chunks are given."""
     call = gather.Case((1_000_000, 64), count)
     return Case(gather, call, (chunk, 64), index_chunk and (index_chunk,), sorted)
 

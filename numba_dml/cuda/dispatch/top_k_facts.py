@@ -54,7 +54,7 @@ class Facts(NamedTuple):
     #: Bytes of shared memory that a block can have.
     shared_bytes: int
     #: Whether the result is to be sorted.
-    is_sorted: bool = True
+    is_sorted: bool
 
     @property
     def line_bytes(self) -> int:
