@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import numba_dml as dml
-from numba_dml._core.regions import first, forced
+from numba_dml._core.regions import first, forced, noted
 
 from . import reference
 from .strategies import BFLOAT16
@@ -119,19 +119,20 @@ def test_regions_of_top_k(lines, n, k, kind, scale):
 @pytest.mark.parametrize("part", [1, 2, 9])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_lines_in_order(part, axis, kind, room):
-    """Lines that a warp ranks, with one element of a lane or more, and lines that a block sorts."""
-    from numba_dml.cuda.kernels import top_k_sorted
+    """Lines that a warp sorts, with one element of a lane or more, and lines that a block sorts."""
+    from numba_dml.cuda.kernels import top_k_select
+    from numba_dml.cuda.primitives.top_k import block_sort, plan
 
     rng = np.random.default_rng(part)
-    ranked, most = top_k_sorted.MOST_RANKED, top_k_sorted.MOST_SORTED
+    short, most = top_k_select.MOST_SORTED, block_sort.ITEMS * plan.MOST_THREADS
     longest = (most, "u2" if room.SIMULATED else "f8")
-    for n, dtype in [(ranked // 4, "f4"), (ranked // 2 - 1, "u1"), (ranked, "i8"), (ranked + 1, "f2"), longest]:
+    for n, dtype in [(short // 4, "f4"), (short // 2 - 1, "u1"), (short, "i8"), (short + 1, "f2"), longest]:
         lines = np.stack([DISTRIBUTIONS[kind](rng, n) for _ in range(5)])
         a = (lines if dtype[0] == "f" else np.abs(np.nan_to_num(lines)) % 100).astype(dtype)
         a = np.ascontiguousarray(a if axis else a.T)
         k = max(2, n // part)
         for mode, nan in (("largest", "first"), ("smallest", "last")):
-            if room.SIMULATED and n > ranked and (mode == "largest") is (part == 1):
+            if room.SIMULATED and n > short and (mode == "largest") is (part == 1):
                 continue  # takes a second each
             found = dml.top_k(a, k, axis=axis, mode=mode, nan=nan)
             assert all(map(reference.same, found, reference.top_k(a, k, axis=axis, mode=mode, nan=nan)))
@@ -140,12 +141,12 @@ def test_lines_in_order(part, axis, kind, room):
 @pytest.mark.parametrize("dtype", ["i4", "u4", "f4", "i8", "u8", "f8"])
 def test_long_keys_in_order(dtype, room):
     """Lines are sorted by the upper bits of keys first: none, some or many elements agree in these."""
-    from numba_dml.cuda.kernels import top_k_sorted
+    from numba_dml.cuda.primitives.top_k import block_sort, line_sort, plan
 
     rng = np.random.default_rng(0)
-    n, bits = 24 if room.SIMULATED else top_k_sorted.MOST_SORTED, 8 * int(dtype[1])
+    n, bits = 24 if room.SIMULATED else block_sort.ITEMS * plan.MOST_THREADS, 8 * int(dtype[1])
     far = np.linspace(-(2 ** (bits - 2)), 2 ** (bits - 2), n // 2).astype(f"i{dtype[1]}")
-    few, below = far[:: n // 4], 2 ** (bits - top_k_sorted.FIRST_BITS[bits // 8])
+    few, below = far[:: n // 4], 2 ** (bits - line_sort.FIRST_BITS[bits // 8])
     lines = [
         rng.permutation(np.concatenate([far, far + rng.integers(0, 9, n // 2)])),  # pairs
         rng.choice(few, n),  # many, all equal
@@ -281,8 +282,9 @@ def test_a_warp_for_each_line(dtype, kind, room, methods):
     rng = np.random.default_rng(len(kind))
     dtype = BFLOAT16 if dtype == "bfloat16" else np.dtype(dtype)
     most = top_k_warp.MOST_K
-    sizes = [(3, 8), (most // 2, 16), (most, 32)] + ([] if room.SIMULATED else [(2, 16), (16, 64), (most, 128)])
+    sizes = [(3, 8), (most // 2, 16), (most, 32)] + ([] if room.SIMULATED else [(2, 16), (16, 64), (most, 64)])
     modes = ("largest", "last"), ("smallest", "last"), ("largest", "first")
+    token = forced.set("lines by warps")
     for number, (k, units) in enumerate(sizes):  # for each lane
         n = (units * numba.LANES * 16 - 40) // dtype.itemsize | 1  # so lines begin at any element of 16 bytes
         a = np.stack([WARP_LINES[kind](rng, n) for _ in range(TUNING.warp_lines + 1)])
@@ -293,6 +295,7 @@ def test_a_warp_for_each_line(dtype, kind, room, methods):
             found = dml.top_k(a, k, mode=mode, nan=nan)
             expected = dml.top_k(a, k, mode=mode, nan=nan, target="cpu")
             assert all(map(reference.same, found, expected))
+    forced.reset(token)
     assert set(methods) == {"lines by warps"}
     dml.cache_clear()
 
@@ -564,12 +567,12 @@ REGIONS = {
     "best of lines by threads": (((9, 40), 1, 0, "f2"), ((9, 4000), 1, 0, "f2")),
     "short lines": (((12, 10), 2, 1, "i4"), ((5000, 20), 2, 1, "i4")),
     "best": (((2, 70), 1, 1, "u1"), ((5, 3000), 1, 1, "u1")),
-    "lines by warps": (((5, 40), 2, 1, "f4"), ((1000, 2000), 5, 1, "f4")),
-    "ranks": (((2, 7), 6, 1, "i8"), ((2, 100), 60, 1, "i8")),
+    "selection by warps": (((2, 7), 6, 1, "i8"), ((2, 100), 60, 1, "i8")),
+    "lines by warps": (((5, 44), 2, 1, "f4"), ((1000, 2000), 5, 1, "f4")),
     "lines beside each other": (((25, 5), 2, 0, "f4"), ((4096, 300), 3, 0, "f4")),
+    "selection": (((3, 18), 9, 1, "u1"), ((150, 3000), 1400, 1, "u1")),
     "delegates": (((60, 3), 3, 0, "f2"), ((400000,), 7, 0, "f2")),
     "block choice": (((2, 60), 2, 1, "f4"), ((2, 1300), 50, 1, "f4")),
-    "selection": (((2, 17), 12, 1, "u1"), ((40, 3000), 1400, 1, "u1")),
     "sort of lines": (((2, 17), 15, 1, "u1"), ((2, 3000), 2900, 1, "u1")),
     "sort": (((40,), 29, 0, "f4"), ((300000,), 9000, 0, "f4")),
 }
@@ -635,21 +638,30 @@ def test_each_row_of_top_k_can_what_it_says(row, room, regions):
             if region_of(a, k, regions, **parameters) == row:
                 tried.append(name)
                 found = dml.top_k(a, k, **parameters)
-                assert all(map(reference.same, found, reference.top_k(a, k, **parameters))), name
+                expected = reference.top_k(a, k, **parameters)
+                assert set(regions) == {row}
+                assert all(map(reference.same, found, expected)), name
+                values, indices = dml.top_k(a, k, sorted=False, **parameters)
+                axis = parameters["axis"]
+                assert np.array_equal(np.sort(indices, axis), np.sort(expected[1], axis)), name
+                assert reference.same(values, np.take_along_axis(a, indices, axis)), name
+                regions.clear()
     finally:
         forced.reset(token)
     assert row in tried
-    assert set(regions) <= {row}
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # the simulator's; that number is not used
+@pytest.mark.parametrize("row", ["selection", "selection by warps", "sort"])
 @pytest.mark.parametrize("kind", DISTRIBUTIONS)
 @pytest.mark.parametrize("dtype", ["u1", "i2", "f2", "f4", "i8", "f8"])
-def test_a_selection_of_much_of_a_line(dtype, kind, room, regions):
+def test_a_selection_of_much_of_a_line(dtype, kind, row, room, regions):
     """The same elements, sorted or not, from contiguous lines and from others; ties go to the lower index."""
     rng = np.random.default_rng(len(kind))
-    sizes = [(23, 9), (16, 11)] if room.SIMULATED else [(129, 100), (1000, 500), (8191, 4000), (20_000, 3000)]
-    token = forced.set("selection")
+    sizes = [(23, 9), (16, 11)] if room.SIMULATED else [(129, 100), (1000, 500), (8191, 4000), (16_000, 3000)]
+    if row == "selection by warps":
+        sizes = [(9, 9), (13, 9), (16, 16)] if room.SIMULATED else [(100, 100), (200, 31), (500, 256), (512, 100)]
+    token = forced.set(row)
     try:
         for n, k in sizes:
             lines = np.stack([DISTRIBUTIONS[kind](rng, n) for _ in range(3)])
@@ -663,7 +675,36 @@ def test_a_selection_of_much_of_a_line(dtype, kind, room, regions):
                 assert reference.same(values, np.take_along_axis(x, indices, axis))
     finally:
         forced.reset(token)
-    assert set(regions) == {"selection"}
+    assert set(regions) == {row}
+
+
+def test_no_line_that_a_block_can_select_from_is_sorted_by_many_blocks(room):
+    """Between the rows that select and those that choose there is no gap, which would take much memory and time."""
+    from numba_dml.cuda.dispatch import top_k as table
+    from numba_dml.cuda.dispatch.top_k_facts import Facts
+    from numba_dml.cuda.kernels.top_k_short import THREAD_LISTS
+    from numba_dml.cuda.kernels.top_k_warp import units_for
+    from numba_dml.cuda.primitives.groups import shared_bytes
+    from numba_dml.cuda.tuning.top_k import TUNING
+
+    rng = np.random.default_rng(0)
+    names = []
+    for _ in range(20_000):
+        n = int(2 ** rng.uniform(0, 7 if room.SIMULATED else 16))
+        k = int(np.ceil(n * 2 ** rng.uniform(-6, 0)))
+        lines, width = int(2 ** rng.uniform(0, 20)), int(2 ** rng.integers(0, 4))
+        packed, is_sorted = bool(rng.random() < 0.7), bool(rng.random() < 0.5)
+        thread_list = next((length for length in THREAD_LISTS if length >= k), 0)
+        units = units_for(n, k, width) if packed else 0
+        layout = (packed, False, False, False, False)
+        facts = Facts(lines, n, k, width, max(width, 4), False, *layout, thread_list, units, shared_bytes(), is_sorted)
+        name = first(table.TABLE, facts, TUNING).name
+        names.append(name)
+        if table.fits_selection(facts, TUNING) and (
+            not is_sorted or (lines >= TUNING.selected_lines and n >= table.least_selected(facts, TUNING))
+        ):
+            assert name != "sort", facts
+    assert {"sort", "selection", "block choice", "selection by warps"} <= set(names)
 
 
 @pytest.mark.parametrize("points", [1, 31, 33, 64, 200])
@@ -1773,11 +1814,29 @@ def test_the_command_line_knows_the_target(room, capsys, monkeypatch):
         assert kernel in out
         assert "why" in out
         assert "threads  " not in out
+    monkeypatch.setattr(warmup, "CASES_ON_GPU", {})
     monkeypatch.setattr(
         warmup, "CASES", {"top_k": [warmup.Case((3, 9), parameters={"k": 2})], "gather": [warmup.Case((9,), (3,))]}
     )
     assert main(["warmup", "--target", "cuda", "--dtypes", "float32"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:3]] == ["top_k", "gather"]
+
+
+def test_warmup_covers_the_rows_of_top_k(room):
+    from numba_dml._cli import warmup
+    from numba_dml.cuda.dispatch.top_k import TABLE
+
+    if room.SIMULATED:
+        pytest.skip("the rows of the simulator are for small arrays")
+    rows = []
+    token = noted.set(rows)
+    try:
+        dml.cache_clear()
+        for case in warmup.cases_of("top_k", "cuda"):
+            warmup._call("top_k", np.dtype("f4"), case)
+    finally:
+        noted.reset(token)
+    assert set(rows) == {region.name for region in TABLE} - {"nothing"}
 
 
 #: Calls that go each way: in the simulator, and on a GPU like those that the thresholds are for.
@@ -1787,7 +1846,7 @@ WAYS = {
     "best of lines by threads": ("top-k --shape 9x40 -k 1 --axis 0",) * 2,
     "best": ("top-k --shape 5,300000 -k 1",) * 2,
     "lines by warps": ("top-k --shape 10,200 -k 5", "top-k --shape 1000,4000 -k 5"),
-    "ranks": ("top-k --shape 7 -k 6",) * 2,
+    "selection by warps": ("top-k --shape 7 -k 6",) * 2,
     "lines beside each other": ("top-k --shape 25x5 -k 2 --axis 0", "top-k --shape 4096x4096 -k 8 --axis 0"),
     "block choice": ("top-k --shape 2,130 -k 5",) * 2,
     "delegates": ("top-k --shape 70x4 -k 7 --axis 0", "top-k --shape 400000 -k 7"),

@@ -78,6 +78,29 @@ CASES: dict[str, list[Case]] = {
     ],
 }
 
+#: On a GPU `top_k` has other kernels, for each row of its table and for the sizes that they are compiled with.
+CASES_ON_GPU: dict[str, list[Case]] = {
+    "top_k": [
+        *(Case((5000, 20), parameters={"k": k}) for k in (1, 4, 8, 16)),
+        *(Case((2000, n), parameters={"k": k}) for n, k in ((30, 20), (60, 20), (100, 20), (300, 200), (2000, 20))),
+        *(Case((1000, n), parameters={"k": 20}) for n in (1100, 2200, 4400, 8000)),
+        *(Case(shape, parameters={"k": 1}) for shape in ((100, 5000), (1, 1 << 20))),
+        *(Case((1000, 500), parameters={"k": k, "axis": 0}) for k in (1, 5, 50)),
+        Case((1 << 20,), parameters={"k": 10}),
+        *(
+            Case(shape, parameters={"k": k, "sorted": is_sorted})
+            for shape, k in (((2000, 500), 250), ((200, 3000), 1000), ((1 << 20,), 200_000))
+            for is_sorted in (True, False)
+        ),
+        Case((200, 3000), parameters={"k": 2900}),
+    ]
+}
+
+
+def cases_of(function: str, target: str) -> list[Case]:
+    """Return the calls that need the kernels of a function."""
+    return (target == "cuda" and CASES_ON_GPU.get(function)) or CASES[function]
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
@@ -147,12 +170,12 @@ def run(args: argparse.Namespace) -> int:
     prepare = _call if args.target == "cuda" else _compile
     rows: list[list[str]] = []
     dml.cache_clear()  # what was planned for later may not be compiled
-    total = len(args.dtypes) * sum(len(CASES[function]) for function in functions)
+    total = len(args.dtypes) * sum(len(cases_of(function, args.target)) for function in functions)
     with dml.config(quiet=True), _terminal.Progress("compiling", total, args.quiet) as shown:
         for function in functions:
             before, start = cache.kernels(args.target), perf_counter()
             for kind in args.dtypes:
-                for case in CASES[function]:
+                for case in cases_of(function, args.target):
                     shown.advance(0, f"{function} {kind}")
                     prepare(function, kind, case)
                     shown.advance(1)

@@ -17,7 +17,7 @@ from ..dispatch.top_k_facts import (
     groups_beside,
     line_units,
     selecting_threads,
-    sorting_threads,
+    sorted_by_lane,
     widened,
 )
 from ..driver.arrays import scratch
@@ -30,7 +30,6 @@ from ..kernels import (
     top_k_large,
     top_k_select,
     top_k_short,
-    top_k_sorted,
     top_k_warp,
 )
 from ..kernels.top_k_block import AT_ONCE
@@ -183,13 +182,14 @@ class BestByThreads(Best):
         return top_k_best.best_by_threads_kernel(*self.kind), -(-self.facts.lines * self.parts // BLOCK)
 
 
-class Ranks(Way):
-    """A warp ranks the elements of each line."""
+class SelectionByWarps(Way):
+    """A warp selects from each line."""
 
     def start(self, to: Launch) -> None:
         """Launch the kernel."""
-        own_count = next(count for count in top_k_sorted.OWN_COUNTS if count * LANES >= self.facts.n)
-        kernel = top_k_sorted.rank_kernel(*self.kind, own_count)
+        kernel = top_k_select.warp_select_kernel(*self.kind)
+        if self.facts.is_sorted:
+            kernel = top_k_select.warp_sort_kernel(*self.kind, sorted_by_lane(self.facts))
         kernel(*to.where, self.blocks_of_warps, *to.tensors, to.plans[0])
 
 
@@ -261,31 +261,27 @@ class DelegateChoice(BlockChoice):
     by_delegates = True
 
 
-class SortOfLines(Way):
-    """A block sorts each line."""
-
-    def start(self, to: Launch) -> None:
-        """Launch the kernel."""
-        facts = self.facts
-        threads = sorting_threads(facts, self.tuning)
-        shared = top_k_sorted.sort_bytes(facts.n, threads)
-        kernel = top_k_sorted.sort_kernel(*self.kind)
-        kernel(*to.where, facts.lines, *to.tensors, to.plans[0], threads=threads, shared=shared)
-
-
 class Selection(Way):
     """A block selects from each line."""
 
+    sorts_all = False
+
     def __init__(self, facts: Facts, tuning: Tuning, rule: tuple[int, int, int]) -> None:
         super().__init__(facts, tuning, rule)
-        self.threads, k = selecting_threads(facts, tuning), facts.k if facts.is_sorted else 0
-        sizes = facts.n, k, facts.key_bytes, self.threads
-        self.shared, self.room = top_k_select.select_bytes(*sizes), top_k_select.key_room(*sizes)
+        self.room = facts.n if self.sorts_all else facts.k
 
     def start(self, to: Launch) -> None:
         """Launch the kernel."""
-        kernel = top_k_select.select_kernel(*self.kind, self.facts.is_sorted)
-        kernel(*to.where, self.facts.lines, *to.tensors, to.plans[0], threads=self.threads, shared=self.shared)
+        facts, threads = self.facts, selecting_threads(self.facts, self.tuning, self.room)
+        kernel = top_k_select.block_select_kernel(*self.kind, facts.is_sorted)
+        shared = top_k_select.select_bytes(self.room, threads, facts.is_sorted)
+        kernel(*to.where, facts.lines, *to.tensors, to.plans[0], threads=threads, shared=shared)
+
+
+class SortOfLines(Selection):
+    """A block sorts each line."""
+
+    sorts_all = True
 
 
 def group_size(facts: Facts, tuning: Tuning) -> int:
@@ -344,13 +340,14 @@ class Memory(NamedTuple):
 
 
 class SortByBlocks(Way):
-    """Sort what can be among the best of each line: all blocks share each step."""
+    """Find what can be among the best of each line, and sort it; all blocks share each step."""
 
     def __init__(self, facts: Facts, tuning: Tuning, rule: tuple[int, int, int]) -> None:
         super().__init__(facts, tuning, rule)
         lines, n, k, width = facts.lines, facts.n, facts.k, facts.width
         self.is_long = width == 8 or n >= tuning.sort_long_line
-        listed = most_listed(facts, tuning)
+        self.is_sorted = facts.is_sorted or n > tuning.listed_of_k * k
+        listed = most_listed(facts, tuning) if self.is_sorted else k
         self.sorts_all = listed >= n
         self.sort = Sort(lines, n if self.sorts_all else listed, self.is_long, 8 * width)
         self.line_parts, self.group_parts, self.group_room = parts_of(lines, facts.line_bytes, tuning), 0, 0
@@ -366,13 +363,13 @@ class SortByBlocks(Way):
         lines, sort, digits = self.facts.lines, self.sort, 8 * top_k_large.DIGITS * self.facts.lines
         most_parts = max(self.line_parts, self.group_parts)
         sizes = Memory(
-            sorting=sort.bytes,
+            sorting=sort.bytes if self.is_sorted else 0,
             zeros=16,
             borders=8 * top_k_large.BORDER * lines,
             upper=8 * top_k_large.BORDER * lines if self.groups else 0,
             counts=digits,
-            pairs=sort.pairs_bytes,
-            other_pairs=sort.pairs_bytes,
+            pairs=sort.pairs_bytes if self.is_sorted else 0,
+            other_pairs=sort.pairs_bytes if self.is_sorted else 0,
             table=digits * most_parts if most_parts > 1 else 0,
             tallies=8 * lines * most_parts,
             delegates=lines * self.groups.pitch * self.facts.key_bytes if self.groups else 0,
@@ -387,6 +384,8 @@ class SortByBlocks(Way):
         if of_delegates:
             return self.group_parts, self.group_room, 0, at.upper, 0, at.zeros, *tables, at.groups, 0, 0
         upper, groups = (at.upper, at.groups) if self.groups else (0, at.zeros)
+        if not self.is_sorted:
+            return self.line_parts, self.facts.k, self.group_room, at.borders, upper, groups, *tables, 0, 0, 0
         sort = at.pairs, self.sort.heads(at.sorting), self.sort.starts(at.sorting)
         return self.line_parts, self.sort.room, self.group_room, at.borders, upper, groups, *tables, *sort
 
@@ -399,20 +398,24 @@ class SortByBlocks(Way):
             delegates = base + at.delegates
             self.find_delegates(to, delegates)
             key_kind = self.facts.key_bytes, 0, self.is_long
-            self.find_and_list(to, key_kind, self.group_parts, (delegates, base, to.plans[1]))
-        self.find_and_list(to, kind, self.line_parts, (to.a.pointer, base, to.plans[0]), self.sorts_all)
+            self.find_and_list(to, key_kind, self.group_parts, (delegates, base, to.plans[1]), True)
+        self.find_and_list(to, kind, self.line_parts, (to.a.pointer, base, to.plans[0]), False)
+        if not self.is_sorted:
+            return memory
         args = (*to.tensors, to.plans[0], base + at.borders)
         self.sort.move(*to.where, base + at.sorting, base + at.pairs, top_k_large.write_access(*kind), args)
         return memory
 
     def find_and_list(
-        self, to: Launch, kind: tuple[int, int, bool], parts: int, args: tuple[int, int, int], all_of_them: bool = False
+        self, to: Launch, kind: tuple[int, int, bool], parts: int, args: tuple[int, int, int], of_delegates: bool
     ) -> None:
         """Find a border, and list what reaches it, of elements or of delegates; or list all elements."""
-        blocks = self.facts.lines * parts
-        for turn in range(0 if all_of_them else top_k_large.rounds(kind[0])):
+        blocks, everything = self.facts.lines * parts, self.sorts_all and not of_delegates
+        for turn in range(0 if everything else top_k_large.rounds(kind[0])):
             top_k_large.count_kernel(*kind)(*to.where, blocks, *args, int(turn == 0))
-        top_k_large.list_kernel(*kind)(*to.where, blocks, *args, int(all_of_them))
+        is_result = not (of_delegates or self.is_sorted)
+        list_them = top_k_large.list_kernel(*kind, is_result)
+        list_them(*to.where, blocks, *args, int(everything), *to.tensors[1:])
 
 
 #: By the name of the row.
@@ -421,12 +424,12 @@ WAYS: dict[str, type[Way]] = {
     "best of lines by threads": BestByThreads,
     "short lines": ShortLines,
     "best": Best,
+    "selection by warps": SelectionByWarps,
     "lines by warps": LinesByWarps,
-    "ranks": Ranks,
     "lines beside each other": Rivals,
+    "selection": Selection,
     "delegates": DelegateChoice,
     "block choice": BlockChoice,
-    "selection": Selection,
     "sort of lines": SortOfLines,
     "sort": SortByBlocks,
 }

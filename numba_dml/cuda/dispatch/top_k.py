@@ -13,11 +13,9 @@ from ..kernels import (
     top_k_large,
     top_k_select,
     top_k_short,
-    top_k_sorted,
     top_k_warp,
 )
 from ..kernels.top_k_short import PLACES
-from ..kernels.top_k_sorted import MOST_RANKED
 from ..primitives.top_k.plan import MOST_K
 from ..primitives.top_k.staging import group_of
 from ..tuning.top_k import Tuning
@@ -25,10 +23,10 @@ from .top_k_facts import (
     Facts,
     block_lists,
     delegate_group,
+    fits_lanes,
     groups_beside,
     line_units,
     selecting_threads,
-    sorting_threads,
 )
 
 
@@ -72,9 +70,9 @@ def is_short(facts: Facts, tuning: Tuning) -> bool:
 
 
 def enough_lines(facts: Facts, tuning: Tuning) -> int:
-    """Return how many lines there must be if each has a thread: fewer are ranked, if they can be."""
+    """Return how many lines there must be if each has a thread: with fewer that are very short, each has a warp."""
     of_one = tuning.best_short_lines if is_best_of_packed(facts, tuning) else tuning.short_lines
-    return max(facts.n * of_one, tuning.least_short_lines if can_rank(facts, tuning) else 0)
+    return max(facts.n * of_one, tuning.least_short_lines if facts.n <= tuning.very_short else 0)
 
 
 def short_bytes(facts: Facts, tuning: Tuning) -> int:
@@ -96,13 +94,18 @@ def fits_warp(facts: Facts, tuning: Tuning) -> bool:
 
 
 def is_for_warps(facts: Facts, tuning: Tuning) -> bool:
-    """Tell whether lines are enough for a warp each, and too long to rank."""
-    return facts.k > 1 and facts.warp_units > 0 and facts.lines >= tuning.warp_lines and facts.n > MOST_RANKED
+    """Tell whether lines are enough for a warp each."""
+    return facts.k > 1 and facts.warp_units > 0 and facts.lines >= tuning.warp_lines
 
 
-def can_rank(facts: Facts, tuning: Tuning) -> bool:
-    """Tell whether a warp holds all elements of a line."""
-    return facts.lines > 0 and facts.k > 0 and facts.n <= MOST_RANKED
+def fits_warp_selection(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether the lanes of a warp can hold the keys of a line, and k of them to be sorted."""
+    return facts.lines > 0 and facts.k > 0 and fits_lanes(facts)
+
+
+def is_selected_by_warps(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether lines are very short; or contiguous, and either many or in any order."""
+    return facts.n <= tuning.very_short or (facts.packed and (facts.lines >= tuning.warp_lines or not facts.is_sorted))
 
 
 def has_rivals(facts: Facts, tuning: Tuning) -> bool:
@@ -158,7 +161,7 @@ def is_chosen(facts: Facts, tuning: Tuning) -> bool:
 def is_little(facts: Facts, tuning: Tuning) -> bool:
     """Tell whether k is a small part of a line, or the input too large for the memory of a sort by many blocks."""
     return tuning.elements_of_k[facts.width] * facts.k < facts.n or (
-        facts.lines * facts.line_bytes >= tuning.large_input and not sorting_threads(facts, tuning)
+        facts.lines * facts.line_bytes >= tuning.large_input and not selecting_threads(facts, tuning, facts.n)
     )
 
 
@@ -172,20 +175,31 @@ def most_chosen(facts: Facts, tuning: Tuning) -> int:
 
 def fits_sort(facts: Facts, tuning: Tuning) -> bool:
     """Tell whether a block can sort a line in shared memory."""
-    return facts.lines > 0 and facts.k > 0 and sorting_threads(facts, tuning) > 0
+    return facts.is_sorted and facts.lines > 0 and facts.k > 0 and selecting_threads(facts, tuning, facts.n) > 0
 
 
 def fits_selection(facts: Facts, tuning: Tuning) -> bool:
     """Tell whether a block can keep the keys of a line, and what is selected if it is sorted, in shared memory."""
-    return facts.lines > 0 and facts.k > 0 and selecting_threads(facts, tuning) > 0
+    return facts.lines > 0 and facts.k > 0 and selecting_threads(facts, tuning, facts.k) > 0
 
 
 def is_selected(facts: Facts, tuning: Tuning) -> bool:
-    """Tell whether the result is not sorted, or to sort it takes less time than to sort lines."""
-    return not facts.is_sorted or (
-        facts.n >= max(tuning.selected_of_k[facts.width] * facts.k, tuning.least_selected)
-        and facts.lines >= tuning.selected_lines
+    """Tell whether k is neither too large nor too small, and lines are enough if they are sorted."""
+    return (
+        least_selected(facts, tuning) <= facts.n
+        and (facts.n <= most_selected(facts, tuning) or not is_chosen(facts, tuning))
+        and (facts.lines >= tuning.selected_lines or not facts.is_sorted)
     )
+
+
+def least_selected(facts: Facts, tuning: Tuning) -> float:
+    """Return the least elements of a line: shorter ones are sorted sooner."""
+    return max(tuning.selected_of_k[facts.width] * facts.k, tuning.least_selected) if facts.is_sorted else 0
+
+
+def most_selected(facts: Facts, tuning: Tuning) -> int:
+    """Return the most elements of a line: of longer ones k elements are chosen sooner."""
+    return (tuning.most_of_k_sorted if facts.is_sorted else tuning.most_of_k) * facts.k
 
 
 TABLE = (
@@ -222,6 +236,14 @@ TABLE = (
         "The best element of each line",
     ),
     Region(
+        "selection by warps",
+        top_k_select.warp_sort_kernel,
+        fits_warp_selection,
+        is_selected_by_warps,
+        "lines are short: a warp selects from each, or sorts it whole",
+        "Selection",
+    ),
+    Region(
         "lines by warps",
         top_k_warp.warp_kernel,
         fits_warp,
@@ -230,20 +252,20 @@ TABLE = (
         "A warp for each line",
     ),
     Region(
-        "ranks",
-        top_k_sorted.rank_kernel,
-        can_rank,
-        always,
-        "lines are short: a warp ranks the elements of each",
-        "Lines that are sorted whole",
-    ),
-    Region(
         "lines beside each other",
         top_k_columns.beside_kernel,
         has_rivals,
         is_beside,
         "k is small: groups of each line send their best keys ahead, a warp looks at few parts",
         "Lines beside each other",
+    ),
+    Region(
+        "selection",
+        top_k_select.block_select_kernel,
+        fits_selection,
+        is_selected,
+        "much of each line is wanted: a block finds the k-th best key, and sorts k elements if they are to be sorted",
+        "Selection",
     ),
     Region(
         "delegates",
@@ -262,16 +284,8 @@ TABLE = (
         "A block chooses from a line",
     ),
     Region(
-        "selection",
-        top_k_select.select_kernel,
-        fits_selection,
-        is_selected,
-        "much of each line is wanted: a block finds the k-th best key, and sorts k elements if they are to be sorted",
-        "A block selects from a line",
-    ),
-    Region(
         "sort of lines",
-        top_k_sorted.sort_kernel,
+        top_k_select.block_select_kernel,
         fits_sort,
         always,
         "much of each line is wanted: a block sorts it whole",

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ..._core.lowering import Select, is_float
 from ..._core.tensor import element_size, product
 from ..driver.numba import LANES
-from ..kernels import top_k_columns, top_k_select, top_k_sorted
+from ..kernels import top_k_columns, top_k_select
 from ..kernels.top_k_block import AT_ONCE
 from ..kernels.top_k_short import THREAD_LISTS
 from ..kernels.top_k_warp import units_for
@@ -210,24 +210,29 @@ def delegate_group(facts: Facts, tuning: Tuning) -> int:
     return best
 
 
-def sorting_threads(facts: Facts, tuning: Tuning) -> int:
-    """Return how many threads sort a line whole, 0 if no block can."""
-    if facts.n > top_k_sorted.MOST_SORTED:
-        return 0
-    threads = max(-(-facts.n // (ITEMS * LANES)) * LANES, tuning.least_threads)
-    while 2 * threads <= min(facts.n, MOST_THREADS) and 2 * threads * facts.lines <= tuning.busy_threads:
-        threads *= 2
-    needed = top_k_sorted.sort_bytes(facts.n, threads) + top_k_sorted.STATIC_BYTES
-    return threads if needed <= facts.shared_bytes else 0
+def fits_lanes(facts: Facts) -> bool:
+    """Tell whether the lanes of a warp can hold the keys of a line, and sort k of them if that is wanted."""
+    return facts.n <= top_k_select.own_room(facts.width) * LANES and (
+        not facts.is_sorted or facts.k <= top_k_select.SORTED_BY_LANES[-1] * LANES
+    )
 
 
-def selecting_threads(facts: Facts, tuning: Tuning) -> int:
-    """Return how many threads select from a line whose keys are in shared memory, 0 if no block can."""
-    if facts.n * facts.key_bytes > facts.shared_bytes:
-        return 0
-    k = facts.k if facts.is_sorted else 0
-    threads = tuning.least_selecting
-    while threads < MOST_THREADS and (threads * tuning.elements_of_selecting < facts.n or threads * ITEMS < k):
+def sorted_by_lane(facts: Facts) -> int:
+    """Return how many elements each lane of a warp sorts: of a very short line all, otherwise what is selected."""
+    count = facts.n if facts.n <= top_k_select.MOST_SORTED else facts.k
+    return next(own for own in top_k_select.SORTED_BY_LANES if own * LANES >= count)
+
+
+def selecting_threads(facts: Facts, tuning: Tuning, kept: int) -> int:
+    """Return how many threads keep that many elements of a line, and sort them if that is wanted, 0: no block can."""
+    own, items = top_k_select.own_room(facts.width), kept if facts.is_sorted else 0
+    threads = tuning.least_threads
+    while threads < MOST_THREADS and (
+        threads * own < facts.n
+        or threads * ITEMS < items
+        or 2 * threads <= min(items, tuning.busy_threads // facts.lines)
+    ):
         threads *= 2
-    needed = top_k_select.select_bytes(facts.n, k, facts.key_bytes, threads) + top_k_select.STATIC_BYTES
-    return threads if needed <= facts.shared_bytes and threads * ITEMS >= k else 0
+    needed = top_k_select.select_bytes(kept, threads, facts.is_sorted) + top_k_select.STATIC_BYTES
+    fits = threads * own >= facts.n and threads * ITEMS >= items and needed <= facts.shared_bytes
+    return threads if fits else 0

@@ -14,6 +14,7 @@ would take 3 µs.
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,11 +34,13 @@ from ..primitives.top_k.keys import key_access
 from ..primitives.top_k.large_lists import (
     COUNTERS,
     WARPS,
+    Pairs,
     Shared,
     Target,
     find_border,
     hand_in,
     note_tally,
+    pair_storer,
     passes_of,
     range_counter,
     targets_by_border,
@@ -110,13 +113,70 @@ def count_kernel(width: int, infinity: int, is_long: bool) -> Kernel:
     return Kernel(count_range, 4, waits=True)
 
 
+class Form(NamedTuple):
+    """What is known of a line's results."""
+
+    source: object  #: the address of the line's first element
+    values: object
+    indices: object
+    plan: object
+    step: object  #: elements from one result to the next
+    index_size: object
+    low: object  #: the lowest key, from which words tell the distance
+
+
 @cache
-def list_kernel(width: int, infinity: int, is_long: bool) -> Kernel:
-    """Return the kernel that lists the elements which reach the border, in their order.
+def result_access(width: int, infinity: int, is_long: bool):
+    """Return ``form_of(x, values, indices, plan, line, low)`` and ``put_result(form, plan, word, position, place)``.
+
+    The bits of a value come back from its key; zeros and NaNs, which share one, are read: of each line they lie one
+    after the other in the order of their positions, so this is no gather.
+    """
+    bits_of, (_, store) = key_access(width, infinity).bits_of, unit_access(width)
+
+    @helper
+    def form_of(x, values, indices, plan, line, low):
+        source, to = line_bases(plan, line)
+        step, index_size = number(plan, OUT_STRIDE), number(plan, INDEX_SIZE)
+        return Form(x + source, values + to * width, indices + to * index_size, plan, step, index_size, low)
+
+    @helper
+    def put_result(form, plan, word, position, place):
+        if place < number(plan, K):
+            new = raise_key(form.low, ~np.int64(word), 0) if is_long else form.low + (~np.int64(word) & 0xFFFFFFFF)
+            bits = bits_of(new, plan, form.source + np.int64(position) * number(plan, STRIDE))
+            at = place * form.step
+            store(form.values + at * width, bits, 0)
+            write_index(form.indices, form.index_size, at, np.int64(position))
+
+    return form_of, put_result
+
+
+@cache
+def result_storer(width: int, infinity: int, is_long: bool):
+    """Return ``form_of``, see `result_access`, and ``store_results(shared, count, at, form)``; see `tile_lister`."""
+    form_of, put_result = result_access(width, infinity, is_long)
+
+    @helper
+    def store_results(shared, count, at, form):
+        i = np.int32(cuda.threadIdx.x)
+        while i < count:
+            word, position = shared.keys[np.uint32(i)], shared.positions[np.uint32(i)]
+            put_result(form, form.plan, word, position, at + np.int64(i))
+            i = np.int32(i + BLOCK)
+
+    return form_of, store_results
+
+
+@cache
+def list_kernel(width: int, infinity: int, is_long: bool, is_result: bool) -> Kernel:
+    """Return the kernel that lists the elements which reach the border, in their order, or writes them as the result.
 
     Of those at it, if they are too many, the first.
     """
-    tiles, list_tiles = tile_access(width, infinity, is_long), tile_lister(width, infinity, is_long)
+    form_of, store_results = result_storer(width, infinity, is_long)
+    store = store_results if is_result else pair_storer(width, is_long)
+    tiles, list_tiles = tile_access(width, infinity, is_long), tile_lister(width, infinity, is_long, store)
     source_of, part_of = tiles.source_of, tiles.part_of
     word, pair_bytes, *_ = pair_access(is_long)
     lowest = -(1 << (8 * width - 1))
@@ -151,6 +211,8 @@ def list_kernel(width: int, infinity: int, is_long: bool) -> Kernel:
         memory,  # IN OUT  address of a call's memory: borders, table, tallies, list, what a sort needs
         plan,  # IN      address of the plan
         everything,  # IN      1: all elements are listed, there is no border
+        values,  # OUT     address of the values, if what is listed is the result
+        indices,  # OUT     address of the indices
     ):
         await_inputs()
         sums = cuda.shared.array(SUMS, np.int64)
@@ -170,38 +232,28 @@ def list_kernel(width: int, infinity: int, is_long: bool) -> Kernel:
             digits[i] = 0
         cuda.syncthreads()
         shared = Shared(tile_keys, tile_positions, counts, digits)
-        pairs, is_sorted = memory + number(plan, LIST_AT), number(plan, HEADS_AT) != 0
-        pairs += pair_bytes * line * number(plan, LIST_ROOM)
-        list_tiles(shared, source, plan, part, parts, target, pairs, is_sorted)
-        if is_sorted:
-            plan_sort(digits, plan, memory, line, target, everything, sums)
+        if is_result:
+            list_tiles(shared, source, plan, part, parts, target, form_of(x, values, indices, plan, line, target.low))
+        else:
+            is_sorted = number(plan, HEADS_AT) != 0
+            pairs = memory + number(plan, LIST_AT) + pair_bytes * line * number(plan, LIST_ROOM)
+            list_tiles(shared, source, plan, part, parts, target, Pairs(pairs, is_sorted))
+            if is_sorted:
+                plan_sort(digits, plan, memory, line, target, everything, sums)
 
-    return Kernel(list_elements, 4, waits=True)
+    return Kernel(list_elements, 6, waits=True)
 
 
 @cache
 def write_access(width: int, infinity: int, is_long: bool):
-    """Return how the last pass of a sort writes the results: what it prepares, and how it puts one; see `move_kernel`.
+    """Return how the last pass of a sort writes the results: what it prepares, and how it puts one.
 
-    The bits of a value come back from its key; zeros and NaNs, which share one, are read: of each line they lie one
-    after the other in the order of their positions, so this is no gather.
+    See `move_kernel`.
     """
-    bits_of, (_, store) = key_access(width, infinity).bits_of, unit_access(width)
+    form_of, put_result = result_access(width, infinity, is_long)
 
     @helper
     def prepare(x, values, indices, plan, border, line):
-        source, to = line_bases(plan, line)
-        low = load_i64(border + 8 * (line * BORDER + LOW))
-        step, index_size = number(plan, OUT_STRIDE), number(plan, INDEX_SIZE)
-        return x + source, values + to * width, indices + to * index_size, step, index_size, low
+        return form_of(x, values, indices, plan, line, load_i64(border + 8 * (line * BORDER + LOW)))
 
-    @helper
-    def put(form, plan, word, position, place):
-        source, values, indices, step, index_size, low = form
-        if place < number(plan, K):
-            new = raise_key(low, ~np.int64(word), 0) if is_long else low + (~np.int64(word) & 0xFFFFFFFF)
-            bits = bits_of(new, plan, source + np.int64(position) * number(plan, STRIDE))
-            store(values + place * step * width, bits, 0)
-            write_index(indices, index_size, place * step, np.int64(position))
-
-    return prepare, put
+    return prepare, put_result

@@ -1,7 +1,8 @@
-"""The kernel that selects many elements of a line, whose keys a block keeps in shared memory.
+"""The kernels that select many elements of a line, whose keys the threads of a warp or of a block keep in registers.
 
-The k-th best key is found digit by digit, in a time that hardly depends on k. The elements beyond it are selected, and
-the first of those at it, in the order of their positions. If the result is to be sorted, only these k are.
+The k-th best key is found bit by bit: each step counts the keys that reach a trial. Its time does not depend on k. The
+elements beyond it are selected, and the first of those at it, in the order of their positions. If the result is to be
+sorted, these k are; or all elements, if that takes less time.
 """
 
 from __future__ import annotations
@@ -14,124 +15,56 @@ import numpy as np
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
 from ..driver.numba import LANES, cuda
-from ..primitives.bits import bits_between
+from ..primitives.bits import COUNT_ABOVE, COUNT_REACHING, bits_between, digit_above, raise_key
 from ..primitives.plan import number
 from ..primitives.ptx import ARRAY_TYPES, await_inputs
-from ..primitives.top_k.block_lists import SUMS, bar_raiser
-from ..primitives.top_k.block_sort import count_bytes, sorter
-from ..primitives.top_k.keys import key_access, key_type, lowest_key, result_writer
-from ..primitives.top_k.plan import ENDS, OUT_STRIDE, ROOM, SIZE, STRIDE, K, line_bases
-from ..primitives.top_k.ranks import spreader
+from ..primitives.top_k.keys import key_access, key_type, lowest_key
+from ..primitives.top_k.line_sort import line_sorter, sort_bytes, word_maker
+from ..primitives.top_k.plan import ENDS, LINES, OUT_STRIDE, ROOM, SIZE, STRIDE, WARPS, K, line_bases, result_copier
+from ..primitives.top_k.ranks import list_sorter, spreader
 from ..primitives.top_k.sizes import SIZES
-from ..primitives.warp import lanes_where, sum_of_lanes
+from ..primitives.warp import PARTNER_VALUE, lanes_where, sync_lanes
 
-#: Elements that a thread loads together.
-ROWS = SIZES.rows_at_once
+#: Elements that a thread looks at without asking whether they are there.
+TOGETHER = SIZES.rows_at_once
+#: Counts that all threads add to, a power of two: of this step and of the last one, and a zero for the next one.
+COUNTS = 4
+#: How many elements each lane of a warp sorts at most.
+SORTED_BY_LANES = (1, 2, 4, 8)
+#: Up to this length, a warp sorts lines whole: to select before takes longer.
+MOST_SORTED = SORTED_BY_LANES[-2] * LANES
+#: Words for the counts of warps: how many elements each has beyond the bar, and at it.
+OF_WARPS = 2 * SIZES.most_threads // LANES
 #: Shared memory of a block beside what `select_bytes` tells.
-STATIC_BYTES = 4 * SUMS + 8 * ENDS
+STATIC_BYTES = 4 * (COUNTS + OF_WARPS) + 8 * ENDS
+partner_count = PARTNER_VALUE[32]
 
 
-def key_room(size: int, k: int, key_bytes: int, threads: int) -> int:
-    """Return how many keys the memory of a line's keys holds: a sort counts there later; `k` is 0 without a sort."""
-    return max(size, count_bytes(threads) // key_bytes if k else 0)
+def own_room(width: int) -> int:
+    """Return how many elements of a line a thread has at most."""
+    return SIZES.own_keys if width <= 4 else SIZES.own_keys // 2
 
 
-def select_bytes(size: int, k: int, key_bytes: int, threads: int) -> int:
-    """Return how much dynamic shared memory a block needs."""
-    return key_room(size, k, key_bytes, threads) * key_bytes + k * (key_bytes + 4)
+def select_bytes(kept: int, threads: int, is_sorted: bool) -> int:
+    """Return how much dynamic shared memory a block needs for what it selects, and to sort it."""
+    return sort_bytes(kept, threads) if is_sorted else 2 * kept
 
 
-class Share(NamedTuple):
-    """The elements of a warp: neighbours, whose places in the result follow those of the warps before."""
+class Line(NamedTuple):
+    """The line of a warp or of a block."""
 
-    begin: object
-    end: object
-    above: object  #: how many elements beyond the bar come before
-    ties: object  #: how many elements at the bar do
-
-
-@cache
-def line_reader(width: int, infinity: int):
-    """Return ``read_line(keys, source, stride, plan, size, ends)``: it lists all keys; the lowest and the highest."""
-    key_at, key = key_access(width, infinity).key_at, key_type(width)
-    lowest = lowest_key(width)
-    highest = ~lowest
-    _, spread = spreader(key(0).itemsize)
-
-    @helper
-    def read_line(keys, source, stride, plan, size, ends):
-        own = cuda.local.array(ROWS, key)
-        low, high = key(highest), key(lowest)
-        threads, last = np.int32(cuda.blockDim.x), np.int32(size - 1)
-        first = np.int32(cuda.threadIdx.x)
-        while first < size:
-            for row in range(ROWS):  # their loads are on their way together
-                own[row] = key_at(source + np.int64(min(np.int32(first + row * threads), last)) * stride, plan)
-            for row in range(ROWS):
-                low, high = min(low, own[row]), max(high, own[row])
-                if first + row * threads < size:
-                    keys[np.uint32(first + row * threads)] = own[row]
-            first = np.int32(first + ROWS * threads)
-        return spread(low, high, ends)
-
-    return read_line
+    source: object  #: the address of its first element
+    stride: object
+    size: object
+    first: object  #: the position of this thread's first element; the next one is `LANES` further
+    rows: object  #: how many elements a thread has, a multiple of `TOGETHER`; some may lie behind the line
 
 
-@helper
-def share_of_warp(keys, size, bar, sums):
-    """Return this warp's share, and how many elements of all are beyond a bar."""
-    lane, warp = np.int32(cuda.threadIdx.x % LANES), np.int32(cuda.threadIdx.x // LANES)
-    warps = np.int32(cuda.blockDim.x // LANES)
-    length = np.int32((size + warps * LANES - 1) // (warps * LANES) * LANES)
-    begin = np.int32(min(np.int64(warp) * length, np.int64(size)))
-    end = np.int32(min(np.int64(begin) + length, np.int64(size)))
-    above = ties = np.int32(0)
-    i = np.int32(begin + lane)
-    while i < end:
-        its_key = keys[np.uint32(i)]
-        above = np.int32(above + (1 if its_key > bar else 0))
-        ties = np.int32(ties + (1 if its_key == bar else 0))
-        i = np.int32(i + LANES)
-    above, ties = sum_of_lanes(above), sum_of_lanes(ties)
-    if lane == LANES - 1:
-        sums[2 * warp], sums[2 * warp + 1] = above, ties
-    cuda.syncthreads()
-    all_above = before_above = before_ties = np.int32(0)
-    for other in range(warps):
-        if other < warp:
-            before_above = np.int32(before_above + sums[2 * other])
-            before_ties = np.int32(before_ties + sums[2 * other + 1])
-        all_above = np.int32(all_above + sums[2 * other])
-    return Share(begin, end, before_above, before_ties), all_above
+class Bar(NamedTuple):
+    """What is known of the k-th best key."""
 
-
-@cache
-def selector(put):
-    """Return ``select(keys, bar, share, spare, to)``: ``put(at, key, position, to)`` for each element of a warp.
-
-    `spare`: how many elements at the bar are selected, of all. `at`: which place of the result is its.
-    """
-
-    @helper
-    def select(keys, bar, share, spare, to):
-        lane = np.int32(cuda.threadIdx.x % LANES)
-        below = np.uint32((np.uint32(1) << np.uint32(lane)) - np.uint32(1))
-        above, ties = share.above, share.ties
-        first = share.begin
-        while first < share.end:
-            i = np.int32(first + lane)
-            its_key = keys[np.uint32(min(i, np.int32(share.end - 1)))]
-            is_above, is_tie = i < share.end and its_key > bar, i < share.end and its_key == bar
-            those_above, those_ties = np.uint32(lanes_where(is_above)), np.uint32(lanes_where(is_tie))
-            own_above = np.int32(above + cuda.popc(those_above & below))
-            own_ties = np.int32(ties + cuda.popc(those_ties & below))
-            if is_above or (is_tie and own_ties < spare):
-                put(np.int64(own_above + min(own_ties, spare)), its_key, i, to)
-            above = np.int32(above + cuda.popc(those_above))
-            ties = np.int32(ties + cuda.popc(those_ties))
-            first = np.int32(first + LANES)
-
-    return select
+    key: object
+    is_exact: object  #: whether k keys reach it: else those at it are too many
 
 
 class Target(NamedTuple):
@@ -140,74 +73,378 @@ class Target(NamedTuple):
     values: object
     indices: object
     plan: object
-    source: object
     to: object
 
 
-class Lists(NamedTuple):
-    """Where what is selected goes, to be sorted."""
+class Listed(NamedTuple):
+    """Where what a warp selects goes, to be sorted."""
 
     keys: object
     places: object
+    begin: object  #: the place of the first one
 
 
 @cache
-def select_kernel(width: int, infinity: int, is_sorted: bool) -> Kernel:
-    """Return the kernel, for results that are sorted, or stand in the order of their positions."""
-    read_line, write_result, key = line_reader(width, infinity), result_writer(width, infinity), key_type(width)
-    key_bytes = key(0).itemsize
-    raise_bar, (sort_digits, _) = bar_raiser(key_bytes), sorter(key_bytes)
-    key_array, word_array = ARRAY_TYPES[key], ARRAY_TYPES[np.int32]
-    of_key = key_bytes // 4
+def own_steps(width: int, infinity: int):
+    """Return the steps of a thread on its own elements: to load them, to count those that reach a bar, or are above."""
+    key_at, key, room = key_access(width, infinity).key_at, key_type(width), own_room(width)
+    lowest = lowest_key(width)
+    highest = ~lowest
 
     @helper
-    def put_result(at, its_key, position, to):
-        """Write an element to the result."""
-        address = to.source + np.int64(position) * number(to.plan, STRIDE)
-        place = to.to + at * number(to.plan, OUT_STRIDE)
-        write_result(to.values, to.indices, to.plan, place, its_key, address, np.int64(position))
+    def load_own(own, line, plan):
+        """List a thread's keys; return the lowest and the highest."""
+        low, high = key(highest), key(lowest)
+        last = np.int32(line.size - 1)
+        for turn in range(0, room, TOGETHER):
+            if turn < line.rows:
+                for row in range(turn, turn + TOGETHER):  # their loads are on their way together
+                    i = np.int32(line.first + row * LANES)
+                    own[row] = key_at(line.source + np.int64(min(i, last)) * line.stride, plan)
+                for row in range(turn, turn + TOGETHER):
+                    low, high = min(low, own[row]), max(high, own[row])
+                    own[row] = own[row] if np.int32(line.first + row * LANES) < line.size else key(lowest)
+        return low, high
+
+    def counter(count_key):
+        @helper
+        def count_own(own, rows, bar):
+            count = np.int32(0)
+            for turn in range(0, room, TOGETHER):
+                if turn < rows:
+                    for row in range(turn, turn + TOGETHER):
+                        count = count_key(count, own[row], bar)
+            return count
+
+        return count_own
+
+    key_bits = 8 * key(0).itemsize
+    return load_own, counter(COUNT_REACHING[key_bits]), counter(COUNT_ABOVE[key_bits])
+
+
+@helper
+def sum_of_warp(count):
+    """Return the sum of the numbers of all lanes."""
+    lanes = LANES >> 1
+    while lanes > 0:
+        count = np.int32(count + partner_count(count, lanes))
+        lanes >>= 1
+    return count
+
+
+@helper
+def sum_of_block(count, counts, step):
+    """Return the sum of the numbers of all threads, if nothing else uses the counts and steps are numbered."""
+    count, this, following = sum_of_warp(count), np.int32(step & (COUNTS - 1)), np.int32((step + 1) & (COUNTS - 1))
+    if cuda.threadIdx.x == 0:
+        counts[following] = 0
+    if cuda.threadIdx.x % LANES == 0:
+        cuda.atomic.add(counts, this, count)
+    cuda.syncthreads()
+    return counts[this]
+
+
+@cache
+def bar_finder(width: int, infinity: int, by_warps: bool):
+    """Return ``find_bar(own, rows, low, high, size, k, counts)``."""
+    key, (_, count_reaching, _) = key_type(width), own_steps(width, infinity)
 
     @helper
-    def put_listed(at, its_key, position, lists):
-        """List an element."""
-        lists.keys[np.uint32(at)], lists.places[np.uint32(at)] = its_key, position
+    def find_bar(own, rows, low, high, size, k, counts):
+        # The range of keys as a number without a sign, and the part of it that k elements are known to reach beyond.
+        span, reached = np.uint64(digit_above(np.int64(high), np.int64(low), 0)), np.uint64(0)
+        bit = np.int64(bits_between(np.int64(low), np.int64(high)))
+        found, step = np.int32(size), np.int32(0)
+        while bit > 0 and found != k:
+            bit -= 1
+            trial = np.uint64(reached | (np.uint64(1) << np.uint64(bit)))
+            if trial <= span:
+                count = count_reaching(own, rows, key(raise_key(np.int64(low), np.int64(trial), 0)))
+                count = sum_of_warp(count) if by_warps else sum_of_block(count, counts, step)
+                step = np.int32(step + 1)
+                if count >= k:
+                    reached, found = trial, count
+        return Bar(key(raise_key(np.int64(low), np.int64(reached), 0)), found == k)
 
-    write, enlist = selector(put_result), selector(put_listed)
+    return find_bar
+
+
+@cache
+def selector(width: int, put):
+    """Return ``select(own, line, bar, begin, ties, spare, to)``.
+
+    It is ``put(at, key, position, to)`` for each selected element of a warp, where `at` counts from `begin` on. If the
+    elements at the bar are too many, `spare` of them are selected; `ties` of them are in warps before this one.
+    """
+    room = own_room(width)
+
+    @helper
+    def select(own, line, bar, begin, ties, spare, to):
+        below = np.uint32((np.uint32(1) << np.uint32(cuda.threadIdx.x % LANES)) - np.uint32(1))
+        for turn in range(0, room, TOGETHER):
+            if turn < line.rows:
+                for row in range(turn, turn + TOGETHER):
+                    i = np.int32(line.first + row * LANES)
+                    chosen = own[row] >= bar.key
+                    if not bar.is_exact:
+                        is_tie = own[row] == bar.key
+                        those = np.uint32(lanes_where(is_tie))
+                        chosen = chosen and (not is_tie or ties + cuda.popc(those & below) < spare)
+                        ties = np.int32(ties + cuda.popc(those))
+                    chosen = chosen and i < line.size
+                    those = np.uint32(lanes_where(chosen))
+                    if chosen:
+                        put(np.int32(begin + cuda.popc(those & below)), own[row], i, to)
+                    begin = np.int32(begin + cuda.popc(those))
+
+    return select
+
+
+@cache
+def share_finder(width: int, infinity: int):
+    """Return ``share_of_warp(own, rows, bar, k, of_warps)``.
+
+    It returns where this warp's first element goes; how many elements of the warps before are at the bar; and how many
+    elements at the bar are selected in all.
+    """
+    _, count_reaching, count_above = own_steps(width, infinity)
+
+    @helper
+    def share_of_warp(own, rows, bar, k, of_warps):
+        warp, warps = np.int32(cuda.threadIdx.x // LANES), np.int32(cuda.blockDim.x // LANES)
+        reaching = sum_of_warp(count_reaching(own, rows, bar.key))
+        above = reaching if bar.is_exact else sum_of_warp(count_above(own, rows, bar.key))
+        of_warps[2 * warp], of_warps[2 * warp + 1] = above, np.int32(reaching - above)
+        cuda.syncthreads()
+        all_above = before = ties = np.int32(0)
+        for other in range(warps):
+            if other < warp:
+                before = np.int32(before + of_warps[2 * other])
+                ties = np.int32(ties + of_warps[2 * other + 1])
+            all_above = np.int32(all_above + of_warps[2 * other])
+        spare = max(np.int32(k - all_above), np.int32(0))
+        return np.int32(before + min(ties, spare)), ties, spare
+
+    return share_of_warp
+
+
+@cache
+def result_steps(width: int):
+    """Return ``copy_all(line, k, first, step, to)`` and ``copy_places(places, line, k, first, step, to)``.
+
+    They copy k elements to the result, those at the beginning of a line or those at places: number `first`, and on by
+    steps.
+    """
+    copy_result = result_copier(width)
+
+    @helper
+    def copy_one(line, position, at, to):
+        address, place = line.source + position * line.stride, to.to + np.int64(at) * number(to.plan, OUT_STRIDE)
+        copy_result(to.values, to.indices, to.plan, place, address, position)
+
+    @helper
+    def copy_all(line, k, first, step, to):
+        i = np.int32(first)
+        while i < k:
+            copy_one(line, np.int64(i), i, to)
+            i = np.int32(i + step)
+
+    @helper
+    def copy_places(places, line, k, first, step, to):
+        i = np.int32(first)
+        while i < k:
+            copy_one(line, np.int64(places[np.uint32(i)]), i, to)
+            i = np.int32(i + step)
+
+    return copy_all, copy_places
+
+
+@helper
+def line_of(plan, x, warp, warps):
+    """Return a line and this thread's elements of it, which a number of warps have."""
+    size, at_once = np.int32(number(plan, SIZE)), np.int32(warps * LANES * TOGETHER)
+    rows = np.int32((size + at_once - 1) // at_once * TOGETHER)
+    return Line(x, number(plan, STRIDE), size, np.int32(warp * rows * LANES + cuda.threadIdx.x % LANES), rows)
+
+
+@helper
+def put_place(at, its_key, position, places):
+    """List where an element is."""
+    places[np.uint32(at)] = position
+
+
+@cache
+def word_putter(width: int):
+    """Return ``put_word(at, its_key, position, lists)``: it lists an element to be sorted."""
+    word_of = word_maker(width)
+
+    @helper
+    def put_word(at, its_key, position, lists):
+        lists.words[np.uint32(at)] = word_of(lists.high, its_key, lists.left_out)
+        lists.places[np.uint32(at)] = position
+
+    return put_word
+
+
+@helper
+def put_listed(at, its_key, position, lists):
+    """List an element to be sorted."""
+    place = np.uint32(lists.begin + at)
+    lists.keys[place], lists.places[place] = its_key, position
+
+
+@cache
+def warp_selector(width: int, infinity: int, put):
+    """Return ``select_by_warp(own, line, plan, k, to)``: a warp puts k elements of its line."""
+    (load_own, _, count_above), find_bar = own_steps(width, infinity), bar_finder(width, infinity, True)
+    (of_lanes, _), select = spreader(key_type(width)(0).itemsize), selector(width, put)
+
+    @helper
+    def select_by_warp(own, line, plan, k, to):
+        low, high = load_own(own, line, plan)
+        low, high = of_lanes(low, high)
+        bar = find_bar(own, line.rows, low, high, line.size, k, 0)
+        spare = k if bar.is_exact else np.int32(k - sum_of_warp(count_above(own, line.rows, bar.key)))
+        select(own, line, bar, np.int32(0), np.int32(0), spare, to)
+
+    return select_by_warp
+
+
+@helper
+def line_of_warp(plan, x):
+    """Return the line of a warp, where its result goes, and whether there is one."""
+    number_of_line = np.int64(cuda.blockIdx.x) * WARPS + cuda.threadIdx.x // LANES
+    there = number_of_line < number(plan, LINES)
+    from_x, to = line_bases(plan, number_of_line if there else np.int64(0))
+    return line_of(plan, x + from_x, np.int32(0), np.int32(1)), to, there
+
+
+@cache
+def warp_select_kernel(width: int, infinity: int) -> Kernel:
+    """Return the kernel that selects from short lines, a warp for each; results stand in the order of positions."""
+    key, room = key_type(width), own_room(width)
+    select, (copy_all, copy_places) = warp_selector(width, infinity, put_place), result_steps(width)
+    of_warp = room * LANES
+    of_block = of_warp * WARPS
 
     @kernel(registers=64)
-    def select_from_lines(
+    def select_by_warps(
         x,  # IN   address of the first element
         values,  # OUT  address of the values
         indices,  # OUT  address of the indices
         plan,  # IN   address of the plan
     ):
         await_inputs()
-        sums = cuda.shared.array(SUMS, np.int32)
-        ends = cuda.shared.array(ENDS, np.int64)
-        size, k = np.int32(number(plan, SIZE)), np.int32(number(plan, K))
-        keys, words = cuda.shared.array(0, key_array), cuda.shared.array(0, word_array)
-        from_x, to = line_bases(plan, np.int64(cuda.blockIdx.x))
-        low, high = read_line(keys, x + from_x, number(plan, STRIDE), plan, size, ends)
-        cuda.syncthreads()
-        bar = low
-        if k < size:
-            bar = raise_bar(keys, np.int64(size), low, high, np.int64(k), np.int64(k), sums, ends)
-            cuda.syncthreads()
-        share, above = share_of_warp(keys, size, bar, sums)
-        spare = np.int32(k - above)
-        target = Target(values, indices, plan, x + from_x, to)
-        if not is_sorted:
-            write(keys, bar, share, spare, target)
-        else:
-            room = np.int32(number(plan, ROOM))
-            listed, places = keys[room:], words[of_key * (room + k) :]
-            enlist(keys, bar, share, spare, Lists(listed, places))
-            cuda.syncthreads()
-            bits = bits_between(np.int64(bar), np.int64(high))
-            sort_digits(listed, places, words, sums, k, high, np.int64(0), bits, False)
-            i = np.int32(cuda.threadIdx.x)
-            while i < k:
-                put_result(np.int64(i), listed[np.uint32(i)], places[np.uint32(i)], target)
-                i = np.int32(i + cuda.blockDim.x)
+        own = cuda.local.array(room, key)
+        all_places = cuda.shared.array(of_block, np.int16)
+        line, to, there = line_of_warp(plan, x)
+        if not there:
+            return
+        lane, k, target = (
+            np.int32(cuda.threadIdx.x % LANES),
+            np.int32(number(plan, K)),
+            Target(values, indices, plan, to),
+        )
+        if k == line.size:
+            copy_all(line, k, lane, np.int32(LANES), target)
+            return
+        places = all_places[np.int32(cuda.threadIdx.x // LANES * of_warp) :]
+        select(own, line, plan, k, places)
+        sync_lanes()
+        copy_places(places, line, k, lane, np.int32(LANES), target)
 
-    return Kernel(select_from_lines, 4, waits=True, shares=True)
+    return Kernel(select_by_warps, 4, waits=True)
+
+
+@cache
+def warp_sort_kernel(width: int, infinity: int, own_count: int) -> Kernel:
+    """Return the kernel that selects from short lines and sorts, a warp for each: `own_count` elements for each lane.
+
+    Lines that are as short as that are sorted whole.
+    """
+    key, room, key_at = key_type(width), own_room(width), key_access(width, infinity).key_at
+    select, (_, copy_places) = warp_selector(width, infinity, put_listed), result_steps(width)
+    sort, of_warp = list_sorter(width, own_count), own_count * LANES
+    of_block = of_warp * WARPS
+
+    @kernel(registers=64)
+    def sort_by_warps(
+        x,  # IN   address of the first element
+        values,  # OUT  address of the values
+        indices,  # OUT  address of the indices
+        plan,  # IN   address of the plan
+    ):
+        await_inputs()
+        own = cuda.local.array(room, key)
+        keys = cuda.shared.array(of_block, key)
+        places = cuda.shared.array(of_block, np.int32)
+        line, to, there = line_of_warp(plan, x)
+        if not there:
+            return
+        lane, begin = np.int32(cuda.threadIdx.x % LANES), np.int32(cuda.threadIdx.x // LANES * of_warp)
+        k, count = np.int32(number(plan, K)), np.int32(number(plan, K))
+        if line.size > of_warp:
+            select(own, line, plan, k, Listed(keys, places, begin))
+        else:
+            count = line.size
+            for j in range(own_count):
+                i = np.int32(lane + j * LANES)
+                address = line.source + np.int64(min(i, np.int32(count - 1))) * line.stride
+                put_listed(i, key_at(address, plan), i, Listed(keys, places, begin))
+        sort(keys, places, begin, count, lane)
+        copy_places(places[begin:], line, k, lane, np.int32(LANES), Target(values, indices, plan, to))
+
+    return Kernel(sort_by_warps, 4, waits=True)
+
+
+@cache
+def block_select_kernel(width: int, infinity: int, is_sorted: bool) -> Kernel:
+    """Return the kernel that selects from lines, a block for each; results are sorted, or in the order of positions."""
+    key, room = key_type(width), own_room(width)
+    (load_own, _, _), find_bar = own_steps(width, infinity), bar_finder(width, infinity, False)
+    share_of_warp, (_, of_threads) = share_finder(width, infinity), spreader(key(0).itemsize)
+    select, enlist = selector(width, put_place), selector(width, word_putter(width))
+    (lists_of, sort), (copy_all, copy_places) = line_sorter(width, infinity), result_steps(width)
+    word_array, place_array = ARRAY_TYPES[np.int32], ARRAY_TYPES[np.int16]
+
+    @kernel(registers=64)
+    def select_by_blocks(
+        x,  # IN   address of the first element
+        values,  # OUT  address of the values
+        indices,  # OUT  address of the indices
+        plan,  # IN   address of the plan
+    ):
+        await_inputs()
+        own = cuda.local.array(room, key)
+        counts = cuda.shared.array(COUNTS, np.int32)
+        of_warps = cuda.shared.array(OF_WARPS, np.int32)
+        ends = cuda.shared.array(ENDS, np.int64)
+        if cuda.threadIdx.x == 0:
+            counts[0] = 0
+        first, threads, k = np.int32(cuda.threadIdx.x), np.int32(cuda.blockDim.x), np.int32(number(plan, K))
+        from_x, to = line_bases(plan, np.int64(cuda.blockIdx.x))
+        line = line_of(plan, x + from_x, np.int32(first // LANES), np.int32(threads // LANES))
+        target = Target(values, indices, plan, to)
+        if not is_sorted and k == line.size:
+            copy_all(line, k, first, threads, target)
+            return
+        kept = np.int32(number(plan, ROOM))
+        low, high = load_own(own, line, plan)
+        low, high = of_threads(low, high, ends)
+        bar = find_bar(own, line.rows, low, high, line.size, kept, counts)
+        begin, ties, spare = np.int32(line.first - first % LANES), np.int32(0), np.int32(0)  # if all are kept
+        if kept < line.size:
+            begin, ties, spare = share_of_warp(own, line.rows, bar, kept, of_warps)
+        if not is_sorted:
+            places = cuda.shared.array(0, place_array)
+            select(own, line, bar, begin, ties, spare, places)
+            cuda.syncthreads()
+            copy_places(places, line, k, first, threads, target)
+        else:
+            lists = lists_of(cuda.shared.array(0, word_array), kept, bar.key, high, of_warps)
+            enlist(own, line, bar, begin, ties, spare, lists)
+            cuda.syncthreads()
+            sort(lists, line, plan)
+            copy_places(lists.places, line, k, first, threads, target)
+
+    return Kernel(select_by_blocks, 4, waits=True, shares=True)

@@ -23,14 +23,14 @@ from ..primitives.ptx import await_inputs
 from ..primitives.shared import shared_address
 from ..primitives.top_k.keys import key_type, lowest_key
 from ..primitives.top_k.plan import LINES, OUT_STRIDE, SIZE, WARPS, K, line_bases, result_copier
-from ..primitives.top_k.ranks import RANKED_TOGETHER, word_lists
+from ..primitives.top_k.ranks import RANKED_TOGETHER, word_access, word_lists
 from ..primitives.top_k.register_lists import count_reaching, note_reaching
 from ..primitives.top_k.warp_lists import Lists, bar_finder, line_reader, lister, next_trial, surveyor
 from ..primitives.warp import LANE_VALUE, sum_of_lanes, sync_lanes
 
 #: Units of a chunk, and chunks of a lane: a chunk that reaches the bar is read again, but each takes a register. 16384
 #: lines of 4096 float32 take 0.125 ms for k = 64, and 0.121 with 32 chunks; of float16 0.069 and 0.093.
-UNITS = (1, 2, 4, 8)
+UNITS = (1, 2, 4)
 CHUNKS = 16
 #: The largest k, and how many elements of each lane can be listed.
 MOST_K, LISTED = 4 * LANES, 8
@@ -106,7 +106,7 @@ def best_lister(width: int, infinity: int, units: int):
 @cache
 def best_writer(width: int):
     """Return ``write_best(lists, line, plan, values, indices, to, count)``: it ranks the listed elements."""
-    copy_result, (_, _, place_of, rank_own) = result_copier(width), word_lists(width)
+    copy_result, (_, place_of, rank_own) = result_copier(width), word_lists(width)
 
     @helper
     def write_best(lists, line, plan, values, indices, to, count):
@@ -133,7 +133,7 @@ def warp_kernel(width: int, infinity: int, units: int) -> Kernel:
     find_bar, _ = bar_finder(width, infinity, CHUNKS, LEADING)
     list_best = best_lister(width, infinity, units)
     key, lowest, unit_bits = key_type(width), lowest_key(width), units.bit_length() - 1
-    (word, _, _, _), rooms, all_notes = word_lists(width), WARPS * ROOM, WARPS * NOTES
+    (word, *_), rooms, all_notes = word_access(width), WARPS * ROOM, WARPS * NOTES
     place_rooms = rooms if width == 8 else 1
 
     @helper

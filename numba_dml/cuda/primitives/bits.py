@@ -71,6 +71,24 @@ DIGIT_ABOVE = {
     64: digit_above,
 }
 
+
+def _count_if(test, bits, twin):
+    count = "mov.b32 n, $1;" if bits == 32 else "cvt.u32.u64 n, $1;"
+    return ptx(
+        f"{{ .reg .pred p; .reg .b32 n; {count} setp.{test}.s{bits} p, $2, $3; @p add.s32 n, n, 1; mov.b32 $0, n; }}",
+        1,
+        3,
+        twin,
+        pure=True,
+        bits=32,
+        of=bits,
+    )
+
+
+#: By bits of the keys: ``count_reaching(count, key, bar)``, one more than a count if a key reaches a bar, and
+#: ``count_above(count, key, bar)``, the same if it is above. From Numba's own code each takes an instruction more.
+COUNT_REACHING = {bits: _count_if("ge", bits, lambda count, key, bar: count + (key >= bar)) for bits in (32, 64)}
+COUNT_ABOVE = {bits: _count_if("gt", bits, lambda count, key, bar: count + (key > bar)) for bits in (32, 64)}
 #: ``negative_word(number)``: the lower 32 bits of what a number is below 0.
 negative_word = ptx(
     "{ .reg .u32 t; cvt.u32.u64 t, $1; neg.s32 $0, t; }",

@@ -12,7 +12,7 @@ from ..driver.intrinsics import ptx, shared_type
 __all__ = ["ARRAY_TYPES", "await_inputs", "load_twin", "pointer_at", "ptx"]
 
 #: Types as arrays in dynamic shared memory want them.
-ARRAY_TYPES = {np.int32: shared_type("int32"), np.int64: shared_type("int64")}
+ARRAY_TYPES = {kind: shared_type(kind.__name__) for kind in (np.int16, np.int32, np.int64)}
 #: ``await_inputs()``, the first step of every kernel: until all is done that was launched before.
 await_inputs = ptx("griddepcontrol.wait;" if can_come_early() else "", 0, 0, lambda: None)
 

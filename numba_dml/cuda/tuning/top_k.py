@@ -19,7 +19,7 @@ class Tuning(NamedTuple):
     # Heading "A thread for each short line".
     short_elements: int = 1024  #: the most elements of a line
     short_lines: int = 16  #: lines for each element of one: with fewer, there are too few threads
-    least_short_lines: int = 4096  #: the least lines, if these are so short that warps can rank them
+    least_short_lines: int = 4096  #: the least lines, if these are very short: see `very_short`
     best_short_lines: int = 80  #: lines for each element of one if k = 1
     short_bytes: int = (
         3072  #: the most bytes of a contiguous line: longer ones are faster by warps, or if k = 1 by blocks
@@ -85,19 +85,22 @@ class Tuning(NamedTuple):
     chosen_bytes: Mapping[int, int] = {1: 1 << 16, 2: 1 << 18, 4: 1 << 24, 8: 1 << 24}
     long_bytes: int = 1 << 28  #: bytes of a line above which `most_chosen_long` holds
     most_chosen_long: int = 300  #: the largest k that is chosen from few lines of that length
-    #: Bytes of an input that is chosen from if possible: a sort needs up to three times its memory.
+    #: Bytes of an input that is chosen from if possible: a sort of results needs up to three times its memory.
     large_input: int = 1 << 31
 
-    # Heading "A block selects from a line".
-    least_selecting: int = 64  #: the least threads of a block
-    elements_of_selecting: int = 32  #: elements of a thread, above which a block has more
-    # If the result is sorted; a result that is not is always selected.
+    # Heading "Selection".
+    very_short: int = 128  #: elements of a line up to which a warp selects from it, whatever the lines are
+    most_of_k: int = 16  #: the most elements of a line for each of k: from longer ones k elements are chosen sooner
+    most_of_k_sorted: int = 8  #: the same for sorted results
     #: The least elements of a line for each of k, by bytes of an element: with fewer, the whole line is sorted sooner.
     selected_of_k: Mapping[int, float] = {1: 2, 2: 2, 4: 2, 8: 6}
     least_selected: int = 512  #: the least elements of a line
     selected_lines: int = 32  #: the least lines: fewer are sorted sooner by more threads, or by many blocks
 
     # Heading "A sort by many blocks".
+    #: The most elements of a line for each of k if results in any order are not sorted: more are sorted sooner, because
+    #: to list k elements exactly takes more reads than to list a few more.
+    listed_of_k: int = 12
     #: Elements of a line from which its positions take 64 bits; those of its last group must fit into 32 as well.
     sort_long_line: int = (1 << 31) - (1 << 16)
     busy_blocks: int = 4 * H100_MULTIPROCESSORS  #: blocks that run at the same time: four on each multiprocessor
@@ -148,7 +151,9 @@ SIMULATOR = H100._replace(
     busy_multiprocessor=1,
     least_threads=BLOCK,
     busy_threads=1,
-    least_selecting=BLOCK,
+    very_short=8,
+    most_of_k=4,
+    most_of_k_sorted=4,
     selected_of_k=dict.fromkeys((1, 2, 4, 8), 1.25),
     least_selected=1,
     selected_lines=1,

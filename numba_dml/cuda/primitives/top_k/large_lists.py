@@ -262,19 +262,47 @@ class Shared(NamedTuple):
     digits: object  #: counts for a sort
 
 
+class Pairs(NamedTuple):
+    """Where listed elements go, as pairs."""
+
+    address: object
+    is_sorted: object  #: whether the digits of their keys are counted, because a sort comes next
+
+
 @cache
-def _tile_steps(width: int, is_long: bool):
-    """Return how elements of a tile are put in order, and stored."""
-    quads, of_quad = sizes_of(width)
-    word, pair_bytes, _, store_pair, digit_of = pair_access(is_long)
-    reversed_key = REVERSED_KEY[8 * word(0).itemsize]
-    items, room = quads * of_quad, TILE_BYTES // pair_bytes
-    fits = items * BLOCK <= room
+def pair_storer(width: int, is_long: bool):
+    """Return ``store_pairs(shared, count, to, pairs)``: it stores the elements in shared memory, from one place on."""
+    _, pair_bytes, _, store_pair, digit_of = pair_access(is_long)
     passes = passes_of(width)
 
     @helper
+    def store_pairs(shared, count, to, pairs):
+        i = np.int32(cuda.threadIdx.x)
+        while i < count:
+            new = shared.keys[np.uint32(i)]
+            store_pair(pairs.address + pair_bytes * (to + np.int64(i)), new, shared.positions[np.uint32(i)])
+            if pairs.is_sorted:
+                for digit in range(passes):
+                    cuda.atomic.add(shared.digits, digit * SORT_DIGITS + digit_of(new, SORT_DIGIT * digit), 1)
+            i = np.int32(i + BLOCK)
+
+    return store_pairs
+
+
+@cache
+def _order_step(width: int, is_long: bool):
+    """Return ``put_in_order(shared, keys, firsts, ranks, chosen, begin, low)``.
+
+    It puts the chosen elements into shared memory, in their order, from one rank on.
+    """
+    quads, of_quad = sizes_of(width)
+    word, pair_bytes, *_ = pair_access(is_long)
+    reversed_key = REVERSED_KEY[8 * word(0).itemsize]
+    items, room = quads * of_quad, TILE_BYTES // pair_bytes
+    fits = items * BLOCK <= room
+
+    @helper
     def put_in_order(shared, keys, firsts, ranks, chosen, begin, low):
-        """Put the chosen elements into shared memory, in their order, from one rank on."""
         for j in range(quads):
             rank = np.int32(ranks[j] - begin)
             for n in range(of_quad):
@@ -285,31 +313,19 @@ def _tile_steps(width: int, is_long: bool):
                     rank = np.int32(rank + 1)
         cuda.syncthreads()
 
-    @helper
-    def store_pairs(shared, count, to, is_sorted):
-        """Store elements behind each other as pairs."""
-        i = np.int32(cuda.threadIdx.x)
-        while i < count:
-            new = shared.keys[np.uint32(i)]
-            store_pair(to + pair_bytes * np.int64(i), new, shared.positions[np.uint32(i)])
-            if is_sorted:
-                for digit in range(passes):
-                    cuda.atomic.add(shared.digits, digit * SORT_DIGITS + digit_of(new, SORT_DIGIT * digit), 1)
-            i = np.int32(i + BLOCK)
-
-    return put_in_order, store_pairs
+    return put_in_order
 
 
 @cache
-def tile_lister(width: int, infinity: int, is_long: bool):
-    """Return ``list_tiles(shared, source, plan, part, parts, target, pairs, is_sorted)``: it lists a part's elements.
+def tile_lister(width: int, infinity: int, is_long: bool, store):
+    """Return ``list_tiles(shared, source, plan, part, parts, target, to)``: it lists a part's elements.
 
-    It counts the digits of their keys, if a sort comes next.
+    ``store(shared, count, at, to)`` is what it does with those in shared memory; the first is number `at` of the list.
     """
     tiles, key = tile_access(width, infinity, is_long), key_type(width)
     part_of, fetch, quads, of_quad, place = tiles.part_of, tiles.fetch, tiles.quads, tiles.of_quad, tiles.place
     rank_quads, first_bits = tile_ranks(width)
-    put_in_order, store_pairs = _tile_steps(width, is_long)
+    put_in_order = _order_step(width, is_long)
     reaching = bar_tester(quads * of_quad)
     _, pair_bytes, *_ = pair_access(is_long)
     items, tile_quads = quads * of_quad, quads * BLOCK
@@ -317,11 +333,11 @@ def tile_lister(width: int, infinity: int, is_long: bool):
     fits = items * BLOCK <= room
 
     @helper
-    def list_tiles(shared, source, plan, part, parts, target, pairs, is_sorted):
+    def list_tiles(shared, source, plan, part, parts, target, to):
         keys = cuda.local.array(items, key)
         firsts = cuda.local.array(quads, place)
         ranks = cuda.local.array(quads, np.int32)
-        low, left, to = target.low, target.left, target.to
+        low, left, at = target.low, target.left, target.to
         bar = key(low)
         tile, end, quad = part_of(source, part, parts)
         turn = np.int32(0)
@@ -342,8 +358,8 @@ def tile_lister(width: int, infinity: int, is_long: bool):
             while begin < total:  # once, but for keys of 1 to 4 bytes with positions of 8
                 put_in_order(shared, keys, firsts, ranks, chosen, begin, low)
                 count = min(np.int32(total - begin), np.int32(room))
-                store_pairs(shared, count, pairs + pair_bytes * to, is_sorted)
-                to += np.int64(count)
+                store(shared, count, at, to)
+                at += np.int64(count)
                 begin = np.int32(begin + room)
                 if not fits:
                     cuda.syncthreads()

@@ -11,9 +11,9 @@ from ...driver.numba import LANES, cuda
 from ..warp import PARTNER_VALUE, sync_lanes
 from .plan import END, LOWEST
 
+partner_word = PARTNER_VALUE[64]
 #: Listed elements of each lane that are ranked together, in registers.
 RANKED_TOGETHER = 4
-partner_word = PARTNER_VALUE[64]
 
 
 @helper
@@ -117,25 +117,47 @@ def lane_sorter(key: type, listed: int):
 
 
 @cache
-def word_lists(width: int):
-    """Return how a warp lists elements that it ranks: in words of keys over places, those of 8 bytes beside places.
+def word_access(width: int):
+    """Return what a warp sorts: words of keys over places, so that no two are equal; keys of 8 bytes beside places.
 
-    It is the type of a word, ``put(words, places, at, key, place)``, ``place_of(words, places, at)`` and
+    It is the type of a word, ``word_of(key, place)``, ``place_in(word, place)``, and the last place.
+    """
+    word, shift, last_place = {
+        4: (np.int64, 32, 0x7FFFFFFF),
+        8: (np.int64, 0, 0x7FFFFFFF),
+    }.get(width, (np.int32, 16, 0xFFFF))
+    is_wide = width == 8
+
+    @helper
+    def word_of(key, place):
+        return key if is_wide else word((np.int64(key) << shift) + (last_place - np.int64(place)))
+
+    @helper
+    def place_in(word, place):
+        return np.int32(place) if is_wide else np.int32(last_place - (np.int64(word) & last_place))
+
+    return word, word_of, place_in, last_place
+
+
+@cache
+def word_lists(width: int):
+    """Return how a warp lists elements that it ranks: words, see `word_access`, and places.
+
+    It is ``put(words, places, at, key, place)``, ``place_of(words, places, at)`` and
     ``rank_own(words, places, begin, count, first, lane, ranks)``, which ranks `RANKED_TOGETHER` elements of each lane.
     """
-    word, shift, last = {8: (np.int64, 0, 0), 4: (np.int64, 32, 0x7FFFFFFF)}.get(width, (np.int32, 16, 0xFFFF))
+    word, word_of, place_in, _ = word_access(width)
     is_wide = width == 8
 
     @helper
     def put(words, places, at, key, place):
+        words[at] = word_of(key, place)
         if is_wide:
-            words[at], places[at] = key, place
-        else:
-            words[at] = word((np.int64(key) << shift) + (last - np.int64(place)))
+            places[at] = place
 
     @helper
     def place_of(words, places, at):
-        return np.int64(places[at]) if is_wide else last - (np.int64(words[at]) & last)
+        return place_in(words[at], places[at] if is_wide else np.int32(0))
 
     @helper
     def rank_own(words, places, begin, count, first, lane, ranks):
@@ -157,4 +179,80 @@ def word_lists(width: int):
                     ranks[i] = np.int32(ranks[i] + (1 if other > own[i] else 0))
             j = np.int32(j + 1)
 
-    return word, put, place_of, rank_own
+    return put, place_of, rank_own
+
+
+@cache
+def warp_sorter(width: int, own_count: int):
+    """Return ``sort(keys, places, lane)``: a bitonic sort of a warp's elements, `own_count` of each lane in registers.
+
+    `own_count` is a power of two. Afterwards lane 0 has the best elements, lane 1 the next ones.
+    """
+    is_wide = width == 8
+    partner = PARTNER_VALUE[64 if width >= 4 else 32]
+    partner_place = PARTNER_VALUE[32]
+    own_bits = own_count.bit_length() - 1
+
+    @helper
+    def is_before(key, place, other, its_place):
+        return key > other or (is_wide and key == other and place < its_place)
+
+    @helper
+    def sort(keys, places, lane):
+        size = np.int32(2)
+        while size <= own_count * LANES:
+            mask = np.int32(size >> (own_bits + 1))
+            while mask > 0:
+                is_lower = np.int32(lane & mask) == 0
+                for j in range(own_count):
+                    descends = np.int32(np.int32(lane * own_count + j) & size) == 0
+                    other = partner(keys[j], mask)
+                    its_place = partner_place(places[j], mask) if is_wide else places[j]
+                    if is_before(keys[j], places[j], other, its_place) != (descends == is_lower):
+                        keys[j], places[j] = other, its_place
+                mask = np.int32(mask >> 1)
+            for step in range(own_bits - 1, -1, -1):
+                if 1 << step < size:
+                    for j in range(own_count):
+                        if j >> step & 1 == 0:
+                            other = j | 1 << step
+                            descends = np.int32(np.int32(lane * own_count + j) & size) == 0
+                            if is_before(keys[j], places[j], keys[other], places[other]) != descends:
+                                keys[j], keys[other] = keys[other], keys[j]
+                                places[j], places[other] = places[other], places[j]
+            size = np.int32(size << 1)
+
+    return sort
+
+
+@cache
+def list_sorter(width: int, own_count: int):
+    """Return ``sort(keys, places, begin, count, lane)``: a warp sorts the places of elements listed in shared memory.
+
+    They are up to `own_count` for each lane. Of equal keys, the one with the lower place comes first. The keys stay
+    where they are.
+    """
+    word, word_of, place_in, last_place = word_access(width)
+    sort_own, lowest = warp_sorter(width, own_count), -(1 << (8 * width - 1))
+    key = np.int64 if width == 8 else np.int32
+
+    @helper
+    def sort(keys, places, begin, count, lane):
+        words, own_places = cuda.local.array(own_count, word), cuda.local.array(own_count, np.int32)
+        sync_lanes()
+        for j in range(own_count):
+            i = np.int32(lane + j * LANES)
+            at = np.uint32(begin + min(i, np.int32(count - 1)))
+            its_key, place = keys[at], places[at]
+            if i >= count:  # these come last
+                its_key, place = key(lowest), np.int32(last_place)
+            words[j], own_places[j] = word_of(its_key, place), place
+        sync_lanes()
+        sort_own(words, own_places, lane)
+        for j in range(own_count):
+            rank = np.int32(lane * own_count + j)
+            if rank < count:
+                places[np.uint32(begin + rank)] = place_in(words[j], own_places[j])
+        sync_lanes()
+
+    return sort

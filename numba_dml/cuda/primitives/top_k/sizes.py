@@ -17,6 +17,7 @@ class Sizes(NamedTuple):
 
     most_threads: int = 1024  #: the most threads of a block that has a line
     rows_at_once: int = 8  #: elements that a thread loads together from a line that is not contiguous
+    own_keys: int = 32  #: keys of a line that a thread keeps in registers at most, if they have 4 bytes
     #: What the lists of a block hold at most: keys, positions and groups to look into, 24 bytes in all.
     most_room: int = 4096
     least_room: int = 256  #: the same, at least
@@ -45,6 +46,7 @@ H100 = Sizes()
 SIMULATOR = Sizes(
     most_threads=BLOCK,
     rows_at_once=2,
+    own_keys=20,
     most_room=64,
     least_room=8,
     digit_bits=3,

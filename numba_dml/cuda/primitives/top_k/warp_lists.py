@@ -146,7 +146,7 @@ def lister(width: int, infinity: int, units: int, chunks: int):
     access = key_access(width, infinity)
     key_at, put_keys, load_quad = access.key_at, access.put_keys, access.load_quad
     key, of_unit, reaching = key_type(width), 16 // width, bar_tester(16 // width)
-    (_, put, _, _), unit_bits, chunk_bits = word_lists(width), units.bit_length() - 1, chunks.bit_length() - 1
+    (put, _, _), unit_bits, chunk_bits = word_lists(width), units.bit_length() - 1, chunks.bit_length() - 1
 
     @helper
     def append(lists, count, most, some, found, first):

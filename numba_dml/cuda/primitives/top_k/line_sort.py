@@ -1,0 +1,111 @@
+"""How a block sorts elements of its line, of which it has words of 32 bits and places in shared memory.
+
+Words have the upper bits of keys, as far as keys differ at all. Then elements that agree in these are compared; and if
+they are many, all are sorted by the lower bits, and by the upper ones again. Equal keys stay in their order.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ...driver.compile import helper
+from ...driver.numba import cuda
+from ..bits import DIGIT_ABOVE, bits_between, negative_word
+from .block_sort import count_bytes, run_sorter, sorter
+from .keys import key_access, key_type
+
+#: By bytes of a key: how many bits are sorted by at first. Of 4096 normal float32 some 30 pairs agree in these.
+FIRST_BITS = {4: 24, 8: 32}
+
+
+def sort_bytes(count: int, threads: int) -> int:
+    """Return how much dynamic shared memory a block needs to sort `count` elements."""
+    return 8 * count + count_bytes(threads)
+
+
+class Sorted(NamedTuple):
+    """What a block sorts, and the shared memory for it."""
+
+    words: object
+    places: object
+    counts: object
+    sums: object
+    count: object
+    high: object  #: the highest key
+    bits: object  #: of the difference between it and the lowest key
+    left_out: object  #: the lower bits, which words do not have at first
+
+
+@cache
+def word_maker(width: int):
+    """Return ``word_of(high, key, begin)``: how far a key is below the highest, from one bit on."""
+    distance = DIGIT_ABOVE[8 * key_type(width)(0).itemsize]
+    return helper(lambda high, key, begin: negative_word(distance(high, key, begin)))
+
+
+@cache
+def line_sorter(width: int, infinity: int):
+    """Return ``lists_of(words, count, low, high, sums)``, which divides memory, and ``sort(lists, line, plan)``."""
+    key_at, key_bytes = key_access(width, infinity).key_at, key_type(width)(0).itemsize
+    word_of, first_bits, (sort_words, _) = word_maker(width), FIRST_BITS[key_bytes], sorter(4)
+
+    @helper
+    def key_of(place, line, plan):
+        return key_at(line.source + np.int64(place) * line.stride, plan)
+
+    order_runs = run_sorter(
+        helper(lambda place, other, known: key_of(place, known[0], known[1]) > key_of(other, known[0], known[1]))
+    )
+
+    @helper
+    def lists_of(words, count, low, high, sums):
+        bits = np.int64(bits_between(np.int64(low), np.int64(high)))
+        places = words[count:]
+        left_out = max(np.int64(bits - first_bits), np.int64(0))
+        return Sorted(words, places, places[count:], sums, count, high, bits, left_out)
+
+    @helper
+    def is_disordered(lists, line, plan):
+        """Tell whether there are neighbours with equal words of which the second should be the first."""
+        words, places = lists.words, lists.places
+        wrong = 0
+        i = np.int32(cuda.threadIdx.x + 1)
+        while i < lists.count:
+            if words[np.uint32(i)] == words[np.uint32(i - 1)] and key_of(places[np.uint32(i)], line, plan) > key_of(
+                places[np.uint32(i - 1)], line, plan
+            ):
+                wrong = 1
+            i = np.int32(i + cuda.blockDim.x)
+        return cuda.syncthreads_or(wrong)
+
+    @helper
+    def list_words(lists, line, plan, begin):
+        """List words of other bits."""
+        i = np.int32(cuda.threadIdx.x)
+        while i < lists.count:
+            its_key = key_of(lists.places[np.uint32(i)], line, plan)
+            lists.words[np.uint32(i)] = word_of(lists.high, its_key, begin)
+            i = np.int32(i + cuda.blockDim.x)
+        cuda.syncthreads()
+
+    @helper
+    def sort(lists, line, plan):
+        words, places, count = lists.words, lists.places, lists.count
+        turn = 0
+        while turn < 3:  # by the upper bits; and if that does not do, by the lower ones, and by the upper ones again
+            begin, end = (np.int64(0), lists.left_out) if turn == 1 else (lists.left_out, lists.bits)
+            if turn > 0:
+                list_words(lists, line, plan, begin)
+            sort_words(words, places, lists.counts, lists.sums, count, np.int32(0), np.int64(0), end - begin, False)
+            turn += 1
+            if turn == 1 and not (
+                lists.left_out > 0
+                and order_runs(words, places, count, (line, plan))
+                and is_disordered(lists, line, plan)
+            ):
+                turn = 3
+
+    return lists_of, sort
