@@ -430,3 +430,23 @@ def test_a_threading_layer_that_takes_one_caller():
     """Numba's workqueue ends the process where two threads launch a parallel kernel at once."""
     environment = {**os.environ, "NUMBA_THREADING_LAYER": "workqueue"}
     subprocess.run([sys.executable, "-c", WORKQUEUE], env=environment, check=True, timeout=300)
+
+
+@pytest.mark.parametrize("chunks_of_task", [1, 2, 3, 100])
+def test_small_chunks_in_memory_share_tasks(chunks_of_task, monkeypatch):
+    """Neighbours with whole lines, of different sizes, up to the bytes that a task takes; lazy chunks do not."""
+    from numba_dml.dask import top_k as selection
+
+    rng = np.random.default_rng(chunks_of_task)
+    a = rng.integers(0, 9, (14, 6, 5)).astype("f4")
+    chunks = ((3, 3, 3, 3, 2), 6, (2, 3))
+    held = da.from_array(a, chunks=chunks)
+    monkeypatch.setattr(selection, "TOGETHER", chunks_of_task * 3 * 6 * 3 * 4)
+    expected = dml.top_k(a, 4, axis=1)
+    for x, tasks in ((held, -(-10 // chunks_of_task)), (held + 0, 10)):
+        best = dml.top_k(x, 4, axis=1)
+        assert best.values.chunks == best.indices.chunks == (chunks[0], (4,), chunks[2])
+        layer = next(layer for name, layer in best.values.dask.layers.items() if name.startswith("top_k-pairs"))
+        assert len(layer) == tasks
+        assert all(map(reference.same, dask.compute(*best), expected))
+    assert reference.same(dml.top_k(held, 4, axis=1).values[4:7].compute(), expected.values[4:7])

@@ -99,7 +99,7 @@ CASES_ON_GPU: dict[str, list[Case]] = {
 
 def cases_of(function: str, target: str) -> list[Case]:
     """Return the calls that need the kernels of a function."""
-    return (target == "cuda" and CASES_ON_GPU.get(function)) or CASES[function]
+    return (CASES_ON_GPU if target == "cuda" else {}).get(function, CASES[function])
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

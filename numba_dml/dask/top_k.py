@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import product
-from operator import itemgetter
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,31 +16,90 @@ from dask.base import tokenize
 
 from .._core.spec import Spec
 from ..ops import gather_elements, top_k
-from .graphs import is_held, lazy, starts_of, task
+from .graphs import Block, is_held, lazy, starts_of, task
 
 #: How many chunks' candidates are merged at once.
 SPLIT_EVERY = 8
+#: Bytes of neighbouring chunks in memory that one task selects from: Dask takes as long for a task as `top_k` for 2 MB.
+TOGETHER = 4 << 20
+
+#: The best elements of a chunk or of several, and their positions in whole lines.
+Pair = tuple[Any, Any]
+Tasks = dict[Any, Any]
+#: For each chunk of the results the task that selects it, and its number among those of the task.
+Places = dict[Block, tuple[Any, int]]
 
 
 @task
-def select(chunk: Any, start: int, k: int, axis: int, **order: Any) -> tuple[Any, Any]:
-    """Return the best elements of a chunk that begins at `start`, and their positions in whole lines."""
-    values, indices = top_k(chunk, min(k, chunk.shape[axis]), axis=axis, index_dtype=np.int64, **order)
-    indices += start
-    return values, indices
+def select(chunks: list[Any], start: int, k: int, axis: int, **order: Any) -> list[Pair]:
+    """Return the best elements of each chunk, and their positions in whole lines, where it begins at `start`."""
+    pairs = []
+    for chunk in chunks:
+        values, indices = top_k(chunk, min(k, chunk.shape[axis]), axis=axis, index_dtype=np.int64, **order)
+        indices += start
+        pairs.append((values, indices))
+    return pairs
 
 
 @task
-def merge(parts: list[tuple[Any, Any]], k: int, axis: int, **order: Any) -> tuple[Any, Any]:
+def merge(parts: list[list[Pair]], k: int, axis: int, **order: Any) -> list[Pair]:
     """Return the best of several chunks' candidates, which stand in the order of the chunks."""
-    values, indices = (np.concatenate(arrays, axis) for arrays in zip(*parts, strict=True))
+    pairs = [pair for part in parts for pair in part]
+    values, indices = (np.concatenate(arrays, axis) for arrays in zip(*pairs, strict=True))
     best, places = top_k(values, min(k, values.shape[axis]), axis=axis, **order)
-    return best, gather_elements(indices, places, axis=axis)
+    return [(best, gather_elements(indices, places, axis=axis))]
 
 
-def positions(pair: tuple[Any, Any], dtype: np.dtype[Any]) -> Any:
-    """Return the indices of a selection as the dtype that was asked for."""
-    return pair[1].astype(dtype, copy=False)
+def values_of(pairs: list[Pair], number: int) -> Any:
+    """Return the values of one of the selections of a task."""
+    return pairs[number][0]
+
+
+def positions_of(pairs: list[Pair], number: int, dtype: np.dtype[Any]) -> Any:
+    """Return its indices, as the dtype that was asked for."""
+    return pairs[number][1].astype(dtype, copy=False)
+
+
+def select_whole_lines(a: Any, how: dict[str, Any], name: str) -> tuple[Tasks, Places]:
+    """Return the tasks if chunks have whole lines."""
+    tasks: Tasks = {}
+    places: Places = {}
+    blocks = list(np.ndindex(a.numblocks))
+    largest = prod(map(max, a.chunks)) * a.dtype.itemsize
+    count = max(TOGETHER // max(largest, 1), 1) if is_held(a) else 1  # others are fused with the tasks that make them
+    for first in range(0, len(blocks), count):
+        group, key = blocks[first : first + count], (name, first)
+        tasks[key] = (partial(select, **how), [(a.name, *block) for block in group], 0)
+        places.update({block: (key, number) for number, block in enumerate(group)})
+    return tasks, places
+
+
+def select_and_merge(a: Any, how: dict[str, Any], name: str) -> tuple[Tasks, Places]:
+    """Return the tasks if lines are in several chunks."""
+    tasks: Tasks = {}
+    places: Places = {}
+    axis = how["axis"]
+    starts, others = starts_of(a.chunks[axis]), a.numblocks[:axis] + a.numblocks[axis + 1 :]
+    held = is_held(a)
+    # Dask would fuse a chunk in memory with its only dependent, which costs more than a small top_k; a second one,
+    # the chunk's start, prevents it.
+    if held:
+        tasks.update({(f"{name}-start", i): start for i, start in enumerate(starts)})
+    for other in product(*map(range, others)):
+        block = (*other[:axis], 0, *other[axis:])
+        keys: list[Any] = []
+        for i, start in enumerate(starts):
+            source = (a.name, *other[:axis], i, *other[axis:])
+            keys.append((f"{name}-select", i, *block))
+            tasks[keys[-1]] = (partial(select, **how), [source], (f"{name}-start", i) if held else start)
+        level = 0
+        while len(keys) > 1:
+            groups = [keys[first : first + SPLIT_EVERY] for first in range(0, len(keys), SPLIT_EVERY)]
+            keys = [(f"{name}-merge", level, i, *block) for i in range(len(groups))]
+            tasks.update({key: (partial(merge, **how), group) for key, group in zip(keys, groups, strict=True)})
+            level += 1
+        places[block] = keys[0], 0
+    return tasks, places
 
 
 def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:
@@ -50,35 +109,16 @@ def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any])
     how = {"k": k, "axis": axis, "mode": given["mode"], "nan": given["nan"]}
     token = tokenize(a.name, given)
     name = f"top_k-pairs-{token}"
-    starts, others = starts_of(a.chunks[axis]), a.numblocks[:axis] + a.numblocks[axis + 1 :]
-    begin, held = f"top_k-start-{token}", len(starts) > 1 and is_held(a)
-    # Dask would fuse a chunk in memory with its only dependent, which costs more than a small top_k; a second one,
-    # the chunk's start, prevents it.
-    tasks: dict[Any, Any] = {(begin, i): start for i, start in enumerate(starts)} if held else {}
-    for other in product(*map(range, others)):
-        block = (*other[:axis], 0, *other[axis:])
-        keys = []
-        for i, start in enumerate(starts):
-            source = (a.name, *other[:axis], i, *other[axis:])
-            keys.append((f"top_k-select-{token}", i, *block))
-            tasks[keys[-1]] = (partial(select, **how), source, (begin, i) if held else start)
-        level = 0
-        while len(keys) > 1:
-            groups = [keys[first : first + SPLIT_EVERY] for first in range(0, len(keys), SPLIT_EVERY)]
-            keys = [(f"top_k-merge-{token}", level, i, *block) for i in range(len(groups))]
-            tasks.update({key: (partial(merge, **how), group) for key, group in zip(keys, groups, strict=True)})
-            level += 1
-        tasks[(name, *block)] = tasks.pop(keys[0])
+    tasks, places = (select_whole_lines if a.numblocks[axis] == 1 else select_and_merge)(a, how, name)
     chunks = (*a.chunks[:axis], (k,), *a.chunks[axis + 1 :])
     value_type, index_type = (getattr(descriptor, field).dtype for field in descriptor.output_fields)
     pairs = lazy(name, tasks, chunks, value_type, [a])
     results = []
     for output, taken, dtype in (
-        ("values", itemgetter(0), value_type),
-        ("indices", partial(positions, dtype=index_type), index_type),
+        ("values", values_of, value_type),
+        ("indices", partial(positions_of, dtype=index_type), index_type),
     ):
         name = f"top_k-{output}-{token}"
-        blocks = product(*map(range, pairs.numblocks))
-        tasks = {(name, *block): (taken, (pairs.name, *block)) for block in blocks}
+        tasks = {(name, *block): (taken, key, number) for block, (key, number) in places.items()}
         results.append(lazy(name, tasks, chunks, dtype, [pairs]))
     return results

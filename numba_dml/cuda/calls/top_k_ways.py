@@ -398,8 +398,8 @@ class SortByBlocks(Way):
             delegates = base + at.delegates
             self.find_delegates(to, delegates)
             key_kind = self.facts.key_bytes, 0, self.is_long
-            self.find_and_list(to, key_kind, self.group_parts, (delegates, base, to.plans[1]), True)
-        self.find_and_list(to, kind, self.line_parts, (to.a.pointer, base, to.plans[0]), False)
+            self.find_and_list(to, key_kind, self.group_parts, (delegates, base, to.plans[1]), of_delegates=True)
+        self.find_and_list(to, kind, self.line_parts, (to.a.pointer, base, to.plans[0]))
         if not self.is_sorted:
             return memory
         args = (*to.tensors, to.plans[0], base + at.borders)
@@ -407,7 +407,12 @@ class SortByBlocks(Way):
         return memory
 
     def find_and_list(
-        self, to: Launch, kind: tuple[int, int, bool], parts: int, args: tuple[int, int, int], of_delegates: bool
+        self,
+        to: Launch,
+        kind: tuple[int, int, bool],
+        parts: int,
+        args: tuple[int, int, int],
+        of_delegates: bool = False,
     ) -> None:
         """Find a border, and list what reaches it, of elements or of delegates; or list all elements."""
         blocks, everything = self.facts.lines * parts, self.sorts_all and not of_delegates

@@ -134,7 +134,7 @@ def sum_of_warp(count):
 
 @helper
 def sum_of_block(count, counts, step):
-    """Return the sum of the numbers of all threads, if nothing else uses the counts and steps are numbered."""
+    """Return the sum of the numbers of all threads. Steps count up from 0, and the first of the counts is 0 before."""
     count, this, following = sum_of_warp(count), np.int32(step & (COUNTS - 1)), np.int32((step + 1) & (COUNTS - 1))
     if cuda.threadIdx.x == 0:
         counts[following] = 0
@@ -146,12 +146,12 @@ def sum_of_block(count, counts, step):
 
 @cache
 def bar_finder(width: int, infinity: int, by_warps: bool):
-    """Return ``find_bar(own, rows, low, high, size, k, counts)``."""
+    """Return ``find_bar(own, rows, low, high, size, k, counts)``: the `Bar` of a line."""
     key, (_, count_reaching, _) = key_type(width), own_steps(width, infinity)
 
     @helper
     def find_bar(own, rows, low, high, size, k, counts):
-        # The range of keys as a number without a sign, and the part of it that k elements are known to reach beyond.
+        # Numbers without a sign: the range of the keys, and how far above the lowest one the bar is known to be.
         span, reached = np.uint64(digit_above(np.int64(high), np.int64(low), 0)), np.uint64(0)
         bit = np.int64(bits_between(np.int64(low), np.int64(high)))
         found, step = np.int32(size), np.int32(0)
@@ -261,7 +261,7 @@ def result_steps(width: int):
 
 @helper
 def line_of(plan, x, warp, warps):
-    """Return a line and this thread's elements of it, which a number of warps have."""
+    """Return a line, of which each of a number of warps has a part, and where this thread's elements are."""
     size, at_once = np.int32(number(plan, SIZE)), np.int32(warps * LANES * TOGETHER)
     rows = np.int32((size + at_once - 1) // at_once * TOGETHER)
     return Line(x, number(plan, STRIDE), size, np.int32(warp * rows * LANES + cuda.threadIdx.x % LANES), rows)
@@ -340,11 +340,8 @@ def warp_select_kernel(width: int, infinity: int) -> Kernel:
         line, to, there = line_of_warp(plan, x)
         if not there:
             return
-        lane, k, target = (
-            np.int32(cuda.threadIdx.x % LANES),
-            np.int32(number(plan, K)),
-            Target(values, indices, plan, to),
-        )
+        lane, k = np.int32(cuda.threadIdx.x % LANES), np.int32(number(plan, K))
+        target = Target(values, indices, plan, to)
         if k == line.size:
             copy_all(line, k, lane, np.int32(LANES), target)
             return
@@ -382,7 +379,8 @@ def warp_sort_kernel(width: int, infinity: int, own_count: int) -> Kernel:
         if not there:
             return
         lane, begin = np.int32(cuda.threadIdx.x % LANES), np.int32(cuda.threadIdx.x // LANES * of_warp)
-        k, count = np.int32(number(plan, K)), np.int32(number(plan, K))
+        k = np.int32(number(plan, K))
+        count = k
         if line.size > of_warp:
             select(own, line, plan, k, Listed(keys, places, begin))
         else:

@@ -85,7 +85,7 @@ class Tuning(NamedTuple):
     chosen_bytes: Mapping[int, int] = {1: 1 << 16, 2: 1 << 18, 4: 1 << 24, 8: 1 << 24}
     long_bytes: int = 1 << 28  #: bytes of a line above which `most_chosen_long` holds
     most_chosen_long: int = 300  #: the largest k that is chosen from few lines of that length
-    #: Bytes of an input that is chosen from if possible: a sort of results needs up to three times its memory.
+    #: Bytes of an input that is chosen from if possible: to sort takes up to three times its memory.
     large_input: int = 1 << 31
 
     # Heading "Selection".

@@ -83,7 +83,7 @@ def line_sorter(width: int, infinity: int):
 
     @helper
     def list_words(lists, line, plan, begin):
-        """List words of other bits."""
+        """List words anew, with the bits of keys from one on."""
         i = np.int32(cuda.threadIdx.x)
         while i < lists.count:
             its_key = key_of(lists.places[np.uint32(i)], line, plan)

@@ -11,9 +11,9 @@ from ...driver.numba import LANES, cuda
 from ..warp import PARTNER_VALUE, sync_lanes
 from .plan import END, LOWEST
 
-partner_word = PARTNER_VALUE[64]
 #: Listed elements of each lane that are ranked together, in registers.
 RANKED_TOGETHER = 4
+partner_word = PARTNER_VALUE[64]
 
 
 @helper
