@@ -16,9 +16,8 @@ from ..driver.launch import Kernel
 from ..driver.numba import cuda
 from ..primitives.access import LOAD_INDEX, unit_access
 from ..primitives.atomics import combine_now, load_now
-from ..primitives.groups import GROUP, fill_line, load_four, shared_type, store_four
+from ..primitives.groups import GROUP, asker, fill_line, load_four, shared_type, store_four
 from ..primitives.moves.lines import (
-    asker,
     bad_finder,
     grouped,
     lines_of_block,

@@ -34,7 +34,7 @@ from .sort_tiles import (
     tile_steps,
 )
 from .sort_tiles import WARPS as WARPS  # calls and kernels have as many
-from .sums import add_counts, add_up_lanes, add_up_threads, arrive, lane_value
+from .sums import add_counts, add_up_lanes, arrive, lane_value
 
 LANE_SHARE = DIGITS // LANES
 #: The most passes: digits of 64 bits.
@@ -44,8 +44,6 @@ ALL_DIGITS = MOST_PASSES * DIGITS
 SUMS = max(BLOCK, MOST_PASSES)
 #: Words for the numbers of tiles, one for each pass, and one for how many blocks have counted.
 TICKETS = MOST_PASSES + 2
-#: Rows of counts up to this length have a thread each, others a block.
-SHORT_ROW = 16
 # What is known of a segment, int64 words. A way is for each pass: 0, or the bits of FROM_PAIRS, FROM_OTHER and LAST.
 SIZE, WAYS, HEAD = 0, 1, 1 + MOST_PASSES
 FROM_PAIRS, FROM_OTHER, LAST = 1, 2, 4
@@ -126,43 +124,6 @@ def count_kernel(is_long: bool) -> Kernel:
             plan_passes(head, starts, size, passes, 0, sums)
 
     return Kernel(count_digits, 7, waits=True)
-
-
-@kernel
-def add_up_rows(
-    starts,  # IN OUT  address of (rows, count) int64: counts, which become the sums of those before
-    totals,  # OUT     address of (rows,) int64, 0: they are not wanted
-    count,
-    rows,
-):
-    await_inputs()
-    sums = cuda.shared.array(BLOCK, np.int64)
-    thread = np.int64(cuda.threadIdx.x)
-    short = count <= SHORT_ROW
-    row = np.int64(cuda.blockIdx.x) * (BLOCK if short else 1) + (thread if short else 0)
-    starts += 8 * row * count
-    before = np.int64(0)
-    if short:  # a thread for each
-        if row < rows:
-            for i in range(count):
-                own = load_now(starts + 8 * i)
-                store_now(starts + 8 * i, before)
-                before += own
-            if totals != 0:
-                store_now(totals + 8 * row, before)
-        return
-    first = np.int64(0)
-    while first < count:
-        i = first + thread
-        own = load_now(starts + 8 * i) if i < count else np.int64(0)
-        until = before + add_up_threads(sums, own)
-        before += sums[BLOCK - 1]
-        if i < count:
-            store_now(starts + 8 * i, until - own)
-        first += BLOCK
-        cuda.syncthreads()
-    if totals != 0 and thread == 0:
-        store_now(totals + 8 * row, before)
 
 
 @helper
@@ -255,14 +216,6 @@ def move_kernel(is_long: bool, write) -> Kernel:
         write_tile(memory, own, target, inside, shift)
 
     return Kernel(move_pairs, 16, waits=True)
-
-
-_ADD_UP = Kernel(add_up_rows, 4, waits=True)
-
-
-def add_up(device: int, stream: int, starts: int, totals: int, rows: int, count: int) -> None:
-    """Turn the counts of every row into the sums of those before; see `add_up_rows`."""
-    _ADD_UP(device, stream, -(-rows // BLOCK) if count <= SHORT_ROW else rows, starts, totals, count, rows)
 
 
 @dataclass(frozen=True)

@@ -156,6 +156,18 @@ def mover(width: int, threads: int):
 
 
 @cache
+def asker(threads: int):
+    """Return ``ask_for_all(address, size)``: all threads of a block bring `size` bytes to L2."""
+
+    @helper
+    def ask_for_all(address, size):
+        for i in range(ASKED_BYTES * np.int64(cuda.threadIdx.x), size, ASKED_BYTES * threads):
+            ask_for(address + i)
+
+    return ask_for_all
+
+
+@cache
 def copies():
     """Return ``copy(to, fro)``, of 16 aligned bytes to shared memory, and ``arrive()``, which waits for a thread's own.
 

@@ -11,7 +11,7 @@ from ...driver.compile import helper
 from ...driver.numba import cuda
 from ..access import LOAD_INDEX
 from ..bad_indices import record_bad
-from ..groups import ASKED_BYTES, GROUP, ask_for, load_four
+from ..groups import GROUP, load_four
 from ..plan import BOUNDS, CLAMP, DROP, HEADER, IDENTITY, LOOP_FIELDS, LOOPS, number
 from .places import places, start_of_point
 
@@ -101,18 +101,6 @@ def grouped(width: int, other_width: int):
         return min(head, count) if head < GROUP else count  # they never meet
 
     return head_of
-
-
-@cache
-def asker(threads: int):
-    """Return ``ask_for_all(address, size)``: all threads of a block bring `size` bytes to L2."""
-
-    @helper
-    def ask_for_all(address, size):
-        for i in range(ASKED_BYTES * np.int64(cuda.threadIdx.x), size, ASKED_BYTES * threads):
-            ask_for(address + i)
-
-    return ask_for_all
 
 
 @cache
