@@ -14,7 +14,7 @@ from numpy import ndarray
 from ..._core.devices.arrays import DeviceArray
 from ..._core.lowering import Move
 from ..._core.operands import check_out
-from ..._core.regions import Region
+from ..._core.regions import Region, first
 from ..._core.shapes import extent
 from ..._core.tensor import dtype_of, product
 from ..driver.arrays import OWN, Output, Span, join
@@ -26,9 +26,10 @@ from ..primitives.bad_indices import Record, Records, records_of
 from ..primitives.moves import places as moves_places
 from ..primitives.plan import CLAMP, DROP, RAISE, Plan
 from ..replay.repeat import Repeatable
-from ..tuning.moves import MoveTuning
+from ..tuning import moves as thresholds
 
 _BOUNDS = {"clamp": CLAMP, "drop": DROP}
+NO_REDUCTION = None, "none"
 #: Unique launch ids, from 2**60 on, so that the recorder cannot mistake another argument for one.
 _launches = count(1 << 60)
 
@@ -61,6 +62,8 @@ class _MoveCall(Repeatable):
         self.spans = spans
         self.function = low.function
         self.reduces = low.reduction != "none"
+        #: As kernels take it that combine updates in their order.
+        self.reduction = (low.data_type, low.reduction) if self.reduces else NO_REDUCTION
         self.dtype = dtype
         self.output = Output(low.function, "out", shape, dtype)
         self.out_bytes = self.output.size
@@ -192,20 +195,16 @@ class _MoveCall(Repeatable):
     #: The granule and the lowest of the places that a scatter claims, and how many places there are.
     claims = (1, 0)
     places = 0
-    tuning: MoveTuning
-    #: The row of the family's table that was chosen.
-    region: Region
-    #: How the row's kernels are run, None: by those for any layout.
-    way: Any
+    #: The rows of the family's table.
+    regions: tuple[Region, ...]
 
-    def way_of(self, ways: Mapping[str, Callable[[Any], Any]]) -> Any:
-        """Return the way of the chosen row, or None for the kernels that are for any layout."""
+    def choose(self, family: str, facts: Any, ways: Mapping[str, Callable[[Any], Any]]) -> None:
+        """Choose a row of the table, and how its kernels are run; no way: by those for any layout."""
+        self.facts, self.tuning = facts, thresholds.TUNING
+        self.region = first(self.regions, facts, self.tuning)
         make = ways.get(self.region.name)
-        return make(self) if make else None
-
-    def kernel_name(self, family: str) -> str:
-        """Return the kernel's name, as users see it."""
-        return f"{family} {8 * self.steps}-bit cuda" + (f", {self.region.name}" if self.way else "")
+        self.way: Any = make(self) if make else None
+        self.kernel = f"{family} {8 * self.steps}-bit cuda" + (f", {self.region.name}" if self.way else "")
 
     def look(self, given: Given, claims: int = 0, claim_bytes: int = 0, entries: int = 0) -> None:
         """Look at all indices, and claim the places that they lead to in the memory at an address; see `claimer`."""

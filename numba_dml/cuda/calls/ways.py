@@ -10,17 +10,11 @@ from ..driver.numba import BLOCK
 from ..kernels import moves_columns, moves_lines, scatter_combine_few
 from ..primitives.groups import QUAD_BYTES
 from ..primitives.moves import lines as moves_lines_of
-from .move_call import Given
-
-
-def reduction_of(call: Any) -> tuple[Any, str]:
-    """Return the type and the name of a reduction for kernels that combine updates in their order."""
-    is_ordered = call.facts.reduces and not call.facts.combined
-    return (call.lowering.data_type, call.lowering.reduction) if is_ordered else (None, "none")
+from .move_call import NO_REDUCTION, Given
 
 
 class Way:
-    """A way to gather or scatter that needs a certain layout."""
+    """A way to gather or scatter that needs a certain layout. Called, it returns memory in use until all is done."""
 
     #: It writes all of a scatter's output, so that it can copy the elements that the updates leave.
     covers = False
@@ -29,10 +23,6 @@ class Way:
 
     def __init__(self, call: Any) -> None:
         self.call = call
-
-    def __call__(self, given: Given) -> Any:
-        """Write to the output; return memory in use until all is done."""
-        raise NotImplementedError
 
 
 class ColumnWay(Way):
@@ -56,8 +46,7 @@ class ColumnWay(Way):
         if call.gathers:
             kernel = moves_columns.gather_columns_kernel(*kind)
         else:
-            reduction = (call.lowering.data_type, call.lowering.reduction) if call.reduces else (None, "none")
-            kernel = moves_columns.scatter_columns_kernel(*kind, *reduction)
+            kernel = moves_columns.scatter_columns_kernel(*kind, *call.reduction)
         head = call.head(given, call.plan(device, call.run).for_kernel(kernel))
         kernel(device, given.stream, self.blocks, *head, *self.division, shared=self.shared)
 
@@ -86,7 +75,8 @@ class LineWay(Way):
         if call.gathers:
             kernel = moves_lines.gather_lines_kernel(call.run, index_name, several, plan.threads)
         else:
-            kind = several, plan.staged, plan.threads, *reduction_of(call), call.combined
+            reduction = NO_REDUCTION if call.combined else call.reduction
+            kind = several, plan.staged, plan.threads, *reduction, call.combined
             kernel = moves_lines.scatter_lines_kernel(call.run, index_name, *kind)
         factor = moves_lines_of.row_factor(self.lines.length)
         blocks = -(-count // plan.together) * plan.parts
