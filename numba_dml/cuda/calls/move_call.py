@@ -83,14 +83,11 @@ class _MoveCall(Repeatable):
         #: A unit must divide these steps, and the addresses.
         self.steps = gcd(16, self.run, *(step for _, step in places))
         reach = extent(*zip(*places, strict=True))
+        dimensions: tuple[Sequence[Any], ...] = self.loops, low.coordinates, self.outer
         #: How many loops, coordinates and outer dimensions a kernel is compiled for.
         self.counts = tuple(
             len(dims) if len(dims) <= most else -1
-            for dims, most in (
-                (self.loops, moves_places.MOST_LOOPS),
-                (low.coordinates, moves_places.MOST_COORDS),
-                (self.outer, moves_places.MOST_OUTER),
-            )
+            for dims, most in zip(dimensions, moves_places.MOST_COUNTS, strict=True)
         )
         np.array([reach[0], reach[1] + self.run, self.moved, self.out_bytes], np.int64)  # an error if they are larger
         self.plans: dict[tuple[int, int], Plan] = {}
@@ -170,13 +167,12 @@ class _MoveCall(Repeatable):
         """Return the kernel that moves units of a width."""
         raise NotImplementedError
 
-    def head(self, given: Given, plan: int, *, with_old: bool = True) -> tuple[int, ...]:
+    def head(self, given: Given, plan: int) -> tuple[int, ...]:
         """Return the first arguments of a kernel: addresses, a plan, where bad indices go, and a scatter's flag."""
         if self.gathers:
             return given.old, given.indices.pointer, given.out.pointer, plan, given.record, given.number
-        old = (given.old,) if with_old else ()
-        inputs = given.indices.pointer, given.updates.pointer
-        return given.out.pointer, *old, *inputs, plan, given.record, given.number, given.flag
+        inputs = given.old, given.indices.pointer, given.updates.pointer
+        return given.out.pointer, *inputs, plan, given.record, given.number, given.flag
 
     def bind(self, device: int, width: int) -> tuple[Kernel, int, int, int, int]:
         """Return how units of a width are moved: the kernel, its plan, blocks, units in all, and those of a block."""

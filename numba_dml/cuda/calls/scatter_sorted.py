@@ -8,9 +8,10 @@ from ..._core.devices.arrays import DeviceArray
 from ..driver.arrays import scratch
 from ..driver.numba import BLOCK
 from ..kernels import scatter_folds
-from ..primitives import device_sort
+from ..primitives.device_sort import Sort
 from ..primitives.moves import claims as moves_claims
 from ..primitives.moves.folds import FOLDERS, LONG
+from ..primitives.sort_tiles import WARPS
 from .move_call import Given
 
 
@@ -18,7 +19,7 @@ def fold(call: Any, given: Given) -> DeviceArray:
     """Combine the updates with the elements at the address `old`; return memory in use until all is done."""
     out, points = given.out, call.points
     is_long = max(points, call.places) > call.tuning.most_short_pairs
-    sort = device_sort.Sort(1, points, is_long, call.places.bit_length())
+    sort = Sort(1, points, is_long, call.places.bit_length())
     most = points // (LONG + 1) + 1  # places that have many updates
     head = 8 * (2 + most + most % 2)
     sort_bytes = 0 if points <= scatter_folds.MOST_RANKED else sort.bytes + sort.pairs_bytes
@@ -37,8 +38,7 @@ def fold(call: Any, given: Given) -> DeviceArray:
         out.pointer,
         given.updates.pointer,
         call.plan(out.device, width).for_kernel(kernel),
-        flag,
-        given.all_or_none,
+        flag if given.all_or_none else 0,
         pairs,
         points,
         call.places,
@@ -55,11 +55,11 @@ def fold(call: Any, given: Given) -> DeviceArray:
     return memory
 
 
-def sorted_pairs(call: Any, given: Given, sort: device_sort.Sort, sorting: int, flag: int, width: int) -> int:
+def sorted_pairs(call: Any, given: Given, sort: Sort, sorting: int, flag: int, width: int) -> int:
     """Look at all indices; return the address of the sorted pairs of all points: numbers of a place and of a point."""
     is_ranked = call.points <= scatter_folds.MOST_RANKED
     pairs = sorting if is_ranked else sorting + sort.bytes
-    at_once = device_sort.WARPS if is_ranked else BLOCK
+    at_once = WARPS if is_ranked else BLOCK
     make = scatter_folds.rank_kernel if is_ranked else scatter_folds.pair_kernel
     kernel, device = make(call.index_name, *call.counts, sort.is_long), given.out.device
     head = given.indices.pointer, call.plan(device, width).for_kernel(kernel), given.record, given.number, flag

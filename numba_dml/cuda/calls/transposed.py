@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, NamedTuple
 
 from ..dispatch.layouts import Columns, column_plan, lines_of
@@ -62,7 +63,10 @@ class TransposedColumns(LineWay):
         row = columns.columns * self.width
         packed = Matrices(given.updates.pointer, columns.length * row, row, columns.length)
         index_name, plan = f"uint{8 * self.position_bytes}", self.line_numbers(device)
-        for strip in self.strips():
+        firsts = range(0, columns.matrices, self.matrices), range(0, columns.columns, self.side)
+        for matrix, column in product(*firsts):
+            sizes = min(self.matrices, columns.matrices - matrix), min(self.side, columns.columns - column)
+            strip = Strip(matrix, column, *sizes)
             self.turn_indices(strip, given, positions)
             self.turn_strip(strip, given, data, elements)
             count = strip.matrices * strip.columns
@@ -85,15 +89,6 @@ class TransposedColumns(LineWay):
             loops = [(self.columns.columns, size * width, length), (length, 0, 1)]
             found = self.plans.setdefault(device, Plan(device, 1, 1, loops, [(size, width)], [], DROP))
         return found.address
-
-    def strips(self) -> list[Strip]:
-        """Return all strips."""
-        matrices, columns = self.columns.matrices, self.columns.columns
-        return [
-            Strip(m, c, min(self.matrices, matrices - m), min(self.side, columns - c))
-            for m in range(0, matrices, self.matrices)
-            for c in range(0, columns, self.side)
-        ]
 
     def turn_indices(self, strip: Strip, given: Given, to: int) -> None:
         """Turn the indices of a strip into lines of positions."""

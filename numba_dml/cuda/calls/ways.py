@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ..dispatch import gather, scatter
-from ..dispatch.layouts import LinePlan, Lines, elements_of, line_plan, tile_or_column
+from ..dispatch.layouts import LinePlan, Lines, elements_of, line_plan, tile_of
+from ..dispatch.layouts import tile as best_tile
 from ..driver.numba import BLOCK
 from ..kernels import moves_columns, moves_lines, scatter_combine_few
 from ..primitives.groups import QUAD_BYTES
 from ..primitives.moves import lines as moves_lines_of
+from ..primitives.moves.updates import CLAIM_BYTES
 from .move_call import NO_REDUCTION, Given
 
 
@@ -36,7 +38,7 @@ class ColumnWay(Way):
         count = columns.matrices * columns.columns
         self.blocks, self.threads, self.shared, self.division = -(-count // BLOCK), BLOCK, 0, (count, 0)
         if self.is_shared:
-            tile = tile_or_column(call.facts, call.tuning)
+            tile = best_tile(call.facts, call.tuning) or tile_of(call.facts, 1, call.tuning)  # worth it or not
             self.blocks, self.threads, self.shared = columns.matrices * tile.strips, tile.threads, tile.shared
             self.division = tile.strips, tile.side.bit_length() - 1
 
@@ -101,9 +103,9 @@ def combine_few(
     call: Any, given: Given, data: int, blocks: int, count: int, units: int, combined: tuple[str, str] | None
 ) -> None:
     """Combine `units` updates with `count` elements at an address; or claim places there, without `combined`."""
-    width = call.dtype.itemsize if combined else moves_columns.CLAIM_BYTES
+    width = call.dtype.itemsize if combined else CLAIM_BYTES
     kernel = scatter_combine_few.combine_few_kernel(width, call.index_name, *call.counts, combined)
     plan = call.plan(given.out.device, width if combined else 1).for_kernel(kernel)
-    _, *head = call.head(given, plan, with_old=False)
+    _, _, *head = call.head(given, plan)
     shared = -(-count * width // QUAD_BYTES) * QUAD_BYTES
     kernel(given.out.device, given.stream, blocks, data, *head, count, units, -(-units // blocks), shared=shared)

@@ -19,7 +19,7 @@ from ..primitives.access import load_i64, unit_access
 from ..primitives.atomics import load_now, store_now
 from ..primitives.groups import asker, fetch_and_add, mover, shared_type
 from ..primitives.moves.claims import number_of_place
-from ..primitives.moves.places import NOWHERE, places
+from ..primitives.moves.places import NOWHERE, point_places
 from ..primitives.moves.sizes import SIZES
 from ..primitives.plan import numbers_in
 from ..primitives.ptx import await_inputs
@@ -29,12 +29,11 @@ from ..primitives.sums import add_up_threads
 BIN_BITS, FINE_BITS = SIZES.bin_bits, SIZES.fine_bits
 BIN = 1 << BIN_BITS
 COARSE_BITS = BIN_BITS + FINE_BITS
-#: Updates that a thread has on its way at a time, and a block.
 ITEMS = SIZES.bin_items
+#: Updates of a block.
 TILE = BLOCK * ITEMS
 #: Bins, or coarse bins, that a block sorts a tile into: in shared memory, so that neighbours go to memory together.
 SLOTS = BLOCK
-#: Threads of a block that has the claims of a bin, and the registers of each.
 BIN_THREADS, BIN_REGISTERS = SIZES.bin_threads, SIZES.bin_registers
 #: An update that is sorted: the number of its place and that of its point, 4 bytes each; its bits.
 ENTRY_BYTES = 16
@@ -43,7 +42,7 @@ ENTRY_BYTES = 16
 @cache
 def count_kernel(index_type: str, loops: int, coords: int) -> Kernel:
     """Return the kernel that looks at all indices, and counts the points of every bin."""
-    place_of_point, *_ = places(index_type, loops, coords, 0)
+    place_of_point, _ = point_places(index_type, loops, coords)
     number_type = shared_type("int32")
 
     @kernel
@@ -184,7 +183,7 @@ def start_kernel() -> Kernel:
 @cache
 def coarse_kernel(width: int, index_type: str, loops: int, coords: int) -> Kernel:
     """Return the kernel that puts every update into its coarse bin."""
-    place_of_point, *_ = places(index_type, loops, coords, 0)
+    place_of_point, _ = point_places(index_type, loops, coords)
     load, _ = unit_access(width)
     _, count_tile, put_tile = tile_steps(COARSE_BITS)
 
@@ -323,13 +322,12 @@ def apply_kernel(width: int, unique: bool) -> Kernel:
         data,  # OUT  address of the packed output
         old,  # IN   address of what is there before, maybe the output itself
         size,  # IN   how many elements both have
-        flag,  # IN   address of a word that is 0 if an index is bad
-        all_or_none,  # IN   1: write nothing if an index is bad
+        flag,  # IN   address of a word that is 0 if an index is bad; 0: write in any case
         ends,  # IN   address of (bins,) int64: where the entries of a bin end
         entries,  # IN   address of the entries
     ):
         await_inputs()
-        if all_or_none != 0 and load_now(flag) == 0:
+        if flag != 0 and load_now(flag) == 0:
             return
         claims = cuda.shared.array(0, number_type)
         block = np.int64(cuda.blockIdx.x)
@@ -348,4 +346,4 @@ def apply_kernel(width: int, unique: bool) -> Kernel:
         put_all(target, claims, entries, begin, end)
 
     jitted = kernel(registers=BIN_REGISTERS)(apply_bins)
-    return Kernel(jitted, 7, waits=True, shares=True, threads=BIN_THREADS)
+    return Kernel(jitted, 6, waits=True, shares=True, threads=BIN_THREADS)

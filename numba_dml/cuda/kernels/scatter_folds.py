@@ -11,7 +11,6 @@ from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, LANES, cuda
 from ..primitives.access import load_i64, unit_access
 from ..primitives.atomics import load_now, store_now
-from ..primitives.device_sort import WARPS
 from ..primitives.groups import fetch_and_add, shared_type
 from ..primitives.moves.claims import number_of_place
 from ..primitives.moves.folds import (
@@ -23,12 +22,13 @@ from ..primitives.moves.folds import (
     row_folder,
     update_bringer,
 )
-from ..primitives.moves.places import NOWHERE, places
+from ..primitives.moves.places import NOWHERE, point_places, slice_places
 from ..primitives.moves.reductions import unit_steps
 from ..primitives.moves.sizes import SIZES
 from ..primitives.pairs import pair_access, pair_fields
 from ..primitives.plan import BOUNDS, DROP, GRANULE, LOWEST, SLICE, number, numbers_in, quotient
 from ..primitives.ptx import await_inputs
+from ..primitives.sort_tiles import WARPS
 from ..primitives.warp import sum_of_lanes
 
 #: Up to this many points each is compared with all others, instead of a sort.
@@ -41,7 +41,7 @@ LOADED = SIZES.loaded_words
 def pair_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: bool) -> Kernel:
     """Return the kernel that makes a pair of every point: the number of its place, and its own number."""
     _, pair_bytes, _, store_pair, _ = pair_access(is_long)
-    place_of_point, *_ = places(index_type, loops, coords, outer)
+    place_of_point, _ = point_places(index_type, loops, coords)
 
     @kernel
     def make_pairs(
@@ -75,7 +75,7 @@ def rank_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: b
     Every block looks at all points, and its warps count how many pairs come before one.
     """
     _, pair_bytes, _, store_pair, _ = pair_access(is_long)
-    place_of_point, *_ = places(index_type, loops, coords, outer)
+    place_of_point, _ = point_places(index_type, loops, coords)
 
     @kernel
     def rank_pairs(
@@ -134,15 +134,14 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
     load_key, load_point = pair_fields(is_long)
     combine, exact, has_nan = unit_steps(data_type, reduction, width)
     load_update, fold_from = next_updates(data_type, reduction, width, is_long)
-    _, place_in_slice, _ = places("int64", *counts)
+    place_in_slice = slice_places(*counts)
 
     @kernel(registers=40)
     def fold_updates(
         data,  # IN OUT  address of the output's first element
         packed,  # IN      address of the packed updates
         plan,  # IN      the plan
-        flag,  # IN      address of a word that is 0 if an index is bad
-        all_or_none,  # IN      1: write nothing if an index is bad
+        flag,  # IN      address of a word that is 0 if an index is bad; 0: write in any case
         pairs,  # IN      address of (points,) sorted pairs
         points,
         nowhere,  # IN      the key of points that are dropped
@@ -150,7 +149,7 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
         longs,  # OUT     address of the first pairs of these places
     ):
         await_inputs()
-        if all_or_none != 0 and load_now(flag) == 0:
+        if flag != 0 and load_now(flag) == 0:
             return
         item = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
         i = quotient(item, plan, SLICE)
@@ -185,7 +184,7 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
                 i += 1
         store(place, value[0], value[1])
 
-    return Kernel(fold_updates, 10, plan=(2, numbers_in(*counts)))
+    return Kernel(fold_updates, 9, plan=(2, numbers_in(*counts)))
 
 
 @cache
@@ -199,7 +198,7 @@ def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, i
     load_key, _ = pair_fields(is_long)
     end_of_place, bring = place_finder(is_long), update_bringer(width, is_long)
     fold_rows = row_folder(data_type, reduction, width)
-    _, place_in_slice, _ = places("int64", *counts)
+    place_in_slice = slice_places(*counts)
     words = 2 if width == 16 else 1
     buffer = 2 * LOADED
     word = shared_type("int64")

@@ -9,7 +9,6 @@ pass reads and writes a pair once. See docs/measurements/cudakernels.md, "Sorts 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -27,13 +26,13 @@ from .sort_tiles import (
     COUNTS,
     SHARE,
     TILE_BYTES,
+    WARPS,
     Memory,
     Own,
     base_steps,
     result_writer,
     tile_steps,
 )
-from .sort_tiles import WARPS as WARPS  # calls and kernels have as many
 from .sums import add_counts, add_up_lanes, arrive, lane_value
 
 LANE_SHARE = DIGITS // LANES
@@ -218,40 +217,22 @@ def move_kernel(is_long: bool, write) -> Kernel:
     return Kernel(move_pairs, 16, waits=True)
 
 
-@dataclass(frozen=True)
 class Sort:
     """The memory and the passes of a sort of segments of up to `room` pairs, by the lower bits of their keys."""
 
-    segments: int
-    room: int
-    is_long: bool
-    bits: int
-
-    @property
-    def passes(self) -> int:
-        """How many digits there are."""
-        return -(-self.bits // DIGIT)
-
-    @property
-    def tiles(self) -> int:
-        """How many tiles a segment has at most."""
-        return -(-self.room * self.pair_bytes // TILE_BYTES)
-
-    @property
-    def pair_bytes(self) -> int:
-        """Bytes of a pair."""
-        return PAIR_BYTES if self.is_long else PAIR_BYTES // 2
-
-    @property
-    def pairs_bytes(self) -> int:
-        """Bytes of all pairs, of which there are two sets, at a multiple of 16."""
-        return -(-self.segments * self.room * self.pair_bytes // 16) * 16
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of what comes before the pairs; they are to be zeros."""
-        words = TICKETS + self.segments * (HEAD + (self.passes + self.tiles) * DIGITS)
-        return -(-8 * words // 16) * 16
+    def __init__(self, segments: int, room: int, is_long: bool, bits: int) -> None:
+        self.segments, self.room, self.is_long = segments, room, is_long
+        #: Bytes of a pair.
+        self.pair_bytes = PAIR_BYTES if is_long else PAIR_BYTES // 2
+        #: How many digits there are.
+        self.passes = -(-bits // DIGIT)
+        #: How many tiles a segment has at most.
+        self.tiles = -(-room * self.pair_bytes // TILE_BYTES)
+        #: Bytes of all pairs, of which there are two sets, at a multiple of 16.
+        self.pairs_bytes = -(-segments * room * self.pair_bytes // 16) * 16
+        words = TICKETS + segments * (HEAD + (self.passes + self.tiles) * DIGITS)
+        #: Bytes of what comes before the pairs; they are to be zeros.
+        self.bytes = -(-8 * words // 16) * 16
 
     def heads(self, memory: int) -> int:
         """Return where the segments' words are."""

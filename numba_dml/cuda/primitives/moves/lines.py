@@ -13,7 +13,7 @@ from ..access import LOAD_INDEX
 from ..bad_indices import record_bad
 from ..groups import GROUP, load_four
 from ..plan import BOUNDS, CLAMP, DROP, HEADER, IDENTITY, LOOP_FIELDS, LOOPS, number
-from .places import places, start_of_point
+from .places import point_places, start_of_point
 
 #: Registers of a multiprocessor, and the threads that it should have, if a block has fewer.
 REGISTERS, BUSY = 65536, 1024
@@ -111,7 +111,7 @@ def bad_finder(index_type: str):
     """
     load_index, index_bytes = LOAD_INDEX[index_type], np.dtype(index_type).itemsize
     resolve = resolver(index_type.startswith("i"))
-    place_of_point, *_ = places(index_type, -1, 1, 0)
+    place_of_point, _ = point_places(index_type, -1, 1)
 
     @helper
     def record_first(plan, index, record, launch, lines, indices, point, count):
