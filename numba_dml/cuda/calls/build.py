@@ -34,10 +34,8 @@ def build(
     spans = [
         Span.of(tensor.sizes, strides, tensor.itemsize) for tensor, (strides, _) in zip(tensors, layouts, strict=True)
     ]
-    if family == "gather":
-        lowering = descriptor.lower([layouts[0][0]])
-        assert isinstance(lowering, Move)
-        return GatherCall(lowering, tensors[0].dtype, output_shapes[0], spans)
-    lowering = descriptor.lower([packed_strides(tensors[0].sizes, tensors[0].itemsize)])
+    gathers = family == "gather"
+    strides = layouts[0][0] if gathers else packed_strides(tensors[0].sizes, tensors[0].itemsize)
+    lowering = descriptor.lower([strides])
     assert isinstance(lowering, Move)
-    return ScatterCall(lowering, tensors[0].dtype, output_shapes[0], spans)
+    return (GatherCall if gathers else ScatterCall)(lowering, tensors[0].dtype, output_shapes[0], spans)

@@ -11,13 +11,11 @@ import numpy as np
 from ..._core.devices.arrays import DeviceArray
 from ..._core.enums import TensorDataType
 from ..._core.lowering import Move
-from ..._core.regions import first
 from ..._core.shapes import COORD_FIELDS, collapse_rows, flat, rows_of
 from ..dispatch import gather
 from ..driver.arrays import Span, part
 from ..driver.launch import Kernel, recorder
 from ..kernels import moves_units
-from ..tuning import moves as thresholds
 from .move_call import Given, _MoveCall
 from .transposed import TransposedColumns
 from .ways import ColumnWay, LineWay
@@ -44,11 +42,7 @@ class GatherCall(_MoveCall):
         self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], spans: Sequence[Span] = ()
     ) -> None:
         super().__init__(lowering, dtype, shape, spans)
-        self.tuning = thresholds.TUNING
-        self.facts = gather.facts_of(self)
-        self.region = first(self.regions, self.facts, self.tuning)
-        self.way = self.way_of(WAYS)
-        self.kernel = self.kernel_name("gather")
+        self.choose("gather", gather.facts_of(self), WAYS)
 
     def unit_kernel(self, width: int) -> Kernel:
         return moves_units.gather_kernel(width, self.index_name, *self.counts)

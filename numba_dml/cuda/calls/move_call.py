@@ -14,7 +14,7 @@ from numpy import ndarray
 from ..._core.devices.arrays import DeviceArray
 from ..._core.lowering import Move
 from ..._core.operands import check_out
-from ..._core.regions import Region
+from ..._core.regions import Region, first
 from ..._core.shapes import extent
 from ..._core.tensor import dtype_of, product
 from ..driver.arrays import OWN, Output, Span, join
@@ -26,9 +26,10 @@ from ..primitives.bad_indices import Record, Records, records_of
 from ..primitives.moves import places as moves_places
 from ..primitives.plan import CLAMP, DROP, RAISE, Plan
 from ..replay.repeat import Repeatable
-from ..tuning.moves import MoveTuning
+from ..tuning import moves as thresholds
 
 _BOUNDS = {"clamp": CLAMP, "drop": DROP}
+NO_REDUCTION = None, "none"
 #: Unique launch ids, from 2**60 on, so that the recorder cannot mistake another argument for one.
 _launches = count(1 << 60)
 
@@ -61,6 +62,8 @@ class _MoveCall(Repeatable):
         self.spans = spans
         self.function = low.function
         self.reduces = low.reduction != "none"
+        #: As kernels take it that combine updates in their order.
+        self.reduction = (low.data_type, low.reduction) if self.reduces else NO_REDUCTION
         self.dtype = dtype
         self.output = Output(low.function, "out", shape, dtype)
         self.out_bytes = self.output.size
@@ -80,14 +83,11 @@ class _MoveCall(Repeatable):
         #: A unit must divide these steps, and the addresses.
         self.steps = gcd(16, self.run, *(step for _, step in places))
         reach = extent(*zip(*places, strict=True))
+        dimensions: tuple[Sequence[Any], ...] = self.loops, low.coordinates, self.outer
         #: How many loops, coordinates and outer dimensions a kernel is compiled for.
         self.counts = tuple(
             len(dims) if len(dims) <= most else -1
-            for dims, most in (
-                (self.loops, moves_places.MOST_LOOPS),
-                (low.coordinates, moves_places.MOST_COORDS),
-                (self.outer, moves_places.MOST_OUTER),
-            )
+            for dims, most in zip(dimensions, moves_places.MOST_COUNTS, strict=True)
         )
         np.array([reach[0], reach[1] + self.run, self.moved, self.out_bytes], np.int64)  # an error if they are larger
         self.plans: dict[tuple[int, int], Plan] = {}
@@ -167,13 +167,12 @@ class _MoveCall(Repeatable):
         """Return the kernel that moves units of a width."""
         raise NotImplementedError
 
-    def head(self, given: Given, plan: int, *, with_old: bool = True) -> tuple[int, ...]:
+    def head(self, given: Given, plan: int) -> tuple[int, ...]:
         """Return the first arguments of a kernel: addresses, a plan, where bad indices go, and a scatter's flag."""
         if self.gathers:
             return given.old, given.indices.pointer, given.out.pointer, plan, given.record, given.number
-        old = (given.old,) if with_old else ()
-        inputs = given.indices.pointer, given.updates.pointer
-        return given.out.pointer, *old, *inputs, plan, given.record, given.number, given.flag
+        inputs = given.old, given.indices.pointer, given.updates.pointer
+        return given.out.pointer, *inputs, plan, given.record, given.number, given.flag
 
     def bind(self, device: int, width: int) -> tuple[Kernel, int, int, int, int]:
         """Return how units of a width are moved: the kernel, its plan, blocks, units in all, and those of a block."""
@@ -192,20 +191,16 @@ class _MoveCall(Repeatable):
     #: The granule and the lowest of the places that a scatter claims, and how many places there are.
     claims = (1, 0)
     places = 0
-    tuning: MoveTuning
-    #: The row of the family's table that was chosen.
-    region: Region
-    #: How the row's kernels are run, None: by those for any layout.
-    way: Any
+    #: The rows of the family's table.
+    regions: tuple[Region, ...]
 
-    def way_of(self, ways: Mapping[str, Callable[[Any], Any]]) -> Any:
-        """Return the way of the chosen row, or None for the kernels that are for any layout."""
+    def choose(self, family: str, facts: Any, ways: Mapping[str, Callable[[Any], Any]]) -> None:
+        """Choose a row of the table, and how its kernels are run; no way: by those for any layout."""
+        self.facts, self.tuning = facts, thresholds.TUNING
+        self.region = first(self.regions, facts, self.tuning)
         make = ways.get(self.region.name)
-        return make(self) if make else None
-
-    def kernel_name(self, family: str) -> str:
-        """Return the kernel's name, as users see it."""
-        return f"{family} {8 * self.steps}-bit cuda" + (f", {self.region.name}" if self.way else "")
+        self.way: Any = make(self) if make else None
+        self.kernel = f"{family} {8 * self.steps}-bit cuda" + (f", {self.region.name}" if self.way else "")
 
     def look(self, given: Given, claims: int = 0, claim_bytes: int = 0, entries: int = 0) -> None:
         """Look at all indices, and claim the places that they lead to in the memory at an address; see `claimer`."""

@@ -19,7 +19,6 @@ from ..driver.launch import Kernel
 from ..kernels import moves_units
 from ..primitives.fill import copy_and_set
 from ..primitives.moves import claims as moves_claims
-from ..tuning import moves as thresholds
 from . import scatter_general as general
 from .gather import copy, packed
 from .move_call import Given, _MoveCall
@@ -72,15 +71,12 @@ class ScatterCall(_MoveCall):
             not self.outer and self.claims == (self.slice_bytes, 0) and self.places * self.slice_bytes == self.out_bytes
         )
         self.work += 2 * self.out_bytes
-        self.tuning = thresholds.TUNING
-        self.facts = facts = scatter.facts_of(self)
+        facts = scatter.facts_of(self)
         #: How the memory combines updates with what is there: an operation, and the type.
         self.combined: tuple[str, str] | None = None
         if facts.combined:
             self.combined = lowering.reduction, lowering.data_type.name.lower()
-        self.region = first(self.regions, facts, self.tuning)
-        self.way = self.way_of(WAYS)
-        self.kernel = self.kernel_name("scatter")
+        self.choose("scatter", facts, WAYS)
 
     @cached_property
     def general(self) -> General:

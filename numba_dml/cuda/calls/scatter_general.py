@@ -9,10 +9,10 @@ from ..dispatch.scatter_general import MERGED_AT_ONCE
 from ..driver.arrays import scratch
 from ..driver.numba import BLOCK
 from ..kernels import scatter_claims
-from ..kernels.moves_columns import CLAIM_BYTES
 from ..primitives.groups import GROUP, QUAD_BYTES
 from ..primitives.moves import claims as moves_claims
 from ..primitives.moves import places as moves_places
+from ..primitives.moves.updates import CLAIM_BYTES
 from .move_call import Given
 from .ways import combine_few
 
@@ -76,8 +76,8 @@ def write_units(call: Any, given: Given, claims: int, width: int) -> None:
     """Write the updates whose claims stayed, or combine all; `claims` is 0 if indices are looked at only now."""
     kernel, plan, blocks, *sizes = call.bind(given.out.device, width)
     given = given._replace(flag=claims, number=-1 if claims else given.number)
-    head = call.head(given, plan, with_old=False)
-    kernel(given.out.device, given.stream, blocks, *head, given.all_or_none, *sizes)
+    out, _, *head = call.head(given, plan)
+    kernel(given.out.device, given.stream, blocks, out, *head, given.all_or_none, *sizes)
 
 
 def merge(call: Any, given: Given, claims: int, width: int) -> None:

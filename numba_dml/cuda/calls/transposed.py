@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, NamedTuple
 
 from ..dispatch.layouts import Columns, column_plan, lines_of
@@ -58,22 +59,26 @@ class TransposedColumns(LineWay):
         memory = scratch(given.out, self.size)
         positions, points, elements = (memory.pointer + start for start in self.starts)
         data = Matrices(given.old, columns.matrix_step, columns.row_step, columns.size)
+        target = data._replace(address=given.out.pointer)
         row = columns.columns * self.width
         packed = Matrices(given.updates.pointer, columns.length * row, row, columns.length)
         index_name, plan = f"uint{8 * self.position_bytes}", self.line_numbers(device)
-        for strip in self.strips():
+        firsts = range(0, columns.matrices, self.matrices), range(0, columns.columns, self.side)
+        for matrix, column in product(*firsts):
+            sizes = min(self.matrices, columns.matrices - matrix), min(self.side, columns.columns - column)
+            strip = Strip(matrix, column, *sizes)
             self.turn_indices(strip, given, positions)
-            self.turn_in(strip, device, stream, data, elements)
+            self.turn_strip(strip, given, data, elements)
             count = strip.matrices * strip.columns
             if self.call.gathers:
                 head: tuple[int, ...] = elements, positions, points, plan, given.record, -1
                 self.launch(device, stream, index_name, count, head)
-                self.turn_out(strip, device, stream, points, packed)
+                self.turn_strip(strip, given, packed, points, back=True)
             else:
-                self.turn_in(strip, device, stream, packed, points)
+                self.turn_strip(strip, given, packed, points)
                 head = elements, elements, positions, points, plan, given.record, -1, given.flag
                 self.launch(device, stream, index_name, count, head)
-                self.turn_out(strip, device, stream, elements, data._replace(address=given.out.pointer))
+                self.turn_strip(strip, given, target, elements, back=True)
         return memory
 
     def line_numbers(self, device: int) -> int:
@@ -84,15 +89,6 @@ class TransposedColumns(LineWay):
             loops = [(self.columns.columns, size * width, length), (length, 0, 1)]
             found = self.plans.setdefault(device, Plan(device, 1, 1, loops, [(size, width)], [], DROP))
         return found.address
-
-    def strips(self) -> list[Strip]:
-        """Return all strips."""
-        matrices, columns = self.columns.matrices, self.columns.columns
-        return [
-            Strip(m, c, min(self.matrices, matrices - m), min(self.side, columns - c))
-            for m in range(0, matrices, self.matrices)
-            for c in range(0, columns, self.side)
-        ]
 
     def turn_indices(self, strip: Strip, given: Given, to: int) -> None:
         """Turn the indices of a strip into lines of positions."""
@@ -113,20 +109,13 @@ class TransposedColumns(LineWay):
             given.number,
         )
 
-    def turn_in(self, strip: Strip, device: int, stream: int, fro: Matrices, to: int) -> None:
-        """Turn the columns of a strip into packed lines."""
-        _, matrix_step, row_step, rows = fro
-        blocks = moves_columns.tiles(strip.matrices, rows, strip.columns)
-        start, line, count = self.start(strip, fro), rows * self.width, strip.columns
-        self.turn(device, stream, blocks, start, matrix_step, row_step, to, count * line, line, rows, count)
-
-    def turn_out(self, strip: Strip, device: int, stream: int, fro: int, to: Matrices) -> None:
-        """Turn packed lines into the columns of a strip."""
-        _, matrix_step, row_step, rows = to
-        blocks = moves_columns.tiles(strip.matrices, strip.columns, rows)
-        start, line, count = self.start(strip, to), rows * self.width, strip.columns
-        self.turn(device, stream, blocks, fro, count * line, line, start, matrix_step, row_step, count, rows)
-
-    def start(self, strip: Strip, matrices: Matrices) -> int:
-        """Return where a strip starts in matrices."""
-        return matrices.address + strip.matrix * matrices.matrix_step + strip.column * self.width
+    def turn_strip(self, strip: Strip, given: Given, matrices: Matrices, lines: int, *, back: bool = False) -> None:
+        """Turn the columns of a strip into packed lines at an address, or back."""
+        address, matrix_step, row_step, rows = matrices
+        start = address + strip.matrix * matrix_step + strip.column * self.width
+        line, count = rows * self.width, strip.columns
+        blocks = moves_columns.tiles(strip.matrices, rows, count)
+        fro, to, sizes = (start, matrix_step, row_step), (lines, count * line, line), (rows, count)
+        if back:
+            fro, to, sizes = to, fro, (count, rows)
+        self.turn(given.out.device, given.stream, blocks, *fro, *to, *sizes)

@@ -5,22 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from ..dispatch import gather, scatter
-from ..dispatch.layouts import LinePlan, Lines, elements_of, line_plan, tile_or_column
+from ..dispatch.layouts import LinePlan, Lines, elements_of, line_plan, tile_of
+from ..dispatch.layouts import tile as best_tile
 from ..driver.numba import BLOCK
 from ..kernels import moves_columns, moves_lines, scatter_combine_few
 from ..primitives.groups import QUAD_BYTES
 from ..primitives.moves import lines as moves_lines_of
-from .move_call import Given
-
-
-def reduction_of(call: Any) -> tuple[Any, str]:
-    """Return the type and the name of a reduction for kernels that combine updates in their order."""
-    is_ordered = call.facts.reduces and not call.facts.combined
-    return (call.lowering.data_type, call.lowering.reduction) if is_ordered else (None, "none")
+from ..primitives.moves.updates import CLAIM_BYTES
+from .move_call import NO_REDUCTION, Given
 
 
 class Way:
-    """A way to gather or scatter that needs a certain layout."""
+    """A way to gather or scatter that needs a certain layout. Called, it returns memory in use until all is done."""
 
     #: It writes all of a scatter's output, so that it can copy the elements that the updates leave.
     covers = False
@@ -29,10 +25,6 @@ class Way:
 
     def __init__(self, call: Any) -> None:
         self.call = call
-
-    def __call__(self, given: Given) -> Any:
-        """Write to the output; return memory in use until all is done."""
-        raise NotImplementedError
 
 
 class ColumnWay(Way):
@@ -46,7 +38,7 @@ class ColumnWay(Way):
         count = columns.matrices * columns.columns
         self.blocks, self.threads, self.shared, self.division = -(-count // BLOCK), BLOCK, 0, (count, 0)
         if self.is_shared:
-            tile = tile_or_column(call.facts, call.tuning)
+            tile = best_tile(call.facts, call.tuning) or tile_of(call.facts, 1, call.tuning)  # worth it or not
             self.blocks, self.threads, self.shared = columns.matrices * tile.strips, tile.threads, tile.shared
             self.division = tile.strips, tile.side.bit_length() - 1
 
@@ -56,8 +48,7 @@ class ColumnWay(Way):
         if call.gathers:
             kernel = moves_columns.gather_columns_kernel(*kind)
         else:
-            reduction = (call.lowering.data_type, call.lowering.reduction) if call.reduces else (None, "none")
-            kernel = moves_columns.scatter_columns_kernel(*kind, *reduction)
+            kernel = moves_columns.scatter_columns_kernel(*kind, *call.reduction)
         head = call.head(given, call.plan(device, call.run).for_kernel(kernel))
         kernel(device, given.stream, self.blocks, *head, *self.division, shared=self.shared)
 
@@ -86,7 +77,8 @@ class LineWay(Way):
         if call.gathers:
             kernel = moves_lines.gather_lines_kernel(call.run, index_name, several, plan.threads)
         else:
-            kind = several, plan.staged, plan.threads, *reduction_of(call), call.combined
+            reduction = NO_REDUCTION if call.combined else call.reduction
+            kind = several, plan.staged, plan.threads, *reduction, call.combined
             kernel = moves_lines.scatter_lines_kernel(call.run, index_name, *kind)
         factor = moves_lines_of.row_factor(self.lines.length)
         blocks = -(-count // plan.together) * plan.parts
@@ -111,9 +103,9 @@ def combine_few(
     call: Any, given: Given, data: int, blocks: int, count: int, units: int, combined: tuple[str, str] | None
 ) -> None:
     """Combine `units` updates with `count` elements at an address; or claim places there, without `combined`."""
-    width = call.dtype.itemsize if combined else moves_columns.CLAIM_BYTES
+    width = call.dtype.itemsize if combined else CLAIM_BYTES
     kernel = scatter_combine_few.combine_few_kernel(width, call.index_name, *call.counts, combined)
     plan = call.plan(given.out.device, width if combined else 1).for_kernel(kernel)
-    _, *head = call.head(given, plan, with_old=False)
+    _, _, *head = call.head(given, plan)
     shared = -(-count * width // QUAD_BYTES) * QUAD_BYTES
     kernel(given.out.device, given.stream, blocks, data, *head, count, units, -(-units // blocks), shared=shared)

@@ -171,8 +171,7 @@ def plan_lines(facts: Any, lines: Lines, tuning: MoveTuning) -> LinePlan | None:
     if not facts.gathers and not facts.combined:
         return plan_claimed_lines(facts, lines, tuning)
     width = facts.element
-    most_bytes = tuning.gathered_together_bytes
-    together = lines_together(lines, width, most_bytes, tuning)
+    together = lines_together(lines, width, tuning.gathered_together_bytes, tuning)
     elements, points, parts = together * lines.size, together * lines.length, 1
     shared = line_bytes(elements, width)
     if shared > facts.shared_bytes:
@@ -264,12 +263,6 @@ def tile(facts: Any, tuning: MoveTuning) -> Tile | None:
         if row >= least_row and side * columns.size * kept_bytes(facts) <= most_bytes:
             tiles.append(tile_of(facts, side, tuning))
     return min(tiles, default=None)
-
-
-def tile_or_column(facts: Any, tuning: MoveTuning) -> Tile:
-    """Return the tile of a call: the best one, or where none is worth it a column for each block."""
-    best: Tile | None = tile(facts, tuning)
-    return best or tile_of(facts, 1, tuning)
 
 
 def column_bytes(facts: Any) -> int:

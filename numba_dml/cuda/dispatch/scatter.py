@@ -68,7 +68,7 @@ def facts_of(call: Any) -> Facts:
         unique=low.unique,
         reduces=call.reduces,
         combined=combined,
-        claim_bytes=scatter_general.claim_bytes(call.points),
+        claim_bytes=4 if call.points <= scatter_general.MOST_SHORT_CLAIMS else 8,
     )
 
 

@@ -21,19 +21,9 @@ MOST_TABLED = 1 << 63
 MERGED_AT_ONCE = (1, 2, 4)
 
 
-def claim_bytes(points: int) -> int:
-    """Return how many bytes a claim takes, which holds the number of a point."""
-    return 4 if points <= MOST_SHORT_CLAIMS else 8
-
-
-def table_size(points: int) -> int:
-    """Return how many entries a table for points has: a power of two, of which half stay empty or more."""
-    return 1 << (2 * points - 1).bit_length()
-
-
 def table_entries(facts: Any) -> int:
-    """Return how many entries a table of claims in device memory has."""
-    return max(table_size(facts.points), moves_claims.ENTRIES)
+    """Return how many entries a table of claims has: a power of two, of which half stay empty or more."""
+    return max(1 << (2 * facts.points - 1).bit_length(), moves_claims.ENTRIES)
 
 
 def bytes_saved(facts: Any) -> int:

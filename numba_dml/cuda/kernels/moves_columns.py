@@ -23,15 +23,15 @@ from ..primitives.atomics import load_now
 from ..primitives.bad_indices import record_bad
 from ..primitives.groups import shared_type
 from ..primitives.moves.lines import index_steps, registers_of, resolver
-from ..primitives.moves.reductions import combiner
+from ..primitives.moves.reductions import unit_steps
 from ..primitives.moves.sizes import SIZES
-from ..primitives.plan import BOUNDS, DROP, HEADER, IDENTITY, LOOP_FIELDS, axis_size, number, numbers_in
+from ..primitives.moves.updates import CLAIM_BYTES
+from ..primitives.plan import BOUNDS, DROP, HEADER, IDENTITY, LOOP_FIELDS, LOOPS, number, numbers_in
 from ..primitives.ptx import await_inputs
 from ..primitives.shared import raise_shared, shared_address
 
 #: Points of a thread whose loads are on their way together.
 AT_ONCE = 4
-CLAIM_BYTES = 4
 
 
 class Column(NamedTuple):
@@ -169,13 +169,16 @@ def scatter_columns_kernel(
     resolve_some, record_all = index_steps(index_type, AT_ONCE)
     column_of_thread = column_finder(width, loops, shared)
     reduces = reduction != "none"
-    combine = combiner(data_type, reduction, width) if reduces else None
+    combine, exact, has_nan = unit_steps(data_type, reduction, width) if reduces else (None, None, None)
     claim = shared_type("int32")
 
     @helper
     def put(at, value):
         if reduces:
-            value, _ = combine(load_own(at), np.int64(0), value, np.int64(0))
+            old, new = load_own(at), value
+            value, _ = combine(old, np.int64(0), new, np.int64(0))
+            if has_nan(value, np.int64(0)):
+                value, _ = exact(old, np.int64(0), new, np.int64(0))
         store(at, value, 0)
 
     def scatter_columns(
@@ -240,10 +243,8 @@ def scatter_columns_kernel(
                         point = np.int64(claims[np.uint32(((r + j * c.rows) << bits) + c.own)])
                         if old != data or point > 0:
                             written[j] = 1
-                            update, before = (
-                                updates + (point - 1) * c.packed_row_step,
-                                source + (r + j * c.rows) * c.row_step,
-                            )
+                            update = updates + (point - 1) * c.packed_row_step
+                            before = source + (r + j * c.rows) * c.row_step
                             values[j], _ = load(update if point > 0 else before)
                 for j in range(AT_ONCE):
                     if written[j] != 0:
@@ -343,7 +344,7 @@ def turn_indices_kernel(index_type: str, position_bytes: int) -> Kernel:
         await_inputs()
         tile = cuda.shared.array(CELLS, number_type)
         matrix, row, column = tile_of(rows, columns)
-        size = axis_size(plan)
+        size = number(plan, HEADER + LOOP_FIELDS * number(plan, LOOPS))  # of the axis
         bounds = number(plan, BOUNDS)
         x = np.int64(cuda.threadIdx.x) % SIDE
         y = np.int64(cuda.threadIdx.x) // SIDE

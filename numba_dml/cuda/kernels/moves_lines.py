@@ -16,9 +16,8 @@ from ..driver.launch import Kernel
 from ..driver.numba import cuda
 from ..primitives.access import LOAD_INDEX, unit_access
 from ..primitives.atomics import combine_now, load_now
-from ..primitives.groups import GROUP, fill_line, load_four, shared_type, store_four
+from ..primitives.groups import GROUP, asker, fill_line, load_four, shared_type, store_four
 from ..primitives.moves.lines import (
-    asker,
     bad_finder,
     grouped,
     lines_of_block,
@@ -27,23 +26,16 @@ from ..primitives.moves.lines import (
     resolver,
     row_finder,
 )
-from ..primitives.moves.updates import CLAIM_BYTES, LINK_BYTES, combining, count_links, replacing
+from ..primitives.moves.updates import CLAIM_BYTES, LINK_BYTES, count_links, update_steps
 from ..primitives.ptx import await_inputs
 from ..primitives.shared import shared_address
-
-
-class Part(NamedTuple):
-    """The points that a block gathers."""
-
-    source: object  #: the address of their indices
-    to: object  #: the address of their elements
 
 
 @cache
 def line_gatherer(width: int, index_type: str, several: bool):
     """Return how a block gathers four points, or one.
 
-    ``take_four(elements, first, lines, part, indices, i)`` and ``take_one(elements, first, lines, part, i)`` gather
+    ``take_four(elements, first, lines, to, indices, i)`` and ``take_one(elements, first, lines, to, source, i)`` gather
     from lines in shared memory, which begin at the element `first`, and tell whether an index is bad.
     """
     index_bytes, load_index = np.dtype(index_type).itemsize, LOAD_INDEX[index_type]
@@ -58,20 +50,20 @@ def line_gatherer(width: int, index_type: str, several: bool):
         return np.int64(elements[np.uint32(first + max(i, 0))]) & mask if i >= 0 else np.int64(0)
 
     @helper
-    def take_four(elements, first, lines, part, indices, i):
+    def take_four(elements, first, lines, to, indices, i):
         found = cuda.local.array(GROUP, np.int64)
         bad = False
         for k in range(GROUP):
             at = resolve(indices[k], lines.size, lines.bounds)
             bad |= at < 0
             found[k] = take(elements, first + start_of_row(lines.factor, i + k, lines.size), at)
-        store_elements(part.to + i * width, found[0], found[1], found[2], found[3])
+        store_elements(to + i * width, found[0], found[1], found[2], found[3])
         return bad
 
     @helper
-    def take_one(elements, first, lines, part, i):
-        a = resolve(load_index(part.source + i * index_bytes), lines.size, lines.bounds)
-        store(part.to + i * width, take(elements, first + start_of_row(lines.factor, i, lines.size), a), 0)
+    def take_one(elements, first, lines, to, source, i):
+        a = resolve(load_index(source + i * index_bytes), lines.size, lines.bounds)
+        store(to + i * width, take(elements, first + start_of_row(lines.factor, i, lines.size), a), 0)
         return a < 0
 
     return take_four, take_one
@@ -116,7 +108,6 @@ def gather_lines_kernel(width: int, index_type: str, several: bool, threads: int
         source, to = index + (lines.at + begin) * index_bytes, packed + point * width
         head = head_of(to, source, count)
         groups = (count - head) // GROUP
-        part = Part(source, to)
         begin_of_groups = source + head * index_bytes
         indices = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
         if thread < groups:  # the first ones come with the line, others while those before are used
@@ -128,9 +119,9 @@ def gather_lines_kernel(width: int, index_type: str, several: bool, threads: int
             some = indices
             if g + threads < groups:
                 indices = load_indices(begin_of_groups + GROUP * (g + threads) * index_bytes)
-            bad |= take_four(elements, first, lines, part, some, head + GROUP * g)
+            bad |= take_four(elements, first, lines, to, some, head + GROUP * g)
         for s in range(threads - 1 - thread, count - GROUP * groups, threads):  # what the last threads have time for
-            bad |= take_one(elements, first, lines, part, s if s < head else s + GROUP * groups)
+            bad |= take_one(elements, first, lines, to, source, s if s < head else s + GROUP * groups)
         if bad:
             record_first(plan, index, record, launch, lines, source, point, count)
 
@@ -160,13 +151,11 @@ class Update(NamedTuple):
 
 
 @cache
-def claimer(index_type: str, width: int, several: bool, staged: bool, data_type, reduction: str):
+def claimer(index_type: str, several: bool, chained: bool, note):
     """Return ``claim(claims, lines, value, point)``.
 
     It notes the place of a point's index, if it is one of this block's, and tells whether the index is bad.
     """
-    chained = reduction != "none"
-    note, *_ = combining(width, staged, data_type, reduction) if chained else replacing(width, staged)
     resolve, start_of_row = resolver(index_type.startswith("i")), row_finder(several)
 
     @helper
@@ -185,10 +174,8 @@ def claimer(index_type: str, width: int, several: bool, staged: bool, data_type,
 
 
 @cache
-def updater(width: int, threads: int, staged: bool, data_type, reduction: str):
+def updater(width: int, threads: int, meet):
     """Return ``update_all(update, count)``: all threads write the elements of a part that change, or all of them."""
-    chained = reduction != "none"
-    *_, meet = combining(width, staged, data_type, reduction) if chained else replacing(width, staged)
     load, store = unit_access(width)
     load_elements, store_elements = load_four(f"uint{8 * width}"), store_four(width)
     head_of = grouped(width, width)
@@ -239,14 +226,12 @@ def updater(width: int, threads: int, staged: bool, data_type, reduction: str):
 
 
 @cache
-def claims_clearer(width: int, threads: int, staged: bool, data_type, reduction: str):
+def claims_clearer(threads: int, chained: bool, note):
     """Return ``clear_claims(words, claims, part, points)``.
 
     It lets no place be claimed, and what makes updates up to `JOINED` lead nowhere. It returns the shared address of
     the links, and the first byte of shared memory that is free.
     """
-    chained = reduction != "none"
-    note, *_ = combining(width, staged, data_type, reduction) if chained else replacing(width, staged)
 
     @helper
     def clear_claims(words, claims, part, points):
@@ -267,26 +252,23 @@ def claims_clearer(width: int, threads: int, staged: bool, data_type, reduction:
     return clear_claims
 
 
-class Target(NamedTuple):
-    """Lines that are combined with their updates in shared memory."""
-
-    begin: object  #: the shared address of the first element
-    updates: object  #: the address of the updates
-
-
 @cache
 def combiner(index_type: str, width: int, several: bool, combined: tuple[str, str]):
-    """Return ``combine(target, lines, value, point)``: combine the update of a point; tell whether its index is bad."""
+    """Return ``combine(target, lines, value, point)``: combine the update of a point; tell whether its index is bad.
+
+    The target is the shared address of the lines' first element, and the address of the updates.
+    """
     combine_shared = combine_now(*combined, "shared")
     load_update = LOAD_INDEX[f"int{8 * width}"]
     resolve, start_of_row = resolver(index_type.startswith("i")), row_finder(several)
 
     @helper
     def combine(target, lines, value, point):
+        begin, updates = target
         i = resolve(value, lines.size, lines.bounds)
-        update = load_update(target.updates + point * width)
+        update = load_update(updates + point * width)
         if i >= 0:
-            combine_shared(target.begin + (i + start_of_row(lines.factor, point, lines.size)) * width, update)
+            combine_shared(begin + (i + start_of_row(lines.factor, point, lines.size)) * width, update)
         return i < 0
 
     return combine
@@ -309,19 +291,18 @@ def scatter_lines_kernel(
     `combined`: integers are combined in any order by an operation for a type, see `atomics.combine_now`.
     """
     chained = reduction != "none"
-    _, join, origin, _ = combining(width, staged, data_type, reduction) if chained else replacing(width, staged)
+    note, join, origin, meet = update_steps(width, staged, data_type, reduction)
     index_bytes = np.dtype(index_type).itemsize
     if combined:
         visit = combiner(index_type, width, several, combined)
     else:
-        visit = claimer(index_type, width, several, staged, data_type, reduction)
+        visit = claimer(index_type, several, chained, note)
     visit_all = point_walker(index_type, threads, visit)
     _, store = unit_access(width)
-    update_all = updater(width, threads, staged, data_type, reduction)
-    clear_claims = claims_clearer(width, threads, staged, data_type, reduction)
+    update_all, clear_claims = updater(width, threads, meet), claims_clearer(threads, chained, note)
     fill, arrive = fill_line(width, threads)
     ask_for_all, record_first = asker(threads), bad_finder(index_type)
-    word, claim_word, element = shared_type("int32"), shared_type("int32"), shared_type(f"int{8 * width}")
+    word, element = shared_type("int32"), shared_type(f"int{8 * width}")
 
     def scatter_lines(
         data,  # OUT     address of the output's first element
@@ -342,7 +323,7 @@ def scatter_lines_kernel(
         if flag != 0 and load_now(flag) == 0:
             return
         words = cuda.shared.array(0, word)
-        claims = cuda.shared.array(0, claim_word)
+        claims = cuda.shared.array(0, word)
         elements = cuda.shared.array(0, element)
         line = np.int64(cuda.blockIdx.x)
         low = np.int64(0)
@@ -362,7 +343,7 @@ def scatter_lines_kernel(
             first = fill(words, elements, 0, old + offset, high - low)
             arrive()
             cuda.syncthreads()
-            bad = visit_all(indices, Target(np.int64(shared_address(words)) + first * width, updates), lines)
+            bad = visit_all(indices, (np.int64(shared_address(words)) + first * width, updates), lines)
             cuda.syncthreads()
             for j in range(np.int64(cuda.threadIdx.x), high - low, threads):
                 store(data + offset + j * width, np.int64(elements[np.uint32(first + j)]), 0)

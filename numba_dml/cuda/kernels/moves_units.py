@@ -18,7 +18,7 @@ from ..driver.numba import BLOCK, LANES, cuda
 from ..primitives.access import unit_access
 from ..primitives.atomics import combine_now, load_now
 from ..primitives.moves.claims import holder, number_of_place
-from ..primitives.moves.places import NOWHERE, UNITS, places
+from ..primitives.moves.places import NOWHERE, UNITS, point_places, slice_places
 from ..primitives.moves.sizes import SIZES
 from ..primitives.plan import SLICE, number, numbers_in, quotient
 from ..primitives.ptx import await_inputs
@@ -36,13 +36,14 @@ MOST_SLICE_BYTES = 1 << 24
 
 @cache
 def gather_kernel(width: int, index_type: str, loops: int, coords: int, outer: int) -> Kernel:
-    """Return the kernel that gathers units of `width` bytes; see `places`.
+    """Return the kernel that gathers units of `width` bytes; see `point_places`.
 
     No step of a thread's four units depends on an index being good, or the compiler would wait for one load before the
     next; units with a bad one are done again, one by one.
     """
     load, store = unit_access(width)
-    place_of_point, place_in_slice, place_if_inside = places(index_type, loops, coords, outer)
+    place_of_point, place_if_inside = point_places(index_type, loops, coords)
+    place_in_slice = slice_places(loops, coords, outer)
 
     @helper
     def source_of(plan, index, unit):
@@ -150,9 +151,9 @@ def slice_mover(width: int):
 
 @cache
 def gather_slices_kernel(width: int, index_type: str, loops: int, coords: int) -> Kernel:
-    """Return the kernel that gathers slices of narrow units by warps; see `places` and `slice_mover`."""
+    """Return the kernel that gathers slices of narrow units by warps; see `point_places` and `slice_mover`."""
     _, store = unit_access(width)
-    place_of_point, _, place_if_inside = places(index_type, loops, coords, 0)
+    place_of_point, place_if_inside = point_places(index_type, loops, coords)
     move_slices = slice_mover(width)
     lane_value = LANE_VALUE[64]
 
@@ -227,7 +228,8 @@ def scatter_kernel(
             combine(address, first)
 
     holds = holder(claim_bytes)
-    place_of_point, place_in_slice, _ = places(index_type, loops, coords, outer)
+    place_of_point, _ = point_places(index_type, loops, coords)
+    place_in_slice = slice_places(loops, coords, outer)
 
     @helper
     def place_of(plan, index, record, claims, unit, end):

@@ -17,9 +17,9 @@ from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, cuda
 from ..primitives.access import load_i64, unit_access
 from ..primitives.atomics import load_now, store_now
-from ..primitives.groups import ASKED_BYTES, ask_for, fetch_and_add, mover, shared_type
+from ..primitives.groups import asker, fetch_and_add, mover, shared_type
 from ..primitives.moves.claims import number_of_place
-from ..primitives.moves.places import NOWHERE, places
+from ..primitives.moves.places import NOWHERE, point_places
 from ..primitives.moves.sizes import SIZES
 from ..primitives.plan import numbers_in
 from ..primitives.ptx import await_inputs
@@ -29,12 +29,11 @@ from ..primitives.sums import add_up_threads
 BIN_BITS, FINE_BITS = SIZES.bin_bits, SIZES.fine_bits
 BIN = 1 << BIN_BITS
 COARSE_BITS = BIN_BITS + FINE_BITS
-#: Updates that a thread has on its way at a time, and a block.
 ITEMS = SIZES.bin_items
+#: Updates of a block.
 TILE = BLOCK * ITEMS
 #: Bins, or coarse bins, that a block sorts a tile into: in shared memory, so that neighbours go to memory together.
 SLOTS = BLOCK
-#: Threads of a block that has the claims of a bin, and the registers of each.
 BIN_THREADS, BIN_REGISTERS = SIZES.bin_threads, SIZES.bin_registers
 #: An update that is sorted: the number of its place and that of its point, 4 bytes each; its bits.
 ENTRY_BYTES = 16
@@ -43,8 +42,8 @@ ENTRY_BYTES = 16
 @cache
 def count_kernel(index_type: str, loops: int, coords: int) -> Kernel:
     """Return the kernel that looks at all indices, and counts the points of every bin."""
-    place_of_point, *_ = places(index_type, loops, coords, 0)
-    number_type, where = shared_type("int32"), shared_type("int64")
+    place_of_point, _ = point_places(index_type, loops, coords)
+    number_type = shared_type("int32")
 
     @kernel
     def count_bins(
@@ -67,7 +66,7 @@ def count_kernel(index_type: str, loops: int, coords: int) -> Kernel:
         begin = np.int64(cuda.blockIdx.x) * share
         end = min(points, begin + share)
         bad = False
-        some = cuda.local.array(ITEMS, where)
+        some = cuda.local.array(ITEMS, np.int64)
         for first in range(begin + thread, end, TILE):
             for k in range(ITEMS):
                 some[k] = place_of_point(plan, index, record, -1, min(first + BLOCK * k, end - 1))
@@ -90,24 +89,36 @@ def count_kernel(index_type: str, loops: int, coords: int) -> Kernel:
 
 
 class Tile(NamedTuple):
-    """The updates that a block sorts: arrays in shared memory, and those of a thread's own updates."""
+    """The updates that a block sorts, in shared memory."""
 
-    counts: object  #: (SLOTS,) int32, shared: updates of a slot, then where they start in the tile
-    bases: object  #: (SLOTS,) int32, shared: how much further on they go in memory
-    keys: object  #: (TILE,) int64, shared: the sorted updates' places and points
-    values: object  #: (TILE,) int64, shared: and their elements
-    some: object  #: (ITEMS,) int64: a thread's places and points, `NOWHERE`: none
-    news: object  #: (ITEMS,) int64: and their elements
-    ranks: object  #: (ITEMS,) int32: which one of its slot each is
+    counts: object  #: (SLOTS,) int32: updates of a slot, then where they start in the tile
+    sums: object  #: (BLOCK,) int32: the updates of a slot and of those before it
+    bases: object  #: (SLOTS,) int32: how much further on they go in memory
+    keys: object  #: (TILE,) int64: the sorted updates' places and points
+    values: object  #: (TILE,) int64: and their elements
+
+
+@helper
+def empty_tile():
+    """Return a tile of which this thread's slot has no updates yet."""
+    counts = cuda.shared.array(SLOTS, np.int32)
+    sums = cuda.shared.array(BLOCK, np.int32)
+    bases = cuda.shared.array(SLOTS, np.int32)
+    keys = cuda.shared.array(TILE, np.int64)
+    values = cuda.shared.array(TILE, np.int64)
+    counts[np.uint32(cuda.threadIdx.x)] = 0
+    return Tile(counts, sums, bases, keys, values)
 
 
 @cache
 def tile_steps(shift: int):
-    """Return ``slot_of(key, lowest)``, ``count_tile(t, lowest)`` and ``put_tile(t, sums, lowest, base, target)``.
+    """Return ``slot_of(key, lowest)``, ``count_tile(t, some, ranks, lowest)`` and
+    ``put_tile(t, some, news, ranks, lowest, base, target)``.
 
     A slot is for the places that are alike but for the last `shift` bits, from the slot `lowest` on. All threads count
     a tile's updates by their slots; then they bring them to memory, so that those of a slot lie side by side. The first
-    one of a thread's own slot goes to `base`.
+    one of a thread's own slot goes to `base`. A thread has some places and points (`NOWHERE`: none), the new elements,
+    and which one of its slot each is.
     """
     _, store_entry = unit_access(ENTRY_BYTES)
 
@@ -116,27 +127,27 @@ def tile_steps(shift: int):
         return ((key & 0xFFFFFFFF) >> shift) - lowest
 
     @helper
-    def count_tile(t, lowest):
+    def count_tile(t, some, ranks, lowest):
         for k in range(ITEMS):
-            if t.some[k] != NOWHERE:
-                t.ranks[k] = cuda.atomic.add(t.counts, np.uint32(slot_of(t.some[k], lowest)), 1)
+            if some[k] != NOWHERE:
+                ranks[k] = cuda.atomic.add(t.counts, np.uint32(slot_of(some[k], lowest)), 1)
         cuda.syncthreads()
 
     @helper
-    def put_tile(t, sums, lowest, base, target):
+    def put_tile(t, some, news, ranks, lowest, base, target):
         thread = np.int64(cuda.threadIdx.x)
         own = t.counts[np.uint32(thread)]
-        start = add_up_threads(sums, own) - own
+        start = add_up_threads(t.sums, own) - own
         t.counts[np.uint32(thread)] = start
         t.bases[np.uint32(thread)] = base - start
         cuda.syncthreads()
         for k in range(ITEMS):
-            if t.some[k] != NOWHERE:
-                at = np.int64(t.counts[np.uint32(slot_of(t.some[k], lowest))]) + np.int64(t.ranks[k])
-                t.keys[np.uint32(at)] = t.some[k]
-                t.values[np.uint32(at)] = t.news[k]
+            if some[k] != NOWHERE:
+                at = np.int64(t.counts[np.uint32(slot_of(some[k], lowest))]) + np.int64(ranks[k])
+                t.keys[np.uint32(at)] = some[k]
+                t.values[np.uint32(at)] = news[k]
         cuda.syncthreads()
-        for i in range(thread, np.int64(sums[BLOCK - 1]), BLOCK):
+        for i in range(thread, np.int64(t.sums[BLOCK - 1]), BLOCK):
             key = t.keys[np.uint32(i)]
             to = i + np.int64(t.bases[np.uint32(slot_of(key, lowest))])
             store_entry(target + ENTRY_BYTES * to, key, t.values[np.uint32(i)])
@@ -145,12 +156,36 @@ def tile_steps(shift: int):
 
 
 @cache
+def start_kernel() -> Kernel:
+    """Return the kernel of one block that turns counts into the sums of those before."""
+
+    @kernel
+    def add_up_counts(
+        counts,  # IN OUT  address of (size,) int64
+        size,
+    ):
+        await_inputs()
+        sums = cuda.shared.array(BLOCK, np.int64)
+        thread = np.int64(cuda.threadIdx.x)
+        before = np.int64(0)
+        for first in range(0, size, BLOCK):
+            i = first + thread
+            own = load_now(counts + 8 * i) if i < size else np.int64(0)
+            until = before + add_up_threads(sums, own)
+            before += sums[BLOCK - 1]
+            if i < size:
+                store_now(counts + 8 * i, until - own)
+            cuda.syncthreads()
+
+    return Kernel(add_up_counts, 2, waits=True)
+
+
+@cache
 def coarse_kernel(width: int, index_type: str, loops: int, coords: int) -> Kernel:
     """Return the kernel that puts every update into its coarse bin."""
-    place_of_point, *_ = places(index_type, loops, coords, 0)
+    place_of_point, _ = point_places(index_type, loops, coords)
     load, _ = unit_access(width)
     _, count_tile, put_tile = tile_steps(COARSE_BITS)
-    number_type, where = shared_type("int32"), shared_type("int64")
 
     @kernel
     def sort_coarsely(
@@ -164,17 +199,11 @@ def coarse_kernel(width: int, index_type: str, loops: int, coords: int) -> Kerne
         entries,  # OUT     address of (points,) entries
     ):
         await_inputs()
-        counts = cuda.shared.array(SLOTS, number_type)
-        sums = cuda.shared.array(BLOCK, number_type)
-        bases = cuda.shared.array(SLOTS, number_type)
-        keys = cuda.shared.array(TILE, where)
-        values = cuda.shared.array(TILE, where)
-        some = cuda.local.array(ITEMS, where)
-        news = cuda.local.array(ITEMS, where)
-        ranks = cuda.local.array(ITEMS, number_type)
-        t = Tile(counts, bases, keys, values, some, news, ranks)
+        t = empty_tile()
+        some = cuda.local.array(ITEMS, np.int64)
+        news = cuda.local.array(ITEMS, np.int64)
+        ranks = cuda.local.array(ITEMS, np.int32)
         thread = np.int64(cuda.threadIdx.x)
-        counts[np.uint32(thread)] = 0
         first = np.int64(cuda.blockIdx.x) * TILE + thread
         for k in range(ITEMS):
             point = min(first + BLOCK * k, points - 1)
@@ -186,12 +215,12 @@ def coarse_kernel(width: int, index_type: str, loops: int, coords: int) -> Kerne
                 some[k] = NOWHERE
             if some[k] != NOWHERE:
                 some[k] = number_of_place(plan, some[k]) | ((first + BLOCK * k) << 32)
-        count_tile(t, 0)
+        count_tile(t, some, ranks, 0)
         base = np.int64(0)
-        size = np.int64(counts[np.uint32(thread)])
+        size = np.int64(t.counts[np.uint32(thread)])
         if thread < count and size > 0:
             base = load_i64(starts + 8 * (thread << FINE_BITS)) + fetch_and_add(sizes + 8 * thread, size)
-        put_tile(t, sums, 0, base, entries)
+        put_tile(t, some, news, ranks, 0, base, entries)
 
     return Kernel(sort_coarsely, 8, plan=(2, numbers_in(loops, coords, 0)), waits=True)
 
@@ -201,7 +230,6 @@ def fine_kernel() -> Kernel:
     """Return the kernel that puts the entries of coarse bins into bins."""
     load_entry, store_entry = unit_access(ENTRY_BYTES)
     slot_of, count_tile, put_tile = tile_steps(BIN_BITS)
-    number_type, where = shared_type("int32"), shared_type("int64")
 
     @kernel
     def sort_finely(
@@ -215,17 +243,11 @@ def fine_kernel() -> Kernel:
         end = min(begin + TILE, load_i64(total))
         if begin >= end:
             return
-        counts = cuda.shared.array(SLOTS, number_type)
-        sums = cuda.shared.array(BLOCK, number_type)
-        bases = cuda.shared.array(SLOTS, number_type)
-        keys = cuda.shared.array(TILE, where)
-        values = cuda.shared.array(TILE, where)
-        some = cuda.local.array(ITEMS, where)
-        news = cuda.local.array(ITEMS, where)
-        ranks = cuda.local.array(ITEMS, number_type)
-        t = Tile(counts, bases, keys, values, some, news, ranks)
+        t = empty_tile()
+        some = cuda.local.array(ITEMS, np.int64)
+        news = cuda.local.array(ITEMS, np.int64)
+        ranks = cuda.local.array(ITEMS, np.int32)
         thread = np.int64(cuda.threadIdx.x)
-        counts[np.uint32(thread)] = 0
         lowest, _ = load_entry(entries + ENTRY_BYTES * begin)
         lowest = ((lowest & 0xFFFFFFFF) >> COARSE_BITS) << FINE_BITS
         for k in range(ITEMS):
@@ -239,12 +261,12 @@ def fine_kernel() -> Kernel:
                 to = fetch_and_add(starts + 8 * (lowest + slot), np.int64(1))
                 store_entry(target + ENTRY_BYTES * to, some[k], news[k])
                 some[k] = NOWHERE
-        count_tile(t, lowest)
+        count_tile(t, some, ranks, lowest)
         base = np.int64(0)
-        size = np.int64(counts[np.uint32(thread)])
+        size = np.int64(t.counts[np.uint32(thread)])
         if size > 0:
             base = fetch_and_add(starts + 8 * (lowest + thread), size)
-        put_tile(t, sums, lowest, base, target)
+        put_tile(t, some, news, ranks, lowest, base, target)
 
     return Kernel(sort_finely, 4, waits=True)
 
@@ -293,31 +315,28 @@ def bin_steps(width: int, unique: bool):
 def apply_kernel(width: int, unique: bool) -> Kernel:
     """Return the kernel that writes the updates of a bin, each block those of one."""
     claim_all, put_all = bin_steps(width, unique)
-    copy_all = mover(width, BIN_THREADS)
-    claim_type = shared_type("int32")
+    copy_all, ask_for_all = mover(width, BIN_THREADS), asker(BIN_THREADS)
+    number_type = shared_type("int32")
 
     def apply_bins(
         data,  # OUT  address of the packed output
         old,  # IN   address of what is there before, maybe the output itself
         size,  # IN   how many elements both have
-        flag,  # IN   address of a word that is 0 if an index is bad
-        all_or_none,  # IN   1: write nothing if an index is bad
+        flag,  # IN   address of a word that is 0 if an index is bad; 0: write in any case
         ends,  # IN   address of (bins,) int64: where the entries of a bin end
         entries,  # IN   address of the entries
     ):
         await_inputs()
-        if all_or_none != 0 and load_now(flag) == 0:
+        if flag != 0 and load_now(flag) == 0:
             return
-        claims = cuda.shared.array(0, claim_type)
-        thread = np.int64(cuda.threadIdx.x)
+        claims = cuda.shared.array(0, number_type)
         block = np.int64(cuda.blockIdx.x)
         begin = load_i64(ends + 8 * (block - 1)) if block > 0 else np.int64(0)
         end = load_i64(ends + 8 * block)
         first = block * BIN
         count = min(BIN, size - first)
         if old != data:
-            for i in range(ASKED_BYTES * thread, count * width, ASKED_BYTES * BIN_THREADS):
-                ask_for(old + first * width + i)
+            ask_for_all(old + first * width, count * width)
         if not unique:
             claim_all(claims, entries, begin, end)
         target = data + first * width
@@ -327,4 +346,4 @@ def apply_kernel(width: int, unique: bool) -> Kernel:
         put_all(target, claims, entries, begin, end)
 
     jitted = kernel(registers=BIN_REGISTERS)(apply_bins)
-    return Kernel(jitted, 7, waits=True, shares=True, threads=BIN_THREADS)
+    return Kernel(jitted, 6, waits=True, shares=True, threads=BIN_THREADS)

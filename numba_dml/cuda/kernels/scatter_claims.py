@@ -9,11 +9,11 @@ import numpy as np
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, cuda
-from ..primitives.access import load_i64, unit_access
-from ..primitives.atomics import claim_access, load_now, store_now
+from ..primitives.access import LOAD_INDEX, load_i64, unit_access
+from ..primitives.atomics import load_now, store_now
 from ..primitives.groups import GROUP, load_four, pack_four
-from ..primitives.moves.claims import EMPTY, ENTRY_BYTES, FLAG_BYTES, claimer, number_of_place
-from ..primitives.moves.places import NOWHERE, UNITS, places
+from ..primitives.moves.claims import EMPTY, ENTRY_BYTES, FLAG_BYTES, claimer, number_of_place, table_claimer
+from ..primitives.moves.places import NOWHERE, UNITS, point_places, slice_places
 from ..primitives.plan import GRANULE, HEADER, LOWEST, SLICE, number, numbers_in, quotient
 from ..primitives.ptx import await_inputs
 
@@ -21,8 +21,8 @@ from ..primitives.ptx import await_inputs
 @cache
 def claim_kernel(index_type: str, loops: int, coords: int, outer: int, claim_bytes: int, tabled: bool) -> Kernel:
     """Return the kernel that looks at all indices, and claims the places that they lead to; see `claimer`."""
-    place_of_point, *_ = places(index_type, loops, coords, outer)
-    claim = claimer(claim_bytes, tabled)
+    place_of_point, _ = point_places(index_type, loops, coords)
+    claim = table_claimer() if tabled else claimer(claim_bytes)
 
     @kernel
     def claim_places(
@@ -59,13 +59,13 @@ def claim_kernel(index_type: str, loops: int, coords: int, outer: int, claim_byt
 
 @cache
 def entry_kernel(width: int, loops: int, coords: int, outer: int) -> Kernel:
-    """Return the kernel that writes the updates in a table of claims, by units of `width` bytes; see `claimer`.
+    """Return the kernel that writes the updates in a table of claims, by units of `width` bytes; see `table_claimer`.
 
     It reads the table in its order, and neither the indices again nor entries at random: 900k updates of 30M elements
     of 1 byte are written in 28 µs, and in 50 point by point.
     """
     load, store = unit_access(width)
-    _, place_in_slice, _ = places("int64", loops, coords, outer)
+    place_in_slice = slice_places(loops, coords, outer)
 
     @helper
     def entry_of(claims, plan, item, items):
@@ -123,7 +123,7 @@ def merge_kernel(width: int, claim_bytes: int, group: int) -> Kernel:
     """
     load, store_one = unit_access(width)
     _, store = unit_access(group * width)
-    _, load_claim = claim_access(claim_bytes)
+    load_claim = LOAD_INDEX[f"int{8 * claim_bytes}"]
     is_group, narrow = group > 1, min(width, 4)
     load_claims, load_elements, pack = load_four("int32"), load_four(f"uint{8 * narrow}"), pack_four(narrow)
 

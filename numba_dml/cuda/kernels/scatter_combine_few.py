@@ -13,7 +13,7 @@ from ..primitives.access import unit_access
 from ..primitives.atomics import combine_now, load_now, store_now
 from ..primitives.groups import shared_type
 from ..primitives.moves.claims import number_of_place
-from ..primitives.moves.places import NOWHERE, UNITS, places
+from ..primitives.moves.places import NOWHERE, UNITS, point_places, slice_places
 from ..primitives.moves.sizes import SIZES
 from ..primitives.plan import BOUNDS, DROP, SLICE, number, numbers_in, quotient
 from ..primitives.ptx import await_inputs
@@ -36,7 +36,8 @@ def few_steps(width: int, index_type: str, loops: int, coords: int, outer: int, 
     claims = combined is None
     combine_own = combine_now(*(combined or CLAIM), "shared")
     load, _ = unit_access(width)
-    place_of_point, place_in_slice, _ = places(index_type, loops, coords, outer)
+    place_of_point, _ = point_places(index_type, loops, coords)
+    place_in_slice = slice_places(loops, coords, outer)
 
     @helper
     def point_of(plan, unit):
@@ -95,7 +96,7 @@ def combine_few_kernel(
     # What changes nothing, as a signed number.
     neutral = int({"add": np.dtype(name).type(0), "min": limits.max, "max": limits.min}[operation])
     neutral -= 1 << (8 * width) if neutral > np.iinfo(f"int{8 * width}").max else 0
-    place_of_point, *_ = places(index_type, loops, coords, outer)
+    place_of_point, _ = point_places(index_type, loops, coords)
     word = shared_type(f"int{8 * width}")
 
     @kernel(registers=64)

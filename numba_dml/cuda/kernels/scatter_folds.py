@@ -3,39 +3,37 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 
-from ..driver.compile import helper, kernel
+from ..driver.compile import kernel
 from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, LANES, cuda
 from ..primitives.access import load_i64, unit_access
 from ..primitives.atomics import load_now, store_now
-from ..primitives.device_sort import WARPS
 from ..primitives.groups import fetch_and_add, shared_type
 from ..primitives.moves.claims import number_of_place
 from ..primitives.moves.folds import (
+    FOLDERS,
+    LONG,
     Updates,
     next_updates,
     place_finder,
     row_folder,
     update_bringer,
 )
-from ..primitives.moves.places import NOWHERE, places
+from ..primitives.moves.places import NOWHERE, point_places, slice_places
 from ..primitives.moves.reductions import unit_steps
 from ..primitives.moves.sizes import SIZES
 from ..primitives.pairs import pair_access, pair_fields
 from ..primitives.plan import BOUNDS, DROP, GRANULE, LOWEST, SLICE, number, numbers_in, quotient
 from ..primitives.ptx import await_inputs
+from ..primitives.sort_tiles import WARPS
 from ..primitives.warp import sum_of_lanes
 
 #: Up to this many points each is compared with all others, instead of a sort.
 MOST_RANKED = SIZES.most_ranked
-#: A place with more updates is folded by a block; see docs/measurements/cudamoves.md, "Reductions in order".
-LONG = SIZES.long_fold
-#: Threads of such a block that fold, an element each; the others load the next updates, this many words at a time.
-FOLDERS = SIZES.folders
+#: Words that a block with one place loads at a time; see docs/measurements/cudamoves.md, "Reductions in order".
 LOADED = SIZES.loaded_words
 
 
@@ -43,7 +41,7 @@ LOADED = SIZES.loaded_words
 def pair_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: bool) -> Kernel:
     """Return the kernel that makes a pair of every point: the number of its place, and its own number."""
     _, pair_bytes, _, store_pair, _ = pair_access(is_long)
-    place_of_point, *_ = places(index_type, loops, coords, outer)
+    place_of_point, _ = point_places(index_type, loops, coords)
 
     @kernel
     def make_pairs(
@@ -77,7 +75,7 @@ def rank_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: b
     Every block looks at all points, and its warps count how many pairs come before one.
     """
     _, pair_bytes, _, store_pair, _ = pair_access(is_long)
-    place_of_point, *_ = places(index_type, loops, coords, outer)
+    place_of_point, _ = point_places(index_type, loops, coords)
 
     @kernel
     def rank_pairs(
@@ -136,15 +134,14 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
     load_key, load_point = pair_fields(is_long)
     combine, exact, has_nan = unit_steps(data_type, reduction, width)
     load_update, fold_from = next_updates(data_type, reduction, width, is_long)
-    _, place_in_slice, _ = places("int64", *counts)
+    place_in_slice = slice_places(*counts)
 
     @kernel(registers=40)
     def fold_updates(
         data,  # IN OUT  address of the output's first element
         packed,  # IN      address of the packed updates
         plan,  # IN      the plan
-        flag,  # IN      address of a word that is 0 if an index is bad
-        all_or_none,  # IN      1: write nothing if an index is bad
+        flag,  # IN      address of a word that is 0 if an index is bad; 0: write in any case
         pairs,  # IN      address of (points,) sorted pairs
         points,
         nowhere,  # IN      the key of points that are dropped
@@ -152,7 +149,7 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
         longs,  # OUT     address of the first pairs of these places
     ):
         await_inputs()
-        if all_or_none != 0 and load_now(flag) == 0:
+        if flag != 0 and load_now(flag) == 0:
             return
         item = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
         i = quotient(item, plan, SLICE)
@@ -187,52 +184,21 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
                 i += 1
         store(place, value[0], value[1])
 
-    return Kernel(fold_updates, 10, plan=(2, numbers_in(*counts)))
-
-
-class Chunk(NamedTuple):
-    """Neighbouring elements of a place with many updates, which a block folds."""
-
-    i: object  #: the place's first pair ...
-    end: object  #: ... and where they end
-    j: object  #: the first element, among those of an update
-    wide: object  #: how many elements
-
-
-@cache
-def chunk_finder(is_long: bool):
-    """Return ``chunk_of(updates, longs, item)``: the chunk with a number, of all places whose first pairs are given."""
-    end_of_place = place_finder(is_long, LONG)
-
-    @helper
-    def chunk_of(updates, longs, item):
-        chunks = chunks_of(updates)
-        place_number = item // chunks
-        j = (item - place_number * chunks) * FOLDERS
-        i = load_i64(longs + 8 * place_number)
-        end = end_of_place(updates.pairs, updates.points, i)
-        return Chunk(i, end, j, min(updates.elements - j, FOLDERS))
-
-    return chunk_of
-
-
-@helper
-def chunks_of(updates):
-    """Return how many chunks a place has."""
-    return (updates.elements + FOLDERS - 1) // FOLDERS
+    return Kernel(fold_updates, 9, plan=(2, numbers_in(*counts)))
 
 
 @cache
 def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, int], is_long: bool) -> Kernel:
     """Return the kernel that folds the updates of places that have many, a block those of one.
 
-    One warp combines them in their order, while the others bring the next updates to shared memory.
+    One warp combines them in their order, an element for each lane, while the others bring the next updates to shared
+    memory. Slices with more elements are several chunks, of a block each.
     """
     load, store = unit_access(width)
     load_key, _ = pair_fields(is_long)
-    chunk_of, bring = chunk_finder(is_long), update_bringer(width, is_long, FOLDERS)
+    end_of_place, bring = place_finder(is_long), update_bringer(width, is_long)
     fold_rows = row_folder(data_type, reduction, width)
-    _, place_in_slice, _ = places("int64", *counts)
+    place_in_slice = slice_places(*counts)
     words = 2 if width == 16 else 1
     buffer = 2 * LOADED
     word = shared_type("int64")
@@ -252,9 +218,15 @@ def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, i
         loaded = cuda.shared.array(buffer, word)
         thread = np.int64(cuda.threadIdx.x)
         updates = Updates(packed, pairs, points, number(plan, SLICE))
-        for item in range(np.int64(cuda.blockIdx.x), (load_i64(long_count) + 1) * chunks_of(updates), blocks):
-            i, end, j, wide = chunk_of(updates, longs, item)
-            place = data + number(plan, LOWEST) + load_key(pairs, i) * number(plan, GRANULE)
+        chunks = (updates.elements + FOLDERS - 1) // FOLDERS
+        for item in range(np.int64(cuda.blockIdx.x), (load_i64(long_count) + 1) * chunks, blocks):
+            place_number = item // chunks
+            j = (item - place_number * chunks) * FOLDERS
+            wide = min(updates.elements - j, FOLDERS)
+            i = load_i64(longs + 8 * place_number)
+            key = load_key(pairs, i)
+            end = end_of_place(updates, key, i)
+            place = data + number(plan, LOWEST) + key * number(plan, GRANULE)
             first, second = np.int64(0), np.int64(0)
             folds = thread < wide
             if folds:

@@ -6,7 +6,6 @@ import ctypes
 import operator
 import threading
 
-from .access import LOAD_INDEX
 from .ptx import pointer_at, ptx
 
 _lock = threading.Lock()
@@ -74,9 +73,3 @@ def combine_now(operation, name, space="global"):
 
 #: ``add_now(address, value)``: add to a word that other threads add to.
 add_now = combine_now("add", "int64")
-
-
-def claim_access(width):
-    """Return how to raise a word of 4 or 8 bytes to a number, and how to load one that an earlier kernel wrote."""
-    name = f"int{8 * width}"
-    return combine_now("max", name), LOAD_INDEX[name]

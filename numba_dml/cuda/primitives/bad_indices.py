@@ -94,23 +94,19 @@ class Records:
     def __init__(self, device: int) -> None:
         self.device = device
         self.free: deque[Record] = deque()
-        self.deferred = self.new()
+        self.deferred = Record(device)
         #: The calls that deferred their check since the last one, and the rank and index shape that they were given;
         #: and those before it, as long as they are there: one may be on its way still, or in a graph that is replayed.
         self.calls: dict[Any, tuple[int, tuple[int, ...]]] = {}
         self.earlier: WeakKeyDictionary[Any, tuple[int, tuple[int, ...]]] = WeakKeyDictionary()
         self.lock = threading.Lock()
 
-    def new(self) -> Record:
-        """Return an empty record."""
-        return Record(self.device)
-
     def take(self) -> Record:
         """Return an empty record that nobody uses."""
         try:
             return self.free.pop()
         except IndexError:
-            return self.new()
+            return Record(self.device)
 
     def read(self, record: Record, stream: int | None) -> tuple[int, int, int] | None:
         """Wait for a stream; return the position, the value and the plan of a record, if there is any, and empty it."""

@@ -9,7 +9,6 @@ pass reads and writes a pair once. See docs/measurements/cudakernels.md, "Sorts 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -27,14 +26,14 @@ from .sort_tiles import (
     COUNTS,
     SHARE,
     TILE_BYTES,
+    WARPS,
     Memory,
     Own,
     base_steps,
     result_writer,
     tile_steps,
 )
-from .sort_tiles import WARPS as WARPS  # calls and kernels have as many
-from .sums import add_counts, add_up_lanes, add_up_threads, arrive, lane_value
+from .sums import add_counts, add_up_lanes, arrive, lane_value
 
 LANE_SHARE = DIGITS // LANES
 #: The most passes: digits of 64 bits.
@@ -44,8 +43,6 @@ ALL_DIGITS = MOST_PASSES * DIGITS
 SUMS = max(BLOCK, MOST_PASSES)
 #: Words for the numbers of tiles, one for each pass, and one for how many blocks have counted.
 TICKETS = MOST_PASSES + 2
-#: Rows of counts up to this length have a thread each, others a block.
-SHORT_ROW = 16
 # What is known of a segment, int64 words. A way is for each pass: 0, or the bits of FROM_PAIRS, FROM_OTHER and LAST.
 SIZE, WAYS, HEAD = 0, 1, 1 + MOST_PASSES
 FROM_PAIRS, FROM_OTHER, LAST = 1, 2, 4
@@ -126,43 +123,6 @@ def count_kernel(is_long: bool) -> Kernel:
             plan_passes(head, starts, size, passes, 0, sums)
 
     return Kernel(count_digits, 7, waits=True)
-
-
-@kernel
-def add_up_rows(
-    starts,  # IN OUT  address of (rows, count) int64: counts, which become the sums of those before
-    totals,  # OUT     address of (rows,) int64, 0: they are not wanted
-    count,
-    rows,
-):
-    await_inputs()
-    sums = cuda.shared.array(BLOCK, np.int64)
-    thread = np.int64(cuda.threadIdx.x)
-    short = count <= SHORT_ROW
-    row = np.int64(cuda.blockIdx.x) * (BLOCK if short else 1) + (thread if short else 0)
-    starts += 8 * row * count
-    before = np.int64(0)
-    if short:  # a thread for each
-        if row < rows:
-            for i in range(count):
-                own = load_now(starts + 8 * i)
-                store_now(starts + 8 * i, before)
-                before += own
-            if totals != 0:
-                store_now(totals + 8 * row, before)
-        return
-    first = np.int64(0)
-    while first < count:
-        i = first + thread
-        own = load_now(starts + 8 * i) if i < count else np.int64(0)
-        until = before + add_up_threads(sums, own)
-        before += sums[BLOCK - 1]
-        if i < count:
-            store_now(starts + 8 * i, until - own)
-        first += BLOCK
-        cuda.syncthreads()
-    if totals != 0 and thread == 0:
-        store_now(totals + 8 * row, before)
 
 
 @helper
@@ -257,48 +217,22 @@ def move_kernel(is_long: bool, write) -> Kernel:
     return Kernel(move_pairs, 16, waits=True)
 
 
-_ADD_UP = Kernel(add_up_rows, 4, waits=True)
-
-
-def add_up(device: int, stream: int, starts: int, totals: int, rows: int, count: int) -> None:
-    """Turn the counts of every row into the sums of those before; see `add_up_rows`."""
-    _ADD_UP(device, stream, -(-rows // BLOCK) if count <= SHORT_ROW else rows, starts, totals, count, rows)
-
-
-@dataclass(frozen=True)
 class Sort:
     """The memory and the passes of a sort of segments of up to `room` pairs, by the lower bits of their keys."""
 
-    segments: int
-    room: int
-    is_long: bool
-    bits: int
-
-    @property
-    def passes(self) -> int:
-        """How many digits there are."""
-        return -(-self.bits // DIGIT)
-
-    @property
-    def tiles(self) -> int:
-        """How many tiles a segment has at most."""
-        return -(-self.room * self.pair_bytes // TILE_BYTES)
-
-    @property
-    def pair_bytes(self) -> int:
-        """Bytes of a pair."""
-        return PAIR_BYTES if self.is_long else PAIR_BYTES // 2
-
-    @property
-    def pairs_bytes(self) -> int:
-        """Bytes of all pairs, of which there are two sets, at a multiple of 16."""
-        return -(-self.segments * self.room * self.pair_bytes // 16) * 16
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of what comes before the pairs; they are to be zeros."""
-        words = TICKETS + self.segments * (HEAD + (self.passes + self.tiles) * DIGITS)
-        return -(-8 * words // 16) * 16
+    def __init__(self, segments: int, room: int, is_long: bool, bits: int) -> None:
+        self.segments, self.room, self.is_long = segments, room, is_long
+        #: Bytes of a pair.
+        self.pair_bytes = PAIR_BYTES if is_long else PAIR_BYTES // 2
+        #: How many digits there are.
+        self.passes = -(-bits // DIGIT)
+        #: How many tiles a segment has at most.
+        self.tiles = -(-room * self.pair_bytes // TILE_BYTES)
+        #: Bytes of all pairs, of which there are two sets, at a multiple of 16.
+        self.pairs_bytes = -(-segments * room * self.pair_bytes // 16) * 16
+        words = TICKETS + segments * (HEAD + (self.passes + self.tiles) * DIGITS)
+        #: Bytes of what comes before the pairs; they are to be zeros.
+        self.bytes = -(-8 * words // 16) * 16
 
     def heads(self, memory: int) -> int:
         """Return where the segments' words are."""

@@ -20,11 +20,6 @@ from .moves.places import divide
 from .moves.sizes import SIZES
 from .ptx import await_inputs
 
-#: Up to this many units of 16 bytes, each has a thread.
-FEW_QUADS = SIZES.few_quads
-#: More bytes than that the driver copies: 256 MiB take 0.129 ms, and 0.133 so.
-MOST_COPIED = SIZES.most_copied
-
 
 @cache
 def copy_and_set_kernel() -> Kernel:
@@ -60,12 +55,12 @@ def copy_and_set(
     device: int, stream: int, to: int, fro: int, size: int, memory: int, memory_size: int, word: int
 ) -> None:
     """Copy bytes, and set memory, whose size is a multiple of 16, to words, in the order of a stream."""
-    if size and (size > MOST_COPIED or (to | fro) % QUAD_BYTES != 0):
+    if size and (size > SIZES.most_copied or (to | fro) % QUAD_BYTES != 0):
         copy_bytes(to, fro, size, stream)
         size = 0
     quads = memory_size // QUAD_BYTES
     copied = -(-size // QUAD_BYTES)
-    _, share = divide(max(quads, copied), FEW_QUADS)
+    _, share = divide(max(quads, copied), SIZES.few_quads)
     copying = -(-copied // share)
     copy_and_set_kernel()(
         device, stream, copying - (-quads // share), to, fro, size, copying, memory, quads, word, share

@@ -43,19 +43,6 @@ QUAD_BYTES, ASYNC_CAPABILITY = 16, (8, 0)
 
 
 @cache
-def part_of_word(bits: int, signed: bool):
-    """Return ``part(word, k)``, one of the narrow numbers that are in a word."""
-    mask, top = (1 << bits) - 1, 1 << (bits - 1)
-
-    @helper
-    def part(word, k):
-        value = (word >> (k * bits)) & mask
-        return (value ^ top) - top if signed else value
-
-    return part
-
-
-@cache
 def load_four(name: str):
     """Return the load of four neighbours of an integer type that no thread writes, as int64 numbers.
 
@@ -64,7 +51,7 @@ def load_four(name: str):
     width = np.dtype(name).itemsize
     signed = name.startswith("i")
     bits = 8 * width
-    mask = (1 << bits) - 1
+    mask, top = (1 << bits) - 1, 1 << (bits - 1)
     load, _ = unit_access(min(4 * width, 16))
 
     @helper
@@ -80,7 +67,10 @@ def load_four(name: str):
             return np.int64(a), np.int64(b), np.int64(c), np.int64(d)
         return np.int64(a) & mask, np.int64(b) & mask, np.int64(c) & mask, np.int64(d) & mask
 
-    part = part_of_word(bits, signed)
+    @helper
+    def part(word, k):
+        value = (word >> (k * bits)) & mask
+        return (value ^ top) - top if signed else value
 
     @helper
     def load_parts(address):
@@ -153,6 +143,18 @@ def mover(width: int, threads: int):
             store(to + i * width, value[0], value[1])
 
     return move
+
+
+@cache
+def asker(threads: int):
+    """Return ``ask_for_all(address, size)``: all threads of a block bring `size` bytes to L2."""
+
+    @helper
+    def ask_for_all(address, size):
+        for i in range(ASKED_BYTES * np.int64(cuda.threadIdx.x), size, ASKED_BYTES * threads):
+            ask_for(address + i)
+
+    return ask_for_all
 
 
 @cache

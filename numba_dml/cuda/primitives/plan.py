@@ -59,13 +59,7 @@ def numbers_in(loops: int, coords: int, outer: int) -> int:
 
 
 class Plan:
-    """The numbers of a plan, and where kernels of a device find them.
-
-    Attributes
-    ----------
-    identity : int
-        What tells it apart, in a record of bad indices.
-    """
+    """The numbers of a plan, and where kernels of a device find them."""
 
     def __init__(
         self,
@@ -80,6 +74,7 @@ class Plan:
         lowest: int = 0,
     ) -> None:
         self.device = device
+        #: What tells it apart, in a record of bad indices.
         self.identity = next(_identities)
         numbers = [*reciprocal(slice_units), *reciprocal(run_units), len(loops), len(coordinates), len(outer), bounds]
         numbers += [*reciprocal(granule), lowest, self.identity]
@@ -113,9 +108,3 @@ number = number_reader(load_i64)
 def quotient(n, plan, field):
     """Return ``n // divisor`` for a divisor of a plan and 0 <= n < 2**62."""
     return high_product(n << 1, number(plan, field + 1)) >> number(plan, field + 2)
-
-
-@helper
-def axis_size(plan):
-    """Return the size of the axis that a plan's first coordinate goes along."""
-    return number(plan, HEADER + LOOP_FIELDS * number(plan, LOOPS))

@@ -58,15 +58,7 @@ _REQUIRES_GRAD, _IS_NEG = "requires_grad", "is_neg"
 
 
 class Repeat:
-    """What a call launched, for arrays of a library.
-
-    Attributes
-    ----------
-    device : int
-        The device that it ran on.
-    shapes : tuple of tuples of int
-        Those of the arrays.
-    """
+    """What a call launched, for arrays of a library, of the same shapes and on the same device."""
 
     def __init__(
         self, call: Repeatable, arrays: Sequence[DeviceArray], words: list[int], scratch_size: int, kernels: list[Any]

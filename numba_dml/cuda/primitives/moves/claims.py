@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 from ...driver.compile import helper
-from ..atomics import claim_access, exchange_if, load_two_now
+from ..access import LOAD_INDEX
+from ..atomics import combine_now, exchange_if, load_two_now
 from ..plan import GRANULE, LOWEST, number, quotient
 
 #: Before the claims: a word that says that an index is bad, and what aligns an entry.
@@ -31,9 +32,13 @@ def spread(place):
 
 
 @cache
-def entering():
-    """Return `claimer`'s step for a table: ``enter(claims, last_entry, place, point)``."""
-    raise_claim, _ = claim_access(ENTRY_BYTES)
+def table_claimer():
+    """Return what `claimer` does for a table of ``last_entry + 1`` entries, a power of two, of which half stay empty.
+
+    A place has the entry where `spread` leads, or the first of its group, or of the next ones, that was empty when it
+    came. It holds both numbers, in one that counts the places.
+    """
+    raise_claim = combine_now("max", f"int{8 * ENTRY_BYTES}")
 
     @helper
     def take(entry, found, last_entry, word):
@@ -73,17 +78,12 @@ def entering():
 
 
 @cache
-def claimer(claim_bytes: int, tabled: bool):
+def claimer(claim_bytes: int):
     """Return ``claim(claims, last_entry, place, point)``.
 
-    A place is a number. Each has a claim of 4 or 8 bytes, for the number of a point; 0: there are none. Or there is a
-    table of ``last_entry + 1`` entries, a power of two, of which half stay empty or more. A place has the one where
-    `spread` leads, or the first of its group, or of the next ones, that was empty when it came. It holds both numbers,
-    in one that counts the places.
+    A place is a number. Each has a claim of 4 or 8 bytes, for the number of a point; 0: there are none.
     """
-    if tabled:
-        return entering()
-    raise_claim, _ = claim_access(claim_bytes or 4)
+    raise_claim = combine_now("max", f"int{8 * (claim_bytes or 4)}")
 
     @helper
     def claim(claims, last_entry, place, point):
@@ -96,7 +96,7 @@ def claimer(claim_bytes: int, tabled: bool):
 @cache
 def holder(claim_bytes: int):
     """Return ``holds(claims, place, point)``: whether a claim that is not in a table has stayed."""
-    _, load_claim = claim_access(claim_bytes or 4)
+    load_claim = LOAD_INDEX[f"int{8 * (claim_bytes or 4)}"]
 
     @helper
     def holds(claims, place, point):

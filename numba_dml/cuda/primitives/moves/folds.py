@@ -12,6 +12,12 @@ from ...driver.numba import BLOCK, cuda
 from ..access import unit_access
 from ..pairs import pair_fields
 from .reductions import unit_steps
+from .sizes import SIZES
+
+#: A place with more updates is folded by a block.
+LONG = SIZES.long_fold
+#: Threads of such a block that fold, an element each; the others load the next updates.
+FOLDERS = SIZES.folders
 
 
 class Updates(NamedTuple):
@@ -65,14 +71,14 @@ def next_updates(data_type, reduction: str, width: int, is_long: bool):
 
 
 @cache
-def place_finder(is_long: bool, long: int):
-    """Return how to find where a place's pairs end, of which the one at `i` and at ``i + long`` are two."""
+def place_finder(is_long: bool):
+    """Return ``end_of_place(updates, key, i)``, where pairs with a key end, of which `i` and ``i + LONG`` are two."""
     load_key, _ = pair_fields(is_long)
 
     @helper
-    def end_of_place(pairs, points, i):
-        key = load_key(pairs, i)
-        step = np.int64(long)
+    def end_of_place(updates, key, i):
+        pairs, points = updates.pairs, updates.points
+        step = np.int64(LONG)
         low = i
         while low + step < points and load_key(pairs, low + step) == key:
             low += step
@@ -90,7 +96,7 @@ def place_finder(is_long: bool, long: int):
 
 
 @cache
-def update_bringer(width: int, is_long: bool, folders: int):
+def update_bringer(width: int, is_long: bool):
     """Return ``bring(loaded, begin, updates, i, rows, j, wide)``, for all threads but the folders.
 
     It loads `wide` elements from `j` on of the updates of `rows` pairs.
@@ -101,7 +107,7 @@ def update_bringer(width: int, is_long: bool, folders: int):
 
     @helper
     def bring(loaded, begin, updates, i, rows, j, wide):
-        for k in range(np.int64(cuda.threadIdx.x) - folders, rows * wide, BLOCK - folders):
+        for k in range(np.int64(cuda.threadIdx.x) - FOLDERS, rows * wide, BLOCK - FOLDERS):
             row = k // wide
             point = load_point(updates.pairs, i + row)
             first, second = load(updates.packed + (point * updates.elements + j + k - row * wide) * width)

@@ -11,9 +11,9 @@ from ...driver.compile import helper
 from ...driver.numba import cuda
 from ..access import LOAD_INDEX
 from ..bad_indices import record_bad
-from ..groups import ASKED_BYTES, GROUP, ask_for, load_four
+from ..groups import GROUP, load_four
 from ..plan import BOUNDS, CLAMP, DROP, HEADER, IDENTITY, LOOP_FIELDS, LOOPS, number
-from .places import places, start_of_point
+from .places import point_places, start_of_point
 
 #: Registers of a multiprocessor, and the threads that it should have, if a block has fewer.
 REGISTERS, BUSY = 65536, 1024
@@ -104,18 +104,6 @@ def grouped(width: int, other_width: int):
 
 
 @cache
-def asker(threads: int):
-    """Return ``ask_for_all(address, size)``: all threads of a block bring `size` bytes to L2."""
-
-    @helper
-    def ask_for_all(address, size):
-        for i in range(ASKED_BYTES * np.int64(cuda.threadIdx.x), size, ASKED_BYTES * threads):
-            ask_for(address + i)
-
-    return ask_for_all
-
-
-@cache
 def bad_finder(index_type: str):
     """Return ``record_first(plan, index, record, launch, lines, indices, point, count)``.
 
@@ -123,7 +111,7 @@ def bad_finder(index_type: str):
     """
     load_index, index_bytes = LOAD_INDEX[index_type], np.dtype(index_type).itemsize
     resolve = resolver(index_type.startswith("i"))
-    place_of_point, *_ = places(index_type, -1, 1, 0)
+    place_of_point, _ = point_places(index_type, -1, 1)
 
     @helper
     def record_first(plan, index, record, launch, lines, indices, point, count):

@@ -32,7 +32,7 @@ NOWHERE = -(1 << 63)
 #: Units of a thread if there are many; see docs/measurements/cudamoves.md, "Units of a thread".
 UNITS = 4
 #: Up to this many loops, coordinates and outer dimensions a kernel is compiled for their number; beyond, for any.
-MOST_LOOPS, MOST_COORDS, MOST_OUTER = 3, 3, 1
+MOST_COUNTS = 3, 3, 1
 
 
 def divide(count: int, few: int) -> tuple[int, int]:
@@ -59,7 +59,10 @@ def start_of_point(plan, point, loop_count):
 
 @cache
 def point_places(index_type: str, loops: int, coords: int):
-    """Return ``place_of_point``, and ``place_if_inside``, for points: see `places`."""
+    """Return how to find the place of a point, and to record a bad index; and a quick way.
+
+    `loops` and `coords` are how many there are, -1: the plan says so.
+    """
     load_index = LOAD_INDEX[index_type]
     index_bytes = np.dtype(index_type).itemsize
     signed = index_type.startswith("i")
@@ -118,7 +121,7 @@ def point_places(index_type: str, loops: int, coords: int):
 
 @cache
 def slice_places(loops: int, coords: int, outer: int):
-    """Return ``place_in_slice(plan, unit, width)``, for the units of a slice: see `places`."""
+    """Return ``place_in_slice(plan, unit, width)``, for the units of a slice; see `point_places`."""
 
     @helper
     def place_in_slice(plan, unit, width):
@@ -139,13 +142,3 @@ def slice_places(loops: int, coords: int, outer: int):
         return offset
 
     return place_in_slice
-
-
-@cache
-def places(index_type: str, loops: int, coords: int, outer: int):
-    """Return how to find the place of a point, and to record a bad index; that of a unit in its slice; and a quick way.
-
-    `loops`, `coords` and `outer` are how many there are, -1: the plan says so.
-    """
-    place_of_point, place_if_inside = point_places(index_type, loops, coords)
-    return place_of_point, slice_places(loops, coords, outer), place_if_inside

@@ -83,19 +83,14 @@ def _step(data_type, reduction: str, exact: bool):
         return _picker(data_type, reduction)
     if is_float(data_type):
         step = _float_step(data_type.name.lower(), reduction, exact)
-
-        @helper
-        def combine_floats(old, old_second, new, new_second):
-            return step(old, new), old_second
-
-        return combine_floats
-    product = reduction == "mul"
+    else:
+        step = multiply if reduction == "mul" else add
 
     @helper
-    def combine_integers(old, old_second, new, new_second):
-        return multiply(old, new) if product else add(old, new), old_second
+    def combine(old, old_second, new, new_second):
+        return step(old, new), old_second
 
-    return combine_integers
+    return combine
 
 
 def _unit_step(data_type, reduction: str, width: int, exact: bool):
@@ -160,21 +155,6 @@ def unit_steps(data_type, reduction: str, width: int):
     if reduction in ("min", "max") or data_type not in ROUNDED:
         return fast, fast, _never
     return fast, _unit_step(data_type, reduction, width, True), _nan_finder(data_type, width)
-
-
-@cache
-def combiner(data_type, reduction: str, width: int):
-    """Return ``combine(old, old_second, new, new_second)`` for units of `width` bytes: the two words that it leaves."""
-    fast, exact, has_nan = unit_steps(data_type, reduction, width)
-
-    @helper
-    def combine(old, old_second, new, new_second):
-        first, second = fast(old, old_second, new, new_second)
-        if has_nan(first, second):
-            first, second = exact(old, old_second, new, new_second)
-        return first, second
-
-    return combine
 
 
 #: ``upper(value, shift)``: shift a number to the upper bits of a word.

@@ -7,10 +7,10 @@ many updates at a time as it has lanes: their places are raised to their numbers
 follows. Only if several of them have the same place, which seldom is so, lanes look for each other. No update takes
 more than a few steps, wherever the others go; a sort would move each several times through memory.
 
-Both kinds are the same steps. ``note(claims, links, place, number)`` which place of the block an update is for;
-``join(claims, links, numbers)`` the chains, after a barrier and before another one; ``meet(old, links, elements, at,
-number)`` returns what an element becomes by the updates from `number` on, which are where ``origin(elements, first,
-updates, count)`` says: in shared memory from `first` on, or at the address `updates`.
+Both kinds are the same steps, see `update_steps`. ``note(claims, links, place, number)`` which place of the block an
+update is for; ``join(claims, links, numbers)`` the chains, after a barrier and before another one; ``meet(old, links,
+elements, at, number)`` returns what an element becomes by the updates from `number` on, which are where
+``origin(elements, first, updates, count)`` says: in shared memory from `first` on, or at the address `updates`.
 """
 
 from __future__ import annotations
@@ -168,3 +168,8 @@ def combining(width: int, staged: bool, data_type, reduction: str):
         return value & mask
 
     return note, chain_maker(), origin, meet
+
+
+def update_steps(width: int, staged: bool, data_type, reduction: str):
+    """Return the steps of a scatter, which is a reduction or replaces what is there."""
+    return replacing(width, staged) if reduction == "none" else combining(width, staged, data_type, reduction)
