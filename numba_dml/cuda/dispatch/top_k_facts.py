@@ -8,11 +8,11 @@ from ..._core.lowering import Select, is_float
 from ..._core.tensor import element_size, product
 from ..driver.numba import LANES
 from ..kernels import top_k_columns, top_k_select
-from ..kernels.top_k_block import AT_ONCE
 from ..kernels.top_k_short import THREAD_LISTS
 from ..kernels.top_k_warp import units_for
 from ..primitives.groups import shared_bytes
 from ..primitives.top_k.block_sort import ITEMS
+from ..primitives.top_k.block_units import AT_ONCE
 from ..primitives.top_k.column_groups import SEAT, SEAT_BITS
 from ..primitives.top_k.plan import MOST_THREADS, QUADS
 from ..primitives.top_k.sizes import SIZES
@@ -219,6 +219,8 @@ def fits_lanes(facts: Facts) -> bool:
 
 def sorted_by_lane(facts: Facts) -> int:
     """Return how many elements each lane of a warp sorts: of a very short line all, otherwise what is selected."""
+    if not facts.is_sorted:
+        return 0
     count = facts.n if facts.n <= top_k_select.MOST_SORTED else facts.k
     return next(own for own in top_k_select.SORTED_BY_LANES if own * LANES >= count)
 

@@ -209,30 +209,23 @@ def list_mover(key_bytes: int):
 
 @cache
 def sorter(key_bytes: int):
-    """Return ``sort_digits`` and ``sort_lists`` for keys of a width.
+    """Return two sorts of lists for keys of a width, which go from the highest to the lowest.
 
-    Keys go from the highest to the lowest. The first sort leaves those in the order in which they are that agree in the
-    bits that it looks at. The second puts the places of equal keys in order, which are not negative and not above a
-    number. The caller sees to it that a list has no more than `ITEMS` elements for each thread.
+    ``sort_digits(keys, places, counts, sums, count, high, bits, by_place)`` looks at the lower bits of the difference
+    between a key and the highest one, or of places, and leaves elements that agree in these in the order in which they
+    are. ``sort_lists(keys, places, counts, sums, count, low, high, most)`` puts the places of equal keys in order,
+    which are not negative, and not above `most`. `counts`: `count_bytes` of shared memory. `sums`: an int32 for each
+    warp. The caller sees to it that a list has no more than `ITEMS` elements for each thread.
     """
     move = list_mover(key_bytes)
 
     @helper
-    def sort_digits(
-        keys,  # IN OUT
-        places,  # IN OUT
-        counts,  # IN OUT  `count_bytes` of int32
-        sums,  # IN OUT  (warps,) int32
-        count,  # IN      up to `ITEMS` for each thread
-        high,  # IN      the highest key
-        shift,  # IN      of the difference between a key and the highest one, or of places, the bits from this ...
-        bits,  # IN      ... to below this are looked at
-        by_place,  # IN
-    ):
+    def sort_digits(keys, places, counts, sums, count, high, bits, by_place):
         at_keys, at_places = np.int64(shared_address(keys)), np.int64(shared_address(places))
         at_counts = np.int64(shared_address(counts))
         threads = np.int32(cuda.blockDim.x)
         rows = np.int32(np.int32((count + threads - 1) // threads) | 1)
+        shift = np.int64(0)
         while shift < bits:
             move(at_keys, at_places, at_counts, sums, count, rows, Digit(high, shift, by_place))
             shift += DIGIT
@@ -240,22 +233,13 @@ def sorter(key_bytes: int):
     order_runs = run_sorter(helper(lambda place, other, known: place < other))
 
     @helper
-    def sort_lists(
-        keys,  # IN OUT
-        places,  # IN OUT
-        counts,  # IN OUT  `count_bytes` of int32
-        sums,  # IN OUT  (warps,) int32
-        count,  # IN      up to `ITEMS` for each thread
-        low,  # IN      the lowest key
-        high,  # IN      the highest key
-        most,  # IN      no place is higher
-    ):
+    def sort_lists(keys, places, counts, sums, count, low, high, most):
         bits, place_bits = bits_between(np.int64(low), np.int64(high)), bits_between(np.int64(0), most)
         turn = 0
         while turn < 3:  # by keys; and if that leaves many equal ones, by places, and by keys again
             by_place = turn == 1
             until = place_bits if by_place else bits
-            sort_digits(keys, places, counts, sums, count, high, np.int64(0), until, by_place)
+            sort_digits(keys, places, counts, sums, count, high, until, by_place)
             turn += 1
             if turn == 1 and not order_runs(keys, places, count, 0):
                 turn = 3
