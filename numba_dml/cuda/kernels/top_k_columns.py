@@ -43,6 +43,8 @@ LISTED = 4
 AT_ONCE = LISTED - 1
 #: The largest k: a lane has one of the k groups.
 MOST_K = LANES
+#: It comes after all places.
+END = np.iinfo(np.int32).max
 
 
 def scratch_bytes(groups: int, lines: int, width: int) -> int:
@@ -190,11 +192,11 @@ def bar_finder(width: int):
     """
     sort = lane_sorter(key_type(width), LISTED)
     load, key, lowest = LOAD_INDEX[f"int{8 * width}"], key_type(width), lowest_key(width)
-    end = np.iinfo(np.int32).max
 
     @helper
-    def fetch_delegates(lists, line):
-        """Bring the line's delegates into shared memory; return the best of the lane's."""
+    def first_bar(lists, line):
+        # The line's delegates come into shared memory. The k-th best of the lanes' best ones is a bar that k of them
+        # reach.
         best = key(lowest)
         i = line.lane
         while i < line.groups:
@@ -205,15 +207,10 @@ def bar_finder(width: int):
                 lists.delegates[item] = its_key
                 best = max(best, its_key)
             i = np.int32(i + LISTED * LANES)
-        return best
-
-    @helper
-    def first_bar(lists, line):
-        # The k-th best of the lanes' best delegates is a bar that k of them reach.
         at = lists.begin + line.lane
-        lists.keys[at], lists.places[at] = fetch_delegates(lists, line), line.lane
+        lists.keys[at], lists.places[at] = best, line.lane
         sort(lists.keys, lists.places, lists.begin, min(line.groups, LANES), line.k, line.lane)
-        bar = Bar(key(lists.keys[lists.begin + line.k - 1]), np.int32(end))
+        bar = Bar(key(lists.keys[lists.begin + line.k - 1]), np.int32(END))
         sync_lanes()
         return bar
 
@@ -315,7 +312,6 @@ def best_lister(width: int, infinity: int):
     first_bar, sort_listed = bar_finder(width)
     seats_of_best, seats_of_rivals = seat_lister(width)
     list_items, key = item_lister(width, infinity), key_type(width)
-    end = np.iinfo(np.int32).max
 
     @helper
     def list_best(lists, line, plan):
@@ -330,7 +326,7 @@ def best_lister(width: int, infinity: int):
             if first >= total:
                 if turn == 0:
                     best = seats_of_best(lists, line)
-                    count, bar = np.int32(0), Bar(bar.key, np.int32(end))
+                    count, bar = np.int32(0), Bar(bar.key, np.int32(END))
                     total = np.int32(line.k << SEAT_BITS)
                 elif turn == 1:
                     total = seats_of_rivals(lists, line, best, bar)
@@ -352,13 +348,6 @@ def beside_kernel(width: int, infinity: int) -> Kernel:
     room, rooms = LISTED * LANES, WARPS * LISTED * LANES
     key_array, part_array = ARRAY_TYPES[key], ARRAY_TYPES[np.int32]
     parts_of_key = key(0).itemsize // 4
-
-    @helper
-    def write_best(lists, line, plan, values, indices, to):
-        if line.lane < line.k:
-            own_key, place = lists.keys[lists.begin + line.lane], np.int64(lists.places[lists.begin + line.lane])
-            to += np.int64(line.lane) * number(plan, OUT_STRIDE)
-            write_result(values, indices, plan, to, own_key, line.source + place * line.stride, place)
 
     @kernel(registers=64)
     def choose_beside(
@@ -396,6 +385,9 @@ def beside_kernel(width: int, infinity: int) -> Kernel:
         seats = cuda.shared.array(0, part_array)[warp * groups * parts_of_key :]
         lists = Lists(keys, places, np.int32(warp * room), delegates, seats)
         list_best(lists, line, plan)
-        write_best(lists, line, plan, values, indices, to)
+        if lane < line.k:
+            own_key, place = keys[lists.begin + lane], np.int64(places[lists.begin + lane])
+            to += np.int64(lane) * number(plan, OUT_STRIDE)
+            write_result(values, indices, plan, to, own_key, line.source + place * line.stride, place)
 
     return Kernel(choose_beside, 5, waits=True, shares=True)
