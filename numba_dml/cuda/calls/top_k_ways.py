@@ -303,11 +303,6 @@ def group_size(facts: Facts, tuning: Tuning) -> int:
     return best
 
 
-def most_listed(facts: Facts, tuning: Tuning) -> int:
-    """Return how many elements of a line may be listed where k are wanted."""
-    return facts.k + (facts.k >> tuning.spare_shift) + min(facts.k, tuning.spare_of_all // facts.lines) + 1
-
-
 def parts_of(lines: int, line_bytes: int, tuning: Tuning) -> int:
     """Return into how many parts lines are cut: so that all blocks run at once, or that there are many more."""
     busy = tuning.busy_blocks
@@ -346,7 +341,8 @@ class SortByBlocks(Way):
         lines, n, k, width = facts.lines, facts.n, facts.k, facts.width
         self.is_long = width == 8 or n >= tuning.sort_long_line
         self.is_sorted = facts.is_sorted or n > tuning.listed_of_k * k
-        listed = most_listed(facts, tuning) if self.is_sorted else k
+        spare = (k >> tuning.spare_shift) + min(k, tuning.spare_of_all // lines) + 1
+        listed = k + spare if self.is_sorted else k
         self.sorts_all = listed >= n
         self.sort = Sort(lines, n if self.sorts_all else listed, self.is_long, 8 * width)
         self.line_parts, self.group_parts, self.group_room = parts_of(lines, facts.line_bytes, tuning), 0, 0

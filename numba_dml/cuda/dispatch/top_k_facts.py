@@ -185,23 +185,19 @@ def line_units(facts: Facts) -> int:
     return -(-facts.n // facts.of_unit) if facts.packed else facts.n
 
 
-def largest_group(facts: Facts, tuning: Tuning) -> int:
-    """Return the most units of a group. A thread reads a group that is not contiguous by itself: more groups are read
-    by more threads."""
-    if facts.packed:
-        return LARGEST_GROUP
-    return max(min(LARGEST_GROUP, facts.lines * facts.n // tuning.elements_of_group), tuning.largest_strided_group)
-
-
 def delegate_group(facts: Facts, tuning: Tuning) -> int:
     """Return the size of groups, a power of two, that makes a choice by delegates cheap, 0: too many delegates.
 
     A block surveys all delegates, and looks at k groups. If there were fewer than two delegates for each group that is
-    wanted, all groups would be.
+    wanted, all groups would be. A thread reads a group that is not contiguous by itself: more groups are read by more
+    threads.
     """
+    largest = LARGEST_GROUP
+    if not facts.packed:
+        largest = max(min(largest, facts.lines * facts.n // tuning.elements_of_group), tuning.largest_strided_group)
     limit = block_lists(facts, tuning).most_units * (16 // facts.key_bytes)
     best, least = 0, 1 << 62
-    for bits in range(largest_group(facts, tuning).bit_length()):
+    for bits in range(largest.bit_length()):
         size = facts.of_unit << bits
         delegates = -(-facts.n // size)
         cost = delegates + facts.k * size + (facts.n if delegates < 2 * facts.k else 0)

@@ -52,20 +52,13 @@ def scratch_bytes(groups: int, lines: int, width: int) -> int:
     return groups * lines * (2 * width + 1)
 
 
-class Bests(NamedTuple):
-    """What a thread knows of its groups, one for each of its lines."""
-
-    seat: object  #: the best keys of a seat
-    delegates: object
-    rivals: object
-    seats: object  #: the numbers of the delegates' seats, a byte each
-
-
 @cache
 def best_noter(width: int, wide: bool, has_rivals: bool):
-    """Return ``note(bests, number)`` for a seat, and ``store(bests, told, plan, group, line)`` for groups.
+    """Return what a thread notes of its groups, one for each of its lines, and how it stores that.
 
-    The best keys of a seat become the delegates, if they are better, or else the rivals.
+    ``note(bests, delegates, rivals, seats, seat)``: the best keys of a seat become the delegates, if they are better,
+    or else the rivals; the delegates' seats are numbers of a byte each. ``store(delegates, rivals, seats, told, plan,
+    group, line)``.
     """
     store_rivals, (_, store_seats) = key_stores(width, wide), unit_access(lines_together(width, wide))
     key_bytes = key_type(width)(0).itemsize
@@ -74,28 +67,28 @@ def best_noter(width: int, wide: bool, has_rivals: bool):
     words_of_seats = 2 if together > 8 else 1
 
     @helper
-    def note(bests, seat):
+    def note(bests, delegates, rivals, seats, seat):
         for j in range(together):
-            best, delegate = bests.seat[j], bests.delegates[j]
+            best, delegate = bests[j], delegates[j]
             if has_rivals:
                 if best > delegate:
                     at = 8 * (j % 8)
-                    bests.seats[j // 8] = (bests.seats[j // 8] & ~(np.int64(255) << at)) | (seat << at)
-                bests.rivals[j] = max(bests.rivals[j], min(delegate, best))
-            bests.delegates[j] = max(delegate, best)
+                    seats[j // 8] = (seats[j // 8] & ~(np.int64(255) << at)) | (seat << at)
+                rivals[j] = max(rivals[j], min(delegate, best))
+            delegates[j] = max(delegate, best)
 
     @helper
-    def store(bests, told, plan, group, line):
+    def store(delegates, rivals, seats, told, plan, group, line):
         lines, groups = number(plan, LINES), number(plan, PITCH)
         if has_rivals:
             at = group * lines + line
-            store_rivals(told + at * width, bests.delegates)
-            store_rivals(told + (groups * lines + at) * width, bests.rivals)
-            store_seats(told + groups * lines * (2 * width) + at, bests.seats[0], bests.seats[words_of_seats - 1])
+            store_rivals(told + at * width, delegates)
+            store_rivals(told + (groups * lines + at) * width, rivals)
+            store_seats(told + groups * lines * (2 * width) + at, seats[0], seats[words_of_seats - 1])
         else:
             at = told + key_bytes * (line * groups + group)
             for j in range(together):
-                store_key(at, bests.delegates[j], 0)
+                store_key(at, delegates[j], 0)
                 at += key_bytes * groups
 
     return note, store
@@ -122,7 +115,6 @@ def column_kernel(width: int, infinity: int, wide: bool, has_rivals: bool) -> Ke
         delegates = cuda.local.array(together, key)
         rivals = cuda.local.array(together, key)
         seats = cuda.local.array(2, np.int64)
-        bests = Bests(seat_keys, delegates, rivals, seats)
         item = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
         of_lines = number(plan, LINES) // together
         group = item // of_lines
@@ -141,11 +133,11 @@ def column_kernel(width: int, infinity: int, wide: bool, has_rivals: bool) -> Ke
         seat = np.int64(0)
         while count > 0:
             put_bests(seat_keys, address, stride, count, plan)
-            note(bests, seat)
+            note(seat_keys, delegates, rivals, seats, seat)
             address += SEAT * stride
             count -= SEAT
             seat += 1
-        store(bests, told, plan, group, line)
+        store(delegates, rivals, seats, told, plan, group, line)
 
     return Kernel(find_in_columns, 3)
 

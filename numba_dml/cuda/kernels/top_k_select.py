@@ -18,8 +18,9 @@ from ..driver.numba import LANES, cuda
 from ..primitives.bits import COUNT_ABOVE, COUNT_REACHING, bits_between, digit_above, raise_key
 from ..primitives.plan import number
 from ..primitives.ptx import ARRAY_TYPES, await_inputs
+from ..primitives.top_k.block_sort import count_bytes
 from ..primitives.top_k.keys import key_access, key_type, lowest_key
-from ..primitives.top_k.line_sort import line_sorter, sort_bytes
+from ..primitives.top_k.line_sort import line_sorter
 from ..primitives.top_k.plan import ENDS, LINES, OUT_STRIDE, ROOM, SIZE, STRIDE, WARPS, K, line_bases, result_copier
 from ..primitives.top_k.ranks import list_sorter, spreader
 from ..primitives.top_k.sizes import SIZES
@@ -47,7 +48,7 @@ def own_room(width: int) -> int:
 
 def select_bytes(kept: int, threads: int, is_sorted: bool) -> int:
     """Return how much dynamic shared memory a block needs for what it selects, and to sort it."""
-    return sort_bytes(kept, threads) if is_sorted else 2 * kept
+    return 8 * kept + count_bytes(threads) if is_sorted else 2 * kept
 
 
 class Line(NamedTuple):
@@ -59,13 +60,6 @@ class Line(NamedTuple):
     size: object
     first: object  #: the position of this thread's first element; the next one is `LANES` further
     rows: object  #: how many elements a thread has, a multiple of `TOGETHER`; some may lie behind the line
-
-
-class Bar(NamedTuple):
-    """What is known of the k-th best key."""
-
-    key: object
-    is_exact: object  #: whether k keys reach it: else those at it are too many
 
 
 class Listed(NamedTuple):
@@ -138,7 +132,10 @@ def sum_of_block(count, counts, step):
 
 @cache
 def bar_finder(width: int, infinity: int, by_warps: bool):
-    """Return ``find_bar(own, rows, low, high, size, k, counts)``."""
+    """Return ``find_bar(own, rows, low, high, size, k, counts)``: the k-th best key, and whether k keys reach it.
+
+    Else those at it are too many.
+    """
     key, (_, count_reaching, _) = key_type(width), own_steps(width, infinity)
 
     @helper
@@ -156,30 +153,30 @@ def bar_finder(width: int, infinity: int, by_warps: bool):
                 step = np.int32(step + 1)
                 if count >= k:
                     reached, found = trial, count
-        return Bar(key(raise_key(np.int64(low), np.int64(reached), 0)), found == k)
+        return key(raise_key(np.int64(low), np.int64(reached), 0)), found == k
 
     return find_bar
 
 
 @cache
 def selector(width: int, put):
-    """Return ``select(own, line, bar, begin, ties, spare, lists)``.
+    """Return ``select(own, line, bar, is_exact, begin, ties, spare, lists)``.
 
     It is ``put(at, key, position, lists)`` for each selected element of a warp, where `at` counts from `begin` on. If
-    the elements at the bar are too many, `spare` of them are selected; `ties` of them are in warps before this one.
+    the bar is not exact, `spare` of the elements at it are selected; `ties` of them are in warps before this one.
     """
     room = own_room(width)
 
     @helper
-    def select(own, line, bar, begin, ties, spare, lists):
+    def select(own, line, bar, is_exact, begin, ties, spare, lists):
         below = np.uint32((np.uint32(1) << np.uint32(cuda.threadIdx.x % LANES)) - np.uint32(1))
         for turn in range(0, room, TOGETHER):
             if turn < line.rows:
                 for row in range(turn, turn + TOGETHER):
                     i = np.int32(line.first + row * LANES)
-                    chosen = own[row] >= bar.key
-                    if not bar.is_exact:
-                        is_tie = own[row] == bar.key
+                    chosen = own[row] >= bar
+                    if not is_exact:
+                        is_tie = own[row] == bar
                         those = np.uint32(lanes_where(is_tie))
                         chosen = chosen and (not is_tie or ties + cuda.popc(those & below) < spare)
                         ties = np.int32(ties + cuda.popc(those))
@@ -194,7 +191,7 @@ def selector(width: int, put):
 
 @cache
 def share_finder(width: int, infinity: int):
-    """Return ``share_of_warp(own, rows, bar, k, of_warps)``.
+    """Return ``share_of_warp(own, rows, bar, is_exact, k, of_warps)``.
 
     It returns where this warp's first element goes; how many elements of the warps before are at the bar; and how many
     elements at the bar are selected in all.
@@ -202,10 +199,10 @@ def share_finder(width: int, infinity: int):
     _, count_reaching, count_above = own_steps(width, infinity)
 
     @helper
-    def share_of_warp(own, rows, bar, k, of_warps):
+    def share_of_warp(own, rows, bar, is_exact, k, of_warps):
         warp, warps = np.int32(cuda.threadIdx.x // LANES), np.int32(cuda.blockDim.x // LANES)
-        reaching = sum_of_warp(count_reaching(own, rows, bar.key))
-        above = reaching if bar.is_exact else sum_of_warp(count_above(own, rows, bar.key))
+        reaching = sum_of_warp(count_reaching(own, rows, bar))
+        above = reaching if is_exact else sum_of_warp(count_above(own, rows, bar))
         of_warps[2 * warp], of_warps[2 * warp + 1] = above, np.int32(reaching - above)
         cuda.syncthreads()
         all_above = before = ties = np.int32(0)
@@ -265,23 +262,6 @@ def put_listed(at, its_key, position, lists):
 
 
 @cache
-def warp_selector(width: int, infinity: int, put):
-    """Return ``select_by_warp(own, line, plan, k, lists)``: a warp puts k elements of its line."""
-    (load_own, _, count_above), find_bar = own_steps(width, infinity), bar_finder(width, infinity, True)
-    (of_lanes, _), select = spreader(key_type(width)(0).itemsize), selector(width, put)
-
-    @helper
-    def select_by_warp(own, line, plan, k, lists):
-        low, high = load_own(own, line, plan)
-        low, high = of_lanes(low, high)
-        bar = find_bar(own, line.rows, low, high, line.size, k, 0)
-        spare = k if bar.is_exact else np.int32(k - sum_of_warp(count_above(own, line.rows, bar.key)))
-        select(own, line, bar, np.int32(0), np.int32(0), spare, lists)
-
-    return select_by_warp
-
-
-@cache
 def warp_select_kernel(width: int, infinity: int, own_count: int) -> Kernel:
     """Return the kernel that selects from short lines, a warp for each.
 
@@ -289,8 +269,9 @@ def warp_select_kernel(width: int, infinity: int, own_count: int) -> Kernel:
     lines that are as short as that are sorted whole.
     """
     key, room, key_at = key_type(width), own_room(width), key_access(width, infinity).key_at
-    is_sorted = own_count > 0
-    select = warp_selector(width, infinity, put_listed if is_sorted else put_place)
+    (load_own, _, count_above), find_bar = own_steps(width, infinity), bar_finder(width, infinity, True)
+    (of_lanes, _), is_sorted = spreader(key(0).itemsize), own_count > 0
+    select = selector(width, put_listed if is_sorted else put_place)
     sort, copy_places = list_sorter(width, own_count) if is_sorted else None, line_copier(width)
     of_warp, place = LANES * (own_count or room), np.int32 if is_sorted else np.int16
     of_block, keys_of_block = of_warp * WARPS, own_count * LANES * WARPS or 1
@@ -312,23 +293,26 @@ def warp_select_kernel(width: int, infinity: int, own_count: int) -> Kernel:
         line = line_of(plan, x, number_of_line, np.int32(0), np.int32(1))
         lane, begin = np.int32(cuda.threadIdx.x % LANES), np.int32(cuda.threadIdx.x // LANES * of_warp)
         k, places = np.int32(number(plan, K)), all_places[begin:]
-        if is_sorted:
-            lists, count = Listed(all_keys, all_places, begin), k
-            if line.size > of_warp:
-                select(own, line, plan, k, lists)
-            else:
-                count = line.size
-                for j in range(own_count):
-                    i = np.int32(lane + j * LANES)
-                    address = line.source + np.int64(min(i, np.int32(count - 1))) * line.stride
-                    put_listed(i, key_at(address, plan), i, lists)
-            sort(all_keys, all_places, begin, count, lane)
-        elif k < line.size:
-            select(own, line, plan, k, places)
-            sync_lanes()
+        lists, count = Listed(all_keys, all_places, begin) if is_sorted else places, k
+        if line.size > (of_warp if is_sorted else k):
+            low, high = load_own(own, line, plan)
+            low, high = of_lanes(low, high)
+            bar, is_exact = find_bar(own, line.rows, low, high, line.size, k, 0)
+            spare = k if is_exact else np.int32(k - sum_of_warp(count_above(own, line.rows, bar)))
+            select(own, line, bar, is_exact, np.int32(0), np.int32(0), spare, lists)
+        elif is_sorted:
+            count = line.size
+            for j in range(own_count):
+                i = np.int32(lane + j * LANES)
+                address = line.source + np.int64(min(i, np.int32(count - 1))) * line.stride
+                put_listed(i, key_at(address, plan), i, lists)
         else:
             copy_places(None, line, values, indices, plan, k, lane, np.int32(LANES))
             return
+        if is_sorted:
+            sort(all_keys, all_places, begin, count, lane)
+        else:
+            sync_lanes()
         copy_places(places, line, values, indices, plan, k, lane, np.int32(LANES))
 
     return Kernel(select_by_warps, 4, waits=True)
@@ -366,19 +350,19 @@ def block_select_kernel(width: int, infinity: int, is_sorted: bool) -> Kernel:
             return
         low, high = load_own(own, line, plan)
         low, high = of_threads(low, high, ends)
-        bar = find_bar(own, line.rows, low, high, line.size, kept, counts)
+        bar, is_exact = find_bar(own, line.rows, low, high, line.size, kept, counts)
         begin, ties, spare = np.int32(line.first - first % LANES), np.int32(0), np.int32(0)  # if all are kept
         if kept < line.size:
-            begin, ties, spare = share_of_warp(own, line.rows, bar, kept, of_warps)
+            begin, ties, spare = share_of_warp(own, line.rows, bar, is_exact, kept, of_warps)
         if is_sorted:
-            lists = lists_of(cuda.shared.array(0, word_array), kept, bar.key, high, of_warps)
-            select(own, line, bar, begin, ties, spare, lists)
+            lists = lists_of(cuda.shared.array(0, word_array), kept, bar, high, of_warps)
+            select(own, line, bar, is_exact, begin, ties, spare, lists)
             cuda.syncthreads()
             sort(lists, line, plan)
             copy_places(lists.places, line, values, indices, plan, k, first, threads)
         else:
             places = cuda.shared.array(0, place_array)
-            select(own, line, bar, begin, ties, spare, places)
+            select(own, line, bar, is_exact, begin, ties, spare, places)
             cuda.syncthreads()
             copy_places(places, line, values, indices, plan, k, first, threads)
 

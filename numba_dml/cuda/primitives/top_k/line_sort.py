@@ -14,16 +14,11 @@ import numpy as np
 from ...driver.compile import helper
 from ...driver.numba import cuda
 from ..bits import DIGIT_ABOVE, bits_between, negative_word
-from .block_sort import count_bytes, run_sorter, sorter
+from .block_sort import run_sorter, sorter
 from .keys import key_access, key_type
 
 #: By bytes of a key: how many bits are sorted by at first. Of 4096 normal float32 some 30 pairs agree in these.
 FIRST_BITS = {4: 24, 8: 32}
-
-
-def sort_bytes(count: int, threads: int) -> int:
-    """Return how much dynamic shared memory a block needs to sort `count` elements."""
-    return 8 * count + count_bytes(threads)
 
 
 class Sorted(NamedTuple):
