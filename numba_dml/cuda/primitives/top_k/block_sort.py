@@ -87,14 +87,6 @@ class Own(NamedTuple):
     found: object  #: of each the digit and the rank among this thread's; then where it goes
 
 
-class Digit(NamedTuple):
-    """What a list is moved by."""
-
-    high: object  #: the highest key
-    shift: object  #: the lowest bit, of the difference between a key and the highest one, or of a place
-    by_place: object
-
-
 @helper
 def add_up(counts, sums):
     """Turn the counts of all threads into how many elements come before those that they count."""
@@ -122,16 +114,19 @@ def add_up(counts, sums):
 
 @cache
 def own_steps(key_bytes: int):
-    """Return the steps of a pass on a thread's own elements: they are loaded, counted by digit, and stored."""
+    """Return the steps of a pass on a thread's own elements: they are loaded, counted by digit, and stored.
+
+    The digit begins at the bit `shift` of the difference between a key and the highest one, or of a place.
+    """
     key_digit, place_digit = DIGIT_ABOVE[8 * key_bytes], DIGIT_ABOVE[32]
     load_key, store_key = SHARED_LOAD[64] if key_bytes == 8 else load_word, SHARED_STORE_IF[8 * key_bytes]
     store_place = SHARED_STORE_IF[32]
 
     @helper
-    def digit_of(key, place, digit):
-        if digit.by_place:
-            return np.int32(place_digit(place, 0, digit.shift) & (2 * WORDS - 1))
-        return np.int32(key_digit(digit.high, key, digit.shift) & (2 * WORDS - 1))
+    def digit_of(key, place, high, shift, by_place):
+        if by_place:
+            return np.int32(place_digit(place, 0, shift) & (2 * WORDS - 1))
+        return np.int32(key_digit(high, key, shift) & (2 * WORDS - 1))
 
     @helper
     def load_own(keys, places, own, first, last, rows):
@@ -143,12 +138,12 @@ def own_steps(key_bytes: int):
                     own.places[row] = load_word(places + 4 * at)
 
     @helper
-    def count_own(own, column, pitch, rows, there, digit):
+    def count_own(own, column, pitch, rows, there, high, shift, by_place):
         """Count a thread's elements by digit, and note the digit of each, and its rank among this thread's."""
         for turn in range(0, ITEMS, TOGETHER):
             if turn < rows:
                 for row in range(turn, turn + TOGETHER):
-                    its_digit = digit_of(own.keys[row], own.places[row], digit)
+                    its_digit = digit_of(own.keys[row], own.places[row], high, shift, by_place)
                     upper = np.int32(np.int32(its_digit << 1) & HALF)
                     at = column + np.int64(its_digit & (WORDS - 1)) * pitch
                     before = load_word(at)
@@ -176,16 +171,16 @@ def own_steps(key_bytes: int):
 
 @cache
 def list_mover(key_bytes: int):
-    """Return ``move(keys, places, counts, sums, count, rows, digit)``: it moves a list by a digit.
+    """Return ``move(keys, places, counts, sums, count, rows, high, shift, by_place)``: it moves a list by a digit.
 
-    `keys`, `places`, `counts` are addresses in shared memory. `rows`: how many elements a thread has. `digit`: which
-    one, see `Digit`.
+    `keys`, `places`, `counts` are addresses in shared memory. `rows`: how many elements a thread has. Of the digit see
+    `own_steps`.
     """
     load_own, count_own, store_own = own_steps(key_bytes)
     key_type = np.int64 if key_bytes == 8 else np.int32
 
     @helper
-    def move(keys, places, counts, sums, count, rows, digit):
+    def move(keys, places, counts, sums, count, rows, high, shift, by_place):
         own_keys = cuda.local.array(ITEMS, key_type)
         own_places = cuda.local.array(ITEMS, np.int32)
         found = cuda.local.array(ITEMS, np.int32)
@@ -197,7 +192,7 @@ def list_mover(key_bytes: int):
         for word in range(COLUMN):
             store_word(column + word * pitch, 0)
         load_own(keys, places, own, first, last, rows)
-        count_own(own, column, pitch, rows, there, digit)
+        count_own(own, column, pitch, rows, there, high, shift, by_place)
         cuda.syncthreads()
         add_up(counts, sums)
         cuda.syncthreads()
@@ -227,7 +222,7 @@ def sorter(key_bytes: int):
         rows = np.int32(np.int32((count + threads - 1) // threads) | 1)
         shift = np.int64(0)
         while shift < bits:
-            move(at_keys, at_places, at_counts, sums, count, rows, Digit(high, shift, by_place))
+            move(at_keys, at_places, at_counts, sums, count, rows, high, shift, by_place)
             shift += DIGIT
 
     order_runs = run_sorter(helper(lambda place, other, known: place < other))
