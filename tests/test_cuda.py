@@ -362,12 +362,11 @@ def test_what_is_chosen_or_sorted(settings, n, k, method, dtype, methods, scale,
 @pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "i8"])
 def test_lines_that_a_block_reads_in_batches(dtype, kind, room):
     """Of lines with several batches of units, those at both ends of a line, and a chunk of few units or of one."""
-    from numba_dml.cuda.kernels import top_k_block
-    from numba_dml.cuda.primitives.top_k import plan
+    from numba_dml.cuda.primitives.top_k import block_units, plan
 
     rng = np.random.default_rng(len(dtype))
     threads, ks = (plan.MOST_THREADS, (2, 9)) if room.SIMULATED else (1024, (30, 2000))
-    n = 7 * top_k_block.AT_ONCE * threads * 16 // (2 * np.dtype(dtype).itemsize) + 3
+    n = 7 * block_units.AT_ONCE * threads * 16 // (2 * np.dtype(dtype).itemsize) + 3
     a = np.stack([DISTRIBUTIONS[kind](rng, n) for _ in range(2)])
     a = (a / 4 if dtype[0] == "f" else 50 * np.nan_to_num(a, nan=2.0) % 120).astype(dtype)
     for x, nan in ((np.pad(a, ((0, 0), (0, 13)))[:, :n], "last"), (a, "first")):

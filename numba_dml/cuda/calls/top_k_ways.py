@@ -32,11 +32,12 @@ from ..kernels import (
     top_k_short,
     top_k_warp,
 )
-from ..kernels.top_k_block import AT_ONCE
 from ..primitives.device_sort import Sort
 from ..primitives.fill import set_words
 from ..primitives.top_k import staging
 from ..primitives.top_k.block_sort import ITEMS, count_bytes
+from ..primitives.top_k.block_units import AT_ONCE
+from ..primitives.top_k.large_tiles import BORDER, DIGITS
 from ..primitives.top_k.plan import LIST_FIELDS, MOST_THREADS, WARPS
 from ..primitives.top_k.sizes import SIZES
 from ..tuning.top_k import Tuning
@@ -187,9 +188,7 @@ class SelectionByWarps(Way):
 
     def start(self, to: Launch) -> None:
         """Launch the kernel."""
-        kernel = top_k_select.warp_select_kernel(*self.kind)
-        if self.facts.is_sorted:
-            kernel = top_k_select.warp_sort_kernel(*self.kind, sorted_by_lane(self.facts))
+        kernel = top_k_select.warp_select_kernel(*self.kind, sorted_by_lane(self.facts))
         kernel(*to.where, self.blocks_of_warps, *to.tensors, to.plans[0])
 
 
@@ -304,11 +303,6 @@ def group_size(facts: Facts, tuning: Tuning) -> int:
     return best
 
 
-def most_listed(facts: Facts, tuning: Tuning) -> int:
-    """Return how many elements of a line may be listed where k are wanted."""
-    return facts.k + (facts.k >> tuning.spare_shift) + min(facts.k, tuning.spare_of_all // facts.lines) + 1
-
-
 def parts_of(lines: int, line_bytes: int, tuning: Tuning) -> int:
     """Return into how many parts lines are cut: so that all blocks run at once, or that there are many more."""
     busy = tuning.busy_blocks
@@ -347,7 +341,8 @@ class SortByBlocks(Way):
         lines, n, k, width = facts.lines, facts.n, facts.k, facts.width
         self.is_long = width == 8 or n >= tuning.sort_long_line
         self.is_sorted = facts.is_sorted or n > tuning.listed_of_k * k
-        listed = most_listed(facts, tuning) if self.is_sorted else k
+        spare = (k >> tuning.spare_shift) + min(k, tuning.spare_of_all // lines) + 1
+        listed = k + spare if self.is_sorted else k
         self.sorts_all = listed >= n
         self.sort = Sort(lines, n if self.sorts_all else listed, self.is_long, 8 * width)
         self.line_parts, self.group_parts, self.group_room = parts_of(lines, facts.line_bytes, tuning), 0, 0
@@ -360,13 +355,13 @@ class SortByBlocks(Way):
 
     def offsets(self) -> tuple[Memory, int]:
         """Return where the parts of the memory begin, and how many bytes it has."""
-        lines, sort, digits = self.facts.lines, self.sort, 8 * top_k_large.DIGITS * self.facts.lines
+        lines, sort, digits = self.facts.lines, self.sort, 8 * DIGITS * self.facts.lines
         most_parts = max(self.line_parts, self.group_parts)
         sizes = Memory(
             sorting=sort.bytes if self.is_sorted else 0,
             zeros=16,
-            borders=8 * top_k_large.BORDER * lines,
-            upper=8 * top_k_large.BORDER * lines if self.groups else 0,
+            borders=8 * BORDER * lines,
+            upper=8 * BORDER * lines if self.groups else 0,
             counts=digits,
             pairs=sort.pairs_bytes if self.is_sorted else 0,
             other_pairs=sort.pairs_bytes if self.is_sorted else 0,

@@ -237,7 +237,7 @@ TABLE = (
     ),
     Region(
         "selection by warps",
-        top_k_select.warp_sort_kernel,
+        top_k_select.warp_select_kernel,
         fits_warp_selection,
         is_selected_by_warps,
         "lines are short: a warp selects from each, or sorts it whole",

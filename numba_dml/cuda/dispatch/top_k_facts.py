@@ -8,11 +8,11 @@ from ..._core.lowering import Select, is_float
 from ..._core.tensor import element_size, product
 from ..driver.numba import LANES
 from ..kernels import top_k_columns, top_k_select
-from ..kernels.top_k_block import AT_ONCE
 from ..kernels.top_k_short import THREAD_LISTS
 from ..kernels.top_k_warp import units_for
 from ..primitives.groups import shared_bytes
 from ..primitives.top_k.block_sort import ITEMS
+from ..primitives.top_k.block_units import AT_ONCE
 from ..primitives.top_k.column_groups import SEAT, SEAT_BITS
 from ..primitives.top_k.plan import MOST_THREADS, QUADS
 from ..primitives.top_k.sizes import SIZES
@@ -185,23 +185,19 @@ def line_units(facts: Facts) -> int:
     return -(-facts.n // facts.of_unit) if facts.packed else facts.n
 
 
-def largest_group(facts: Facts, tuning: Tuning) -> int:
-    """Return the most units of a group. A thread reads a group that is not contiguous by itself: more groups are read
-    by more threads."""
-    if facts.packed:
-        return LARGEST_GROUP
-    return max(min(LARGEST_GROUP, facts.lines * facts.n // tuning.elements_of_group), tuning.largest_strided_group)
-
-
 def delegate_group(facts: Facts, tuning: Tuning) -> int:
     """Return the size of groups, a power of two, that makes a choice by delegates cheap, 0: too many delegates.
 
     A block surveys all delegates, and looks at k groups. If there were fewer than two delegates for each group that is
-    wanted, all groups would be.
+    wanted, all groups would be. A thread reads a group that is not contiguous by itself: more groups are read by more
+    threads.
     """
+    largest = LARGEST_GROUP
+    if not facts.packed:
+        largest = max(min(largest, facts.lines * facts.n // tuning.elements_of_group), tuning.largest_strided_group)
     limit = block_lists(facts, tuning).most_units * (16 // facts.key_bytes)
     best, least = 0, 1 << 62
-    for bits in range(largest_group(facts, tuning).bit_length()):
+    for bits in range(largest.bit_length()):
         size = facts.of_unit << bits
         delegates = -(-facts.n // size)
         cost = delegates + facts.k * size + (facts.n if delegates < 2 * facts.k else 0)
@@ -219,6 +215,8 @@ def fits_lanes(facts: Facts) -> bool:
 
 def sorted_by_lane(facts: Facts) -> int:
     """Return how many elements each lane of a warp sorts: of a very short line all, otherwise what is selected."""
+    if not facts.is_sorted:
+        return 0
     count = facts.n if facts.n <= top_k_select.MOST_SORTED else facts.k
     return next(own for own in top_k_select.SORTED_BY_LANES if own * LANES >= count)
 

@@ -25,7 +25,6 @@ from ..primitives.ptx import ARRAY_TYPES, await_inputs
 from ..primitives.top_k import block_units
 from ..primitives.top_k.block_lists import SUMS, bar_raiser, collector, keep, narrower, tie_collector
 from ..primitives.top_k.block_sort import ITEMS, sorter
-from ..primitives.top_k.block_units import AT_ONCE as AT_ONCE  # calls divide lines by it
 from ..primitives.top_k.block_units import WHERE, Memory, surveyor
 from ..primitives.top_k.keys import key_access, key_type, lowest_key, result_writer
 from ..primitives.top_k.plan import (
@@ -156,13 +155,6 @@ def best_writer(width: int, infinity: int):
 
 
 @helper
-def take_groups(memory, count):
-    """Make the listed positions, of delegates, the groups to look into."""
-    for j in range(np.int64(cuda.threadIdx.x), count, cuda.blockDim.x):
-        memory.groups[j] = memory.positions[j]
-
-
-@helper
 def order_groups(memory, count):
     """Bring the groups to look into in their order: then the first of equal elements come first."""
     thread, threads = np.int64(cuda.threadIdx.x), np.int64(cuda.blockDim.x)
@@ -178,30 +170,9 @@ def order_groups(memory, count):
 
 
 @cache
-def first_bar_finder(width: int, infinity: int):
-    """Return ``first_bar(memory, plan, wanted)``, by a survey.
-
-    It returns a key that `wanted` elements reach, the highest key of the source, and how many chunks that has.
-    """
-    survey, key, lowest = surveyor(width, infinity), key_type(width), lowest_key(width)
-    raise_bar = bar_raiser(key(0).itemsize)
-
-    @helper
-    def first_bar(memory, plan, wanted):
-        low, high, chunks = survey(memory, plan)
-        cuda.syncthreads()
-        if number(plan, MAXIMA) >= wanted:
-            most = wanted + (wanted >> 3)
-            return raise_bar(memory.maxima, chunks, low, high, wanted, most, memory.sums, memory.ends), high, chunks
-        return key(lowest), high, chunks
-
-    return first_bar
-
-
-@cache
 def choose_kernel(width: int, infinity: int) -> Kernel:
     """Return the kernel."""
-    first_bar, collect, list_with_ties = (make(width, infinity) for make in (first_bar_finder, collector, tie_lister))
+    survey, collect, list_with_ties = (make(width, infinity) for make in (surveyor, collector, tie_lister))
     tell_source, write_best = level_teller(width), best_writer(width, infinity)
     key, lowest = key_type(width), lowest_key(width)
     key_bytes, highest = key(0).itemsize, ~lowest
@@ -240,7 +211,12 @@ def choose_kernel(width: int, infinity: int) -> Kernel:
             wanted = min(k, tell_source(memory, plan, x, delegates, line, level, listed))
             chunks = np.int32(0)
             if whole:
-                low, high, chunks = first_bar(memory, plan, wanted)
+                low, high, chunks = survey(memory, plan)
+                cuda.syncthreads()
+                if number(plan, MAXIMA) >= wanted:
+                    low = raise_bar(memory.maxima, chunks, low, high, wanted, wanted + (wanted >> 3), sums, ends)
+                else:
+                    low = key(lowest)
             count = collect(memory, plan, low, room, chunks)
             few = wanted + (wanted >> 2) + LANES
             most = min(room, np.int64(ITEMS * cuda.blockDim.x))  # what fits, and can be sorted
@@ -255,7 +231,8 @@ def choose_kernel(width: int, infinity: int) -> Kernel:
                 count, low = list_with_ties(memory, plan, low, high, wanted, most, chunks, whole)
             if level > 0:
                 listed = count
-                take_groups(memory, listed)
+                for j in range(np.int64(cuda.threadIdx.x), listed, cuda.blockDim.x):
+                    groups[j] = positions[j]  # of delegates: they are the groups to look into
             level -= 1
         write_best(memory, plan, x, values, indices, to, count, low, high)
 

@@ -43,6 +43,8 @@ LISTED = 4
 AT_ONCE = LISTED - 1
 #: The largest k: a lane has one of the k groups.
 MOST_K = LANES
+#: It comes after all places.
+END = np.iinfo(np.int32).max
 
 
 def scratch_bytes(groups: int, lines: int, width: int) -> int:
@@ -50,20 +52,13 @@ def scratch_bytes(groups: int, lines: int, width: int) -> int:
     return groups * lines * (2 * width + 1)
 
 
-class Bests(NamedTuple):
-    """What a thread knows of its groups, one for each of its lines."""
-
-    seat: object  #: the best keys of a seat
-    delegates: object
-    rivals: object
-    seats: object  #: the numbers of the delegates' seats, a byte each
-
-
 @cache
 def best_noter(width: int, wide: bool, has_rivals: bool):
-    """Return ``note(bests, number)`` for a seat, and ``store(bests, told, plan, group, line)`` for groups.
+    """Return what a thread notes of its groups, one for each of its lines, and how it stores that.
 
-    The best keys of a seat become the delegates, if they are better, or else the rivals.
+    ``note(bests, delegates, rivals, seats, seat)``: the best keys of a seat become the delegates, if they are better,
+    or else the rivals; the delegates' seats are numbers of a byte each. ``store(delegates, rivals, seats, told, plan,
+    group, line)``.
     """
     store_rivals, (_, store_seats) = key_stores(width, wide), unit_access(lines_together(width, wide))
     key_bytes = key_type(width)(0).itemsize
@@ -72,28 +67,28 @@ def best_noter(width: int, wide: bool, has_rivals: bool):
     words_of_seats = 2 if together > 8 else 1
 
     @helper
-    def note(bests, seat):
+    def note(bests, delegates, rivals, seats, seat):
         for j in range(together):
-            best, delegate = bests.seat[j], bests.delegates[j]
+            best, delegate = bests[j], delegates[j]
             if has_rivals:
                 if best > delegate:
                     at = 8 * (j % 8)
-                    bests.seats[j // 8] = (bests.seats[j // 8] & ~(np.int64(255) << at)) | (seat << at)
-                bests.rivals[j] = max(bests.rivals[j], min(delegate, best))
-            bests.delegates[j] = max(delegate, best)
+                    seats[j // 8] = (seats[j // 8] & ~(np.int64(255) << at)) | (seat << at)
+                rivals[j] = max(rivals[j], min(delegate, best))
+            delegates[j] = max(delegate, best)
 
     @helper
-    def store(bests, told, plan, group, line):
+    def store(delegates, rivals, seats, told, plan, group, line):
         lines, groups = number(plan, LINES), number(plan, PITCH)
         if has_rivals:
             at = group * lines + line
-            store_rivals(told + at * width, bests.delegates)
-            store_rivals(told + (groups * lines + at) * width, bests.rivals)
-            store_seats(told + groups * lines * (2 * width) + at, bests.seats[0], bests.seats[words_of_seats - 1])
+            store_rivals(told + at * width, delegates)
+            store_rivals(told + (groups * lines + at) * width, rivals)
+            store_seats(told + groups * lines * (2 * width) + at, seats[0], seats[words_of_seats - 1])
         else:
             at = told + key_bytes * (line * groups + group)
             for j in range(together):
-                store_key(at, bests.delegates[j], 0)
+                store_key(at, delegates[j], 0)
                 at += key_bytes * groups
 
     return note, store
@@ -120,7 +115,6 @@ def column_kernel(width: int, infinity: int, wide: bool, has_rivals: bool) -> Ke
         delegates = cuda.local.array(together, key)
         rivals = cuda.local.array(together, key)
         seats = cuda.local.array(2, np.int64)
-        bests = Bests(seat_keys, delegates, rivals, seats)
         item = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
         of_lines = number(plan, LINES) // together
         group = item // of_lines
@@ -139,11 +133,11 @@ def column_kernel(width: int, infinity: int, wide: bool, has_rivals: bool) -> Ke
         seat = np.int64(0)
         while count > 0:
             put_bests(seat_keys, address, stride, count, plan)
-            note(bests, seat)
+            note(seat_keys, delegates, rivals, seats, seat)
             address += SEAT * stride
             count -= SEAT
             seat += 1
-        store(bests, told, plan, group, line)
+        store(delegates, rivals, seats, told, plan, group, line)
 
     return Kernel(find_in_columns, 3)
 
@@ -190,11 +184,11 @@ def bar_finder(width: int):
     """
     sort = lane_sorter(key_type(width), LISTED)
     load, key, lowest = LOAD_INDEX[f"int{8 * width}"], key_type(width), lowest_key(width)
-    end = np.iinfo(np.int32).max
 
     @helper
-    def fetch_delegates(lists, line):
-        """Bring the line's delegates into shared memory; return the best of the lane's."""
+    def first_bar(lists, line):
+        # The line's delegates come into shared memory. The k-th best of the lanes' best ones is a bar that k of them
+        # reach.
         best = key(lowest)
         i = line.lane
         while i < line.groups:
@@ -205,15 +199,10 @@ def bar_finder(width: int):
                 lists.delegates[item] = its_key
                 best = max(best, its_key)
             i = np.int32(i + LISTED * LANES)
-        return best
-
-    @helper
-    def first_bar(lists, line):
-        # The k-th best of the lanes' best delegates is a bar that k of them reach.
         at = lists.begin + line.lane
-        lists.keys[at], lists.places[at] = fetch_delegates(lists, line), line.lane
+        lists.keys[at], lists.places[at] = best, line.lane
         sort(lists.keys, lists.places, lists.begin, min(line.groups, LANES), line.k, line.lane)
-        bar = Bar(key(lists.keys[lists.begin + line.k - 1]), np.int32(end))
+        bar = Bar(key(lists.keys[lists.begin + line.k - 1]), np.int32(END))
         sync_lanes()
         return bar
 
@@ -315,7 +304,6 @@ def best_lister(width: int, infinity: int):
     first_bar, sort_listed = bar_finder(width)
     seats_of_best, seats_of_rivals = seat_lister(width)
     list_items, key = item_lister(width, infinity), key_type(width)
-    end = np.iinfo(np.int32).max
 
     @helper
     def list_best(lists, line, plan):
@@ -330,7 +318,7 @@ def best_lister(width: int, infinity: int):
             if first >= total:
                 if turn == 0:
                     best = seats_of_best(lists, line)
-                    count, bar = np.int32(0), Bar(bar.key, np.int32(end))
+                    count, bar = np.int32(0), Bar(bar.key, np.int32(END))
                     total = np.int32(line.k << SEAT_BITS)
                 elif turn == 1:
                     total = seats_of_rivals(lists, line, best, bar)
@@ -352,13 +340,6 @@ def beside_kernel(width: int, infinity: int) -> Kernel:
     room, rooms = LISTED * LANES, WARPS * LISTED * LANES
     key_array, part_array = ARRAY_TYPES[key], ARRAY_TYPES[np.int32]
     parts_of_key = key(0).itemsize // 4
-
-    @helper
-    def write_best(lists, line, plan, values, indices, to):
-        if line.lane < line.k:
-            own_key, place = lists.keys[lists.begin + line.lane], np.int64(lists.places[lists.begin + line.lane])
-            to += np.int64(line.lane) * number(plan, OUT_STRIDE)
-            write_result(values, indices, plan, to, own_key, line.source + place * line.stride, place)
 
     @kernel(registers=64)
     def choose_beside(
@@ -396,6 +377,9 @@ def beside_kernel(width: int, infinity: int) -> Kernel:
         seats = cuda.shared.array(0, part_array)[warp * groups * parts_of_key :]
         lists = Lists(keys, places, np.int32(warp * room), delegates, seats)
         list_best(lists, line, plan)
-        write_best(lists, line, plan, values, indices, to)
+        if lane < line.k:
+            own_key, place = keys[lists.begin + lane], np.int64(places[lists.begin + lane])
+            to += np.int64(lane) * number(plan, OUT_STRIDE)
+            write_result(values, indices, plan, to, own_key, line.source + place * line.stride, place)
 
     return Kernel(choose_beside, 5, waits=True, shares=True)

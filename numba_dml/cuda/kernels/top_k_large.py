@@ -46,9 +46,7 @@ from ..primitives.top_k.large_lists import (
     targets_by_border,
     tile_lister,
 )
-from ..primitives.top_k.large_tiles import ARRIVED, DIGIT, LOW, tile_access
-from ..primitives.top_k.large_tiles import BORDER as BORDER  # calls have memory for these
-from ..primitives.top_k.large_tiles import DIGITS as DIGITS
+from ..primitives.top_k.large_tiles import ARRIVED, BORDER, DIGIT, DIGITS, LOW, tile_access
 from ..primitives.top_k.plan import (
     BORDERS_AT,
     COUNTS_AT,
@@ -127,7 +125,10 @@ class Form(NamedTuple):
 
 @cache
 def result_access(width: int, infinity: int, is_long: bool):
-    """Return ``form_of(x, values, indices, plan, line, low)`` and ``put_result(form, plan, word, position, place)``.
+    """Return how a line's results are stored, as three functions.
+
+    ``form_of(x, values, indices, plan, line, low)``, ``put_result(form, plan, word, position, place)`` for one, and
+    ``store_results(shared, count, at, form)`` for those in shared memory: see `tile_lister`.
 
     The bits of a value come back from its key; zeros and NaNs, which share one, are read: of each line they lie one
     after the other in the order of their positions, so this is no gather.
@@ -149,14 +150,6 @@ def result_access(width: int, infinity: int, is_long: bool):
             store(form.values + at * width, bits, 0)
             write_index(form.indices, form.index_size, at, np.int64(position))
 
-    return form_of, put_result
-
-
-@cache
-def result_storer(width: int, infinity: int, is_long: bool):
-    """Return ``form_of``, see `result_access`, and ``store_results(shared, count, at, form)``; see `tile_lister`."""
-    form_of, put_result = result_access(width, infinity, is_long)
-
     @helper
     def store_results(shared, count, at, form):
         i = np.int32(cuda.threadIdx.x)
@@ -165,7 +158,7 @@ def result_storer(width: int, infinity: int, is_long: bool):
             put_result(form, form.plan, word, position, at + np.int64(i))
             i = np.int32(i + BLOCK)
 
-    return form_of, store_results
+    return form_of, put_result, store_results
 
 
 @cache
@@ -174,7 +167,7 @@ def list_kernel(width: int, infinity: int, is_long: bool, is_result: bool) -> Ke
 
     Of those at it, if they are too many, the first.
     """
-    form_of, store_results = result_storer(width, infinity, is_long)
+    form_of, _, store_results = result_access(width, infinity, is_long)
     store = store_results if is_result else pair_storer(width, is_long)
     tiles, list_tiles = tile_access(width, infinity, is_long), tile_lister(width, infinity, is_long, store)
     source_of, part_of = tiles.source_of, tiles.part_of
@@ -250,7 +243,7 @@ def write_access(width: int, infinity: int, is_long: bool):
 
     See `move_kernel`.
     """
-    form_of, put_result = result_access(width, infinity, is_long)
+    form_of, put_result, _ = result_access(width, infinity, is_long)
 
     @helper
     def prepare(x, values, indices, plan, border, line):

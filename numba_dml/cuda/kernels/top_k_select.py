@@ -18,8 +18,9 @@ from ..driver.numba import LANES, cuda
 from ..primitives.bits import COUNT_ABOVE, COUNT_REACHING, bits_between, digit_above, raise_key
 from ..primitives.plan import number
 from ..primitives.ptx import ARRAY_TYPES, await_inputs
+from ..primitives.top_k.block_sort import count_bytes
 from ..primitives.top_k.keys import key_access, key_type, lowest_key
-from ..primitives.top_k.line_sort import line_sorter, sort_bytes, word_maker
+from ..primitives.top_k.line_sort import line_sorter
 from ..primitives.top_k.plan import ENDS, LINES, OUT_STRIDE, ROOM, SIZE, STRIDE, WARPS, K, line_bases, result_copier
 from ..primitives.top_k.ranks import list_sorter, spreader
 from ..primitives.top_k.sizes import SIZES
@@ -47,33 +48,18 @@ def own_room(width: int) -> int:
 
 def select_bytes(kept: int, threads: int, is_sorted: bool) -> int:
     """Return how much dynamic shared memory a block needs for what it selects, and to sort it."""
-    return sort_bytes(kept, threads) if is_sorted else 2 * kept
+    return 8 * kept + count_bytes(threads) if is_sorted else 2 * kept
 
 
 class Line(NamedTuple):
     """The line of a warp or of a block."""
 
     source: object  #: the address of its first element
+    to: object  #: where its results go
     stride: object
     size: object
     first: object  #: the position of this thread's first element; the next one is `LANES` further
     rows: object  #: how many elements a thread has, a multiple of `TOGETHER`; some may lie behind the line
-
-
-class Bar(NamedTuple):
-    """What is known of the k-th best key."""
-
-    key: object
-    is_exact: object  #: whether k keys reach it: else those at it are too many
-
-
-class Target(NamedTuple):
-    """Where results go."""
-
-    values: object
-    indices: object
-    plan: object
-    to: object
 
 
 class Listed(NamedTuple):
@@ -146,7 +132,10 @@ def sum_of_block(count, counts, step):
 
 @cache
 def bar_finder(width: int, infinity: int, by_warps: bool):
-    """Return ``find_bar(own, rows, low, high, size, k, counts)``: the `Bar` of a line."""
+    """Return ``find_bar(own, rows, low, high, size, k, counts)``.
+
+    It returns the bar, which is the k-th best key, and whether exactly k elements reach it. If not, more do.
+    """
     key, (_, count_reaching, _) = key_type(width), own_steps(width, infinity)
 
     @helper
@@ -164,37 +153,37 @@ def bar_finder(width: int, infinity: int, by_warps: bool):
                 step = np.int32(step + 1)
                 if count >= k:
                     reached, found = trial, count
-        return Bar(key(raise_key(np.int64(low), np.int64(reached), 0)), found == k)
+        return key(raise_key(np.int64(low), np.int64(reached), 0)), found == k
 
     return find_bar
 
 
 @cache
 def selector(width: int, put):
-    """Return ``select(own, line, bar, begin, ties, spare, to)``.
+    """Return ``select(own, line, bar, is_exact, begin, ties, spare, lists)``.
 
-    It is ``put(at, key, position, to)`` for each selected element of a warp, where `at` counts from `begin` on. If the
-    elements at the bar are too many, `spare` of them are selected; `ties` of them are in warps before this one.
+    It is ``put(at, key, position, lists)`` for each selected element of a warp, where `at` counts from `begin` on. If
+    the bar is not exact, `spare` of the elements at it are selected; `ties` of them are in warps before this one.
     """
     room = own_room(width)
 
     @helper
-    def select(own, line, bar, begin, ties, spare, to):
+    def select(own, line, bar, is_exact, begin, ties, spare, lists):
         below = np.uint32((np.uint32(1) << np.uint32(cuda.threadIdx.x % LANES)) - np.uint32(1))
         for turn in range(0, room, TOGETHER):
             if turn < line.rows:
                 for row in range(turn, turn + TOGETHER):
                     i = np.int32(line.first + row * LANES)
-                    chosen = own[row] >= bar.key
-                    if not bar.is_exact:
-                        is_tie = own[row] == bar.key
+                    chosen = own[row] >= bar
+                    if not is_exact:
+                        is_tie = own[row] == bar
                         those = np.uint32(lanes_where(is_tie))
                         chosen = chosen and (not is_tie or ties + cuda.popc(those & below) < spare)
                         ties = np.int32(ties + cuda.popc(those))
                     chosen = chosen and i < line.size
                     those = np.uint32(lanes_where(chosen))
                     if chosen:
-                        put(np.int32(begin + cuda.popc(those & below)), own[row], i, to)
+                        put(np.int32(begin + cuda.popc(those & below)), own[row], i, lists)
                     begin = np.int32(begin + cuda.popc(those))
 
     return select
@@ -202,7 +191,7 @@ def selector(width: int, put):
 
 @cache
 def share_finder(width: int, infinity: int):
-    """Return ``share_of_warp(own, rows, bar, k, of_warps)``.
+    """Return ``share_of_warp(own, rows, bar, is_exact, k, of_warps)``.
 
     It returns where this warp's first element goes; how many elements of the warps before are at the bar; and how many
     elements at the bar are selected in all.
@@ -210,10 +199,10 @@ def share_finder(width: int, infinity: int):
     _, count_reaching, count_above = own_steps(width, infinity)
 
     @helper
-    def share_of_warp(own, rows, bar, k, of_warps):
+    def share_of_warp(own, rows, bar, is_exact, k, of_warps):
         warp, warps = np.int32(cuda.threadIdx.x // LANES), np.int32(cuda.blockDim.x // LANES)
-        reaching = sum_of_warp(count_reaching(own, rows, bar.key))
-        above = reaching if bar.is_exact else sum_of_warp(count_above(own, rows, bar.key))
+        reaching = sum_of_warp(count_reaching(own, rows, bar))
+        above = reaching if is_exact else sum_of_warp(count_above(own, rows, bar))
         of_warps[2 * warp], of_warps[2 * warp + 1] = above, np.int32(reaching - above)
         cuda.syncthreads()
         all_above = before = ties = np.int32(0)
@@ -229,61 +218,40 @@ def share_finder(width: int, infinity: int):
 
 
 @cache
-def result_steps(width: int):
-    """Return ``copy_all(line, k, first, step, to)`` and ``copy_places(places, line, k, first, step, to)``.
+def line_copier(width: int):
+    """Return ``copy_places(places, line, values, indices, plan, k, first, step)``.
 
-    They copy k elements to the result, those at the beginning of a line or those at places: number `first`, and on by
+    It copies k elements of a line to the result, those at places or, if these are None, all: number `first`, and on by
     steps.
     """
     copy_result = result_copier(width)
 
     @helper
-    def copy_one(line, position, at, to):
-        address, place = line.source + position * line.stride, to.to + np.int64(at) * number(to.plan, OUT_STRIDE)
-        copy_result(to.values, to.indices, to.plan, place, address, position)
-
-    @helper
-    def copy_all(line, k, first, step, to):
+    def copy_places(places, line, values, indices, plan, k, first, step):
         i = np.int32(first)
         while i < k:
-            copy_one(line, np.int64(i), i, to)
+            position = np.int64(i if places is None else places[np.uint32(i)])
+            address, at = line.source + position * line.stride, line.to + np.int64(i) * number(plan, OUT_STRIDE)
+            copy_result(values, indices, plan, at, address, position)
             i = np.int32(i + step)
 
-    @helper
-    def copy_places(places, line, k, first, step, to):
-        i = np.int32(first)
-        while i < k:
-            copy_one(line, np.int64(places[np.uint32(i)]), i, to)
-            i = np.int32(i + step)
-
-    return copy_all, copy_places
+    return copy_places
 
 
 @helper
-def line_of(plan, x, warp, warps):
+def line_of(plan, x, number_of_line, warp, warps):
     """Return a line, of which each of a number of warps has a part, and where this thread's elements are."""
+    from_x, to = line_bases(plan, number_of_line)
     size, at_once = np.int32(number(plan, SIZE)), np.int32(warps * LANES * TOGETHER)
     rows = np.int32((size + at_once - 1) // at_once * TOGETHER)
-    return Line(x, number(plan, STRIDE), size, np.int32(warp * rows * LANES + cuda.threadIdx.x % LANES), rows)
+    first = np.int32(warp * rows * LANES + cuda.threadIdx.x % LANES)
+    return Line(x + from_x, to, number(plan, STRIDE), size, first, rows)
 
 
 @helper
 def put_place(at, its_key, position, places):
     """List where an element is."""
     places[np.uint32(at)] = position
-
-
-@cache
-def word_putter(width: int):
-    """Return ``put_word(at, its_key, position, lists)``: it lists an element to be sorted."""
-    word_of = word_maker(width)
-
-    @helper
-    def put_word(at, its_key, position, lists):
-        lists.words[np.uint32(at)] = word_of(lists.high, its_key, lists.left_out)
-        lists.places[np.uint32(at)] = position
-
-    return put_word
 
 
 @helper
@@ -294,38 +262,19 @@ def put_listed(at, its_key, position, lists):
 
 
 @cache
-def warp_selector(width: int, infinity: int, put):
-    """Return ``select_by_warp(own, line, plan, k, to)``: a warp puts k elements of its line."""
+def warp_select_kernel(width: int, infinity: int, own_count: int) -> Kernel:
+    """Return the kernel that selects from short lines, a warp for each.
+
+    Results stand in the order of positions if `own_count` is 0. Else they are sorted, that many elements by each lane;
+    lines that are as short as that are sorted whole.
+    """
+    key, room, key_at = key_type(width), own_room(width), key_access(width, infinity).key_at
     (load_own, _, count_above), find_bar = own_steps(width, infinity), bar_finder(width, infinity, True)
-    (of_lanes, _), select = spreader(key_type(width)(0).itemsize), selector(width, put)
-
-    @helper
-    def select_by_warp(own, line, plan, k, to):
-        low, high = load_own(own, line, plan)
-        low, high = of_lanes(low, high)
-        bar = find_bar(own, line.rows, low, high, line.size, k, 0)
-        spare = k if bar.is_exact else np.int32(k - sum_of_warp(count_above(own, line.rows, bar.key)))
-        select(own, line, bar, np.int32(0), np.int32(0), spare, to)
-
-    return select_by_warp
-
-
-@helper
-def line_of_warp(plan, x):
-    """Return the line of a warp, where its result goes, and whether there is one."""
-    number_of_line = np.int64(cuda.blockIdx.x) * WARPS + cuda.threadIdx.x // LANES
-    there = number_of_line < number(plan, LINES)
-    from_x, to = line_bases(plan, number_of_line if there else np.int64(0))
-    return line_of(plan, x + from_x, np.int32(0), np.int32(1)), to, there
-
-
-@cache
-def warp_select_kernel(width: int, infinity: int) -> Kernel:
-    """Return the kernel that selects from short lines, a warp for each; results stand in the order of positions."""
-    key, room = key_type(width), own_room(width)
-    select, (copy_all, copy_places) = warp_selector(width, infinity, put_place), result_steps(width)
-    of_warp = room * LANES
-    of_block = of_warp * WARPS
+    (of_lanes, _), is_sorted = spreader(key(0).itemsize), own_count > 0
+    select = selector(width, put_listed if is_sorted else put_place)
+    sort, copy_places = list_sorter(width, own_count) if is_sorted else None, line_copier(width)
+    of_warp, place = LANES * (own_count or room), np.int32 if is_sorted else np.int16
+    of_block, keys_of_block = of_warp * WARPS, own_count * LANES * WARPS or 1
 
     @kernel(registers=64)
     def select_by_warps(
@@ -336,63 +285,37 @@ def warp_select_kernel(width: int, infinity: int) -> Kernel:
     ):
         await_inputs()
         own = cuda.local.array(room, key)
-        all_places = cuda.shared.array(of_block, np.int16)
-        line, to, there = line_of_warp(plan, x)
-        if not there:
+        all_keys = cuda.shared.array(keys_of_block, key)
+        all_places = cuda.shared.array(of_block, place)
+        number_of_line = np.int64(cuda.blockIdx.x) * WARPS + cuda.threadIdx.x // LANES
+        if number_of_line >= number(plan, LINES):
             return
-        lane, k = np.int32(cuda.threadIdx.x % LANES), np.int32(number(plan, K))
-        target = Target(values, indices, plan, to)
-        if k == line.size:
-            copy_all(line, k, lane, np.int32(LANES), target)
-            return
-        places = all_places[np.int32(cuda.threadIdx.x // LANES * of_warp) :]
-        select(own, line, plan, k, places)
-        sync_lanes()
-        copy_places(places, line, k, lane, np.int32(LANES), target)
-
-    return Kernel(select_by_warps, 4, waits=True)
-
-
-@cache
-def warp_sort_kernel(width: int, infinity: int, own_count: int) -> Kernel:
-    """Return the kernel that selects from short lines and sorts, a warp for each: `own_count` elements for each lane.
-
-    Lines that are as short as that are sorted whole.
-    """
-    key, room, key_at = key_type(width), own_room(width), key_access(width, infinity).key_at
-    select, (_, copy_places) = warp_selector(width, infinity, put_listed), result_steps(width)
-    sort, of_warp = list_sorter(width, own_count), own_count * LANES
-    of_block = of_warp * WARPS
-
-    @kernel(registers=64)
-    def sort_by_warps(
-        x,  # IN   address of the first element
-        values,  # OUT  address of the values
-        indices,  # OUT  address of the indices
-        plan,  # IN   address of the plan
-    ):
-        await_inputs()
-        own = cuda.local.array(room, key)
-        keys = cuda.shared.array(of_block, key)
-        places = cuda.shared.array(of_block, np.int32)
-        line, to, there = line_of_warp(plan, x)
-        if not there:
-            return
+        line = line_of(plan, x, number_of_line, np.int32(0), np.int32(1))
         lane, begin = np.int32(cuda.threadIdx.x % LANES), np.int32(cuda.threadIdx.x // LANES * of_warp)
-        k = np.int32(number(plan, K))
-        count = k
-        if line.size > of_warp:
-            select(own, line, plan, k, Listed(keys, places, begin))
-        else:
+        k, places = np.int32(number(plan, K)), all_places[begin:]
+        lists, count = Listed(all_keys, all_places, begin) if is_sorted else places, k
+        if line.size > (of_warp if is_sorted else k):
+            low, high = load_own(own, line, plan)
+            low, high = of_lanes(low, high)
+            bar, is_exact = find_bar(own, line.rows, low, high, line.size, k, 0)
+            spare = k if is_exact else np.int32(k - sum_of_warp(count_above(own, line.rows, bar)))
+            select(own, line, bar, is_exact, np.int32(0), np.int32(0), spare, lists)
+        elif is_sorted:
             count = line.size
             for j in range(own_count):
                 i = np.int32(lane + j * LANES)
                 address = line.source + np.int64(min(i, np.int32(count - 1))) * line.stride
-                put_listed(i, key_at(address, plan), i, Listed(keys, places, begin))
-        sort(keys, places, begin, count, lane)
-        copy_places(places[begin:], line, k, lane, np.int32(LANES), Target(values, indices, plan, to))
+                put_listed(i, key_at(address, plan), i, lists)
+        else:
+            copy_places(None, line, values, indices, plan, k, lane, np.int32(LANES))
+            return
+        if is_sorted:
+            sort(all_keys, all_places, begin, count, lane)
+        else:
+            sync_lanes()
+        copy_places(places, line, values, indices, plan, k, lane, np.int32(LANES))
 
-    return Kernel(sort_by_warps, 4, waits=True)
+    return Kernel(select_by_warps, 4, waits=True)
 
 
 @cache
@@ -401,8 +324,8 @@ def block_select_kernel(width: int, infinity: int, is_sorted: bool) -> Kernel:
     key, room = key_type(width), own_room(width)
     (load_own, _, _), find_bar = own_steps(width, infinity), bar_finder(width, infinity, False)
     share_of_warp, (_, of_threads) = share_finder(width, infinity), spreader(key(0).itemsize)
-    select, enlist = selector(width, put_place), selector(width, word_putter(width))
-    (lists_of, sort), (copy_all, copy_places) = line_sorter(width, infinity), result_steps(width)
+    (lists_of, put_word, sort), copy_places = line_sorter(width, infinity), line_copier(width)
+    select = selector(width, put_word if is_sorted else put_place)
     word_array, place_array = ARRAY_TYPES[np.int32], ARRAY_TYPES[np.int16]
 
     @kernel(registers=64)
@@ -420,29 +343,27 @@ def block_select_kernel(width: int, infinity: int, is_sorted: bool) -> Kernel:
         if cuda.threadIdx.x == 0:
             counts[0] = 0
         first, threads, k = np.int32(cuda.threadIdx.x), np.int32(cuda.blockDim.x), np.int32(number(plan, K))
-        from_x, to = line_bases(plan, np.int64(cuda.blockIdx.x))
-        line = line_of(plan, x + from_x, np.int32(first // LANES), np.int32(threads // LANES))
-        target = Target(values, indices, plan, to)
-        if not is_sorted and k == line.size:
-            copy_all(line, k, first, threads, target)
-            return
+        line = line_of(plan, x, np.int64(cuda.blockIdx.x), np.int32(first // LANES), np.int32(threads // LANES))
         kept = np.int32(number(plan, ROOM))
+        if not is_sorted and kept == line.size:
+            copy_places(None, line, values, indices, plan, k, first, threads)
+            return
         low, high = load_own(own, line, plan)
         low, high = of_threads(low, high, ends)
-        bar = find_bar(own, line.rows, low, high, line.size, kept, counts)
+        bar, is_exact = find_bar(own, line.rows, low, high, line.size, kept, counts)
         begin, ties, spare = np.int32(line.first - first % LANES), np.int32(0), np.int32(0)  # if all are kept
         if kept < line.size:
-            begin, ties, spare = share_of_warp(own, line.rows, bar, kept, of_warps)
-        if not is_sorted:
-            places = cuda.shared.array(0, place_array)
-            select(own, line, bar, begin, ties, spare, places)
-            cuda.syncthreads()
-            copy_places(places, line, k, first, threads, target)
-        else:
-            lists = lists_of(cuda.shared.array(0, word_array), kept, bar.key, high, of_warps)
-            enlist(own, line, bar, begin, ties, spare, lists)
+            begin, ties, spare = share_of_warp(own, line.rows, bar, is_exact, kept, of_warps)
+        if is_sorted:
+            lists = lists_of(cuda.shared.array(0, word_array), kept, bar, high, of_warps)
+            select(own, line, bar, is_exact, begin, ties, spare, lists)
             cuda.syncthreads()
             sort(lists, line, plan)
-            copy_places(lists.places, line, k, first, threads, target)
+            copy_places(lists.places, line, values, indices, plan, k, first, threads)
+        else:
+            places = cuda.shared.array(0, place_array)
+            select(own, line, bar, is_exact, begin, ties, spare, places)
+            cuda.syncthreads()
+            copy_places(places, line, values, indices, plan, k, first, threads)
 
     return Kernel(select_by_blocks, 4, waits=True, shares=True)

@@ -25,19 +25,24 @@ from ..primitives.top_k.keys import key_type, lowest_key
 from ..primitives.top_k.plan import LINES, OUT_STRIDE, SIZE, WARPS, K, line_bases, result_copier
 from ..primitives.top_k.ranks import RANKED_TOGETHER, word_access, word_lists
 from ..primitives.top_k.register_lists import count_reaching, note_reaching
-from ..primitives.top_k.warp_lists import Lists, bar_finder, line_reader, lister, next_trial, surveyor
+from ..primitives.top_k.warp_lists import (
+    CHUNK_BITS,
+    CHUNKS,
+    MOST_K,
+    Lists,
+    bar_finder,
+    line_reader,
+    lister,
+    next_trial,
+    surveyor,
+)
 from ..primitives.warp import LANE_VALUE, sum_of_lanes, sync_lanes
 
-#: Units of a chunk, and chunks of a lane: a chunk that reaches the bar is read again, but each takes a register. 16384
-#: lines of 4096 float32 take 0.125 ms for k = 64, and 0.121 with 32 chunks; of float16 0.069 and 0.093.
+#: Units of a chunk.
 UNITS = (1, 2, 4)
-CHUNKS = 16
-#: The largest k, and how many elements of each lane can be listed.
-MOST_K, LISTED = 4 * LANES, 8
-#: The best chunks of a lane that tell where the bar lies.
-LEADING = MOST_K // LANES
+#: How many elements of each lane can be listed.
+LISTED = 8
 ROOM, NOTES = LISTED * LANES, CHUNKS * LANES
-CHUNK_BITS = CHUNKS.bit_length() - 1
 lane_value = LANE_VALUE[32]
 
 
@@ -57,8 +62,8 @@ def best_lister(width: int, infinity: int, units: int):
 
     `low`: the bar. `best`: the best key of a lane's units. `hits`: units of the chunks that reach the bar.
     """
-    _, highest_of_line = bar_finder(width, infinity, CHUNKS, LEADING)
-    list_reaching = lister(width, infinity, units, CHUNKS)
+    _, highest_of_line = bar_finder(width, infinity)
+    list_reaching = lister(width, infinity, units)
     key, lowest = key_type(width), lowest_key(width)
 
     @helper
@@ -129,8 +134,8 @@ def best_writer(width: int):
 @cache
 def warp_kernel(width: int, infinity: int, units: int) -> Kernel:
     """Return the kernel for a number of units of a chunk."""
-    survey, line_of, write_best = surveyor(width, infinity, units, CHUNKS), line_reader(width), best_writer(width)
-    find_bar, _ = bar_finder(width, infinity, CHUNKS, LEADING)
+    survey, line_of, write_best = surveyor(width, infinity, units), line_reader(width), best_writer(width)
+    find_bar, _ = bar_finder(width, infinity)
     list_best = best_lister(width, infinity, units)
     key, lowest, unit_bits = key_type(width), lowest_key(width), units.bit_length() - 1
     (word, *_), rooms, all_notes = word_access(width), WARPS * ROOM, WARPS * NOTES

@@ -124,9 +124,7 @@ def narrower(width: int, infinity: int):
     `wanted` do. It returns the bar, and whether the elements equal to it are too many. `whole`: all units are looked
     into, not those of the groups.
     """
-    units = source_units(width, infinity)
-    keys_from, reaching = units.keys_from, units.reaching
-    key, of_quad = key_type(width), 16 // width
+    (_, _, keys_from, reaching), key, of_quad = source_units(width, infinity), key_type(width), 16 // width
 
     @helper
     def count_digits(memory, plan, low, bits, fine, whole):
@@ -175,8 +173,8 @@ def element_finder(width: int, infinity: int):
     It lists the keys of a batch of a thread's `total` units, and where each unit begins, and returns, as bits, which
     keys reach a bar.
     """
-    access, units = key_access(width, infinity), source_units(width, infinity)
-    load_words, put_keys, keys_from, reaching = access.load_quad, access.put_keys, units.keys_from, units.reaching
+    access, (_, _, keys_from, reaching) = key_access(width, infinity), source_units(width, infinity)
+    load_words, put_keys = access.load_quad, access.put_keys
     of_quad, together = 16 // width, units_together(width)
 
     @helper
@@ -303,9 +301,7 @@ def tie_collector(width: int, infinity: int):
     It adds the first elements at the bar, in their order, to `count` others until there are as many as wanted. `whole`:
     all units are looked into, not those of the groups.
     """
-    units = source_units(width, infinity)
-    keys_from, reaching = units.keys_from, units.reaching
-    key, of_quad = key_type(width), 16 // width
+    (_, _, keys_from, reaching), key, of_quad = source_units(width, infinity), key_type(width), 16 // width
 
     @helper
     def append(memory, bar, count, wanted, ties, first):

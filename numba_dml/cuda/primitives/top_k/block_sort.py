@@ -87,14 +87,6 @@ class Own(NamedTuple):
     found: object  #: of each the digit and the rank among this thread's; then where it goes
 
 
-class Digit(NamedTuple):
-    """What a list is moved by."""
-
-    high: object  #: the highest key
-    shift: object  #: the lowest bit, of the difference between a key and the highest one, or of a place
-    by_place: object
-
-
 @helper
 def add_up(counts, sums):
     """Turn the counts of all threads into how many elements come before those that they count."""
@@ -122,16 +114,19 @@ def add_up(counts, sums):
 
 @cache
 def own_steps(key_bytes: int):
-    """Return the steps of a pass on a thread's own elements: they are loaded, counted by digit, and stored."""
+    """Return the steps of a pass on a thread's own elements: they are loaded, counted by digit, and stored.
+
+    The digit begins at the bit `shift` of the difference between a key and the highest one, or of a place.
+    """
     key_digit, place_digit = DIGIT_ABOVE[8 * key_bytes], DIGIT_ABOVE[32]
     load_key, store_key = SHARED_LOAD[64] if key_bytes == 8 else load_word, SHARED_STORE_IF[8 * key_bytes]
     store_place = SHARED_STORE_IF[32]
 
     @helper
-    def digit_of(key, place, digit):
-        if digit.by_place:
-            return np.int32(place_digit(place, 0, digit.shift) & (2 * WORDS - 1))
-        return np.int32(key_digit(digit.high, key, digit.shift) & (2 * WORDS - 1))
+    def digit_of(key, place, high, shift, by_place):
+        if by_place:
+            return np.int32(place_digit(place, 0, shift) & (2 * WORDS - 1))
+        return np.int32(key_digit(high, key, shift) & (2 * WORDS - 1))
 
     @helper
     def load_own(keys, places, own, first, last, rows):
@@ -143,12 +138,12 @@ def own_steps(key_bytes: int):
                     own.places[row] = load_word(places + 4 * at)
 
     @helper
-    def count_own(own, column, pitch, rows, there, digit):
+    def count_own(own, column, pitch, rows, there, high, shift, by_place):
         """Count a thread's elements by digit, and note the digit of each, and its rank among this thread's."""
         for turn in range(0, ITEMS, TOGETHER):
             if turn < rows:
                 for row in range(turn, turn + TOGETHER):
-                    its_digit = digit_of(own.keys[row], own.places[row], digit)
+                    its_digit = digit_of(own.keys[row], own.places[row], high, shift, by_place)
                     upper = np.int32(np.int32(its_digit << 1) & HALF)
                     at = column + np.int64(its_digit & (WORDS - 1)) * pitch
                     before = load_word(at)
@@ -176,16 +171,16 @@ def own_steps(key_bytes: int):
 
 @cache
 def list_mover(key_bytes: int):
-    """Return ``move(keys, places, counts, sums, count, rows, digit)``: it moves a list by a digit.
+    """Return ``move(keys, places, counts, sums, count, rows, high, shift, by_place)``: it moves a list by a digit.
 
-    `keys`, `places`, `counts` are addresses in shared memory. `rows`: how many elements a thread has. `digit`: which
-    one, see `Digit`.
+    `keys`, `places`, `counts` are addresses in shared memory. `rows`: how many elements a thread has. Of the digit see
+    `own_steps`.
     """
     load_own, count_own, store_own = own_steps(key_bytes)
     key_type = np.int64 if key_bytes == 8 else np.int32
 
     @helper
-    def move(keys, places, counts, sums, count, rows, digit):
+    def move(keys, places, counts, sums, count, rows, high, shift, by_place):
         own_keys = cuda.local.array(ITEMS, key_type)
         own_places = cuda.local.array(ITEMS, np.int32)
         found = cuda.local.array(ITEMS, np.int32)
@@ -197,7 +192,7 @@ def list_mover(key_bytes: int):
         for word in range(COLUMN):
             store_word(column + word * pitch, 0)
         load_own(keys, places, own, first, last, rows)
-        count_own(own, column, pitch, rows, there, digit)
+        count_own(own, column, pitch, rows, there, high, shift, by_place)
         cuda.syncthreads()
         add_up(counts, sums)
         cuda.syncthreads()
@@ -209,53 +204,37 @@ def list_mover(key_bytes: int):
 
 @cache
 def sorter(key_bytes: int):
-    """Return ``sort_digits`` and ``sort_lists`` for keys of a width.
+    """Return two sorts of lists for keys of a width, which go from the highest to the lowest.
 
-    Keys go from the highest to the lowest. The first sort leaves those in the order in which they are that agree in the
-    bits that it looks at. The second puts the places of equal keys in order, which are not negative and not above a
-    number. The caller sees to it that a list has no more than `ITEMS` elements for each thread.
+    ``sort_digits(keys, places, counts, sums, count, high, bits, by_place)`` looks at the lower bits of the difference
+    between a key and the highest one, or of places, and leaves elements that agree in these in the order in which they
+    are. ``sort_lists(keys, places, counts, sums, count, low, high, most)`` puts the places of equal keys in order,
+    which are not negative, and not above `most`. `counts`: `count_bytes` of shared memory. `sums`: an int32 for each
+    warp. The caller sees to it that a list has no more than `ITEMS` elements for each thread.
     """
     move = list_mover(key_bytes)
 
     @helper
-    def sort_digits(
-        keys,  # IN OUT
-        places,  # IN OUT
-        counts,  # IN OUT  `count_bytes` of int32
-        sums,  # IN OUT  (warps,) int32
-        count,  # IN      up to `ITEMS` for each thread
-        high,  # IN      the highest key
-        shift,  # IN      of the difference between a key and the highest one, or of places, the bits from this ...
-        bits,  # IN      ... to below this are looked at
-        by_place,  # IN
-    ):
+    def sort_digits(keys, places, counts, sums, count, high, bits, by_place):
         at_keys, at_places = np.int64(shared_address(keys)), np.int64(shared_address(places))
         at_counts = np.int64(shared_address(counts))
         threads = np.int32(cuda.blockDim.x)
         rows = np.int32(np.int32((count + threads - 1) // threads) | 1)
+        shift = np.int64(0)
         while shift < bits:
-            move(at_keys, at_places, at_counts, sums, count, rows, Digit(high, shift, by_place))
+            move(at_keys, at_places, at_counts, sums, count, rows, high, shift, by_place)
             shift += DIGIT
 
     order_runs = run_sorter(helper(lambda place, other, known: place < other))
 
     @helper
-    def sort_lists(
-        keys,  # IN OUT
-        places,  # IN OUT
-        counts,  # IN OUT  `count_bytes` of int32
-        sums,  # IN OUT  (warps,) int32
-        count,  # IN      up to `ITEMS` for each thread
-        low,  # IN      the lowest key
-        high,  # IN      the highest key
-        most,  # IN      no place is higher
-    ):
+    def sort_lists(keys, places, counts, sums, count, low, high, most):
         bits, place_bits = bits_between(np.int64(low), np.int64(high)), bits_between(np.int64(0), most)
         turn = 0
         while turn < 3:  # by keys; and if that leaves many equal ones, by places, and by keys again
             by_place = turn == 1
             until = place_bits if by_place else bits
-            sort_digits(keys, places, counts, sums, count, high, np.int64(0), until, by_place)
+            sort_digits(keys, places, counts, sums, count, high, until, by_place)
             turn += 1
             if turn == 1 and not order_runs(keys, places, count, 0):
                 turn = 3

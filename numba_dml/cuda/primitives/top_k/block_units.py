@@ -99,18 +99,14 @@ def first_of(source, unit):
     return np.int32((unit << source.unit_bits) - source.shift)
 
 
-class Units(NamedTuple):
-    """How a block gets the keys of units."""
-
-    best_of_keys: object  #: ``best_of_keys(address)``: of 16 bytes of delegates
-    best_of_unit: object  #: ``best_of_unit(source, plan, unit)``: of one that has an element of the line
-    keys_from: object  #: ``keys_from(source, plan, first, keys)``: list the keys of the unit that begins there
-    reaching: object  #: ``reaching(source, first, keys, bar, ties)``: which reach a bar, or are equal to it, as bits
-
-
 @cache
-def source_units(width: int, infinity: int) -> Units:
-    """Return the steps for elements of a width and kind."""
+def source_units(width: int, infinity: int):
+    """Return how a block gets the keys of units, of elements of a width and kind.
+
+    ``best_of_keys(address)``: of 16 bytes of delegates. ``best_of_unit(source, plan, unit)``: of one that has an
+    element of the line. ``keys_from(source, plan, first, keys)``: list the keys of the unit that begins there.
+    ``reaching(source, first, keys, bar, ties)``: which of these reach a bar, or are equal to it, as bits.
+    """
     access = key_access(width, infinity)
     key_at, load_words, put_keys, best_of_quad = access.key_at, access.load_quad, access.put_keys, access.best_of_quad
     best_inside = access.best_inside
@@ -157,7 +153,7 @@ def source_units(width: int, infinity: int) -> Units:
         until = min(np.int32(1 << source.unit_bits), max(np.int32(0), np.int32(source.size - first)))
         return np.uint32(those_reaching(keys, bar, ties) & np.uint32(np.uint32(1 << until) - np.uint32(1 << before)))
 
-    return Units(best_of_keys, best_of_unit, keys_from, reaching)
+    return best_of_keys, best_of_unit, keys_from, reaching
 
 
 @cache
@@ -168,8 +164,7 @@ def _maxima_steps(width: int, infinity: int):
     ``survey_ends(maxima, plan, source, at, unit, chunk_bits, low, high)`` store these, and return the lowest and the
     highest, of them too.
     """
-    best_of_unit = source_units(width, infinity).best_of_unit
-    key, lowest = key_type(width), lowest_key(width)
+    (_, best_of_unit, _, _), key, lowest = source_units(width, infinity), key_type(width), lowest_key(width)
 
     @helper
     def put_maxima(maxima, at, threads, chunk_bits, bests, low, high):
@@ -217,10 +212,7 @@ def _maxima_steps(width: int, infinity: int):
 @cache
 def surveyor(width: int, infinity: int):
     """Return ``survey(memory, plan)``: the lowest and the highest of the chunks' best keys, and how many there are."""
-    bests_of_quads, best_of_keys = (
-        key_access(width, infinity).bests_of_quads,
-        source_units(width, infinity).best_of_keys,
-    )
+    bests_of_quads, (best_of_keys, *_) = key_access(width, infinity).bests_of_quads, source_units(width, infinity)
     put_maxima, survey_ends = _maxima_steps(width, infinity)
     key, lowest = key_type(width), lowest_key(width)
     key_bytes, highest = key(0).itemsize, ~lowest

@@ -14,16 +14,11 @@ import numpy as np
 from ...driver.compile import helper
 from ...driver.numba import cuda
 from ..bits import DIGIT_ABOVE, bits_between, negative_word
-from .block_sort import count_bytes, run_sorter, sorter
+from .block_sort import run_sorter, sorter
 from .keys import key_access, key_type
 
 #: By bytes of a key: how many bits are sorted by at first. Of 4096 normal float32 some 30 pairs agree in these.
 FIRST_BITS = {4: 24, 8: 32}
-
-
-def sort_bytes(count: int, threads: int) -> int:
-    """Return how much dynamic shared memory a block needs to sort `count` elements."""
-    return 8 * count + count_bytes(threads)
 
 
 class Sorted(NamedTuple):
@@ -40,17 +35,14 @@ class Sorted(NamedTuple):
 
 
 @cache
-def word_maker(width: int):
-    """Return ``word_of(high, key, begin)``: how far a key is below the highest, from one bit on."""
-    distance = DIGIT_ABOVE[8 * key_type(width)(0).itemsize]
-    return helper(lambda high, key, begin: negative_word(distance(high, key, begin)))
-
-
-@cache
 def line_sorter(width: int, infinity: int):
-    """Return ``lists_of(words, count, low, high, sums)``, which divides memory, and ``sort(lists, line, plan)``."""
+    """Return how a block lists elements, and sorts them.
+
+    ``lists_of(words, count, low, high, sums)`` divides memory, ``put_word(at, key, position, lists)`` lists an element,
+    and ``sort(lists, line, plan)`` brings their places in order.
+    """
     key_at, key_bytes = key_access(width, infinity).key_at, key_type(width)(0).itemsize
-    word_of, first_bits, (sort_words, _) = word_maker(width), FIRST_BITS[key_bytes], sorter(4)
+    distance, first_bits, (sort_words, _) = DIGIT_ABOVE[8 * key_bytes], FIRST_BITS[key_bytes], sorter(4)
 
     @helper
     def key_of(place, line, plan):
@@ -66,6 +58,11 @@ def line_sorter(width: int, infinity: int):
         places = words[count:]
         left_out = max(np.int64(bits - first_bits), np.int64(0))
         return Sorted(words, places, places[count:], sums, count, high, bits, left_out)
+
+    @helper
+    def put_word(at, its_key, position, lists):
+        lists.words[np.uint32(at)] = negative_word(distance(lists.high, its_key, lists.left_out))
+        lists.places[np.uint32(at)] = position
 
     @helper
     def is_disordered(lists, line, plan):
@@ -87,7 +84,7 @@ def line_sorter(width: int, infinity: int):
         i = np.int32(cuda.threadIdx.x)
         while i < lists.count:
             its_key = key_of(lists.places[np.uint32(i)], line, plan)
-            lists.words[np.uint32(i)] = word_of(lists.high, its_key, begin)
+            lists.words[np.uint32(i)] = negative_word(distance(lists.high, its_key, begin))
             i = np.int32(i + cuda.blockDim.x)
         cuda.syncthreads()
 
@@ -99,7 +96,7 @@ def line_sorter(width: int, infinity: int):
             begin, end = (np.int64(0), lists.left_out) if turn == 1 else (lists.left_out, lists.bits)
             if turn > 0:
                 list_words(lists, line, plan, begin)
-            sort_words(words, places, lists.counts, lists.sums, count, np.int32(0), np.int64(0), end - begin, False)
+            sort_words(words, places, lists.counts, lists.sums, count, np.int32(0), end - begin, False)
             turn += 1
             if turn == 1 and not (
                 lists.left_out > 0
@@ -108,4 +105,4 @@ def line_sorter(width: int, infinity: int):
             ):
                 turn = 3
 
-    return lists_of, sort
+    return lists_of, put_word, sort

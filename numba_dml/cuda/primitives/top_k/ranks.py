@@ -183,22 +183,24 @@ def word_lists(width: int):
 
 
 @cache
-def warp_sorter(width: int, own_count: int):
-    """Return ``sort(keys, places, lane)``: a bitonic sort of a warp's elements, `own_count` of each lane in registers.
+def list_sorter(width: int, own_count: int):
+    """Return ``sort(keys, places, begin, count, lane)``: a warp sorts the places of elements listed in shared memory.
 
-    `own_count` is a power of two. Afterwards lane 0 has the best elements, lane 1 the next ones.
+    They are up to `own_count` for each lane, a power of two. Of equal keys, the one with the lower place comes first.
+    The keys stay where they are.
     """
-    is_wide = width == 8
-    partner = PARTNER_VALUE[64 if width >= 4 else 32]
-    partner_place = PARTNER_VALUE[32]
-    own_bits = own_count.bit_length() - 1
+    word, word_of, place_in, last_place = word_access(width)
+    partner, partner_place = PARTNER_VALUE[64 if width >= 4 else 32], PARTNER_VALUE[32]
+    key, lowest = np.int64 if width == 8 else np.int32, -(1 << (8 * width - 1))
+    is_wide, own_bits = width == 8, own_count.bit_length() - 1
 
     @helper
     def is_before(key, place, other, its_place):
         return key > other or (is_wide and key == other and place < its_place)
 
     @helper
-    def sort(keys, places, lane):
+    def sort_own(keys, places, lane):
+        """Sort what the lanes have in registers, bitonically: then lane 0 has the best elements, lane 1 the next."""
         size = np.int32(2)
         while size <= own_count * LANES:
             mask = np.int32(size >> (own_bits + 1))
@@ -221,20 +223,6 @@ def warp_sorter(width: int, own_count: int):
                                 keys[j], keys[other] = keys[other], keys[j]
                                 places[j], places[other] = places[other], places[j]
             size = np.int32(size << 1)
-
-    return sort
-
-
-@cache
-def list_sorter(width: int, own_count: int):
-    """Return ``sort(keys, places, begin, count, lane)``: a warp sorts the places of elements listed in shared memory.
-
-    They are up to `own_count` for each lane. Of equal keys, the one with the lower place comes first. The keys stay
-    where they are.
-    """
-    word, word_of, place_in, last_place = word_access(width)
-    sort_own, lowest = warp_sorter(width, own_count), -(1 << (8 * width - 1))
-    key = np.int64 if width == 8 else np.int32
 
     @helper
     def sort(keys, places, begin, count, lane):
