@@ -23,6 +23,8 @@ from ._core.pool import MemoryPool as MemoryPool
 from ._core.pool import memory_pool as memory_pool
 from ._core.targets import check as check
 from ._core.tensor import TensorDesc as TensorDesc
+from .ops import CumulativeProductDesc as CumulativeProductDesc
+from .ops import CumulativeSummationDesc as CumulativeSummationDesc
 from .ops import GatherDesc as GatherDesc
 from .ops import GatherElementsDesc as GatherElementsDesc
 from .ops import GatherND1Desc as GatherND1Desc
@@ -44,6 +46,7 @@ class _Shows(Protocol):
 
 _T = TypeVar("_T", bound=np.generic)
 _I = TypeVar("_I", bound=np.integer[Any])
+_F = TypeVar("_F", bound=np.inexact[Any])
 _D = TypeVar("_D", bound=_Lends | _Shows)  # an array on a device
 _O = TypeVar("_O")
 _P = TypeVar("_P")
@@ -406,6 +409,101 @@ def top_k(
     stream: Any = ...,
 ) -> TopK[_O, _P]: ...
 
+class _Cumulative(Protocol):
+    @overload
+    def __call__(
+        self,
+        a: NDArray[_F],
+        /,
+        *,
+        axis: SupportsIndex | None = ...,
+        dtype: None = ...,
+        include_initial: bool = ...,
+        exclusive: bool = ...,
+        reverse: bool = ...,
+        out: None = ...,
+        target: _Target | None = ...,
+        stream: Any = ...,
+    ) -> NDArray[_F]: ...
+    @overload
+    def __call__(
+        self,
+        a: ArrayLike,
+        /,
+        *,
+        axis: SupportsIndex | None = ...,
+        dtype: type[_T] | np.dtype[_T],
+        include_initial: bool = ...,
+        exclusive: bool = ...,
+        reverse: bool = ...,
+        out: None = ...,
+        target: _Target | None = ...,
+        stream: Any = ...,
+    ) -> NDArray[_T]: ...
+    @overload
+    def __call__(
+        self,
+        a: NDArray[Any],
+        /,
+        *,
+        axis: SupportsIndex | None = ...,
+        dtype: DTypeLike | None = ...,
+        include_initial: bool = ...,
+        exclusive: bool = ...,
+        reverse: bool = ...,
+        out: None = ...,
+        target: _Target | None = ...,
+        stream: Any = ...,
+    ) -> NDArray[Any]: ...
+    @overload
+    def __call__(
+        self,
+        a: _D,
+        /,
+        *,
+        axis: SupportsIndex | None = ...,
+        dtype: DTypeLike | None = ...,
+        include_initial: bool = ...,
+        exclusive: bool = ...,
+        reverse: bool = ...,
+        out: None = ...,
+        target: _Target | None = ...,
+        stream: Any = ...,
+    ) -> _D: ...
+    @overload
+    def __call__(
+        self,
+        a: ArrayLike,
+        /,
+        *,
+        axis: SupportsIndex | None = ...,
+        dtype: DTypeLike | None = ...,
+        include_initial: bool = ...,
+        exclusive: bool = ...,
+        reverse: bool = ...,
+        out: None = ...,
+        target: _Target | None = ...,
+        stream: Any = ...,
+    ) -> NDArray[Any]: ...
+    @overload
+    def __call__(
+        self,
+        a: Any,
+        /,
+        *,
+        axis: SupportsIndex | None = ...,
+        dtype: DTypeLike | None = ...,
+        include_initial: bool = ...,
+        exclusive: bool = ...,
+        reverse: bool = ...,
+        out: _O,
+        target: _Target | None = ...,
+        stream: Any = ...,
+    ) -> _O: ...
+
+cumulative_prod: _Cumulative
+cumulative_sum: _Cumulative
+
 # What `compile_operator` returns: a CompiledOperator, and how it is called.
 class _GatherOperator(CompiledOperator):  # a, indices
     @overload
@@ -431,6 +529,16 @@ class _ScatterOperator(CompiledOperator):  # a, indices, updates
     @overload
     def __call__(self, a: Any, indices: Any, updates: Any, *, out: _O, stream: Any = ...) -> _O: ...
 
+class _CumulativeOperator(CompiledOperator):  # a
+    @overload
+    def __call__(self, a: NDArray[_T], *, out: None = ..., stream: Any = ...) -> NDArray[_T]: ...
+    @overload
+    def __call__(self, a: _D, *, out: None = ..., stream: Any = ...) -> _D: ...
+    @overload
+    def __call__(self, a: ArrayLike, *, out: None = ..., stream: Any = ...) -> NDArray[Any]: ...
+    @overload
+    def __call__(self, a: Any, *, out: _O, stream: Any = ...) -> _O: ...
+
 class _TopKOperator(CompiledOperator):  # a
     @overload
     def __call__(self, a: NDArray[_T], *, out: None = ..., stream: Any = ...) -> TopK[NDArray[_T], NDArray[Any]]: ...
@@ -455,6 +563,13 @@ def compile_operator(
     target: _Target | None = ...,
     feature_level: FeatureLevel | int | None = ...,
 ) -> _ScatterOperator: ...
+@overload
+def compile_operator(
+    descriptor: CumulativeProductDesc | CumulativeSummationDesc,
+    *,
+    target: _Target | None = ...,
+    feature_level: FeatureLevel | int | None = ...,
+) -> _CumulativeOperator: ...
 @overload
 def compile_operator(
     descriptor: TopKDesc | TopK1Desc,

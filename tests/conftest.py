@@ -65,7 +65,16 @@ if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
 
 #: A target that is named here and cannot be used is an error, not a skip.
 TARGETS = os.environ.get("NUMBA_DML_TEST_TARGETS", "cpu").split(",")
-FUNCTIONS = [dml.gather, dml.gather_elements, dml.gather_nd, dml.scatter_elements, dml.scatter_nd, dml.top_k]
+FUNCTIONS = [
+    dml.cumulative_prod,
+    dml.cumulative_sum,
+    dml.gather,
+    dml.gather_elements,
+    dml.gather_nd,
+    dml.scatter_elements,
+    dml.scatter_nd,
+    dml.top_k,
+]
 
 
 os.environ.pop("NUMBA_DML_QUIET", None)  # tests look at what is said

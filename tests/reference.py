@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from fractions import Fraction
 from functools import wraps
 
 import numpy as np
@@ -180,6 +181,110 @@ def top_k(a, k, axis=-1, mode="largest", nan="last"):
         indices[outer] = sorted(range(len(line)), key=rank)[:k]
     values = np.take_along_axis(lines, indices, -1)
     return np.moveaxis(values, -1, axis), np.moveaxis(indices, -1, axis)
+
+
+@np.errstate(over="ignore")
+def rounded(value: float, dtype: np.dtype) -> np.ndarray:
+    """Round a float64 to a float type once: to the nearest, ties to even; NumPy rounds twice to bfloat16."""
+    value = np.float64(value)
+    near = np.array(np.nan if np.isnan(value) else value).astype(dtype)
+    if dtype.name != "bfloat16" or not np.isfinite(value):
+        return near
+    bits = int(near.view(np.uint16))
+    around = [b for b in (bits - 1, bits, bits + 1) if 0 <= b & 0x7FFF <= 0x7F80 and b >> 15 == bits >> 15]
+
+    def distance(b):
+        found = float(np.uint16(b).view(dtype))
+        return abs(Fraction(found if np.isfinite(found) else np.copysign(2.0**128, found)) - Fraction(value)), b & 1
+
+    return np.array(np.uint16(min(around, key=distance)).view(dtype))
+
+
+def block_sums(values: list[float], block: int = 256) -> list[float]:
+    """Return the sums of a line in the order that the specification fixes: level by level, by blocks of 256."""
+    sums: list[float] = []
+    for i, value in enumerate(values):
+        sums.append(value if i % block == 0 else sums[-1] + value)
+    size = block
+    while size < len(values):
+        carried, raised = None, []
+        for i, value in enumerate(sums):
+            if i % (size * block) == 0:
+                carried = None
+            elif i % size == 0:
+                carried = sums[i - 1] if carried is None else carried + sums[i - 1]
+            raised.append(value if carried is None else carried + value)
+        sums = raised
+        size *= block
+    return sums
+
+
+def products(line: np.ndarray) -> list:
+    """Return the products of a line from its start on, of complex numbers by the plain formula."""
+    found = list(line[:1])
+    for x in line[1:]:
+        last = found[-1]
+        if line.dtype.kind == "c":
+            real = last.real * x.real - last.imag * x.imag
+            imag = last.real * x.imag + last.imag * x.real
+            found.append(_complex(real, imag, line.dtype))
+        else:
+            found.append(last * x)
+    return found
+
+
+def _complex(real, imag, dtype):
+    """Return a complex number of two parts, none of which is changed by an addition."""
+    pair = np.empty((), dtype)
+    pair.real, pair.imag = real, imag
+    return pair[()]
+
+
+def running(line: np.ndarray, multiplies: bool) -> np.ndarray:
+    """Return the inclusive sums or products of a line in its type."""
+    dtype, kind = line.dtype, line.dtype.kind
+    found = np.empty_like(line)
+    if kind == "b":
+        found[...] = (np.logical_and if multiplies else np.logical_or).accumulate(line)
+    elif kind in "iu":
+        total, mask = int(multiplies), (1 << 8 * dtype.itemsize) - 1
+        bits = []
+        for x in line.tolist():
+            total = (total * x if multiplies else total + x) & mask
+            bits.append(total)
+        found[...] = np.array(bits, np.uint64).astype(f"u{dtype.itemsize}").view(dtype)
+    elif kind == "c":
+        if multiplies:
+            found[...] = products(line)
+        else:
+            found.real, found.imag = running(line.real, False), running(line.imag, False)
+        found.real[np.isnan(found.real)] = np.nan
+        found.imag[np.isnan(found.imag)] = np.nan
+    elif multiplies:
+        narrow = dtype.itemsize == 2
+        found[...] = [rounded(x, dtype) for x in products(line.astype(np.float32) if narrow else line)]
+    else:
+        found[...] = [rounded(x, dtype) for x in block_sums(line.astype(np.float64).tolist())]
+    return found
+
+
+@untraced
+def cumulative(a, multiplies, axis=None, dtype=None, include_initial=False, exclusive=False, reverse=False):
+    """Return the sums or products along an axis."""
+    a = native(a)
+    a = a.astype({"b": "i8", "i": "i8", "u": "u8"}.get(a.dtype.kind, a.dtype) if dtype is None else dtype)
+    axis = 0 if axis is None else axis
+    lines = np.moveaxis(a, axis, -1)
+    n = lines.shape[-1]
+    out = np.empty((*lines.shape[:-1], n + include_initial), a.dtype)
+    for outer in np.ndindex(lines.shape[:-1]):
+        line = lines[outer][::-1] if reverse else lines[outer]
+        with np.errstate(all="ignore"):
+            found = running(line, multiplies)
+        if exclusive or include_initial:
+            found = np.concatenate([np.full(1, int(multiplies), a.dtype), found])[: n + include_initial]
+        out[outer] = found[::-1] if reverse else found
+    return np.moveaxis(out, -1, axis)
 
 
 def same(x: np.ndarray, y: np.ndarray) -> bool:

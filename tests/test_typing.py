@@ -67,7 +67,18 @@ def test_choices():
                 assert ast.unparse(argument.annotation) == f"{name} | None"
 
 
+def test_cumulative_functions():
+    """They are variables of one type in the stub."""
+    (stub,) = [node for node in STUB.body if isinstance(node, ast.ClassDef) and node.name == "_Cumulative"]
+    for function in (dml.cumulative_sum, dml.cumulative_prod):
+        expected = [*inspect.signature(function).parameters]
+        for call in stub.body:
+            arguments = call.args
+            assert [a.arg for a in (*arguments.posonlyargs[1:], *arguments.kwonlyargs)] == expected
+
+
 OPERATORS = {
+    "Cumulative": operator.OneArrayOperator,
     "Gather": operator.TwoArrayOperator,
     "Scatter": operator.ThreeArrayOperator,
     "TopK": operator.OneArrayOperator,

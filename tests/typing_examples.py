@@ -34,6 +34,14 @@ def results(a: NDArray[np.float16], out: NDArray[np.float16]) -> None:
     assert_type(dml.top_k(a, 3, out=(out, out)).indices, NDArray[np.float16])
 
 
+def sums(a: NDArray[np.float16], i: NDArray[np.int32], out: NDArray[np.int64]) -> None:
+    assert_type(dml.cumulative_sum(a, axis=0, exclusive=True), NDArray[np.float16])
+    assert_type(dml.cumulative_sum(i, dtype=np.uint8), NDArray[np.uint8])
+    assert_type(dml.cumulative_prod([1, 2]), NDArray[Any])
+    assert_type(dml.cumulative_prod(i, out=out), NDArray[np.int64])
+    assert_type(dml.cumulative_prod(i, dtype="uint8"), NDArray[Any])
+
+
 def devices(a: "Tensor", i: "Tensor", u: "Tensor") -> None:
     assert_type(dml.gather(a, i), "Tensor")
     assert_type(dml.scatter_nd(a, i, u, bounds="deferred"), "Tensor")

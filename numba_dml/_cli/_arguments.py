@@ -35,16 +35,21 @@ def dtype(text: str) -> np.dtype[Any]:
         raise argparse.ArgumentTypeError(f"found {text!r}, expected a dtype like float32") from None
 
 
+def option_of(name: str) -> str:
+    """Return what a parameter is called on the command line, where `explain` has the input's dtype."""
+    return "result_dtype" if name == "dtype" else name
+
+
 def add_parameters(parser: argparse.ArgumentParser, spec: Spec) -> None:
     """Add the arguments of a function that are no arrays."""
     for one in spec.parameters:
-        flag, kind = f"--{one.name.replace('_', '-')}", dtype if one.kind == "dtype" else one.kind
+        flag, kind = f"--{option_of(one.name).replace('_', '-')}", dtype if one.kind == "dtype" else one.kind
         if one.default is REQUIRED:
             parser.add_argument(f"-{one.name}", type=kind, required=True, help=one.help)
         elif one.kind is bool and not one.default:
             parser.add_argument(flag, action="store_true", help=one.help)
         elif one.kind is not bool:
-            shown = f"{one.help} (default: %(default)s)" if one.kind is int else one.help
+            shown = f"{one.help} (default: %(default)s)" if one.default.__class__ is int else one.help
             choices: Any = {"choices": one.choices} if one.choices else {"type": kind}
             metavar: Any = {"metavar": "DTYPE"} if one.kind == "dtype" else {}
             parser.add_argument(flag, default=one.default, help=shown, **choices, **metavar)
@@ -52,8 +57,8 @@ def add_parameters(parser: argparse.ArgumentParser, spec: Spec) -> None:
 
 def parameters(args: argparse.Namespace, spec: Spec) -> dict[str, Any]:
     """Return the keyword arguments of a function that the command line gives."""
-    names = [one.name for one in spec.parameters if one.default is not REQUIRED and hasattr(args, one.name)]
-    return {name: getattr(args, name) for name in names}
+    options = {one.name: option_of(one.name) for one in spec.parameters if one.default is not REQUIRED}
+    return {name: getattr(args, option) for name, option in options.items() if hasattr(args, option)}
 
 
 def add_targets(parser: argparse.ArgumentParser) -> None:

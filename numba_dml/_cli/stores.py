@@ -25,6 +25,7 @@ import numpy as np
 import numba_dml as dml
 
 from .._core.spec import Spec
+from .._core.targets import chunked_calls
 from . import _arguments, _files, _terminal
 from ._files import Array, Results, Source
 
@@ -66,17 +67,19 @@ def run(
 
     stored = [_open(name) if _is_store(name) else _File(_files.open_source(name)) for name in names]
     part = args.part_mb * MEGABYTE
+    lazy = chunked_calls().takes(spec)  # else it is computed in memory
     with dask.config.set({"array.chunk-size": part}):
         inputs = [
             # Of few indices it is known before which chunks they lead to: no other is read.
             np.asarray(array[...])
-            if argument == "indices" and array.nbytes <= part
+            if not lazy or (argument == "indices" and array.nbytes <= part)
             else da.from_array(array, chunks=getattr(array, "chunks", "auto"))
             for argument, array in zip(spec.inputs, stored, strict=True)
         ]
         required = (getattr(args, name) for name in spec.required)
         found = getattr(dml, spec.name)(*inputs, *required, **arguments)
-    results = dict(zip(spec.outputs, found if len(spec.outputs) > 1 else (found,), strict=True))
+    found = found if len(spec.outputs) > 1 else (found,)
+    results = dict(zip(spec.outputs, map(da.asarray, found), strict=True))
     if args.output.suffix == ".zarr":
         results = {
             name: array.rechunk(tuple(max(1, *sizes) for sizes in array.chunks)) for name, array in results.items()

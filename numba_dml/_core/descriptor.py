@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from .enums import FeatureLevel, OperatorType, TensorDataType
+from .enums import AxisDirection, FeatureLevel, OperatorType, TensorDataType
 from .errors import DescriptorError, flag
 from .spec import Spec
 from .tensor import TensorDesc, data_type_name, elements_overlap
@@ -19,9 +19,11 @@ from .tensor import TensorDesc, data_type_name, elements_overlap
 D = TensorDataType
 #: DirectML's sets of data types, by the names that the feature tables use.
 TF = frozenset({D.FLOAT32, D.FLOAT16})
+C4 = TF | {D.INT32, D.UINT32}
 T8 = TF | {D.INT32, D.INT16, D.INT8, D.UINT32, D.UINT16, D.UINT8}
 T10 = T8 | {D.INT64, D.UINT64}
 T11 = T10 | {D.FLOAT64}
+C6 = C4 | {D.INT64, D.UINT64}
 I4 = frozenset({D.INT64, D.INT32, D.UINT64, D.UINT32})
 U2 = frozenset({D.UINT64, D.UINT32})
 U32 = frozenset({D.UINT32})
@@ -147,6 +149,17 @@ class Descriptor:
             object.__setattr__(self, field, flag(field, value))
         except TypeError:
             raise self.refuse(field, repr(value), "True or False") from None
+
+    def check_direction(self) -> None:
+        """Check the direction along the axis, which may be a member, its name or its number."""
+        value = self.axis_direction  # type: ignore[attr-defined]
+        try:
+            if isinstance(value, bool):
+                raise ValueError
+            found = AxisDirection[value] if isinstance(value, str) else AxisDirection(value)
+        except (KeyError, ValueError):
+            raise self.refuse("axis_direction", repr(value), "INCREASING (0) or DECREASING (1)") from None
+        object.__setattr__(self, "axis_direction", found)
 
     def check_range(self, field: str, low: int, high: int) -> None:
         """Check an integer field against an inclusive range."""

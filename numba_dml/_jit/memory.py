@@ -177,7 +177,7 @@ def itemsize(typingctx, ref):
 
     A constant for LLVM. As an inlined overload it took Numba 20 ms for each of its 60 uses in a gather.
     """
-    size = ref.dtype.bitwidth // 8
+    size = getattr(ref.dtype, "bitwidth", 8) // 8  # a bool has none
     return types.int64(ref), lambda context, builder, signature, args: _WORD(size)
 
 

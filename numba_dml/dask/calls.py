@@ -19,10 +19,14 @@ from . import gather, scatter, top_k
 _FAMILIES = {"gather": gather.build, "scatter": scatter.build, "top_k": top_k.build}
 
 
+def takes(spec: Spec) -> bool:
+    """Tell whether an operator takes Dask arrays."""
+    return spec.family in _FAMILIES
+
+
 def call(spec: Spec, inputs: tuple[Any, ...], out: Any, parameters: tuple[Any, ...], target: Any, stream: Any) -> Any:
     """Return the lazy results of a function for inputs of which one at least is a Dask array."""
-    build = _FAMILIES.get(spec.family)
-    if build is None:
+    if not takes(spec):
         raise TypeError(f"{spec.name}: found a Dask array, expected arrays in memory (call .compute())")
     where = "chunks are computed where they are"
     target_of_operator = f"{where} (a compiled operator has a target: call the function)"
@@ -39,7 +43,7 @@ def call(spec: Spec, inputs: tuple[Any, ...], out: Any, parameters: tuple[Any, .
         arrays.append(_checked(spec.name, name, value, arrays))
     descriptor, _ = spec.describe([a.shape for a in arrays], [a.dtype for a in arrays], parameters)
     given = {one.name: value for one, value in zip(spec.parameters, parameters, strict=True)}
-    results = build(spec, descriptor, arrays, given)
+    results = _FAMILIES[spec.family](spec, descriptor, arrays, given)
     return TopK(*results) if len(results) > 1 else results[0]
 
 

@@ -1,6 +1,8 @@
 """The operators, one per file: descriptors, shape rule (the only validator), lowering and NumPy-style function."""
 
 from .._core.lowering import TopK
+from .cumulative_prod import CumulativeProductDesc, cumulative_prod
+from .cumulative_sum import CumulativeSummationDesc, cumulative_sum
 from .gather import GatherDesc, gather
 from .gather_elements import GatherElementsDesc, gather_elements
 from .gather_nd import GatherND1Desc, GatherNDDesc, gather_nd
@@ -9,6 +11,8 @@ from .scatter_nd import ScatterNDDesc, scatter_nd
 from .top_k import TopK1Desc, TopKDesc, top_k
 
 __all__ = [
+    "CumulativeProductDesc",
+    "CumulativeSummationDesc",
     "GatherDesc",
     "GatherElementsDesc",
     "GatherND1Desc",
@@ -19,6 +23,8 @@ __all__ = [
     "TopK",
     "TopK1Desc",
     "TopKDesc",
+    "cumulative_prod",
+    "cumulative_sum",
     "gather",
     "gather_elements",
     "gather_nd",

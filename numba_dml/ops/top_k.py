@@ -165,14 +165,7 @@ class TopK1Desc(_TopK):
     levels = LEVELS
 
     def __post_init__(self) -> None:
-        direction: Any = self.axis_direction
-        try:
-            if isinstance(direction, bool):
-                raise ValueError
-            direction = AxisDirection[direction] if isinstance(direction, str) else AxisDirection(direction)
-        except (KeyError, ValueError):
-            raise self.refuse("axis_direction", repr(direction), "INCREASING (0) or DECREASING (1)") from None
-        object.__setattr__(self, "axis_direction", direction)
+        self.check_direction()
         super().__post_init__()
 
 

@@ -1,0 +1,139 @@
+"""The calls of running sums and products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numpy import ndarray
+
+from ..._core.operands import check_out
+from ..._core.pool import allocator
+from ..._core.regions import Region, first
+from ..._core.shapes import LINE_FIELDS, extent
+from ..._core.tensor import packed_strides, product
+from ..._jit.memory import ANY
+from ..dispatch.scan import TABLE, Facts, part_count, tile_of
+from ..launch import launcher
+from ..primitives import scan
+from ..tuning.scan import TUNING
+
+#: The most threads that there can be.
+THREADS = numba.config.NUMBA_NUM_THREADS
+
+
+class ScanCall:
+    """Running sums or products of one layout."""
+
+    # What `explain` reads: the table, the row that was chosen, and by which numbers; None if there is nothing to do.
+    regions = TABLE
+    region: Region | None = None
+    facts: Facts | None = None
+    tuning = TUNING
+
+    def __init__(self, descriptor: Any, strides: tuple[int, ...], dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+        self.function, self.shape = descriptor.function, shape
+        sizes = descriptor.input_tensor.sizes
+        self.dtype = result = descriptor.output_tensor.dtype
+        lowering = descriptor.lower([strides])
+        order = lowering.order
+        lines = lowering.lines
+        across = lines[-1][0] if lines and lines[-1][2] == 1 else 1
+        self.copied = not _can_read(dtype, result) or (across > 1 and lines[-1][1] != dtype.itemsize)
+        self.order = order if order != tuple(range(len(sizes))) else None
+        self.inverse = tuple(sorted(range(len(order)), key=order.__getitem__))
+        if self.copied:  # in the order of the input
+            dtype, packed = result, packed_strides([sizes[d] for d in order], result.itemsize)
+            strides = tuple(packed[i] for i in self.inverse)
+            lowering = descriptor.lower([strides])._replace(order=order)
+            lines = lowering.lines
+        self.laid_out = tuple(shape[d] for d in order)
+        self.empty = allocator(shape, result)
+        count, n = product([size for size, _, _ in lines]), lowering.size
+        self.work = self.effort = count * (n * dtype.itemsize + (n + lowering.initial) * result.itemsize)
+        self.identity = int(lowering.multiplies)
+        self.idle = count == 0 or n == 0
+        if self.idle:
+            self.kernel = f"{self.function} nothing to compute"
+            return
+        in_order = lowering.in_order or lowering.multiplies
+        self.facts = facts = Facts(n, count, across, in_order, THREADS)
+        self.region = first(TABLE, facts, TUNING)
+        self.plan = np.array(_plan(lowering, facts, strides, sizes, dtype, result), np.int64)
+        state = scan.state_reference(result, lowering.multiplies, lowering.in_order)
+        self.totals = count * int(self.plan[scan.TOTALS])
+        references = scan.data_reference(dtype, is_source=True), scan.data_reference(result)
+        self.launch, driver = launcher(self.region.kernel, (*references, state, ANY), self.effort)
+        self.kernel = f"{self.function} {self.region.name} {dtype} {driver}"
+
+    def __call__(self, a: ndarray[Any, Any], out: Any) -> Any:
+        order = self.order
+        if out is None:
+            result = target = self.empty(self.laid_out, self.dtype)
+            if order:
+                result = target.transpose(self.inverse)
+        else:
+            contiguous = check_out(self.function, "out", out, self.shape, self.dtype)
+            result = target = out
+            if order:
+                target = out.transpose(order)
+                contiguous = target.flags.c_contiguous
+            if not contiguous or not out.flags.aligned:
+                out[...] = self(a, None)
+                return out
+        if self.idle:
+            result[...] = self.identity
+            return result
+        if self.copied:
+            given, a = a, np.empty([a.shape[d] for d in order] if order else a.shape, self.dtype)
+            a[...] = given.transpose(order) if order else given
+        # Each total has up to 16 bytes.
+        scratch = np.empty(2 * self.totals, np.int64) if self.totals else a
+        if self.launch(a, target, scratch, a, self.plan):  # the output overlaps the input
+            result[...] = self(given if self.copied else a, None)
+        return result
+
+
+def _can_read(dtype: np.dtype[Any], result: np.dtype[Any]) -> bool:
+    """Tell whether kernels read a dtype as if it had been cast to that of the result."""
+    if not dtype.isnative:
+        return False
+    if dtype.kind in "biu" and result.kind in "iu":
+        return True
+    return dtype == result or (dtype.kind == result.kind and np.can_cast(dtype, result))
+
+
+def _plan(lowering: Any, facts: Facts, strides: Any, sizes: Any, dtype: np.dtype[Any], result: np.dtype[Any]) -> Any:
+    """Return the numbers that kernels read."""
+    n, width = lowering.size, result.itemsize
+    lines = [(size, stride, out_stride * width) for size, stride, out_stride in lowering.lines]
+    stride, out_stride = lowering.stride, lowering.output_stride * width
+    low, high = extent(sizes, strides)
+    parts = part_count(facts)
+    superblocks = -(-n // scan.BLOCK**2)
+    plan = [0] * (scan.HEADER + LINE_FIELDS * len(lines))
+    plan[scan.LINES], plan[scan.DIMS], plan[scan.SIZE] = facts.lines, len(lines), n
+    plan[scan.STRIDE], plan[scan.OUT_STRIDE] = stride, out_stride
+    plan[scan.OUT_START] = out_stride * lowering.initial
+    if lowering.reverse:
+        plan[scan.STRIDE], plan[scan.OUT_STRIDE] = -stride, -out_stride
+        plan[scan.START], plan[scan.OUT_START] = (n - 1) * stride, (n - 1) * out_stride
+    plan[scan.BLOCK_SIZE] = n if facts.in_order else scan.BLOCK
+    plan[scan.EXCLUSIVE], plan[scan.INITIAL] = int(lowering.exclusive), int(lowering.initial)
+    plan[scan.PARTS], plan[scan.SUPERBLOCKS] = parts, superblocks
+    plan[scan.TOTALS] = superblocks * (parts - 1) // parts
+    plan[scan.DEEP], plan[scan.TILE] = int(n > scan.BLOCK**2), tile_of(facts, TUNING)
+    plan[scan.LOW], plan[scan.HIGH] = low, high + dtype.itemsize
+    plan[scan.OUT_BYTES] = facts.lines * (n + lowering.initial) * width
+    same = all(size == 1 or step == out_step for size, step, out_step in [(n, stride, out_stride), *lines])
+    plan[scan.IN_PLACE] = int(same and not lowering.initial)
+    for d, line in enumerate(lines):
+        plan[scan.HEADER + LINE_FIELDS * d : scan.HEADER + LINE_FIELDS * (d + 1)] = line
+    return plan
+
+
+def build(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> ScanCall:
+    """Return the call for a descriptor and the layout of its input."""
+    (strides, dtype), *_ = layouts
+    return ScanCall(descriptor, strides, dtype, output_shapes[0])

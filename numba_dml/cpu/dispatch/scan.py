@@ -1,0 +1,63 @@
+"""Which kernel scans, and what threads share: a table that Python's calls read."""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import NamedTuple
+
+from ..._core.regions import Region, always
+from ..kernels.scan_columns import columns_kernel
+from ..kernels.scan_lines import lines_kernel
+from ..primitives.scan import BLOCK
+from ..tuning.scan import Tuning
+
+
+class Facts(NamedTuple):
+    """The numbers that the choice needs."""
+
+    n: int  #: elements of a line
+    lines: int  #: how many there are
+    across: int  #: neighbours among them that are contiguous, 1: there are none
+    in_order: bool  #: whether a line is scanned strictly in order
+    threads: int  #: that the call may use
+
+
+def columns(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether there are enough neighbours for vectors."""
+    return facts.across >= tuning.columns_across
+
+
+TABLE = (
+    Region(
+        "columns",
+        columns_kernel,
+        columns,
+        always,
+        "lines lie side by side: they are scanned together, row by row",
+        "CPU scan: columns",
+    ),
+    Region(
+        "lines",
+        lines_kernel,
+        always,
+        always,
+        "each line is scanned from its start on; of few long ones, threads share the parts",
+        "CPU scan: lines",
+    ),
+)
+
+
+def tile_of(facts: Facts, tuning: Tuning) -> int:
+    """Return how many columns are a tile: fewer than the most, if all threads have as many tiles then."""
+    across, blocks, tiles = facts.across, facts.lines // facts.across, -(-facts.across // tuning.tile)
+    while blocks * tiles % facts.threads > 0 and across > tiles * tuning.least_tile:
+        tiles += 1
+    return -(-across // tiles)
+
+
+def part_count(facts: Facts) -> int:
+    """Return how many parts a line is cut into, so that all threads have as many; parts are whole superblocks."""
+    superblocks = -(-facts.n // (BLOCK * BLOCK))
+    if facts.in_order or facts.lines >= 4 * facts.threads:
+        return 1
+    return max(min(facts.threads // gcd(facts.lines, facts.threads), superblocks), 1)

@@ -1,0 +1,19 @@
+"""Thresholds of running sums and products. The figures are in docs/measurements/cpu_scan.md."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Tuning(NamedTuple):
+    """Which kernel scans, and what threads share."""
+
+    #: Neighbouring lines from which on they are scanned together, row by row.
+    columns_across: int
+    #: Of these, as many at once: a row of them is one stream of the memory, and their totals stay in the L1.
+    tile: int
+    #: The fewest at once, where threads have too few tiles: a cache line of float32.
+    least_tile: int
+
+
+TUNING = Tuning(columns_across=16, tile=1024, least_tile=16)
