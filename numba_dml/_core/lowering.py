@@ -19,6 +19,8 @@ from .shapes import COORD_FIELDS, ELEMENTS, LOOP_FIELDS, extent, lower_move, row
 from .tensor import element_size
 
 REDUCTIONS = ("none", "add", "mul", "min", "max")
+#: Elements of a block of a running sum, and blocks of a superblock. Results depend on it: it never changes.
+SUM_BLOCK = 256
 
 
 #: Writes cannot be clamped: two bad updates would meet on one element.
@@ -137,6 +139,15 @@ def move(descriptor: Any, axis: int, sizes: Sequence[int], strides: Sequence[int
 #: The bits of infinity, by float type.
 _INFINITY = {D.FLOAT16: 0x7C00, D.BFLOAT16: 0x7F80, D.FLOAT32: 0x7F800000, D.FLOAT64: 0x7FF0000000000000}
 _SIGNED = {D.INT8, D.INT16, D.INT32, D.INT64}
+
+
+def widens(dtype: np.dtype[Any], result: np.dtype[Any]) -> bool:
+    """Tell whether a kernel that reads a dtype as numbers of another one reads what a cast would have made."""
+    if not dtype.isnative:
+        return False
+    if dtype.kind in "biu" and result.kind in "iu":
+        return True
+    return dtype == result or (dtype.kind == result.kind and np.can_cast(dtype, result))
 
 
 def is_float(data_type: D) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
+from ..._core.lowering import SUM_BLOCK
 from ..._core.shapes import LINE_FIELDS
 from ..._jit.compile import chosen, helper
 from ..._jit.emission import as_dtype
@@ -29,8 +30,8 @@ from .reductions import (
     to_half,
 )
 
-#: Elements of a block, and blocks of a superblock. Results depend on it: it never changes.
-BLOCK = 256
+#: Elements of a block, and blocks of a superblock.
+BLOCK = SUM_BLOCK
 #: Levels above the blocks: enough for 2**40 elements.
 LEVELS = 4
 # The header of a plan; all offsets and strides are in bytes. The dimensions of the lines follow: `LINE_FIELDS` each.
