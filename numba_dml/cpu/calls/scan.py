@@ -57,7 +57,7 @@ class ScanCall:
         if self.idle:
             self.kernel = f"{self.function} nothing to compute"
             return
-        in_order = lowering.in_order or lowering.multiplies
+        in_order = lowering.multiplies or (lowering.in_order and result.kind not in "biu")
         self.facts = facts = Facts(n, count, across, in_order, THREADS)
         self.region = first(TABLE, facts, TUNING)
         self.plan = np.array(_plan(lowering, facts, strides, sizes, dtype, result), np.int64)

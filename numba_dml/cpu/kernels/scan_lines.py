@@ -11,7 +11,7 @@ from numba import types
 
 from ..._core.shapes import LINE_FIELDS
 from ..._jit.compile import allocating, chosen, helper, kernel
-from ..._jit.memory import itemsize, load, store
+from ..._jit.memory import itemsize, load, seen_as, store
 from ..drivers import ASK
 from ..primitives.scan import (
     BLOCK,
@@ -31,6 +31,7 @@ from ..primitives.scan import (
     buffer,
     carried,
     combine,
+    computed_type,
     identity,
     lifted,
     line_bases,
@@ -116,6 +117,14 @@ def _has_blocks(state):
 
 
 @helper
+def part_of(plan, part):
+    """Return where a part of a line starts and ends: with a superblock, or the line."""
+    parts, superblocks = plan[PARTS], plan[SUPERBLOCKS]
+    start, end = superblocks * part // parts, superblocks * (part + 1) // parts
+    return start * (BLOCK * BLOCK), min(end * (BLOCK * BLOCK), plan[SIZE])
+
+
+@helper
 def levels_before(state, plan, line, count):
     """Return the levels behind the first superblocks of a line."""
     none = absent(state)
@@ -130,15 +139,14 @@ def levels_before(state, plan, line, count):
 def scan_blocks(x, y, state, plan, sums, line, part):
     """Scan a part of a line, which starts with a superblock."""
     step, out_step, shown = plan[STRIDE], plan[OUT_STRIDE], 1 - plan[EXCLUSIVE]
-    first, end = plan[SUPERBLOCKS] * part // plan[PARTS], plan[SUPERBLOCKS] * (part + 1) // plan[PARTS]
-    levels = levels_before(state, plan, line, first)
+    i, end = part_of(plan, part)
+    levels = levels_before(state, plan, line, i // (BLOCK * BLOCK))
     source, to = line_bases(plan, line)
     before = absent(state)
-    if first == 0:
+    if i == 0:
         before = identity(state)
         if plan[INITIAL] != 0:
             write(y, to - out_step, before)
-    i, end = first * (BLOCK * BLOCK), min(end * (BLOCK * BLOCK), plan[SIZE])
     while i < end:
         count, runs = min(BLOCK, end - i), max(min((end - i) // BLOCK, RUNS), 1)
         total_runs(x, state, source + i * step, BLOCK * step, runs, step, count, sums, True)
@@ -192,6 +200,25 @@ def _keep_total(x, state, plan, task):
 
 
 @helper
+def scan_integers(x, y, state, plan, begin, end):
+    """Scan some pieces of integers: their additions take a cycle, and their order leaves no trace."""
+    step, out_step, exclusive = plan[STRIDE], plan[OUT_STRIDE], plan[EXCLUSIVE] != 0
+    for piece in range(begin, end):
+        line, part = piece // plan[PARTS], piece % plan[PARTS]
+        first, stop = part_of(plan, part)
+        total = identity(state)
+        for i in range(first // (BLOCK * BLOCK)):  # none of products
+            total = combine(state, total, load(seen_as(state, np.int64), (line * plan[TOTALS] + i) * 8))
+        source, to = line_bases(plan, line)
+        if first == 0 and plan[INITIAL] != 0:
+            write(y, to - out_step, total)
+        for i in range(first, stop):
+            last = total
+            total = combine(state, total, read(x, state, source + i * step))
+            write(y, to + i * out_step, last if exclusive else total)
+
+
+@helper
 def scan_share(x, y, state, plan, sums, begin, end):
     """Scan some pieces: lines, or parts of them."""
     parts, across = plan[PARTS], np.int64(1)
@@ -209,9 +236,21 @@ def scan_share(x, y, state, plan, sums, begin, end):
 
 
 @allocating
-def scan_shares(x, y, state, plan, begin, end):
+def scan_floats(x, y, state, plan, begin, end):
     """Scan some pieces with a buffer of their own."""
     scan_share(x, y, state, plan, buffer(state, RUNS * ROW), begin, end)
+
+
+def scan_pieces(x, y, state, plan, begin, end):
+    """Scan some pieces: lines, or parts of them (inside kernels only)."""
+    raise NotImplementedError
+
+
+@chosen(scan_pieces, allocates=True)
+def _scan_pieces(x, y, state, plan, begin, end):
+    if computed_type(state) == types.int64:
+        return lambda x, y, state, plan, begin, end: scan_integers(x, y, state, plan, begin, end)
+    return lambda x, y, state, plan, begin, end: scan_floats(x, y, state, plan, begin, end)
 
 
 @kernel
@@ -227,5 +266,5 @@ def lines_kernel(phase, task, tasks, x, y, state, _, plan):
     if phase < last:
         keep_total(x, state, plan, task)
     else:
-        scan_shares(x, y, state, plan, pieces * task // tasks, pieces * (task + 1) // tasks)
+        scan_pieces(x, y, state, plan, pieces * task // tasks, pieces * (task + 1) // tasks)
     return np.int64(0)
