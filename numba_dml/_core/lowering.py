@@ -141,15 +141,6 @@ _INFINITY = {D.FLOAT16: 0x7C00, D.BFLOAT16: 0x7F80, D.FLOAT32: 0x7F800000, D.FLO
 _SIGNED = {D.INT8, D.INT16, D.INT32, D.INT64}
 
 
-def widens(dtype: np.dtype[Any], result: np.dtype[Any]) -> bool:
-    """Tell whether a kernel that reads a dtype as numbers of another one reads what a cast would have made."""
-    if not dtype.isnative:
-        return False
-    if dtype.kind in "biu" and result.kind in "iu":
-        return True
-    return dtype == result or (dtype.kind == result.kind and np.can_cast(dtype, result))
-
-
 def is_float(data_type: D) -> bool:
     """Tell whether a type has NaNs and two zeros."""
     return data_type in _INFINITY

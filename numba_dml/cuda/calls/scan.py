@@ -10,7 +10,7 @@ from numpy import ndarray
 
 from ..._core.devices.arrays import DeviceArray
 from ..._core.enums import TensorDataType as D
-from ..._core.lowering import SUM_BLOCK, widens
+from ..._core.lowering import SUM_BLOCK
 from ..._core.operands import check_out
 from ..._core.regions import first
 from ..._core.tensor import packed_strides, product
@@ -19,15 +19,12 @@ from ..driver.arrays import OWN, Output, Span, join, part, scratch
 from ..driver.context import is_current, on_device
 from ..driver.memory import DeviceMemory
 from ..driver.numba import BLOCK, LANES
-from ..kernels import scan_columns, scan_in_order, scan_rows
+from ..kernels.scan import columns, in_order, rows
 from ..primitives import scan as scan_plan
 from ..primitives.fill import set_words
 from ..primitives.groups import QUAD_BYTES
 from ..replay.repeat import Repeatable
 from .gather import packed
-
-#: The parts of complex numbers, which are summed each by itself.
-PARTS_OF = {D.COMPLEX64: D.FLOAT32, D.COMPLEX128: D.FLOAT64}
 
 
 class ScanCall(Repeatable):
@@ -38,10 +35,10 @@ class ScanCall(Repeatable):
     def __init__(self, descriptor: Any, strides: tuple[int, ...], dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
         source, result = descriptor.input_tensor, descriptor.output_tensor
         self.function = descriptor.function
-        if not widens(dtype, result.dtype):
+        if not scan_plan.can_cast(dtype, result.dtype):
             raise TypeError(
-                f"{self.function}: dtype: found {result.dtype} for an input of {dtype}, expected one that holds all "
-                "values of it on target 'cuda'; convert the input before"
+                f"{self.function}: dtype: found {result.dtype} for an input of {dtype}, expected a dtype of its kind "
+                "on target 'cuda'; convert the input before"
             )
         self.output = Output(self.function, "out", shape, result.dtype)
         self.span = Span.of(source.sizes, strides, dtype.itemsize)
@@ -49,11 +46,11 @@ class ScanCall(Repeatable):
         low = descriptor.lower([packed_strides(sizes, dtype.itemsize)])
         self.low, inner = low, product(sizes[axis + 1 :])
         self.types = source_type(dtype), result.data_type
-        in_order = low.in_order or low.multiplies
-        if self.types[1] in PARTS_OF and not in_order:
-            self.types = PARTS_OF[self.types[0]], PARTS_OF[self.types[1]]
+        by_threads = low.in_order or low.multiplies
+        if self.types[1] in scan_plan.PARTS_OF and not by_threads:
+            self.types = scan_plan.PARTS_OF[self.types[0]], scan_plan.PARTS_OF[self.types[1]]
             inner *= 2
-        self.facts = facts = scan.Facts(sizes[axis], product(sizes[:axis]) * inner, inner, in_order)
+        self.facts = facts = scan.Facts(sizes[axis], product(sizes[:axis]) * inner, inner, by_threads)
         self.region = first(self.regions, facts, self.tuning)
         self.kernel = f"{self.function} {result.dtype} cuda, {self.region.name}"
         self.idle = self.output.size == 0
@@ -66,7 +63,7 @@ class ScanCall(Repeatable):
         blocks = self.facts.blocks
         if self.region is scan.ROWS:
             return max(SUM_BLOCK // blocks, 1)
-        return min(scan_columns.WARPS, 1 << (blocks - 1).bit_length())
+        return min(columns.WARPS, 1 << (blocks - 1).bit_length())
 
     def numbers(self) -> ndarray[Any, Any]:
         """Return the numbers of the plan."""
@@ -127,7 +124,7 @@ class ScanCall(Repeatable):
         bits = np.ones(1, self.output.dtype) if self.low.multiplies else np.zeros(1, self.output.dtype)
         words = np.frombuffer(bits.tobytes().ljust(16, b"\0"), np.int64)
         identity = int(words[0]), int(words[1])
-        kernel = scan_in_order.in_order_kernel(*self.types, self.low.multiplies, self.low.in_order, identity)
+        kernel = in_order.in_order_kernel(*self.types, self.low.multiplies, self.low.in_order, identity)
         kernel(*where, -(-self.facts.lines // BLOCK), a, out.pointer, plan)
 
     def run_rows(self, where: tuple[int, int], a: int, out: DeviceArray, plan: int) -> Any:
@@ -135,21 +132,21 @@ class ScanCall(Repeatable):
         facts = self.facts
         states = self.states(where, out, facts.lines * facts.parts * 8 * scan_plan.STATE)
         blocks = facts.lines * facts.parts if facts.parts > 1 else -(-facts.lines // self.together)
-        shared = SUM_BLOCK * scan_rows.PITCH * scan_plan.slot_of(self.types[1])[0](0).itemsize
+        shared = SUM_BLOCK * rows.PITCH * scan_plan.slot_of(self.types[1])[0](0).itemsize
         address = states.pointer if states else 0
-        scan_rows.rows_kernel(*self.types)(*where, blocks, a, out.pointer, plan, address, shared=shared)
+        rows.rows_kernel(*self.types)(*where, blocks, a, out.pointer, plan, address, shared=shared)
         return states
 
     def run_columns(self, where: tuple[int, int], a: int, out: DeviceArray, plan: int) -> Any:
         """Sum lines side by side; return memory in use until all is done."""
-        facts, tasks_of_block = self.facts, scan_columns.WARPS // self.together
+        facts, tasks_of_block = self.facts, columns.WARPS // self.together
         tasks = facts.lines // facts.inner * -(-facts.inner // LANES)
         states = self.states(where, out, tasks * facts.parts * 8 * (1 + 3 * LANES))
-        rows = tasks_of_block * min(facts.blocks, SUM_BLOCK) if facts.parts == 1 else SUM_BLOCK + 4
+        own_rows = tasks_of_block * min(facts.blocks, SUM_BLOCK) if facts.parts == 1 else SUM_BLOCK + 4
         blocks = -(-tasks // tasks_of_block) * facts.parts
         address = states.pointer if states else 0
-        kernel = scan_columns.columns_kernel(*self.types)
-        kernel(*where, blocks, a, out.pointer, plan, address, shared=8 * LANES * rows)
+        kernel = columns.columns_kernel(*self.types)
+        kernel(*where, blocks, a, out.pointer, plan, address, shared=8 * LANES * own_rows)
         return states
 
     def states(self, where: tuple[int, int], out: DeviceArray, size: int) -> DeviceArray | None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ..._core.lowering import SUM_BLOCK
 from ..._core.regions import Region, always
-from ..kernels import scan_columns, scan_in_order, scan_rows
+from ..kernels.scan import columns, in_order, rows
 
 
 class Facts(NamedTuple):
@@ -43,7 +43,7 @@ def has_neighbours(facts: Any, tuning: Any) -> bool:
 
 IN_ORDER = Region(
     "in order",
-    scan_in_order.in_order_kernel,
+    in_order.in_order_kernel,
     is_in_order,
     always,
     "a thread goes through each line, strictly in order",
@@ -51,7 +51,7 @@ IN_ORDER = Region(
 )
 ROWS = Region(
     "rows",
-    scan_rows.rows_kernel,
+    rows.rows_kernel,
     has_neighbours,
     always,
     "elements of a line are neighbours: threads add up its blocks in shared memory",
@@ -59,7 +59,7 @@ ROWS = Region(
 )
 COLUMNS = Region(
     "columns",
-    scan_columns.columns_kernel,
+    columns.columns_kernel,
     always,
     always,
     "lines lie side by side: each lane adds up blocks of one",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ..._core.tensor import dtype_of, element_size
 from ..driver.compile import helper
 from ..driver.numba import BLOCK, LANES, SIMULATED
 from .access import unit_access
-from .moves.reductions import _step, add
+from .moves.reductions import _step, add, upper
 from .plan import number
 from .ptx import _as_int64, load_twin, ptx
 
@@ -52,6 +52,8 @@ STATUS, TOTAL, LEVELS, STATE = 0, 1, 2, 5
 #: What is known of a part.
 HAS_TOTAL, HAS_LEVELS = 1, 2
 COLUMNS = LANES
+#: The parts of complex numbers, which are summed each by itself.
+PARTS_OF = {D.COMPLEX64: D.FLOAT32, D.COMPLEX128: D.FLOAT64}
 
 _TAKE = {
     D.FLOAT64: "mov.b64 x, $1;",
@@ -154,11 +156,47 @@ def _truth(word):
     return np.int64(1) if word != 0 else np.int64(0)
 
 
-def _converter(source: D, target: D):
-    """Return how a word of one type becomes one of another."""
-    if is_float(source):
-        return converter(source, target)
+@cache
+def _from_integer(target: D, signed: bool):
+    """Return how an integer becomes a float: float32 first if that has 16 bits, as NumPy's casts do."""
+    wide = target is D.FLOAT64
+    kind, first, letter = (
+        ("u8", D.FLOAT64, "s" if signed else "u") if wide else ("u4", D.FLOAT32, "s" if signed else "u")
+    )
+    bits = 64 if wide else 32
+
+    def twin(word):
+        number = word if signed else word & 0xFFFFFFFFFFFFFFFF
+        return _as_int64(int(np.array(number, "i8" if signed else "u8").astype(dtype_of(first)).view(kind)))
+
+    widen = "" if wide else "cvt.u64.u32 $0, t; "
+    give = "mov.b64 $0, x;" if wide else "mov.b32 t, x; " + widen
+    asm = f"{{ .reg .f{bits} x; .reg .b32 t; cvt.rn.f{bits}.{letter}64 x, $1; {give} }}"
+    cast = ptx(asm, 1, 1, twin, pure=True)
+    if target in (D.FLOAT64, D.FLOAT32):
+        return cast
+    shorten = converter(D.FLOAT32, target)
+
+    @helper
+    def cast_twice(word):
+        return shorten(cast(word))
+
+    return cast_twice
+
+
+def caster(source: D, target: D):
+    """Return how a word of one type becomes one of another, as a cast of the array would make it."""
+    if is_float(target):
+        if is_float(source):
+            return _same if source is target else converter(source, target)
+        return _from_integer(target, dtype_of(source).kind == "i")
     return _truth if target is D.BOOL else _same
+
+
+def can_cast(source: np.dtype[Any], result: np.dtype[Any]) -> bool:
+    """Tell whether kernels read elements of one dtype as another one."""
+    kinds = {"b": "biufV", "u": "biufV", "i": "biufV", "f": "fV", "V": "fV", "c": "c"}
+    return source.isnative and result.kind in kinds.get(source.kind, "")
 
 
 @cache
@@ -182,49 +220,75 @@ class Sums(NamedTuple):
 
 
 @cache
+def load_as(source: D, result: D):
+    """Return ``load(address)``: an element of one type as a word of another."""
+    load, cast = load_of(source), caster(source, result)
+
+    @helper
+    def load_cast(address):
+        return cast(load(address))
+
+    return load_cast
+
+
+@cache
 def sums(source: D, result: D) -> Sums:
     """Return how elements of one type are added up to results of another, which is no complex one."""
     _, store = unit_access(element_size(result))
+    load = load_as(source, result)
     if is_float(result):
-        read, write = converter(source, D.FLOAT64), converter(D.FLOAT64, result)
-        return Sums(load_of(source), store, read, write, add_floats, -(1 << 63))
-    return Sums(load_of(source), store, _same, _converter(source, result), add, 0)
+        return Sums(load, store, converter(result, D.FLOAT64), converter(D.FLOAT64, result), add_floats, -(1 << 63))
+    return Sums(load, store, _same, caster(D.INT64, result), add, 0)
+
+
+@cache
+def load_pair(source: D, result: D):
+    """Return ``load(address)``: an element as the two words of a result, of which most have one."""
+    if source not in PARTS_OF:
+        load_one = load_as(source, result)
+
+        @helper
+        def load(address):
+            return load_one(address), np.int64(0)
+
+        return load
+    part, own = PARTS_OF[source], PARTS_OF[result]
+    load_part, step = load_as(part, own), element_size(part)
+    is_short = own is D.FLOAT32
+
+    @helper
+    def load_complex(address):
+        first, second = load_part(address), load_part(address + step)
+        return ((first & 0xFFFFFFFF) | upper(second, 32), np.int64(0)) if is_short else (first, second)
+
+    return load_complex
 
 
 @cache
 def in_order(source: D, result: D, multiplies: bool, own_type: bool):
-    """Return ``read(first, second)``, ``write(first, second)`` and ``combine(old, old_second, new, new_second)``.
+    """Return ``load(address)``, ``write(first, second)`` and ``combine(old, old_second, new, new_second)``.
 
     A step is computed in the result's own type; products of 16-bit floats in float32, unless `own_type` is true.
     """
-    state = D.FLOAT32 if element_size(result) == 2 and is_float(result) and not own_type else result
-    combine = _step(state if state is not D.BOOL else D.INT64, "mul" if multiplies else "add", False)
-    part = {D.COMPLEX64: D.FLOAT32, D.COMPLEX128: D.FLOAT64}.get(result)
-    if part is D.FLOAT32:
-        clean = converter(part, part)
-
-        @helper
-        def read(first, second):
-            return first, second
-
-        @helper
-        def write(first, second):
-            return clean(first & 0xFFFFFFFF) | (clean((first >> 32) & 0xFFFFFFFF) << 32), second
-
-        return read, write, combine
-    convert_in = _same if part else _converter(source, state)
-    convert_out = converter(part, part) if part else _converter(state, result)
-    is_pair = part is not None
+    is_half = element_size(result) == 2 and is_float(result) and not own_type
+    state = D.FLOAT32 if is_half else D.INT64 if result is D.BOOL else result
+    combine, part = _step(state, "mul" if multiplies else "add", False), PARTS_OF.get(result)
+    load_result, widen = load_pair(source, result), converter(result, state) if is_half else _same
+    is_short, has_nan = part is D.FLOAT32, part is not None or is_float(result)
+    clean = converter(part or state, part or result) if has_nan else caster(state, result)
 
     @helper
-    def read(first, second):
-        return convert_in(first), second
+    def load(address):
+        first, second = load_result(address)
+        return widen(first), second
 
     @helper
     def write(first, second):
-        return convert_out(first), convert_out(second) if is_pair else second
+        if is_short:
+            return clean(first & 0xFFFFFFFF) | upper(clean((first >> 32) & 0xFFFFFFFF), 32), second
+        return clean(first), clean(second) if part is not None else second
 
-    return read, write, combine
+    return load, write, combine
 
 
 @cache

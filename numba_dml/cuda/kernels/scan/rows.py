@@ -13,16 +13,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._core.enums import TensorDataType as D
-from ..._core.lowering import SUM_BLOCK as ROWS
-from ..._core.tensor import element_size
-from ..driver.compile import helper, kernel
-from ..driver.launch import Kernel
-from ..driver.numba import cuda
-from ..primitives.atomics import load_now, store_now
-from ..primitives.plan import number
-from ..primitives.ptx import ARRAY_TYPES, await_inputs
-from ..primitives.scan import (
+from ...._core.enums import TensorDataType as D
+from ...._core.lowering import SUM_BLOCK as ROWS
+from ...._core.tensor import element_size
+from ...driver.compile import helper, kernel
+from ...driver.launch import Kernel
+from ...driver.numba import cuda
+from ...primitives.atomics import load_now, store_now
+from ...primitives.plan import number
+from ...primitives.ptx import ARRAY_TYPES, await_inputs
+from ...primitives.scan import (
     BLOCKS,
     EXCLUSIVE,
     HAS_LEVELS,

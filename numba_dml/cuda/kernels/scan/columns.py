@@ -6,16 +6,16 @@ from functools import cache
 
 import numpy as np
 
-from ..._core.enums import TensorDataType as D
-from ..._core.lowering import SUM_BLOCK as ROWS
-from ..._core.tensor import element_size
-from ..driver.compile import helper, kernel
-from ..driver.launch import Kernel
-from ..driver.numba import LANES, cuda
-from ..primitives.atomics import load_now, store_now
-from ..primitives.plan import number
-from ..primitives.ptx import ARRAY_TYPES, await_inputs
-from ..primitives.scan import (
+from ...._core.enums import TensorDataType as D
+from ...._core.lowering import SUM_BLOCK as ROWS
+from ...._core.tensor import element_size
+from ...driver.compile import helper, kernel
+from ...driver.launch import Kernel
+from ...driver.numba import LANES, cuda
+from ...primitives.atomics import load_now, store_now
+from ...primitives.plan import number
+from ...primitives.ptx import ARRAY_TYPES, await_inputs
+from ...primitives.scan import (
     BLOCKS,
     EXCLUSIVE,
     INITIAL,
@@ -32,7 +32,7 @@ from ..primitives.scan import (
     place_of,
     sums,
 )
-from ..primitives.warp import sync_lanes
+from ...primitives.warp import sync_lanes
 
 THREADS, LOADS = SIZES.threads, SIZES.loads
 WARPS = THREADS // LANES

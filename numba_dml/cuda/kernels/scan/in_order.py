@@ -6,15 +6,15 @@ from functools import cache
 
 import numpy as np
 
-from ..._core.enums import TensorDataType as D
-from ..._core.tensor import element_size
-from ..driver.compile import helper, kernel
-from ..driver.launch import Kernel
-from ..driver.numba import BLOCK, cuda
-from ..primitives.access import unit_access
-from ..primitives.plan import number
-from ..primitives.ptx import await_inputs
-from ..primitives.scan import (
+from ...._core.enums import TensorDataType as D
+from ...._core.tensor import element_size
+from ...driver.compile import kernel
+from ...driver.launch import Kernel
+from ...driver.numba import BLOCK, cuda
+from ...primitives.access import unit_access
+from ...primitives.plan import number
+from ...primitives.ptx import await_inputs
+from ...primitives.scan import (
     EXCLUSIVE,
     INITIAL,
     INNER,
@@ -24,7 +24,6 @@ from ..primitives.scan import (
     SIZES,
     in_order,
     initial_place,
-    load_of,
     out_shift,
     place_of,
 )
@@ -36,17 +35,10 @@ LOADS = SIZES.loads
 @cache
 def in_order_kernel(source: D, result: D, multiplies: bool, own_type: bool, identity: tuple[int, int]) -> Kernel:
     """Return the kernel that adds up, or multiplies, lines in order; `identity` has the bits of a result of nothing."""
-    read, write, combine = in_order(source, result, multiplies, own_type)
+    load, write, combine = in_order(source, result, multiplies, own_type)
     width, out_width = element_size(source), element_size(result)
-    load_pair, store = unit_access(out_width, pure=False)
-    load_one = load_of(source) if width < 16 else None
+    _, store = unit_access(out_width)
     none, none_second = identity
-
-    @helper
-    def load(address):
-        if width == 16:
-            return load_pair(address)
-        return load_one(address), np.int64(0)
 
     @kernel
     def scan_in_order(
@@ -81,7 +73,7 @@ def in_order_kernel(source: D, result: D, multiplies: bool, own_type: bool, iden
                 at = first + k
                 if at < size:
                     before, before_second = total, second
-                    new, new_second = read(words[k, 0], words[k, 1])
+                    new, new_second = words[k, 0], words[k, 1]
                     if at == 0:
                         total, second = new, new_second
                     else:
