@@ -9,6 +9,7 @@ import subprocess
 import sys
 import types
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -1823,9 +1824,9 @@ def test_the_command_line_knows_the_target(room, capsys, monkeypatch):
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:3]] == ["top_k", "gather"]
 
 
-def test_warmup_covers_the_rows_of_top_k(room):
-    from numba_dml._cli import warmup
-    from numba_dml.cuda.dispatch.top_k import TABLE
+def test_warmup_covers_all_rows(room):
+    from numba_dml._cli import run, warmup
+    from numba_dml.cuda.dispatch import gather, scatter, top_k
 
     if room.SIMULATED:
         pytest.skip("the rows of the simulator are for small arrays")
@@ -1833,11 +1834,13 @@ def test_warmup_covers_the_rows_of_top_k(room):
     token = noted.set(rows)
     try:
         dml.cache_clear()
-        for case in warmup.cases_of("top_k", "cuda"):
-            warmup._call("top_k", np.dtype("f4"), case)
+        for function in warmup.CASES:
+            for dtype, case in product(("f4", "i4"), warmup.cases_of(function, "cuda")):
+                run.planned(function, warmup._layouts(np.dtype(dtype), case), case.parameters, target="cuda")
     finally:
         noted.reset(token)
-    assert set(rows) == {region.name for region in TABLE} - {"nothing"}
+    known = {region.name for region in (*gather.TABLE, *scatter.TABLE, *top_k.TABLE)}
+    assert set(rows) == known - {"nothing"}
 
 
 #: Calls that go each way: in the simulator, and on a GPU like those that the thresholds are for.

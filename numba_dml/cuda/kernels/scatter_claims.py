@@ -179,18 +179,24 @@ def merge_kernel(width: int, claim_bytes: int, group: int) -> Kernel:
     return Kernel(merge_units, 7, plan=(3, HEADER))
 
 
-#: Points of a block, its threads, and the entries of its table, a power of two.
+#: Points of a block, its threads, the entries of its table, and bits that say which places may be there: a place has
+#: the entry, or the bit, that the first of 32 bits are.
 OWN_POINTS, OWN_THREADS = SIZES.own_points, SIZES.own_threads
-OWN_ENTRIES = 4 * OWN_POINTS
-#: Bits that are left over of 32, if the highest ones are an entry.
-OWN_SHIFT = 33 - OWN_ENTRIES.bit_length()
+OWN_ENTRIES, KNOWN_WORDS = 4 * OWN_POINTS, 8 * OWN_POINTS
+ENTRY_SHIFT, BIT_SHIFT = (33 - count.bit_length() for count in (OWN_ENTRIES, 32 * KNOWN_WORDS))
 
 
 @helper
-def entry_of_place(place):
-    """Return where a block's table has a place, if no other one is there."""
-    word = (((place ^ (place >> 32)) & 0xFFFFFFFF) * 0x45D9F3B) & 0xFFFFFFFF
-    return np.uint32(word >> OWN_SHIFT)
+def spread_place(place):
+    """Return 32 bits in which near places, and multiples, are far apart."""
+    return ((place & 0xFFFFFFFF) * 0x45D9F3B) & 0xFFFFFFFF
+
+
+@helper
+def may_be_known(known, place):
+    """Tell whether a place may be in a block's table."""
+    bit = spread_place(place) >> BIT_SHIFT
+    return (known[np.uint32(bit >> 5)] >> np.int32(bit & 31)) & 1 != 0
 
 
 @helper
@@ -202,7 +208,7 @@ def next_entry(at):
 @helper
 def enter(taken, place):
     """Return the entry of a place in a table, which it may take."""
-    at = entry_of_place(place)
+    at = np.uint32(spread_place(place) >> ENTRY_SHIFT)
     found = cuda.atomic.cas(taken, at, np.int64(NOWHERE), place)
     while found != NOWHERE and found != place:
         at = next_entry(at)
@@ -213,7 +219,7 @@ def enter(taken, place):
 @helper
 def find(taken, place):
     """Return the entry of a place in a table, or an empty one."""
-    at = entry_of_place(place)
+    at = np.uint32(spread_place(place) >> ENTRY_SHIFT)
     while taken[at] != place and taken[at] != NOWHERE:
         at = next_entry(at)
     return at
@@ -227,22 +233,24 @@ def few_points_kernel(width: int, index_type: str, loops: int, coords: int, oute
     one whose place is in the table is later than the block's. At the end it writes those of its own that are the last.
     """
     load, store = unit_access(width)
-    place_of_point, _ = point_places(index_type, loops, coords)
+    place_of_point, place_if_inside = point_places(index_type, loops, coords)
     place_in_slice = slice_places(loops, coords, outer)
 
     @helper
-    def look(plan, index, record, taken, lasts, begin, points):
-        """Find later points of the places in the table; tell this thread whether an index is bad."""
+    def look(plan, index, known, taken, lasts, begin, points):
+        """Find the last points of the places in the table; tell this thread whether an index is bad."""
         found = cuda.local.array(UNITS, np.int64)
         bad = False
         for a in range(begin + np.int64(cuda.threadIdx.x), points, UNITS * OWN_THREADS):
             for k in range(UNITS):  # the last point may be looked at more than once
-                found[k] = place_of_point(plan, index, record, -1, min(a + k * OWN_THREADS, points - 1))
+                found[k], is_bad = place_if_inside(plan, index, min(a + k * OWN_THREADS, points - 1))
+                bad |= is_bad
             for k in range(UNITS):
-                bad |= found[k] == NOWHERE
-                at, point = find(taken, found[k]), np.int32(min(a + k * OWN_THREADS, points - 1))
-                if taken[at] != NOWHERE and lasts[at] < point:
-                    cuda.atomic.max(lasts, at, point)
+                if may_be_known(known, found[k]):
+                    point = min(a + k * OWN_THREADS, points - 1)
+                    at = find(taken, place_of_point(plan, index, np.int64(0), -1, point))
+                    if taken[at] != NOWHERE:
+                        cuda.atomic.max(lasts, at, np.int32(point))
         return bad
 
     @kernel(registers=64)
@@ -260,22 +268,26 @@ def few_points_kernel(width: int, index_type: str, loops: int, coords: int, oute
         await_inputs()
         taken = cuda.shared.array(OWN_ENTRIES, np.int64)
         lasts = cuda.shared.array(OWN_ENTRIES, np.int32)
+        known = cuda.shared.array(KNOWN_WORDS, np.int32)
         entries = cuda.shared.array(OWN_POINTS, np.int32)
         thread = np.int64(cuda.threadIdx.x)
         begin = np.int64(cuda.blockIdx.x) * share
         end = min(begin + share, points)
         for i in range(thread, OWN_ENTRIES, OWN_THREADS):
             taken[i], lasts[i] = NOWHERE, -1
+        for i in range(thread, KNOWN_WORDS, OWN_THREADS):
+            known[i] = 0
         cuda.syncthreads()
         for point in range(begin + thread, end, OWN_THREADS):
             place = place_of_point(plan, index, record, launch, point)
             entries[point - begin] = -1
             if place != NOWHERE:
-                at = enter(taken, place)
+                at, bit = enter(taken, place), spread_place(place) >> BIT_SHIFT
+                cuda.atomic.or_(known, np.uint32(bit >> 5), np.int32(1) << np.int32(bit & 31))
                 entries[point - begin] = at
                 cuda.atomic.max(lasts, at, np.int32(point))
         cuda.syncthreads()
-        bad = look(plan, index, record, taken, lasts, end if unless < 0 else np.int64(0), points)
+        bad = look(plan, index, known, taken, lasts, end if unless < 0 else np.int64(0), points)
         if cuda.syncthreads_or(1 if bad else 0) and unless >= 0:
             if cuda.blockIdx.x == 0:
                 for point in range(thread, points, OWN_THREADS):
