@@ -1,6 +1,9 @@
 """Cumulative sums and products: examples, the fixed order of float sums, layouts, overlaps, threads and errors."""
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -467,3 +470,33 @@ def test_descriptors(kind):
         operator(np.ones((1, 3), "f4"))
     with pytest.raises(TypeError, match="found dtype float64"):
         operator(np.ones((1, 1, 3)))
+
+
+SMALL_BLOCKS = """
+import numpy as np
+import numba_dml._core.lowering as lowering
+
+lowering.SUM_BLOCK = 4  # before anything else reads it
+
+import numba_dml as dml
+from tests import reference
+
+reference.block_sums.__defaults__ = (4,)
+rng = np.random.default_rng(0)
+for n in (3, 4, 5, 15, 16, 17, 63, 64, 65, 300, 1023):
+    for columns in (1, 3):
+        a = rng.standard_normal((2, n, columns)) * 10.0 ** rng.integers(-8, 8, (2, n, columns))
+        for given in ({}, {"exclusive": True, "reverse": True}):
+            found = dml.cumulative_sum(a, axis=1, target="cuda", **given)
+            assert reference.same(found, reference.cumulative(a, False, 1, **given)), (n, columns, given)
+"""
+
+
+def test_every_level_in_the_simulator(simulated, tmp_path):
+    """Lines of superblocks of superblocks, as a device has them only from 2**32 elements on."""
+    if not simulated:
+        pytest.skip("the simulator is slow enough with small blocks")
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_DML_QUIET": "1"}
+    command = [sys.executable, "-W", "ignore", "-c", SMALL_BLOCKS]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=Path(__file__).parents[1])
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -225,6 +226,44 @@ def find(taken, place):
     return at
 
 
+class Own(NamedTuple):
+    """What a block knows of its own points."""
+
+    taken: object  #: The places in its table.
+    lasts: object  #: The last point of each.
+    entries: object  #: Where the table has the place of each own point, -1: it has none.
+    begin: object  #: The first own point.
+    end: object  #: The point after the last one.
+
+
+@cache
+def own_writer(width: int, loops: int, coords: int, outer: int):
+    """Return ``write_own(data, packed, plan, own)``: a block writes those of its points that are the last."""
+    load, store = unit_access(width)
+    place_in_slice = slice_places(loops, coords, outer)
+
+    @helper
+    def write_own(data, packed, plan, own):
+        to = cuda.local.array(UNITS, np.int64)
+        values = cuda.local.array((UNITS, 2), np.int64)
+        units = (own.end - own.begin) * number(plan, SLICE)
+        packed += own.begin * number(plan, SLICE) * width
+        for a in range(np.int64(cuda.threadIdx.x), units, UNITS * OWN_THREADS):
+            for k in range(UNITS):
+                unit = min(a + k * OWN_THREADS, units - 1)  # the last one may be written more than once
+                point = quotient(unit, plan, SLICE)
+                entry = own.entries[point]
+                to[k] = NOWHERE
+                if entry >= 0 and own.lasts[entry] == own.begin + point:
+                    to[k] = own.taken[entry] + place_in_slice(plan, unit - point * number(plan, SLICE), width)
+                    values[k, 0], values[k, 1] = load(packed + unit * width)
+            for k in range(UNITS):
+                if to[k] != NOWHERE:
+                    store(data + to[k], values[k, 0], values[k, 1])
+
+    return write_own
+
+
 @cache
 def few_points_kernel(width: int, index_type: str, loops: int, coords: int, outer: int) -> Kernel:
     """Return the kernel that writes the last update of each place in one launch, by units of `width` bytes.
@@ -232,9 +271,8 @@ def few_points_kernel(width: int, index_type: str, loops: int, coords: int, oute
     A block enters the places of its own points into a table in shared memory. Then it looks at all points behind them:
     one whose place is in the table is later than the block's. At the end it writes those of its own that are the last.
     """
-    load, store = unit_access(width)
     place_of_point, place_if_inside = point_places(index_type, loops, coords)
-    place_in_slice = slice_places(loops, coords, outer)
+    write_own = own_writer(width, loops, coords, outer)
 
     @helper
     def look(plan, index, known, taken, lasts, begin, points):
@@ -293,22 +331,7 @@ def few_points_kernel(width: int, index_type: str, loops: int, coords: int, oute
                 for point in range(thread, points, OWN_THREADS):
                     place_of_point(plan, index, record, launch, point)
             return
-        to = cuda.local.array(UNITS, np.int64)
-        values = cuda.local.array((UNITS, 2), np.int64)
-        units = (end - begin) * number(plan, SLICE)
-        packed += begin * number(plan, SLICE) * width
-        for a in range(thread, units, UNITS * OWN_THREADS):
-            for k in range(UNITS):
-                unit = min(a + k * OWN_THREADS, units - 1)  # the last one may be written more than once
-                own = quotient(unit, plan, SLICE)
-                entry = entries[own]
-                to[k] = NOWHERE
-                if entry >= 0 and lasts[entry] == begin + own:
-                    to[k] = taken[entry] + place_in_slice(plan, unit - own * number(plan, SLICE), width)
-                    values[k, 0], values[k, 1] = load(packed + unit * width)
-            for k in range(UNITS):
-                if to[k] != NOWHERE:
-                    store(data + to[k], values[k, 0], values[k, 1])
+        write_own(data, packed, plan, Own(taken, lasts, entries, begin, end))
 
     given = numbers_in(loops, coords, outer)
     return Kernel(write_few, 9, plan=(3, given), waits=True, threads=OWN_THREADS)

@@ -107,12 +107,41 @@ def carry_finder(source: D, result: D):
 
 
 class Rows(NamedTuple):
-    """Where the elements of rows are."""
+    """What a thread block knows of its rows: arrays in shared memory, with a number for each."""
 
-    starts: object  #: Of each row in the input, in elements.
+    starts: object  #: Where it starts in the input, in elements.
     targets: object  #: The same in the output.
-    counts: object  #: Elements of each row.
+    counts: object  #: How many elements it has.
+    running: object  #: Its sum so far.
+    carries: object  #: The sum of the blocks before it in its superblock.
     even: object  #: All rows are full, and follow each other.
+
+
+@helper
+def are_even(plan):
+    """Tell whether all rows of this thread block are full, and follow each other."""
+    block, parts = np.int64(cuda.blockIdx.x), number(plan, PARTS)
+    if number(plan, REVERSE) != 0:
+        return False
+    if parts > 1:
+        return (block % parts + 1) * (ROWS * ROWS) <= number(plan, SIZE)
+    together, blocks = number(plan, TOGETHER), number(plan, BLOCKS)
+    all_there = together * blocks == ROWS and (block + 1) * together <= number(plan, LINES)
+    return all_there and number(plan, SIZE) == blocks * ROWS and number(plan, INITIAL) == 0
+
+
+@helper
+def divide(plan, row):
+    """Return the line and the block of a row, whether they are there, and how many elements the row has."""
+    block, parts, blocks = np.int64(cuda.blockIdx.x), number(plan, PARTS), number(plan, BLOCKS)
+    if parts > 1:
+        line, own = block // parts, block % parts * ROWS + row
+        there = own < blocks
+    else:
+        line, own = block * number(plan, TOGETHER) + row // blocks, row % blocks
+        there = row < number(plan, TOGETHER) * blocks and line < number(plan, LINES)
+    count = min(number(plan, SIZE) - own * ROWS, np.int64(ROWS)) if there else np.int64(0)
+    return line, own, there, count
 
 
 @cache
@@ -200,56 +229,32 @@ def row_steps(source: D, result: D):
 
 
 @cache
-def rows_kernel(source: D, result: D) -> Kernel:
-    """Return the kernel that sums lines of neighbours."""
-    steps, (add_up, write_sums) = sums(source, result), row_steps(source, result)
-    plus, none, store = steps.add, steps.absent, steps.store
-    (load_tile, store_tile), find_carry = tile_steps(source, result), carry_finder(source, result)
-    out_width, (slot_type, slot) = element_size(result), slot_of(result)
-    tile_type = ARRAY_TYPES[slot_type]
+def carry_steps(source: D, result: D):
+    """Return ``set_rows(plan, y, rows)`` and ``carry(tile, x, plan, rows, states, known)``.
+
+    The first finds where each row is, and writes the results for no element. The second adds up the rows, and finds the
+    sums of the blocks before each, and the levels behind the superblock before.
+    """
+    steps, (add_up, _) = sums(source, result), row_steps(source, result)
+    (load_tile, _), find_carry = tile_steps(source, result), carry_finder(source, result)
+    plus, none, store, out_width = steps.add, steps.absent, steps.store, element_size(result)
 
     @helper
-    def are_even(plan):
-        """Tell whether all rows of this thread block are full, and follow each other."""
-        block, parts = np.int64(cuda.blockIdx.x), number(plan, PARTS)
-        if number(plan, REVERSE) != 0:
-            return False
-        if parts > 1:
-            return (block % parts + 1) * (ROWS * ROWS) <= number(plan, SIZE)
-        together, blocks = number(plan, TOGETHER), number(plan, BLOCKS)
-        all_there = together * blocks == ROWS and (block + 1) * together <= number(plan, LINES)
-        return all_there and number(plan, SIZE) == blocks * ROWS and number(plan, INITIAL) == 0
-
-    @helper
-    def divide(plan, row):
-        """Return the line and the block of a row, and how many elements it has."""
-        block, parts = np.int64(cuda.blockIdx.x), number(plan, PARTS)
-        blocks = number(plan, BLOCKS)
-        if parts > 1:
-            line, own = block // parts, block % parts * ROWS + row
-            there = own < blocks
-        else:
-            line, own = block * number(plan, TOGETHER) + row // blocks, row % blocks
-            there = row < number(plan, TOGETHER) * blocks and line < number(plan, LINES)
-        count = min(number(plan, SIZE) - own * ROWS, np.int64(ROWS)) if there else np.int64(0)
-        return line, own, there, count
-
-    @helper
-    def set_rows(plan, y, starts, targets, counts, carries, running):
-        """Find where each row is, and write the results for no element."""
+    def set_rows(plan, y, rows):
+        size = number(plan, SIZE)
         for row in range(cuda.threadIdx.x, ROWS, THREADS):
             line, own, there, count = divide(plan, np.int64(row))
-            counts[row], carries[row], running[row] = np.int32(count), none, none
-            starts[row] = targets[row] = 0
+            rows.counts[row], rows.carries[row], rows.running[row] = np.int32(count), none, none
+            rows.starts[row] = rows.targets[row] = 0
             if count > 0:
-                place, size = place_of(plan, own * ROWS), number(plan, SIZE)
-                starts[row] = line * size + place
-                targets[row] = line * (size + number(plan, INITIAL)) + place + out_shift(plan)
+                place = place_of(plan, own * ROWS)
+                rows.starts[row] = line * size + place
+                rows.targets[row] = line * (size + number(plan, INITIAL)) + place + out_shift(plan)
             if there and own == 0 and number(plan, INITIAL) != 0:
-                store(y + out_width * (line * (number(plan, SIZE) + 1) + initial_place(plan)), np.int64(0), 0)
+                store(y + out_width * (line * (size + 1) + initial_place(plan)), np.int64(0), 0)
 
     @helper
-    def chain(plan, carries, running):
+    def chain(plan, rows):
         """Turn the totals of blocks into the sums of those before them; return the total of the last line."""
         blocks = min(number(plan, BLOCKS), np.int64(ROWS))
         lines = number(plan, TOGETHER) if number(plan, PARTS) == 1 else np.int64(1)
@@ -257,9 +262,41 @@ def rows_kernel(source: D, result: D) -> Kernel:
         for line in range(np.int64(cuda.threadIdx.x), lines, THREADS):
             total = np.int64(none)
             for row in range(line * blocks, (line + 1) * blocks):
-                carries[row] = total
-                total = plus(total, running[row])
+                rows.carries[row] = total
+                total = plus(total, rows.running[row])
         return total
+
+    @helper
+    def carry(tile, x, plan, rows, states, known):
+        for begin in range(0, ROWS, CHUNK):
+            load_tile(tile, x, plan, rows, begin)
+            cuda.syncthreads()
+            for row in range(cuda.threadIdx.x, ROWS, THREADS):
+                rows.running[row] = add_up(tile, row, np.int32(rows.counts[row] - begin), rows.running[row])
+            cuda.syncthreads()
+        total, parts = chain(plan, rows), number(plan, PARTS)
+        cuda.syncthreads()
+        if parts > 1:
+            part = np.int64(cuda.blockIdx.x) % parts
+            states += 8 * STATE * (np.int64(cuda.blockIdx.x) - part)
+            find_carry(states, part, parts, total, rows.running, known)
+        for row in range(cuda.threadIdx.x, ROWS, THREADS):
+            rows.running[row] = none
+        cuda.syncthreads()
+
+    return set_rows, carry
+
+
+@cache
+def rows_kernel(source: D, result: D) -> Kernel:
+    """Return the kernel that sums lines of neighbours."""
+    (load_tile, store_tile), (_, write_sums) = tile_steps(source, result), row_steps(source, result)
+    (set_rows, carry), none, (slot_type, slot) = (
+        carry_steps(source, result),
+        sums(source, result).absent,
+        slot_of(result),
+    )
+    tile_type = ARRAY_TYPES[slot_type]
 
     @kernel(registers=64)
     def sum_rows(
@@ -277,38 +314,23 @@ def rows_kernel(source: D, result: D) -> Kernel:
         counts = cuda.shared.array(ROWS, np.int32)
         known = cuda.shared.array(3, np.int64)
         levels = cuda.local.array(4, np.int64)
-        set_rows(plan, y, starts, targets, counts, carries, running)
-        if cuda.threadIdx.x < 3:
-            known[cuda.threadIdx.x] = none
+        rows = Rows(starts, targets, counts, running, carries, are_even(plan))
+        set_rows(plan, y, rows)
+        if cuda.threadIdx.x == 0:
+            known[0], known[1], known[2] = none, none, none
         cuda.syncthreads()
-        rows = Rows(starts, targets, counts, are_even(plan))
-        longest, parts = np.int32(min(number(plan, SIZE), np.int64(ROWS))), number(plan, PARTS)
-        part = np.int64(cuda.blockIdx.x) % parts
         if number(plan, BLOCKS) > 1:
-            for begin in range(0, longest, CHUNK):
-                load_tile(tile, x, plan, rows, begin)
-                cuda.syncthreads()
-                for row in range(cuda.threadIdx.x, ROWS, THREADS):
-                    running[row] = add_up(tile, row, np.int32(counts[row] - begin), running[row])
-                cuda.syncthreads()
-            total = chain(plan, carries, running)
-            cuda.syncthreads()
-            if parts > 1:
-                line_states = states + 8 * STATE * (np.int64(cuda.blockIdx.x) - part)
-                find_carry(line_states, part, parts, total, running, known)
-            for row in range(cuda.threadIdx.x, ROWS, THREADS):
-                running[row] = none
-            cuda.syncthreads()
-        for level in range(3):
-            levels[level + 1] = known[level]
+            carry(tile, x, plan, rows, states, known)
+        levels[1], levels[2], levels[3] = known[0], known[1], known[2]
         leaves_out, blocks = number(plan, EXCLUSIVE) != 0, min(number(plan, BLOCKS), np.int64(ROWS))
-        for begin in range(0, longest, CHUNK):
+        starts_line = np.int64(cuda.blockIdx.x) % number(plan, PARTS) == 0
+        for begin in range(0, min(number(plan, SIZE), np.int64(ROWS)), CHUNK):
             load_tile(tile, x, plan, rows, begin)
             cuda.syncthreads()
             for row in range(cuda.threadIdx.x, ROWS, THREADS):
                 levels[0] = carries[row]
                 running[row] = write_sums(tile, row, np.int32(counts[row] - begin), running[row], levels, leaves_out)
-                if leaves_out and part == 0 and begin == 0 and row % blocks == 0:
+                if leaves_out and starts_line and begin == 0 and row % blocks == 0:
                     tile[np.int32(row * PITCH)] = slot(np.int64(0))  # +0, and not what changes nothing
             cuda.syncthreads()
             store_tile(tile, y, plan, rows, begin)
