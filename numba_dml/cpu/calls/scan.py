@@ -57,7 +57,7 @@ class ScanCall:
         if self.idle:
             self.kernel = f"{self.function} nothing to compute"
             return
-        in_order = lowering.in_order or lowering.multiplies
+        in_order = lowering.multiplies or (lowering.in_order and result.kind not in "biu")
         self.facts = facts = Facts(n, count, across, in_order, THREADS)
         self.region = first(TABLE, facts, TUNING)
         self.plan = np.array(_plan(lowering, facts, strides, sizes, dtype, result), np.int64)
@@ -119,7 +119,7 @@ def _plan(lowering: Any, facts: Facts, strides: Any, sizes: Any, dtype: np.dtype
     if lowering.reverse:
         plan[scan.STRIDE], plan[scan.OUT_STRIDE] = -stride, -out_stride
         plan[scan.START], plan[scan.OUT_START] = (n - 1) * stride, (n - 1) * out_stride
-    plan[scan.BLOCK_SIZE] = n if facts.in_order else scan.BLOCK
+    plan[scan.BLOCK_SIZE] = n if facts.in_order or n <= scan.BLOCK else scan.BLOCK
     plan[scan.EXCLUSIVE], plan[scan.INITIAL] = int(lowering.exclusive), int(lowering.initial)
     plan[scan.PARTS], plan[scan.SUPERBLOCKS] = parts, superblocks
     plan[scan.TOTALS] = superblocks * (parts - 1) // parts

@@ -56,8 +56,8 @@ def tile_of(facts: Facts, tuning: Tuning) -> int:
 
 
 def part_count(facts: Facts) -> int:
-    """Return how many parts a line is cut into, so that all threads have as many; parts are whole superblocks."""
-    superblocks = -(-facts.n // (BLOCK * BLOCK))
+    """Return how many parts a line is cut into, so that all threads have as many; each has two superblocks or more."""
     if facts.in_order or facts.lines >= 4 * facts.threads:
         return 1
-    return max(min(facts.threads // gcd(facts.lines, facts.threads), superblocks), 1)
+    superblocks = facts.n // (BLOCK * BLOCK)
+    return max(min(facts.threads // gcd(facts.lines, facts.threads), superblocks // 2), 1)
