@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx.reference.op_run import OpRun
 
@@ -13,6 +14,7 @@ from ._core.targets import resolve_target
 from .ops.gather import gather
 from .ops.gather_elements import gather_elements
 from .ops.gather_nd import gather_nd
+from .ops.nonzero_coordinates import nonzero_coordinates
 from .ops.scatter_elements import scatter_elements
 from .ops.scatter_nd import scatter_nd
 from .ops.top_k import top_k
@@ -23,9 +25,9 @@ __all__ = ["reference_ops"]
 def reference_ops(target: str | None = None) -> tuple[type[OpRun], ...]:
     """Return the operators as implementations for ONNX's reference evaluator.
 
-    Pass them as its `new_ops`: then the nodes Gather, GatherElements, GatherND, Scatter, ScatterElements, ScatterND and
-    TopK of a model run here, of any opset, and all others as before. The evaluator does not pass `new_ops` on to the
-    functions that a model defines: nodes inside them run as before, unless you inline them
+    Pass them as its `new_ops`: then the nodes Gather, GatherElements, GatherND, NonZero, Scatter, ScatterElements,
+    ScatterND and TopK of a model run here, of any opset, and all others as before. The evaluator does not pass
+    `new_ops` on to the functions that a model defines: nodes inside them run as before, unless you inline them
     (`onnx.inliner.inline_local_functions`).
 
     Parameters
@@ -81,6 +83,11 @@ def _operators(target: str | None) -> tuple[type[OpRun], ...]:
 
         return type(name, (OpRun,), {"_run": run, **members})
 
+    class NonZero(OpRun):  # type: ignore[misc]
+        def _run(self, x: Any) -> tuple[Any, ...]:
+            found: Any = nonzero_coordinates(x, index_dtype="int64", target=target)
+            return (np.ascontiguousarray(found.T),)
+
     class TopK(OpRun):  # type: ignore[misc]
         def _run(
             self,
@@ -105,6 +112,7 @@ def _operators(target: str | None) -> tuple[type[OpRun], ...]:
         operator("Gather", gather),
         operator("GatherElements", gather_elements),
         operator("GatherND", gather_nd),
+        NonZero,
         operator("Scatter", scatter_elements, op_schema=onnx.defs.get_schema("Scatter", 10)),
         operator("ScatterElements", scatter_elements),
         operator("ScatterND", scatter_nd),
