@@ -227,6 +227,18 @@ def test_deferred_raises_at_once_on_the_cpu():
         dml.nonzero_coordinates(np.ones(3), size=2)
 
 
+def test_deferred_raises_later_on_a_device(usable_target):
+    if usable_target != "cuda":
+        pytest.skip("on the CPU it raises at once")
+    found = dml.nonzero_coordinates(np.array([0, 1, 1, 1]), size=2, bounds="deferred")
+    assert found.count == 3
+    assert found.coordinates.tolist() == [[1], [2]]
+    with pytest.raises(ValueError, match="nonzero_coordinates: size: found 3 nonzero elements, expected at most 2"):
+        dml.check()
+    assert dml.nonzero_coordinates(np.ones(3), size=3, bounds="deferred").count == 3
+    dml.check()
+
+
 def test_bytes_of_bools_that_are_not_1():
     a = np.array([0, 2, 255, 128, 0], "u1").view("?")
     assert same(dml.nonzero_coordinates(a), np.array([[1], [2], [3]]))
