@@ -29,6 +29,7 @@ from .ops import GatherDesc as GatherDesc
 from .ops import GatherElementsDesc as GatherElementsDesc
 from .ops import GatherND1Desc as GatherND1Desc
 from .ops import GatherNDDesc as GatherNDDesc
+from .ops import NonzeroCoordinatesDesc as NonzeroCoordinatesDesc
 from .ops import ScatterDesc as ScatterDesc
 from .ops import ScatterElementsDesc as ScatterElementsDesc
 from .ops import ScatterNDDesc as ScatterNDDesc
@@ -58,6 +59,10 @@ _Reduction: TypeAlias = Literal["none", "add", "mul", "min", "max"]
 _Mode: TypeAlias = Literal["largest", "smallest"]
 _Nan: TypeAlias = Literal["last", "largest", "first"]
 _Target: TypeAlias = Literal["cpu", "cuda"]
+
+class Nonzero(NamedTuple, Generic[_V]):
+    count: _V  # type: ignore[assignment]  # a tuple's method
+    coordinates: _V
 
 class TopK(NamedTuple, Generic[_V, _W]):
     values: _V
@@ -408,6 +413,97 @@ def top_k(
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> TopK[_O, _P]: ...
+@overload
+def nonzero_coordinates(
+    a: NDArray[Any],
+    /,
+    *,
+    size: None = ...,
+    fill_value: SupportsIndex = ...,
+    index_dtype: DTypeLike = ...,
+    bounds: _ScatterBounds | None = ...,
+    out: None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> NDArray[Any]: ...
+@overload
+def nonzero_coordinates(
+    a: _D,
+    /,
+    *,
+    size: None = ...,
+    fill_value: SupportsIndex = ...,
+    index_dtype: DTypeLike = ...,
+    bounds: _ScatterBounds | None = ...,
+    out: None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> _D: ...
+@overload
+def nonzero_coordinates(
+    a: ArrayLike,
+    /,
+    *,
+    size: None = ...,
+    fill_value: SupportsIndex = ...,
+    index_dtype: DTypeLike = ...,
+    bounds: _ScatterBounds | None = ...,
+    out: None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> NDArray[Any]: ...
+@overload
+def nonzero_coordinates(
+    a: NDArray[Any],
+    /,
+    *,
+    size: SupportsIndex,
+    fill_value: SupportsIndex = ...,
+    index_dtype: DTypeLike = ...,
+    bounds: _ScatterBounds | None = ...,
+    out: None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> Nonzero[NDArray[Any]]: ...
+@overload
+def nonzero_coordinates(
+    a: _D,
+    /,
+    *,
+    size: SupportsIndex,
+    fill_value: SupportsIndex = ...,
+    index_dtype: DTypeLike = ...,
+    bounds: _ScatterBounds | None = ...,
+    out: None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> Nonzero[_D]: ...
+@overload
+def nonzero_coordinates(
+    a: ArrayLike,
+    /,
+    *,
+    size: SupportsIndex,
+    fill_value: SupportsIndex = ...,
+    index_dtype: DTypeLike = ...,
+    bounds: _ScatterBounds | None = ...,
+    out: None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> Nonzero[NDArray[Any]]: ...
+@overload
+def nonzero_coordinates(
+    a: Any,
+    /,
+    *,
+    size: SupportsIndex | None = ...,
+    fill_value: SupportsIndex = ...,
+    index_dtype: DTypeLike = ...,
+    bounds: _ScatterBounds | None = ...,
+    out: tuple[_O, _O],
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> Nonzero[_O]: ...
 
 class _Cumulative(Protocol):
     @overload
@@ -539,6 +635,16 @@ class _CumulativeOperator(CompiledOperator):  # a
     @overload
     def __call__(self, a: Any, *, out: _O, stream: Any = ...) -> _O: ...
 
+class _NonzeroOperator(CompiledOperator):  # a
+    @overload
+    def __call__(self, a: NDArray[Any], *, out: None = ..., stream: Any = ...) -> Nonzero[NDArray[Any]]: ...
+    @overload
+    def __call__(self, a: _D, *, out: None = ..., stream: Any = ...) -> Nonzero[_D]: ...
+    @overload
+    def __call__(self, a: ArrayLike, *, out: None = ..., stream: Any = ...) -> Nonzero[NDArray[Any]]: ...
+    @overload
+    def __call__(self, a: Any, *, out: tuple[_O, _O], stream: Any = ...) -> Nonzero[_O]: ...
+
 class _TopKOperator(CompiledOperator):  # a
     @overload
     def __call__(self, a: NDArray[_T], *, out: None = ..., stream: Any = ...) -> TopK[NDArray[_T], NDArray[Any]]: ...
@@ -570,6 +676,13 @@ def compile_operator(
     target: _Target | None = ...,
     feature_level: FeatureLevel | int | None = ...,
 ) -> _CumulativeOperator: ...
+@overload
+def compile_operator(
+    descriptor: NonzeroCoordinatesDesc,
+    *,
+    target: _Target | None = ...,
+    feature_level: FeatureLevel | int | None = ...,
+) -> _NonzeroOperator: ...
 @overload
 def compile_operator(
     descriptor: TopKDesc | TopK1Desc,

@@ -1,10 +1,10 @@
 """Drop-in versions of the NumPy functions that the package's kernels can speed up.
 
 ``import numba_dml.numpy as nnp``: `take`, `take_along_axis`, `put_along_axis`, `top_k`, `argmax`, `argmin`, `cumsum`,
-`cumprod`, `cumulative_sum` and `cumulative_prod` have NumPy's signatures, results and errors. What the kernels do not
-cover, or where they do not pay, goes to NumPy's function with the same arguments, and so does a call that fails: the
-errors are NumPy's own. Only the memory differs: results of the kernels are in C order (sums and products in the order
-of the input) and, if large, in the package's pool.
+`cumprod`, `cumulative_sum`, `cumulative_prod`, `nonzero`, `flatnonzero` and `argwhere` have NumPy's signatures, results
+and errors. What the kernels do not cover, or where they do not pay, goes to NumPy's function with the same arguments,
+and so does a call that fails: the errors are NumPy's own. Only the memory differs: results of the kernels are in C
+order (sums and products in the order of the input) and, if large, in the package's pool.
 """
 
 from __future__ import annotations
@@ -17,15 +17,19 @@ from numpy import ndarray
 from . import ops
 from ._core.devices.libraries import library_of
 from ._drop_ins import MOVED, ORDERED, covered, or_numpy
+from ._nonzero import argwhere, flatnonzero, nonzero
 from ._running import cumprod, cumsum, cumulative_prod, cumulative_sum
 
 __all__ = [
     "argmax",
     "argmin",
+    "argwhere",
     "cumprod",
     "cumsum",
     "cumulative_prod",
     "cumulative_sum",
+    "flatnonzero",
+    "nonzero",
     "put_along_axis",
     "take",
     "take_along_axis",

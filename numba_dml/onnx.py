@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx.reference.op_run import OpRun
 
@@ -15,6 +16,7 @@ from .ops.cumulative_sum import cumulative_sum
 from .ops.gather import gather
 from .ops.gather_elements import gather_elements
 from .ops.gather_nd import gather_nd
+from .ops.nonzero_coordinates import nonzero_coordinates
 from .ops.scatter_elements import scatter_elements
 from .ops.scatter_nd import scatter_nd
 from .ops.top_k import top_k
@@ -25,15 +27,15 @@ __all__ = ["reference_ops"]
 def reference_ops(target: str | None = None) -> tuple[type[OpRun], ...]:
     """Return the operators as implementations for ONNX's reference evaluator.
 
-    Pass them as its `new_ops`: then the nodes Gather, GatherElements, GatherND, Scatter, ScatterElements, ScatterND,
-    TopK, CumSum and CumProd of a model run here, of any opset, and all others as before. The evaluator does not pass
-    `new_ops` on to the functions that a model defines: nodes inside them run as before, unless you inline them
+    Pass them as its `new_ops`: then the nodes CumProd, CumSum, Gather, GatherElements, GatherND, NonZero, Scatter,
+    ScatterElements, ScatterND and TopK of a model run here, of any opset, and all others as before. The evaluator does
+    not pass `new_ops` on to the functions that a model defines: nodes inside them run as before, unless you inline them
     (`onnx.inliner.inline_local_functions`).
 
     Parameters
     ----------
     target : {"cpu", "cuda"}, optional
-        Where they run: the CPU when absent. ``"cuda"`` copies tensors in and out. CumSum and CumProd run on the CPU.
+        Where they run: the CPU when absent. ``"cuda"`` copies tensors in and out.
 
     Returns
     -------
@@ -87,9 +89,14 @@ def _operators(target: str | None) -> tuple[type[OpRun], ...]:
     def cumulative(name: str, function: Callable[..., Any]) -> type[OpRun]:
         def run(self: OpRun, x: Any, axis: Any, *, exclusive: int | None = 0, reverse: int | None = 0) -> tuple[Any]:
             flags = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
-            return (function(x, axis=axis.item(), dtype=x.dtype, **flags, target="cpu"),)
+            return (function(x, axis=axis.item(), dtype=x.dtype, **flags, target=target),)
 
         return type(name, (OpRun,), {"_run": run})
+
+    class NonZero(OpRun):  # type: ignore[misc]
+        def _run(self, x: Any) -> tuple[Any, ...]:
+            found: Any = nonzero_coordinates(x, index_dtype="int64", target=target)
+            return (np.ascontiguousarray(found.T),)
 
     class TopK(OpRun):  # type: ignore[misc]
         def _run(
@@ -115,6 +122,7 @@ def _operators(target: str | None) -> tuple[type[OpRun], ...]:
         operator("Gather", gather),
         operator("GatherElements", gather_elements),
         operator("GatherND", gather_nd),
+        NonZero,
         operator("Scatter", scatter_elements, op_schema=onnx.defs.get_schema("Scatter", 10)),
         operator("ScatterElements", scatter_elements),
         operator("ScatterND", scatter_nd),

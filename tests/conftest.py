@@ -71,6 +71,7 @@ FUNCTIONS = [
     dml.gather,
     dml.gather_elements,
     dml.gather_nd,
+    dml.nonzero_coordinates,
     dml.scatter_elements,
     dml.scatter_nd,
     dml.top_k,

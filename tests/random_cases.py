@@ -4,7 +4,7 @@ import numpy as np
 
 import numba_dml as dml
 
-from .strategies import INDEX_TYPES, LAYOUTS, NUMBERS, fill, lay_out
+from .strategies import COMPLEX, INDEX_TYPES, LAYOUTS, NUMBERS, fill, lay_out
 
 
 def random_shape(rng, rank, most):
@@ -99,7 +99,18 @@ def a_selection(rng, most):
     return dml.top_k, (a, k), {"axis": axis, **modes}
 
 
+def coordinates(rng, most):
+    shape = random_shape(rng, rng.integers(1, 4), most)
+    a = np.array(fill(rng, shape, (NUMBERS + COMPLEX)[rng.integers(len(NUMBERS) + 2)]))
+    a[np.asarray(rng.random(shape) >= rng.choice([0.01, 0.2, 0.7]))] = 0
+    a = lay_out(rng, a, str(rng.choice(LAYOUTS)))
+    size = None if rng.random() < 0.4 else int(a.size * rng.random())
+    return dml.nonzero_coordinates, (a,), {"size": size, "bounds": "drop", "index_dtype": str(rng.choice(["i4", "i8"]))}
+
+
+#: Of the functions that take Dask arrays.
 CASES = [a_gather, a_gather_of_elements, a_gather_of_tuples, a_scatter_of_elements, a_scatter_of_tuples, a_selection]
+ALL_CASES = [*CASES, coordinates]
 
 
 def outcome(function, inputs, parameters):

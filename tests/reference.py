@@ -287,6 +287,12 @@ def cumulative(a, multiplies, axis=None, dtype=None, include_initial=False, excl
     return np.moveaxis(out, -1, axis)
 
 
+def nonzero_coordinates(a: np.ndarray) -> np.ndarray:
+    """Return the index of every element that is not zero, one after the other."""
+    found = [place for place in np.ndindex(a.shape) if a[place] != 0]
+    return np.array(found, np.intp).reshape(len(found), a.ndim)
+
+
 def same(x: np.ndarray, y: np.ndarray) -> bool:
     """Tell whether two arrays have the same dtype, shape and bits."""
     return (

@@ -106,6 +106,8 @@ def random_call(rng, function):
     arrays = [rng.integers(-9, 9, shape).astype("f4")]
     if function == "top_k":
         arguments = {"axis": axis, "mode": str(rng.choice(["largest", "smallest"]))}
+    elif function.startswith("nonzero"):
+        arguments = {"index_dtype": "int32"}
     elif function.startswith("cumulative"):
         arguments = {"axis": axis}
     elif function.endswith("_nd"):

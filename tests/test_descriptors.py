@@ -56,7 +56,10 @@ ENUMS = [
             "GATHER_ND": 108,
             "SCATTER_ND": 109,
             "TOP_K1": 112,
+            "NONZERO_COORDINATES": 133,
             "GATHER_ND1": 140,
+            "CUMULATIVE_SUMMATION": 105,
+            "CUMULATIVE_PRODUCT": 145,
         },
     ),
     (

@@ -26,7 +26,7 @@ examples = settings(max_examples=EXAMPLES)
 #: Most of the time is compiling: a short run has fewer of the types that a top-k has kernels for.
 ORDERED = NUMBERS if EXAMPLES > 100 else [np.dtype(t) for t in ("f4", "f2", "i8")]
 LIMITS = ("ELEMENTS", "ROW_BYTES", "LINES", "COLUMN_ELEMENTS", "HALVES")
-RUNNING = sys.modules["numba_dml._running"]
+RUNNING, NONZERO = sys.modules["numba_dml._running"], sys.modules["numba_dml._nonzero"]
 NUMPYS = [name for name in numpy.__all__ if hasattr(np, name)]
 
 
@@ -37,6 +37,8 @@ def small(monkeypatch):
         monkeypatch.setattr(numpy, name, 2 if name == "ELEMENTS" else 0)
     monkeypatch.setattr(RUNNING, "RUNNING", 0)
     monkeypatch.setattr(RUNNING, "INTEGERS", 0)
+    monkeypatch.setattr(NONZERO, "ELEMENTS", 0)
+    monkeypatch.setattr(NONZERO, "BOOLS", 0)
 
 
 class Sub(np.ndarray):
@@ -324,6 +326,20 @@ def test_running(small, name, seed):
     assert [described(x) for x in ours] == [described(x) for x in theirs]
 
 
+@examples
+@given(seeds)
+def test_nonzero(small, seed):
+    def make():
+        rng = np.random.default_rng(seed)
+        a = data(rng, shape_of(rng), NUMBERS + COMPLEX + MOVED)
+        if rng.random() < 0.1:
+            a = draw(rng, [[[0, 1], [2, 0]], np.array(["", "a"]), np.array([0, None]), np.float64(3), 0])
+        return (a,), {}
+
+    for name in ("nonzero", "flatnonzero", "argwhere"):
+        agree(name, make)
+
+
 def stable_top_k(a, k, axis, mode):
     """The first k of a stable sort with NaN last: one of the results that NumPy allows."""
     with np.errstate(all="ignore"):
@@ -433,6 +449,10 @@ LARGE = {
     "put a number": ("put_along_axis", (FLOATS, ALONG[0], np.nan, 0), {}, True),
     "put, bad": ("put_along_axis", (FLOATS, bad(ALONG[0]), 1, 0), {}, True),
     "put into a line": ("put_along_axis", (FLOATS.ravel(), LINE, FLOATS.ravel(), 0), {}, False),
+    "nonzero": ("nonzero", (FLOATS,), {}, True),
+    "nonzero of bools": ("flatnonzero", (FLOATS > 3,), {}, True),
+    "nonzero of few bools": ("nonzero", (FLOATS[0] > 3,), {}, False),
+    "rows of coordinates": ("argwhere", (FLOATS.T > 3,), {}, True),
     "argmax of columns": ("argmax", (FLOATS, 0), {}, True),
     "argmax of rows": ("argmax", (FLOATS, 1), {}, False),
     "argmax of all": ("argmax", (FLOATS,), {}, False),
@@ -493,6 +513,9 @@ DOCUMENTED = [
     (lambda xp: xp.cumsum(np.array([[1, 2, 3], [4, 5, 6]])), [1, 3, 6, 10, 15, 21]),
     (lambda xp: xp.cumsum(np.array([[1, 2, 3], [4, 5, 6]]), axis=1), [[1, 3, 6], [4, 9, 15]]),
     (lambda xp: xp.cumprod(np.array([[1, 2, 3], [4, 5, 6]]), axis=0), [[1, 2, 3], [4, 10, 18]]),
+    (lambda xp: xp.nonzero(np.array([[3, 0, 0], [0, 4, 0], [5, 6, 0]])), [[0, 1, 2, 2], [0, 1, 0, 1]]),
+    (lambda xp: xp.flatnonzero(np.arange(-2, 3)), [0, 1, 3, 4]),
+    (lambda xp: xp.argwhere(np.arange(6).reshape(2, 3) > 1), [[0, 2], [1, 0], [1, 1], [1, 2]]),
 ]
 
 
@@ -603,6 +626,10 @@ def test_arrays_on_a_device(monkeypatch):
     assert numpy.take(a, i, out=a) == ("gather", ((a, -1), i), {"axis": 0, "out": a, "bounds": "raise"})
     assert numpy.take_along_axis(a, i) == ("gather_elements", (a, i), {"axis": 1, "bounds": "raise"})
     monkeypatch.setattr(numpy.ops, "top_k", lambda *args, **kwargs: (args, kwargs))
+    found = np.array([[1, 2], [3, 4]])
+    monkeypatch.setattr(NONZERO, "nonzero_coordinates", lambda a: found)
+    assert numpy.argwhere(a) is found
+    assert [x.tolist() for x in numpy.nonzero(a)] == [[1, 3], [2, 4]]
     assert numpy.top_k(a, 2) == ((a, 2), {"axis": -1, "mode": "largest", "sorted": True})
 
 

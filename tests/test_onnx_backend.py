@@ -23,6 +23,7 @@ COUNTS = {
     "Gather": 4,
     "GatherElements": 3,
     "GatherND": 3,
+    "NonZero": 1,
     "Scatter": 2,
     "ScatterElements": 7,
     "ScatterND": 7,
@@ -54,6 +55,10 @@ def gather_elements(inputs, *, axis=0):
 
 def gather_nd(inputs, *, batch_dims=0):
     return [dml.gather_nd(*inputs, batch_dims=batch_dims)]
+
+
+def nonzero(inputs):
+    return [dml.nonzero_coordinates(*inputs, index_dtype="int64").T]
 
 
 def scatter(inputs, *, axis=0):
@@ -90,6 +95,7 @@ ADAPTERS = {
     "Gather": gather,
     "GatherElements": gather_elements,
     "GatherND": gather_nd,
+    "NonZero": nonzero,
     "Scatter": scatter,
     "ScatterElements": scatter_elements,
     "ScatterND": scatter_nd,
@@ -110,7 +116,7 @@ def test_every_operator_is_collected():
 def test_no_case_is_missing():
     found = Counter(case.model.graph.node[0].op_type for case in CASES)
     assert {name: min(found[name], count) for name, count in COUNTS.items()} == COUNTS
-    assert len(CASES) >= 51
+    assert len(CASES) >= 52
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -108,6 +108,7 @@ def test_the_operators_are_those_of_the_target():
         "Gather",
         "GatherElements",
         "GatherND",
+        "NonZero",
         "Scatter",
         "ScatterElements",
         "ScatterND",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from . import reference
-from .random_cases import CASES, outcome
+from .random_cases import ALL_CASES, outcome
 
 EXAMPLES = int(os.environ.get("NUMBA_DML_TEST_EXAMPLES", "60"))
 AT_ONCE = 30
@@ -25,11 +25,11 @@ def most(target):
     return 300 if numba.SIMULATED else 1_000_000
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", ALL_CASES)
 @pytest.mark.parametrize("block", range(-(-EXAMPLES // AT_ONCE)))
 def test_both_targets_agree(case, block, most):
     for number in range(block * AT_ONCE, min(EXAMPLES, (block + 1) * AT_ONCE)):
-        function, inputs, parameters = case(np.random.default_rng([CASES.index(case), number]), most)
+        function, inputs, parameters = case(np.random.default_rng([ALL_CASES.index(case), number]), most)
         found, expected = (outcome(function, inputs, {**parameters, "target": t}) for t in ("cuda", "cpu"))
         place = f"case {number}: {parameters}"
         if isinstance(expected, str):

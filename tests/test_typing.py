@@ -41,7 +41,7 @@ def test_parameters(stub):
     }
     optional = {name for name, p in parameters.items() if p.default is not p.empty}
     assert with_default <= optional
-    assert optional - with_default <= {"out", "index_dtype"}  # an overload of its own needs them
+    assert optional - with_default <= {"out", "index_dtype", "size"}  # an overload of its own needs them
 
 
 def test_choices():
@@ -63,7 +63,7 @@ def test_choices():
     for stub in FUNCTIONS:
         for argument in stub.args.kwonlyargs:
             if argument.arg == "bounds":
-                name = "_ScatterBounds" if stub.name.startswith("scatter") else "_Bounds"
+                name = "_ScatterBounds" if stub.name.startswith(("scatter", "nonzero")) else "_Bounds"
                 assert ast.unparse(argument.annotation) == f"{name} | None"
 
 
@@ -80,6 +80,7 @@ def test_cumulative_functions():
 OPERATORS = {
     "Cumulative": operator.OneArrayOperator,
     "Gather": operator.TwoArrayOperator,
+    "Nonzero": operator.OneArrayOperator,
     "Scatter": operator.ThreeArrayOperator,
     "TopK": operator.OneArrayOperator,
 }

@@ -42,6 +42,13 @@ def sums(a: NDArray[np.float16], i: NDArray[np.int32], out: NDArray[np.int64]) -
     assert_type(dml.cumulative_prod(i, dtype="uint8"), NDArray[Any])
 
 
+def coordinates(a: NDArray[np.float16], out: NDArray[np.int64]) -> None:
+    assert_type(dml.nonzero_coordinates(a), NDArray[Any])
+    assert_type(dml.nonzero_coordinates([1, 0], index_dtype="uint8"), NDArray[Any])
+    assert_type(dml.nonzero_coordinates(a, size=3).count, NDArray[Any])
+    assert_type(dml.nonzero_coordinates(a, out=(out, out)), dml.Nonzero[NDArray[np.int64]])
+
+
 def devices(a: "Tensor", i: "Tensor", u: "Tensor") -> None:
     assert_type(dml.gather(a, i), "Tensor")
     assert_type(dml.scatter_nd(a, i, u, bounds="deferred"), "Tensor")

@@ -231,7 +231,7 @@ def _whole(
     """Run an operator that has no way by parts on whole arrays."""
     required = (getattr(args, name) for name in spec.required)
     found = getattr(dml, spec.name)(*(source.map() for source in inputs), *required, **arguments)
-    arrays = dict(zip(spec.outputs, found if len(spec.outputs) > 1 else (found,), strict=True))
+    arrays = spec.named_results(found)
     for name, array in arrays.items():
         results.add(name, array.shape, array.dtype, "C")
     results.make()

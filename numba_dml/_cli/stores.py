@@ -78,8 +78,7 @@ def run(
         ]
         required = (getattr(args, name) for name in spec.required)
         found = getattr(dml, spec.name)(*inputs, *required, **arguments)
-    found = found if len(spec.outputs) > 1 else (found,)
-    results = dict(zip(spec.outputs, map(da.asarray, found), strict=True))
+    results = {name: da.asarray(array) for name, array in spec.named_results(found).items()}
     if args.output.suffix == ".zarr":
         results = {
             name: array.rechunk(tuple(max(1, *sizes) for sizes in array.chunks)) for name, array in results.items()

@@ -77,6 +77,8 @@ class Descriptor:
     output_fields: ClassVar[tuple[str, ...]] = ("output_tensor",)
     #: The tensor of indices; for a top-k it is an output.
     index_field: ClassVar[str] = "indices_tensor"
+    #: All tensors have the input's number of dimensions.
+    same_ranks: ClassVar[bool] = True
     #: The names of the function's arguments, by descriptor fields.
     arguments: ClassVar[dict[str, str]] = {
         "input_tensor": "a",
@@ -100,6 +102,10 @@ class Descriptor:
         """Return the error to raise for `field`."""
         return DescriptorError(type(self).__name__, field, found, expected, rule)
 
+    def holds_indices(self, field: str) -> bool:
+        """Tell whether a tensor holds indices, whose type is not that of the data."""
+        return field == self.index_field
+
     def tensors(self) -> dict[str, TensorDesc]:
         """Return the tensor descriptors by field, inputs first."""
         return {name: getattr(self, name) for name in (*self.input_fields, *self.output_fields)}
@@ -110,15 +116,15 @@ class Descriptor:
         for name, tensor in tensors.items():
             if not isinstance(tensor, TensorDesc):
                 raise self.refuse(name, f"a {type(tensor).__name__}", "a TensorDesc")
-        first, index_field = self.input_fields[0], self.index_field
+        first = self.input_fields[0]
         data = tensors[first]
         rank, kind = len(data.sizes), data.data_type
         if rank > MAX_DIMENSIONS:
             raise self.refuse(first, f"{rank} dimensions", f"at most {MAX_DIMENSIONS}, NumPy's limit")
         for name, tensor in tensors.items():
-            if len(tensor.sizes) != rank:
+            if self.same_ranks and len(tensor.sizes) != rank:
                 raise self.refuse(name, f"{len(tensor.sizes)} dimensions", f"{rank}, as {first} has")
-            if name == index_field:
+            if self.holds_indices(name):
                 if tensor.data_type not in INDEX_TYPES:
                     raise self.refuse(name, data_type_name(tensor.data_type), "an integer data type")
             elif tensor.data_type != kind:
@@ -221,7 +227,7 @@ class Descriptor:
         if not low <= tensor.dimension_count <= high:
             wanted = f"{low} dimensions" if low == high else f"{low} to {high} dimensions"
             raise self.refuse(name, f"{tensor.dimension_count} dimensions", wanted, rule)
-        types = row.indices if name == self.index_field else row.data
+        types = row.indices if self.holds_indices(name) else row.data
         if tensor.data_type not in types:
             raise self.refuse(name, data_type_name(tensor.data_type).upper(), _type_names(types), rule)
         if 0 in tensor.sizes:

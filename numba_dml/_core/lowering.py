@@ -173,6 +173,13 @@ NAN_RULES = ("last", "largest", "first")
 MODES = {"largest": AxisDirection.DECREASING, "smallest": AxisDirection.INCREASING}
 
 
+class Nonzero(NamedTuple):
+    """The result of nonzero_coordinates with a capacity: how many elements are not zero, and where they are."""
+
+    count: Any
+    coordinates: Any
+
+
 class TopK(NamedTuple):
     """The result of a top-k: values, and their positions along the axis."""
 

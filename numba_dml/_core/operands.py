@@ -21,6 +21,15 @@ from .tensor import elements_overlap
 #: The error for two outputs in the same memory: what is written last would be in both.
 SHARED_OUTPUTS = "top_k: out: found values and indices that share memory, expected two arrays"
 
+SHARED_COORDINATES = "nonzero_coordinates: out: found a count and coordinates that share memory, expected two arrays"
+
+
+def output_pair(function: str, out: Any, names: str) -> Sequence[Any]:
+    """Return two outputs that the caller gave."""
+    if not isinstance(out, (tuple, list)) or len(out) != 2:
+        raise TypeError(f"{function}: out: found {type(out).__name__}, expected a pair {names}")
+    return out
+
 
 def operands(function: str, target: str | None, stream: Any, *inputs: Any) -> tuple[Any, ...]:
     """Return the inputs of a call (a, indices, updates: as many as it has) as its target takes them, then the target.

@@ -41,7 +41,8 @@ class Spec:
     summary : str
         What it does, for the command line.
     inputs, outputs : tuple of str
-        The arguments that are arrays, and the results; several results are a named tuple.
+        The arguments that are arrays, and the results; several results are a named tuple. Where the size of the last
+        result is known only after the call, that one is all that is returned.
     parameters : tuple of Parameter
         In the order in which `build` takes them.
     addressing : int
@@ -55,7 +56,8 @@ class Spec:
     build : callable
         ``build(*layouts, parameters, target)`` returns the call: set by `ops._function.builds`.
     describe : callable
-        ``describe(shapes, dtypes, parameters)`` returns the descriptor, and the shapes of the results; set there too.
+        ``describe(shapes, dtypes, parameters)`` returns the descriptor, and the shapes of the results, in which None
+        stands for a size that is known only after the call; set there too.
     """
 
     name: str
@@ -94,6 +96,11 @@ class Spec:
     def required(self) -> tuple[str, ...]:
         """The parameters without a default, which are given by position."""
         return tuple(one.name for one in self.parameters if one.default is REQUIRED)
+
+    def named_results(self, found: Any) -> dict[str, Any]:
+        """Return what a call returned by the names of the outputs; a single array is the last of them."""
+        results = found if isinstance(found, tuple) else (found,)
+        return dict(zip(self.outputs[-len(results) :], results, strict=True))
 
 
 #: All operators, by name, in the order in which `numba_dml.ops` imports them.

@@ -1,11 +1,12 @@
 """The operators, one per file: descriptors, shape rule (the only validator), lowering and NumPy-style function."""
 
-from .._core.lowering import TopK
+from .._core.lowering import Nonzero, TopK
 from .cumulative_prod import CumulativeProductDesc, cumulative_prod
 from .cumulative_sum import CumulativeSummationDesc, cumulative_sum
 from .gather import GatherDesc, gather
 from .gather_elements import GatherElementsDesc, gather_elements
 from .gather_nd import GatherND1Desc, GatherNDDesc, gather_nd
+from .nonzero_coordinates import NonzeroCoordinatesDesc, nonzero_coordinates
 from .scatter_elements import ScatterDesc, ScatterElementsDesc, scatter_elements
 from .scatter_nd import ScatterNDDesc, scatter_nd
 from .top_k import TopK1Desc, TopKDesc, top_k
@@ -17,6 +18,8 @@ __all__ = [
     "GatherElementsDesc",
     "GatherND1Desc",
     "GatherNDDesc",
+    "Nonzero",
+    "NonzeroCoordinatesDesc",
     "ScatterDesc",
     "ScatterElementsDesc",
     "ScatterNDDesc",
@@ -28,6 +31,7 @@ __all__ = [
     "gather",
     "gather_elements",
     "gather_nd",
+    "nonzero_coordinates",
     "scatter_elements",
     "scatter_nd",
     "top_k",

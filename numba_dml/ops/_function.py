@@ -47,6 +47,17 @@ def check_indices(function: str, dtype: np.dtype[Any]) -> None:
         raise TypeError(f"{function}: indices: found dtype {dtype}, expected an integer dtype{hint}")
 
 
+def index_type(function: str, given: Any) -> np.dtype[Any]:
+    """Return the dtype of positions that a function returns."""
+    try:
+        found = np.dtype(np.intp if given is None else given)
+    except TypeError:
+        raise TypeError(f"{function}: index_dtype: found {given!r}, expected an integer dtype") from None
+    if found.kind not in "iu" or not found.isnative:
+        raise TypeError(f"{function}: index_dtype: found {found}, expected a native integer dtype")
+    return found
+
+
 def check_not_scalar(function: str, ndim: int) -> None:
     """Refuse a 0-d input."""
     if ndim == 0:

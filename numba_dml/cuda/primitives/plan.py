@@ -51,6 +51,11 @@ def reciprocal(divisor: int) -> tuple[int, int, int]:
     return divisor, factor - (1 << 64) if factor >> 63 else factor, shift
 
 
+def new_identity() -> int:
+    """Return what tells a plan apart, in a record of bad indices."""
+    return next(_identities)
+
+
 def numbers_in(loops: int, coords: int, outer: int) -> int:
     """Return how many numbers of a plan a kernel is given that is compiled for these counts, 0: it is for any (-1)."""
     if min(loops, coords, outer) < 0:
@@ -75,7 +80,7 @@ class Plan:
     ) -> None:
         self.device = device
         #: What tells it apart, in a record of bad indices.
-        self.identity = next(_identities)
+        self.identity = new_identity()
         numbers = [*reciprocal(slice_units), *reciprocal(run_units), len(loops), len(coordinates), len(outer), bounds]
         numbers += [*reciprocal(granule), lowest, self.identity]
         for size, step, index_step in loops:
