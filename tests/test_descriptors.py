@@ -52,11 +52,13 @@ ENUMS = [
             "TOP_K": 71,
             "SCATTER": 94,
             "SCATTER_ELEMENTS": 94,
+            "CUMULATIVE_SUMMATION": 105,
             "GATHER_ELEMENTS": 107,
             "GATHER_ND": 108,
             "SCATTER_ND": 109,
             "TOP_K1": 112,
             "GATHER_ND1": 140,
+            "CUMULATIVE_PRODUCT": 145,
         },
     ),
     (
