@@ -19,7 +19,7 @@ from .ops.cumulative_sum import build_in_order as build_sum
 #: Elements from which on sums and products run here: below, a call of NumPy's takes less.
 RUNNING = 1 << 12
 #: The same of integers along contiguous lines, which NumPy adds as fast until threads share them.
-INTEGERS = 1 << 18
+INTEGERS = 1 << 21
 #: What is added and multiplied. Of complex numbers, the last bits of NumPy's products depend on the machine.
 _ADDED, _MULTIPLIED = ORDERED | set("?FD"), ORDERED | {"?"}
 
@@ -110,7 +110,7 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     -----
     Adds strictly in order, in the result's own type: NumPy's bits. A NaN makes all later results NaN, every one of them
     `numpy.nan`. Goes to the kernels when `a` is a plain array of native bool, integers, floats or complex numbers, with
-    4096 elements or more; integers along contiguous lines with 256k. Threads share lines, and single ones of integers.
+    4096 elements or more; integers along contiguous lines with 2M. Threads share lines, and single ones of integers.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def cumulative_sum(
     -----
     Adds strictly in order, in the result's own type: NumPy's bits. A NaN makes all later results NaN, every one of them
     `numpy.nan`. Goes to the kernels when `x` is a plain array of native bool, integers, floats or complex numbers, with
-    4096 elements or more; integers along contiguous lines with 256k. Threads share lines, and single ones of integers.
+    4096 elements or more; integers along contiguous lines with 2M. Threads share lines, and single ones of integers.
 
     Examples
     --------

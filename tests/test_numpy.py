@@ -468,7 +468,7 @@ LARGE = {
     "products of rows": ("cumprod", (SUMMED / 1000, 1), {}, True),
     "products of halves": ("cumprod", (SUMMED.astype("f2"), 1), {}, True),
     "products of complex numbers": ("cumprod", (SUMMED + 1j, 1), {}, False),
-    "sums of integers": ("cumsum", (LINE.astype("u1"),), {}, True),
+    "sums of integers": ("cumsum", (np.resize(LINE.astype("u1"), 1 << 21),), {}, True),
     "sums of few integers": ("cumsum", (LINE[: 1 << 17],), {}, False),
     "sums of few integers, along columns": ("cumsum", (LINE[: 1 << 14].reshape(128, -1), 0), {}, True),
     "argmax of halves": ("argmax", (FLOATS.astype(np.float16), 1), {"keepdims": True}, True),

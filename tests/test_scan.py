@@ -193,6 +193,7 @@ SHAPES = {
     "a line of three levels": ((66000,), 0),
     "a line in parts": ((4 * 65536 + 700,), 0),
     "few lines in parts": ((3, 4 * 65536), 1),
+    "integers in parts": ((33 * 65536,), 0),
     "short lines": ((1000, 7), 1),
     "columns": ((600, 70), 0),
     "columns, deep": ((65900, 18), 0),
@@ -212,7 +213,13 @@ def test_shapes(name, kind, flags):
     shape, axis = SHAPES[name]
     rng = np.random.default_rng(len(name))
     given = {"axis": axis, **dict.fromkeys(flags.split(), True)}
-    for dtype in ("f4", "i4") if np.prod(shape) > 10_000 else ("f4", "f8", "f2", BFLOAT16, "i4", "u1", "c8", "?"):
+    if np.prod(shape) > 1 << 20:
+        dtypes = ["u1"]
+    elif np.prod(shape) > 10_000:
+        dtypes = ["f4", "i4"]
+    else:
+        dtypes = ["f4", "f8", "f2", BFLOAT16, "i4", "u1", "c8", "?"]
+    for dtype in dtypes:
         a = (
             fill(rng, shape, np.dtype(dtype))
             if np.dtype(dtype).kind != "f"

@@ -50,6 +50,7 @@ CASES: dict[str, list[Case]] = {
         *(Case(shape, (100, 1), index_dtype=name) for name in _INTS for shape in ((1000,), (1000, 2))),
         *(Case((1000, width), (1000, 1)) for width in (3, 6, 12, 64)),
     ],
+    "nonzero_coordinates": [Case((1000,)), Case((1 << 20,))],
     "scatter_elements": [
         Case(shape, indices, indices, {"reduction": reduction}, index_dtype=name)
         for reduction in ("none", "add", "mul", "min", "max")
@@ -76,10 +77,16 @@ CASES: dict[str, list[Case]] = {
         )
         for name in names
     ],
+    **{
+        f"cumulative_{name}": [Case((1000,)), Case((100, 64), parameters={"axis": 0}), Case((1 << 16,))]
+        for name in ("sum", "prod")
+    },
 }
 
 #: On a GPU `top_k` has other kernels, for each row of its table and for the sizes that they are compiled with.
 CASES_ON_GPU: dict[str, list[Case]] = {
+    "cumulative_sum": [],  # there are no kernels yet
+    "cumulative_prod": [],
     "top_k": [
         *(Case((5000, 20), parameters={"k": k}) for k in (1, 4, 8, 16)),
         *(Case((2000, n), parameters={"k": k}) for n, k in ((30, 20), (60, 20), (100, 20), (300, 200), (2000, 20))),
@@ -93,7 +100,7 @@ CASES_ON_GPU: dict[str, list[Case]] = {
             for is_sorted in (True, False)
         ),
         Case((200, 3000), parameters={"k": 2900}),
-    ]
+    ],
 }
 
 

@@ -11,6 +11,7 @@ from distributed import WorkerPlugin
 from ..__main__ import main
 from .._core.shapes import ELEMENTS, TUPLES
 from .._core.spec import OPERATORS
+from .calls import takes
 
 
 class WarmUp(WorkerPlugin):  # type: ignore[misc]
@@ -42,9 +43,10 @@ class WarmUp(WorkerPlugin):  # type: ignore[misc]
     def __init__(
         self, *operators: str, dtypes: Sequence[str] = ("float32", "float64", "int32", "int64"), target: str = "cpu"
     ) -> None:
+        known = [name for name, spec in OPERATORS.items() if takes(spec)]
         for name in operators:
-            if name not in OPERATORS:
-                raise ValueError(f"WarmUp: found {name!r}, expected one of {', '.join(OPERATORS)}")
+            if name not in known:
+                raise ValueError(f"WarmUp: found {name!r}, expected one of {', '.join(known)}")
         self.operators, self.dtypes, self.target = operators, list(dtypes), target
         self.name = f"numba_dml {self!r}"  # a plugin replaces one of the same name
 

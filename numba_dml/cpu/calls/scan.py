@@ -37,10 +37,10 @@ class ScanCall:
         sizes = descriptor.input_tensor.sizes
         self.dtype = result = descriptor.output_tensor.dtype
         lowering = descriptor.lower([strides])
-        order = lowering.order
-        lines = lowering.lines
+        order, lines = lowering.order, lowering.lines
         across = lines[-1][0] if lines and lines[-1][2] == 1 else 1
-        self.copied = not _can_read(dtype, result) or (across > 1 and lines[-1][1] != dtype.itemsize)
+        spread = across >= TUNING.columns_across and lines[-1][1] != dtype.itemsize  # vectors cannot read them
+        self.copied = spread or not _can_read(dtype, result)
         self.order = order if order != tuple(range(len(sizes))) else None
         self.inverse = tuple(sorted(range(len(order)), key=order.__getitem__))
         if self.copied:  # in the order of the input
@@ -57,8 +57,9 @@ class ScanCall:
         if self.idle:
             self.kernel = f"{self.function} nothing to compute"
             return
-        in_order = lowering.multiplies or (lowering.in_order and result.kind not in "biu")
-        self.facts = facts = Facts(n, count, across, in_order, THREADS)
+        integers = result.kind in "biu"
+        in_order = lowering.multiplies or (lowering.in_order and not integers)
+        self.facts = facts = Facts(n, count, across, in_order, integers, THREADS)
         self.region = first(TABLE, facts, TUNING)
         self.plan = np.array(_plan(lowering, facts, strides, sizes, dtype, result), np.int64)
         state = scan.state_reference(result, lowering.multiplies, lowering.in_order)
@@ -86,12 +87,12 @@ class ScanCall:
             result[...] = self.identity
             return result
         if self.copied:
-            given, a = a, np.empty([a.shape[d] for d in order] if order else a.shape, self.dtype)
-            a[...] = given.transpose(order) if order else given
+            a = a.transpose(order) if order else a
+            a = a.astype(self.dtype, order="C")
         # Each total has up to 16 bytes.
         scratch = np.empty(2 * self.totals, np.int64) if self.totals else a
         if self.launch(a, target, scratch, a, self.plan):  # the output overlaps the input
-            result[...] = self(given if self.copied else a, None)
+            result[...] = self(a, None)
         return result
 
 
@@ -110,7 +111,7 @@ def _plan(lowering: Any, facts: Facts, strides: Any, sizes: Any, dtype: np.dtype
     lines = [(size, stride, out_stride * width) for size, stride, out_stride in lowering.lines]
     stride, out_stride = lowering.stride, lowering.output_stride * width
     low, high = extent(sizes, strides)
-    parts = part_count(facts)
+    parts = part_count(facts, TUNING)
     superblocks = -(-n // scan.BLOCK**2)
     plan = [0] * (scan.HEADER + LINE_FIELDS * len(lines))
     plan[scan.LINES], plan[scan.DIMS], plan[scan.SIZE] = facts.lines, len(lines), n
