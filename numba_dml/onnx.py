@@ -35,7 +35,7 @@ def reference_ops(target: str | None = None) -> tuple[type[OpRun], ...]:
     Parameters
     ----------
     target : {"cpu", "cuda"}, optional
-        Where they run: the CPU when absent. ``"cuda"`` copies tensors in and out.
+        Where they run: the CPU when absent. ``"cuda"`` copies tensors in and out. CumSum and CumProd run on the CPU.
 
     Returns
     -------

@@ -913,6 +913,8 @@ def calls_of_many_shapes(function, count):
             updates = indices = (*shape[:axis], size(1 << 12), *shape[axis + 1 :])
         elif function.startswith("cumulative"):
             indices = ()
+        elif function.startswith("nonzero"):
+            parameters, indices = {}, ()
         elif function.endswith("nd"):
             taken = int(rng.integers(1, len(shape) + 1))
             parameters, indices, updates = reduction, (points, taken), (points, *shape[taken:])

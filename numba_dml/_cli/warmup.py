@@ -50,6 +50,7 @@ CASES: dict[str, list[Case]] = {
         *(Case(shape, (100, 1), index_dtype=name) for name in _INTS for shape in ((1000,), (1000, 2))),
         *(Case((1000, width), (1000, 1)) for width in (3, 6, 12, 64)),
     ],
+    "nonzero_coordinates": [Case((1000,)), Case((1 << 20,))],
     "scatter_elements": [
         Case(shape, indices, indices, {"reduction": reduction}, index_dtype=name)
         for reduction in ("none", "add", "mul", "min", "max")

@@ -30,9 +30,7 @@ SPEC = Spec(
     inputs=("a",),
     outputs=("count", "coordinates"),
     parameters=(
-        Parameter(
-            "size", None, "room for so many elements, and return their count too (default: as many as there are)", int
-        ),
+        Parameter("size", None, "rows of the result; their count is returned too (default: as many as are found)", int),
         Parameter("fill_value", -1, "what stands in rows of --size that are left", int),
         Parameter("index_dtype", None, "of the coordinates (default: int64)", "dtype"),
         WRITE_BOUNDS._replace(help="what to do with more elements than --size (default: raise)"),

@@ -51,10 +51,11 @@ class CompactionCall:
         dims = dims[: COORD_FIELDS * count] or [1, data.itemsize]
         sizes = data.sizes[len(data.sizes) - columns :]
         signed = mask - (1 << 64) if mask >> 63 else mask
-        self.plan = np.array([size, signed, len(dims) // COORD_FIELDS, columns, self.capacity, *dims, *sizes], np.int64)
         self.chunks = -(-size // compaction.CHUNK)
-        lists = min(self.chunks, SHARES * THREADS) * compaction.LIST_BYTES
-        self.words = self.chunks + 1 + -(-size // compaction.WORD) + lists // 8
+        lists = min(self.chunks, SHARES * THREADS)
+        header = size, signed, len(dims) // COORD_FIELDS, columns, self.capacity, lists
+        self.plan = np.array([*header, *dims, *sizes], np.int64)
+        self.words = self.chunks + 1 + -(-size // compaction.WORD) + lists * compaction.LIST_BYTES // 8
         self.scratch = allocator((self.words,), np.dtype(np.int64))
         arrays = _INPUTS[data.itemsize], ANY, ANY, ANY
         self.mark, driver = launcher(mark_kernel, arrays, self.effort)

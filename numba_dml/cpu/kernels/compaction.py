@@ -12,15 +12,19 @@ from ..primitives.compaction import (
     CAPACITY,
     CHUNK,
     LIST_BYTES,
+    LISTS,
     SIZE,
     WORD,
     list_block,
+    list_few,
     mark_chunk,
     write_block,
 )
 
 #: Shares of the chunks for each thread, since other processes may hold up one.
 SHARES = 4
+#: If fewer than one of FEW elements is not zero, words of bits have two at most, as a rule.
+FEW = 32
 
 
 @helper
@@ -55,13 +59,19 @@ def write_kernel(phase, task, tasks, scratch, y, table, _, plan):
     """Write the coordinates of the bits that are 1, as far as there is room."""
     chunks, bits, lists = places(plan)
     if task == ASK:
-        return np.int64(0) if phase > 0 else min(chunks, SHARES * tasks)
+        return np.int64(0) if phase > 0 else min(plan[LISTS], SHARES * tasks)
     lists += task * LIST_BYTES
     for chunk in range(chunks * task // tasks, chunks * (task + 1) // tasks):
-        row = load(seen_as(scratch, np.int64), 8 * chunk)
+        counts = seen_as(scratch, np.int64)
+        row = load(counts, 8 * chunk)
+        few = load(counts, 8 * chunk + 8) - row < CHUNK // FEW
         end = min((chunk + 1) * CHUNK, plan[SIZE])
         for start in range(chunk * CHUNK, end, BLOCK):
-            found = list_block(scratch, bits + start // 8, min(BLOCK, end - start), table, scratch, lists)
+            at, count = bits + start // 8, min(BLOCK, end - start)
+            if few:
+                found = list_few(scratch, at, count, scratch, lists)
+            else:
+                found = list_block(scratch, at, count, table, scratch, lists)
             write_block(y, plan, row, scratch, lists, min(found, plan[CAPACITY] - row), start // BLOCK)
             row += found
     return np.int64(0)

@@ -14,7 +14,7 @@ from ..._core.shapes import COORD_FIELDS
 from ..._jit.compile import chosen, helper
 from ..._jit.emission import intrinsic, ir
 from ..._jit.memory import emit_load, emit_store, itemsize, load, seen_as, splat, store
-from .keys import bit_count
+from .keys import bit_count, lowest_bit
 
 #: Elements of a word of bits.
 WORD = 64
@@ -32,8 +32,9 @@ LIST_BYTES = 2 * (BLOCK + 8)
     DIMS,  # dimensions in memory
     COLUMNS,  # coordinates of a row
     CAPACITY,  # rows that there is room for
+    LISTS,  # lists that there is room for in scratch memory
     HEADER,
-) = range(6)
+) = range(7)
 
 _BITS_OF_WORD = ir.IntType(WORD)
 
@@ -170,25 +171,66 @@ def list_block(bits, at, count, table, positions, to):
 
 
 @helper
+def list_few(bits, at, count, positions, to):
+    """Do what `list_block` does, faster if most words have at most two bits."""
+    kind = seen_as(positions, np.uint16)
+    found = np.int64(0)
+    for i in range(0, count, WORD):
+        word = load(seen_as(bits, np.uint64), at + (i >> 3))
+        for _ in range(2):  # without a branch: what is written for no bit, any number, is overwritten
+            store(kind, to + 2 * found, np.uint16(i + lowest_bit(word)))
+            found += word != 0
+            word &= word - np.uint64(1)
+        while word != 0:
+            store(kind, to + 2 * found, np.uint16(i + lowest_bit(word)))
+            found += 1
+            word &= word - np.uint64(1)
+    return found
+
+
+@helper
+def position_of(positions, at, i):
+    """Return a number of a list."""
+    return np.int64(load(seen_as(positions, np.uint16), at + 2 * i))
+
+
+@helper
+def factor_of(size):
+    """Return what `passed` needs of a size."""
+    return np.int64(0) if size > BLOCK else ((1 << 32) + size - 1) // size
+
+
+@helper
+def passed(here, size, factor):
+    """Return how often an axis has been gone along at a position in the line where a block starts."""
+    if size > BLOCK:
+        return np.int64(here >= size)  # once at most
+    return (here * factor) >> 32  # exact, since `here` is below 2 * BLOCK
+
+
+@helper
 def write_column(y, to, row_bytes, positions, at, count, first, size):
     """Write a coordinate of `count` rows, and replace each position by that along the axis before.
 
     `first` is the coordinate at position 0 of the block.
     """
-    kind = seen_as(positions, np.uint16)
-    if size > BLOCK:  # the next axis advances once at most
-        for i in range(count):
-            here = first + np.int64(load(kind, at + 2 * i))
-            over = np.int64(here >= size)
-            write_index(y, to + i * row_bytes, here - over * size)
-            store(kind, at + 2 * i, np.uint16(over))
-    else:  # exact, since `here` is below 2 * BLOCK
-        factor = ((1 << 32) + size - 1) // size
-        for i in range(count):
-            here = first + np.int64(load(kind, at + 2 * i))
-            over = (here * factor) >> 32
-            write_index(y, to + i * row_bytes, here - over * size)
-            store(kind, at + 2 * i, np.uint16(over))
+    factor = factor_of(size)
+    for i in range(count):
+        here = first + position_of(positions, at, i)
+        over = passed(here, size, factor)
+        write_index(y, to + i * row_bytes, here - over * size)
+        store(seen_as(positions, np.uint16), at + 2 * i, np.uint16(over))
+
+
+@helper
+def write_pairs(y, to, positions, at, count, outer, first, size):
+    """Write rows of two coordinates, which are `outer` and `first` at position 0 of the block."""
+    width, factor = itemsize(y), factor_of(size)
+    for i in range(count):
+        here = first + position_of(positions, at, i)
+        over = passed(here, size, factor)
+        write_index(y, to + 2 * i * width, outer + over)
+        write_index(y, to + (2 * i + 1) * width, here - over * size)
 
 
 def write_index(y, offset, value):
@@ -203,6 +245,13 @@ def _write_index(y, offset, value):
 
 
 @helper
+def write_first(y, to, row_bytes, positions, at, count, first):
+    """Write the first coordinate of `count` rows."""
+    for i in range(count):
+        write_index(y, to + i * row_bytes, first + position_of(positions, at, i))
+
+
+@helper
 def write_block(y, plan, row, positions, at, count, block):
     """Write `count` rows from a row on: the coordinates of listed positions behind the start of a block."""
     columns, width = plan[COLUMNS], itemsize(y)
@@ -210,10 +259,16 @@ def write_block(y, plan, row, positions, at, count, block):
     row_bytes = columns * width
     to = row * row_bytes
     rest = block * BLOCK
+    if columns == 1:  # with distances that are known, these two are vectorised
+        write_first(y, to, width, positions, at, count, rest)
+        return
+    if columns == 2:
+        over = rest // plan[sizes + 1]
+        write_pairs(y, to, positions, at, count, over, rest - over * plan[sizes + 1], plan[sizes + 1])
+        return
     for d in range(columns - 1, 0, -1):
         size = plan[sizes + d]
         over = rest // size
         write_column(y, to + d * width, row_bytes, positions, at, count, rest - over * size, size)
         rest = over
-    for i in range(count):
-        write_index(y, to + i * row_bytes, rest + np.int64(load(seen_as(positions, np.uint16), at + 2 * i)))
+    write_first(y, to, row_bytes, positions, at, count, rest)

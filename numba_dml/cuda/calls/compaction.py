@@ -25,7 +25,7 @@ from ..primitives.plan import new_identity, reciprocal
 
 #: Integers of a thread that fills rows, at least, and the most blocks that fill.
 FILLED, MOST_BLOCKS = 16, 1 << 12
-#: Unique launch ids, above those of gathers and scatters.
+#: Unique launch ids, above those of gathers and scatters: one check reports all of them.
 _launches = count(1 << 61)
 #: Host memory where kernels put a count, by device, that no call uses now.
 _free: dict[int, deque[HostWords]] = {}
