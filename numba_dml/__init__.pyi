@@ -29,6 +29,7 @@ from .ops import GatherDesc as GatherDesc
 from .ops import GatherElementsDesc as GatherElementsDesc
 from .ops import GatherND1Desc as GatherND1Desc
 from .ops import GatherNDDesc as GatherNDDesc
+from .ops import OneHotDesc as OneHotDesc
 from .ops import ScatterDesc as ScatterDesc
 from .ops import ScatterElementsDesc as ScatterElementsDesc
 from .ops import ScatterNDDesc as ScatterNDDesc
@@ -408,6 +409,66 @@ def top_k(
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> TopK[_O, _P]: ...
+@overload
+def one_hot(
+    indices: ArrayLike,
+    depth: SupportsIndex,
+    /,
+    *,
+    axis: SupportsIndex = ...,
+    on_value: Any = ...,
+    off_value: Any = ...,
+    dtype: type[_T] | np.dtype[_T],
+    bounds: _Bounds | None = ...,
+    out: None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> NDArray[_T]: ...
+@overload
+def one_hot(
+    indices: ArrayLike,
+    depth: SupportsIndex,
+    /,
+    *,
+    axis: SupportsIndex = ...,
+    on_value: Any = ...,
+    off_value: Any = ...,
+    dtype: DTypeLike | None = ...,
+    bounds: _Bounds | None = ...,
+    out: None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> NDArray[Any]: ...
+@overload
+def one_hot(
+    indices: _D,
+    depth: SupportsIndex,
+    /,
+    *,
+    axis: SupportsIndex = ...,
+    on_value: Any = ...,
+    off_value: Any = ...,
+    dtype: DTypeLike | None = ...,
+    bounds: _Bounds | None = ...,
+    out: None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> _D: ...
+@overload
+def one_hot(
+    indices: Any,
+    depth: SupportsIndex,
+    /,
+    *,
+    axis: SupportsIndex = ...,
+    on_value: Any = ...,
+    off_value: Any = ...,
+    dtype: DTypeLike | None = ...,
+    bounds: _Bounds | None = ...,
+    out: _O,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> _O: ...
 
 class _Cumulative(Protocol):
     @overload
@@ -515,6 +576,16 @@ class _GatherOperator(CompiledOperator):  # a, indices
     @overload
     def __call__(self, a: Any, indices: Any, *, out: _O, stream: Any = ...) -> _O: ...
 
+class _OneHotOperator(CompiledOperator):  # indices, values
+    @overload
+    def __call__(
+        self, indices: ArrayLike, values: NDArray[_T], *, out: None = ..., stream: Any = ...
+    ) -> NDArray[_T]: ...
+    @overload
+    def __call__(self, indices: _D, values: _D, /, *, out: None = ..., stream: Any = ...) -> _D: ...
+    @overload
+    def __call__(self, indices: Any, values: Any, /, *, out: _O, stream: Any = ...) -> _O: ...
+
 class _ScatterOperator(CompiledOperator):  # a, indices, updates
     @overload
     def __call__(
@@ -563,6 +634,13 @@ def compile_operator(
     target: _Target | None = ...,
     feature_level: FeatureLevel | int | None = ...,
 ) -> _ScatterOperator: ...
+@overload
+def compile_operator(
+    descriptor: OneHotDesc,
+    *,
+    target: _Target | None = ...,
+    feature_level: FeatureLevel | int | None = ...,
+) -> _OneHotOperator: ...
 @overload
 def compile_operator(
     descriptor: CumulativeProductDesc | CumulativeSummationDesc,

@@ -71,6 +71,7 @@ FUNCTIONS = [
     dml.gather,
     dml.gather_elements,
     dml.gather_nd,
+    dml.one_hot,
     dml.scatter_elements,
     dml.scatter_nd,
     dml.top_k,

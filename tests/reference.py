@@ -294,3 +294,15 @@ def same(x: np.ndarray, y: np.ndarray) -> bool:
         and x.shape == y.shape
         and np.ascontiguousarray(x).tobytes() == np.ascontiguousarray(y).tobytes()
     )
+
+
+@untraced
+def one_hot(indices, depth, off, on, axis=-1, bounds="raise"):
+    off, on = (native(value).reshape(1) for value in (off, on))
+    places, kept = resolve_all(indices, depth, bounds)
+    rows = np.empty((indices.size, depth), off.dtype)
+    rows[...] = off
+    for i in range(indices.size):
+        if kept[i]:
+            rows[i, places[i]] = on[0]
+    return np.ascontiguousarray(np.moveaxis(rows.reshape(*indices.shape, depth), -1, axis))

@@ -42,6 +42,13 @@ def sums(a: NDArray[np.float16], i: NDArray[np.int32], out: NDArray[np.int64]) -
     assert_type(dml.cumulative_prod(i, dtype="uint8"), NDArray[Any])
 
 
+def values_at(i: NDArray[np.int32], out: NDArray[np.int8], t: "Tensor") -> None:
+    assert_type(dml.one_hot(i, 4, dtype=np.uint8), NDArray[np.uint8])
+    assert_type(dml.one_hot([1, 2], 4, on_value=True), NDArray[Any])
+    assert_type(dml.one_hot(i, 4, axis=0, out=out), NDArray[np.int8])
+    assert_type(dml.one_hot(t, 4), "Tensor")
+
+
 def devices(a: "Tensor", i: "Tensor", u: "Tensor") -> None:
     assert_type(dml.gather(a, i), "Tensor")
     assert_type(dml.scatter_nd(a, i, u, bounds="deferred"), "Tensor")

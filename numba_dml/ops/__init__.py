@@ -6,6 +6,7 @@ from .cumulative_sum import CumulativeSummationDesc, cumulative_sum
 from .gather import GatherDesc, gather
 from .gather_elements import GatherElementsDesc, gather_elements
 from .gather_nd import GatherND1Desc, GatherNDDesc, gather_nd
+from .one_hot import OneHotDesc, one_hot
 from .scatter_elements import ScatterDesc, ScatterElementsDesc, scatter_elements
 from .scatter_nd import ScatterNDDesc, scatter_nd
 from .top_k import TopK1Desc, TopKDesc, top_k
@@ -17,6 +18,7 @@ __all__ = [
     "GatherElementsDesc",
     "GatherND1Desc",
     "GatherNDDesc",
+    "OneHotDesc",
     "ScatterDesc",
     "ScatterElementsDesc",
     "ScatterNDDesc",
@@ -28,6 +30,7 @@ __all__ = [
     "gather",
     "gather_elements",
     "gather_nd",
+    "one_hot",
     "scatter_elements",
     "scatter_nd",
     "top_k",

@@ -12,7 +12,7 @@ import numpy as np
 from .._core.calls import build_call
 from .._core.descriptor import Descriptor
 from .._core.errors import DescriptorError
-from .._core.operands import check_same_type, mask_hint
+from .._core.operands import check_same_type, mask_hint, update_array
 from .._core.shapes import axis_from_start
 from .._core.spec import Spec
 from .._core.tensor import TensorDesc, normalize_data_type
@@ -40,11 +40,24 @@ def check_data(function: str, name: str, dtype: np.dtype[Any]) -> Any:
         raise TypeError(f"{function}: {name}: found dtype {error.found}, expected {error.expected}") from None
 
 
-def check_indices(function: str, dtype: np.dtype[Any]) -> None:
+def check_indices(function: str, dtype: np.dtype[Any], argument: str = "indices") -> None:
     """Refuse indices that are not integers."""
     if dtype.kind not in "iu":
         hint = mask_hint(function) if dtype.kind == "b" else ""
-        raise TypeError(f"{function}: indices: found dtype {dtype}, expected an integer dtype{hint}")
+        raise TypeError(f"{function}: {argument}: found dtype {dtype}, expected an integer dtype{hint}")
+
+
+def single_value(function: str, argument: str, value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Return a scalar as an array of a dtype; Python's own numbers are converted if they fit, nothing else is."""
+    if dtype.kind == "b" and value.__class__ is int and value in (0, 1):
+        value = bool(value)
+    if hasattr(value, "dtype"):
+        check_same_type(function, np.asarray(value).dtype, dtype, argument, "the result")
+    found = update_array(function, value, dtype, argument)
+    check_same_type(function, found.dtype, dtype, argument, "the result")
+    if found.ndim:
+        raise ValueError(f"{function}: {argument}: found shape {found.shape}, expected a single value")
+    return found.astype(dtype)
 
 
 def check_not_scalar(function: str, ndim: int) -> None:
@@ -93,7 +106,7 @@ def builds(
             parameters = list(given)
             kinds = [kind_of(spec.name, "a", dtypes[0]), *dtypes[1:]]
             if count > 1:
-                check_indices(spec.name, dtypes[1])
+                check_indices(spec.name, dtypes[1], spec.inputs[1])
             if count > 2:
                 check_same_type(spec.name, dtypes[2], dtypes[0])
                 kinds[2] = kinds[0]
