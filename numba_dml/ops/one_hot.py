@@ -20,7 +20,7 @@ from .._core.errors import integer
 from .._core.shapes import axis_from_start
 from .._core.spec import READ_BOUNDS, REQUIRED, Parameter, Spec, number
 from .._core.spec import axis as axis_parameter
-from .._core.tensor import TensorDesc, packed_strides, product
+from .._core.tensor import TensorDesc, product
 from ._function import Array, builds, check_data, check_indices, public, refuse_positional, single_value
 
 SPEC = Spec(
@@ -175,7 +175,7 @@ def _build(*key: Any) -> _Bound:
         on, off, kind = _bits(on, off, kind)
     descriptor, results = SPEC.describe([shape], [dtype], (depth, axis, on, off, kind, bounds))
     place = descriptor.axis
-    layouts = ((*strides[:place], 0, *strides[place:]), dtype), (packed_strides((2,), kind.itemsize), kind)
+    layouts = ((*strides[:place], 0, *strides[place:]), dtype), ((0,) * len(shape) + (kind.itemsize,), kind)
     return _Bound(build_call(target, descriptor, layouts, results), np.frombuffer(off + on, kind))
 
 
