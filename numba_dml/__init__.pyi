@@ -30,6 +30,7 @@ from .ops import GatherElementsDesc as GatherElementsDesc
 from .ops import GatherND1Desc as GatherND1Desc
 from .ops import GatherNDDesc as GatherNDDesc
 from .ops import OneHotDesc as OneHotDesc
+from .ops import ReverseSubsequencesDesc as ReverseSubsequencesDesc
 from .ops import ScatterDesc as ScatterDesc
 from .ops import ScatterElementsDesc as ScatterElementsDesc
 from .ops import ScatterNDDesc as ScatterNDDesc
@@ -55,6 +56,7 @@ _V = TypeVar("_V")
 _W = TypeVar("_W")
 _Bounds: TypeAlias = Literal["raise", "clamp", "drop", "deferred"]
 _ScatterBounds: TypeAlias = Literal["raise", "drop", "deferred"]  # an update would go where nobody sent it
+_ReverseBounds: TypeAlias = Literal["raise", "clamp"]
 _Reduction: TypeAlias = Literal["none", "add", "mul", "min", "max"]
 _Mode: TypeAlias = Literal["largest", "smallest"]
 _Nan: TypeAlias = Literal["last", "largest", "first"]
@@ -469,6 +471,54 @@ def one_hot(
     target: _Target | None = ...,
     stream: Any = ...,
 ) -> _O: ...
+@overload
+def reverse_subsequences(
+    a: NDArray[_T],
+    lengths: ArrayLike,
+    /,
+    *,
+    axis: SupportsIndex = ...,
+    bounds: _ReverseBounds | None = ...,
+    out: None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> NDArray[_T]: ...
+@overload
+def reverse_subsequences(
+    a: _D,
+    lengths: Any,
+    /,
+    *,
+    axis: SupportsIndex = ...,
+    bounds: _ReverseBounds | None = ...,
+    out: None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> _D: ...
+@overload
+def reverse_subsequences(
+    a: ArrayLike,
+    lengths: ArrayLike,
+    /,
+    *,
+    axis: SupportsIndex = ...,
+    bounds: _ReverseBounds | None = ...,
+    out: None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> NDArray[Any]: ...
+@overload
+def reverse_subsequences(
+    a: Any,
+    lengths: Any,
+    /,
+    *,
+    axis: SupportsIndex = ...,
+    bounds: _ReverseBounds | None = ...,
+    out: _O,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> _O: ...
 
 class _Cumulative(Protocol):
     @overload
@@ -634,6 +684,13 @@ def compile_operator(
     target: _Target | None = ...,
     feature_level: FeatureLevel | int | None = ...,
 ) -> _ScatterOperator: ...
+@overload
+def compile_operator(
+    descriptor: ReverseSubsequencesDesc,
+    *,
+    target: _Target | None = ...,
+    feature_level: FeatureLevel | int | None = ...,
+) -> _GatherOperator: ...
 @overload
 def compile_operator(
     descriptor: OneHotDesc,

@@ -72,6 +72,7 @@ FUNCTIONS = [
     dml.gather_elements,
     dml.gather_nd,
     dml.one_hot,
+    dml.reverse_subsequences,
     dml.scatter_elements,
     dml.scatter_nd,
     dml.top_k,

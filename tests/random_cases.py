@@ -108,11 +108,22 @@ def a_one_hot(rng, most):
     return dml.one_hot, (random_indices(rng, shape, depth), depth), given
 
 
+def a_reversal(rng, most):
+    a = random_array(rng, random_shape(rng, rng.integers(1, 4), most))
+    axis, bounds = int(rng.integers(a.ndim)), str(rng.choice(["raise", "clamp"]))
+    sizes = tuple(1 if d == axis or rng.random() < 0.4 else n for d, n in enumerate(a.shape))
+    lengths = np.minimum(np.abs(random_indices(rng, sizes, a.shape[axis] + 1).astype(np.int64)), 2**62)
+    if rng.random() < 0.8:
+        lengths = np.minimum(lengths, a.shape[axis])
+    return dml.reverse_subsequences, (a, lengths), {"axis": axis, "bounds": bounds}
+
+
 CASES = [
     a_gather,
     a_gather_of_elements,
     a_gather_of_tuples,
     a_one_hot,
+    a_reversal,
     a_scatter_of_elements,
     a_scatter_of_tuples,
     a_selection,

@@ -306,3 +306,19 @@ def one_hot(indices, depth, off, on, axis=-1, bounds="raise"):
         if kept[i]:
             rows[i, places[i]] = on[0]
     return np.ascontiguousarray(np.moveaxis(rows.reshape(*indices.shape, depth), -1, axis))
+
+
+@untraced
+def reverse_subsequences(a, lengths, axis=-1, bounds="raise"):
+    out = native(a)
+    axis %= a.ndim
+    limit = a.shape[axis]
+    if bounds == "raise" and any(not 0 <= length <= limit for length in lengths.reshape(-1).tolist()):
+        raise IndexError
+    sizes = (*a.shape[:axis], 1, *a.shape[axis + 1 :])
+    whole = np.broadcast_to(lengths, sizes)
+    for place in np.ndindex(sizes):
+        line = (*place[:axis], slice(None), *place[axis + 1 :])
+        length = min(max(int(whole[place]), 0), limit)
+        out[line][:length] = native(a)[line][:length][::-1]
+    return out

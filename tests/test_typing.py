@@ -55,6 +55,7 @@ def test_choices():
     assert found == {
         "_Bounds": config.BOUNDS,
         "_ScatterBounds": scatters.SCATTER_BOUNDS,
+        "_ReverseBounds": sys.modules["numba_dml.ops.reverse_subsequences"].BOUNDS,
         "_Reduction": lowering.REDUCTIONS,
         "_Mode": tuple(selection.MODES),
         "_Nan": selection.NAN_RULES,
@@ -63,7 +64,8 @@ def test_choices():
     for stub in FUNCTIONS:
         for argument in stub.args.kwonlyargs:
             if argument.arg == "bounds":
-                name = "_ScatterBounds" if stub.name.startswith("scatter") else "_Bounds"
+                own = {"reverse_subsequences": "_ReverseBounds", "max_unpool": "_ScatterBounds"}
+                name = "_ScatterBounds" if stub.name.startswith("scatter") else own.get(stub.name, "_Bounds")
                 assert ast.unparse(argument.annotation) == f"{name} | None"
 
 

@@ -49,6 +49,13 @@ def values_at(i: NDArray[np.int32], out: NDArray[np.int8], t: "Tensor") -> None:
     assert_type(dml.one_hot(t, 4), "Tensor")
 
 
+def reversed_lines(a: NDArray[np.int32], out: NDArray[np.int8], t: "Tensor") -> None:
+    assert_type(dml.reverse_subsequences(a, [[1]], axis=0), NDArray[np.int32])
+    assert_type(dml.reverse_subsequences([1, 2], [2], bounds="clamp"), NDArray[Any])
+    assert_type(dml.reverse_subsequences(out, [2], out=out), NDArray[np.int8])
+    assert_type(dml.reverse_subsequences(t, t), "Tensor")
+
+
 def devices(a: "Tensor", i: "Tensor", u: "Tensor") -> None:
     assert_type(dml.gather(a, i), "Tensor")
     assert_type(dml.scatter_nd(a, i, u, bounds="deferred"), "Tensor")

@@ -7,6 +7,7 @@ from .gather import GatherDesc, gather
 from .gather_elements import GatherElementsDesc, gather_elements
 from .gather_nd import GatherND1Desc, GatherNDDesc, gather_nd
 from .one_hot import OneHotDesc, one_hot
+from .reverse_subsequences import ReverseSubsequencesDesc, reverse_subsequences
 from .scatter_elements import ScatterDesc, ScatterElementsDesc, scatter_elements
 from .scatter_nd import ScatterNDDesc, scatter_nd
 from .top_k import TopK1Desc, TopKDesc, top_k
@@ -19,6 +20,7 @@ __all__ = [
     "GatherND1Desc",
     "GatherNDDesc",
     "OneHotDesc",
+    "ReverseSubsequencesDesc",
     "ScatterDesc",
     "ScatterElementsDesc",
     "ScatterNDDesc",
@@ -31,6 +33,7 @@ __all__ = [
     "gather_elements",
     "gather_nd",
     "one_hot",
+    "reverse_subsequences",
     "scatter_elements",
     "scatter_nd",
     "top_k",

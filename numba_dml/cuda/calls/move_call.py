@@ -56,6 +56,8 @@ class IndexedCall(Repeatable):
 
     #: It reads what points lead to, so that an empty axis has nothing to stand for what is not there.
     gathers = False
+    #: The bounds that a capture takes.
+    instead = "'deferred' or 'drop'"
     #: Which input holds the indices.
     index_at = 1
     function: str
@@ -81,7 +83,7 @@ class IndexedCall(Repeatable):
             return out
         stream = a.stream
         if self.checked:  # this takes under a microsecond, the wait at the end many
-            refuse_capture(stream, f"{self.function}: bounds: found 'raise'", "'deferred' or 'drop'")
+            refuse_capture(stream, f"{self.function}: bounds: found 'raise'", self.instead)
         in_place = False
         if out is None:
             target = self.output.new(a)
