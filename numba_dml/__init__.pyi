@@ -1,4 +1,5 @@
 # The public names, with what no annotation of theirs can tell: which type of array comes back.
+from collections.abc import Sequence
 from contextlib import ContextDecorator
 from typing import Any, Generic, Literal, NamedTuple, Protocol, SupportsIndex, TypeAlias, TypeVar, overload
 
@@ -29,6 +30,7 @@ from .ops import GatherDesc as GatherDesc
 from .ops import GatherElementsDesc as GatherElementsDesc
 from .ops import GatherND1Desc as GatherND1Desc
 from .ops import GatherNDDesc as GatherNDDesc
+from .ops import MaxUnpoolingDesc as MaxUnpoolingDesc
 from .ops import OneHotDesc as OneHotDesc
 from .ops import ReverseSubsequencesDesc as ReverseSubsequencesDesc
 from .ops import ScatterDesc as ScatterDesc
@@ -412,6 +414,66 @@ def top_k(
     stream: Any = ...,
 ) -> TopK[_O, _P]: ...
 @overload
+def max_unpool(
+    a: NDArray[_T],
+    indices: ArrayLike,
+    shape: Sequence[SupportsIndex],
+    /,
+    *,
+    batch_dims: SupportsIndex = ...,
+    fill_value: Any = ...,
+    unique: bool = ...,
+    out: None = ...,
+    bounds: _ScatterBounds | None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> NDArray[_T]: ...
+@overload
+def max_unpool(
+    a: _D,
+    indices: Any,
+    shape: Sequence[SupportsIndex],
+    /,
+    *,
+    batch_dims: SupportsIndex = ...,
+    fill_value: Any = ...,
+    unique: bool = ...,
+    out: None = ...,
+    bounds: _ScatterBounds | None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> _D: ...
+@overload
+def max_unpool(
+    a: ArrayLike,
+    indices: ArrayLike,
+    shape: Sequence[SupportsIndex],
+    /,
+    *,
+    batch_dims: SupportsIndex = ...,
+    fill_value: Any = ...,
+    unique: bool = ...,
+    out: None = ...,
+    bounds: _ScatterBounds | None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> NDArray[Any]: ...
+@overload
+def max_unpool(
+    a: Any,
+    indices: Any,
+    shape: Sequence[SupportsIndex],
+    /,
+    *,
+    batch_dims: SupportsIndex = ...,
+    fill_value: Any = ...,
+    unique: bool = ...,
+    out: _O,
+    bounds: _ScatterBounds | None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> _O: ...
+@overload
 def one_hot(
     indices: ArrayLike,
     depth: SupportsIndex,
@@ -686,7 +748,7 @@ def compile_operator(
 ) -> _ScatterOperator: ...
 @overload
 def compile_operator(
-    descriptor: ReverseSubsequencesDesc,
+    descriptor: MaxUnpoolingDesc | ReverseSubsequencesDesc,
     *,
     target: _Target | None = ...,
     feature_level: FeatureLevel | int | None = ...,

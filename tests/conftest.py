@@ -71,6 +71,7 @@ FUNCTIONS = [
     dml.gather,
     dml.gather_elements,
     dml.gather_nd,
+    dml.max_unpool,
     dml.one_hot,
     dml.reverse_subsequences,
     dml.scatter_elements,

@@ -118,6 +118,16 @@ def a_reversal(rng, most):
     return dml.reverse_subsequences, (a, lengths), {"axis": axis, "bounds": bounds}
 
 
+def an_unpooling(rng, most):
+    a = random_array(rng, random_shape(rng, rng.integers(1, 4), max(most // 4, 2)))
+    batch = int(rng.integers(0, a.ndim + 1))
+    shape = (*a.shape[:batch], *(int(n * rng.uniform(1, 2)) + 1 for n in a.shape[batch:]))
+    indices = random_indices(rng, a.shape, int(np.prod(shape[batch:])))
+    fill_value = fill(rng, (1,), a.dtype.newbyteorder("="))[0]
+    given = {"batch_dims": batch, "fill_value": fill_value, "bounds": str(rng.choice(["raise", "drop"]))}
+    return dml.max_unpool, (a, indices, shape), given
+
+
 CASES = [
     a_gather,
     a_gather_of_elements,
@@ -127,6 +137,7 @@ CASES = [
     a_scatter_of_elements,
     a_scatter_of_tuples,
     a_selection,
+    an_unpooling,
 ]
 
 

@@ -322,3 +322,20 @@ def reverse_subsequences(a, lengths, axis=-1, bounds="raise"):
         length = min(max(int(whole[place]), 0), limit)
         out[line][:length] = native(a)[line][:length][::-1]
     return out
+
+
+@untraced
+def max_unpool(a, indices, shape, batch_dims=0, fill_value=0, bounds="raise"):
+    a = native(a)
+    out = np.zeros(shape, a.dtype)
+    if not (fill_value.__class__ is int and fill_value == 0):
+        out[...] = fill_value
+    blocks = int(np.prod(shape[:batch_dims]))
+    block = int(np.prod(shape[batch_dims:]))
+    places, kept = resolve_all(indices, block, bounds)
+    count = int(np.prod(a.shape[batch_dims:]))
+    flat, elements = out.reshape(blocks, block), a.reshape(-1)
+    for p in range(a.size):
+        if kept[p]:
+            flat[p // count, places[p]] = elements[p]
+    return out

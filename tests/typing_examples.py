@@ -56,6 +56,13 @@ def reversed_lines(a: NDArray[np.int32], out: NDArray[np.int8], t: "Tensor") -> 
     assert_type(dml.reverse_subsequences(t, t), "Tensor")
 
 
+def unpooled(a: NDArray[np.int32], out: NDArray[np.int8], t: "Tensor") -> None:
+    assert_type(dml.max_unpool(a, a, (4, 4), batch_dims=2), NDArray[np.int32])
+    assert_type(dml.max_unpool([1, 2], [2, 0], [5], bounds="drop"), NDArray[Any])
+    assert_type(dml.max_unpool(out, [2], (3,), out=out), NDArray[np.int8])
+    assert_type(dml.max_unpool(t, t, (3,)), "Tensor")
+
+
 def devices(a: "Tensor", i: "Tensor", u: "Tensor") -> None:
     assert_type(dml.gather(a, i), "Tensor")
     assert_type(dml.scatter_nd(a, i, u, bounds="deferred"), "Tensor")

@@ -6,6 +6,7 @@ from .cumulative_sum import CumulativeSummationDesc, cumulative_sum
 from .gather import GatherDesc, gather
 from .gather_elements import GatherElementsDesc, gather_elements
 from .gather_nd import GatherND1Desc, GatherNDDesc, gather_nd
+from .max_unpool import MaxUnpoolingDesc, max_unpool
 from .one_hot import OneHotDesc, one_hot
 from .reverse_subsequences import ReverseSubsequencesDesc, reverse_subsequences
 from .scatter_elements import ScatterDesc, ScatterElementsDesc, scatter_elements
@@ -19,6 +20,7 @@ __all__ = [
     "GatherElementsDesc",
     "GatherND1Desc",
     "GatherNDDesc",
+    "MaxUnpoolingDesc",
     "OneHotDesc",
     "ReverseSubsequencesDesc",
     "ScatterDesc",
@@ -32,6 +34,7 @@ __all__ = [
     "gather",
     "gather_elements",
     "gather_nd",
+    "max_unpool",
     "one_hot",
     "reverse_subsequences",
     "scatter_elements",

@@ -47,8 +47,46 @@ def check_indices(function: str, dtype: np.dtype[Any], argument: str = "indices"
         raise TypeError(f"{function}: {argument}: found dtype {dtype}, expected an integer dtype{hint}")
 
 
+class Exact:
+    """A scalar in the key of a call: it tells 0 from -0, 1 from True, and NaNs by their bits."""
+
+    __slots__ = ("key", "value")
+
+    def __init__(self, value: Any) -> None:
+        array = np.asarray(value)
+        self.value, self.key = value, (value.__class__, array.dtype, array.shape, array.tobytes())
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Exact) and self.key == other.key
+
+
+def exact(value: Any) -> Any:
+    """Return what stands for a scalar in the key of a call."""
+    return value if value.__class__ is int else Exact(value)
+
+
+class Bound:
+    """A call that knows its last input, which is the same for all calls of a function with this key."""
+
+    def __init__(self, call: Any, values: np.ndarray[Any, Any]) -> None:
+        self.call, self.values = call, values
+
+    def __call__(self, *arrays: Any) -> Any:
+        *inputs, out = arrays
+        return self.call(*inputs, self.values, out)
+
+    def repeat(self, *arrays: Any, out: Any) -> Any:
+        """Make the call again with arrays on a device; see `cuda.replay`."""
+        return self.call.repeat(*arrays, out=out)
+
+
 def single_value(function: str, argument: str, value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Return a scalar as an array of a dtype; Python's own numbers are converted if they fit, nothing else is."""
+    if isinstance(value, Exact):
+        value = value.value
     if dtype.kind == "b" and value.__class__ is int and value in (0, 1):
         value = bool(value)
     if hasattr(value, "dtype"):

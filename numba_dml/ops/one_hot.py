@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import lru_cache, wraps
+from functools import wraps
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,18 @@ from .._core.shapes import axis_from_start
 from .._core.spec import READ_BOUNDS, REQUIRED, Parameter, Spec, number
 from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc, product
-from ._function import Array, builds, check_data, check_indices, public, refuse_positional, single_value
+from ._function import (
+    Array,
+    Bound,
+    Exact,
+    builds,
+    check_data,
+    check_indices,
+    exact,
+    public,
+    refuse_positional,
+    single_value,
+)
 
 SPEC = Spec(
     name="one_hot",
@@ -103,29 +114,21 @@ class OneHotDesc(Descriptor):
         return OneHot(outer, sizes[self.axis], inner, self.bounds)
 
 
-class _Bits(bytes):
-    """The bytes of a value, in the key of a call: they tell 0 from -0, and True from 1."""
-
-
-def _bits(on_value: Any, off_value: Any, dtype: Any) -> tuple[_Bits, _Bits, np.dtype[Any]]:
-    """Return the bytes of both values, and the dtype of the result."""
-    given = {"on_value": on_value, "off_value": off_value}
+def _values(on_value: Any, off_value: Any, dtype: Any) -> ndarray[Any, Any]:
+    """Return both values, what stands elsewhere first, as an array of the result's dtype."""
+    given = {"off_value": off_value, "on_value": on_value}
     if dtype is None:
-        typed = [np.asarray(value).dtype for value in given.values() if hasattr(value, "dtype")]
-        dtype = typed[0].newbyteorder("=") if typed else np.dtype(np.float32)
+        found = [value.value for value in given.values() if isinstance(value, Exact)]
+        typed = [np.asarray(value).dtype for value in found if hasattr(value, "dtype")]
+        dtype = typed[-1].newbyteorder("=") if typed else np.float32
     try:
-        found = np.dtype(dtype)
+        dtype = np.dtype(dtype)
     except TypeError:
         raise TypeError(f"one_hot: dtype: found {dtype!r}, expected a dtype") from None
-    if not found.isnative:
-        raise TypeError(f"one_hot: dtype: found {found}, expected a native dtype")
-    check_data("one_hot", "dtype", found)
-    on, off = (_Bits(single_value("one_hot", name, value, found).tobytes()) for name, value in given.items())
-    return on, off, found
-
-
-#: Of Python's integers, which are what they look like: another key than 1.0, True or -0.0 has to have.
-_bits_of_integers = lru_cache(maxsize=256)(_bits)
+    if not dtype.isnative:
+        raise TypeError(f"one_hot: dtype: found {dtype}, expected a native dtype")
+    check_data("one_hot", "dtype", dtype)
+    return np.array([single_value("one_hot", name, value, dtype) for name, value in given.items()], dtype)
 
 
 def _index_type(function: str, _: str, dtype: np.dtype[Any]) -> Any:
@@ -143,8 +146,7 @@ def _describe(indices: Array, depth: int, axis: int, on_value: Any, off_value: A
         )
     if depth < 0:
         raise ValueError(f"one_hot: depth: found {depth}, expected 0 or more")
-    if not isinstance(on_value, _Bits):
-        *_, dtype = _bits(on_value, off_value, dtype)
+    dtype = _values(on_value, off_value, dtype).dtype
     before, after = indices.shape[:place], indices.shape[place:]
     output = TensorDesc(dtype, (*before, depth, *after))
     values = TensorDesc(dtype, (1,) * rank + (2,))
@@ -153,30 +155,13 @@ def _describe(indices: Array, depth: int, axis: int, on_value: Any, off_value: A
     ), output.sizes
 
 
-class _Bound:
-    """A call with its two values."""
-
-    def __init__(self, call: Any, values: ndarray[Any, Any]) -> None:
-        self.call, self.values = call, values
-
-    def __call__(self, indices: Any, out: Any) -> Any:
-        return self.call(indices, self.values, out)
-
-    def repeat(self, indices: Any, *, out: Any) -> Any:
-        """Make the call again with an array on a device; see `cuda.replay`."""
-        return self.call.repeat(indices, out=out)
-
-
 @wraps(_describe)
-def _build(*key: Any) -> _Bound:
+def _build(*key: Any) -> Bound:
     shape, strides, dtype, given, target = key
-    depth, axis, on, off, kind, bounds = given
-    if not isinstance(on, _Bits):
-        on, off, kind = _bits(on, off, kind)
-    descriptor, results = SPEC.describe([shape], [dtype], (depth, axis, on, off, kind, bounds))
-    place = descriptor.axis
-    layouts = ((*strides[:place], 0, *strides[place:]), dtype), ((0,) * len(shape) + (kind.itemsize,), kind)
-    return _Bound(build_call(target, descriptor, layouts, results), np.frombuffer(off + on, kind))
+    descriptor, results = SPEC.describe([shape], [dtype], given)
+    place, values = descriptor.axis, _values(*given[2:5])
+    layouts = ((*strides[:place], 0, *strides[place:]), dtype), ((0,) * len(shape) + values.strides, values.dtype)
+    return Bound(build_call(target, descriptor, layouts, results), values)
 
 
 SPEC.build = _build
@@ -264,6 +249,5 @@ def one_hot(
         axis = integer("one_hot: axis", axis)
     if config.used:
         target, bounds = config.defaults(target, bounds)
-    exact = on_value.__class__ is off_value.__class__ is int and (dtype is None or isinstance(dtype, (type, str)))
-    values = (_bits_of_integers if exact else _bits)(on_value, off_value, dtype)
-    return call_one(SPEC, _build, target, stream, indices, out, (depth, axis, *values, bounds))  # type: ignore[no-any-return]
+    parameters = depth, axis, exact(on_value), exact(off_value), dtype, bounds
+    return call_one(SPEC, _build, target, stream, indices, out, parameters)  # type: ignore[no-any-return]
