@@ -1,4 +1,5 @@
 # The public names, with what no annotation of theirs can tell: which type of array comes back.
+from collections.abc import Sequence
 from contextlib import ContextDecorator
 from typing import Any, Generic, Literal, NamedTuple, Protocol, SupportsIndex, TypeAlias, TypeVar, overload
 
@@ -29,7 +30,10 @@ from .ops import GatherDesc as GatherDesc
 from .ops import GatherElementsDesc as GatherElementsDesc
 from .ops import GatherND1Desc as GatherND1Desc
 from .ops import GatherNDDesc as GatherNDDesc
+from .ops import MaxUnpoolingDesc as MaxUnpoolingDesc
 from .ops import NonzeroCoordinatesDesc as NonzeroCoordinatesDesc
+from .ops import OneHotDesc as OneHotDesc
+from .ops import ReverseSubsequencesDesc as ReverseSubsequencesDesc
 from .ops import ScatterDesc as ScatterDesc
 from .ops import ScatterElementsDesc as ScatterElementsDesc
 from .ops import ScatterNDDesc as ScatterNDDesc
@@ -55,6 +59,7 @@ _V = TypeVar("_V")
 _W = TypeVar("_W")
 _Bounds: TypeAlias = Literal["raise", "clamp", "drop", "deferred"]
 _ScatterBounds: TypeAlias = Literal["raise", "drop", "deferred"]  # an update would go where nobody sent it
+_ReverseBounds: TypeAlias = Literal["raise", "clamp"]
 _Reduction: TypeAlias = Literal["none", "add", "mul", "min", "max"]
 _Mode: TypeAlias = Literal["largest", "smallest"]
 _Nan: TypeAlias = Literal["last", "largest", "first"]
@@ -414,6 +419,174 @@ def top_k(
     stream: Any = ...,
 ) -> TopK[_O, _P]: ...
 @overload
+def max_unpool(
+    a: NDArray[_T],
+    indices: ArrayLike,
+    shape: Sequence[SupportsIndex],
+    /,
+    *,
+    batch_dims: SupportsIndex = ...,
+    fill_value: Any = ...,
+    unique: bool = ...,
+    out: None = ...,
+    bounds: _ScatterBounds | None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> NDArray[_T]: ...
+@overload
+def max_unpool(
+    a: _D,
+    indices: Any,
+    shape: Sequence[SupportsIndex],
+    /,
+    *,
+    batch_dims: SupportsIndex = ...,
+    fill_value: Any = ...,
+    unique: bool = ...,
+    out: None = ...,
+    bounds: _ScatterBounds | None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> _D: ...
+@overload
+def max_unpool(
+    a: ArrayLike,
+    indices: ArrayLike,
+    shape: Sequence[SupportsIndex],
+    /,
+    *,
+    batch_dims: SupportsIndex = ...,
+    fill_value: Any = ...,
+    unique: bool = ...,
+    out: None = ...,
+    bounds: _ScatterBounds | None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> NDArray[Any]: ...
+@overload
+def max_unpool(
+    a: Any,
+    indices: Any,
+    shape: Sequence[SupportsIndex],
+    /,
+    *,
+    batch_dims: SupportsIndex = ...,
+    fill_value: Any = ...,
+    unique: bool = ...,
+    out: _O,
+    bounds: _ScatterBounds | None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> _O: ...
+@overload
+def one_hot(
+    indices: ArrayLike,
+    depth: SupportsIndex,
+    /,
+    *,
+    axis: SupportsIndex = ...,
+    on_value: Any = ...,
+    off_value: Any = ...,
+    dtype: type[_T] | np.dtype[_T],
+    bounds: _Bounds | None = ...,
+    out: None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> NDArray[_T]: ...
+@overload
+def one_hot(
+    indices: ArrayLike,
+    depth: SupportsIndex,
+    /,
+    *,
+    axis: SupportsIndex = ...,
+    on_value: Any = ...,
+    off_value: Any = ...,
+    dtype: DTypeLike | None = ...,
+    bounds: _Bounds | None = ...,
+    out: None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> NDArray[Any]: ...
+@overload
+def one_hot(
+    indices: _D,
+    depth: SupportsIndex,
+    /,
+    *,
+    axis: SupportsIndex = ...,
+    on_value: Any = ...,
+    off_value: Any = ...,
+    dtype: DTypeLike | None = ...,
+    bounds: _Bounds | None = ...,
+    out: None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> _D: ...
+@overload
+def one_hot(
+    indices: Any,
+    depth: SupportsIndex,
+    /,
+    *,
+    axis: SupportsIndex = ...,
+    on_value: Any = ...,
+    off_value: Any = ...,
+    dtype: DTypeLike | None = ...,
+    bounds: _Bounds | None = ...,
+    out: _O,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> _O: ...
+@overload
+def reverse_subsequences(
+    a: NDArray[_T],
+    lengths: ArrayLike,
+    /,
+    *,
+    axis: SupportsIndex = ...,
+    bounds: _ReverseBounds | None = ...,
+    out: None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> NDArray[_T]: ...
+@overload
+def reverse_subsequences(
+    a: _D,
+    lengths: Any,
+    /,
+    *,
+    axis: SupportsIndex = ...,
+    bounds: _ReverseBounds | None = ...,
+    out: None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> _D: ...
+@overload
+def reverse_subsequences(
+    a: ArrayLike,
+    lengths: ArrayLike,
+    /,
+    *,
+    axis: SupportsIndex = ...,
+    bounds: _ReverseBounds | None = ...,
+    out: None = ...,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> NDArray[Any]: ...
+@overload
+def reverse_subsequences(
+    a: Any,
+    lengths: Any,
+    /,
+    *,
+    axis: SupportsIndex = ...,
+    bounds: _ReverseBounds | None = ...,
+    out: _O,
+    target: _Target | None = ...,
+    stream: Any = ...,
+) -> _O: ...
+@overload
 def nonzero_coordinates(
     a: NDArray[Any],
     /,
@@ -611,6 +784,16 @@ class _GatherOperator(CompiledOperator):  # a, indices
     @overload
     def __call__(self, a: Any, indices: Any, *, out: _O, stream: Any = ...) -> _O: ...
 
+class _OneHotOperator(CompiledOperator):  # indices, values
+    @overload
+    def __call__(
+        self, indices: ArrayLike, values: NDArray[_T], *, out: None = ..., stream: Any = ...
+    ) -> NDArray[_T]: ...
+    @overload
+    def __call__(self, indices: _D, values: _D, /, *, out: None = ..., stream: Any = ...) -> _D: ...
+    @overload
+    def __call__(self, indices: Any, values: Any, /, *, out: _O, stream: Any = ...) -> _O: ...
+
 class _ScatterOperator(CompiledOperator):  # a, indices, updates
     @overload
     def __call__(
@@ -676,6 +859,20 @@ def compile_operator(
     target: _Target | None = ...,
     feature_level: FeatureLevel | int | None = ...,
 ) -> _CumulativeOperator: ...
+@overload
+def compile_operator(
+    descriptor: MaxUnpoolingDesc | ReverseSubsequencesDesc,
+    *,
+    target: _Target | None = ...,
+    feature_level: FeatureLevel | int | None = ...,
+) -> _GatherOperator: ...
+@overload
+def compile_operator(
+    descriptor: OneHotDesc,
+    *,
+    target: _Target | None = ...,
+    feature_level: FeatureLevel | int | None = ...,
+) -> _OneHotOperator: ...
 @overload
 def compile_operator(
     descriptor: NonzeroCoordinatesDesc,

@@ -99,6 +99,35 @@ def a_selection(rng, most):
     return dml.top_k, (a, k), {"axis": axis, **modes}
 
 
+def a_one_hot(rng, most):
+    shape = random_shape(rng, rng.integers(1, 4), max(most // 8, 2))
+    depth = int(np.exp(rng.uniform(0, np.log(max(most // int(np.prod(shape)), 2)))))
+    off, on = fill(rng, (2, 1), NUMBERS[rng.integers(len(NUMBERS))])
+    axis = int(rng.integers(len(shape) + 1))
+    given = {"axis": axis, "on_value": on[0], "off_value": off[0], "bounds": read_bounds(rng)}
+    return dml.one_hot, (random_indices(rng, shape, depth), depth), given
+
+
+def a_reversal(rng, most):
+    a = random_array(rng, random_shape(rng, rng.integers(1, 4), most))
+    axis, bounds = int(rng.integers(a.ndim)), str(rng.choice(["raise", "clamp"]))
+    sizes = tuple(1 if d == axis or rng.random() < 0.4 else n for d, n in enumerate(a.shape))
+    lengths = np.minimum(np.abs(random_indices(rng, sizes, a.shape[axis] + 1).astype(np.int64)), 2**62)
+    if rng.random() < 0.8:
+        lengths = np.minimum(lengths, a.shape[axis])
+    return dml.reverse_subsequences, (a, lengths), {"axis": axis, "bounds": bounds}
+
+
+def an_unpooling(rng, most):
+    a = random_array(rng, random_shape(rng, rng.integers(1, 4), max(most // 4, 2)))
+    batch = int(rng.integers(0, a.ndim + 1))
+    shape = (*a.shape[:batch], *(int(n * rng.uniform(1, 2)) + 1 for n in a.shape[batch:]))
+    indices = random_indices(rng, a.shape, int(np.prod(shape[batch:])))
+    fill_value = fill(rng, (1,), a.dtype.newbyteorder("="))[0]
+    given = {"batch_dims": batch, "fill_value": fill_value, "bounds": str(rng.choice(["raise", "drop"]))}
+    return dml.max_unpool, (a, indices, shape), given
+
+
 def coordinates(rng, most):
     shape = random_shape(rng, rng.integers(1, 4), most)
     a = np.array(fill(rng, shape, (NUMBERS + COMPLEX)[rng.integers(len(NUMBERS) + 2)]))
@@ -110,7 +139,7 @@ def coordinates(rng, most):
 
 #: Of the functions that take Dask arrays.
 CASES = [a_gather, a_gather_of_elements, a_gather_of_tuples, a_scatter_of_elements, a_scatter_of_tuples, a_selection]
-ALL_CASES = [*CASES, coordinates]
+ALL_CASES = [*CASES, a_one_hot, a_reversal, an_unpooling, coordinates]
 
 
 def outcome(function, inputs, parameters):

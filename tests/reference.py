@@ -300,3 +300,48 @@ def same(x: np.ndarray, y: np.ndarray) -> bool:
         and x.shape == y.shape
         and np.ascontiguousarray(x).tobytes() == np.ascontiguousarray(y).tobytes()
     )
+
+
+@untraced
+def one_hot(indices, depth, off, on, axis=-1, bounds="raise"):
+    off, on = (native(value).reshape(1) for value in (off, on))
+    places, kept = resolve_all(indices, depth, bounds)
+    rows = np.empty((indices.size, depth), off.dtype)
+    rows[...] = off
+    for i in range(indices.size):
+        if kept[i]:
+            rows[i, places[i]] = on[0]
+    return np.ascontiguousarray(np.moveaxis(rows.reshape(*indices.shape, depth), -1, axis))
+
+
+@untraced
+def reverse_subsequences(a, lengths, axis=-1, bounds="raise"):
+    out = native(a)
+    axis %= a.ndim
+    limit = a.shape[axis]
+    if bounds == "raise" and any(not 0 <= length <= limit for length in lengths.reshape(-1).tolist()):
+        raise IndexError
+    sizes = (*a.shape[:axis], 1, *a.shape[axis + 1 :])
+    whole = np.broadcast_to(lengths, sizes)
+    for place in np.ndindex(sizes):
+        line = (*place[:axis], slice(None), *place[axis + 1 :])
+        length = min(max(int(whole[place]), 0), limit)
+        out[line][:length] = native(a)[line][:length][::-1]
+    return out
+
+
+@untraced
+def max_unpool(a, indices, shape, batch_dims=0, fill_value=0, bounds="raise"):
+    a = native(a)
+    out = np.zeros(shape, a.dtype)
+    if not (fill_value.__class__ is int and fill_value == 0):
+        out[...] = fill_value
+    blocks = int(np.prod(shape[:batch_dims]))
+    block = int(np.prod(shape[batch_dims:]))
+    places, kept = resolve_all(indices, block, bounds)
+    count = int(np.prod(a.shape[batch_dims:]))
+    flat, elements = out.reshape(blocks, block), a.reshape(-1)
+    for p in range(a.size):
+        if kept[p]:
+            flat[p // count, places[p]] = elements[p]
+    return out

@@ -41,7 +41,7 @@ def test_parameters(stub):
     }
     optional = {name for name, p in parameters.items() if p.default is not p.empty}
     assert with_default <= optional
-    assert optional - with_default <= {"out", "index_dtype", "size"}  # an overload of its own needs them
+    assert optional - with_default <= {"out", "index_dtype", "dtype", "size"}  # an overload of its own needs them
 
 
 def test_choices():
@@ -55,6 +55,7 @@ def test_choices():
     assert found == {
         "_Bounds": config.BOUNDS,
         "_ScatterBounds": scatters.SCATTER_BOUNDS,
+        "_ReverseBounds": sys.modules["numba_dml.ops.reverse_subsequences"].BOUNDS,
         "_Reduction": lowering.REDUCTIONS,
         "_Mode": tuple(selection.MODES),
         "_Nan": selection.NAN_RULES,
@@ -63,7 +64,11 @@ def test_choices():
     for stub in FUNCTIONS:
         for argument in stub.args.kwonlyargs:
             if argument.arg == "bounds":
-                name = "_ScatterBounds" if stub.name.startswith(("scatter", "nonzero")) else "_Bounds"
+                own = {
+                    "reverse_subsequences": "_ReverseBounds",
+                    **dict.fromkeys(("max_unpool", "nonzero_coordinates"), "_ScatterBounds"),
+                }
+                name = "_ScatterBounds" if stub.name.startswith("scatter") else own.get(stub.name, "_Bounds")
                 assert ast.unparse(argument.annotation) == f"{name} | None"
 
 

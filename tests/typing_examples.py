@@ -49,6 +49,27 @@ def coordinates(a: NDArray[np.float16], out: NDArray[np.int64]) -> None:
     assert_type(dml.nonzero_coordinates(a, out=(out, out)), dml.Nonzero[NDArray[np.int64]])
 
 
+def values_at(i: NDArray[np.int32], out: NDArray[np.int8], t: "Tensor") -> None:
+    assert_type(dml.one_hot(i, 4, dtype=np.uint8), NDArray[np.uint8])
+    assert_type(dml.one_hot([1, 2], 4, on_value=True), NDArray[Any])
+    assert_type(dml.one_hot(i, 4, axis=0, out=out), NDArray[np.int8])
+    assert_type(dml.one_hot(t, 4), "Tensor")
+
+
+def reversed_lines(a: NDArray[np.int32], out: NDArray[np.int8], t: "Tensor") -> None:
+    assert_type(dml.reverse_subsequences(a, [[1]], axis=0), NDArray[np.int32])
+    assert_type(dml.reverse_subsequences([1, 2], [2], bounds="clamp"), NDArray[Any])
+    assert_type(dml.reverse_subsequences(out, [2], out=out), NDArray[np.int8])
+    assert_type(dml.reverse_subsequences(t, t), "Tensor")
+
+
+def unpooled(a: NDArray[np.int32], out: NDArray[np.int8], t: "Tensor") -> None:
+    assert_type(dml.max_unpool(a, a, (4, 4), batch_dims=2), NDArray[np.int32])
+    assert_type(dml.max_unpool([1, 2], [2, 0], [5], bounds="drop"), NDArray[Any])
+    assert_type(dml.max_unpool(out, [2], (3,), out=out), NDArray[np.int8])
+    assert_type(dml.max_unpool(t, t, (3,)), "Tensor")
+
+
 def devices(a: "Tensor", i: "Tensor", u: "Tensor") -> None:
     assert_type(dml.gather(a, i), "Tensor")
     assert_type(dml.scatter_nd(a, i, u, bounds="deferred"), "Tensor")

@@ -36,16 +36,29 @@ def dtype(text: str) -> np.dtype[Any]:
 
 
 def option_of(name: str) -> str:
-    """Return what a parameter is called on the command line, where `explain` has the input's dtype."""
-    return "result_dtype" if name == "dtype" else name
+    """Return what a parameter is called on the command line, where `explain` has the input's dtype and shape."""
+    return f"result_{name}" if name in ("dtype", "shape") else name
+
+
+def sizes(text: str) -> tuple[int, ...]:
+    """Return a shape, for argparse: numbers with commas or x between them."""
+    parts = [part for part in text.replace("x", ",").split(",") if part.strip()]
+    if not all(part.strip().isdecimal() for part in parts):
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected sizes like 1000,64")
+    return tuple(int(part) for part in parts)
+
+
+#: What makes a value of a text, for kinds that are no types.
+_KINDS = {"dtype": dtype, "sizes": sizes}
 
 
 def add_parameters(parser: argparse.ArgumentParser, spec: Spec) -> None:
     """Add the arguments of a function that are no arrays."""
     for one in spec.parameters:
-        flag, kind = f"--{option_of(one.name).replace('_', '-')}", dtype if one.kind == "dtype" else one.kind
+        flag, kind = f"--{option_of(one.name).replace('_', '-')}", _KINDS.get(one.kind, one.kind)
         if one.default is REQUIRED:
-            parser.add_argument(f"-{one.name}", type=kind, required=True, help=one.help)
+            short = f"-{one.name}" if option_of(one.name) == one.name else flag
+            parser.add_argument(short, type=kind, required=True, help=one.help)
         elif one.kind is bool and not one.default:
             parser.add_argument(flag, action="store_true", help=one.help)
         elif one.kind is not bool:
@@ -59,6 +72,11 @@ def parameters(args: argparse.Namespace, spec: Spec) -> dict[str, Any]:
     """Return the keyword arguments of a function that the command line gives."""
     options = {one.name: option_of(one.name) for one in spec.parameters if one.default is not REQUIRED}
     return {name: getattr(args, option) for name, option in options.items() if hasattr(args, option)}
+
+
+def required(args: argparse.Namespace, spec: Spec) -> dict[str, Any]:
+    """Return the arguments of a function that have no default, and are no arrays."""
+    return {name: getattr(args, option_of(name)) for name in spec.required}
 
 
 def add_targets(parser: argparse.ArgumentParser) -> None:

@@ -101,14 +101,6 @@ def sentence(ruled: Ruled) -> str:
     return f"{ruled.region}: needs {ruled.rule}" + (f" ({numbers})" if numbers else "")
 
 
-def sizes(text: str) -> tuple[int, ...]:
-    """Return a shape, for argparse: numbers with commas or x between them."""
-    parts = [part for part in text.replace("x", ",").split(",") if part.strip()]
-    if not all(part.strip().isdecimal() for part in parts):
-        raise argparse.ArgumentTypeError(f"found {text!r}, expected sizes like 1000,64")
-    return tuple(int(part) for part in parts)
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the operators as commands of ``explain``."""
     operators: Any = parser.add_subparsers(title="operators", metavar="OP", required=True)
@@ -116,11 +108,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         command = operators.add_parser(spec.command, help=spec.summary)
         command.add_argument("files", nargs="*", metavar="FILE", help=f"{_files_of(spec)}: .npy or .npz files")
         about = command.add_argument_group("in place of files")
-        about.add_argument("--shape", type=sizes, metavar="N,M", help="of the input")
+        about.add_argument("--shape", type=_arguments.sizes, metavar="N,M", help="of the input")
         about.add_argument("--dtype", type=_arguments.dtype, help="of the input (default: float32)")
         about.add_argument("--order", choices=["C", "F"], help="of the input (default: C)")
-        if spec.addressing:
-            about.add_argument("--indices-shape", type=sizes, metavar="N,M", help="of the indices")
+        if len(spec.inputs) > 1:
+            about.add_argument("--indices-shape", type=_arguments.sizes, metavar="N,M", help="of the indices")
             about.add_argument("--indices-dtype", type=_arguments.dtype, help="of the indices (default: int64)")
         _arguments.add_parameters(command, spec)
         _arguments.add_targets(command)
@@ -135,7 +127,7 @@ def _files_of(spec: Spec) -> str:
 def layouts(args: argparse.Namespace) -> list[Any]:
     """Return the arrays in the files, or those that the arguments describe; the updates follow from the others."""
     spec = OPERATORS[args.function]
-    names = ["shape", "dtype", "order", *(["indices_shape", "indices_dtype"] if spec.addressing else [])]
+    names = ["shape", "dtype", "order", *(["indices_shape", "indices_dtype"] if len(spec.inputs) > 1 else [])]
     given = [f"--{name.replace('_', '-')}" for name in names if getattr(args, name) is not None]
     required = ["--shape", "--indices-shape"] if "indices_shape" in names else ["--shape"]
     described = not args.files and set(required) <= set(given)
@@ -148,7 +140,7 @@ def layouts(args: argparse.Namespace) -> list[Any]:
         return [_files.open_source(name) for name in args.files]
     kind = _arguments.dtype("float32") if args.dtype is None else args.dtype
     found = [Layout(args.shape, kind, args.order or "C")]
-    if spec.addressing:
+    if len(spec.inputs) > 1:
         found.append(
             Layout(args.indices_shape, _arguments.dtype("int64") if args.indices_dtype is None else args.indices_dtype)
         )
@@ -171,7 +163,7 @@ def explained(args: argparse.Namespace) -> dict[str, Any]:
     inputs = layouts(args)
     on_gpu = args.target == "cuda"
     spec = OPERATORS[function]
-    given = _arguments.parameters(args, spec) | {name: getattr(args, name) for name in spec.required}
+    given = _arguments.parameters(args, spec) | _arguments.required(args, spec)
     call = cli_run.planned(function, inputs, given, target="cuda" if on_gpu else "cpu")
     parallel = call.kernel.endswith("parallel")
     threads = cpu_threads.thread_count() if parallel else 1

@@ -229,7 +229,7 @@ def _whole(
     spec: Spec, inputs: list[Source], arguments: dict[str, Any], results: Results, args: argparse.Namespace
 ) -> None:
     """Run an operator that has no way by parts on whole arrays."""
-    required = (getattr(args, name) for name in spec.required)
+    required = _arguments.required(args, spec).values()
     found = getattr(dml, spec.name)(*(source.map() for source in inputs), *required, **arguments)
     arrays = spec.named_results(found)
     for name, array in arrays.items():

@@ -76,7 +76,7 @@ def run(
             else da.from_array(array, chunks=getattr(array, "chunks", "auto"))
             for argument, array in zip(spec.inputs, stored, strict=True)
         ]
-        required = (getattr(args, name) for name in spec.required)
+        required = _arguments.required(args, spec).values()
         found = getattr(dml, spec.name)(*inputs, *required, **arguments)
     results = {name: da.asarray(array) for name, array in spec.named_results(found).items()}
     if args.output.suffix == ".zarr":

@@ -116,7 +116,8 @@ class Descriptor:
         for name, tensor in tensors.items():
             if not isinstance(tensor, TensorDesc):
                 raise self.refuse(name, f"a {type(tensor).__name__}", "a TensorDesc")
-        first = self.input_fields[0]
+        index_field = self.index_field
+        first = next(name for name in self.input_fields if name != index_field)
         data = tensors[first]
         rank, kind = len(data.sizes), data.data_type
         if rank > MAX_DIMENSIONS:

@@ -27,10 +27,12 @@ def flag(where: str, value: Any) -> bool:
     return bool(value)
 
 
-def index_error(function: str, position: Iterable[int], value: int, axis: int, size: int) -> IndexError:
+def index_error(
+    function: str, position: Iterable[int], value: int, axis: int, size: int, argument: str = "indices"
+) -> IndexError:
     """Return the error for an index out of range, which stands at a position of the indices."""
     where = ", ".join(str(int(i)) for i in position) or "()"
-    return IndexError(f"{function}: indices[{where}] = {value} is out of range for axis {axis} of size {size}")
+    return IndexError(f"{function}: {argument}[{where}] = {value} is out of range for axis {axis} of size {size}")
 
 
 class DescriptorError(ValueError):

@@ -32,12 +32,12 @@ def output_pair(function: str, out: Any, names: str) -> Sequence[Any]:
 
 
 def operands(function: str, target: str | None, stream: Any, *inputs: Any) -> tuple[Any, ...]:
-    """Return the inputs of a call (a, indices, updates: as many as it has) as its target takes them, then the target.
+    """Return the inputs of a call, as many as it has, as its target takes them, then the target.
 
     Arrays in host memory run on the CPU unless `target` says otherwise, arrays on a device there.
     """
     if target == "cpu":
-        for name, value in zip(_INPUTS, inputs, strict=False):
+        for name, value in zip(OPERATORS[function].operands, inputs, strict=False):
             if library_of(value):
                 raise TypeError(
                     f"{function}: {name}: found an array on a CUDA device, "
@@ -49,24 +49,28 @@ def operands(function: str, target: str | None, stream: Any, *inputs: Any) -> tu
         return (*arrays, "cuda" if target is None else targets.resolve_target(target))
     if stream is not None:
         raise ValueError(f"{function}: stream: found {stream!r}, expected None for arrays in host memory")
-    hosts = [host_array(function, "a", inputs[0])]
-    if len(inputs) > 1:
-        hosts.append(index_array(function, inputs[1]))
-    if len(inputs) > 2:
-        hosts.append(update_array(function, inputs[2], hosts[0].dtype))
+    hosts: list[ndarray[Any, Any]] = []
+    for name, value in zip(OPERATORS[function].operands, inputs, strict=False):
+        if name in INDICES:
+            hosts.append(index_array(function, value, name))
+        elif name == "updates":
+            hosts.append(update_array(function, value, hosts[0].dtype))
+        else:
+            hosts.append(host_array(function, name, value))
     if target == "cuda":
         to_device = targets.kernels("cuda").to_device
         return (*(to_device(array) for array in hosts), target)
     return (*hosts, target)
 
 
-_INPUTS = ("a", "indices", "updates")
+#: The arguments that hold integers which lead to places.
+INDICES = ("indices", "lengths")
 
 
 def _device_arrays(function: str, inputs: tuple[Any, ...]) -> list[DeviceArray] | None:
     """Return what kernels need to know of the inputs of a call, or None if they are all in host memory."""
     arrays: list[DeviceArray] = []
-    for name, value in zip(_INPUTS, inputs, strict=False):
+    for name, value in zip(OPERATORS[function].operands, inputs, strict=False):
         library = library_of_type(value.__class__)
         try:
             array = None if library is None else library.view(value)
@@ -151,8 +155,8 @@ def _explain(function: str, argument: str, text: str, typed: list[Any]) -> str:
         return "found a tensor that requires grad, expected one without (use .detach())"
     if "unsupported ScalarType" in text:  # PyTorch's, of what NumPy has no dtype for
         tensor = next(leaf for leaf in typed if hasattr(leaf, "element_size"))
-        hint = ".long()" if argument == "indices" else ".float()"
-        if argument != "indices" and not OPERATORS[function].compares:
+        hint = ".long()" if argument in INDICES else ".float()"
+        if argument not in INDICES and not OPERATORS[function].compares:
             hint += f", or .view(torch.{'uint8' if tensor.element_size() == 1 else 'int16'}) to move the bits"
         return f"found a tensor of {tensor.dtype}, expected a dtype that NumPy has (use {hint})"
     return text
@@ -170,7 +174,7 @@ def _refuse_objects(function: str, argument: str, value: Any, array: ndarray[Any
             found = "an integer of more than 64 bits"
         if culprit is not value:
             found += f" in a {type(value).__name__}"
-    expected = "an array of integers" if argument == "indices" else "an array of a fixed-size element type"
+    expected = "an array of integers" if argument in INDICES else "an array of a fixed-size element type"
     raise TypeError(f"{function}: {argument}: found {found}, expected {expected}")
 
 
@@ -183,28 +187,28 @@ def host_array(function: str, argument: str, value: Any) -> ndarray[Any, Any]:
     return array
 
 
-def index_array(function: str, value: Any) -> ndarray[Any, Any]:
+def index_array(function: str, value: Any, argument: str = "indices") -> ndarray[Any, Any]:
     """Return `indices` as an array; an empty list counts as integers."""
-    array = host_array(function, "indices", value)
+    array = host_array(function, argument, value)
     if array.size == 0 and not hasattr(value, "dtype"):
         return array.astype(np.intp)
     return array
 
 
-def update_array(function: str, value: Any, dtype: np.dtype[Any]) -> ndarray[Any, Any]:
+def update_array(function: str, value: Any, dtype: np.dtype[Any], argument: str = "updates") -> ndarray[Any, Any]:
     """Return `updates` as an array; Python's own numbers become the dtype of `a` if they fit, nothing else does."""
     if isinstance(value, ndarray):
-        return host_array(function, "updates", value)
-    array, highest, typed = _converted(function, "updates", value)
+        return host_array(function, argument, value)
+    array, highest, typed = _converted(function, argument, value)
     if not typed and array.dtype == dtype:
         return array
     rank = _RANKS.get(dtype.kind, -1)
     if dtype.isbuiltin == 2:  # another package's
         rank = _RANKS["f"] if dtype.name == "bfloat16" else -1
     if typed or highest > rank:
-        _refuse_objects(function, "updates", value, array)
+        _refuse_objects(function, argument, value, array)
     for leaf in typed:
-        check_same_type(function, np.asarray(leaf).dtype, dtype)
+        check_same_type(function, np.asarray(leaf).dtype, dtype, argument)
     if highest > rank or (typed and highest < 0):
         return array
     if dtype.kind in "iu" and array.size:  # NumPy 1 would wrap them
@@ -212,19 +216,23 @@ def update_array(function: str, value: Any, dtype: np.dtype[Any]) -> ndarray[Any
         limits = np.iinfo(dtype)
         for number in (int(numbers.min()), int(numbers.max())):
             if not limits.min <= number <= limits.max:
-                raise ValueError(f"{function}: updates: found {number}, expected numbers that {dtype} holds")
+                raise ValueError(f"{function}: {argument}: found {number}, expected numbers that {dtype} holds")
     try:
         return np.asarray(value, dtype)
     except OverflowError:
         raise ValueError(
-            f"{function}: updates: found an integer too large for a float, expected numbers that {dtype} holds"
+            f"{function}: {argument}: found an integer too large for a float, expected numbers that {dtype} holds"
         ) from None
 
 
-def check_same_type(function: str, updates: np.dtype[Any], data: np.dtype[Any]) -> None:
-    """Refuse updates that would need a cast."""
+def check_same_type(
+    function: str, updates: np.dtype[Any], data: np.dtype[Any], argument: str = "updates", of: str = "a"
+) -> None:
+    """Refuse updates that would need a cast; `of` is the argument whose dtype they should have."""
     if updates.newbyteorder("=") != data.newbyteorder("="):
-        raise TypeError(f"{function}: updates: found dtype {updates}, expected {data}, the dtype of a (no silent cast)")
+        raise TypeError(
+            f"{function}: {argument}: found dtype {updates}, expected {data}, the dtype of {of} (no silent cast)"
+        )
 
 
 def out_strides(function: str, out: Any, target: str | None) -> tuple[int, ...] | None:

@@ -18,7 +18,7 @@ class Parameter(NamedTuple):
     #: REQUIRED, or what holds when it is absent.
     default: Any
     help: str
-    #: int, bool, str, or "dtype".
+    #: int, bool, str, "dtype", "sizes", or what makes a value of a text.
     kind: Any = str
     #: The words that it takes, if these are all.
     choices: tuple[str, ...] = ()
@@ -51,6 +51,8 @@ class Spec:
         The NumPy function that makes indices of a mask.
     compares : bool
         It compares elements, so that their bits alone are not enough.
+    operands : tuple of str
+        The inputs of its compiled operator, if it has more than the function.
     examples, explain_examples : tuple of str
         Command lines, without the name of the program.
     build : callable
@@ -69,6 +71,7 @@ class Spec:
     addressing: int = 0
     mask_function: str = ""
     compares: bool = False
+    operands: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
     explain_examples: tuple[str, ...] = ()
     build: Callable[..., Any] = field(init=False, repr=False)
@@ -77,6 +80,7 @@ class Spec:
     def __post_init__(self) -> None:
         if self.name in OPERATORS:
             raise ValueError(f"{self.name}: found two operators of this name, expected one")
+        self.operands = self.operands or self.inputs
         OPERATORS[self.name] = self
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -117,6 +121,14 @@ READ_BOUNDS = Parameter("bounds", None, "what to do with an index out of range (
 WRITE_BOUNDS = READ_BOUNDS._replace(choices=tuple(word for word in BOUNDS if word != "clamp"))
 REDUCTION = Parameter("reduction", "none", "how an update meets what is there", str, REDUCTIONS)
 UNIQUE = Parameter("unique", False, "promise that no element is updated twice", bool)
+
+
+def number(text: str) -> int | float:
+    """Return a number from the command line."""
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
 
 
 def axis(default: int) -> Parameter:

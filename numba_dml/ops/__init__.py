@@ -6,7 +6,10 @@ from .cumulative_sum import CumulativeSummationDesc, cumulative_sum
 from .gather import GatherDesc, gather
 from .gather_elements import GatherElementsDesc, gather_elements
 from .gather_nd import GatherND1Desc, GatherNDDesc, gather_nd
+from .max_unpool import MaxUnpoolingDesc, max_unpool
 from .nonzero_coordinates import NonzeroCoordinatesDesc, nonzero_coordinates
+from .one_hot import OneHotDesc, one_hot
+from .reverse_subsequences import ReverseSubsequencesDesc, reverse_subsequences
 from .scatter_elements import ScatterDesc, ScatterElementsDesc, scatter_elements
 from .scatter_nd import ScatterNDDesc, scatter_nd
 from .top_k import TopK1Desc, TopKDesc, top_k
@@ -18,8 +21,11 @@ __all__ = [
     "GatherElementsDesc",
     "GatherND1Desc",
     "GatherNDDesc",
+    "MaxUnpoolingDesc",
     "Nonzero",
     "NonzeroCoordinatesDesc",
+    "OneHotDesc",
+    "ReverseSubsequencesDesc",
     "ScatterDesc",
     "ScatterElementsDesc",
     "ScatterNDDesc",
@@ -31,7 +37,10 @@ __all__ = [
     "gather",
     "gather_elements",
     "gather_nd",
+    "max_unpool",
     "nonzero_coordinates",
+    "one_hot",
+    "reverse_subsequences",
     "scatter_elements",
     "scatter_nd",
     "top_k",

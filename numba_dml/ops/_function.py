@@ -12,7 +12,7 @@ import numpy as np
 from .._core.calls import build_call
 from .._core.descriptor import Descriptor
 from .._core.errors import DescriptorError
-from .._core.operands import check_same_type, mask_hint
+from .._core.operands import check_same_type, mask_hint, update_array
 from .._core.shapes import axis_from_start
 from .._core.spec import Spec
 from .._core.tensor import TensorDesc, normalize_data_type
@@ -40,11 +40,62 @@ def check_data(function: str, name: str, dtype: np.dtype[Any]) -> Any:
         raise TypeError(f"{function}: {name}: found dtype {error.found}, expected {error.expected}") from None
 
 
-def check_indices(function: str, dtype: np.dtype[Any]) -> None:
+def check_indices(function: str, dtype: np.dtype[Any], argument: str = "indices") -> None:
     """Refuse indices that are not integers."""
     if dtype.kind not in "iu":
         hint = mask_hint(function) if dtype.kind == "b" else ""
-        raise TypeError(f"{function}: indices: found dtype {dtype}, expected an integer dtype{hint}")
+        raise TypeError(f"{function}: {argument}: found dtype {dtype}, expected an integer dtype{hint}")
+
+
+class Exact:
+    """A scalar in the key of a call: it tells 0 from -0, 1 from True, and NaNs by their bits."""
+
+    __slots__ = ("key", "value")
+
+    def __init__(self, value: Any) -> None:
+        array = np.asarray(value)
+        self.value, self.key = value, (value.__class__, array.dtype, array.shape, array.tobytes())
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Exact) and self.key == other.key
+
+
+def exact(value: Any) -> Any:
+    """Return what stands for a scalar in the key of a call."""
+    return value if value.__class__ is int else Exact(value)
+
+
+class Bound:
+    """A call that knows its last input, which is the same for all calls of a function with this key."""
+
+    def __init__(self, call: Any, values: np.ndarray[Any, Any]) -> None:
+        self.call, self.values = call, values
+
+    def __call__(self, *arrays: Any) -> Any:
+        *inputs, out = arrays
+        return self.call(*inputs, self.values, out)
+
+    def repeat(self, *arrays: Any, out: Any) -> Any:
+        """Make the call again with arrays on a device; see `cuda.replay`."""
+        return self.call.repeat(*arrays, out=out)
+
+
+def single_value(function: str, argument: str, value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """Return a scalar as an array of a dtype; Python's own numbers are converted if they fit, nothing else is."""
+    if isinstance(value, Exact):
+        value = value.value
+    if dtype.kind == "b" and value.__class__ is int and value in (0, 1):
+        value = bool(value)
+    if hasattr(value, "dtype"):
+        check_same_type(function, np.asarray(value).dtype, dtype, argument, "the result")
+    found = update_array(function, value, dtype, argument)
+    check_same_type(function, found.dtype, dtype, argument, "the result")
+    if found.ndim:
+        raise ValueError(f"{function}: {argument}: found shape {found.shape}, expected a single value")
+    return found.astype(dtype)
 
 
 def index_type(function: str, given: Any) -> np.dtype[Any]:
@@ -104,7 +155,7 @@ def builds(
             parameters = list(given)
             kinds = [kind_of(spec.name, "a", dtypes[0]), *dtypes[1:]]
             if count > 1:
-                check_indices(spec.name, dtypes[1])
+                check_indices(spec.name, dtypes[1], spec.inputs[1])
             if count > 2:
                 check_same_type(spec.name, dtypes[2], dtypes[0])
                 kinds[2] = kinds[0]

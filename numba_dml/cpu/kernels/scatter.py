@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._jit.compile import allocating, helper, kernel
-from ..._jit.copies import copy_bytes, finish_streams, stream_bytes
+from ..._jit.copies import finish_streams
 from ..._jit.memory import address, empty
 from ..drivers import ASK, OVERLAP
 from ..primitives.moves.plan import (
@@ -37,7 +37,7 @@ from ..primitives.moves.plan import (
     share_of_loop,
 )
 from ..primitives.moves.runs import move_strip
-from ..primitives.moves.strips import copy_strip, count_strips, pack_plan, packed_strip, strip_start
+from ..primitives.moves.strips import copy_old, copy_strip, count_strips, pack_plan, packed_strip, strip_start
 from ..primitives.moves.updates import scatter_range
 
 PREPARE, WRITE = range(2)
@@ -107,11 +107,9 @@ def scatter_phase(phase, source, data, index, packed, plan, thread, threads):
     if phase == PREPARE:
         if not in_place and plan[SPLIT] < 0:
             begin, end = plan[COPY] * thread // threads, plan[COPY] * (thread + 1) // threads
+            copy_old(source, data, plan, begin, end - begin)
             if plan[STREAM] != 0:
-                stream_bytes(data, begin, source, begin, end - begin)
                 finish_streams()
-            else:
-                copy_bytes(data, begin, source, begin, end - begin)
         if not in_place or plan[BOUNDS] != RAISE:
             return np.int64(-1)
     writing = phase == WRITE

@@ -47,14 +47,124 @@ class Given(NamedTuple):
     unless: int = -1  #: Nothing is written if the launch with this number has recorded a bad index.
 
 
-class _MoveCall(Repeatable):
-    """What gather and scatter calls share: the numbers, the plans, and the error for a bad index.
+class IndexedCall(Repeatable):
+    """What all calls share that look for bad indices: the arrays' places, the plans, and the error.
 
     `spans` say where the inputs lie; a copy, which nobody calls with an output, has none.
     """
 
     #: It reads what points lead to, so that an empty axis has nothing to stand for what is not there.
     gathers = False
+    #: The bounds that a capture takes.
+    instead = "'deferred' or 'drop'"
+    #: Which input holds the indices.
+    index_at = 1
+    function: str
+    dtype: np.dtype[Any]
+    index_dtype: np.dtype[Any]
+    output: Output
+    out_bytes: int
+    points: int
+    spans: Sequence[Span]
+    #: The bad index is recorded, and not asked for.
+    deferred = False
+    plans: dict[Any, Plan]
+
+    def __call__(self, a: DeviceArray, *others: Any) -> Any:
+        """Make the call, with the other inputs and the output, which may be None."""
+        *inputs, out = others
+        if not is_current(a.device):
+            with on_device(a.device):
+                return self(a, *others)
+        if out.__class__ is ndarray and a.library is OWN:  # the inputs are copies
+            check_out(self.function, "out", out, self.output.shape, self.dtype)
+            out[...] = self(a, *inputs, None)
+            return out
+        stream = a.stream
+        if self.checked:  # this takes under a microsecond, the wait at the end many
+            refuse_capture(stream, f"{self.function}: bounds: found 'raise'", self.instead)
+        in_place = False
+        if out is None:
+            target = self.output.new(a)
+        else:
+            target, is_target_packed = self.output.view(a, out)
+            in_place = not self.gathers and target.pointer == a.pointer and target.strides == a.strides
+            spans = zip(inputs, self.spans[1:], strict=False)
+            if (
+                not is_target_packed
+                or (not in_place and self.lies_in(target, a, self.spans[0]))
+                or any(self.lies_in(target, array, span) for array, span in spans)
+            ):
+                a.library.assign(out, self(a, *inputs, None))
+                return out
+        if self.points or not self.gathers:
+            waiting = join(stream, a, *inputs, target)
+            launch = partial(self.launch, a, *inputs, target, stream, waiting, in_place)
+            self.launch_recorded((a, *inputs), (target,), launch)
+        return out if out is not None else a.library.finish(target, stream)
+
+    def launch(self, *arguments: Any) -> None:
+        """Run the kernels on the inputs and the output, let the other streams wait, and raise for a bad index."""
+        raise NotImplementedError
+
+    def lies_in(self, out: DeviceArray, array: DeviceArray, span: Span) -> bool:
+        """Tell whether the memory of a packed output may overlap an input's."""
+        distance = out.pointer - array.pointer
+        return distance < span.high and span.low < distance + self.out_bytes
+
+    def has_plan(self, identity: int) -> bool:
+        """Tell whether one of the plans has an identity."""
+        return any(plan.identity == identity for plan in tuple(self.plans.values()))  # another thread may add one
+
+    def begin(self, device: int, ndim: int, index_shape: tuple[int, ...]) -> tuple[Records, Record, int]:
+        """Return the records of a device, the one for a launch, and the launch's number.
+
+        The caller's input and indices, of this rank and shape, are named if a bad index is found later.
+        """
+        records = records_of(device)
+        if self.deferred:
+            records.defer(self, ndim, index_shape)
+        record, number = records.deferred if self.deferred else records.take(), next(_launches)
+        if recorder.steps is not None:
+            recorder.given = record.address, number
+        return records, record, number
+
+    def repeat(self, *arrays: Any, out: Any) -> Any:
+        """Make the call again with arrays of a library; return None if they are not like the recorded ones."""
+        again = self.again
+        if again is None or (self.checked and not records_of(again.device).free):  # a new record cannot be captured
+            return None
+        result = again.new(self.output) if out is None else out
+        ndim, index_shape = len(again.shapes[0]), again.shapes[self.index_at]
+        records, record, number = self.begin(again.device, ndim, index_shape)
+        stream = None
+        try:
+            stream = again((*arrays, result), record.address, number)
+        finally:
+            if stream is None and not self.deferred:
+                records.free.append(record)
+        if stream is None:
+            return None
+        self.finish(records, record, stream, ndim, index_shape)
+        return result
+
+    def finish(self, records: Records, record: Record, stream: int, ndim: int, index_shape: tuple[int, ...]) -> None:
+        """Raise for a bad index, unless that is deferred; the caller's input and indices are of a rank and shape."""
+        if self.deferred:
+            return
+        found = records.read(record, stream) if self.checked else None
+        records.free.append(record)
+        if found:
+            position, value, _ = found
+            raise self.error(ndim, index_shape, position, value)
+
+    def error(self, ndim: int, index_shape: tuple[int, ...], position: int, value: int) -> IndexError:
+        """Return the error for a bad index that was recorded."""
+        raise NotImplementedError
+
+
+class _MoveCall(IndexedCall):
+    """What gather and scatter calls share: the numbers, and how units and claims are moved."""
 
     def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], spans: Sequence[Span]) -> None:
         self.lowering = low = lowering
@@ -97,48 +207,6 @@ class _MoveCall(Repeatable):
         self.checked = self.bounds == "raise"
         self.work = 2 * self.moved + self.index_bytes
 
-    def __call__(self, a: DeviceArray, *others: Any) -> Any:
-        """Make the call, with the other inputs and the output, which may be None."""
-        *inputs, out = others
-        if not is_current(a.device):
-            with on_device(a.device):
-                return self(a, *others)
-        if out.__class__ is ndarray and a.library is OWN:  # the inputs are copies
-            check_out(self.function, "out", out, self.output.shape, self.dtype)
-            out[...] = self(a, *inputs, None)
-            return out
-        stream = a.stream
-        if self.checked:  # this takes under a microsecond, the wait at the end many
-            refuse_capture(stream, f"{self.function}: bounds: found 'raise'", "'deferred' or 'drop'")
-        in_place = False
-        if out is None:
-            target = self.output.new(a)
-        else:
-            target, is_target_packed = self.output.view(a, out)
-            in_place = not self.gathers and target.pointer == a.pointer and target.strides == a.strides
-            spans = zip(inputs, self.spans[1:], strict=True)
-            if (
-                not is_target_packed
-                or (not in_place and self.lies_in(target, a, self.spans[0]))
-                or any(self.lies_in(target, array, span) for array, span in spans)
-            ):
-                a.library.assign(out, self(a, *inputs, None))
-                return out
-        if self.points or not self.gathers:
-            waiting = join(stream, a, *inputs, target)
-            launch = partial(self.launch, a, *inputs, target, stream, waiting, in_place)
-            self.launch_recorded((a, *inputs), (target,), launch)
-        return out if out is not None else a.library.finish(target, stream)
-
-    def launch(self, *arguments: Any) -> None:
-        """Run the kernels on the inputs and the output, let the other streams wait, and raise for a bad index."""
-        raise NotImplementedError
-
-    def lies_in(self, out: DeviceArray, array: DeviceArray, span: Span) -> bool:
-        """Tell whether the memory of a packed output may overlap an input's."""
-        distance = out.pointer - array.pointer
-        return distance < span.high and span.low < distance + self.out_bytes
-
     def unit_width(self, addresses: int) -> int:
         """Return how wide a unit can be, by the alignment of some addresses."""
         aligned = self.steps | addresses
@@ -167,10 +235,6 @@ class _MoveCall(Repeatable):
             return given.old, given.indices.pointer, given.out.pointer, plan, given.record, given.number
         inputs = given.old, given.indices.pointer, given.updates.pointer
         return given.out.pointer, *inputs, plan, given.record, given.number, given.unless
-
-    def has_plan(self, identity: int) -> bool:
-        """Tell whether one of the plans has an identity."""
-        return any(plan.identity == identity for plan in tuple(self.plans.values()))  # another thread may add one
 
     #: The granule and the lowest of the places that a scatter claims, and how many places there are.
     claims = (1, 0)
@@ -210,48 +274,6 @@ class _MoveCall(Repeatable):
             self.points,
             share,
         )
-
-    def begin(self, device: int, ndim: int, index_shape: tuple[int, ...]) -> tuple[Records, Record, int]:
-        """Return the records of a device, the one for a launch, and the launch's number.
-
-        The caller's input and indices, of this rank and shape, are named if a bad index is found later.
-        """
-        records = records_of(device)
-        if self.deferred:
-            records.defer(self, ndim, index_shape)
-        record, number = records.deferred if self.deferred else records.take(), next(_launches)
-        if recorder.steps is not None:
-            recorder.given = record.address, number
-        return records, record, number
-
-    def repeat(self, *arrays: Any, out: Any) -> Any:
-        """Make the call again with arrays of a library; return None if they are not like the recorded ones."""
-        again = self.again
-        if again is None or (self.checked and not records_of(again.device).free):  # a new record cannot be captured
-            return None
-        result = again.new(self.output) if out is None else out
-        ndim, index_shape = len(again.shapes[0]), again.shapes[1]
-        records, record, number = self.begin(again.device, ndim, index_shape)
-        stream = None
-        try:
-            stream = again((*arrays, result), record.address, number)
-        finally:
-            if stream is None and not self.deferred:
-                records.free.append(record)
-        if stream is None:
-            return None
-        self.finish(records, record, stream, ndim, index_shape)
-        return result
-
-    def finish(self, records: Records, record: Record, stream: int, ndim: int, index_shape: tuple[int, ...]) -> None:
-        """Raise for a bad index, unless that is deferred; the caller's input and indices are of a rank and shape."""
-        if self.deferred:
-            return
-        found = records.read(record, stream) if self.checked else None
-        records.free.append(record)
-        if found:
-            position, value, _ = found
-            raise self.error(ndim, index_shape, position, value)
 
     def error(self, ndim: int, index_shape: tuple[int, ...], position: int, value: int) -> IndexError:
         """Return the error for a bad index that was recorded."""

@@ -84,6 +84,14 @@ class ScatterCall(_MoveCall):
         if copied or size:
             copy_and_set(out.device, stream, out.pointer, old, copied, memory, size, -1)
 
+    def old_elements(self, a: DeviceArray, out: DeviceArray, stream: int, in_place: bool) -> int:
+        """Return where the elements are that the updates leave: in the output, or where the kernels copy them from."""
+        if not in_place and self.out_bytes:
+            if self.spans[0].packed:
+                return a.pointer
+            copy(a, out, stream)
+        return out.pointer
+
     def launch(
         self,
         a: DeviceArray,
@@ -98,12 +106,7 @@ class ScatterCall(_MoveCall):
         index_shape = indices.shape
         if not self.spans[2].packed:
             updates = packed(updates, stream)
-        old = out.pointer  # the elements that the updates leave
-        if not in_place and self.out_bytes:
-            if self.spans[0].packed:
-                old = a.pointer  # the kernels copy them
-            else:
-                copy(a, out, stream)
+        old = self.old_elements(a, out, stream, in_place)
         if not self.points:
             self.fill(old, out, stream)
             part(a.device, stream, others)

@@ -64,10 +64,11 @@ BY_POINT = -3  # each thread has its own points: the caller promised that they a
     REDUCTION,
     SHARES,  # of the points, in a scatter by bins: as many as threads at most
     ALONE,  # one thread writes, whatever their number
+    FILL,  # bytes of a scatter's input, which is then repeated all over the output; 0: it has the output's size
     SCRATCH,  # the address of its memory
     FINDER,  # the address of the code that turns tuples of indices into offsets
     HEADER,
-) = range(33)
+) = range(34)
 
 
 @helper
@@ -194,5 +195,5 @@ def scatter_clashes(source, data, index, packed, plan):
     return (
         overlaps(to + low, to + high, address(index), address(index) + plan[INDEX_BYTES])
         or overlaps(to + low, to + high, address(packed), address(packed) + plan[PACKED_BYTES])
-        or (at != to and overlaps(to + low, to + high, at + low, at + high))
+        or (at != to and plan[FILL] == 0 and overlaps(to + low, to + high, at + low, at + high))
     )

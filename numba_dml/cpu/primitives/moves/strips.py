@@ -5,15 +5,18 @@ The figures are under "Strips of a matrix" in docs/measurements/cpumoves.md.
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...._core.shapes import COORD_FIELDS
 from ...._jit.compile import helper
-from ...._jit.copies import copy_bytes
+from ...._jit.copies import copy_bytes, stream_bytes
 from ...._jit.machine import CACHE_LINE
 from ...._jit.memory import address
 from .plan import (
     COORDS,
     COPY,
     DATA_BASE,
+    FILL,
     HEADER,
     LOOP_FIELDS,
     LOOPS,
@@ -21,6 +24,7 @@ from .plan import (
     PERIOD,
     RUN,
     SPLIT,
+    STREAM,
     TILE,
     coords_at,
 )
@@ -66,10 +70,25 @@ def strip_start(data, plan, strip, strips, threads):
 
 
 @helper
+def copy_old(source, data, plan, at, count):
+    """Copy `count` bytes from `at` on to the output, of the input or of what is repeated there."""
+    size = plan[FILL] if plan[FILL] else at + count
+    done = np.int64(0)
+    while done < count:
+        fro = (at + done) % size if plan[FILL] else at
+        part = min(size - fro, count - done)
+        if plan[STREAM] != 0 and plan[SPLIT] < 0:
+            stream_bytes(data, at + done, source, fro, part)
+        else:
+            copy_bytes(data, at + done, source, fro, part)
+        done += part
+
+
+@helper
 def copy_strip(source, data, plan, start, count):
     """Copy what some iterations of the split loop can write to: `count` bytes from `start` on, in every period."""
     for at in range(start, plan[COPY] if count else 0, plan[PERIOD]):
-        copy_bytes(data, at, source, at, count)
+        copy_old(source, data, plan, at, count)
 
 
 @helper
@@ -82,7 +101,7 @@ def packed_strip(plan, fresh, threads):
     field = HEADER + LOOP_FIELDS * plan[SPLIT]
     size, step = plan[field], plan[field + 1]
     dense = SPARSE * plan[PACKED_BYTES] >= plan[COPY] > FEW_ROWS * plan[PERIOD]
-    if step >= CACHE_LINE or plan[RUN] != 1 or not (fresh or dense):
+    if step >= CACHE_LINE or plan[RUN] != 1 or plan[FILL] or not (fresh or dense):
         return 0
     room = plan[COPY] // plan[PERIOD] * (-(-size // count_strips(plan, True, threads)) * step + CACHE_LINE)
     return room if room <= MOST_PACKED else 0

@@ -1,0 +1,59 @@
+"""The call of max_unpool on a device: one value everywhere, then a scatter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from ..._core.devices.arrays import DeviceArray
+from ..driver.arrays import Span
+from ..driver.launch import recorder
+from ..driver.memory import DeviceMemory
+from ..primitives.fill import set_words
+from ..primitives.groups import QUAD_BYTES
+from .gather import copy
+from .scatter import ScatterCall
+
+
+class MaxUnpoolCall(ScatterCall):
+    """Max_unpool of one layout: a scatter whose input is one value, with strides of 0."""
+
+    def __init__(self, descriptor: Any, layouts: Any, shape: tuple[int, ...]) -> None:
+        data, indices = descriptor.input_tensor, descriptor.indices_tensor
+        steps = (0,) * len(shape), layouts[1][0], layouts[0][0]
+        tensors = (descriptor.output_tensor.sizes, data), (indices.sizes, indices), (data.sizes, data)
+        spans = [Span.of(sizes, step, t.itemsize) for (sizes, t), step in zip(tensors, steps, strict=True)]
+        super().__init__(descriptor.lower([layouts[0][0]]), data.dtype, shape, spans)
+        self.value: ndarray[Any, Any] = np.zeros(1, data.dtype)
+        self.values: dict[int, DeviceMemory] = {}
+
+    def __call__(self, a: DeviceArray, *others: Any) -> Any:
+        """Make the call, with the indices, the value that stands elsewhere (or without it, for 0) and the output."""
+        indices, *fill, out = others
+        if fill and not isinstance(fill[0], ndarray):  # a call of its own, for another device or output
+            return super().__call__(a, *others)
+        if fill:
+            self.value = fill[0].reshape(1)
+        if a.device not in self.values:
+            self.values.setdefault(a.device, DeviceMemory(a.device, self.value))
+        memory, shape = self.values[a.device], self.output.shape
+        strides = (0,) * len(shape)
+        value = DeviceArray(memory, a.library, memory.address, shape, strides, self.dtype, a.device, a.stream)
+        value.home = a.home
+        return super().__call__(value, indices, a, out)
+
+    def old_elements(self, a: DeviceArray, out: DeviceArray, stream: int, in_place: bool) -> int:
+        recorder.note(None)  # the value is no array of the caller's
+        if 8 % self.dtype.itemsize or (out.pointer | self.out_bytes) % QUAD_BYTES:
+            copy(a, out, stream)
+        else:
+            word = np.tile(self.value, 8 // self.dtype.itemsize).view(np.int64)
+            set_words(out.device, stream, out.pointer, self.out_bytes, int(word[0]))
+        return out.pointer
+
+
+def build(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> MaxUnpoolCall:
+    """Return the call for a descriptor and the layouts of its inputs."""
+    return MaxUnpoolCall(descriptor, layouts, output_shapes[0])

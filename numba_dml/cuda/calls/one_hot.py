@@ -1,0 +1,229 @@
+# mypy: ignore-errors
+"""The call of one_hot on a device, and its kernel: each thread writes 16 bytes, or a unit of an element, once."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from ..._core.errors import index_error
+from ..driver.arrays import Output, Span, part, scratch
+from ..driver.compile import helper, kernel
+from ..driver.launch import Kernel
+from ..driver.memory import DeviceMemory
+from ..driver.numba import BLOCK, cuda
+from ..primitives.access import LOAD_INDEX, unit_access
+from ..primitives.bad_indices import record_bad
+from ..primitives.groups import QUAD_BYTES
+from ..primitives.moves.places import divide
+from ..primitives.plan import (
+    BOUNDS,
+    CLAMP,
+    DROP,
+    HEADER,
+    IDENTITY,
+    LOOP_FIELDS,
+    RAISE,
+    SLICE,
+    Plan,
+    number,
+    numbers_in,
+    quotient,
+)
+from ..primitives.ptx import await_inputs
+from ..tuning.moves import TUNING
+from .gather import packed
+from .move_call import IndexedCall
+
+_BOUNDS = {"clamp": CLAMP, "drop": DROP}
+#: Where the plan's loops stand: over blocks, their rows, and the elements of a row.
+_DEPTH, _INNER = HEADER + LOOP_FIELDS, HEADER + 2 * LOOP_FIELDS
+
+
+@cache
+def one_hot_kernel(width: int, index_type: str, group: int) -> Kernel:
+    """Return the kernel whose threads each write a unit of `width` bytes, or `group` elements of this width.
+
+    `group` elements are 16 bytes; 1: an element has as many units as the plan's slices.
+    """
+    load, store = unit_access(width)
+    _, store_quad = unit_access(QUAD_BYTES)
+    load_index, index_bytes = LOAD_INDEX[index_type], np.dtype(index_type).itemsize
+    signed = index_type.startswith("i")
+
+    @helper
+    def row_of(index, plan, record, launch, size, line, looks):
+        """Return which row an index leads to, -1: none; `looks`: record a bad one."""
+        value = load_index(index + line * index_bytes)
+        row = value
+        if signed and row < 0:
+            row += size
+        if row < 0 or row >= size:
+            bounds = number(plan, BOUNDS)
+            if bounds == CLAMP:
+                row = np.int64(0) if signed and row < 0 else size - 1
+            else:
+                row = np.int64(-1)
+                if looks and bounds != DROP:
+                    record_bad(record, launch, line, value, number(plan, IDENTITY))
+        return row
+
+    @helper
+    def place_of(plan, element):
+        """Return which block, row and column an element is at."""
+        rest = quotient(element, plan, _INNER)
+        column = element - rest * number(plan, _INNER)
+        block = quotient(rest, plan, _DEPTH)
+        return block, rest - block * number(plan, _DEPTH), column
+
+    @helper
+    def write_unit(out, index, values, plan, record, launch, size, unit):
+        element = quotient(unit, plan, SLICE)
+        part = unit - element * number(plan, SLICE)
+        block, row, column = place_of(plan, element)
+        line = block * number(plan, _INNER) + column
+        found = row_of(index, plan, record, launch, size, line, row == 0 and part == 0)
+        at = part if found != row else part + number(plan, SLICE)
+        first, second = load(values + at * width)
+        store(out + unit * width, first, second)
+
+    @helper
+    def write_group(out, index, values, plan, record, launch, size, unit):
+        off, _ = load(values)
+        on, _ = load(values + width)
+        block, row, column = place_of(plan, unit * group)
+        inner, depth = number(plan, _INNER), number(plan, _DEPTH)
+        found = np.int64(-1)
+        low = high = np.int64(0)
+        for k in range(group):
+            if k == 0 or inner > 1 or row == 0:  # another index
+                found = row_of(index, plan, record, launch, size, block * inner + column, row == 0)
+            bits = np.int64(on if found == row else off) << np.int64(k * width % 8 * 8)
+            if k * width < 8:
+                low |= bits
+            else:
+                high |= bits
+            column += 1
+            if column == inner:
+                column = np.int64(0)
+                row += 1
+                if row == depth:
+                    row = np.int64(0)
+                    block += 1
+        store_quad(out + unit * QUAD_BYTES, low, high)
+
+    write = write_group if group > 1 else write_unit
+
+    @kernel
+    def write_units(
+        out,  # OUT  address of the packed output
+        index,  # IN   address of the packed indices
+        values,  # IN   address of the two values, what stands elsewhere first
+        plan,  # IN   the plan
+        record,  # OUT  where a bad index is recorded
+        launch,  # IN   the number of this launch
+        size,  # IN   of the axis that indices lead to
+        first,  # IN   the unit to begin with
+        units,  # IN   the first one not to write
+        share,  # IN   how many units a block writes
+    ):
+        await_inputs()
+        begin = first + np.int64(cuda.blockIdx.x) * share
+        for unit in range(begin + np.int64(cuda.threadIdx.x), min(begin + share, units), BLOCK):
+            write(out, index, values, plan, record, launch, size, unit)
+
+    return Kernel(write_units, 10, plan=(3, numbers_in(3, 0, 0)))
+
+
+class OneHotCall(IndexedCall):
+    """One_hot of one layout."""
+
+    gathers = True
+    index_at = 0
+
+    def __init__(self, descriptor: Any, layouts: Any, shape: tuple[int, ...]) -> None:
+        indices, values = descriptor.indices_tensor, descriptor.values_tensor
+        self.function, self.axis = descriptor.function, descriptor.axis
+        self.dtype, self.index_dtype = values.dtype, indices.dtype
+        self.output = Output(self.function, "out", shape, self.dtype)
+        self.out_bytes = self.output.size
+        self.spans = [
+            Span.of(tensor.sizes, strides, tensor.itemsize)
+            for tensor, (strides, _) in zip((indices, values), layouts, strict=True)
+        ]
+        self.outer, self.depth, self.inner, bounds = descriptor.lower([layouts[0][0]])
+        self.points = self.outer * self.inner
+        if self.depth == 0 and bounds == "clamp":
+            bounds = "raise"  # there is nothing to clamp to
+        self.bounds, self.deferred, self.checked = bounds, bounds == "deferred", bounds == "raise"
+        self.work = self.out_bytes + self.points * self.index_dtype.itemsize
+        self.kernel = f"one_hot {8 * self.dtype.itemsize}-bit cuda"
+        self.plans: dict[Any, Plan] = {}
+        self.constants: dict[int, DeviceMemory] = {}
+
+    def __call__(self, indices: Any, *others: Any) -> Any:
+        values, out = others if len(others) > 1 else (None, *others)
+        if values.__class__ is ndarray:  # of the function, whose values are those of all its calls
+            self.values, others = values, (out,)
+        return super().__call__(indices, *others)
+
+    def plan(self, device: int, parts: int) -> Plan:
+        """Return the plan for elements of some units."""
+        found = self.plans.get((device, parts))
+        if found is None:
+            loops = (self.outer, 0, 0), (max(self.depth, 1), 0, 0), (self.inner, 0, 0)
+            plan = Plan(device, parts, 1, loops, (), (), _BOUNDS.get(self.bounds, RAISE))
+            found = self.plans.setdefault((device, parts), plan)
+        return found
+
+    def launch(self, indices: Any, *given: Any) -> None:
+        *values, out, stream, waiting, _ = given
+        device, index_shape, width = indices.device, indices.shape, self.dtype.itemsize
+        if not self.spans[0].packed:
+            indices = packed(indices, stream)
+        if values and not self.spans[1].packed:
+            values = [packed(values[0], stream)]
+        at = values[0].pointer if values else self.constant(device)
+        target, count, memory = out.pointer, self.out_bytes // width, None
+        if self.depth == 0 and self.bounds != "drop":  # indices are looked at, and what is written is left
+            count = self.points
+            memory = scratch(out, count * width)
+            target = memory.pointer
+        records, record, launch = self.begin(device, 0, index_shape)
+        aligned = width | target | at
+        unit, done = min(aligned & -aligned, QUAD_BYTES), 0
+        jobs = []  # units of an element or elements of a unit, and the first and last one
+        if unit == width < QUAD_BYTES and target % QUAD_BYTES == 0:
+            group = QUAD_BYTES // width
+            jobs.append((group, 1, 0, count // group))
+            done = count // group * group
+        parts = width // unit
+        jobs.append((1, parts, done * parts, count * parts))
+        for group, parts, first, units in jobs:
+            kernel = one_hot_kernel(width // parts, self.index_dtype.name, group)
+            blocks, share = divide(units - first, TUNING.few_units)
+            plan = self.plan(device, parts).for_kernel(kernel)
+            addresses = target, indices.pointer, at, plan, record.address
+            kernel(device, stream, blocks, *addresses, launch, self.depth, first, units, share)
+        part(device, stream, waiting)
+        self.finish(records, record, stream, 0, index_shape)
+        del memory  # the kernels are done, or the stream orders whoever gets it next
+
+    def constant(self, device: int) -> int:
+        """Return the address of the function's values on a device."""
+        if device not in self.constants:
+            self.constants.setdefault(device, DeviceMemory(device, self.values))
+        return self.constants[device].address
+
+    def error(self, ndim: int, index_shape: tuple[int, ...], position: int, value: int) -> IndexError:
+        if self.index_dtype.kind == "u":
+            value %= 1 << 64
+        return index_error(self.function, np.unravel_index(position, index_shape), value, self.axis, self.depth)
+
+
+def build(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> OneHotCall:
+    """Return the call for a descriptor and the layouts of its inputs."""
+    return OneHotCall(descriptor, layouts, output_shapes[0])

@@ -1,0 +1,171 @@
+# mypy: ignore-errors
+"""The call of reverse_subsequences on a device, and its kernels: a thread moves a unit, and the other one of a pair."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ..._core.errors import index_error
+from ..._core.tensor import packed_strides
+from ..driver.arrays import Output, Span, part
+from ..driver.compile import kernel
+from ..driver.launch import Kernel, recorder
+from ..driver.numba import BLOCK, cuda
+from ..primitives.access import LOAD_INDEX, unit_access
+from ..primitives.bad_indices import record_bad
+from ..primitives.groups import QUAD_BYTES
+from ..primitives.moves.places import MOST_COUNTS, divide, start_of_point
+from ..primitives.plan import CLAMP, LOOPS, SLICE, Plan, number, numbers_in, quotient
+from ..primitives.ptx import await_inputs
+from ..tuning.moves import TUNING
+from .gather import packed
+from .move_call import IndexedCall
+
+
+@cache
+def reverse_kernel(width: int, length_type: str, loops: int) -> Kernel:
+    """Return the kernel that moves units of `width` bytes; `loops`: of the plan, -1: it says how many.
+
+    The first unit of a pair has the thread that moves both, so that they may be exchanged in place.
+    """
+    load, store = unit_access(width)
+    load_length, length_bytes = LOAD_INDEX[length_type], np.dtype(length_type).itemsize
+    signed = length_type.startswith("i")
+
+    @kernel
+    def reverse_units(
+        data,  # IN   address of the packed input
+        lengths,  # IN   address of the packed lengths
+        out,  # OUT  address of the packed output, maybe the input
+        plan,  # IN   the plan, whose points are slices; their offsets are the positions in their lines
+        size,  # IN   elements of a line
+        stride,  # IN   units from one to the next
+        units,  # IN   how many units there are
+        share,  # IN   how many of them a block has
+    ):
+        await_inputs()
+        begin = np.int64(cuda.blockIdx.x) * share
+        for unit in range(begin + np.int64(cuda.threadIdx.x), min(begin + share, units), BLOCK):
+            loop_count = loops if loops >= 0 else number(plan, LOOPS)
+            t, at = start_of_point(plan, quotient(unit, plan, SLICE), loop_count)
+            length = load_length(lengths + at * length_bytes)
+            if length > size or (not signed and length < 0):
+                length = size
+            if t >= length:
+                if data != out:
+                    first, second = load(data + unit * width)
+                    store(out + unit * width, first, second)
+            elif 2 * t < length:
+                other = unit + (length - 1 - 2 * t) * stride
+                first, second = load(data + unit * width)
+                third, fourth = load(data + other * width)
+                store(out + unit * width, third, fourth)
+                store(out + other * width, first, second)
+
+    return Kernel(reverse_units, 8, plan=(3, numbers_in(loops, 0, 0)))
+
+
+@cache
+def check_kernel(length_type: str) -> Kernel:
+    """Return the kernel that records a length out of range."""
+    load_length, length_bytes = LOAD_INDEX[length_type], np.dtype(length_type).itemsize
+
+    @kernel
+    def check_lengths(
+        lengths,  # IN   address of the packed lengths
+        size,  # IN   the highest length
+        record,  # OUT  where a bad length is recorded
+        launch,  # IN   the number of this launch
+        identity,  # IN   of the plan
+        count,  # IN   how many lengths there are
+        share,  # IN   how many of them a block has
+    ):
+        await_inputs()
+        begin = np.int64(cuda.blockIdx.x) * share
+        for i in range(begin + np.int64(cuda.threadIdx.x), min(begin + share, count), BLOCK):
+            length = load_length(lengths + i * length_bytes)
+            if length < 0 or length > size:
+                record_bad(record, launch, i, length, identity)
+
+    return Kernel(check_lengths, 7)
+
+
+class ReverseCall(IndexedCall):
+    """Reverse_subsequences of one layout."""
+
+    instead = "'clamp'"
+
+    def __init__(self, descriptor: Any, layouts: Any, shape: tuple[int, ...]) -> None:
+        tensors = data, lengths = descriptor.input_tensor, descriptor.sequence_lengths_tensor
+        self.function, self.axis = descriptor.function, descriptor.axis
+        self.dtype, self.index_dtype = data.dtype, lengths.dtype
+        self.output = Output(self.function, "out", shape, self.dtype)
+        self.out_bytes = self.output.size
+        self.points = lengths.element_count
+        self.spans = [
+            Span.of(tensor.sizes, strides, tensor.itemsize)
+            for tensor, (strides, _) in zip(tensors, layouts, strict=True)
+        ]
+        low = descriptor.lower([packed_strides(data.sizes, data.itemsize)])
+        inner, self.run = list(low.inner), data.itemsize
+        if inner and inner[-1][3] == 0:
+            self.run *= inner.pop()[0]
+        self.size, self.stride = low.size, low.out_stride
+        #: Only the axis has a step: offsets are positions along it.
+        rows = [(n, 0, step) for n, *_, step in low.outer], [(n, 0, step) for n, *_, step in inner]
+        self.loops = [*rows[0], (low.size, 1, 0), *rows[1]]
+        self.checked = descriptor.bounds == "raise"
+        self.work = 2 * self.out_bytes + self.points * self.index_dtype.itemsize
+        self.kernel = f"reverse_subsequences {8 * self.dtype.itemsize}-bit cuda"
+        self.plans: dict[Any, Plan] = {}
+
+    def plan(self, device: int, width: int) -> Plan:
+        """Return the plan for units of a width."""
+        found = self.plans.get((device, width))
+        if found is None:
+            plan = Plan(device, max(self.run // width, 1), 1, self.loops, (), (), CLAMP)
+            found = self.plans.setdefault((device, width), plan)
+        return found
+
+    def launch(self, a: Any, lengths: Any, out: Any, stream: int, waiting: Any, in_place: bool) -> None:
+        device, length_shape = a.device, lengths.shape
+        if not self.spans[1].packed:
+            lengths = packed(lengths, stream)
+        if self.checked:
+            recorder.note(None)  # between the launches there is a look at what the first one found
+            self.check(device, lengths, stream, len(a.shape), length_shape)
+        if not in_place and not self.spans[0].packed:
+            a = packed(a, stream)
+        aligned = self.run | self.stride | a.pointer | out.pointer
+        width = min(aligned & -aligned, QUAD_BYTES)
+        count = len(self.loops) if len(self.loops) <= MOST_COUNTS[0] else -1
+        kernel = reverse_kernel(width, self.index_dtype.name, count)
+        units = self.out_bytes // width
+        blocks, share = divide(units, TUNING.few_units)
+        plan = self.plan(device, width).for_kernel(kernel)
+        addresses = a.pointer, lengths.pointer, out.pointer, plan
+        kernel(device, stream, blocks, *addresses, self.size, self.stride // width, units, share)
+        part(device, stream, waiting)
+
+    def check(self, device: int, lengths: Any, stream: int, ndim: int, length_shape: tuple[int, ...]) -> None:
+        """Wait for the device, and raise for a length out of range."""
+        records, record, launch = self.begin(device, ndim, length_shape)
+        blocks, share = divide(self.points, TUNING.few_units)
+        identity = self.plan(device, 1).identity
+        arguments = lengths.pointer, self.size, record.address, launch, identity, self.points, share
+        check_kernel(self.index_dtype.name)(device, stream, blocks, *arguments)
+        self.finish(records, record, stream, ndim, length_shape)
+
+    def error(self, ndim: int, index_shape: tuple[int, ...], position: int, value: int) -> IndexError:
+        if self.index_dtype.kind == "u":
+            value %= 1 << 64
+        where = np.unravel_index(position, index_shape)
+        return index_error(self.function, where, value, self.axis, self.size, "lengths")
+
+
+def build(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> ReverseCall:
+    """Return the call for a descriptor and the layouts of its inputs."""
+    return ReverseCall(descriptor, layouts, output_shapes[0])
