@@ -485,7 +485,7 @@ def test_large_k_with_positions_of_64_bits(tune_top_k, dtype, n, scale):
 @pytest.mark.parametrize("dtype", ["u1", "f2", "i4", "f8"])
 def test_groups_of_every_size(dtype, lanes, room, methods, scale, tune_top_k, monkeypatch):
     """Of as many times 16 bytes: lanes share several groups out, have one, or a group has several of each lane."""
-    from numba_dml.cuda.calls import top_k_ways
+    from numba_dml.cuda.calls.ways import top_k as top_k_ways
 
     if room.SIMULATED and lanes > 8:
         pytest.skip("longer than what a warp of the simulator reads")
@@ -1347,8 +1347,8 @@ def test_slices_without_places(room, by_warps):
 @pytest.mark.parametrize("dtype", ["f4", "u1"])
 def test_slices_of_narrow_units(dtype, kind, in_place, room, monkeypatch):
     """Slices of few narrow units, in place or beside what is left; and nothing at all if an index is bad."""
-    from numba_dml.cuda.calls import scatter_general
     from numba_dml.cuda.calls.build import build
+    from numba_dml.cuda.calls.ways import scatter_general
     from numba_dml.cuda.driver.arrays import OWN
 
     tune(monkeypatch, most_points=0, few_points=1 << 30 if kind == "few points" else 0)

@@ -18,8 +18,8 @@ from ..driver.launch import Kernel, recorder
 from ..kernels import moves_units
 from ..primitives.moves import places as moves_places
 from .move_call import Given, _MoveCall
-from .transposed import TransposedColumns
-from .ways import ColumnsByBlocks, ColumnsByThreads, LineWay
+from .ways.layouts import ColumnsByBlocks, ColumnsByThreads, LineWay
+from .ways.transposed import TransposedColumns
 
 #: The ways of single elements, by the name of their row; the rows that are left move units, and slices.
 WAYS: dict[str, Callable[[Any], Any]] = {

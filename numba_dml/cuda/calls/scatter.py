@@ -18,11 +18,11 @@ from ..driver.arrays import Span, part
 from ..primitives.fill import copy_and_set
 from .gather import copy, packed
 from .move_call import Given, _MoveCall
-from .scatter_binned import BinnedScatter
-from .scatter_general import Claimed, FewPoints, Merged, Tabled, Units
-from .scatter_sorted import SortedScatter
-from .transposed import TransposedColumns
-from .ways import ColumnsByBlocks, ColumnsByThreads, FewPlaces, LineWay
+from .ways.layouts import ColumnsByBlocks, ColumnsByThreads, FewPlaces, LineWay
+from .ways.scatter_binned import BinnedScatter
+from .ways.scatter_general import Claimed, FewPoints, Merged, Tabled, Units
+from .ways.scatter_sorted import SortedScatter
+from .ways.transposed import TransposedColumns
 
 #: How each row of the table is run.
 WAYS: dict[str, Callable[[Any], Any]] = {

@@ -22,7 +22,7 @@ from ..driver.memory import DeviceMemory
 from ..primitives.plan import reciprocal
 from ..replay.repeat import Repeatable
 from ..tuning.top_k import TUNING
-from .top_k_ways import WAYS, Launch
+from .ways.top_k import WAYS, Launch
 
 
 class TopKCall(Repeatable):

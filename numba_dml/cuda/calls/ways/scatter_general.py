@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._core.devices.arrays import DeviceArray
-from ..dispatch import scatter_general
-from ..dispatch.scatter import blocks_with_copies
-from ..driver.arrays import scratch
-from ..driver.launch import Kernel
-from ..driver.numba import BLOCK
-from ..kernels import moves_units, scatter_claims
-from ..primitives.groups import GROUP, QUAD_BYTES
-from ..primitives.moves import claims as moves_claims
-from ..primitives.moves import places as moves_places
-from ..primitives.moves.updates import CLAIM_BYTES
-from .move_call import Given
-from .ways import Way, combine_few
+from ...._core.devices.arrays import DeviceArray
+from ...dispatch import scatter_general
+from ...dispatch.scatter import blocks_with_copies
+from ...driver.arrays import scratch
+from ...driver.launch import Kernel
+from ...driver.numba import BLOCK
+from ...kernels import moves_units, scatter_claims
+from ...primitives.groups import GROUP, QUAD_BYTES
+from ...primitives.moves import claims as moves_claims
+from ...primitives.moves import places as moves_places
+from ...primitives.moves.updates import CLAIM_BYTES
+from ..move_call import Given
+from .layouts import Way, combine_few
 
 
 class Units(Way):

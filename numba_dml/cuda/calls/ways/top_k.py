@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._core.devices.arrays import DeviceArray
-from ..dispatch.top_k_facts import (
+from ...._core.devices.arrays import DeviceArray
+from ...dispatch.top_k_facts import (
     LARGEST_GROUP,
     Facts,
     Groups,
@@ -20,10 +20,10 @@ from ..dispatch.top_k_facts import (
     sorted_by_lane,
     widened,
 )
-from ..driver.arrays import scratch
-from ..driver.launch import Kernel
-from ..driver.numba import BLOCK, LANES
-from ..kernels import (
+from ...driver.arrays import scratch
+from ...driver.launch import Kernel
+from ...driver.numba import BLOCK, LANES
+from ...kernels import (
     top_k_best,
     top_k_block,
     top_k_columns,
@@ -32,15 +32,15 @@ from ..kernels import (
     top_k_short,
     top_k_warp,
 )
-from ..primitives.device_sort import Sort
-from ..primitives.fill import set_words
-from ..primitives.top_k import staging
-from ..primitives.top_k.block_sort import ITEMS, count_bytes
-from ..primitives.top_k.block_units import AT_ONCE
-from ..primitives.top_k.large_tiles import BORDER, DIGITS
-from ..primitives.top_k.plan import LIST_FIELDS, MOST_THREADS, WARPS
-from ..primitives.top_k.sizes import SIZES
-from ..tuning.top_k import Tuning
+from ...primitives.device_sort import Sort
+from ...primitives.fill import set_words
+from ...primitives.top_k import staging
+from ...primitives.top_k.block_sort import ITEMS, count_bytes
+from ...primitives.top_k.block_units import AT_ONCE
+from ...primitives.top_k.large_tiles import BORDER, DIGITS
+from ...primitives.top_k.plan import LIST_FIELDS, MOST_THREADS, WARPS
+from ...primitives.top_k.sizes import SIZES
+from ...tuning.top_k import Tuning
 
 
 class Launch(NamedTuple):

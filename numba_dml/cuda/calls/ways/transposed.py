@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import product
 from typing import Any, NamedTuple
 
-from ..dispatch.layouts import Columns, column_plan, lines_of
-from ..driver.arrays import scratch
-from ..kernels import moves_columns
-from ..primitives.plan import DROP, Plan
-from .move_call import Given
-from .ways import LineWay
+from ...dispatch.layouts import Columns, column_plan, lines_of
+from ...driver.arrays import scratch
+from ...kernels import moves_columns
+from ...primitives.plan import DROP, Plan
+from ..move_call import Given
+from .layouts import LineWay
 
 
 class Strip(NamedTuple):

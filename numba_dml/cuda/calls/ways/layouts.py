@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..dispatch import scatter
-from ..dispatch.layouts import LinePlan, Lines, elements_of, line_plan, tile_of
-from ..dispatch.layouts import tile as best_tile
-from ..driver.numba import BLOCK
-from ..kernels import moves_columns, moves_lines, scatter_combine_few
-from ..primitives.groups import QUAD_BYTES
-from ..primitives.moves import lines as moves_lines_of
-from ..primitives.moves.updates import CLAIM_BYTES
-from .move_call import NO_REDUCTION, Given
+from ...dispatch import scatter
+from ...dispatch.layouts import LinePlan, Lines, elements_of, line_plan, tile_of
+from ...dispatch.layouts import tile as best_tile
+from ...driver.numba import BLOCK
+from ...kernels import moves_columns, moves_lines, scatter_combine_few
+from ...primitives.groups import QUAD_BYTES
+from ...primitives.moves import lines as moves_lines_of
+from ...primitives.moves.updates import CLAIM_BYTES
+from ..move_call import NO_REDUCTION, Given
 
 
 class Way:

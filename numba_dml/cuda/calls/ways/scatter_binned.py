@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..dispatch import scatter
-from ..driver.arrays import scratch
-from ..kernels import scatter_binned
-from ..primitives.fill import set_words
-from .move_call import Given
-from .ways import Way
+from ...dispatch import scatter
+from ...driver.arrays import scratch
+from ...kernels import scatter_binned
+from ...primitives.fill import set_words
+from ..move_call import Given
+from .layouts import Way
 
 
 class BinnedScatter(Way):
