@@ -1,6 +1,6 @@
 """Running sums and products along lines; threads share lines, or parts of a line.
 
-Each total waits for the one before. So those of several runs of elements go on together, of blocks of a line or of
+Each total of floats waits for the one before. So several chains of totals go on together, of blocks of a line or of
 neighbouring lines, into a buffer, from which vectors make the results.
 """
 
@@ -40,21 +40,21 @@ from ..primitives.scan import (
     write,
 )
 
-#: Runs that go on together: an addition takes as many cycles.
-RUNS = 4
-#: Places of a run in the buffer: what was before it, and its totals.
+#: Chains of totals that go on together: an addition takes as many cycles.
+CHAINS = 4
+#: Places of a chain in the buffer: what was before it, and its totals.
 ROW = BLOCK + 8
 #: Shares of the lines for each thread, since other processes may hold up one.
 SHARES = 4
 
 
 @helper
-def total_runs(x, state, at, far, runs, step, count, sums, begins):
-    """Write the running totals of runs that are `far` apart; if they do not begin, what was before is combined.
+def total_chains(x, state, at, far, chains, step, count, sums, begins):
+    """Write the totals of chains whose elements are `far` apart; if they do not begin, what was before is combined.
 
-    Where there are less than RUNS, the last one is done again: that takes no longer.
+    Where there are less than CHAINS, the last one is done again: that takes no longer.
     """
-    second, third, fourth = at + far * min(1, runs - 1), at + far * min(2, runs - 1), at + far * min(3, runs - 1)
+    second, third, fourth = at + far * min(1, chains - 1), at + far * min(2, chains - 1), at + far * min(3, chains - 1)
     a, b, c, d = read(x, state, at), read(x, state, second), read(x, state, third), read(x, state, fourth)
     if not begins:
         a, b = combine(state, sums[0], a), combine(state, sums[ROW], b)
@@ -69,8 +69,8 @@ def total_runs(x, state, at, far, runs, step, count, sums, begins):
 
 
 @helper
-def write_run(y, state, to, step, count, levels, sums, first):
-    """Write results from the totals of a run, which start at `first`."""
+def write_totals(y, state, to, step, count, levels, sums, first):
+    """Write results from the totals of a chain, which start at `first`."""
     if step == itemsize(y):
         for j in range(count):
             write(y, to + j * itemsize(y), lifted(state, levels, sums[first + j]))
@@ -81,7 +81,7 @@ def write_run(y, state, to, step, count, levels, sums, first):
 
 @helper
 def scan_lines(x, y, state, plan, sums, first, lines):
-    """Scan neighbouring lines in order, up to RUNS of them."""
+    """Scan neighbouring lines in order, up to CHAINS of them."""
     n, step, out_step, shown = plan[SIZE], plan[STRIDE], plan[OUT_STRIDE], 1 - plan[EXCLUSIVE]
     none, start = absent(state), identity(state)
     levels = none, none, none, none
@@ -94,10 +94,10 @@ def scan_lines(x, y, state, plan, sums, first, lines):
             write(y, to + k * out_far - out_step, start)
     for i in range(0, n, BLOCK):
         count = min(BLOCK, n - i)
-        total_runs(x, state, source + i * step, far, lines, step, count, sums, i == 0)
+        total_chains(x, state, source + i * step, far, lines, step, count, sums, i == 0)
         for k in range(lines):
             row = k * ROW
-            write_run(y, state, to + k * out_far + i * out_step, out_step, count, levels, sums, row + shown)
+            write_totals(y, state, to + k * out_far + i * out_step, out_step, count, levels, sums, row + shown)
             sums[row] = sums[row + count]
 
 
@@ -148,11 +148,11 @@ def scan_blocks(x, y, state, plan, sums, line, part):
         if plan[INITIAL] != 0:
             write(y, to - out_step, before)
     while i < end:
-        count, runs = min(BLOCK, end - i), max(min((end - i) // BLOCK, RUNS), 1)
-        total_runs(x, state, source + i * step, BLOCK * step, runs, step, count, sums, True)
-        for k in range(runs):
+        count, chains = min(BLOCK, end - i), max(min((end - i) // BLOCK, CHAINS), 1)
+        total_chains(x, state, source + i * step, BLOCK * step, chains, step, count, sums, True)
+        for k in range(chains):
             sums[k * ROW] = before
-            write_run(y, state, to + i * out_step, out_step, count, levels, sums, k * ROW + shown)
+            write_totals(y, state, to + i * out_step, out_step, count, levels, sums, k * ROW + shown)
             i += count
             levels = carried(state, levels, sums[k * ROW + count], i // BLOCK)
             before = absent(state)
@@ -160,10 +160,10 @@ def scan_blocks(x, y, state, plan, sums, line, part):
 
 @helper
 def superblock_total(x, state, plan, at):
-    """Return the sum of a superblock; RUNS blocks at once."""
+    """Return the sum of a superblock; CHAINS blocks at once."""
     step, far = plan[STRIDE], BLOCK * plan[STRIDE]
     total = absent(state)
-    for _ in range(BLOCK // RUNS):
+    for _ in range(BLOCK // CHAINS):
         a, b = read(x, state, at), read(x, state, at + far)
         c, d = read(x, state, at + 2 * far), read(x, state, at + 3 * far)
         for j in range(1, BLOCK):
@@ -173,7 +173,7 @@ def superblock_total(x, state, plan, at):
             c = combine(state, c, read(x, state, here + 2 * far))
             d = combine(state, d, read(x, state, here + 3 * far))
         total = total + a + b + c + d
-        at += RUNS * far
+        at += CHAINS * far
     return total
 
 
@@ -228,7 +228,7 @@ def scan_share(x, y, state, plan, sums, begin, end):
     while piece < end:
         lines = np.int64(1)
         if plan[BLOCK_SIZE] == plan[SIZE]:
-            lines = min(RUNS, end - piece, across - piece % across)
+            lines = min(CHAINS, end - piece, across - piece % across)
             scan_lines(x, y, state, plan, sums, piece, lines)
         else:
             scan_part(x, y, state, plan, sums, piece // parts, piece % parts)
@@ -238,7 +238,7 @@ def scan_share(x, y, state, plan, sums, begin, end):
 @allocating
 def scan_floats(x, y, state, plan, begin, end):
     """Scan some pieces with a buffer of their own."""
-    scan_share(x, y, state, plan, buffer(state, RUNS * ROW), begin, end)
+    scan_share(x, y, state, plan, buffer(state, CHAINS * ROW), begin, end)
 
 
 def scan_pieces(x, y, state, plan, begin, end):
