@@ -106,7 +106,7 @@ def random_call(rng, function):
     arrays = [rng.integers(-9, 9, shape).astype("f4")]
     if function == "top_k":
         arguments = {"axis": axis, "mode": str(rng.choice(["largest", "smallest"]))}
-    elif function.startswith("cumulative"):
+    elif function.startswith(("cumulative", "arg")):
         arguments = {"axis": axis}
     elif function.endswith("_nd"):
         batch = int(rng.integers(0, rank))
@@ -909,7 +909,7 @@ def calls_of_many_shapes(function, count):
         parameters, indices, updates = {"axis": axis, **reduction}, (points,), ()
         if function.endswith("elements"):
             updates = indices = (*shape[:axis], size(1 << 12), *shape[axis + 1 :])
-        elif function.startswith("cumulative"):
+        elif function.startswith(("cumulative", "arg")):
             indices = ()
         elif function.endswith("nd"):
             taken = int(rng.integers(1, len(shape) + 1))

@@ -42,6 +42,14 @@ def sums(a: NDArray[np.float16], i: NDArray[np.int32], out: NDArray[np.int64]) -
     assert_type(dml.cumulative_prod(i, dtype="uint8"), NDArray[Any])
 
 
+def places(a: NDArray[np.float16], out: NDArray[np.uint8]) -> None:
+    assert_type(dml.argmax(a, axis=(0, 1), ties="last"), NDArray[np.intp])
+    assert_type(dml.argmin(a, index_dtype=np.uint8), NDArray[np.uint8])
+    assert_type(dml.argmin([1, 2]), NDArray[Any])
+    assert_type(dml.argmin(a, index_dtype="uint8"), NDArray[Any])
+    assert_type(dml.argmax(a, out=out), NDArray[np.uint8])
+
+
 def devices(a: "Tensor", i: "Tensor", u: "Tensor") -> None:
     assert_type(dml.gather(a, i), "Tensor")
     assert_type(dml.scatter_nd(a, i, u, bounds="deferred"), "Tensor")

@@ -60,6 +60,8 @@ class OperatorType(_Named, IntEnum):
     GATHER_ND = 108
     SCATTER_ND = 109
     TOP_K1 = 112
+    ARGMIN = 137
+    ARGMAX = 138
     GATHER_ND1 = 140
     CUMULATIVE_PRODUCT = 145
 

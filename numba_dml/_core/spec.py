@@ -18,7 +18,7 @@ class Parameter(NamedTuple):
     #: REQUIRED, or what holds when it is absent.
     default: Any
     help: str
-    #: int, bool, str, or "dtype".
+    #: int, bool, str, "dtype", or "axes": None, an int or a tuple of them.
     kind: Any = str
     #: The words that it takes, if these are all.
     choices: tuple[str, ...] = ()

@@ -47,6 +47,17 @@ def check_indices(function: str, dtype: np.dtype[Any]) -> None:
         raise TypeError(f"{function}: indices: found dtype {dtype}, expected an integer dtype{hint}")
 
 
+def index_type(function: str, index_dtype: Any) -> np.dtype[Any]:
+    """Return the dtype of positions that are a result."""
+    try:
+        found: np.dtype[Any] = np.dtype(np.intp if index_dtype is None else index_dtype)
+    except TypeError:
+        raise TypeError(f"{function}: index_dtype: found {index_dtype!r}, expected an integer dtype") from None
+    if found.kind not in "iu" or not found.isnative:
+        raise TypeError(f"{function}: index_dtype: found {found}, expected a native integer dtype")
+    return found
+
+
 def check_not_scalar(function: str, ndim: int) -> None:
     """Refuse a 0-d input."""
     if ndim == 0:

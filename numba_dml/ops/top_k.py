@@ -19,7 +19,7 @@ from .._core.shapes import LINE_FIELDS, lower_lines, rows_of
 from .._core.spec import REQUIRED, Parameter, Spec
 from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc, data_type_name, element_size, normalize_data_type
-from ._function import Array, builds, normalize_axis, public, refuse_positional
+from ._function import Array, builds, index_type, normalize_axis, public, refuse_positional
 
 #: The data types that have an order.
 ORDERED = core_descriptor.T11 | {TensorDataType.BOOL, TensorDataType.BFLOAT16}
@@ -169,7 +169,7 @@ class TopK1Desc(_TopK):
         super().__post_init__()
 
 
-def _ordered_type(function: str, argument: str, dtype: np.dtype[Any]) -> Any:
+def ordered_type(function: str, argument: str, dtype: np.dtype[Any]) -> Any:
     """Return the data type of a dtype whose elements have an order."""
     try:
         kind = normalize_data_type(dtype)
@@ -183,7 +183,7 @@ def _ordered_type(function: str, argument: str, dtype: np.dtype[Any]) -> Any:
     return kind
 
 
-@builds(SPEC, TopK1Desc.arguments, _ordered_type)
+@builds(SPEC, TopK1Desc.arguments, ordered_type)
 def _build(a: Array, k: int, axis: int, mode: str, sorted: bool, nan: str, index_dtype: Any) -> Any:
     shape = a.shape
     axis = normalize_axis("top_k", axis, len(shape))
@@ -192,13 +192,7 @@ def _build(a: Array, k: int, axis: int, mode: str, sorted: bool, nan: str, index
     if mode not in MODES:
         raise ValueError(f"top_k: mode: found {mode!r}, expected 'largest' or 'smallest'")
     sizes = (*shape[:axis], k, *shape[axis + 1 :])
-    try:
-        indices = np.dtype(np.intp if index_dtype is None else index_dtype)
-    except TypeError:
-        raise TypeError(f"top_k: index_dtype: found {index_dtype!r}, expected an integer dtype") from None
-    if indices.kind not in "iu" or not indices.isnative:
-        raise TypeError(f"top_k: index_dtype: found {indices}, expected a native integer dtype")
-    tensors = TensorDesc(*a), TensorDesc(a.kind, sizes), TensorDesc(indices, sizes)
+    tensors = TensorDesc(*a), TensorDesc(a.kind, sizes), TensorDesc(index_type("top_k", index_dtype), sizes)
     return TopK1Desc(*tensors, axis, k, MODES[mode], nan=nan, sorted=sorted), sizes, sizes
 
 
