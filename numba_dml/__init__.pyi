@@ -24,6 +24,8 @@ from ._core.pool import MemoryPool as MemoryPool
 from ._core.pool import memory_pool as memory_pool
 from ._core.targets import check as check
 from ._core.tensor import TensorDesc as TensorDesc
+from .ops import ArgmaxDesc as ArgmaxDesc
+from .ops import ArgminDesc as ArgminDesc
 from .ops import CumulativeProductDesc as CumulativeProductDesc
 from .ops import CumulativeSummationDesc as CumulativeSummationDesc
 from .ops import GatherDesc as GatherDesc
@@ -63,6 +65,7 @@ _ReverseBounds: TypeAlias = Literal["raise", "clamp"]
 _Reduction: TypeAlias = Literal["none", "add", "mul", "min", "max"]
 _Mode: TypeAlias = Literal["largest", "smallest"]
 _Nan: TypeAlias = Literal["last", "largest", "first"]
+_Ties: TypeAlias = Literal["first", "last"]
 _Target: TypeAlias = Literal["cpu", "cuda"]
 
 class Nonzero(NamedTuple, Generic[_V]):
@@ -678,6 +681,101 @@ def nonzero_coordinates(
     stream: Any = ...,
 ) -> Nonzero[_O]: ...
 
+class _ArgExtreme(Protocol):
+    @overload
+    def __call__(
+        self,
+        a: NDArray[Any],
+        /,
+        *,
+        axis: SupportsIndex | tuple[SupportsIndex, ...] | None = ...,
+        keepdims: bool = ...,
+        ties: _Ties = ...,
+        nan: _Nan = ...,
+        index_dtype: None = ...,
+        out: None = ...,
+        target: _Target | None = ...,
+        stream: Any = ...,
+    ) -> NDArray[np.intp]: ...
+    @overload
+    def __call__(
+        self,
+        a: NDArray[Any],
+        /,
+        *,
+        axis: SupportsIndex | tuple[SupportsIndex, ...] | None = ...,
+        keepdims: bool = ...,
+        ties: _Ties = ...,
+        nan: _Nan = ...,
+        index_dtype: type[_I] | np.dtype[_I],
+        out: None = ...,
+        target: _Target | None = ...,
+        stream: Any = ...,
+    ) -> NDArray[_I]: ...
+    @overload
+    def __call__(
+        self,
+        a: NDArray[Any],
+        /,
+        *,
+        axis: SupportsIndex | tuple[SupportsIndex, ...] | None = ...,
+        keepdims: bool = ...,
+        ties: _Ties = ...,
+        nan: _Nan = ...,
+        index_dtype: DTypeLike | None = ...,
+        out: None = ...,
+        target: _Target | None = ...,
+        stream: Any = ...,
+    ) -> NDArray[Any]: ...
+    @overload
+    def __call__(
+        self,
+        a: _D,
+        /,
+        *,
+        axis: SupportsIndex | tuple[SupportsIndex, ...] | None = ...,
+        keepdims: bool = ...,
+        ties: _Ties = ...,
+        nan: _Nan = ...,
+        index_dtype: DTypeLike | None = ...,
+        out: None = ...,
+        target: _Target | None = ...,
+        stream: Any = ...,
+    ) -> _D: ...
+    @overload
+    def __call__(
+        self,
+        a: ArrayLike,
+        /,
+        *,
+        axis: SupportsIndex | tuple[SupportsIndex, ...] | None = ...,
+        keepdims: bool = ...,
+        ties: _Ties = ...,
+        nan: _Nan = ...,
+        index_dtype: DTypeLike | None = ...,
+        out: None = ...,
+        target: _Target | None = ...,
+        stream: Any = ...,
+    ) -> NDArray[Any]: ...
+    @overload
+    def __call__(
+        self,
+        a: Any,
+        /,
+        *,
+        axis: SupportsIndex | tuple[SupportsIndex, ...] | None = ...,
+        keepdims: bool = ...,
+        ties: _Ties = ...,
+        nan: _Nan = ...,
+        index_dtype: DTypeLike | None = ...,
+        out: _O,
+        target: _Target | None = ...,
+        stream: Any = ...,
+    ) -> _O: ...
+
+argmax: _ArgExtreme
+argmin: _ArgExtreme
+
 class _Cumulative(Protocol):
     @overload
     def __call__(
@@ -808,6 +906,16 @@ class _ScatterOperator(CompiledOperator):  # a, indices, updates
     @overload
     def __call__(self, a: Any, indices: Any, updates: Any, *, out: _O, stream: Any = ...) -> _O: ...
 
+class _ArgExtremeOperator(CompiledOperator):  # a
+    @overload
+    def __call__(self, a: NDArray[Any], *, out: None = ..., stream: Any = ...) -> NDArray[Any]: ...
+    @overload
+    def __call__(self, a: _D, *, out: None = ..., stream: Any = ...) -> _D: ...
+    @overload
+    def __call__(self, a: ArrayLike, *, out: None = ..., stream: Any = ...) -> NDArray[Any]: ...
+    @overload
+    def __call__(self, a: Any, *, out: _O, stream: Any = ...) -> _O: ...
+
 class _CumulativeOperator(CompiledOperator):  # a
     @overload
     def __call__(self, a: NDArray[_T], *, out: None = ..., stream: Any = ...) -> NDArray[_T]: ...
@@ -852,6 +960,13 @@ def compile_operator(
     target: _Target | None = ...,
     feature_level: FeatureLevel | int | None = ...,
 ) -> _ScatterOperator: ...
+@overload
+def compile_operator(
+    descriptor: ArgmaxDesc | ArgminDesc,
+    *,
+    target: _Target | None = ...,
+    feature_level: FeatureLevel | int | None = ...,
+) -> _ArgExtremeOperator: ...
 @overload
 def compile_operator(
     descriptor: CumulativeProductDesc | CumulativeSummationDesc,

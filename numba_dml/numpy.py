@@ -50,6 +50,8 @@ ROW_BYTES = 1 << 24
 LINES = 64
 #: Elements from which `argmax` and `argmin` of lines that are not contiguous run here: NumPy copies such lines.
 COLUMN_ELEMENTS = 1 << 14
+#: The same of contiguous ones, which NumPy compares in vectors, on one thread.
+CONTIGUOUS_ELEMENTS = 1 << 20
 #: Halves, which NumPy compares one by one: 1.8 with 1024, 4.5 with 4096, 40 with 64k.
 HALVES = 1 << 10
 
@@ -348,25 +350,19 @@ def top_k(a: Any, k: Any, /, *, axis: Any = -1, mode: Any = "largest", sorted: A
     return values, indices
 
 
-def _arg(a: Any, axis: Any, out: Any, keepdims: Any, mode: str) -> Any:
+def _arg(find: Any, a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
     """Return the position of the largest or smallest element, or NotImplemented."""
     if a.__class__ is not ndarray or a.size < HALVES or axis.__class__ is bool or not covered(a.dtype, ORDERED):
         return NotImplemented
-    if a.dtype.char != "e" and (axis is None or a.size < COLUMN_ELEMENTS or a.strides[axis] == a.itemsize):
+    if a.dtype.char != "e":
+        contiguous = a.strides[axis] == a.itemsize if axis is not None else a.flags.c_contiguous
+        if a.size < (CONTIGUOUS_ELEMENTS if contiguous else COLUMN_ELEMENTS):
+            return NotImplemented
+    if out is not None and out.__class__ is not ndarray:
         return NotImplemented
     keepdims = keepdims is not np._NoValue and bool(keepdims)
-    if axis is None:
-        found = ops.top_k(a.reshape(-1), 1, mode=mode, nan="first").indices.reshape((1,) * a.ndim)
-    else:
-        found = ops.top_k(a, 1, axis=axis, mode=mode, nan="first").indices
-    if not keepdims:
-        found = found.squeeze(axis)
-    if out is None:
-        return found[()]  # without dimensions it is a scalar
-    if out.__class__ is not ndarray or out.dtype != found.dtype or out.shape != found.shape:
-        return NotImplemented
-    out[...] = found
-    return out
+    found = find(a, axis=axis, keepdims=keepdims, out=out)
+    return found[()] if out is None else out  # without dimensions it is a scalar
 
 
 @or_numpy(np.argmax)
@@ -400,13 +396,13 @@ def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = np._NoV
 
     See Also
     --------
-    numba_dml.top_k : The kernels' own function, with ``k=1`` and ``nan="first"``.
+    numba_dml.argmax : The kernels' own function, for several axes too, and with other rules for ties and NaN.
 
     Notes
     -----
     Ties go to the first of them. A NaN counts as the largest: the first one is found. Goes to the kernels when `a` is a
-    plain array, either of float16, with 1024 elements or more, or of other native integers or floats, with 16k elements
-    or more, whose neighbours along `axis` are 64 elements apart or more. Along contiguous lines NumPy is as fast.
+    plain array of float16 with 1024 elements or more, or of other native integers or floats with 16k elements, 1M where
+    neighbours along `axis` are contiguous: with fewer NumPy is as fast.
 
     Examples
     --------
@@ -415,12 +411,12 @@ def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = np._NoV
     >>> nnp.argmax(np.array([[10, 11, 12], [13, 11, 9]]), axis=0)
     array([1, 0, 0])
     """
-    return _arg(a, axis, out, keepdims, "largest")
+    return _arg(ops.argmax, a, axis, out, keepdims)
 
 
 @or_numpy(np.argmin)
 def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = np._NoValue) -> Any:
-    return _arg(a, axis, out, keepdims, "smallest")
+    return _arg(ops.argmin, a, axis, out, keepdims)
 
 
 def _of_the_smallest(text: str) -> str:
@@ -428,7 +424,6 @@ def _of_the_smallest(text: str) -> str:
     for largest, smallest in (
         ("largest", "smallest"),
         ("argmax", "argmin"),
-        ("``k=1`` and", '``k=1``, ``mode="smallest"`` and'),
         ("[[10, 11, 12], [13, 11, 9]]", "[[10, np.nan, 12], [13, 11, 9]]"),
         ("array([1, 0, 0])", "array([0, 0, 1])"),
     ):

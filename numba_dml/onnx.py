@@ -11,6 +11,8 @@ import onnx
 from onnx.reference.op_run import OpRun
 
 from ._core.targets import resolve_target
+from .ops.argmax import argmax
+from .ops.argmin import argmin
 from .ops.cumulative_prod import cumulative_prod
 from .ops.cumulative_sum import cumulative_sum
 from .ops.gather import gather
@@ -27,10 +29,10 @@ __all__ = ["reference_ops"]
 def reference_ops(target: str | None = None) -> tuple[type[OpRun], ...]:
     """Return the operators as implementations for ONNX's reference evaluator.
 
-    Pass them as its `new_ops`: then the nodes CumProd, CumSum, Gather, GatherElements, GatherND, NonZero, Scatter,
-    ScatterElements, ScatterND and TopK of a model run here, of any opset, and all others as before. The evaluator does
-    not pass `new_ops` on to the functions that a model defines: nodes inside them run as before, unless you inline them
-    (`onnx.inliner.inline_local_functions`).
+    Pass them as its `new_ops`: then the nodes ArgMax, ArgMin, CumProd, CumSum, Gather, GatherElements, GatherND,
+    NonZero, Scatter, ScatterElements, ScatterND and TopK of a model run here, of any opset, and all others as before.
+    The evaluator does not pass `new_ops` on to the functions that a model defines: nodes inside them run as before,
+    unless you inline them (`onnx.inliner.inline_local_functions`).
 
     Parameters
     ----------
@@ -49,10 +51,10 @@ def reference_ops(target: str | None = None) -> tuple[type[OpRun], ...]:
 
     Notes
     -----
-    Ties of TopK go to the lower index, and NaN stands above +inf, as ONNX has it. Negative indices count from the end.
-    An index out of range is an `IndexError`; of updates of one place the last one wins, which ONNX leaves open.
-    Reductions combine in the order of the updates. CumSum adds floats as `numba_dml.cumulative_sum` does. Tensors of
-    strings are a `TypeError`.
+    Ties of TopK go to the lower index, and NaN stands above +inf, as ONNX has it. ArgMax and ArgMin find a NaN before
+    any number. Negative indices count from the end. An index out of range is an `IndexError`; of updates of one place
+    the last one wins, which ONNX leaves open. Reductions combine in the order of the updates. CumSum adds floats as
+    `numba_dml.cumulative_sum` does. Tensors of strings are a `TypeError`.
 
     Examples
     --------
@@ -98,6 +100,20 @@ def _operators(target: str | None) -> tuple[type[OpRun], ...]:
             found: Any = nonzero_coordinates(x, index_dtype="int64", target=target)
             return (np.ascontiguousarray(found.T),)
 
+    def extreme(name: str, function: Callable[..., Any]) -> type[OpRun]:
+        def run(
+            self: OpRun,
+            data: Any,
+            *,
+            axis: int | None = 0,
+            keepdims: int | None = 1,
+            select_last_index: int | None = 0,
+        ) -> tuple[Any]:
+            given = {"keepdims": keepdims != 0, "ties": "last" if select_last_index else "first"}
+            return (function(data, axis=axis or 0, **given, index_dtype="int64", target=target),)
+
+        return type(name, (OpRun,), {"_run": run})
+
     class TopK(OpRun):  # type: ignore[misc]
         def _run(
             self,
@@ -127,6 +143,8 @@ def _operators(target: str | None) -> tuple[type[OpRun], ...]:
         operator("ScatterElements", scatter_elements),
         operator("ScatterND", scatter_nd),
         TopK,
+        extreme("ArgMax", argmax),
+        extreme("ArgMin", argmin),
         cumulative("CumSum", cumulative_sum),
         cumulative("CumProd", cumulative_prod),
     )

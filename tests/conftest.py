@@ -66,6 +66,8 @@ if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
 #: A target that is named here and cannot be used is an error, not a skip.
 TARGETS = os.environ.get("NUMBA_DML_TEST_TARGETS", "cpu").split(",")
 FUNCTIONS = [
+    dml.argmax,
+    dml.argmin,
     dml.cumulative_prod,
     dml.cumulative_sum,
     dml.gather,

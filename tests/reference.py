@@ -183,6 +183,41 @@ def top_k(a, k, axis=-1, mode="largest", nan="last"):
     return np.moveaxis(values, -1, axis), np.moveaxis(indices, -1, axis)
 
 
+@untraced
+def argextreme(a, kind, axis=None, keepdims=False, ties="first", nan="first"):
+    """Return the position of the best element over some axes, counted over these alone."""
+    a = native(a)
+    axes = sorted(range(a.ndim) if axis is None else [d % a.ndim for d in np.atleast_1d(axis)])
+    kept = [d for d in range(a.ndim) if d not in axes]
+    total = int(np.prod([a.shape[d] for d in axes]))
+    lines = a.transpose(*kept, *axes).reshape(*[a.shape[d] for d in kept], total)
+    sign = 1 if kind == "argmax" else -1
+    nan_rank = {"first": 2, "last": 0, "largest": 1 + sign}[nan]
+
+    def order(x):
+        x = int(x) if a.dtype.kind in "biu" else float(x)
+        return (nan_rank, 0) if x != x else (1, sign * x)
+
+    out = np.zeros(lines.shape[:-1], np.intp)
+    for outer in np.ndindex(out.shape):
+        keys = [order(x) for x in lines[outer]]
+        places = [i for i, key in enumerate(keys) if key == max(keys)]
+        out[outer] = places[0 if ties == "first" else -1]
+    return out.reshape([1 if d in axes else n for d, n in enumerate(a.shape)]) if keepdims else out
+
+
+def argextreme_by_numpy(a, kind, axis, ties):
+    """Return the same for large arrays, a NaN first."""
+    axes = sorted(range(a.ndim) if axis is None else np.atleast_1d(axis))
+    kept = [d for d in range(a.ndim) if d not in axes]
+    total = int(np.prod([a.shape[d] for d in axes]))
+    lines = np.ascontiguousarray(a.transpose(*kept, *axes)).reshape(*[a.shape[d] for d in kept], total)
+    if ties == "last":
+        lines = np.ascontiguousarray(lines[..., ::-1])
+    found = np.asarray(getattr(np, kind)(lines, axis=-1))
+    return np.asarray(total - 1 - found if ties == "last" else found)
+
+
 @np.errstate(over="ignore")
 def rounded(value: float, dtype: np.dtype) -> np.ndarray:
     """Round a float64 to a float type once: to the nearest, ties to even; NumPy rounds twice to bfloat16."""

@@ -108,7 +108,7 @@ def random_call(rng, function):
         arguments = {"axis": axis, "mode": str(rng.choice(["largest", "smallest"]))}
     elif function.startswith("nonzero"):
         arguments = {"index_dtype": "int32"}
-    elif function.startswith("cumulative"):
+    elif function.startswith(("cumulative", "arg")):
         arguments = {"axis": axis}
     elif function.endswith("_nd"):
         batch = int(rng.integers(0, rank))
@@ -911,7 +911,7 @@ def calls_of_many_shapes(function, count):
         parameters, indices, updates = {"axis": axis, **reduction}, (points,), ()
         if function.endswith("elements"):
             updates = indices = (*shape[:axis], size(1 << 12), *shape[axis + 1 :])
-        elif function.startswith("cumulative"):
+        elif function.startswith(("cumulative", "arg")):
             indices = ()
         elif function.startswith("nonzero"):
             parameters, indices = {}, ()

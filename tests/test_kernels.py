@@ -11,8 +11,8 @@ from numba import njit, types
 from numba_dml._core.lowering import rule_numbers
 from numba_dml._core.tensor import normalize_data_type
 from numba_dml._jit.memory import ArrayRef, itemsize
+from numba_dml.cpu.primitives import argextreme, reductions
 from numba_dml.cpu.primitives import keys as primitives_keys
-from numba_dml.cpu.primitives import reductions
 from numba_dml.cpu.primitives.keys import rule_from
 from numba_dml.cpu.primitives.top_k import column_limits, compaction, key_masks, key_maxima, line_list, network
 from numba_dml.cpu.primitives.top_k import column_limits as top_k_column_limits
@@ -100,6 +100,49 @@ def test_the_best_lane_is_that_of_the_plain_twin(dtype, largest, nan_largest):
     for block in range(primitives_keys.BLOCKS_AT_ONCE):
         np.testing.assert_array_equal(fours[:, 1 + block], plain[64 * block :][: len(fours)])
     assert not fours[:, [0, -1]].any()
+
+
+def vector_steps(x, rule_plan, bests, masks, columns):
+    """Put what the vector steps of argmin and argmax find in row 0, and their plain twins in row 1."""
+    rule, lanes, size = rule_from(x, rule_plan, 0), argextreme.lanes_of(x), itemsize(x)
+    for i in range(bests.shape[1]):
+        count = lanes + 5 * i
+        bests[0, i] = argextreme.best_key(x, i * size, count, rule)
+        bests[1, i] = argextreme.best_key_plain(x, i * size, count, rule)
+        masks[0, i] = argextreme.lanes_equal(x, i * size, bests[0, 0], rule)
+        masks[1, i] = argextreme.lanes_equal_plain(x, i * size, bests[0, 0], rule)
+        first, few = i % (lanes - 1), 1 + i % (lanes - 1 - i % (lanes - 1))
+        bests[2, i], masks[2, i] = argextreme.best_of_some(x, i * size, first, few, rule)
+        bests[3, i], masks[3, i] = argextreme.best_of_some_plain(x, i * size, first, few, rule)
+    for i in range(0, columns.shape[1] - 4 * lanes, 3):
+        best, rows, other, rows_of_other = columns[0], columns[1], columns[2], columns[3]
+        step, width = 2 * size, lanes if i % 2 else 4 * lanes
+        if i % 2:
+            argextreme.improve_lanes(x, i * size, step, 5, best, rows, i, 7, rule)
+        else:
+            argextreme.improve_many(x, i * size, step, 5, best, rows, i, 7, rule)
+        for first in range(i, i + width, lanes):
+            argextreme.improve_lanes_plain(x, first * size, step, 5, other, rows_of_other, first, 7, rule)
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS], ids=str)
+@pytest.mark.parametrize(("largest", "nan_first"), [(True, False), (False, True)])
+def test_vector_steps_of_argmax_equal_their_plain_twins(dtype, largest, nan_first):
+    rng = np.random.default_rng(3)
+    signed = np.dtype(f"i{dtype.itemsize}")
+    ref = ArrayRef(getattr(types, signed.name), dtype.kind == "f")
+    kind, word = getattr(types, signed.name), types.int64
+    entry = compiled(vector_steps, ref, word[::1], kind[:, ::1], types.uint64[:, ::1], kind[:, ::1])
+    row = np.frombuffer(rng.bytes(800 * dtype.itemsize), dtype).copy()
+    row[::7] = row[3]
+    row[5::50] = np.nan if dtype.kind == "f" else 0
+    bests, masks = np.zeros((4, 40), signed), np.zeros((4, 40), np.uint64)
+    columns = np.full((4, 400), np.iinfo(signed).min, signed)
+    rule = np.array([*rule_of(dtype, largest, nan_first), 0, 0], np.int64)
+    entry(row.view(signed), rule, bests, masks, columns)
+    np.testing.assert_array_equal(bests[::2], bests[1::2])
+    np.testing.assert_array_equal(masks[::2], masks[1::2])
+    np.testing.assert_array_equal(columns[:2], columns[2:])
 
 
 def networks(ref, rule, size, step, places, across):

@@ -25,7 +25,7 @@ EXAMPLES = int(os.environ.get("NUMBA_DML_TEST_EXAMPLES", "60"))
 examples = settings(max_examples=EXAMPLES)
 #: Most of the time is compiling: a short run has fewer of the types that a top-k has kernels for.
 ORDERED = NUMBERS if EXAMPLES > 100 else [np.dtype(t) for t in ("f4", "f2", "i8")]
-LIMITS = ("ELEMENTS", "ROW_BYTES", "LINES", "COLUMN_ELEMENTS", "HALVES")
+LIMITS = ("ELEMENTS", "ROW_BYTES", "LINES", "COLUMN_ELEMENTS", "CONTIGUOUS_ELEMENTS", "HALVES")
 RUNNING, NONZERO = sys.modules["numba_dml._running"], sys.modules["numba_dml._nonzero"]
 NUMPYS = [name for name in numpy.__all__ if hasattr(np, name)]
 

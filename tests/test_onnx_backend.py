@@ -18,6 +18,8 @@ onnx = pytest.importorskip("onnx", reason="the package onnx, which holds these t
 
 # How many tests of each operator onnx 1.23 has.
 COUNTS = {
+    "ArgMax": 16,
+    "ArgMin": 16,
     "CumProd": 9,
     "CumSum": 9,
     "Gather": 4,
@@ -89,7 +91,17 @@ def cumulative_prod(inputs, **flags):
     return [dml.cumulative_prod(inputs[0], axis=inputs[1].item(), dtype=inputs[0].dtype, **flags)]
 
 
+def extreme(function):
+    def adapter(inputs, *, axis=0, keepdims=1, select_last_index=0):
+        ties = "last" if select_last_index else "first"
+        return [function(*inputs, axis=axis, keepdims=bool(keepdims), ties=ties, index_dtype="int64")]
+
+    return adapter
+
+
 ADAPTERS = {
+    "ArgMax": extreme(dml.argmax),
+    "ArgMin": extreme(dml.argmin),
     "CumProd": cumulative_prod,
     "CumSum": cumulative_sum,
     "Gather": gather,
@@ -116,7 +128,7 @@ def test_every_operator_is_collected():
 def test_no_case_is_missing():
     found = Counter(case.model.graph.node[0].op_type for case in CASES)
     assert {name: min(found[name], count) for name, count in COUNTS.items()} == COUNTS
-    assert len(CASES) >= 52
+    assert len(CASES) >= 84
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -261,6 +261,16 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("parameters", [{}, {"axis": 0}, {"axis": 1, "ties": "last"}, {"axis": (0, 2)}], ids=str)
+def test_argmax_is_made_again(tensor, repeats, parameters):
+    rng = np.random.default_rng(0)
+    for turn in range(7):
+        a = rng.integers(0, 9, (30, 4, 3)).astype("f4")
+        check(dml.argmax(tensor(a), **parameters), reference.argextreme(a, "argmax", **parameters))
+        assert len(repeats) == max(turn - 1, 0)
+    assert None not in repeats
+
+
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("has_out", [False, True])
 def test_calls_are_made_again(tensor, repeats, name, has_out):

@@ -59,6 +59,7 @@ def test_choices():
         "_Reduction": lowering.REDUCTIONS,
         "_Mode": tuple(selection.MODES),
         "_Nan": selection.NAN_RULES,
+        "_Ties": tuple(sys.modules["numba_dml.ops._extreme"].TIES),
         "_Target": targets.TARGETS,
     }
     for stub in FUNCTIONS:
@@ -72,10 +73,14 @@ def test_choices():
                 assert ast.unparse(argument.annotation) == f"{name} | None"
 
 
-def test_cumulative_functions():
-    """They are variables of one type in the stub."""
-    (stub,) = [node for node in STUB.body if isinstance(node, ast.ClassDef) and node.name == "_Cumulative"]
-    for function in (dml.cumulative_sum, dml.cumulative_prod):
+@pytest.mark.parametrize(
+    ("name", "functions"),
+    [("_Cumulative", (dml.cumulative_sum, dml.cumulative_prod)), ("_ArgExtreme", (dml.argmax, dml.argmin))],
+)
+def test_functions_that_are_variables(name, functions):
+    """They have one type in the stub."""
+    (stub,) = [node for node in STUB.body if isinstance(node, ast.ClassDef) and node.name == name]
+    for function in functions:
         expected = [*inspect.signature(function).parameters]
         for call in stub.body:
             arguments = call.args
@@ -83,6 +88,7 @@ def test_cumulative_functions():
 
 
 OPERATORS = {
+    "ArgExtreme": operator.OneArrayOperator,
     "Cumulative": operator.OneArrayOperator,
     "Gather": operator.TwoArrayOperator,
     "Nonzero": operator.OneArrayOperator,

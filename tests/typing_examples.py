@@ -70,6 +70,14 @@ def unpooled(a: NDArray[np.int32], out: NDArray[np.int8], t: "Tensor") -> None:
     assert_type(dml.max_unpool(t, t, (3,)), "Tensor")
 
 
+def places(a: NDArray[np.float16], out: NDArray[np.uint8]) -> None:
+    assert_type(dml.argmax(a, axis=(0, 1), ties="last"), NDArray[np.intp])
+    assert_type(dml.argmin(a, index_dtype=np.uint8), NDArray[np.uint8])
+    assert_type(dml.argmin([1, 2]), NDArray[Any])
+    assert_type(dml.argmin(a, index_dtype="uint8"), NDArray[Any])
+    assert_type(dml.argmax(a, out=out), NDArray[np.uint8])
+
+
 def devices(a: "Tensor", i: "Tensor", u: "Tensor") -> None:
     assert_type(dml.gather(a, i), "Tensor")
     assert_type(dml.scatter_nd(a, i, u, bounds="deferred"), "Tensor")

@@ -35,6 +35,15 @@ def dtype(text: str) -> np.dtype[Any]:
         raise argparse.ArgumentTypeError(f"found {text!r}, expected a dtype like float32") from None
 
 
+def axes(text: str) -> int | tuple[int, ...]:
+    """Return an axis, or several, for argparse."""
+    try:
+        first, *others = map(int, text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"found {text!r}, expected an axis, or several like 0,1") from None
+    return (first, *others) if others else first
+
+
 def option_of(name: str) -> str:
     """Return what a parameter is called on the command line, where `explain` has the input's dtype and shape."""
     return f"result_{name}" if name in ("dtype", "shape") else name
@@ -48,14 +57,19 @@ def sizes(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-#: What makes a value of a text, for kinds that are no types.
-_KINDS = {"dtype": dtype, "sizes": sizes}
+#: What makes a value of a text, for kinds that are no types, and what stands for it in the help.
+_KINDS: dict[Any, tuple[Any, str]] = {
+    "dtype": (dtype, "DTYPE"),
+    "sizes": (sizes, "SIZES"),
+    "axes": (axes, "AXES"),
+}
 
 
 def add_parameters(parser: argparse.ArgumentParser, spec: Spec) -> None:
     """Add the arguments of a function that are no arrays."""
     for one in spec.parameters:
-        flag, kind = f"--{option_of(one.name).replace('_', '-')}", _KINDS.get(one.kind, one.kind)
+        flag = f"--{option_of(one.name).replace('_', '-')}"
+        kind, shown_kind = _KINDS.get(one.kind, (one.kind, None))
         if one.default is REQUIRED:
             short = f"-{one.name}" if option_of(one.name) == one.name else flag
             parser.add_argument(short, type=kind, required=True, help=one.help)
@@ -64,7 +78,7 @@ def add_parameters(parser: argparse.ArgumentParser, spec: Spec) -> None:
         elif one.kind is not bool:
             shown = f"{one.help} (default: %(default)s)" if one.default.__class__ is int else one.help
             choices: Any = {"choices": one.choices} if one.choices else {"type": kind}
-            metavar: Any = {"metavar": "DTYPE"} if one.kind == "dtype" else {}
+            metavar: Any = {"metavar": shown_kind} if shown_kind else {}
             parser.add_argument(flag, default=one.default, help=shown, **choices, **metavar)
 
 

@@ -78,6 +78,10 @@ CASES: dict[str, list[Case]] = {
         for name in names
     ],
     **{
+        name: [Case((1000,)), Case((100, 64), parameters={"axis": 0}), Case((1 << 16,))]
+        for name in ("argmax", "argmin")
+    },
+    **{
         f"cumulative_{name}": [Case((1000,)), Case((100, 64), parameters={"axis": 0}), Case((1 << 16,))]
         for name in ("sum", "prod")
     },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from inspect import cleandoc
@@ -88,6 +88,8 @@ class Descriptor:
     }
     #: Extra fields that DirectML does not have, and the only value that strict validation lets pass.
     native_only: ClassVar[dict[str, Any]] = {}
+    #: DirectML's fields that count the members of another one: properties here.
+    counts: ClassVar[dict[str, str]] = {}
 
     def __init_subclass__(cls) -> None:
         raises = "Raises\n------\nDescriptorError\n    If sizes, types or parameters do not fit each other.\n"
@@ -181,6 +183,23 @@ class Descriptor:
             )
         object.__setattr__(self, field, type(value)(value) if isinstance(value, IntEnum) else int(value))
 
+    def check_axes(self, field: str, rank: int) -> None:
+        """Check a field of axes, one at least and none twice; it becomes a tuple in ascending order."""
+        value = getattr(self, field)
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            raise self.refuse(field, repr(value), "a sequence of integers")
+        axes = list(value)
+        for axis in axes:
+            if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
+                raise self.refuse(field, repr(axis), "an integer")
+            if not 0 <= axis < rank:
+                raise self.refuse(field, axis, f"0 to {rank - 1}")
+        if not axes:
+            raise self.refuse(field, "()", f"1 to {rank} axes")
+        if len(set(axes)) < len(axes):
+            raise self.refuse(field, tuple(axes), "each axis once")
+        object.__setattr__(self, field, tuple(sorted(map(int, axes))))
+
     def effective(self, field: str, count: int) -> tuple[int, ...]:
         """Return the last `count` sizes of a tensor; the dimensions before them must have size 1."""
         sizes: tuple[int, ...] = getattr(self, field).sizes
@@ -272,6 +291,7 @@ class Descriptor:
         if kind is None:
             expected = ", ".join(sorted(n.removesuffix("Desc") for n in kinds))
             raise DescriptorError(cls.__name__, "operator", repr(name), f"one of {expected}")
+        counts = {field: fields.pop(field) for field in kind.counts if field in fields}
         known = {field.name for field in dataclasses.fields(kind)}
         if missing := [n for n in (*kind.input_fields, *kind.output_fields) if n not in fields]:
             raise DescriptorError(kind.__name__, missing[0], "nothing", "a tensor")
@@ -279,7 +299,11 @@ class Descriptor:
             raise DescriptorError(
                 kind.__name__, unknown[0], "a field of this name", "one of " + ", ".join(sorted(known))
             )
-        return kind(**{k: TensorDesc.from_dict(v) if isinstance(v, Mapping) else v for k, v in fields.items()})
+        made = kind(**{k: TensorDesc.from_dict(v) if isinstance(v, Mapping) else v for k, v in fields.items()})
+        for field, count in counts.items():
+            if count != getattr(made, field):
+                raise made.refuse(field, count, f"{getattr(made, field)}, the number of {kind.counts[field]}")
+        return made
 
 
 #: DirectML's older names of operators.

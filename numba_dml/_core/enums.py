@@ -64,6 +64,8 @@ class OperatorType(_Named, IntEnum):
     SCATTER_ND = 109
     TOP_K1 = 112
     NONZERO_COORDINATES = 133
+    ARGMIN = 137
+    ARGMAX = 138
     GATHER_ND1 = 140
     CUMULATIVE_PRODUCT = 145
 

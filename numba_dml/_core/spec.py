@@ -18,7 +18,7 @@ class Parameter(NamedTuple):
     #: REQUIRED, or what holds when it is absent.
     default: Any
     help: str
-    #: int, bool, str, "dtype", "sizes", or what makes a value of a text.
+    #: int, bool, str, "dtype", "sizes", "axes": None, an int or a tuple of them; or what makes a value of a text.
     kind: Any = str
     #: The words that it takes, if these are all.
     choices: tuple[str, ...] = ()

@@ -1,6 +1,8 @@
 """The operators, one per file: descriptors, shape rule (the only validator), lowering and NumPy-style function."""
 
 from .._core.lowering import Nonzero, TopK
+from .argmax import ArgmaxDesc, argmax
+from .argmin import ArgminDesc, argmin
 from .cumulative_prod import CumulativeProductDesc, cumulative_prod
 from .cumulative_sum import CumulativeSummationDesc, cumulative_sum
 from .gather import GatherDesc, gather
@@ -15,6 +17,8 @@ from .scatter_nd import ScatterNDDesc, scatter_nd
 from .top_k import TopK1Desc, TopKDesc, top_k
 
 __all__ = [
+    "ArgmaxDesc",
+    "ArgminDesc",
     "CumulativeProductDesc",
     "CumulativeSummationDesc",
     "GatherDesc",
@@ -32,6 +36,8 @@ __all__ = [
     "TopK",
     "TopK1Desc",
     "TopKDesc",
+    "argmax",
+    "argmin",
     "cumulative_prod",
     "cumulative_sum",
     "gather",

@@ -169,7 +169,7 @@ class TopK1Desc(_TopK):
         super().__post_init__()
 
 
-def _ordered_type(function: str, argument: str, dtype: np.dtype[Any]) -> Any:
+def ordered_type(function: str, argument: str, dtype: np.dtype[Any]) -> Any:
     """Return the data type of a dtype whose elements have an order."""
     try:
         kind = normalize_data_type(dtype)
@@ -183,7 +183,7 @@ def _ordered_type(function: str, argument: str, dtype: np.dtype[Any]) -> Any:
     return kind
 
 
-@builds(SPEC, TopK1Desc.arguments, _ordered_type)
+@builds(SPEC, TopK1Desc.arguments, ordered_type)
 def _build(a: Array, k: int, axis: int, mode: str, sorted: bool, nan: str, index_dtype: Any) -> Any:
     shape = a.shape
     axis = normalize_axis("top_k", axis, len(shape))

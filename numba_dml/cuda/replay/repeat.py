@@ -51,6 +51,8 @@ from .entry import (
 FIRST_RECORDED = 8
 #: Calls one after the other that are not like what is recorded, after which nobody asks any more.
 MOST_MISSES = 3
+#: Bytes by which new memory of every library is aligned.
+MEMORY_ALIGNED = 256
 #: DLPack's codes of real and complex types.
 _REAL, _COMPLEX = (2, 4), 5
 #: What says that an element is not what its memory holds.
@@ -150,7 +152,7 @@ class Repeatable:
         known = _recorded(library.exchange, arrays, len(inputs), steps, self.checked)
         if known:
             kernels = [step.kernel for step in steps if isinstance(step, Step)]
-            scratch_size = sum(step.shape[0] for step in steps if isinstance(step, DeviceArray))
+            scratch_size = sum(_room(step) for step in steps if isinstance(step, DeviceArray))
             self.again = Repeat(self, arrays, known, scratch_size, kernels)
 
 
@@ -160,7 +162,7 @@ def _recorded(
     """Return what `repeat` needs to know of some steps, or None if that is not all that they depend on."""
     memories = [step for step in steps if isinstance(step, DeviceArray)]
     launches = [step for step in steps if isinstance(step, Step)]
-    if None in steps or not launches or len(memories) > 1 or len(arrays) > MOST_ARRAYS:
+    if None in steps or not launches or len(arrays) > MOST_ARRAYS:
         return None
     kind, *functions = exchange or (None, 0, 0)
     words = [
@@ -215,6 +217,11 @@ def _recorded(
     return words
 
 
+def _room(memory: DeviceArray) -> int:
+    """Return the bytes of a part of a call's memory: the next one is aligned as new memory is."""
+    return -(-memory.shape[0] // MEMORY_ALIGNED) * MEMORY_ALIGNED
+
+
 def _described(exchange: Exchange | None, array: DeviceArray) -> list[int] | None:
     """Return three words on an array, its sizes and strides, or None if there is more to know.
 
@@ -245,7 +252,11 @@ def _argument(
         return (RECORD, LAUNCH_NUMBER)[recorder.given.index(value)], 0
     if value in DeviceMemory.known:  # a plan, which may lie right behind an array
         return NUMBER, value
-    found = {memory.pointer: SCRATCH for memory in memories if 0 <= value - memory.pointer <= memory.shape[0]}
+    found, start = {}, 0  # memories are parts of one, when the call is made again
+    for memory in memories:
+        if 0 <= value - memory.pointer <= memory.shape[0]:
+            found[memory.pointer - start] = SCRATCH
+        start += _room(memory)
     for i, (low, high) in enumerate(spans):
         if low <= value < high:
             found[arrays[i].pointer] = ARRAY + i

@@ -117,7 +117,8 @@ def word_keys(width: int, infinity: int):
     @helper
     def wide_float_of(its_key, plan):
         y = its_key ^ number(plan, FLIP)
-        return (-y ^ -sign if y < 0 else y), y != 0 and its_key != number(plan, FLIP + 2)
+        # Not -y: of the key of NaN that overflows, which the simulator reports.
+        return ((~y ^ -sign) + 1 if y < 0 else y), y != 0 and its_key != number(plan, FLIP + 2)
 
     @helper
     def integer_of(its_key, plan):

@@ -1,0 +1,64 @@
+"""Which kernel finds the best of lines, and what threads share: a table that Python's calls read."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..._core.regions import Region, always
+from ..kernels.argextreme import columns_kernel, lines_kernel
+from ..primitives.argextreme import VECTOR_BITS
+from ..tuning.argextreme import Tuning
+
+
+class Facts(NamedTuple):
+    """The numbers that the choice needs."""
+
+    n: int  #: elements of a line
+    itemsize: int  #: bytes of an element
+    lines: int  #: how many there are
+    across: int  #: neighbours among them that are contiguous, 1: there are none
+    threads: int  #: that the call may use
+
+
+def columns(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether neighbouring lines fill a vector."""
+    return 8 * facts.across * facts.itemsize >= VECTOR_BITS
+
+
+TABLE = (
+    Region(
+        "columns",
+        columns_kernel,
+        columns,
+        always,
+        "lines lie side by side: vectors of them are compared row by row",
+        "CPU argmin and argmax: columns",
+    ),
+    Region(
+        "lines",
+        lines_kernel,
+        always,
+        always,
+        "the best of each block of a line is found in vectors, then its place; threads share few long lines",
+        "CPU argmin and argmax: lines",
+    ),
+)
+
+
+def tile_of(facts: Facts, tuning: Tuning) -> int:
+    """Return how many columns are a tile, in whole vectors: fewer than the most, if all threads have as many then."""
+    across, unit = facts.across, VECTOR_BITS // (8 * facts.itemsize)
+    most = min(tuning.tile_columns, tuning.tile_bytes // facts.itemsize)
+    blocks, tiles = facts.lines // across, -(-across // most)
+    while blocks * tiles % facts.threads > 0 and across >= 2 * tiles * unit:
+        tiles += 1
+    return -(-across // (tiles * unit)) * unit
+
+
+def piece_count(facts: Facts, tile: int, tuning: Tuning) -> int:
+    """Return how many pieces a line or a tile of columns is cut into: several if threads have too few of these."""
+    units = facts.lines // facts.across * -(-facts.across // tile) if tile > 1 else facts.lines
+    if units >= 4 * facts.threads:
+        return 1
+    most = tuning.most_pieces // units
+    return max(min(facts.n * tile * facts.itemsize // tuning.piece_bytes, most, facts.n), 1)

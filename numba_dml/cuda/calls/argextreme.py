@@ -1,0 +1,176 @@
+"""Argmin and argmax on a GPU: a top-k of the first of each line, and of these if a line has several dimensions."""
+
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+from copy import copy
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy import ndarray
+
+from ..._core.devices.arrays import DeviceArray
+from ..._core.lowering import Select
+from ..._core.operands import check_out
+from ..._core.shapes import LINE_FIELDS, collapse_rows, extent, flat, rows_of
+from ..._core.tensor import product
+from ..driver.arrays import OWN, Output, join, part, scratch
+from ..driver.compile import kernel
+from ..driver.context import is_current, on_device
+from ..driver.launch import Kernel
+from ..driver.numba import BLOCK, cuda
+from ..primitives.access import LOAD_INDEX
+from ..primitives.ptx import await_inputs
+from ..primitives.top_k.plan import write_index
+from ..replay.repeat import Repeatable
+from .top_k import TopKCall
+
+load_place = LOAD_INDEX["int64"]
+
+
+@cache
+def place_kernel() -> Kernel:
+    """Return the kernel that writes the index of each line by its place in a row, and by the row's in the line."""
+
+    @kernel
+    def write_places(
+        places,  # IN   address of the place in each row
+        rows,  # IN   address of the row of each line, 0: it is the first
+        out,  # OUT  address of the indices
+        lines,  # IN   how many lines
+        count,  # IN   rows of a line
+        size,  # IN   elements of a row
+        last,  # IN   the last index, if they are counted from the end, or -1
+        itemsize,  # IN   bytes of an index
+    ):
+        await_inputs()
+        line = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
+        if line >= lines:
+            return
+        row = np.int64(0)
+        if rows != 0:
+            row = load_place(rows + 8 * line)
+        place = row * size + load_place(places + 8 * (line * count + row))
+        if last >= 0:
+            place = last - place
+        write_index(out, itemsize, line, place)
+
+    return Kernel(write_places, 8)
+
+
+class _Results(NamedTuple):
+    """What a top-k asks a descriptor about its results."""
+
+    values: Any
+    indices: Any
+    output_fields: tuple[str, str] = ("values", "indices")
+
+
+class ArgExtremeCall(Repeatable):
+    """Argmin or argmax of one layout."""
+
+    def __init__(self, descriptor: Any, strides: tuple[int, ...], shape: tuple[int, ...]) -> None:
+        data, index = descriptor.input_tensor, descriptor.output_tensor
+        self.function = descriptor.function
+        self.output = Output(self.function, "out", shape, index.dtype)
+        self.lowering = lowering = descriptor.lower([strides])
+        *outer, (n, stride, _) = lowering.reduced or ((1, data.itemsize, 1),)
+        self.lines, self.rows, self.n = product(shape), product([size for size, *_ in outer]), n
+        self.direct = not outer and not lowering.backwards
+
+        def best(lines: list[tuple[int, int, int]], size: int, stride: int, itemsize: int) -> TopKCall:
+            numbers = flat(lines)
+            dims = rows_of(numbers, LINE_FIELDS, collapse_rows(numbers, LINE_FIELDS, len(lines)))
+            select = Select(
+                data_type=lowering.data_type,
+                index_itemsize=itemsize,
+                lines=dims,
+                size=size,
+                stride=stride,
+                output_stride=1,
+                k=1,
+                largest=lowering.largest,
+                nan_first=lowering.nan_first,
+                sorted=True,
+            )
+            return TopKCall(_Results(data, index), select, (shape,) * 2)
+
+        packed = [product([size for size, *_ in outer[d + 1 :]]) for d in range(len(outer))]
+        lines = [(size, step, to * self.rows) for size, step, to in lowering.lines]
+        lines += [(size, step, to) for (size, step, _), to in zip(outer, packed, strict=True)]
+        self.of_rows = best(lines, n, stride, lowering.index_itemsize if self.direct else 8)
+        row_bytes = self.rows * data.itemsize
+        self.of_lines = best([(self.lines, row_bytes, 1)], self.rows, data.itemsize, 8) if outer else None
+        #: Where its memory has the values and the places of rows, and those of lines, and how many bytes it has.
+        counts = [self.lines * self.rows] * 2 + [self.lines] * 2
+        sizes = [-(-count * width // 16) * 16 for count, width in zip(counts, (data.itemsize, 8) * 2, strict=True)]
+        *self.at, self.bytes = np.cumsum([0, *sizes]).tolist()
+        low, high = extent(data.sizes, strides)
+        self.low, self.high = low, high + data.itemsize
+        self.idle = self.lines == 0
+        self.work = self.lines * (lowering.total * data.itemsize + index.itemsize)
+        #: What `explain` reads.
+        found = self.of_rows
+        self.regions, self.region, self.facts, self.tuning = found.regions, found.region, found.facts, found.tuning
+        self.method = found.method
+        self.kernel = f"{self.function} {found.kernel.removeprefix('top_k ')}"
+
+    def __call__(self, a: DeviceArray, out: Any) -> Any:
+        if not is_current(a.device):
+            with on_device(a.device):
+                return self(a, out)
+        if out is None:
+            result = self.output.new(a)
+        elif out.__class__ is ndarray and a.library is OWN:  # the input is a copy
+            check_out(self.function, "out", out, self.output.shape, self.output.dtype)
+            out[...] = self(a, None)
+            return out
+        else:
+            result, packed = self.output.view(a, out)
+            low, high = a.pointer + self.low, a.pointer + self.high
+            if not packed or (low < result.pointer + self.output.size and result.pointer < high):
+                a.library.assign(out, self(a, None))
+                return out
+        if not self.idle:
+            self.launch_recorded((a,), (result,), partial(self.launch, a, result))
+        return a.library.finish(result, a.stream) if out is None else out
+
+    def repeat(self, a: Any, *, out: Any) -> Any:
+        """Make the call again with arrays of a library; return None if they are not like the recorded ones."""
+        again = self.again
+        if again is None:
+            return None
+        result = again.new(self.output) if out is None else out
+        return None if again((a, result)) is None else result
+
+    def launch(self, a: DeviceArray, result: DeviceArray) -> None:
+        """Run the kernels."""
+        device, stream, others = a.device, a.stream, join(a.stream, a, result)
+        memory = scratch(a, self.bytes)
+        values, places, line_values, rows = [_moved(memory, at) for at in self.at]
+        self.of_rows.launch(_moved(a, self.lowering.start), values, result if self.direct else places)
+        if self.of_lines:
+            values.stream = stream
+            self.of_lines.launch(values, line_values, rows)
+        if not self.direct:
+            blocks, low = -(-self.lines // BLOCK), self.lowering
+            numbers = self.lines, self.rows, self.n, low.total - 1 if low.backwards else -1, low.index_itemsize
+            found = places.pointer, rows.pointer if self.of_lines else 0, result.pointer
+            place_kernel()(device, stream, blocks, *found, *numbers)
+        part(device, stream, others)
+        del memory  # only now
+
+
+def _moved(array: DeviceArray, offset: int) -> DeviceArray:
+    """Return an array that starts some bytes further on."""
+    moved = copy(array)
+    if offset:
+        moved.pointer += offset
+    return moved
+
+
+def build(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> ArgExtremeCall:
+    """Return the call for a descriptor and the layout of its input."""
+    return ArgExtremeCall(descriptor, layouts[0][0], output_shapes[0])
