@@ -18,7 +18,10 @@ from .ops.cumulative_sum import cumulative_sum
 from .ops.gather import gather
 from .ops.gather_elements import gather_elements
 from .ops.gather_nd import gather_nd
+from .ops.max_unpool import max_unpool
 from .ops.nonzero_coordinates import nonzero_coordinates
+from .ops.one_hot import one_hot
+from .ops.reverse_subsequences import reverse_subsequences
 from .ops.scatter_elements import scatter_elements
 from .ops.scatter_nd import scatter_nd
 from .ops.top_k import top_k
@@ -30,9 +33,9 @@ def reference_ops(target: str | None = None) -> tuple[type[OpRun], ...]:
     """Return the operators as implementations for ONNX's reference evaluator.
 
     Pass them as its `new_ops`: then the nodes ArgMax, ArgMin, CumProd, CumSum, Gather, GatherElements, GatherND,
-    NonZero, Scatter, ScatterElements, ScatterND and TopK of a model run here, of any opset, and all others as before.
-    The evaluator does not pass `new_ops` on to the functions that a model defines: nodes inside them run as before,
-    unless you inline them (`onnx.inliner.inline_local_functions`).
+    MaxUnpool, NonZero, OneHot, ReverseSequence, Scatter, ScatterElements, ScatterND and TopK of a model run here, of
+    any opset, and all others as before. The evaluator does not pass `new_ops` on to the functions that a model defines:
+    nodes inside them run as before, unless you inline them (`onnx.inliner.inline_local_functions`).
 
     Parameters
     ----------
@@ -54,7 +57,9 @@ def reference_ops(target: str | None = None) -> tuple[type[OpRun], ...]:
     Ties of TopK go to the lower index, and NaN stands above +inf, as ONNX has it. ArgMax and ArgMin find a NaN before
     any number. Negative indices count from the end. An index out of range is an `IndexError`; of updates of one place
     the last one wins, which ONNX leaves open. Reductions combine in the order of the updates. CumSum adds floats as
-    `numba_dml.cumulative_sum` does. Tensors of strings are a `TypeError`.
+    `numba_dml.cumulative_sum` does. OneHot leaves an index out of range without a value, ReverseSequence clamps
+    lengths. The indices of MaxUnpool count through the shape that follows from its attributes, which then lies in the corner of
+    `output_shape`. Tensors of strings are a `TypeError`.
 
     Examples
     --------
@@ -133,12 +138,56 @@ def _operators(target: str | None) -> tuple[type[OpRun], ...]:
             )
             return tuple(found)
 
+    class OneHot(OpRun):  # type: ignore[misc]
+        def _run(self, indices: Any, depth: Any, values: Any, *, axis: int | None = -1) -> tuple[Any, ...]:
+            whole = indices if indices.dtype.kind in "iu" else indices.astype(np.int64)
+            count, place = int(np.asarray(depth).item()), -1 if axis is None else axis
+            off, on = values
+            given: Any = {"axis": place, "on_value": on, "off_value": off, "bounds": "drop", "target": target}
+            return (one_hot(whole, count, **given),)
+
+    class ReverseSequence(OpRun):  # type: ignore[misc]
+        def _run(
+            self, data: Any, lengths: Any, *, batch_axis: int | None = 1, time_axis: int | None = 0
+        ) -> tuple[Any, ...]:
+            batch, time = 1 if batch_axis is None else batch_axis, time_axis or 0
+            sizes = [-1 if d == batch else 1 for d in range(data.ndim)]
+            return (reverse_subsequences(data, lengths.reshape(sizes), axis=time, bounds="clamp", target=target),)
+
+    class MaxUnpool(OpRun):  # type: ignore[misc]
+        def _run(
+            self,
+            data: Any,
+            indices: Any,
+            output_shape: Any = None,
+            *,
+            kernel_shape: Any = None,
+            pads: Any = None,
+            strides: Any = None,
+        ) -> tuple[Any, ...]:
+            count = len(kernel_shape)
+            steps, around = strides or [1] * count, pads or [0] * (2 * count)
+            inner = [
+                (size - 1) * step - before - after + kernel
+                for size, step, before, after, kernel in zip(
+                    data.shape[2:], steps, around[:count], around[count:], kernel_shape, strict=True
+                )
+            ]
+            found = max_unpool(data, indices, (*data.shape[:2], *inner), bounds="raise", target=target)
+            if output_shape is not None and tuple(output_shape) != found.shape:
+                corner, found = found, np.zeros(output_shape, found.dtype)
+                found[tuple(map(slice, corner.shape))] = corner
+            return (found,)
+
     # Scatter is what ScatterElements was called up to opset 10.
     return (
         operator("Gather", gather),
         operator("GatherElements", gather_elements),
         operator("GatherND", gather_nd),
         NonZero,
+        MaxUnpool,
+        OneHot,
+        ReverseSequence,
         operator("Scatter", scatter_elements, op_schema=onnx.defs.get_schema("Scatter", 10)),
         operator("ScatterElements", scatter_elements),
         operator("ScatterND", scatter_nd),

@@ -26,6 +26,9 @@ COUNTS = {
     "GatherElements": 3,
     "GatherND": 3,
     "NonZero": 1,
+    "MaxUnpool": 2,
+    "OneHot": 6,
+    "ReverseSequence": 3,
     "Scatter": 2,
     "ScatterElements": 7,
     "ScatterND": 7,
@@ -99,6 +102,27 @@ def extreme(function):
     return adapter
 
 
+def max_unpool(inputs, *, kernel_shape, strides):
+    """Unpool to the shape that follows from the attributes: an output_shape has that in its corner."""
+    a, indices, *output_shape = inputs
+    inner = [(n - 1) * step + size for n, step, size in zip(a.shape[2:], strides, kernel_shape, strict=True)]
+    found = dml.max_unpool(a, indices, (*a.shape[:2], *inner))
+    if output_shape:
+        missing = output_shape[0] - found.shape
+        found = np.pad(found, [(0, n) for n in missing])
+    return [found]
+
+
+def one_hot(inputs, *, axis=-1):
+    indices, depth, (off, on) = inputs
+    return [dml.one_hot(indices.astype("i8"), int(depth), axis=axis, on_value=on, off_value=off, bounds="drop")]
+
+
+def reverse_sequence(inputs, *, batch_axis=1, time_axis=0):
+    a, lengths = inputs
+    return [dml.reverse_subsequences(a, lengths.reshape((-1, 1) if batch_axis == 0 else (1, -1)), axis=time_axis)]
+
+
 ADAPTERS = {
     "ArgMax": extreme(dml.argmax),
     "ArgMin": extreme(dml.argmin),
@@ -108,6 +132,9 @@ ADAPTERS = {
     "GatherElements": gather_elements,
     "GatherND": gather_nd,
     "NonZero": nonzero,
+    "MaxUnpool": max_unpool,
+    "OneHot": one_hot,
+    "ReverseSequence": reverse_sequence,
     "Scatter": scatter,
     "ScatterElements": scatter_elements,
     "ScatterND": scatter_nd,
@@ -128,7 +155,7 @@ def test_every_operator_is_collected():
 def test_no_case_is_missing():
     found = Counter(case.model.graph.node[0].op_type for case in CASES)
     assert {name: min(found[name], count) for name, count in COUNTS.items()} == COUNTS
-    assert len(CASES) >= 84
+    assert len(CASES) >= 95
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -111,6 +111,9 @@ def test_the_operators_are_those_of_the_target():
         "GatherElements",
         "GatherND",
         "NonZero",
+        "MaxUnpool",
+        "OneHot",
+        "ReverseSequence",
         "Scatter",
         "ScatterElements",
         "ScatterND",
@@ -152,3 +155,28 @@ def test_a_bad_index_says_where():
     evaluator = ReferenceEvaluator(model, new_ops=numba_dml.onnx.reference_ops())
     with numba_dml.config(bounds="drop"), pytest.raises(IndexError, match=r"indices\[1\] = 7 is out of"):
         evaluator.run(None, {"x": np.zeros(3, np.float32), "i": np.array([0, 7])})
+
+
+def run(text, **feeds):
+    model = parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]>\n{text}')
+    return ReferenceEvaluator(model, new_ops=numba_dml.onnx.reference_ops()).run(None, feeds)[0]
+
+
+def test_max_unpool_with_pads_and_a_larger_shape():
+    x = np.arange(1, 5, dtype=np.float32).reshape(1, 1, 2, 2)
+    i = np.array([[[[0, 2], [4, 8]]]])
+    text = "(float[1,1,2,2] x, int64[1,1,2,2] i, int64[4] s) => (float[a,b,c,d] y)"
+    node = "y = MaxUnpool <kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]>"
+    small = run(f"g {text} {{ {node} (x, i) }}", x=x, i=i, s=np.zeros(4, int))
+    assert small[0, 0].tolist() == [[1, 0, 2], [0, 3, 0], [0, 0, 4]]
+    large = run(f"g {text} {{ {node} (x, i, s) }}", x=x, i=i, s=np.array([1, 1, 4, 5]))
+    assert large[0, 0].tolist() == [[1, 0, 2, 0, 0], [0, 3, 0, 0, 0], [0, 0, 4, 0, 0], [0] * 5]
+
+
+def test_lengths_and_places_out_of_range():
+    x = np.arange(3, dtype=np.float32).reshape(3, 1)
+    text = "g (float[3,1] x, int64[1] n) => (float[a,b] y) { y = ReverseSequence (x, n) }"
+    assert run(text, x=x, n=np.array([9])).tolist() == [[2], [1], [0]]
+    text = "g (float[2] i, int64[1] d, int32[2] v) => (int32[a,b] y) { y = OneHot (i, d, v) }"
+    found = run(text, i=np.array([1.5, 7], np.float32), d=np.array([2]), v=np.array([3, 4], np.int32))
+    np.testing.assert_array_equal(found, np.array([[3, 4], [3, 3]], np.int32), strict=True)
