@@ -37,7 +37,15 @@ def register() -> None:
     # In a caller's loop over rows each reference that is counted takes as long as 6 elements of a row. What implements
     # `top_k` becomes part of the caller, and counts none itself (see `cpu.jitted.functions.top_k`).
     options = {"top_k": {"forceinline": True, "_nrt": False}}
-    for name in ("top_k", "gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd"):
+    for name in (
+        "top_k",
+        "gather",
+        "gather_elements",
+        "gather_nd",
+        "nonzero_coordinates",
+        "scatter_elements",
+        "scatter_nd",
+    ):
         decorate = overload(getattr(ops, name), jit_options=options.get(name, {}), strict=False, prefer_literal=True)
         decorate(typed(name))
 

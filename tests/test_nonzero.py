@@ -2,10 +2,12 @@
 
 import os
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba.core.errors import TypingError
 
 import numba_dml as dml
 from numba_dml import DescriptorError, FeatureLevel, NonzeroCoordinatesDesc, TensorDesc
@@ -391,6 +393,80 @@ def test_descriptors():
     with pytest.raises(ValueError, match="size: found 4 nonzero elements, expected at most 3"):
         few(PAGE)
     assert few(0 * PAGE).count.item() == 0
+
+
+@numba.njit(fastmath=True)
+def all_rows(a):
+    return dml.nonzero_coordinates(a)
+
+
+@numba.njit
+def short_rows(a):
+    return dml.nonzero_coordinates(a, index_dtype=np.uint8)
+
+
+@numba.njit
+def some_rows(a, size, fill_value):
+    return dml.nonzero_coordinates(a, size=size, fill_value=fill_value)
+
+
+@numba.njit
+def first_rows(a, size):
+    return dml.nonzero_coordinates(a, size=size, bounds="drop")
+
+
+@numba.njit
+def to_outputs(a, count, rows):
+    return dml.nonzero_coordinates(a, out=(count, rows))
+
+
+@pytest.mark.cpu
+def test_in_jitted_code():
+    rng = np.random.default_rng(0)
+    for dtype in ("?", "f4", "c16"):
+        for shape in ((0,), (7,), (4, 5), (3, 1, 4)):
+            for layout in ("packed", "reversed"):
+                a = lay_out(rng, fill(rng, shape, np.dtype(dtype)), layout)
+                expected = np.argwhere(a)
+                assert same(all_rows(a), expected)
+    a = np.array([[1, 0, 2], [0, 3, np.nan]])
+    assert same(short_rows(a), np.argwhere(a).astype("u1"))
+    count, rows = some_rows(a, 6, -7)
+    assert same(count, np.array(4))
+    assert same(rows, dml.nonzero_coordinates(a, size=6, fill_value=-7).coordinates)
+    found = first_rows(a, 3)
+    assert type(found) is dml.Nonzero
+    assert found.count == 4
+    assert same(found.coordinates, np.argwhere(a)[:3])
+    out = np.array(0), np.full((5, 2), 9)
+    assert to_outputs(a, *out).coordinates is not None
+    assert out[0] == 4
+    assert out[1].tolist() == [[0, 0], [0, 2], [1, 1], [1, 2], [9, 9]]
+    memory = np.arange(12).reshape(6, 2)
+    expected = np.argwhere(memory[:3])
+    to_outputs(memory[:3], out[0], memory)
+    assert same(memory[:5], expected)
+    with pytest.raises(ValueError, match="nonzero_coordinates: size: found 4 nonzero elements, expected at most 3"):
+        some_rows(a, 3, 0)
+    with pytest.raises(ValueError, match="size: found -3, expected 0 or more"):
+        some_rows(a, -3, 0)
+    with pytest.raises(ValueError, match="index_dtype: found uint8, expected a type that holds 299"):
+        short_rows(np.ones((2, 300)))
+
+
+@pytest.mark.cpu
+def test_typing_errors_in_jitted_code():
+    with pytest.raises(TypingError, match="nonzero_coordinates: a: found float16, which has no arithmetic"):
+        all_rows(np.ones(3, "f2"))
+    with pytest.raises(TypingError, match="found 0 dimensions, expected at least 1"):
+        all_rows(np.array(3))
+
+    @numba.njit
+    def floats(a):
+        return dml.nonzero_coordinates(a, index_dtype=np.float32)
+
+    with pytest.raises(TypingError, match="nonzero_coordinates: index_dtype"):
+        floats(np.ones(3))
 
 
 @pytest.mark.cpu

@@ -26,6 +26,7 @@ from . import arguments, requests
 from .addresses import caller, unit_of
 from .alone import short_lines_first, short_lines_first_out
 from .arguments import constant, is_absent, refuse
+from .compaction import nonzero_coordinates  # noqa: F401
 from .copies import copy_meets, packed
 from .requests import data, pack, result_sizes
 

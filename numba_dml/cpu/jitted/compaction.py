@@ -1,0 +1,119 @@
+"""`nonzero_coordinates` in jitted code: plain loops on one thread."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from numba import types
+
+from ..._core.lowering import SCATTER_BOUNDS, Nonzero
+from ..._jit.compile import _INNER_OPTIONS
+from ..._jit.emission import as_dtype
+from . import arguments
+
+NUMBERS = (types.Boolean, types.Integer, types.Float, types.Complex)
+#: Said, or the caller's `fastmath` would take a NaN for zero.
+_jit = numba.njit(fastmath=False, **_INNER_OPTIONS)
+
+
+@_jit
+def _write(a, rows):
+    """Write the coordinates of the first elements that are not zero; return how many there are in all."""
+    found = 0
+    for index, value in np.ndenumerate(a):
+        if value != 0:
+            if found < rows.shape[0]:
+                for d in range(a.ndim):
+                    rows[found, d] = index[d]
+            found += 1
+    return found
+
+
+@_jit
+def _fail(before, found, after):
+    """Raise an error with the number that was found."""
+    raise ValueError("nonzero_coordinates: " + before + str(found) + after)
+
+
+@_jit
+def _check_count(count, size):
+    """Refuse more elements than there is room for."""
+    if count > size:
+        _fail("size: found ", count, " nonzero elements, expected at most " + str(size))
+
+
+@_jit
+def _unchecked(count, size):
+    """Let there be more elements than room for them."""
+
+
+def nonzero_coordinates(a, size=None, fill_value=-1, index_dtype=None, bounds="raise", out=None):
+    """Return what a call of `numba_dml.nonzero_coordinates` is compiled to."""
+    function = "nonzero_coordinates"
+    arguments.check_data(function, a, NUMBERS, "an array of bool or numbers")
+    arguments.check_integer(function, "fill_value", fill_value)
+    index_type = types.intp if arguments.is_absent(index_dtype) else getattr(index_dtype, "dtype", None)
+    if not arguments.is_integer(index_type):
+        arguments.refuse(function, "index_dtype", index_dtype, "an integer dtype, as numpy.uint32")
+    drops = arguments.constant(function, "bounds", bounds, SCATTER_BOUNDS) == "drop"
+    dtype, ndim = as_dtype(index_type), a.ndim
+    kind, limits = dtype.type, np.iinfo(dtype)
+    most, too_high = min(limits.max, np.iinfo(np.intp).max), f"index_dtype: found {dtype}, expected a type that holds "
+    fits = f", expected {limits.min} to {limits.max}, what {dtype} holds"
+    check_count = _unchecked if drops else _check_count
+
+    @_jit
+    def check_sizes(a):
+        highest = max(a.shape) - 1
+        if highest > most:
+            _fail(too_high, highest, "")
+
+    if not arguments.is_absent(out):
+        if not isinstance(out, types.BaseTuple) or len(out) != 2:
+            arguments.refuse(function, "out", out, "a pair (count, coordinates)")
+        arguments.check_out(function, "out[0]", out[0], types.int64, 0)
+        arguments.check_out(function, "out[1]", out[1], index_type, 2)
+        if not arguments.is_absent(size):
+            arguments.refuse(function, "size", size, "None with out, whose shape is the size")
+
+        def to_outputs(a, size=None, fill_value=-1, index_dtype=None, bounds="raise", out=None):
+            check_sizes(a)
+            number, rows = out
+            if rows.shape[1] != ndim:
+                _fail("out[1]: found ", rows.shape[1], " coordinates, expected one for each dimension")
+            source = a.copy()  # rows may lie in the input
+            count = _write(source, np.empty((0, ndim), kind))
+            check_count(count, rows.shape[0])
+            _write(source, rows)
+            number[()] = count
+            return Nonzero(number, rows)
+
+        return to_outputs
+
+    if arguments.is_absent(size):
+
+        def all_rows(a, size=None, fill_value=-1, index_dtype=None, bounds="raise", out=None):
+            check_sizes(a)
+            rows = np.empty((_write(a, np.empty((0, ndim), kind)), ndim), kind)
+            _write(a, rows)
+            return rows
+
+        return all_rows
+
+    arguments.check_integer(function, "size", size)
+
+    def some_rows(a, size=None, fill_value=-1, index_dtype=None, bounds="raise", out=None):
+        check_sizes(a)
+        if size < 0:
+            _fail("size: found ", size, ", expected 0 or more")
+        if kind(fill_value) != fill_value:
+            _fail("fill_value: found ", fill_value, fits)
+        rows = np.empty((size, ndim), kind)
+        count = _write(a, rows)
+        check_count(count, size)
+        rows[count:] = fill_value
+        number = np.empty((), np.int64)
+        number[()] = count
+        return Nonzero(number, rows)
+
+    return some_rows
