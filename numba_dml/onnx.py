@@ -58,8 +58,8 @@ def reference_ops(target: str | None = None) -> tuple[type[OpRun], ...]:
     any number. Negative indices count from the end. An index out of range is an `IndexError`; of updates of one place
     the last one wins, which ONNX leaves open. Reductions combine in the order of the updates. CumSum adds floats as
     `numba_dml.cumulative_sum` does. OneHot leaves an index out of range without a value, ReverseSequence clamps
-    lengths. The indices of MaxUnpool count through the shape that follows from its attributes, which then lies in the corner of
-    `output_shape`. Tensors of strings are a `TypeError`.
+    lengths. The indices of MaxUnpool count through the shape that follows from its attributes, which then lies in the
+    corner of `output_shape`. Tensors of strings are a `TypeError`.
 
     Examples
     --------
