@@ -83,117 +83,107 @@ def reference_ops(target: str | None = None) -> tuple[type[OpRun], ...]:
     return _operators(target)
 
 
+def _one_hot(indices: Any, depth: Any, values: Any, *, axis: int = -1, bounds: str, target: str | None) -> Any:
+    whole = indices if indices.dtype.kind in "iu" else indices.astype(np.int64)
+    count, (off, on) = int(np.asarray(depth).item()), values
+    return one_hot(whole, count, axis=axis, on_value=on, off_value=off, bounds="drop", target=target)
+
+
+def _reverse_sequence(
+    data: Any, lengths: Any, *, batch_axis: int = 1, time_axis: int = 0, bounds: str, target: str | None
+) -> Any:
+    sizes = [-1 if d == batch_axis else 1 for d in range(data.ndim)]
+    return reverse_subsequences(data, lengths.reshape(sizes), axis=time_axis, bounds="clamp", target=target)
+
+
+def _max_unpool(
+    data: Any,
+    indices: Any,
+    output_shape: Any = None,
+    *,
+    kernel_shape: Any,
+    pads: Any = None,
+    strides: Any = None,
+    bounds: str,
+    target: str | None,
+) -> Any:
+    count = len(kernel_shape)
+    steps, around = strides or [1] * count, pads or [0] * (2 * count)
+    columns = data.shape[2:], steps, around[:count], around[count:], kernel_shape
+    inner = [(n - 1) * step - before - after + kernel for n, step, before, after, kernel in zip(*columns, strict=True)]
+    found = max_unpool(data, indices, (*data.shape[:2], *inner), bounds=bounds, target=target)
+    if output_shape is None or tuple(output_shape) == found.shape:
+        return found
+    larger = np.zeros(output_shape, found.dtype)
+    larger[tuple(map(slice, found.shape))] = found
+    return larger
+
+
+def _nonzero(data: Any, *, bounds: str, target: str | None) -> Any:
+    found: Any = nonzero_coordinates(data, index_dtype="int64", target=target)
+    return np.ascontiguousarray(found.T)
+
+
+def _top_k(
+    data: Any,
+    counts: Any = None,
+    *,
+    k: int | None = None,  # an attribute of opset 1
+    axis: int = -1,
+    largest: int = 1,
+    sorted: int = 1,
+    bounds: str,
+    target: str | None,
+) -> Any:
+    count: Any = k if counts is None else counts.item()
+    mode, is_sorted = "smallest" if largest == 0 else "largest", sorted != 0
+    return top_k(data, count, axis=axis, mode=mode, sorted=is_sorted, nan="largest", index_dtype="int64", target=target)
+
+
+def _cumulative(function: Callable[..., Any]) -> Callable[..., Any]:
+    def adapted(data: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0, bounds: str, target: str | None) -> Any:
+        flags = {"exclusive": exclusive != 0, "reverse": reverse != 0}
+        return function(data, axis=axis.item(), dtype=data.dtype, **flags, target=target)
+
+    return adapted
+
+
+def _extreme(function: Callable[..., Any]) -> Callable[..., Any]:
+    def adapted(
+        data: Any, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0, bounds: str, target: str | None
+    ) -> Any:
+        given = {"keepdims": keepdims != 0, "ties": "last" if select_last_index else "first"}
+        return function(data, axis=axis, **given, index_dtype="int64", target=target)
+
+    return adapted
+
+
 @cache
 def _operators(target: str | None) -> tuple[type[OpRun], ...]:
-    # The evaluator goes by the names of the classes, and passes a node's attributes by theirs: those of our parameters.
+    # The evaluator goes by the names of the classes.
     def operator(name: str, function: Callable[..., Any], **members: Any) -> type[OpRun]:
         def run(self: OpRun, *inputs: Any, **attributes: Any) -> tuple[Any, ...]:
             given = {name: value for name, value in attributes.items() if value is not None}
-            return (function(*inputs, **given, bounds="raise", target=target),)
+            found = function(*inputs, **given, bounds="raise", target=target)
+            return tuple(found) if isinstance(found, tuple) else (found,)
 
         return type(name, (OpRun,), {"_run": run, **members})
 
-    def cumulative(name: str, function: Callable[..., Any]) -> type[OpRun]:
-        def run(self: OpRun, x: Any, axis: Any, *, exclusive: int | None = 0, reverse: int | None = 0) -> tuple[Any]:
-            flags = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
-            return (function(x, axis=axis.item(), dtype=x.dtype, **flags, target=target),)
-
-        return type(name, (OpRun,), {"_run": run})
-
-    class NonZero(OpRun):  # type: ignore[misc]
-        def _run(self, x: Any) -> tuple[Any, ...]:
-            found: Any = nonzero_coordinates(x, index_dtype="int64", target=target)
-            return (np.ascontiguousarray(found.T),)
-
-    def extreme(name: str, function: Callable[..., Any]) -> type[OpRun]:
-        def run(
-            self: OpRun,
-            data: Any,
-            *,
-            axis: int | None = 0,
-            keepdims: int | None = 1,
-            select_last_index: int | None = 0,
-        ) -> tuple[Any]:
-            given = {"keepdims": keepdims != 0, "ties": "last" if select_last_index else "first"}
-            return (function(data, axis=axis or 0, **given, index_dtype="int64", target=target),)
-
-        return type(name, (OpRun,), {"_run": run})
-
-    class TopK(OpRun):  # type: ignore[misc]
-        def _run(
-            self,
-            data: Any,
-            counts: Any = None,
-            *,
-            k: int | None = None,  # an attribute of opset 1
-            axis: int = -1,
-            largest: int | None = 1,
-            sorted: int | None = 1,
-        ) -> tuple[Any, ...]:
-            count: Any = k if counts is None else counts.item()
-            mode = "smallest" if largest == 0 else "largest"
-            is_sorted = sorted != 0
-            found = top_k(
-                data, count, axis=axis, mode=mode, sorted=is_sorted, nan="largest", index_dtype="int64", target=target
-            )
-            return tuple(found)
-
-    class OneHot(OpRun):  # type: ignore[misc]
-        def _run(self, indices: Any, depth: Any, values: Any, *, axis: int | None = -1) -> tuple[Any, ...]:
-            whole = indices if indices.dtype.kind in "iu" else indices.astype(np.int64)
-            count, place = int(np.asarray(depth).item()), -1 if axis is None else axis
-            off, on = values
-            given: Any = {"axis": place, "on_value": on, "off_value": off, "bounds": "drop", "target": target}
-            return (one_hot(whole, count, **given),)
-
-    class ReverseSequence(OpRun):  # type: ignore[misc]
-        def _run(
-            self, data: Any, lengths: Any, *, batch_axis: int | None = 1, time_axis: int | None = 0
-        ) -> tuple[Any, ...]:
-            batch, time = 1 if batch_axis is None else batch_axis, time_axis or 0
-            sizes = [-1 if d == batch else 1 for d in range(data.ndim)]
-            return (reverse_subsequences(data, lengths.reshape(sizes), axis=time, bounds="clamp", target=target),)
-
-    class MaxUnpool(OpRun):  # type: ignore[misc]
-        def _run(
-            self,
-            data: Any,
-            indices: Any,
-            output_shape: Any = None,
-            *,
-            kernel_shape: Any = None,
-            pads: Any = None,
-            strides: Any = None,
-        ) -> tuple[Any, ...]:
-            count = len(kernel_shape)
-            steps, around = strides or [1] * count, pads or [0] * (2 * count)
-            inner = [
-                (size - 1) * step - before - after + kernel
-                for size, step, before, after, kernel in zip(
-                    data.shape[2:], steps, around[:count], around[count:], kernel_shape, strict=True
-                )
-            ]
-            found = max_unpool(data, indices, (*data.shape[:2], *inner), bounds="raise", target=target)
-            if output_shape is not None and tuple(output_shape) != found.shape:
-                corner, found = found, np.zeros(output_shape, found.dtype)
-                found[tuple(map(slice, corner.shape))] = corner
-            return (found,)
-
     # Scatter is what ScatterElements was called up to opset 10.
     return (
+        operator("ArgMax", _extreme(argmax)),
+        operator("ArgMin", _extreme(argmin)),
+        operator("CumProd", _cumulative(cumulative_prod)),
+        operator("CumSum", _cumulative(cumulative_sum)),
         operator("Gather", gather),
         operator("GatherElements", gather_elements),
         operator("GatherND", gather_nd),
-        NonZero,
-        MaxUnpool,
-        OneHot,
-        ReverseSequence,
+        operator("MaxUnpool", _max_unpool),
+        operator("NonZero", _nonzero),
+        operator("OneHot", _one_hot),
+        operator("ReverseSequence", _reverse_sequence),
         operator("Scatter", scatter_elements, op_schema=onnx.defs.get_schema("Scatter", 10)),
         operator("ScatterElements", scatter_elements),
         operator("ScatterND", scatter_nd),
-        TopK,
-        extreme("ArgMax", argmax),
-        extreme("ArgMin", argmin),
-        cumulative("CumSum", cumulative_sum),
-        cumulative("CumProd", cumulative_prod),
+        operator("TopK", _top_k),
     )

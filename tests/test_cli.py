@@ -96,6 +96,20 @@ def test_top_k_in_parts(shape, axis, order, dtype, mode, nan, small_parts):
     assert sorted(os.listdir()) == ["a.npy", "best.npz"]
 
 
+def test_commands_of_operators_that_have_no_way_by_parts():
+    a, i, n = np.arange(6.0).reshape(2, 3), np.array([[0, 5, -1], [9, 2, 3]]), np.array([[2], [3]])
+    for name, array in (("a", a), ("i", i), ("n", n)):
+        np.save(f"{name}.npy", array)
+    call("one-hot", "i.npy", "-depth", 6, "--axis", 0, "--bounds", "drop", "--on-value", 2.5, "-o", "o.npz", "-q")
+    same("o.npz", dml.one_hot(i, 6, axis=0, bounds="drop", on_value=2.5))
+    call("one-hot", "i.npy", "-depth", 10, "--on-value", 3, "--result-dtype", "int8", "-o", "o.npz", "-q")
+    same("o.npz", dml.one_hot(i, 10, on_value=3, dtype="int8"))
+    call("reverse-subsequences", "a.npy", "n.npy", "-o", "o.npz", "-q")
+    same("o.npz", dml.reverse_subsequences(a, n))
+    call("max-unpool", "a.npy", "i.npy", "--result-shape", "4,4", "--fill-value", -1, "--unique", "-o", "o.npz", "-q")
+    same("o.npz", dml.max_unpool(a, i, (4, 4), fill_value=-1))
+
+
 def random_call(rng, function):
     """Return the arrays of a random call, each in either order, and what it has besides."""
     rank = int(rng.integers(1, 5))
