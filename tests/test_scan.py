@@ -211,7 +211,6 @@ SHAPES = {
     "a line of three levels": ((66000,), 0),
     "a line in parts": ((4 * 65536 + 700,), 0),
     "few lines in parts": ((3, 4 * 65536), 1),
-    "integers in parts": ((33 * 65536,), 0),
     "short lines": ((1000, 7), 1),
     "columns": ((600, 70), 0),
     "columns, deep": ((65900, 18), 0),

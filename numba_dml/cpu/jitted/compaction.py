@@ -47,6 +47,29 @@ def _unchecked(count, size):
     """Let there be more elements than room for them."""
 
 
+def _writer(ndim, index_type, out, check_sizes, check_count):
+    """Return what a call with outputs is compiled to."""
+    function, kind = "nonzero_coordinates", as_dtype(index_type).type
+    if not isinstance(out, types.BaseTuple) or len(out) != 2:
+        arguments.refuse(function, "out", out, "a pair (count, coordinates)")
+    arguments.check_out(function, "out[0]", out[0], types.int64, 0)
+    arguments.check_out(function, "out[1]", out[1], index_type, 2)
+
+    def to_outputs(a, size=None, fill_value=-1, index_dtype=None, bounds="raise", out=None):
+        check_sizes(a)
+        number, rows = out
+        if rows.shape[1] != ndim:
+            _fail("out[1]: found ", rows.shape[1], " coordinates, expected one for each dimension")
+        source = a.copy()  # rows may lie in the input
+        count = _write(source, np.empty((0, ndim), kind))
+        check_count(count, rows.shape[0])
+        _write(source, rows)
+        number[()] = count
+        return Nonzero(number, rows)
+
+    return to_outputs
+
+
 def nonzero_coordinates(a, size=None, fill_value=-1, index_dtype=None, bounds="raise", out=None):
     """Return what a call of `numba_dml.nonzero_coordinates` is compiled to."""
     function = "nonzero_coordinates"
@@ -69,26 +92,9 @@ def nonzero_coordinates(a, size=None, fill_value=-1, index_dtype=None, bounds="r
             _fail(too_high, highest, "")
 
     if not arguments.is_absent(out):
-        if not isinstance(out, types.BaseTuple) or len(out) != 2:
-            arguments.refuse(function, "out", out, "a pair (count, coordinates)")
-        arguments.check_out(function, "out[0]", out[0], types.int64, 0)
-        arguments.check_out(function, "out[1]", out[1], index_type, 2)
         if not arguments.is_absent(size):
             arguments.refuse(function, "size", size, "None with out, whose shape is the size")
-
-        def to_outputs(a, size=None, fill_value=-1, index_dtype=None, bounds="raise", out=None):
-            check_sizes(a)
-            number, rows = out
-            if rows.shape[1] != ndim:
-                _fail("out[1]: found ", rows.shape[1], " coordinates, expected one for each dimension")
-            source = a.copy()  # rows may lie in the input
-            count = _write(source, np.empty((0, ndim), kind))
-            check_count(count, rows.shape[0])
-            _write(source, rows)
-            number[()] = count
-            return Nonzero(number, rows)
-
-        return to_outputs
+        return _writer(ndim, index_type, out, check_sizes, check_count)
 
     if arguments.is_absent(size):
 
