@@ -28,7 +28,7 @@ from typing import Any
 from benchmarks.common import CORES, DTYPES, HARD, IN_MEMORY, LIBRARIES, OURS, TINY, Operator, medians, share_of_limit
 
 OPERATORS = ["top_k", "gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd"]
-OPERATORS += ["cumulative_sum", "nonzero_coordinates"]
+OPERATORS += ["cumulative_sum", "nonzero_coordinates", "argextrema"]
 #: Measured where it is asked for: the functions on Dask arrays.
 DASK = "dask"
 PACKAGES = ["numba_dml", "numba", "numpy", "torch", "onnxruntime", "jax", "faiss-cpu", "dask"]
@@ -74,7 +74,7 @@ def random_case(operator: str, make: Callable[..., Any], rng: random.Random, lea
             case = make(shape, count, coordinates, dtype, index_dtype, unique=unique)
     elif operator == "nonzero_coordinates":
         case = make(shape, rng.choice([0.001, 0.01, 0.1, 0.5, 0.9]), rng.choice(["bool", dtype]))
-    elif operator in ("gather_elements", "cumulative_sum"):
+    elif operator in ("gather_elements", "cumulative_sum", "argextrema"):
         case = make(shape, axis, dtype)
     else:
         case = make(shape, axis, dtype, unique=rng.random() < 0.3)
@@ -211,9 +211,8 @@ def tables(header: str, records: list[Record]) -> str:
             lines += [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
             lines += [row(record, libraries) for record in rows]
         lines += ["", f"Geometric means of the best peer's time over ours, without the cases of {TINY}:", ""]
-        parts: dict[str, list[Record]] = {
-            name: [] for name in ("top_k", "cumulative_sum", "nonzero_coordinates", "gather and scatter")
-        }
+        own = ("top_k", "cumulative_sum", "nonzero_coordinates", "argextrema", "gather and scatter")
+        parts: dict[str, list[Record]] = {name: [] for name in own}
         for record in of_group:
             top_k = record["operator"] == "top_k" or record["case"].startswith("top_k ")
             single = "top_k" if top_k else record["operator"]

@@ -142,6 +142,8 @@ SHAPES = {
     "one vector of columns": ((300, 64), 0),
     "columns in pieces": ((20_000, 100), 0),
     "few columns": ((1000, 3), 0),
+    "few columns in pieces": ((100_001, 3), 0),
+    "two columns": ((5003, 2), 0),
     "tiles": ((150, 5000), 0),
     "the middle": ((4, 300, 80), 1),
     "the middle, few": ((40, 300, 2), 1),

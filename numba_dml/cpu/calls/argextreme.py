@@ -18,7 +18,7 @@ from ..._core.regions import Region, first
 from ..._core.shapes import LINE_FIELDS, collapse_rows, extent, flat, rows_of
 from ..._core.tensor import packed_strides, product
 from ..._jit.memory import ANY, SIGNED, reference_to
-from ..dispatch.argextreme import TABLE, Facts, columns, piece_count, tile_of
+from ..dispatch.argextreme import TABLE, Facts, columns, cut_count, fold_of, tile_of
 from ..launch import launcher
 from ..primitives import argextreme as plans
 from ..tuning.argextreme import TUNING
@@ -54,7 +54,9 @@ class ArgExtremeCall:
             return
         lines, *starts = _ascending(lowering.lines)
         across = lines[-1][0] if lines and lines[-1][1] == size else 1
-        self.facts = facts = Facts(lowering.total, size, count, across, THREADS)
+        stride = lowering.reduced[0][1] if len(lowering.reduced) == 1 else 0
+        fold = fold_of(lowering.total, size, count, stride, across, TUNING)
+        self.facts = facts = Facts(lowering.total, size, count, across, fold, THREADS)
         self.region = first(TABLE, facts, TUNING)
         plan, low_high = _plan(lowering, facts, lines, starts), extent(data.sizes, strides)
         plan[plans.LOW], plan[plans.HIGH] = low_high[0], low_high[1] + size
@@ -109,6 +111,7 @@ def _plan(lowering: Any, facts: Facts, lines: tuple[Any, ...], starts: list[int]
     tile = 1
     if columns(facts, TUNING):
         tile = tile_of(facts, TUNING)
+        begin = min((facts.fold - 1) * reduced[0][1], 0) if facts.fold > 1 else 0
     else:
         reduced, begin, position = _ascending(reduced)
     *outer, (n, stride, step) = reduced or ((1, 0, 1),)
@@ -116,7 +119,7 @@ def _plan(lowering: Any, facts: Facts, lines: tuple[Any, ...], starts: list[int]
     plan = [0] * plans.HEADER + flat(lines) + flat(outer)
     plan[plans.LINES], plan[plans.DIMS] = facts.lines, len(lines)
     plan[plans.TOTAL], plan[plans.OUTER_DIMS] = facts.n, len(outer)
-    plan[plans.SIZE], plan[plans.STRIDE], plan[plans.STEP] = n, stride, step
+    plan[plans.SIZE], plan[plans.STRIDE], plan[plans.STEP] = n // facts.fold, stride * facts.fold, step
     plan[plans.START], plan[plans.OUT_START], plan[plans.FIRST] = lowering.start + start + begin, out_start, position
     plan[plans.BACKWARDS], plan[plans.ORDERED] = int(lowering.backwards), int(ordered)
     rule = rule_numbers(lowering.data_type, lowering.largest, lowering.nan_first)
@@ -124,7 +127,9 @@ def _plan(lowering: Any, facts: Facts, lines: tuple[Any, ...], starts: list[int]
     plan[plans.BEST] = _highest_key(lowering, facts)
     plan[plans.INDEX_SIZE] = lowering.index_itemsize
     plan[plans.BLOCK], plan[plans.TILE] = TUNING.block_bytes // facts.itemsize, tile
-    plan[plans.PIECES] = piece_count(facts, tile, TUNING)
+    plan[plans.ROWS], plan[plans.FOLD] = facts.n // facts.fold, facts.fold
+    plan[plans.CUTS] = cuts = cut_count(facts, tile, TUNING)
+    plan[plans.PIECES] = cuts * facts.fold + 1 if facts.fold > 1 else cuts
     plan[plans.OUT_BYTES] = facts.lines * lowering.index_itemsize
     return plan
 

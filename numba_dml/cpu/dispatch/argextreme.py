@@ -17,12 +17,13 @@ class Facts(NamedTuple):
     itemsize: int  #: bytes of an element
     lines: int  #: how many there are
     across: int  #: neighbours among them that are contiguous, 1: there are none
+    fold: int  #: rows of these that are one row of as many columns each, 1: rows are long enough, or no neighbours
     threads: int  #: that the call may use
 
 
 def columns(facts: Facts, tuning: Tuning) -> bool:
     """Tell whether neighbouring lines fill a vector."""
-    return 8 * facts.across * facts.itemsize >= VECTOR_BITS
+    return 8 * facts.across * facts.fold * facts.itemsize >= VECTOR_BITS
 
 
 TABLE = (
@@ -47,18 +48,28 @@ TABLE = (
 
 def tile_of(facts: Facts, tuning: Tuning) -> int:
     """Return how many columns are a tile, in whole vectors: fewer than the most, if all threads have as many then."""
-    across, unit = facts.across, VECTOR_BITS // (8 * facts.itemsize)
+    across, unit = facts.across * facts.fold, VECTOR_BITS // (8 * facts.itemsize)
     most = min(tuning.tile_columns, tuning.tile_bytes // facts.itemsize)
-    blocks, tiles = facts.lines // across, -(-across // most)
-    while blocks * tiles % facts.threads > 0 and across >= 2 * tiles * unit:
+    blocks, tiles = facts.lines // facts.across, -(-across // most)
+    while facts.fold == 1 and blocks * tiles % facts.threads > 0 and across >= 2 * tiles * unit:
         tiles += 1
     return -(-across // (tiles * unit)) * unit
 
 
-def piece_count(facts: Facts, tile: int, tuning: Tuning) -> int:
+def fold_of(n: int, itemsize: int, lines: int, stride: int, across: int, tuning: Tuning) -> int:
+    """Return how many rows of columns are taken for one, where they lie one behind another and are short."""
+    row = across * itemsize
+    if across < 2 or lines != across or abs(stride) != row or 8 * row >= VECTOR_BITS:
+        return 1
+    fold = -(-tuning.folded_bytes // row)
+    return fold if n >= tuning.folded_rows * fold else 1
+
+
+def cut_count(facts: Facts, tile: int, tuning: Tuning) -> int:
     """Return how many pieces a line or a tile of columns is cut into: several if threads have too few of these."""
-    units = facts.lines // facts.across * -(-facts.across // tile) if tile > 1 else facts.lines
+    units = facts.lines // facts.across * -(-facts.across * facts.fold // tile) if tile > 1 else facts.lines
     if units >= 4 * facts.threads:
         return 1
     most = tuning.most_pieces // units
-    return max(min(facts.n * tile * facts.itemsize // tuning.piece_bytes, most, facts.n), 1)
+    rows = facts.n // facts.fold
+    return max(min(rows * tile * facts.itemsize // tuning.piece_bytes, most, rows), 1)

@@ -14,8 +14,10 @@ from ..primitives.argextreme import (
     AT_ONCE,
     BEST,
     BLOCK,
+    CUTS,
     DIMS,
     FIRST,
+    FOLD,
     HEADER,
     HIGH,
     LINES,
@@ -25,8 +27,10 @@ from ..primitives.argextreme import (
     ORDERED,
     OUT_BYTES,
     PIECES,
+    ROWS,
     RULE,
     SIZE,
+    START,
     STEP,
     STRIDE,
     TILE,
@@ -68,12 +72,12 @@ def task_count(phase, x, out, plan, pieces, threads):
 @helper
 def piece_of(plan, number):
     """Return the line or tile of a piece, its number there, and the positions between which it lies."""
-    pieces, total = plan[PIECES], plan[TOTAL]
-    if pieces == 1:
-        return number, np.int64(0), np.int64(0), total
-    unit = number // pieces
-    piece = number - unit * pieces
-    return unit, piece, total * piece // pieces, total * (piece + 1) // pieces
+    cuts, rows = plan[CUTS], plan[ROWS]
+    if cuts == 1:
+        return number, np.int64(0), np.int64(0), rows
+    unit = number // cuts
+    piece = number - unit * cuts
+    return unit, piece, rows * piece // cuts, rows * (piece + 1) // cuts
 
 
 @helper
@@ -168,7 +172,7 @@ def search_lines(x, out, plan, rule, line, end):
 @kernel
 def lines_kernel(phase, task, tasks, x, out, scratch, _, plan):
     """Run a task, or tell how many there are: lines, or pieces of them."""
-    everything = plan[LINES] * plan[PIECES]
+    everything = plan[LINES] * plan[CUTS]
     if task == ASK:
         return task_count(phase, x, out, plan, everything, tasks)
     if phase > 0:
@@ -230,7 +234,8 @@ def search_columns(x, plan, rule, source, begin, end, best, rows, keys, places):
             count = min(together, stop - at, kept + counted_rows(x) - at)
             many = width // (AT_ONCE * lanes) * (AT_ONCE * lanes)
             for c in range(0, many, AT_ONCE * lanes):
-                ask_for_rows(x, row + together * stride + c * itemsize(x), stride)
+                if together == ROWS_AT_ONCE:
+                    ask_for_rows(x, row + together * stride + c * itemsize(x), stride)
                 improve_many(x, row + c * itemsize(x), stride, count, best, rows, c, at - kept, rule)
             for first in range(many, width, lanes):
                 c = min(first, width - lanes)  # the last vector has columns of the one before
@@ -256,9 +261,37 @@ def write_columns(out, scratch, plan, line, piece, to, keys, places):
 
 
 @helper
+def keep_folded(x, scratch, plan, rule, column, piece, keys, places, is_last):
+    """Keep what was found for a tile of folded columns, and with the last piece of the first tile what is left."""
+    fold, lines, stride = plan[FOLD], plan[LINES], plan[STRIDE]
+    for c in range(keys.size):
+        group = (column + c) // lines
+        line = column + c - group * lines
+        group = fold - 1 - group if stride < 0 else group
+        keep_piece(scratch, plan, line, piece * fold + group, keys[c], places[c] * fold + group)
+    if column > 0 or not is_last:
+        return
+    done = plan[ROWS] * fold
+    step = stride // fold
+    start = plan[START] + plan[ROWS] * stride - (step * (fold - 1) if stride < 0 else 0)
+    for line in range(lines):
+        key, place = np.int64(NOTHING), np.int64(NOWHERE)
+        if plan[TOTAL] > done:
+            key, place = best_single(x, start + line * itemsize(x), step, plan[TOTAL] - done, rule, False)
+            place += done
+        keep_piece(scratch, plan, line, plan[PIECES] - 1, key, place)
+
+
+@helper
+def columns_across(plan):
+    """Return how many columns lie side by side."""
+    return plan[HEADER + LINE_FIELDS * (plan[DIMS] - 1)] * plan[FOLD]
+
+
+@helper
 def tile_lines(plan, tile):
     """Return the first line of a tile of columns, and how many it has; the last tile begins earlier if it is short."""
-    across = plan[HEADER + LINE_FIELDS * (plan[DIMS] - 1)]
+    across = columns_across(plan)
     tiles = -(-across // plan[TILE])
     width = min(plan[TILE], across)
     return tile // tiles * across + min(tile % tiles * plan[TILE], across - width), width
@@ -270,17 +303,23 @@ def take_tile(x, out, scratch, plan, number):
     tile, piece, begin, end = piece_of(plan, number)
     line, width = tile_lines(plan, tile)
     source, to = line_start(plan, line)
+    if plan[FOLD] > 1:
+        source = plan[START] + line * itemsize(x)
     best, rows, keys = key_buffer(x, width), key_buffer(x, width), key_buffer(x, width)
     places = empty(width, np.int64)
-    search_columns(x, plan, rule_from(x, plan, RULE), source, begin, end, best, rows, keys, places)
-    write_columns(out, scratch, plan, line, piece, to, keys, places)
+    rule = rule_from(x, plan, RULE)
+    search_columns(x, plan, rule, source, begin, end, best, rows, keys, places)
+    if plan[FOLD] > 1:
+        keep_folded(x, scratch, plan, rule, line, piece, keys, places, end == plan[ROWS])
+    else:
+        write_columns(out, scratch, plan, line, piece, to, keys, places)
 
 
 @kernel
 def columns_kernel(phase, task, tasks, x, out, scratch, _, plan):
     """Run a task, or tell how many there are: tiles of columns, or pieces of them."""
-    across = plan[HEADER + LINE_FIELDS * (plan[DIMS] - 1)]
-    everything = plan[LINES] // across * -(-across // plan[TILE]) * plan[PIECES]
+    across = columns_across(plan)
+    everything = plan[LINES] * plan[FOLD] // across * -(-across // plan[TILE]) * plan[CUTS]
     if task == ASK:
         return task_count(phase, x, out, plan, everything, tasks)
     if phase > 0:

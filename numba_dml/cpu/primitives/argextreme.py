@@ -60,12 +60,15 @@ NOTHING, NOWHERE = -(1 << 63), (1 << 63) - 1
     RULE,  # the rule of the keys: three numbers
     BLOCK,  # elements that are compared before the best of them is looked for
     TILE,  # columns that are looked at together; 1: a line
-    PIECES,  # pieces of a line that threads share
+    CUTS,  # pieces of a line or of a tile that threads share
+    ROWS,  # what is cut: elements of a line, or rows of columns
+    FOLD,  # rows of columns that are taken for one row: then columns stand for every `FOLD`th element
+    PIECES,  # pieces of a line whose best are compared: CUTS, with folded rows CUTS * FOLD and what is left of them
     LOW,  # the lowest byte of the input, relative to its first element
     HIGH,
     OUT_BYTES,
     HEADER,
-) = (*range(15), *range(17, 24))
+) = (*range(15), *range(17, 27))
 
 
 @helper

@@ -14,9 +14,20 @@ class Tuning(NamedTuple):
     #: positions stay in the L1.
     tile_columns: int
     tile_bytes: int
+    #: Bytes of the rows of columns that are taken for one if a row is shorter than a vector, and the fewest such rows.
+    folded_bytes: int
+    folded_rows: int
     #: The fewest bytes of a piece, and the most pieces of all lines, where threads have too few lines.
     piece_bytes: int
     most_pieces: int
 
 
-TUNING = Tuning(block_bytes=16384, tile_columns=2048, tile_bytes=8192, piece_bytes=131072, most_pieces=64)
+TUNING = Tuning(
+    block_bytes=16384,
+    tile_columns=2048,
+    tile_bytes=8192,
+    folded_bytes=256,
+    folded_rows=8,
+    piece_bytes=131072,
+    most_pieces=64,
+)
