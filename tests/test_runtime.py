@@ -111,7 +111,7 @@ def test_modules_that_are_imported_when_they_are_used():
         import sys, numba_dml
         assert "numba_dml.numpy" not in sys.modules and "onnx" not in sys.modules
         assert numba_dml.numpy.take is sys.modules["numba_dml.numpy"].take
-        assert len(numba_dml.onnx.reference_ops()) == 7
+        assert len(numba_dml.onnx.reference_ops()) == 15
         assert not hasattr(numba_dml, "torch")
     """)
 
@@ -822,8 +822,8 @@ def test_a_mask_of_one_thread_runs_serially(monkeypatch):
 def test_rooms_are_in_step():
     """The room of a target can build a call for every operator."""
     operators = [d for d in dml.ops.__all__ if d.endswith("Desc")]
-    assert len(operators) == 9
-    f, i = dml.TensorDesc("float32", (4,)), dml.TensorDesc("int64", (4,))
+    assert len(operators) == 17
+    f, i, one = dml.TensorDesc("float32", (4,)), dml.TensorDesc("int64", (4,)), dml.TensorDesc("int64", (1,))
     t = dml.TensorDesc("int64", (4, 1))
     m = dml.TensorDesc("float32", (4, 1))
     examples = {
@@ -836,6 +836,14 @@ def test_rooms_are_in_step():
         "ScatterNDDesc": dml.ScatterNDDesc(m, t, m, m, 2, 2),
         "TopKDesc": dml.TopKDesc(f, f, i, 0, 4),
         "TopK1Desc": dml.TopK1Desc(f, f, i, 0, 4, 0),
+        "ArgmaxDesc": dml.ArgmaxDesc(f, one, (0,), 0),
+        "ArgminDesc": dml.ArgminDesc(f, one, (0,), 1),
+        "CumulativeProductDesc": dml.CumulativeProductDesc(f, f, 0, 0, False),
+        "CumulativeSummationDesc": dml.CumulativeSummationDesc(f, f, 0, 1, True),
+        "MaxUnpoolingDesc": dml.MaxUnpoolingDesc(f, i, f),
+        "NonzeroCoordinatesDesc": dml.NonzeroCoordinatesDesc(f, one, t),
+        "OneHotDesc": dml.OneHotDesc(one, dml.TensorDesc("float32", (2,)), f, 0),
+        "ReverseSubsequencesDesc": dml.ReverseSubsequencesDesc(f, one, f, 0),
     }
     assert set(examples) == set(operators)
     for name, descriptor in examples.items():

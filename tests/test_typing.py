@@ -59,7 +59,7 @@ def test_choices():
         "_Reduction": lowering.REDUCTIONS,
         "_Mode": tuple(selection.MODES),
         "_Nan": selection.NAN_RULES,
-        "_Ties": tuple(sys.modules["numba_dml.ops._extreme"].TIES),
+        "_Ties": tuple(sys.modules["numba_dml.ops._shared.extreme"].TIES),
         "_Target": targets.TARGETS,
     }
     for stub in FUNCTIONS:

@@ -12,7 +12,7 @@ from .._core.descriptor import Level
 from .._core.enums import FeatureLevel, OperatorType
 from .._core.spec import Spec
 from ._function import public, refuse_positional
-from ._scan import LEVELS, PARAMETERS, Cumulative, builders, cumulate
+from ._shared.scan import LEVELS, PARAMETERS, Cumulative, builders, cumulate
 
 SPEC = Spec(
     name="cumulative_prod",

@@ -21,7 +21,7 @@ from .._core.operands import output_pair
 from .._core.spec import WRITE_BOUNDS, Parameter, Spec
 from .._core.tensor import TensorDesc, data_type_name
 from ._function import Array, builds, index_type, public, refuse_positional
-from ._scan import NUMBERS, _number_type
+from ._shared.scan import NUMBERS, number_type
 
 SPEC = Spec(
     name="nonzero_coordinates",
@@ -147,7 +147,7 @@ class NonzeroCoordinatesDesc(Descriptor):
         return Compaction(mask, strides[0], self.output_coordinates_tensor.sizes[-1])
 
 
-@builds(SPEC, NonzeroCoordinatesDesc.arguments, _number_type)
+@builds(SPEC, NonzeroCoordinatesDesc.arguments, number_type)
 def _build(a: Array, size: Any, fill_value: Any, index_dtype: Any, bounds: str) -> Any:
     rank, indices = len(a.shape), index_type("nonzero_coordinates", index_dtype)
     data = TensorDesc(*a)

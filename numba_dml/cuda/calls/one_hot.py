@@ -44,19 +44,17 @@ _DEPTH, _INNER = HEADER + LOOP_FIELDS, HEADER + 2 * LOOP_FIELDS
 
 
 @cache
-def one_hot_kernel(width: int, index_type: str, group: int) -> Kernel:
-    """Return the kernel whose threads each write a unit of `width` bytes, or `group` elements of this width.
+def row_steps(index_type: str):
+    """Return ``row_of(index, plan, record, launch, size, line, looks)`` and ``place_of(plan, element)``.
 
-    `group` elements are 16 bytes; 1: an element has as many units as the plan's slices.
+    The first is the row that an index leads to, -1: none; `looks`: record a bad one. The second is the block, the row
+    and the column that an element is at.
     """
-    load, store = unit_access(width)
-    _, store_quad = unit_access(QUAD_BYTES)
     load_index, index_bytes = LOAD_INDEX[index_type], np.dtype(index_type).itemsize
     signed = index_type.startswith("i")
 
     @helper
     def row_of(index, plan, record, launch, size, line, looks):
-        """Return which row an index leads to, -1: none; `looks`: record a bad one."""
         value = load_index(index + line * index_bytes)
         row = value
         if signed and row < 0:
@@ -73,11 +71,23 @@ def one_hot_kernel(width: int, index_type: str, group: int) -> Kernel:
 
     @helper
     def place_of(plan, element):
-        """Return which block, row and column an element is at."""
         rest = quotient(element, plan, _INNER)
         column = element - rest * number(plan, _INNER)
         block = quotient(rest, plan, _DEPTH)
         return block, rest - block * number(plan, _DEPTH), column
+
+    return row_of, place_of
+
+
+@cache
+def one_hot_kernel(width: int, index_type: str, group: int) -> Kernel:
+    """Return the kernel whose threads each write a unit of `width` bytes, or `group` elements of this width.
+
+    `group` elements are 16 bytes; 1: an element has as many units as the plan's slices.
+    """
+    load, store = unit_access(width)
+    _, store_quad = unit_access(QUAD_BYTES)
+    row_of, place_of = row_steps(index_type)
 
     @helper
     def write_unit(out, index, values, plan, record, launch, size, unit):

@@ -8,18 +8,18 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from .._core import config
-from .._core import descriptor as core_descriptor
-from .._core.calls import call_one
-from .._core.descriptor import Descriptor, Level
-from .._core.enums import AxisDirection, FeatureLevel, TensorDataType
-from .._core.errors import flag, integer
-from .._core.lowering import NAN_RULES, nan_is_first
-from .._core.shapes import LINE_FIELDS, collapse_rows, rows_of
-from .._core.spec import Parameter, Spec
-from .._core.tensor import TensorDesc, data_type_name, element_size, product
-from ._function import Array, builds, check_not_scalar, index_type, normalize_axis
-from .top_k import ORDERED, ordered_type
+from ..._core import config
+from ..._core import descriptor as core_descriptor
+from ..._core.calls import call_one
+from ..._core.descriptor import Descriptor, Level
+from ..._core.enums import AxisDirection, FeatureLevel, TensorDataType
+from ..._core.errors import flag, integer
+from ..._core.lowering import NAN_RULES, nan_is_first
+from ..._core.shapes import LINE_FIELDS, collapse_rows, rows_of
+from ..._core.spec import Parameter, Spec
+from ..._core.tensor import TensorDesc, data_type_name, element_size, product
+from .._function import Array, builds, check_not_scalar, index_type, normalize_axis
+from ..top_k import ORDERED, ordered_type
 
 TIES = {"first": AxisDirection.INCREASING, "last": AxisDirection.DECREASING}
 PARAMETERS = (

@@ -9,17 +9,17 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from .._core import config
-from .._core import descriptor as core_descriptor
-from .._core.calls import call_one
-from .._core.descriptor import Descriptor, Level
-from .._core.enums import AxisDirection, FeatureLevel
-from .._core.enums import TensorDataType as D
-from .._core.errors import DescriptorError, flag, integer
-from .._core.shapes import LINE_FIELDS, lower_lines, rows_of
-from .._core.spec import Parameter, Spec
-from .._core.tensor import TensorDesc, data_type_name, normalize_data_type
-from ._function import Array, builds, check_not_scalar, normalize_axis
+from ..._core import config
+from ..._core import descriptor as core_descriptor
+from ..._core.calls import call_one
+from ..._core.descriptor import Descriptor, Level
+from ..._core.enums import AxisDirection, FeatureLevel
+from ..._core.enums import TensorDataType as D
+from ..._core.errors import DescriptorError, flag, integer
+from ..._core.shapes import LINE_FIELDS, lower_lines, rows_of
+from ..._core.spec import Parameter, Spec
+from ..._core.tensor import TensorDesc, data_type_name, normalize_data_type
+from .._function import Array, builds, check_not_scalar, normalize_axis
 
 #: The data types that can be added and multiplied.
 NUMBERS = core_descriptor.T11 | {D.BOOL, D.BFLOAT16, D.COMPLEX64, D.COMPLEX128}
@@ -128,7 +128,7 @@ class Cumulative(Descriptor):
         )
 
 
-def _number_type(function: str, argument: str, dtype: np.dtype[Any]) -> Any:
+def number_type(function: str, argument: str, dtype: np.dtype[Any]) -> Any:
     """Return the data type of a dtype whose elements are numbers."""
     try:
         kind = normalize_data_type(dtype)
@@ -149,14 +149,14 @@ def _result_type(function: str, kind: Any, dtype: Any) -> Any:
         raise TypeError(f"{function}: dtype: found {dtype!r}, expected {_NUMBERS}") from None
     if not found.isnative:
         raise TypeError(f"{function}: dtype: found {found}, expected a native dtype")
-    return _number_type(function, "dtype", found)
+    return number_type(function, "dtype", found)
 
 
 def builders(spec: Spec, kind: type[Cumulative]) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Return what builds the calls of a function, and of the drop-in for NumPy's, which has NumPy's bits."""
 
     def builder(in_order: bool) -> Callable[..., Any]:
-        @builds(spec, kind.arguments, _number_type)
+        @builds(spec, kind.arguments, number_type)
         def build(a: Array, axis: Any, dtype: Any, include_initial: bool, exclusive: bool, reverse: bool) -> Any:
             rank = len(a.shape)
             if axis is None:
