@@ -27,7 +27,7 @@ from typing import Any
 
 from benchmarks.common import CORES, DTYPES, HARD, IN_MEMORY, LIBRARIES, OURS, TINY, Operator, medians, share_of_limit
 
-OPERATORS = ["top_k", "gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd"]
+OPERATORS = ["top_k", "gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd", "cumulative_sum"]
 #: Measured where it is asked for: the functions on Dask arrays.
 DASK = "dask"
 PACKAGES = ["numba_dml", "numba", "numpy", "torch", "onnxruntime", "jax", "faiss-cpu", "dask"]
@@ -71,7 +71,7 @@ def random_case(operator: str, make: Callable[..., Any], rng: random.Random, lea
             unique = rng.random() < 0.3
             count = min(count, total if coordinates == 2 else shape[0])
             case = make(shape, count, coordinates, dtype, index_dtype, unique=unique)
-    elif operator == "gather_elements":
+    elif operator in ("gather_elements", "cumulative_sum"):
         case = make(shape, axis, dtype)
     else:
         case = make(shape, axis, dtype, unique=rng.random() < 0.3)
@@ -208,10 +208,11 @@ def tables(header: str, records: list[Record]) -> str:
             lines += [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
             lines += [row(record, libraries) for record in rows]
         lines += ["", f"Geometric means of the best peer's time over ours, without the cases of {TINY}:", ""]
-        parts: dict[str, list[Record]] = {"top_k": [], "gather and scatter": []}
+        parts: dict[str, list[Record]] = {"top_k": [], "cumulative_sum": [], "gather and scatter": []}
         for record in of_group:
             top_k = record["operator"] == "top_k" or record["case"].startswith("top_k ")
-            parts["top_k" if top_k else "gather and scatter"].append(record)
+            single = "top_k" if top_k else record["operator"]
+            parts[single if single in parts else "gather and scatter"].append(record)
         lines += [f"- {means(*part)}" for part in parts.items() if part[1]]
     return "\n".join(lines)
 

@@ -1,26 +1,36 @@
 """Drop-in versions of the NumPy functions that the package's kernels can speed up.
 
-``import numba_dml.numpy as nnp``: `take`, `take_along_axis`, `put_along_axis`, `top_k`, `argmax` and `argmin` have
-NumPy's signatures, results and errors. What the kernels do not cover, or where they do not pay, goes to NumPy's
-function with the same arguments, and so does a call that fails: the errors are NumPy's own. Only the memory differs:
-results of the kernels are in C order and, if large, in the package's pool.
+``import numba_dml.numpy as nnp``: `take`, `take_along_axis`, `put_along_axis`, `top_k`, `argmax`, `argmin`, `cumsum`,
+`cumprod`, `cumulative_sum` and `cumulative_prod` have NumPy's signatures, results and errors. What the kernels do not
+cover, or where they do not pay, goes to NumPy's function with the same arguments, and so does a call that fails: the
+errors are NumPy's own. Only the memory differs: results of the kernels are in C order (sums and products in the order
+of the input) and, if large, in the package's pool.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, ParamSpec
+from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
 from . import ops
 from ._core.devices.libraries import library_of
+from ._drop_ins import MOVED, ORDERED, covered, or_numpy
+from ._running import cumprod, cumsum, cumulative_prod, cumulative_sum
 
-__all__ = ["argmax", "argmin", "put_along_axis", "take", "take_along_axis", "top_k"]
-
-P = ParamSpec("P")
+__all__ = [
+    "argmax",
+    "argmin",
+    "cumprod",
+    "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
+    "put_along_axis",
+    "take",
+    "take_along_axis",
+    "top_k",
+]
 
 
 def __dir__() -> list[str]:
@@ -39,37 +49,6 @@ COLUMN_ELEMENTS = 1 << 14
 #: Halves, which NumPy compares one by one: 1.8 with 1024, 4.5 with 4096, 40 with 64k.
 HALVES = 1 << 10
 
-#: The types, by NumPy's letters, that have an order, and those that can be moved. Letters also tell ``longlong`` from
-#: an ``int64`` of the same size: which one comes in must come out.
-_ORDERED = frozenset(np.dtype(f"{kind}{2**n}").char for n in range(4) for kind in "iuf" if (kind, n) != ("f", 0))
-_MOVED = _ORDERED | set("?FDMm")
-
-
-def _or_numpy(theirs: Callable[..., Any]) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
-    """Let NumPy's function answer where ours returns NotImplemented or fails, with the arguments just as they came."""
-
-    def decorate(ours: Callable[P, Any]) -> Callable[P, Any]:
-        @wraps(ours)
-        def function(*args: P.args, **kwargs: P.kwargs) -> Any:
-            try:
-                result = ours(*args, **kwargs)
-                if result is not NotImplemented:
-                    return result
-            except (IndexError, OverflowError, TypeError, ValueError):
-                # The error shall be NumPy's own, if it is one there. What is on a device does not go there.
-                if any(map(library_of, (*args, *kwargs.values()))):
-                    raise
-            return theirs(*args, **kwargs)
-
-        return function
-
-    return decorate
-
-
-def _covered(dtype: np.dtype[Any], letters: frozenset[str]) -> bool:
-    """Tell whether a dtype is one of these, and whether results would have it just as it is."""
-    return dtype.char in letters and dtype.isnative and dtype.metadata is None
-
 
 def _broadcast(indices: ndarray[Any, Any], shape: tuple[int, ...], axis: int) -> ndarray[Any, Any]:
     """Return indices along an axis with the sizes of an array off it, where one of the two has size 1 too."""
@@ -79,7 +58,7 @@ def _broadcast(indices: ndarray[Any, Any], shape: tuple[int, ...], axis: int) ->
     return indices if indices.shape == wanted else np.broadcast_to(indices, wanted)
 
 
-@_or_numpy(np.take)
+@or_numpy(np.take)
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "raise") -> Any:
     """Take elements from an array along an axis.
 
@@ -138,7 +117,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
         return _gather(a, indices, axis, out)
     if indices.__class__ is not ndarray or indices.size * a.size < ELEMENTS:
         return NotImplemented
-    if axis.__class__ is bool or mode not in ("raise", "wrap", "clip") or not _covered(a.dtype, _MOVED):
+    if axis.__class__ is bool or mode not in ("raise", "wrap", "clip") or not covered(a.dtype, MOVED):
         return NotImplemented
     single = axis is None or axis in (-1, a.ndim - 1)
     size = a.size if axis is None else a.shape[axis]
@@ -159,7 +138,7 @@ def _gather(a: Any, indices: Any, axis: Any, out: Any) -> Any:
     return ops.gather(a, indices, axis=axis, out=out, bounds="raise")
 
 
-@_or_numpy(np.take_along_axis)
+@or_numpy(np.take_along_axis)
 def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     """Take one element along an axis for every position of `indices`.
 
@@ -206,7 +185,7 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
            [40, 50, 60]])
     """
     host = arr.__class__ is ndarray
-    if not ((indices.__class__ is ndarray and _covered(arr.dtype, _MOVED)) if host else library_of(arr)):
+    if not ((indices.__class__ is ndarray and covered(arr.dtype, MOVED)) if host else library_of(arr)):
         return NotImplemented
     if axis is None:
         arr, axis = arr.reshape(-1), 0
@@ -218,7 +197,7 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     return ops.gather_elements(arr, indices, axis=axis, bounds="raise")
 
 
-@_or_numpy(np.put_along_axis)
+@or_numpy(np.put_along_axis)
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> Any:
     """Overwrite one element along an axis for every position of `indices`, in place.
 
@@ -271,7 +250,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> Any:
         arr.__class__ is not ndarray
         or indices.__class__ is not ndarray
         or arr.size * indices.size < ELEMENTS
-        or not _covered(arr.dtype, _MOVED)
+        or not covered(arr.dtype, MOVED)
     ):
         return NotImplemented
     axis = range(arr.ndim)[axis]
@@ -308,7 +287,7 @@ def _numpy_top_k(a: Any, k: Any, /, *, axis: Any = -1, mode: Any = "largest", so
 _numpy_top_k.__qualname__ = "top_k"  # what Python's own errors call it
 
 
-@_or_numpy(getattr(np, "top_k", _numpy_top_k))
+@or_numpy(getattr(np, "top_k", _numpy_top_k))
 def top_k(a: Any, k: Any, /, *, axis: Any = -1, mode: Any = "largest", sorted: Any = True) -> Any:
     """Return the k largest or smallest elements along an axis, and where they are.
 
@@ -359,7 +338,7 @@ def top_k(a: Any, k: Any, /, *, axis: Any = -1, mode: Any = "largest", sorted: A
     >>> nnp.top_k(np.array([1.0, 2.0, 3.0, np.nan]), 2)
     (array([3., 2.]), array([2, 1]))
     """
-    if k < 1 or not (_covered(a.dtype, _ORDERED) if a.__class__ is ndarray else library_of(a)):
+    if k < 1 or not (covered(a.dtype, ORDERED) if a.__class__ is ndarray else library_of(a)):
         return NotImplemented
     values, indices = ops.top_k(a, k, axis=axis, mode=mode, sorted=bool(sorted))
     return values, indices
@@ -367,7 +346,7 @@ def top_k(a: Any, k: Any, /, *, axis: Any = -1, mode: Any = "largest", sorted: A
 
 def _arg(a: Any, axis: Any, out: Any, keepdims: Any, mode: str) -> Any:
     """Return the position of the largest or smallest element, or NotImplemented."""
-    if a.__class__ is not ndarray or a.size < HALVES or axis.__class__ is bool or not _covered(a.dtype, _ORDERED):
+    if a.__class__ is not ndarray or a.size < HALVES or axis.__class__ is bool or not covered(a.dtype, ORDERED):
         return NotImplemented
     if a.dtype.char != "e" and (axis is None or a.size < COLUMN_ELEMENTS or a.strides[axis] == a.itemsize):
         return NotImplemented
@@ -386,7 +365,7 @@ def _arg(a: Any, axis: Any, out: Any, keepdims: Any, mode: str) -> Any:
     return out
 
 
-@_or_numpy(np.argmax)
+@or_numpy(np.argmax)
 def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = np._NoValue) -> Any:
     """Return the positions of the largest elements along an axis.
 
@@ -435,7 +414,7 @@ def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = np._NoV
     return _arg(a, axis, out, keepdims, "largest")
 
 
-@_or_numpy(np.argmin)
+@or_numpy(np.argmin)
 def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = np._NoValue) -> Any:
     return _arg(a, axis, out, keepdims, "smallest")
 

@@ -11,6 +11,8 @@ import onnx
 from onnx.reference.op_run import OpRun
 
 from ._core.targets import resolve_target
+from .ops.cumulative_prod import cumulative_prod
+from .ops.cumulative_sum import cumulative_sum
 from .ops.gather import gather
 from .ops.gather_elements import gather_elements
 from .ops.gather_nd import gather_nd
@@ -27,15 +29,15 @@ __all__ = ["reference_ops"]
 def reference_ops(target: str | None = None) -> tuple[type[OpRun], ...]:
     """Return the operators as implementations for ONNX's reference evaluator.
 
-    Pass them as its `new_ops`: then the nodes Gather, GatherElements, GatherND, MaxUnpool, OneHot, ReverseSequence,
-    Scatter, ScatterElements, ScatterND and TopK of a model run here, of any opset, and all others as before. The
-    evaluator does not pass `new_ops` on to the functions that a model defines: nodes inside them run as before, unless
-    you inline them (`onnx.inliner.inline_local_functions`).
+    Pass them as its `new_ops`: then the nodes CumProd, CumSum, Gather, GatherElements, GatherND, MaxUnpool, OneHot,
+    ReverseSequence, Scatter, ScatterElements, ScatterND and TopK of a model run here, of any opset, and all others as
+    before. The evaluator does not pass `new_ops` on to the functions that a model defines: nodes inside them run as
+    before, unless you inline them (`onnx.inliner.inline_local_functions`).
 
     Parameters
     ----------
     target : {"cpu", "cuda"}, optional
-        Where they run: the CPU when absent. ``"cuda"`` copies tensors in and out.
+        Where they run: the CPU when absent. ``"cuda"`` copies tensors in and out. CumSum and CumProd run on the CPU.
 
     Returns
     -------
@@ -51,9 +53,10 @@ def reference_ops(target: str | None = None) -> tuple[type[OpRun], ...]:
     -----
     Ties of TopK go to the lower index, and NaN stands above +inf, as ONNX has it. Negative indices count from the end.
     An index out of range is an `IndexError`; of updates of one place the last one wins, which ONNX leaves open.
-    Reductions combine in the order of the updates. Tensors of strings are a `TypeError`. OneHot leaves an index out of
-    range without a value, ReverseSequence clamps lengths. The indices of MaxUnpool count through the shape that follows
-    from its attributes, which then lies in the corner of `output_shape`.
+    Reductions combine in the order of the updates. CumSum adds floats as `numba_dml.cumulative_sum` does. Tensors of
+    strings are a `TypeError`. OneHot leaves an index out of range without a value, ReverseSequence clamps lengths. The
+    indices of MaxUnpool count through the shape that follows from its attributes, which then lies in the corner of
+    `output_shape`.
 
     Examples
     --------
@@ -123,6 +126,13 @@ def _operators(target: str | None) -> tuple[type[OpRun], ...]:
 
         return type(name, (OpRun,), {"_run": run, **members})
 
+    def cumulative(name: str, function: Callable[..., Any]) -> type[OpRun]:
+        def run(self: OpRun, x: Any, axis: Any, *, exclusive: int | None = 0, reverse: int | None = 0) -> tuple[Any]:
+            flags = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
+            return (function(x, axis=axis.item(), dtype=x.dtype, **flags, target="cpu"),)
+
+        return type(name, (OpRun,), {"_run": run})
+
     class TopK(OpRun):  # type: ignore[misc]
         def _run(
             self,
@@ -154,4 +164,6 @@ def _operators(target: str | None) -> tuple[type[OpRun], ...]:
         operator("ScatterElements", scatter_elements),
         operator("ScatterND", scatter_nd),
         TopK,
+        cumulative("CumSum", cumulative_sum),
+        cumulative("CumProd", cumulative_prod),
     )

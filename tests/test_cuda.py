@@ -9,6 +9,7 @@ import subprocess
 import sys
 import types
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -744,7 +745,7 @@ def test_a_table_of_places(kind, most, room, monkeypatch):
     from numba_dml.cuda.primitives.moves import claims
     from numba_dml.cuda.tuning.moves import Sparse
 
-    tune(monkeypatch, places_per_merged=(0, 0, 0), sparse=(Sparse(4, 2),))
+    tune(monkeypatch, places_per_merged=(0, 0, 0), sparse=(Sparse(4, 2),), few_points=0)
     monkeypatch.setattr(scatter_general, "MOST_TABLED", most)
     dml.cache_clear()
     scale = 1 if room.SIMULATED else 256
@@ -763,7 +764,7 @@ def test_a_table_of_places(kind, most, room, monkeypatch):
     from numba_dml.cuda.calls.build import build
 
     call = build(dml.ScatterNDDesc(*tensors, 2, 2), layouts, (a.shape,), None)
-    assert bool(call.general.entries) is (most > 1)
+    assert (call.region is scatter_general.TABLED) is (most > 1)
     assert dml.scatter_nd(a, i[:, None], u).tolist() == expected.tolist()
     dml.cache_clear()
 
@@ -1106,9 +1107,10 @@ def agree(function, oracle, a, i, *updates, sizes, **parameters):
 
 
 def way_of(descriptor, *arrays):
-    """Return the row of the way that a descriptor goes, and a function that runs it in place, all or nothing."""
+    """Return a descriptor's row, None: it is for any layout; and a function that runs it in place, all or nothing."""
     from numba_dml.cuda.calls.build import build
     from numba_dml.cuda.calls.move_call import Given
+    from numba_dml.cuda.dispatch import scatter_general
     from numba_dml.cuda.driver.arrays import OWN
 
     layouts = tuple((x.strides, x.dtype) for x in arrays)
@@ -1117,12 +1119,12 @@ def way_of(descriptor, *arrays):
     def run(a, i, u):
         target, indices, updates = (OWN.to_device(x, 0) for x in (a, i, u))
         _, record, number = call.begin(0, 0, ())
-        memory = call.write(Given(target.pointer, indices, updates, target, 0, record.address, number, all_or_none=1))
+        memory = call.write(Given(target.pointer, indices, updates, target, 0, record.address, number, unless=number))
         result = OWN.to_host(target)
         del memory
         return result, record.words[2]
 
-    return call.way and call.region.name, run
+    return None if call.region in scatter_general.TABLE else call.region.name, run
 
 
 def in_place(name, make, oracle, a, i, u, **parameters):
@@ -1147,7 +1149,7 @@ def test_updates_of_rows(rows, points, step, monkeypatch):
     from numba_dml.cuda.calls.build import build
     from numba_dml.cuda.tuning.moves import Sparse
 
-    tune(monkeypatch, sparse=(Sparse(4, 2),))
+    tune(monkeypatch, sparse=(Sparse(4, 2),), few_points=0)
     dml.cache_clear()
     rng = np.random.default_rng(points)
     a = rng.standard_normal((rows, 3)).astype("f4")
@@ -1162,8 +1164,7 @@ def test_updates_of_rows(rows, points, step, monkeypatch):
         descriptor = dml.ScatterNDDesc(*tensors, 2, 2)
         layouts = tuple((x.strides, x.dtype) for x in (a, i, u))
         call = build(descriptor, layouts, (a.shape,), None)
-        assert bool(call.general.merge_bytes) is not few
-        assert bool(call.general.entries) is few
+        assert call.region.name == ("claims in a table" if few else "merged")
         return descriptor
 
     in_place(None, make, reference.scatter_nd, a, i, u)
@@ -1276,12 +1277,12 @@ def test_elements_that_are_merged(size, points, dtype, offset, room, monkeypatch
     u = rng.integers(100, 199, (points, 1)).astype(dtype)
     tensors = [dml.TensorDesc(x.dtype, x.shape) for x in (a, i, u, a)]
     call = build(dml.ScatterNDDesc(*tensors, 2, 2), tuple((x.strides, x.dtype) for x in (a, i, u)), (a.shape,), None)
-    assert call.general.merge_bytes == 4 or dtype == "f8"
+    assert call.region.name == "merged" or dtype == "f8"
     indices, updates = OWN.to_device(i, 0), OWN.to_device(u, 0)
     old = OWN.to_device(np.concatenate([a[:offset], a]), 0)
     out = OWN.to_device(np.full((offset + len(a) + 1, 1), 7, dtype), 0)
     out.pointer += offset * a.itemsize
-    call.write(Given(old.pointer + offset * a.itemsize, indices, updates, out, 0, 0, -1, all_or_none=0))
+    call.write(Given(old.pointer + offset * a.itemsize, indices, updates, out, 0, 0, -1))
     result = OWN.to_host(out)
     assert reference.same(result[offset : offset + len(a)], reference.scatter_nd(a, i, u))
     assert (result[:offset] == 7).all()
@@ -1342,14 +1343,15 @@ def test_slices_without_places(room, by_warps):
 
 
 @pytest.mark.parametrize("in_place", [False, True])
-@pytest.mark.parametrize("kind", ["unique", "merged", "claimed", "tabled"])
+@pytest.mark.parametrize("kind", ["unique", "merged", "claimed", "tabled", "few points"])
 @pytest.mark.parametrize("dtype", ["f4", "u1"])
 def test_slices_of_narrow_units(dtype, kind, in_place, room, monkeypatch):
     """Slices of few narrow units, in place or beside what is left; and nothing at all if an index is bad."""
+    from numba_dml.cuda.calls import scatter_general
     from numba_dml.cuda.calls.build import build
     from numba_dml.cuda.driver.arrays import OWN
 
-    tune(monkeypatch, most_points=0)
+    tune(monkeypatch, most_points=0, few_points=1 << 30 if kind == "few points" else 0)
     rng = np.random.default_rng(3)
     width, places, points = 3, 100, 12 if kind == "tabled" else 81
     if not room.SIMULATED:
@@ -1364,11 +1366,12 @@ def test_slices_of_narrow_units(dtype, kind, in_place, room, monkeypatch):
     def scattered(i, bounds):
         descriptor = dml.ScatterNDDesc(*tensors, 2, 2, unique=kind == "unique", bounds=bounds)
         call = build(descriptor, layouts, (a.shape,), None)
-        assert (call.general.entries > 0) is (kind == "tabled")
+        over = {"merged": "Claimed", "unique": "Units"}.get(kind, kind.title().replace(" ", ""))
+        assert type(call.over) is getattr(scatter_general, over)
         if kind == "merged":
-            assert call.general.merge_bytes > 0
+            assert call.region.name == kind
         else:
-            call.general = call.general._replace(merge_bytes=0)
+            call.way = call.over
         old, indices, updates = (OWN.to_device(x, 0) for x in (a, i, u))
         out = old if in_place else OWN.to_device(np.full_like(a, 7), 0)
         error = None
@@ -1821,9 +1824,9 @@ def test_the_command_line_knows_the_target(room, capsys, monkeypatch):
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:3]] == ["top_k", "gather"]
 
 
-def test_warmup_covers_the_rows_of_top_k(room):
-    from numba_dml._cli import warmup
-    from numba_dml.cuda.dispatch.top_k import TABLE
+def test_warmup_covers_all_rows(room):
+    from numba_dml._cli import run, warmup
+    from numba_dml.cuda.dispatch import gather, scan, scatter, top_k
 
     if room.SIMULATED:
         pytest.skip("the rows of the simulator are for small arrays")
@@ -1831,11 +1834,13 @@ def test_warmup_covers_the_rows_of_top_k(room):
     token = noted.set(rows)
     try:
         dml.cache_clear()
-        for case in warmup.cases_of("top_k", "cuda"):
-            warmup._call("top_k", np.dtype("f4"), case)
+        for function in warmup.CASES:
+            for dtype, case in product(("f4", "i4"), warmup.cases_of(function, "cuda")):
+                run.planned(function, warmup._layouts(np.dtype(dtype), case), case.parameters, target="cuda")
     finally:
         noted.reset(token)
-    assert set(rows) == {region.name for region in TABLE} - {"nothing"}
+    known = {region.name for region in (*gather.TABLE, *scan.TABLE, *scatter.TABLE, *top_k.TABLE)}
+    assert set(rows) == known - {"nothing"}
 
 
 #: Calls that go each way: in the simulator, and on a GPU like those that the thresholds are for.
@@ -1905,6 +1910,7 @@ GENERAL = (
     ("scatter-nd --shape 99x9 --indices-shape 3x2 --reduction add", "updates are sorted"),
     ("scatter-nd --shape 24x2 --indices-shape 6928x1", "places are claimed"),
     ("scatter-nd --shape 167739x38 --indices-shape 5487x2", "the input is copied; then"),
+    ("scatter-nd --shape 99x9 --indices-shape 2x1", "points are few"),
 )
 
 
@@ -1912,6 +1918,7 @@ def test_explain_has_a_sentence_for_every_way(room):
     from numba_dml.__main__ import build_parser
     from numba_dml._cli import explain
     from numba_dml.cuda.calls import gather, scatter
+    from numba_dml.cuda.dispatch import scatter_general
     from numba_dml.cuda.dispatch.top_k import TABLE
 
     def explained(arguments):
@@ -1928,13 +1935,15 @@ def test_explain_has_a_sentence_for_every_way(room):
         assert kernel.endswith((f"float {row} cuda", f" cuda, {row}")), (kernel, way)
         sentences.add(sentence)
     assert len(sentences) == len(WAYS)
+    general = {region.name for region in scatter_general.TABLE}
     for arguments, start in GENERAL:
         kernel, sentence = explained(arguments)
-        assert kernel.endswith("cuda")
+        assert kernel.rpartition(", ")[2] in {"units", *general}
         assert start in sentence
     # All ways that the sources know.
     ways = {region.name for region in TABLE}
-    ways |= {row.replace("columns", "gathers from columns") for row in gather.WAYS} | scatter.WAYS.keys()
+    ways |= {row.replace("columns", "gathers from columns") for row in gather.WAYS}
+    ways |= scatter.WAYS.keys() - general
     assert ways == WAYS.keys()
 
 
@@ -1961,6 +1970,7 @@ ROWS = {
         "combined by the memory": ("scatter_nd", (99, 9), (3, 1), "i4", {"reduction": "max"}),
         "sorted and folded": ("scatter_nd", (9, 9), (30, 1), "f4", {"reduction": "add"}),
         "merged": ("scatter_nd", (24, 3), (100, 1), "f4", {}),
+        "few points": ("scatter_nd", (100, 9), (2, 1), "f4", {}),
         "written at once": ("scatter_nd", (100, 9), (13, 1), "f4", {"unique": True}),
         "claims in a table": ("scatter_nd", (400, 9), (13, 1), "f4", {}),
         "claims of all places": ("scatter_elements", (5, 7), (4, 13), "c16", {"axis": 1}),
@@ -2043,7 +2053,7 @@ def test_each_row_is_the_first_choice_of_a_call(room):
             row = call.region
             if room.SIMULATED:  # on a device more fits into shared memory
                 assert row.name == name
-                assert call.kernel.endswith("cuda") is (call.way is None)
+                assert call.kernel.endswith(f"cuda, {name}")
             assert row in table
             assert len(row.why) > 20
             check_call(call, arrays, expected)

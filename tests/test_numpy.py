@@ -4,8 +4,10 @@ NUMBA_DML_TEST_EXAMPLES sets how many random calls each function gets (the full 
 """
 
 import copy
+import functools
 import inspect
 import os
+import sys
 import warnings
 
 import numpy as np
@@ -24,6 +26,7 @@ examples = settings(max_examples=EXAMPLES)
 #: Most of the time is compiling: a short run has fewer of the types that a top-k has kernels for.
 ORDERED = NUMBERS if EXAMPLES > 100 else [np.dtype(t) for t in ("f4", "f2", "i8")]
 LIMITS = ("ELEMENTS", "ROW_BYTES", "LINES", "COLUMN_ELEMENTS", "HALVES")
+RUNNING = sys.modules["numba_dml._running"]
 NUMPYS = [name for name in numpy.__all__ if hasattr(np, name)]
 
 
@@ -32,6 +35,8 @@ def small(monkeypatch):
     """Let small arrays reach the kernels."""
     for name in LIMITS:
         monkeypatch.setattr(numpy, name, 2 if name == "ELEMENTS" else 0)
+    monkeypatch.setattr(RUNNING, "RUNNING", 0)
+    monkeypatch.setattr(RUNNING, "INTEGERS", 0)
 
 
 class Sub(np.ndarray):
@@ -274,6 +279,51 @@ def test_argmin(small, seed):
     arg_case("argmin", seed)
 
 
+def one_nan(function):
+    """Let a function return one NaN: which one NumPy's sums have, depends on the machine."""
+
+    def call(*args, **kwargs):
+        found = function(*args, **kwargs)
+        parts = [found.real, found.imag] if found.dtype.kind == "c" else [found]
+        for part in parts if isinstance(found, np.ndarray) and found.flags.writeable else []:
+            if part.dtype.kind in "fc" and not np.ma.isMaskedArray(part):
+                part[np.isnan(part)] = np.nan
+        return found
+
+    return call
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["cumsum", "cumprod", "cumulative_sum", "cumulative_prod"])
+@examples
+@given(seeds)
+def test_running(small, name, seed):
+    function = getattr(np, name, None)
+    if function is None:
+        pytest.skip("NumPy 2.1 has it")
+
+    def make():
+        rng = np.random.default_rng(seed)
+        shape = shape_of(rng) if rng.random() < 0.8 else (int(rng.integers(1, 90)), int(rng.integers(1, 300)))
+        a = data(rng, shape, [d for d in NUMBERS if d != BFLOAT16] * 6 + COMPLEX + MOVED)
+        kwargs = {}
+        if rng.random() < 0.8:
+            kwargs["axis"] = None if rng.random() < 0.2 else axis_of(rng, len(shape))
+        if rng.random() < 0.4:
+            kwargs["dtype"] = draw(
+                rng, ["f8", "f4", "f2", "i8", "i4", "u1", "?", "c16", ">f4", "q", "M8[s]", float, "x"]
+            )
+        if "ulative" in name and rng.random() < 0.3:
+            kwargs["include_initial"] = draw(rng, [True, False, 1, 0])
+        if rng.random() < 0.3:
+            kwargs["out"] = an_out(rng, result_of(function, a, **kwargs), a)
+        return (a,), kwargs
+
+    theirs = outcome(one_nan(function), *make())
+    ours = outcome(one_nan(getattr(numpy, name)), *make())
+    assert [described(x) for x in ours] == [described(x) for x in theirs]
+
+
 def stable_top_k(a, k, axis, mode):
     """The first k of a stable sort with NaN last: one of the results that NumPy allows."""
     with np.errstate(all="ignore"):
@@ -348,6 +398,7 @@ RNG = np.random.default_rng(7)
 FLOATS = RNG.integers(-50, 50, (600, 700)).astype(np.float32)  # with ties
 FLOATS[RNG.random(FLOATS.shape) < 0.001] = np.nan
 LINE = RNG.permutation(FLOATS.size)
+SUMMED = RNG.standard_normal((600, 700)).astype(np.float32)
 ALONG = {axis: RNG.integers(-FLOATS.shape[axis], FLOATS.shape[axis], FLOATS.shape) for axis in (0, 1)}
 
 
@@ -388,6 +439,18 @@ LARGE = {
     "argmin of columns": ("argmin", (FLOATS, 0), {"keepdims": True}, True),
     "argmin of columns with an out": ("argmin", (FLOATS, 0), {"out": np.zeros(700, np.intp)}, True),
     "argmin of halves": ("argmin", (FLOATS.astype(np.float16),), {}, True),
+    "sums of columns": ("cumsum", (SUMMED, 0), {}, True),
+    "sums of rows": ("cumsum", (SUMMED, 1), {}, True),
+    "sums of all, in doubles": ("cumsum", (SUMMED,), {"dtype": "f8"}, True),
+    "sums of halves": ("cumsum", (SUMMED.astype("f2"), 0), {}, True),
+    "sums in place": ("cumsum", (SUMMED, 0), {"out": SUMMED.copy()}, True),
+    "sums of few": ("cumsum", (SUMMED[0],), {}, False),
+    "products of rows": ("cumprod", (SUMMED / 1000, 1), {}, True),
+    "products of halves": ("cumprod", (SUMMED.astype("f2"), 1), {}, True),
+    "products of complex numbers": ("cumprod", (SUMMED + 1j, 1), {}, False),
+    "sums of integers": ("cumsum", (np.resize(LINE.astype("u1"), 1 << 21),), {}, True),
+    "sums of few integers": ("cumsum", (LINE[: 1 << 17],), {}, False),
+    "sums of few integers, along columns": ("cumsum", (LINE[: 1 << 14].reshape(128, -1), 0), {}, True),
     "argmax of halves": ("argmax", (FLOATS.astype(np.float16), 1), {"keepdims": True}, True),
 }
 
@@ -427,6 +490,9 @@ DOCUMENTED = [
     (lambda xp: xp.argmin(np.arange(6).reshape(2, 3) + 10), 0),
     (lambda xp: xp.argmin(np.arange(6).reshape(2, 3) + 10, axis=0), [0, 0, 0]),
     (lambda xp: xp.argmin(np.array([10, 11, 12, 13, 10, 15])), 0),
+    (lambda xp: xp.cumsum(np.array([[1, 2, 3], [4, 5, 6]])), [1, 3, 6, 10, 15, 21]),
+    (lambda xp: xp.cumsum(np.array([[1, 2, 3], [4, 5, 6]]), axis=1), [[1, 3, 6], [4, 9, 15]]),
+    (lambda xp: xp.cumprod(np.array([[1, 2, 3], [4, 5, 6]]), axis=0), [[1, 2, 3], [4, 10, 18]]),
 ]
 
 
@@ -506,6 +572,24 @@ class OnDevice:
 
     def reshape(self, size):
         return self, size
+
+
+def test_running_sums_of_any_numpy(monkeypatch):
+    """Those of NumPy 2.1 are there before, and have the same errors."""
+    for name, ufunc in (("cumulative_sum", np.add), ("cumulative_prod", np.multiply)):
+        before = functools.partial(RUNNING._before_2_1, ufunc)
+        for function in (before, getattr(numpy, name)):
+            assert function([1, 2, 3]).tolist() == ufunc.accumulate([1, 2, 3]).tolist()
+            assert function([[1, 2], [3, 4]], axis=0, include_initial=True).tolist() == [
+                [ufunc.identity] * 2,
+                [1, 2],
+                [ufunc(1, 3), ufunc(2, 4)],
+            ]
+            out = np.zeros(4)
+            assert function([1.0, 2, 3], out=out, include_initial=True) is out
+            assert out.tolist() == [ufunc.identity, *ufunc.accumulate([1, 2, 3])]
+            with pytest.raises(ValueError, match="more than one dimension ``axis`` argument is required"):
+                function([[1, 2]])
 
 
 def test_arrays_on_a_device(monkeypatch):

@@ -103,6 +103,8 @@ def test_the_operators_are_those_of_the_target():
     assert ops is numba_dml.onnx.reference_ops()
     assert ops is not numba_dml.onnx.reference_ops("cuda")
     assert sorted(op.__name__ for op in ops) == [
+        "CumProd",
+        "CumSum",
         "Gather",
         "GatherElements",
         "GatherND",

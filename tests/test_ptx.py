@@ -42,6 +42,8 @@ CHOICES = {
     **{f"PARTNER_VALUE[{bits}]": [None, [0, 1, 2, 4, 8, 16, 31]] for bits in (32, 64)},
     **{f"LANE_VALUE[{bits}]": [None, [0, 1, 31, 40]] for bits in (32, 64)},
     "sum_of_lanes": [[0, 1, 2, 1000]],
+    # 0, -0, 1, -1, 2**-53, the largest float64 and infinity.
+    "add_floats": [[0, -(1 << 63), 0x3FF << 52, -0x401 << 52, 0x3CA << 52, 0x7FEFFFFFFFFFFFFF, 0x7FF << 52]] * 2,
     "lanes_where": [[0, 1, -1, 7]],
     "lanes_with_digit": [[0, 1, 5, 14]],
     # One or minus one, as float32, two float16, and a factor of two bfloat16.

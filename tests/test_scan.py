@@ -1,6 +1,9 @@
 """Cumulative sums and products: examples, the fixed order of float sums, layouts, overlaps, threads and errors."""
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -15,9 +18,16 @@ from . import reference
 from .reference import same
 from .strategies import BFLOAT16, COMPLEX, LAYOUTS, NUMBERS, fill, lay_out, seeds
 
-pytestmark = pytest.mark.cpu
-
 EXAMPLES = int(os.environ.get("NUMBA_DML_TEST_EXAMPLES", "150"))
+
+
+@pytest.fixture
+def on_device(simulated):
+    """Skip what takes CUDA's simulator minutes."""
+    if simulated:
+        pytest.skip("takes the simulator minutes")
+
+
 FUNCTIONS = {"sum": dml.cumulative_sum, "prod": dml.cumulative_prod}
 DESCRIPTORS = {"sum": dml.CumulativeSummationDesc, "prod": dml.CumulativeProductDesc}
 A = [[2, 1, 3, 5], [3, 8, 7, 3], [9, 6, 2, 4]]
@@ -89,12 +99,14 @@ def test_result_types():
             assert function(np.ones(3, dtype), dtype=dtype).dtype == dtype
 
 
+@pytest.mark.usefixtures("on_device")
 def test_halves_and_singles_are_summed_in_doubles():
     assert dml.cumulative_sum(np.ones(2**24 + 2, "f4"))[-1] == 16777218
     assert dml.cumulative_sum(np.ones(4096, "f2"))[-1] == 4096
     assert float(dml.cumulative_sum(np.ones(600, BFLOAT16))[-1]) == 600
 
 
+@pytest.mark.usefixtures("on_device")
 @pytest.mark.parametrize(("first", "size"), [(256, 512), (65536, 65536 + 256)])
 def test_levels(first, size):
     a = np.zeros(size)
@@ -112,11 +124,12 @@ def test_nan_infinities_and_zeros():
     assert same(dml.cumulative_sum(zeros), zeros)
     assert same(dml.cumulative_sum(zeros, exclusive=True), np.array([0.0, -0.0]))
     assert same(dml.cumulative_sum(zeros, include_initial=True), np.array([0.0, -0.0, -0.0]))
-    assert same(dml.cumulative_sum(np.full(70000, -0.0)), np.full(70000, -0.0))
+    assert same(dml.cumulative_sum(np.full(700, -0.0)), np.full(700, -0.0))
     a = np.array([-1e308] + [0] * 255 + [1e308, 1e308])
     assert dml.cumulative_sum(a)[-1] == np.inf  # the documented limit: the second block alone overflows
 
 
+@pytest.mark.usefixtures("on_device")
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "c16", BFLOAT16])
 def test_every_nan_is_the_one_of_numpy(dtype):
     dtype = np.dtype(dtype)
@@ -148,6 +161,7 @@ def test_a_double_is_rounded_once():
     assert np.isinf(dml.cumulative_sum(large)[1])
 
 
+@pytest.mark.usefixtures("on_device")
 @pytest.mark.parametrize("dtype", ["f2", BFLOAT16])
 def test_all_halves(dtype):
     """Sums of a value and a far smaller one, around every border of the rounding."""
@@ -167,6 +181,7 @@ def test_all_halves(dtype):
     assert same(np.ascontiguousarray(dml.cumulative_sum(np.ascontiguousarray(a.T), axis=0)[2]), found)
 
 
+@pytest.mark.usefixtures("on_device")
 @pytest.mark.parametrize("n", [100_000, 1_000_000, 3_000_000])
 @pytest.mark.parametrize("columns", [1, 20])
 def test_sums_of_what_is_not_negative_never_decrease(n, columns):
@@ -180,6 +195,7 @@ def test_sums_of_what_is_not_negative_never_decrease(n, columns):
         assert not steps[a[1 : len(steps) + 1] == 0].any()
 
 
+@pytest.mark.usefixtures("on_device")
 def test_short_lines_have_the_bits_of_numpy():
     a = np.random.default_rng(0).standard_normal((300, 256))
     assert same(dml.cumulative_sum(a, axis=1), np.cumsum(a, 1))
@@ -191,8 +207,9 @@ SHAPES = {
     "a line": ((200,), 0),
     "a line of some blocks": ((1000,), 0),
     "a line of three levels": ((66000,), 0),
-    "a line in parts": ((3 * 65536 + 700,), 0),
-    "few lines in parts": ((3, 2 * 65536 + 9), 1),
+    "a line in parts": ((4 * 65536 + 700,), 0),
+    "few lines in parts": ((3, 4 * 65536), 1),
+    "integers in parts": ((33 * 65536,), 0),
     "short lines": ((1000, 7), 1),
     "columns": ((600, 70), 0),
     "columns, deep": ((65900, 18), 0),
@@ -208,11 +225,19 @@ SHAPES = {
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("kind", FUNCTIONS)
 @pytest.mark.parametrize("flags", ["", "reverse", "exclusive", "include_initial", "reverse exclusive"])
-def test_shapes(name, kind, flags):
+def test_shapes(name, kind, flags, simulated):
     shape, axis = SHAPES[name]
+    if simulated and np.prod(shape) > 2000:
+        pytest.skip("takes the simulator minutes")
     rng = np.random.default_rng(len(name))
     given = {"axis": axis, **dict.fromkeys(flags.split(), True)}
-    for dtype in ("f4", "i4") if np.prod(shape) > 10_000 else ("f4", "f8", "f2", BFLOAT16, "i4", "u1", "c8", "?"):
+    if np.prod(shape) > 1 << 20:
+        dtypes = ["u1"]
+    elif np.prod(shape) > (300 if simulated else 10_000):
+        dtypes = ["f4", "i4"]
+    else:
+        dtypes = ["f4", "f8", "f2", BFLOAT16, "i4", "u1", "c8", "?"]
+    for dtype in dtypes:
         a = (
             fill(rng, shape, np.dtype(dtype))
             if np.dtype(dtype).kind != "f"
@@ -232,10 +257,10 @@ def test_shapes(name, kind, flags):
 
 @given(st.data())
 @settings(max_examples=EXAMPLES)
-def test_random_calls(data):
+def test_random_calls(simulated, data):
     rng = np.random.default_rng(data.draw(seeds))
     shape = tuple(data.draw(st.lists(st.sampled_from([0, 1, 2, 3, 5, 17, 40]), min_size=1, max_size=4)))
-    if np.prod(shape) > 20_000:
+    if np.prod(shape) > (500 if simulated else 20_000):
         shape = shape[:2]
     if data.draw(st.integers(0, 3)) == 0:
         shape = tuple(data.draw(st.permutations([600, *shape[:1]])))
@@ -265,6 +290,7 @@ def test_random_calls(data):
         assert same(function(a, dtype=result, **given, out=a), expected)
 
 
+@pytest.mark.usefixtures("on_device")
 @pytest.mark.parametrize("shape", [(40, 50), (300, 20), (20, 300)])
 def test_overlaps(shape):
     rng = np.random.default_rng(0)
@@ -280,6 +306,7 @@ def test_overlaps(shape):
         assert same(out, np.ascontiguousarray(expected))
 
 
+@pytest.mark.usefixtures("on_device")
 def test_a_line_is_the_same_alone_in_a_batch_and_in_every_layout():
     rng = np.random.default_rng(0)
     for n in (300, 70_000, 140_000):
@@ -298,6 +325,7 @@ def test_a_line_is_the_same_alone_in_a_batch_and_in_every_layout():
         assert same(dml.cumulative_sum(lines[:2, ::-1], axis=1, reverse=True)[:, ::-1].copy(), alone[:2])
 
 
+@pytest.mark.cpu
 def test_a_result_has_the_order_of_the_input():
     a = np.asfortranarray(np.ones((30, 20), "f4"))
     assert dml.cumulative_sum(a, axis=0).flags.f_contiguous
@@ -442,3 +470,33 @@ def test_descriptors(kind):
         operator(np.ones((1, 3), "f4"))
     with pytest.raises(TypeError, match="found dtype float64"):
         operator(np.ones((1, 1, 3)))
+
+
+SMALL_BLOCKS = """
+import numpy as np
+import numba_dml._core.lowering as lowering
+
+lowering.SUM_BLOCK = 4  # before anything else reads it
+
+import numba_dml as dml
+from tests import reference
+
+reference.block_sums.__defaults__ = (4,)
+rng = np.random.default_rng(0)
+for n in (3, 4, 5, 15, 16, 17, 63, 64, 65, 300, 1023):
+    for columns in (1, 3):
+        a = rng.standard_normal((2, n, columns)) * 10.0 ** rng.integers(-8, 8, (2, n, columns))
+        for given in ({}, {"exclusive": True, "reverse": True}):
+            found = dml.cumulative_sum(a, axis=1, target="cuda", **given)
+            assert reference.same(found, reference.cumulative(a, False, 1, **given)), (n, columns, given)
+"""
+
+
+def test_every_level_in_the_simulator(simulated, tmp_path):
+    """Lines of superblocks of superblocks, as a device has them only from 2**32 elements on."""
+    if not simulated:
+        pytest.skip("the simulator is slow enough with small blocks")
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_DML_QUIET": "1"}
+    command = [sys.executable, "-W", "ignore", "-c", SMALL_BLOCKS]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=Path(__file__).parents[1])
+    assert done.returncode == 0, done.stderr[-2000:]

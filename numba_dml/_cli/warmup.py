@@ -41,6 +41,10 @@ CASES: dict[str, list[Case]] = {
         Case((5000, 64), parameters={"k": 8, "axis": 0}),
         Case((1, 1 << 20), parameters={"k": 10}),
     ],
+    **{
+        f"cumulative_{name}": [Case((1000,)), Case((100, 64), parameters={"axis": 0}), Case((1 << 16,))]
+        for name in ("sum", "prod")
+    },
     "gather": [
         *(Case(shape, (100,), index_dtype=name) for name in _INTS for shape in ((1000,), (1000, 2))),
         *(Case((1000, width), (1000,)) for width in (3, 6, 12, 64)),
@@ -78,8 +82,88 @@ CASES: dict[str, list[Case]] = {
     ],
 }
 
-#: On a GPU `top_k` has other kernels, for each row of its table and for the sizes that they are compiled with.
+#: On a GPU there are other kernels, for each row of a family's table and for the sizes that they are compiled with.
 CASES_ON_GPU: dict[str, list[Case]] = {
+    "gather": [
+        *(Case((100_000, 64), (10_000,), index_dtype=name) for name in _INTS),
+        Case((100_000, 5), (200_000,)),
+        Case((1 << 20,), (100_000,)),
+        Case((100_000, 2), (10_000,)),
+        Case((1000, 1000), (500,), parameters={"axis": 1}),
+        Case((64, 1000, 64), (500,), parameters={"axis": 1}),
+    ],
+    "gather_elements": [
+        Case((1000,), (100,)),
+        *(
+            Case((lines, size), (lines, points), parameters={"axis": 1})
+            for lines, size, points in (
+                (1000, 1000, 10),
+                (1000, 1000, 1000),
+                (120, 4500, 1400),
+                (130, 9000, 3700),
+                (500, 35_000, 5800),
+            )
+        ),
+        *(
+            Case(shape, (points, shape[1]), parameters={"axis": 0})
+            for shape, points in (
+                ((590, 4500), 470),
+                ((1000, 1000), 1000),
+                ((2000, 2700), 600),
+                ((4, 3_500_000), 2),
+                ((20_000, 700), 20_000),
+            )
+        ),
+    ],
+    "gather_nd": [
+        *(Case((100_000, 64), (10_000, 1), index_dtype=name) for name in _INTS),
+        Case((1 << 20,), (100_000, 1)),
+        Case((1000, 1000), (100_000, 2)),
+        Case((1000, 1000, 16), (100_000, 2)),
+    ],
+    "scatter_elements": [
+        Case(shape, indices, indices, {"axis": axis, "reduction": reduction})
+        for reduction in ("none", "add")
+        for shape, indices, axis in (
+            ((1000,), (100,), 0),
+            ((1000, 1000), (1000, 1000), 1),
+            ((1000, 1000), (1000, 1000), 0),
+            ((2, 100_000), (2, 100_000), 0),
+            ((430, 1400), (80, 1400), 0),
+            ((20_000, 700), (20_000, 700), 0),
+            ((2300, 50), (1200, 50), 0),
+            ((10_000, 1000), (10_000, 10), 1),
+            ((5, 2), (2, 2), 0),
+            ((2400, 3), (6, 3), 0),
+            ((1200, 3000), (6, 3000), 0),
+            ((300, 6400), (300, 240), 1),
+            ((150, 1500), (150, 260), 1),
+            ((100, 21_000), (100, 19_000), 1),
+            ((2, 15_500), (2, 6800), 1),
+            ((3, 25_000), (3, 18_500), 1),
+        )
+    ],
+    "scatter_nd": [
+        Case(shape, (points, tuple_size), (points, *shape[tuple_size:]), parameters)
+        for shape, points, tuple_size, parameters in (
+            ((100_000, 64), 100, 1, {}),
+            ((1 << 20,), 1000, 1, {}),
+            ((100_000, 2), 100, 1, {}),
+            ((1000, 1000), 1000, 2, {}),
+            ((1 << 20,), 100_000, 1, {"unique": True}),
+            ((1 << 20, 4), 20_000, 1, {"unique": True}),
+            ((20_000, 2), 10_000, 1, {}),
+            ((20_000, 7), 10_000, 1, {}),
+            ((20_000, 16), 10_000, 1, {}),
+            ((1 << 20, 4), 20_000, 1, {}),
+            ((1 << 20,), 100_000, 1, {}),
+            ((1 << 24,), 100_000, 1, {}),
+            ((17_000_000,), 2_000_000, 1, {}),
+            ((100_000, 64), 1000, 1, {"reduction": "add"}),
+            ((100_000, 64), 20_000, 1, {"reduction": "add"}),
+            ((1000, 2), 500_000, 1, {"reduction": "add"}),
+        )
+    ],
     "top_k": [
         *(Case((5000, 20), parameters={"k": k}) for k in (1, 4, 8, 16)),
         *(Case((2000, n), parameters={"k": k}) for n, k in ((30, 20), (60, 20), (100, 20), (300, 200), (2000, 20))),
@@ -93,7 +177,7 @@ CASES_ON_GPU: dict[str, list[Case]] = {
             for is_sorted in (True, False)
         ),
         Case((200, 3000), parameters={"k": 2900}),
-    ]
+    ],
 }
 
 

@@ -19,6 +19,8 @@ from .shapes import COORD_FIELDS, ELEMENTS, LOOP_FIELDS, extent, lower_move, row
 from .tensor import element_size
 
 REDUCTIONS = ("none", "add", "mul", "min", "max")
+#: Elements of a block of a running sum, and blocks of a superblock. Results depend on it: it never changes.
+SUM_BLOCK = 256
 
 
 #: Writes cannot be clamped: two bad updates would meet on one element.

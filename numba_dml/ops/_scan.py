@@ -188,12 +188,21 @@ def cumulate(
     spec: Spec, build: Callable[..., Any], a: Any, out: Any, target: str | None, stream: Any, parameters: Any
 ) -> Any:
     """Check parameters, and make the call."""
-    axis, dtype, *flags = parameters
-    if axis.__class__ is not int and axis is not None:
-        axis = integer(f"{spec.name}: axis", axis)
-    for i, value in enumerate(flags):
-        if value.__class__ is not bool:
-            flags[i] = flag(f"{spec.name}: {PARAMETERS[2 + i].name}", value)
+    axis, _, initial, exclusive, reverse = parameters
+    if (
+        (axis is not None and axis.__class__ is not int)
+        or initial.__class__ is not bool
+        or exclusive.__class__ is not bool
+        or reverse.__class__ is not bool
+    ):
+        parameters = _plain(spec.name, *parameters)
     if config.used:
         target, _ = config.defaults(target, None)
-    return call_one(spec, build, target, stream, a, out, (axis, dtype, *flags))
+    return call_one(spec, build, target, stream, a, out, parameters)
+
+
+def _plain(function: str, axis: Any, dtype: Any, *flags: Any) -> tuple[Any, ...]:
+    """Return parameters as Python's own values."""
+    names = [one.name for one in PARAMETERS[2:]]
+    plain = [flag(f"{function}: {name}", value) for name, value in zip(names, flags, strict=True)]
+    return (axis if axis is None else integer(f"{function}: axis", axis), dtype, *plain)

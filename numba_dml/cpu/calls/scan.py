@@ -57,8 +57,9 @@ class ScanCall:
         if self.idle:
             self.kernel = f"{self.function} nothing to compute"
             return
-        in_order = lowering.in_order or lowering.multiplies
-        self.facts = facts = Facts(n, count, across, in_order, THREADS)
+        integers = result.kind in "biu"
+        in_order = lowering.multiplies or (lowering.in_order and not integers)
+        self.facts = facts = Facts(n, count, across, in_order, integers, THREADS)
         self.region = first(TABLE, facts, TUNING)
         self.plan = np.array(_plan(lowering, facts, strides, sizes, dtype, result), np.int64)
         state = scan.state_reference(result, lowering.multiplies, lowering.in_order)
@@ -110,7 +111,7 @@ def _plan(lowering: Any, facts: Facts, strides: Any, sizes: Any, dtype: np.dtype
     lines = [(size, stride, out_stride * width) for size, stride, out_stride in lowering.lines]
     stride, out_stride = lowering.stride, lowering.output_stride * width
     low, high = extent(sizes, strides)
-    parts = part_count(facts)
+    parts = part_count(facts, TUNING)
     superblocks = -(-n // scan.BLOCK**2)
     plan = [0] * (scan.HEADER + LINE_FIELDS * len(lines))
     plan[scan.LINES], plan[scan.DIMS], plan[scan.SIZE] = facts.lines, len(lines), n
@@ -119,7 +120,7 @@ def _plan(lowering: Any, facts: Facts, strides: Any, sizes: Any, dtype: np.dtype
     if lowering.reverse:
         plan[scan.STRIDE], plan[scan.OUT_STRIDE] = -stride, -out_stride
         plan[scan.START], plan[scan.OUT_START] = (n - 1) * stride, (n - 1) * out_stride
-    plan[scan.BLOCK_SIZE] = n if facts.in_order else scan.BLOCK
+    plan[scan.BLOCK_SIZE] = n if facts.in_order or n <= scan.BLOCK else scan.BLOCK
     plan[scan.EXCLUSIVE], plan[scan.INITIAL] = int(lowering.exclusive), int(lowering.initial)
     plan[scan.PARTS], plan[scan.SUPERBLOCKS] = parts, superblocks
     plan[scan.TOTALS] = superblocks * (parts - 1) // parts

@@ -19,6 +19,7 @@ class Facts(NamedTuple):
     lines: int  #: how many there are
     across: int  #: neighbours among them that are contiguous, 1: there are none
     in_order: bool  #: whether a line is scanned strictly in order
+    integers: bool
     threads: int  #: that the call may use
 
 
@@ -55,9 +56,10 @@ def tile_of(facts: Facts, tuning: Tuning) -> int:
     return -(-across // tiles)
 
 
-def part_count(facts: Facts) -> int:
-    """Return how many parts a line is cut into, so that all threads have as many; parts are whole superblocks."""
-    superblocks = -(-facts.n // (BLOCK * BLOCK))
+def part_count(facts: Facts, tuning: Tuning) -> int:
+    """Return how many parts a line is cut into, so that all threads have as many; parts start with a superblock."""
     if facts.in_order or facts.lines >= 4 * facts.threads:
         return 1
-    return max(min(facts.threads // gcd(facts.lines, facts.threads), superblocks), 1)
+    least = tuning.least_integer_part if facts.integers else tuning.least_part
+    most = facts.n // (BLOCK * BLOCK * least)
+    return max(min(facts.threads // gcd(facts.lines, facts.threads), most), 1)

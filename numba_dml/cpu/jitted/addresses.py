@@ -92,7 +92,7 @@ def compile_ahead(function: str, dtype: np.dtype[Any]) -> None:
             addresses("alone", dtype.itemsize, is_float)
             for lines in (False, True):
                 addresses("top_k_entry", dtype.itemsize, is_float, lines)
-    else:
+    elif spec.addressing:
         slices = spec.addressing != ELEMENTS
         addresses("move_entry", spec.family, UNSIGNED[unit_of(dtype.itemsize)], 8 if spec.writes else 0, slices)
 

@@ -1,17 +1,24 @@
-"""Running sums and products along lines, one element after the other; threads share lines, or parts of a line."""
+"""Running sums and products along lines; threads share lines, or parts of a line.
+
+Each total waits for the one before. So those of several runs of elements go on together, of blocks of a line or of
+neighbouring lines, into a buffer, from which vectors make the results.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import types
 
-from ..._jit.compile import chosen, helper, kernel
-from ..._jit.memory import itemsize, load, store
+from ..._core.shapes import LINE_FIELDS
+from ..._jit.compile import allocating, chosen, helper, kernel
+from ..._jit.memory import itemsize, load, seen_as, store
 from ..drivers import ASK
 from ..primitives.scan import (
     BLOCK,
     BLOCK_SIZE,
+    DIMS,
     EXCLUSIVE,
+    HEADER,
     INITIAL,
     LINES,
     OUT_STRIDE,
@@ -21,8 +28,10 @@ from ..primitives.scan import (
     SUPERBLOCKS,
     TOTALS,
     absent,
+    buffer,
     carried,
     combine,
+    computed_type,
     identity,
     lifted,
     line_bases,
@@ -31,47 +40,130 @@ from ..primitives.scan import (
     write,
 )
 
+#: Runs that go on together: an addition takes as many cycles.
+RUNS = 4
+#: Places of a run in the buffer: what was before it, and its totals.
+ROW = BLOCK + 8
 #: Shares of the lines for each thread, since other processes may hold up one.
 SHARES = 4
 
 
 @helper
-def scan_block(x, y, state, plan, levels, before, at, to, count):
-    """Write the results of a block, and return its total; `before` is the result within it for no element."""
-    step, out_step, exclusive = plan[STRIDE], plan[OUT_STRIDE], plan[EXCLUSIVE] != 0
-    total = read(x, state, at)
-    write(y, to, lifted(state, levels, before if exclusive else total))
-    for _ in range(1, count):
-        at += step
-        to += out_step
-        last = total
-        total = combine(state, total, read(x, state, at))
-        write(y, to, lifted(state, levels, last if exclusive else total))
-    return total
+def total_runs(x, state, at, far, runs, step, count, sums, begins):
+    """Write the running totals of runs that are `far` apart; if they do not begin, what was before is combined.
+
+    Where there are less than RUNS, the last one is done again: that takes no longer.
+    """
+    second, third, fourth = at + far * min(1, runs - 1), at + far * min(2, runs - 1), at + far * min(3, runs - 1)
+    a, b, c, d = read(x, state, at), read(x, state, second), read(x, state, third), read(x, state, fourth)
+    if not begins:
+        a, b = combine(state, sums[0], a), combine(state, sums[ROW], b)
+        c, d = combine(state, sums[2 * ROW], c), combine(state, sums[3 * ROW], d)
+    sums[1], sums[ROW + 1], sums[2 * ROW + 1], sums[3 * ROW + 1] = a, b, c, d
+    for j in range(1, count):
+        a = combine(state, a, read(x, state, at + j * step))
+        b = combine(state, b, read(x, state, second + j * step))
+        c = combine(state, c, read(x, state, third + j * step))
+        d = combine(state, d, read(x, state, fourth + j * step))
+        sums[j + 1], sums[ROW + j + 1], sums[2 * ROW + j + 1], sums[3 * ROW + j + 1] = a, b, c, d
 
 
 @helper
-def scan_part(x, y, state, plan, source, to, levels, first, end):
-    """Write the results of a part of a line, which starts with a superblock."""
-    block = plan[BLOCK_SIZE]
+def write_run(y, state, to, step, count, levels, sums, first):
+    """Write results from the totals of a run, which start at `first`."""
+    if step == itemsize(y):
+        for j in range(count):
+            write(y, to + j * itemsize(y), lifted(state, levels, sums[first + j]))
+    else:
+        for j in range(count):
+            write(y, to + j * step, lifted(state, levels, sums[first + j]))
+
+
+@helper
+def scan_lines(x, y, state, plan, sums, first, lines):
+    """Scan neighbouring lines in order, up to RUNS of them."""
+    n, step, out_step, shown = plan[SIZE], plan[STRIDE], plan[OUT_STRIDE], 1 - plan[EXCLUSIVE]
+    none, start = absent(state), identity(state)
+    levels = none, none, none, none
+    source, to = line_bases(plan, first)
+    last = HEADER + LINE_FIELDS * (plan[DIMS] - 1)
+    far, out_far = (plan[last + 1], plan[last + 2]) if lines > 1 else (0, 0)
+    for k in range(lines):
+        sums[k * ROW] = start
+        if plan[INITIAL] != 0:
+            write(y, to + k * out_far - out_step, start)
+    for i in range(0, n, BLOCK):
+        count = min(BLOCK, n - i)
+        total_runs(x, state, source + i * step, far, lines, step, count, sums, i == 0)
+        for k in range(lines):
+            row = k * ROW
+            write_run(y, state, to + k * out_far + i * out_step, out_step, count, levels, sums, row + shown)
+            sums[row] = sums[row + count]
+
+
+def scan_part(x, y, state, plan, sums, line, part):
+    """Scan a part of a line by blocks (inside kernels only)."""
+    raise NotImplementedError
+
+
+def keep_total(x, state, plan, task):
+    """Keep the sum of a superblock for the next phase (inside kernels only)."""
+    raise NotImplementedError
+
+
+def _has_blocks(state):
+    """Tell whether lines of a state go by blocks: those that are not scanned strictly in order."""
+    return isinstance(state.dtype, types.Number) and state.dtype != types.float16 and not state.is_float
+
+
+@helper
+def part_of(plan, part):
+    """Return where a part of a line starts and ends: with a superblock, or the line."""
+    parts, superblocks = plan[PARTS], plan[SUPERBLOCKS]
+    start, end = superblocks * part // parts, superblocks * (part + 1) // parts
+    return start * (BLOCK * BLOCK), min(end * (BLOCK * BLOCK), plan[SIZE])
+
+
+@helper
+def levels_before(state, plan, line, count):
+    """Return the levels behind the first superblocks of a line."""
+    none = absent(state)
+    levels = none, none, none, none
+    for i in range(count):
+        total = load(state, (line * plan[TOTALS] + i) * itemsize(state))
+        levels = carried(state, levels, total, (i + 1) * BLOCK)
+    return levels
+
+
+@helper
+def scan_blocks(x, y, state, plan, sums, line, part):
+    """Scan a part of a line, which starts with a superblock."""
+    step, out_step, shown = plan[STRIDE], plan[OUT_STRIDE], 1 - plan[EXCLUSIVE]
+    i, end = part_of(plan, part)
+    levels = levels_before(state, plan, line, i // (BLOCK * BLOCK))
+    source, to = line_bases(plan, line)
     before = absent(state)
-    if first == 0:
+    if i == 0:
         before = identity(state)
         if plan[INITIAL] != 0:
-            write(y, to - plan[OUT_STRIDE], before)
-    for i in range(first, end, block):
-        at, place = source + i * plan[STRIDE], to + i * plan[OUT_STRIDE]
-        total = scan_block(x, y, state, plan, levels, before, at, place, min(block, end - i))
-        levels = carried(state, levels, total, i // block + 1)
-        before = absent(state)
+            write(y, to - out_step, before)
+    while i < end:
+        count, runs = min(BLOCK, end - i), max(min((end - i) // BLOCK, RUNS), 1)
+        total_runs(x, state, source + i * step, BLOCK * step, runs, step, count, sums, True)
+        for k in range(runs):
+            sums[k * ROW] = before
+            write_run(y, state, to + i * out_step, out_step, count, levels, sums, k * ROW + shown)
+            i += count
+            levels = carried(state, levels, sums[k * ROW + count], i // BLOCK)
+            before = absent(state)
 
 
 @helper
 def superblock_total(x, state, plan, at):
-    """Return the sum of a superblock; four blocks at once, since each sum waits for the one before."""
+    """Return the sum of a superblock; RUNS blocks at once."""
     step, far = plan[STRIDE], BLOCK * plan[STRIDE]
     total = absent(state)
-    for _ in range(BLOCK // 4):
+    for _ in range(BLOCK // RUNS):
         a, b = read(x, state, at), read(x, state, at + far)
         c, d = read(x, state, at + 2 * far), read(x, state, at + 3 * far)
         for j in range(1, BLOCK):
@@ -81,58 +173,91 @@ def superblock_total(x, state, plan, at):
             c = combine(state, c, read(x, state, here + 2 * far))
             d = combine(state, d, read(x, state, here + 3 * far))
         total = total + a + b + c + d
-        at += 4 * far
+        at += RUNS * far
     return total
 
 
-def keep_total(x, state, plan, task):
-    """Keep the sum of a superblock for the next phase (inside kernels only)."""
-    raise NotImplementedError
+@helper
+def keep_sum(x, state, plan, task):
+    """Keep the sum of a superblock."""
+    source, _ = line_bases(plan, task // plan[TOTALS])
+    at = source + task % plan[TOTALS] * (BLOCK * BLOCK * plan[STRIDE])
+    store(state, task * itemsize(state), superblock_total(x, state, plan, at))
 
 
-def levels_before(state, plan, line, count):
-    """Return the levels behind the first superblocks of a line (inside kernels only)."""
-    raise NotImplementedError
-
-
-def _has_parts(state):
-    """Tell whether lines of a state may be cut into parts: those that are not scanned strictly in order."""
-    return isinstance(state.dtype, types.Number) and state.dtype != types.float16 and not state.is_float
+@chosen(scan_part)
+def _scan_part(x, y, state, plan, sums, line, part):
+    if _has_blocks(state):
+        return lambda x, y, state, plan, sums, line, part: scan_blocks(x, y, state, plan, sums, line, part)
+    return lambda x, y, state, plan, sums, line, part: None
 
 
 @chosen(keep_total)
 def _keep_total(x, state, plan, task):
-    def keep(x, state, plan, task):
-        source, _ = line_bases(plan, task // plan[TOTALS])
-        at = source + task % plan[TOTALS] * (BLOCK * BLOCK * plan[STRIDE])
-        store(state, task * itemsize(state), superblock_total(x, state, plan, at))
-
-    return keep if _has_parts(state) else lambda x, state, plan, task: None
+    if _has_blocks(state):
+        return lambda x, state, plan, task: keep_sum(x, state, plan, task)
+    return lambda x, state, plan, task: None
 
 
-@chosen(levels_before)
-def _levels_before(state, plan, line, count):
-    def before(state, plan, line, count):
-        none = absent(state)
-        levels = none, none, none, none
-        for i in range(count):
-            total = load(state, (line * plan[TOTALS] + i) * itemsize(state))
-            levels = carried(state, levels, total, (i + 1) * BLOCK)
-        return levels
+@helper
+def scan_integers(x, y, state, plan, begin, end):
+    """Scan some pieces of integers: their additions take a cycle, and their order leaves no trace."""
+    step, out_step, exclusive = plan[STRIDE], plan[OUT_STRIDE], plan[EXCLUSIVE] != 0
+    for piece in range(begin, end):
+        line, part = piece // plan[PARTS], piece % plan[PARTS]
+        first, stop = part_of(plan, part)
+        total = identity(state)
+        for i in range(first // (BLOCK * BLOCK)):  # none of products
+            total = combine(state, total, load(seen_as(state, np.int64), (line * plan[TOTALS] + i) * 8))
+        source, to = line_bases(plan, line)
+        if first == 0 and plan[INITIAL] != 0:
+            write(y, to - out_step, total)
+        for i in range(first, stop):
+            last = total
+            total = combine(state, total, read(x, state, source + i * step))
+            write(y, to + i * out_step, last if exclusive else total)
 
-    def nothing(state, plan, line, count):
-        none = absent(state)
-        return none, none, none, none
 
-    return before if _has_parts(state) else nothing
+@helper
+def scan_share(x, y, state, plan, sums, begin, end):
+    """Scan some pieces: lines, or parts of them."""
+    parts, across = plan[PARTS], np.int64(1)
+    if plan[DIMS] > 0:
+        across = plan[HEADER + LINE_FIELDS * (plan[DIMS] - 1)]
+    piece = begin
+    while piece < end:
+        lines = np.int64(1)
+        if plan[BLOCK_SIZE] == plan[SIZE]:
+            lines = min(RUNS, end - piece, across - piece % across)
+            scan_lines(x, y, state, plan, sums, piece, lines)
+        else:
+            scan_part(x, y, state, plan, sums, piece // parts, piece % parts)
+        piece += lines
+
+
+@allocating
+def scan_floats(x, y, state, plan, begin, end):
+    """Scan some pieces with a buffer of their own."""
+    scan_share(x, y, state, plan, buffer(state, RUNS * ROW), begin, end)
+
+
+def scan_pieces(x, y, state, plan, begin, end):
+    """Scan some pieces: lines, or parts of them (inside kernels only)."""
+    raise NotImplementedError
+
+
+@chosen(scan_pieces, allocates=True)
+def _scan_pieces(x, y, state, plan, begin, end):
+    if computed_type(state) == types.int64:
+        return lambda x, y, state, plan, begin, end: scan_integers(x, y, state, plan, begin, end)
+    return lambda x, y, state, plan, begin, end: scan_floats(x, y, state, plan, begin, end)
 
 
 @kernel
 def lines_kernel(phase, task, tasks, x, y, state, _, plan):
     """Run a task, or tell how many there are: totals first, if lines are cut into parts, then the results."""
-    parts = plan[PARTS]
-    pieces = plan[LINES] * parts
-    last = np.int64(parts > 1)
+    pieces = plan[LINES] * plan[PARTS]
+    last = np.int64(plan[PARTS] > 1)
     if task == ASK:
         if phase < last:
             return task_count(x, y, plan, plan[LINES] * plan[TOTALS])
@@ -140,13 +265,6 @@ def lines_kernel(phase, task, tasks, x, y, state, _, plan):
         return np.int64(0) if phase > last else shares if phase > 0 else task_count(x, y, plan, shares)
     if phase < last:
         keep_total(x, state, plan, task)
-        return np.int64(0)
-    for piece in range(pieces * task // tasks, pieces * (task + 1) // tasks):
-        line, part = piece // parts, piece % parts
-        first, end = plan[SUPERBLOCKS] * part // parts, plan[SUPERBLOCKS] * (part + 1) // parts
-        source, to = line_bases(plan, line)
-        levels = levels_before(state, plan, line, first)
-        begin = first * (BLOCK * BLOCK)
-        stop = plan[SIZE] if part == parts - 1 else end * (BLOCK * BLOCK)
-        scan_part(x, y, state, plan, source, to, levels, begin, stop)
+    else:
+        scan_pieces(x, y, state, plan, pieces * task // tasks, pieces * (task + 1) // tasks)
     return np.int64(0)

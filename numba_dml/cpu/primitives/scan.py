@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
+from ..._core.lowering import SUM_BLOCK
 from ..._core.shapes import LINE_FIELDS
 from ..._jit.compile import chosen, helper
 from ..._jit.emission import as_dtype
@@ -29,8 +30,8 @@ from .reductions import (
     to_half,
 )
 
-#: Elements of a block, and blocks of a superblock. Results depend on it: it never changes.
-BLOCK = 256
+#: Elements of a block, and blocks of a superblock.
+BLOCK = SUM_BLOCK
 #: Levels above the blocks: enough for 2**40 elements.
 LEVELS = 4
 # The header of a plan; all offsets and strides are in bytes. The dimensions of the lines follow: `LINE_FIELDS` each.
@@ -93,7 +94,7 @@ def _stored(state):
     return getattr(state.dtype, "factor", state.dtype)
 
 
-def _computed(state):
+def computed_type(state):
     """Return the type that a state computes in."""
     kind = _stored(state)
     return types.float32 if kind in (types.float16, types.uint16) else kind
@@ -106,7 +107,7 @@ def read(x, state, offset):
 
 @chosen(read)
 def _read(x, state, offset):
-    kind = _computed(state)
+    kind = computed_type(state)
     if x.dtype == types.float16:
         return lambda x, state, offset: kind(from_half(load(seen_as(x, np.uint16), offset)))
     if x.is_float:
@@ -169,7 +170,7 @@ def combine(state, total, value):
 
 @chosen(combine)
 def _combine(state, total, value):
-    kind, computed = _stored(state), _computed(state)
+    kind, computed = _stored(state), computed_type(state)
     if isinstance(state.dtype, Product):
         if isinstance(kind, types.Complex):
             return _complex_product
@@ -215,7 +216,7 @@ def identity(state):
 
 @chosen(identity)
 def _identity(state):
-    kind, value = _computed(state), int(isinstance(state.dtype, Product))
+    kind, value = computed_type(state), int(isinstance(state.dtype, Product))
     return lambda state: kind(value)
 
 
@@ -226,7 +227,7 @@ def absent(state):
 
 @chosen(absent)
 def _absent(state):
-    kind = _computed(state)
+    kind = computed_type(state)
     if isinstance(kind, types.Complex):
         return lambda state: kind(complex(-0.0, -0.0))
     return (lambda state: kind(-0.0)) if isinstance(kind, types.Float) else (lambda state: kind(0))
@@ -239,7 +240,7 @@ def buffer(state, count):
 
 @chosen(buffer, allocates=True)
 def _buffer(state, count):
-    kind = as_dtype(_computed(state)).type
+    kind = as_dtype(computed_type(state)).type
     return lambda state, count: empty(count, kind)
 
 

@@ -16,15 +16,16 @@ from ..dispatch import gather
 from ..driver.arrays import Span, part
 from ..driver.launch import Kernel, recorder
 from ..kernels import moves_units
+from ..primitives.moves import places as moves_places
 from .move_call import Given, _MoveCall
 from .transposed import TransposedColumns
-from .ways import ColumnWay, LineWay
+from .ways import ColumnsByBlocks, ColumnsByThreads, LineWay
 
 #: The ways of single elements, by the name of their row; the rows that are left move units, and slices.
 WAYS: dict[str, Callable[[Any], Any]] = {
     gather.LINES.name: LineWay,
-    gather.COLUMNS_BY_THREADS.name: ColumnWay,
-    gather.COLUMNS_BY_BLOCKS.name: ColumnWay,
+    gather.COLUMNS_BY_THREADS.name: ColumnsByThreads,
+    gather.COLUMNS_BY_BLOCKS.name: ColumnsByBlocks,
     gather.COLUMNS_TRANSPOSED.name: TransposedColumns,
 }
 
@@ -37,23 +38,31 @@ class GatherCall(_MoveCall):
 
     gathers = True
     regions = gather.TABLE
+    ways = WAYS
 
     def __init__(
         self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], spans: Sequence[Span] = ()
     ) -> None:
         super().__init__(lowering, dtype, shape, spans)
-        self.choose("gather", gather.facts_of(self), WAYS)
-
-    def unit_kernel(self, width: int) -> Kernel:
-        return moves_units.gather_kernel(width, self.index_name, *self.counts)
+        self.choose("gather", gather.facts_of(self))
+        self.bound: dict[tuple[int, int], tuple[Kernel, int, int, int, int]] = {}
 
     def bind(self, device: int, width: int) -> tuple[Kernel, int, int, int, int]:
-        """Return how units of a width are moved, or slices by warps: then those in all, and those of a warp."""
-        if self.region is not gather.SLICES_BY_WARPS:
-            return super().bind(device, width)
-        kernel = moves_units.gather_slices_kernel(width, self.index_name, *self.counts[:2])
-        blocks, share = moves_units.divide_slices(self.points, self.tuning.least_warps)
-        return kernel, self.plan(device, width).for_kernel(kernel), blocks, self.points, share
+        """Return how units of a width are moved: the kernel, its plan, blocks, units in all, and those of a block.
+
+        If slices are moved by warps, these are slices in all, and those of a warp.
+        """
+        found = self.bound.get((device, width))
+        if found is None:
+            if self.region is gather.SLICES_BY_WARPS:
+                count, kernel = self.points, moves_units.gather_slices_kernel(width, self.index_name, *self.counts[:2])
+                blocks, share = moves_units.divide_slices(count, self.tuning.least_warps)
+            else:
+                count, kernel = self.moved // width, moves_units.gather_kernel(width, self.index_name, *self.counts)
+                blocks, share = moves_places.divide(count, self.tuning.few_units)
+            plan = self.plan(device, width).for_kernel(kernel)
+            found = self.bound[device, width] = kernel, plan, blocks, count, share
+        return found
 
     def launch(
         self,

@@ -19,7 +19,7 @@ from ..._core.shapes import extent
 from ..._core.tensor import dtype_of, product
 from ..driver.arrays import OWN, Output, Span, join
 from ..driver.context import is_current, on_device
-from ..driver.launch import Kernel, recorder
+from ..driver.launch import recorder
 from ..driver.streams import refuse_capture
 from ..kernels import scatter_claims
 from ..primitives.bad_indices import Record, Records, records_of
@@ -43,9 +43,8 @@ class Given(NamedTuple):
     out: DeviceArray
     stream: int
     record: int  #: Address where a bad index is recorded.
-    number: int  #: Number of the launch.
-    all_or_none: int = 0  #: 1: nothing may be written if an index is bad.
-    flag: int = 0  #: Address of a word that is 0 then; 0: write in any case.
+    number: int  #: Number of the launch that looks for bad indices, -1: they have been looked at.
+    unless: int = -1  #: Nothing is written if the launch with this number has recorded a bad index.
 
 
 class IndexedCall(Repeatable):
@@ -201,7 +200,6 @@ class _MoveCall(IndexedCall):
         )
         np.array([reach[0], reach[1] + self.run, self.moved, self.out_bytes], np.int64)  # an error if they are larger
         self.plans: dict[tuple[int, int], Plan] = {}
-        self.bound: dict[tuple[int, int], tuple[Kernel, int, int, int, int]] = {}
         self.bounds = low.bounds
         if self.gathers and any(size == 0 for size, _ in low.coordinates):
             self.bounds = "raise"  # there is nothing to clamp to, and nothing that could stand for what is not there
@@ -231,40 +229,31 @@ class _MoveCall(IndexedCall):
             found = self.plans.setdefault((device, width), plan)
         return found
 
-    def unit_kernel(self, width: int) -> Kernel:
-        """Return the kernel that moves units of a width."""
-        raise NotImplementedError
-
     def head(self, given: Given, plan: int) -> tuple[int, ...]:
-        """Return the first arguments of a kernel: addresses, a plan, where bad indices go, and a scatter's flag."""
+        """Return the first arguments of a kernel: addresses, a plan, and what bad indices need."""
         if self.gathers:
             return given.old, given.indices.pointer, given.out.pointer, plan, given.record, given.number
         inputs = given.old, given.indices.pointer, given.updates.pointer
-        return given.out.pointer, *inputs, plan, given.record, given.number, given.flag
-
-    def bind(self, device: int, width: int) -> tuple[Kernel, int, int, int, int]:
-        """Return how units of a width are moved: the kernel, its plan, blocks, units in all, and those of a block."""
-        found = self.bound.get((device, width))
-        if found is None:
-            kernel, units = self.unit_kernel(width), self.moved // width
-            blocks, share = moves_places.divide(units, self.tuning.few_units)
-            plan = self.plan(device, width).for_kernel(kernel)
-            found = self.bound[device, width] = kernel, plan, blocks, units, share
-        return found
+        return given.out.pointer, *inputs, plan, given.record, given.number, given.unless
 
     #: The granule and the lowest of the places that a scatter claims, and how many places there are.
     claims = (1, 0)
     places = 0
-    #: The rows of the family's table.
+    #: The rows of the family's table, and how those are run that are more than one launch of a kernel for units.
     regions: tuple[Region, ...]
+    ways: Mapping[str, Callable[[Any], Any]]
 
-    def choose(self, family: str, facts: Any, ways: Mapping[str, Callable[[Any], Any]]) -> None:
-        """Choose a row of the table, and how its kernels are run; no way: by those for any layout."""
+    def choose(self, family: str, facts: Any) -> None:
+        """Choose a row of the table."""
         self.facts, self.tuning = facts, thresholds.TUNING
         self.region = first(self.regions, facts, self.tuning)
-        make = ways.get(self.region.name)
-        self.way: Any = make(self) if make else None
-        self.kernel = f"{family} {8 * self.steps}-bit cuda" + (f", {self.region.name}" if self.way else "")
+        self.way = self.way_of(self.region)
+        self.kernel = f"{family} {8 * self.steps}-bit cuda, {self.region.name}"
+
+    def way_of(self, region: Region) -> Any:
+        """Return how a row of the table is run, if that is more than one launch of a kernel for units."""
+        make = self.ways.get(region.name)
+        return make(self) if make else None
 
     def look(self, given: Given, claims: int = 0, claim_bytes: int = 0, entries: int = 0) -> None:
         """Look at all indices, and claim the places that they lead to in the memory at an address; see `claimer`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from math import gcd
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,50 +14,44 @@ from ..._core.lowering import Move
 from ..._core.regions import first
 from ..._core.shapes import extent
 from ..dispatch import scatter, scatter_general
-from ..driver.arrays import Span, part, scratch
-from ..driver.launch import Kernel
-from ..kernels import moves_units
+from ..driver.arrays import Span, part
 from ..primitives.fill import copy_and_set
-from ..primitives.moves import claims as moves_claims
-from . import scatter_general as general
 from .gather import copy, packed
 from .move_call import Given, _MoveCall
 from .scatter_binned import BinnedScatter
-from .scatter_sorted import fold
+from .scatter_general import Claimed, FewPoints, Merged, Tabled, Units
+from .scatter_sorted import SortedScatter
 from .transposed import TransposedColumns
-from .ways import ColumnWay, FewPlaces, LineWay
+from .ways import ColumnsByBlocks, ColumnsByThreads, FewPlaces, LineWay
 
-#: The ways that need a certain layout, by the name of their row; `scatter_general.TABLE` has the rows that are left.
+#: How each row of the table is run.
 WAYS: dict[str, Callable[[Any], Any]] = {
     scatter.LINES_COMBINED.name: LineWay,
     scatter.LINES_CLAIMED.name: LineWay,
     scatter.LINES_CHAINED.name: LineWay,
     scatter.FEW_PLACES.name: FewPlaces,
-    scatter.COLUMNS_BY_THREADS.name: ColumnWay,
-    scatter.COLUMNS_BY_BLOCKS.name: ColumnWay,
+    scatter.COLUMNS_BY_THREADS.name: ColumnsByThreads,
+    scatter.COLUMNS_BY_BLOCKS.name: ColumnsByBlocks,
     scatter.COLUMNS_TRANSPOSED.name: TransposedColumns,
     scatter.BINNED.name: BinnedScatter,
+    scatter_general.COMBINED.name: Units,
+    scatter_general.SORTED.name: SortedScatter,
+    scatter_general.MERGED.name: Merged,
+    scatter_general.FEW_POINTS.name: FewPoints,
+    scatter_general.UNIQUE.name: Units,
+    scatter_general.TABLED.name: Tabled,
+    scatter_general.CLAIMED.name: Claimed,
 }
-
-
-class General(NamedTuple):
-    """How the kernels for any layout find the last update of a place, for an output of its own and in place."""
-
-    folds: bool  #: Updates are sorted and combined in their order.
-    merge_bytes: int  #: Bytes of a claim if an output of its own is merged, 0: it is copied and written over.
-    claim_bytes: int  #: Bytes of a claim if it is written over, 0: nothing is claimed.
-    entries: int  #: Entries of a table of these claims, 0: every place has one.
-    claiming_blocks: int  #: Blocks that have all claims of their own first, if they do.
 
 
 class ScatterCall(_MoveCall):
     """A scatter of one layout, to an output that is packed.
 
-    `region` is the row of `regions` that was chosen by `facts` and `tuning`, for an output of its own. Where it has no
-    `way`, the rows for any layout decide once more for calls in place.
+    `region` is the row of `regions` that was chosen by `facts` and `tuning` for an output of its own.
     """
 
     regions = scatter.TABLE
+    ways = WAYS
 
     def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], spans: Sequence[Span]) -> None:
         super().__init__(lowering, dtype, shape, spans)
@@ -76,24 +70,13 @@ class ScatterCall(_MoveCall):
         self.combined: tuple[str, str] | None = None
         if facts.combined:
             self.combined = lowering.reduction, lowering.data_type.name.lower()
-        self.choose("scatter", facts, WAYS)
+        self.choose("scatter", facts)
 
     @cached_property
-    def general(self) -> General:
-        """What the kernels for any layout do. It is worked out when it is asked for: most ways never need it."""
-        rows, facts, tuning = scatter_general.TABLE, self.facts, self.tuning
-        new = self.region if self.region in rows else first(rows, facts, tuning)
-        merges = new is scatter_general.MERGED
-        over = first(scatter_general.OVER, facts, tuning) if merges else new
-        tabled = over is scatter_general.TABLED
-        claim_bytes = facts.claim_bytes if tabled or over is scatter_general.CLAIMED else 0
-        return General(
-            new is scatter_general.SORTED,
-            facts.claim_bytes if merges else 0,
-            claim_bytes,
-            scatter_general.table_entries(facts) if tabled else 0,
-            scatter.blocks_with_copies(self.points, self.places, claim_bytes, tuning) if claim_bytes else 0,
-        )
+    def over(self) -> Any:
+        """How the old elements are written over, in place or a copy. It is worked out when it is asked for."""
+        region = first(self.regions, self.facts._replace(in_place=True), self.tuning)
+        return self.way if region is self.region else self.way_of(region)
 
     def fill(self, old: int, out: DeviceArray, stream: int, memory: int = 0, size: int = 0) -> None:
         """Copy the old elements to the output, unless they are there, and set all bits of memory."""
@@ -131,26 +114,21 @@ class ScatterCall(_MoveCall):
         if not self.spans[1].packed:
             indices = packed(indices, stream)
         records, record, number = self.begin(a.device, len(a.shape), index_shape)
-        all_or_none = int(in_place and self.checked)
-        if self.way and not self.way.covers:
-            self.fill(old, out, stream)
-            old = out.pointer
-        memory = self.write(Given(old, indices, updates, out, stream, record.address, number, all_or_none))
+        unless = number if in_place and self.checked else -1
+        memory = self.write(Given(old, indices, updates, out, stream, record.address, number, unless))
         part(a.device, stream, others)
         self.finish(records, record, stream, len(a.shape), index_shape)
         del memory  # the kernels are done, or the stream orders whoever gets it next
 
     def write(self, given: Given) -> Any:
         """Write the updates over the elements at the address `old`; return memory in use until all is done."""
-        if self.way is None:
-            return fold(self, given) if self.general.folds else general.write(self, given)
-        memory = None
-        if given.all_or_none and self.way.looks_before:
-            memory = scratch(given.out, moves_claims.FLAG_BYTES)
-            self.fill(given.out.pointer, given.out, given.stream, memory.pointer, moves_claims.FLAG_BYTES)
-            self.look(given, memory.pointer)
-            given = given._replace(flag=memory.pointer, number=-1)
-        return memory, self.way(given)
-
-    def unit_kernel(self, width: int) -> Kernel:
-        return moves_units.scatter_kernel(width, self.index_name, *self.counts, self.general.claim_bytes, self.combined)
+        if not self.moved:
+            return self.look(given)
+        way = self.over if given.old == given.out.pointer else self.way
+        if not way.copies:
+            self.fill(given.old, given.out, given.stream)
+            given = given._replace(old=given.out.pointer)
+        if given.unless >= 0 and way.looks_before:
+            self.look(given)
+            given = given._replace(number=-1)
+        return way(given)

@@ -8,7 +8,6 @@ from ..dispatch import scatter
 from ..driver.arrays import scratch
 from ..kernels import scatter_binned
 from ..primitives.fill import set_words
-from ..primitives.moves import claims as moves_claims
 from .move_call import Given
 from .ways import Way
 
@@ -16,7 +15,7 @@ from .ways import Way
 class BinnedScatter(Way):
     """Scatter to an output larger than L2, sorted by its parts; not to lines one after the other that L2 holds."""
 
-    covers = True
+    copies = True
     looks_before = False  # the kernel that counts does
 
     def __init__(self, call: Any) -> None:
@@ -28,15 +27,13 @@ class BinnedScatter(Way):
         call, device, stream = self.call, given.out.device, given.stream
         zeros = (8 * (self.bins + 1 + self.coarse) + 15) & -16
         size = scatter_binned.ENTRY_BYTES * call.points
-        memory = scratch(given.out, moves_claims.FLAG_BYTES + zeros + 2 * size)
-        flag = memory.pointer  # a word that becomes 0 if an index is bad
-        starts = flag + moves_claims.FLAG_BYTES  # where the entries of each bin start, then how many there are in all
+        memory = scratch(given.out, zeros + 2 * size)
+        starts = memory.pointer  # where the entries of each bin start, then how many there are in all
         total = starts + 8 * self.bins
         entries = starts + zeros  # in coarse bins
         target = entries + size  # in bins
-        set_words(device, stream, flag, moves_claims.FLAG_BYTES, -1)
         set_words(device, stream, starts, zeros, 0)
-        self.count(given, flag, starts)
+        self.count(given, starts)
         scatter_binned.start_kernel()(device, stream, 1, starts, self.bins + 1)
         tiles = -(-call.points // scatter_binned.TILE)
         kernel = scatter_binned.coarse_kernel(call.run, call.index_name, *call.counts[:2])
@@ -61,14 +58,15 @@ class BinnedScatter(Way):
             given.out.pointer,
             given.old,
             call.places,
-            flag if given.all_or_none else 0,
+            given.record,
+            given.unless,
             starts,
             target,
             shared=4 * scatter_binned.BIN,
         )
         return memory
 
-    def count(self, given: Given, flag: int, starts: int) -> None:
+    def count(self, given: Given, starts: int) -> None:
         """Look at all indices, and count the updates of every bin."""
         call, device = self.call, given.out.device
         blocks = call.tuning.counting_blocks * call.tuning.multiprocessors
@@ -82,7 +80,6 @@ class BinnedScatter(Way):
             call.plan(device, call.run).for_kernel(kernel),
             given.record,
             given.number,
-            flag,
             call.points,
             self.bins,
             starts,

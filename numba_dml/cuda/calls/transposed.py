@@ -76,7 +76,7 @@ class TransposedColumns(LineWay):
                 self.turn_strip(strip, given, packed, points, back=True)
             else:
                 self.turn_strip(strip, given, packed, points)
-                head = elements, elements, positions, points, plan, given.record, -1, given.flag
+                head = elements, elements, positions, points, plan, given.record, -1, given.unless
                 self.launch(device, stream, index_name, count, head)
                 self.turn_strip(strip, given, target, elements, back=True)
         return memory

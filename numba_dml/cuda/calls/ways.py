@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..dispatch import gather, scatter
+from ..dispatch import scatter
 from ..dispatch.layouts import LinePlan, Lines, elements_of, line_plan, tile_of
 from ..dispatch.layouts import tile as best_tile
 from ..driver.numba import BLOCK
@@ -18,8 +18,8 @@ from .move_call import NO_REDUCTION, Given
 class Way:
     """A way to gather or scatter that needs a certain layout. Called, it returns memory in use until all is done."""
 
-    #: It writes all of a scatter's output, so that it can copy the elements that the updates leave.
-    covers = False
+    #: It copies a scatter's old elements to an output of its own; if not, they are copied before.
+    copies = False
     #: All indices are looked at before, if nothing may be written when one is bad.
     looks_before = True
 
@@ -27,14 +27,16 @@ class Way:
         self.call = call
 
 
-class ColumnWay(Way):
-    """Columns that have a thread each, or of which a block has some in shared memory."""
+class ColumnsByThreads(Way):
+    """Columns that have a thread each."""
+
+    #: A block has some columns in shared memory.
+    is_shared = False
 
     def __init__(self, call: Any) -> None:
         super().__init__(call)
         columns = call.facts.columns
-        self.covers = elements_of(columns) * call.run == call.out_bytes
-        self.is_shared = call.region in (gather.COLUMNS_BY_BLOCKS, scatter.COLUMNS_BY_BLOCKS)
+        self.copies = elements_of(columns) * call.run == call.out_bytes
         count = columns.matrices * columns.columns
         self.blocks, self.threads, self.shared, self.division = -(-count // BLOCK), BLOCK, 0, (count, 0)
         if self.is_shared:
@@ -53,6 +55,12 @@ class ColumnWay(Way):
         kernel(device, given.stream, self.blocks, *head, *self.division, shared=self.shared)
 
 
+class ColumnsByBlocks(ColumnsByThreads):
+    """Columns of which a block has some in shared memory."""
+
+    is_shared = True
+
+
 class LineWay(Way):
     """Lines that fit into shared memory, or whose claims and chains do, or those of their parts."""
 
@@ -63,7 +71,7 @@ class LineWay(Way):
     def use(self, lines: Lines, plan: LinePlan) -> None:
         """Divide some lines as planned."""
         self.lines, self.plan = lines, plan
-        self.covers = lines.total * lines.size * self.call.run == self.call.out_bytes
+        self.copies = lines.total * lines.size * self.call.run == self.call.out_bytes
 
     def __call__(self, given: Given) -> Any:
         call, device = self.call, given.out.device

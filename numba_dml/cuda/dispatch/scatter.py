@@ -48,6 +48,8 @@ class Facts(NamedTuple):
     places: int  #: Places that a point may write, from the first to the last.
     covered: bool  #: The slices at all places are the whole output, one after the other.
     unique: bool  #: No two points have the same place.
+    checked: bool  #: A bad index is an error: in place nothing is written then.
+    in_place: bool  #: The old elements are where the output is.
     reduces: bool  #: Updates are combined with what is there.
     combined: bool  #: The memory can combine them, in any order.
     claim_bytes: int  #: Bytes of a claim, which holds the number of a point.
@@ -66,6 +68,8 @@ def facts_of(call: Any) -> Facts:
         places=call.places,
         covered=call.covered,
         unique=low.unique,
+        checked=call.checked,
+        in_place=False,
         reduces=call.reduces,
         combined=combined,
         claim_bytes=4 if call.points <= scatter_general.MOST_SHORT_CLAIMS else 8,
@@ -87,7 +91,7 @@ def combined_lines_are_worth_it(facts: Any, tuning: MoveTuning) -> bool:
     return (
         facts.points <= tuning.most_points
         and line_plan(facts, tuning).blocks >= tuning.least_blocks
-        and facts.lines.length * tuning.elements_per_point >= facts.lines.size
+        and lines_are_dense(facts, tuning)
         and line_plan(facts, tuning).bytes >= tuning.scatter_line_bytes
     )
 
@@ -102,10 +106,16 @@ def most_bytes(facts: Any) -> int:
     return max(facts.out_bytes, facts.points * facts.itemsize)
 
 
+def lines_are_dense(facts: Any, tuning: MoveTuning) -> bool:
+    """Tell whether points are many beside the elements of their lines."""
+    return facts.lines.length * tuning.elements_per_point >= facts.lines.size
+
+
 def claimed_lines_are_worth_it(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether blocks of lines have enough to do, or so little that one launch is sooner done than three."""
     return (
         facts.points <= tuning.most_points
+        and (not facts.in_place or lines_are_dense(facts, tuning))
         and line_plan(facts, tuning).parts <= tuning.most_parts
         and (most_bytes(facts) <= tuning.one_launch_bytes or claimed_blocks_are_busy(facts, tuning))
     )
@@ -129,7 +139,7 @@ def chained_lines_are_worth_it(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether most of the lines is updated: else a sort is faster."""
     return (
         facts.points <= tuning.most_points
-        and facts.lines.length * tuning.elements_per_point >= facts.lines.size
+        and lines_are_dense(facts, tuning)
         and line_plan(facts, tuning).parts <= tuning.most_parts
     )
 

@@ -56,8 +56,8 @@ def is_reduction(facts: Any, tuning: MoveTuning) -> bool:
 
 
 def can_be_merged(facts: Any, tuning: MoveTuning) -> bool:
-    """Tell whether updates replace each other, in an output that is nothing but places."""
-    return not facts.reduces and facts.covered
+    """Tell whether updates replace each other, in an output of its own that is nothing but places."""
+    return not facts.reduces and facts.covered and not facts.in_place
 
 
 def has_small_elements(facts: Any) -> bool:
@@ -73,6 +73,20 @@ def places_are_dense(facts: Any, tuning: MoveTuning) -> bool:
 def merging_is_worth_it(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether merging moves fewer bytes than a copy that is written over, or small elements are merged."""
     return places_are_dense(facts, tuning) if has_small_elements(facts) else bytes_saved(facts) > 0
+
+
+def points_are_few(facts: Any, tuning: MoveTuning) -> bool:
+    """Tell whether updates replace each other, and points have numbers of 32 bits."""
+    return not facts.reduces and facts.points <= MOST_SHORT_CLAIMS
+
+
+def one_launch_is_worth_it(facts: Any, tuning: MoveTuning) -> bool:
+    """Tell whether all blocks look at all points sooner than there are launches that claim places, or look before."""
+    return (
+        facts.points <= tuning.few_points
+        and facts.slice_bytes <= tuning.few_points_slice
+        and (not facts.unique or (facts.in_place and facts.checked))
+    )
 
 
 def is_unique(facts: Any, tuning: MoveTuning) -> bool:
@@ -126,6 +140,14 @@ MERGED = Region(
     "places are claimed by their last update; then the result is written in its order",
     "Merged outputs",
 )
+FEW_POINTS = Region(
+    "few points",
+    scatter_claims.few_points_kernel,
+    points_are_few,
+    one_launch_is_worth_it,
+    "points are few: each block looks at all of them, to write those of its own that are the last of their places",
+    "Few points",
+)
 UNIQUE = Region(
     "written at once",
     moves_units.scatter_kernel,
@@ -150,6 +172,4 @@ CLAIMED = Region(
     _COPIED,
     "Tables of claims",
 )
-#: Rows that write over the output, in place or a copy.
-OVER = (UNIQUE, TABLED, CLAIMED)
-TABLE = (COMBINED, SORTED, MERGED, *OVER)
+TABLE = (COMBINED, SORTED, MERGED, FEW_POINTS, UNIQUE, TABLED, CLAIMED)

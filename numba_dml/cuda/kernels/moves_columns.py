@@ -19,8 +19,7 @@ from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, cuda
 from ..primitives.access import LOAD_INDEX, OWN_LOAD, unit_access
-from ..primitives.atomics import load_now
-from ..primitives.bad_indices import record_bad
+from ..primitives.bad_indices import has_bad, record_bad
 from ..primitives.groups import shared_type
 from ..primitives.moves.lines import index_steps, registers_of, resolver
 from ..primitives.moves.reductions import unit_steps
@@ -189,12 +188,12 @@ def scatter_columns_kernel(
         plan,  # IN   the plan
         record,  # OUT  where a bad index is recorded
         launch,  # IN   the number of this launch, -1: the indices have been looked at
-        flag,  # IN   address of a word that is 0 if an index is bad; 0: write in any case
+        unless,  # IN   write nothing if the launch with this number has recorded a bad index
         strips,  # IN   see `column_finder`
         bits,  # IN   see `column_finder`
     ):
         await_inputs()
-        if flag != 0 and load_now(flag) == 0:
+        if has_bad(record, unless):
             return
         claims = cuda.shared.array(0, claim)
         positions = cuda.local.array(AT_ONCE, np.int64)

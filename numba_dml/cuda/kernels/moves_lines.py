@@ -15,7 +15,8 @@ from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
 from ..driver.numba import cuda
 from ..primitives.access import LOAD_INDEX, unit_access
-from ..primitives.atomics import combine_now, load_now
+from ..primitives.atomics import combine_now
+from ..primitives.bad_indices import has_bad
 from ..primitives.groups import GROUP, asker, fill_line, load_four, shared_type, store_four
 from ..primitives.moves.lines import (
     bad_finder,
@@ -312,7 +313,7 @@ def scatter_lines_kernel(
         plan,  # IN      address of the plan
         record,  # OUT     where a bad index is recorded
         launch,  # IN      the number of this launch, -1: the indices have been looked at
-        flag,  # IN      address of a word that is 0 if an index is bad; 0: write in any case
+        unless,  # IN      write nothing if the launch with this number has recorded a bad index
         parts,  # IN      how many blocks a line has
         part,  # IN      how many elements a block handles
         count_of_lines,  # IN      how many lines there are
@@ -320,7 +321,7 @@ def scatter_lines_kernel(
         factor,  # IN      see `row_factor`
     ):
         await_inputs()
-        if flag != 0 and load_now(flag) == 0:
+        if has_bad(record, unless):
             return
         words = cuda.shared.array(0, word)
         claims = cuda.shared.array(0, word)

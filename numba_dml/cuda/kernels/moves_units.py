@@ -16,7 +16,8 @@ from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, LANES, cuda
 from ..primitives.access import unit_access
-from ..primitives.atomics import combine_now, load_now
+from ..primitives.atomics import combine_now
+from ..primitives.bad_indices import has_bad
 from ..primitives.moves.claims import holder, number_of_place
 from ..primitives.moves.places import NOWHERE, UNITS, point_places, slice_places
 from ..primitives.moves.sizes import SIZES
@@ -252,13 +253,13 @@ def scatter_kernel(
         plan,  # IN   the plan
         record,  # OUT  where a bad index is recorded
         launch,  # IN   the number of this launch, -1: the indices have been looked at
-        claims,  # IN   address of the flag and of the claims
-        all_or_none,  # IN   1: write nothing if an index is bad
+        unless,  # IN   write nothing if the launch with this number has recorded a bad index
+        claims,  # IN   address of the claims
         units,  # IN   how many units the updates have
         share,  # IN   how many of them a block moves
     ):
         await_inputs()
-        if all_or_none != 0 and load_now(claims) == 0:
+        if has_bad(record, unless):
             return
         begin = np.int64(cuda.blockIdx.x) * share
         a = begin + np.int64(cuda.threadIdx.x)

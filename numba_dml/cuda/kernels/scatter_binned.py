@@ -17,6 +17,7 @@ from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, cuda
 from ..primitives.access import load_i64, unit_access
 from ..primitives.atomics import load_now, store_now
+from ..primitives.bad_indices import has_bad
 from ..primitives.groups import asker, fetch_and_add, mover, shared_type
 from ..primitives.moves.claims import number_of_place
 from ..primitives.moves.places import NOWHERE, point_places
@@ -51,7 +52,6 @@ def count_kernel(index_type: str, loops: int, coords: int) -> Kernel:
         plan,  # IN      the plan
         record,  # OUT     where a bad index is recorded
         launch,  # IN      the number of this launch
-        flag,  # OUT     address of a word that becomes 0 if an index is bad
         points,  # IN      how many points there are
         bins,  # IN      how many bins there are
         counts,  # IN OUT  address of (bins,) int64: the points of a bin
@@ -81,11 +81,10 @@ def count_kernel(index_type: str, loops: int, coords: int) -> Kernel:
             if found[np.uint32(b)] > 0:
                 fetch_and_add(counts + 8 * b, np.int64(found[np.uint32(b)]))
         if bad:
-            store_now(flag, 0)
             for point in range(begin + thread, end, BLOCK):
                 place_of_point(plan, index, record, launch, point)
 
-    return Kernel(count_bins, 9, plan=(1, numbers_in(loops, coords, 0)), waits=True, shares=True)
+    return Kernel(count_bins, 8, plan=(1, numbers_in(loops, coords, 0)), waits=True, shares=True)
 
 
 class Tile(NamedTuple):
@@ -322,12 +321,13 @@ def apply_kernel(width: int, unique: bool) -> Kernel:
         data,  # OUT  address of the packed output
         old,  # IN   address of what is there before, maybe the output itself
         size,  # IN   how many elements both have
-        flag,  # IN   address of a word that is 0 if an index is bad; 0: write in any case
+        record,  # IN   where a bad index is recorded
+        unless,  # IN   write nothing if the launch with this number has recorded a bad index
         ends,  # IN   address of (bins,) int64: where the entries of a bin end
         entries,  # IN   address of the entries
     ):
         await_inputs()
-        if flag != 0 and load_now(flag) == 0:
+        if has_bad(record, unless):
             return
         claims = cuda.shared.array(0, number_type)
         block = np.int64(cuda.blockIdx.x)
@@ -346,4 +346,4 @@ def apply_kernel(width: int, unique: bool) -> Kernel:
         put_all(target, claims, entries, begin, end)
 
     jitted = kernel(registers=BIN_REGISTERS)(apply_bins)
-    return Kernel(jitted, 6, waits=True, shares=True, threads=BIN_THREADS)
+    return Kernel(jitted, 7, waits=True, shares=True, threads=BIN_THREADS)

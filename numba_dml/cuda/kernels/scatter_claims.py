@@ -1,8 +1,9 @@
-"""Scatters in two launches: all points claim their places, then the claims that stay are written."""
+"""Scatters whose points claim their places, so that the last update of each is written."""
 
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,10 +11,11 @@ from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, cuda
 from ..primitives.access import LOAD_INDEX, load_i64, unit_access
-from ..primitives.atomics import load_now, store_now
+from ..primitives.bad_indices import has_bad
 from ..primitives.groups import GROUP, load_four, pack_four
-from ..primitives.moves.claims import EMPTY, ENTRY_BYTES, FLAG_BYTES, claimer, number_of_place, table_claimer
+from ..primitives.moves.claims import EMPTY, ENTRY_BYTES, claimer, number_of_place, table_claimer
 from ..primitives.moves.places import NOWHERE, UNITS, point_places, slice_places
+from ..primitives.moves.sizes import SIZES
 from ..primitives.plan import GRANULE, HEADER, LOWEST, SLICE, number, numbers_in, quotient
 from ..primitives.ptx import await_inputs
 
@@ -30,7 +32,7 @@ def claim_kernel(index_type: str, loops: int, coords: int, outer: int, claim_byt
         plan,  # IN      the plan
         record,  # OUT     where a bad index is recorded
         launch,  # IN      the number of this launch
-        claims,  # IN OUT  address of the flag, whose bits are set, and of the claims; 0: there are none
+        claims,  # IN OUT  address of the claims, whose bits are set
         last_entry,  # IN      the last entry of a table
         points,  # IN      how many points there are
         share,  # IN      how many points a block handles
@@ -49,8 +51,6 @@ def claim_kernel(index_type: str, loops: int, coords: int, outer: int, claim_byt
                 if found[k] != NOWHERE:
                     claim(claims, last_entry, number_of_place(plan, found[k]), a + k * BLOCK)
         if bad:
-            if claims != 0:
-                store_now(claims, 0)
             for point in range(a, end, BLOCK):
                 place_of_point(plan, index, record, launch, point)
 
@@ -72,7 +72,7 @@ def entry_kernel(width: int, loops: int, coords: int, outer: int) -> Kernel:
         """Return the entry of a unit of all entries' slices."""
         if item >= items:
             return np.int64(EMPTY)
-        return load_i64(claims + FLAG_BYTES + ENTRY_BYTES * quotient(item, plan, SLICE))
+        return load_i64(claims + ENTRY_BYTES * quotient(item, plan, SLICE))
 
     @helper
     def unit_in_slice(plan, item):
@@ -90,12 +90,13 @@ def entry_kernel(width: int, loops: int, coords: int, outer: int) -> Kernel:
         data,  # OUT  address of the output's first element
         packed,  # IN   address of the packed updates
         plan,  # IN   the plan
-        claims,  # IN   address of the flag and of the table
+        record,  # IN   where a bad index is recorded
+        unless,  # IN   write nothing if the launch with this number has recorded a bad index
+        claims,  # IN   address of the table
         bits,  # IN   how many bits of an entry are a point
-        all_or_none,  # IN   1: write nothing if an index is bad
     ):
         await_inputs()
-        if all_or_none != 0 and load_now(claims) == 0:
+        if has_bad(record, unless):
             return
         items = number(plan, SLICE) << bits
         a = np.int64(cuda.blockIdx.x) * UNITS * BLOCK + np.int64(cuda.threadIdx.x)
@@ -111,7 +112,7 @@ def entry_kernel(width: int, loops: int, coords: int, outer: int) -> Kernel:
                 place += place_in_slice(plan, unit_in_slice(plan, a + k * BLOCK), width)
                 store(data + place, values[k, 0], values[k, 1])
 
-    return Kernel(write_entries, 6, plan=(2, numbers_in(loops, coords, outer)))
+    return Kernel(write_entries, 7, plan=(2, numbers_in(loops, coords, outer)))
 
 
 @cache
@@ -177,3 +178,160 @@ def merge_kernel(width: int, claim_bytes: int, group: int) -> Kernel:
                 store_one(data + i * width, choose(packed, load_claim(claims + claim_bytes * i), value), 0)
 
     return Kernel(merge_units, 7, plan=(3, HEADER))
+
+
+#: Points of a block, its threads, the entries of its table, and bits that say which places may be there: a place has
+#: the entry, or the bit, that the first of 32 bits are.
+OWN_POINTS, OWN_THREADS = SIZES.own_points, SIZES.own_threads
+OWN_ENTRIES, KNOWN_WORDS = 4 * OWN_POINTS, 8 * OWN_POINTS
+ENTRY_SHIFT, BIT_SHIFT = (33 - count.bit_length() for count in (OWN_ENTRIES, 32 * KNOWN_WORDS))
+
+
+@helper
+def spread_place(place):
+    """Return 32 bits in which near places, and multiples, are far apart."""
+    return ((place & 0xFFFFFFFF) * 0x45D9F3B) & 0xFFFFFFFF
+
+
+@helper
+def may_be_known(known, place):
+    """Tell whether a place may be in a block's table."""
+    bit = spread_place(place) >> BIT_SHIFT
+    return (known[np.uint32(bit >> 5)] >> np.int32(bit & 31)) & 1 != 0
+
+
+@helper
+def next_entry(at):
+    """Return the entry behind one, or the first."""
+    return np.uint32((at + np.uint32(1)) & np.uint32(OWN_ENTRIES - 1))
+
+
+@helper
+def enter(taken, place):
+    """Return the entry of a place in a table, which it may take."""
+    at = np.uint32(spread_place(place) >> ENTRY_SHIFT)
+    found = cuda.atomic.cas(taken, at, np.int64(NOWHERE), place)
+    while found != NOWHERE and found != place:
+        at = next_entry(at)
+        found = cuda.atomic.cas(taken, at, np.int64(NOWHERE), place)
+    return at
+
+
+@helper
+def find(taken, place):
+    """Return the entry of a place in a table, or an empty one."""
+    at = np.uint32(spread_place(place) >> ENTRY_SHIFT)
+    while taken[at] != place and taken[at] != NOWHERE:
+        at = next_entry(at)
+    return at
+
+
+class Own(NamedTuple):
+    """What a block knows of its own points."""
+
+    taken: object  #: The places in its table.
+    lasts: object  #: The last point of each.
+    entries: object  #: Where the table has the place of each own point, -1: it has none.
+    begin: object  #: The first own point.
+    end: object  #: The point after the last one.
+
+
+@cache
+def own_writer(width: int, loops: int, coords: int, outer: int):
+    """Return ``write_own(data, packed, plan, own)``: a block writes those of its points that are the last."""
+    load, store = unit_access(width)
+    place_in_slice = slice_places(loops, coords, outer)
+
+    @helper
+    def write_own(data, packed, plan, own):
+        to = cuda.local.array(UNITS, np.int64)
+        values = cuda.local.array((UNITS, 2), np.int64)
+        units = (own.end - own.begin) * number(plan, SLICE)
+        packed += own.begin * number(plan, SLICE) * width
+        for a in range(np.int64(cuda.threadIdx.x), units, UNITS * OWN_THREADS):
+            for k in range(UNITS):
+                unit = min(a + k * OWN_THREADS, units - 1)  # the last one may be written more than once
+                point = quotient(unit, plan, SLICE)
+                entry = own.entries[point]
+                to[k] = NOWHERE
+                if entry >= 0 and own.lasts[entry] == own.begin + point:
+                    to[k] = own.taken[entry] + place_in_slice(plan, unit - point * number(plan, SLICE), width)
+                    values[k, 0], values[k, 1] = load(packed + unit * width)
+            for k in range(UNITS):
+                if to[k] != NOWHERE:
+                    store(data + to[k], values[k, 0], values[k, 1])
+
+    return write_own
+
+
+@cache
+def few_points_kernel(width: int, index_type: str, loops: int, coords: int, outer: int) -> Kernel:
+    """Return the kernel that writes the last update of each place in one launch, by units of `width` bytes.
+
+    A block enters the places of its own points into a table in shared memory. Then it looks at all points behind them:
+    one whose place is in the table is later than the block's. At the end it writes those of its own that are the last.
+    """
+    place_of_point, place_if_inside = point_places(index_type, loops, coords)
+    write_own = own_writer(width, loops, coords, outer)
+
+    @helper
+    def look(plan, index, known, taken, lasts, begin, points):
+        """Find the last points of the places in the table; tell this thread whether an index is bad."""
+        found = cuda.local.array(UNITS, np.int64)
+        bad = False
+        for a in range(begin + np.int64(cuda.threadIdx.x), points, UNITS * OWN_THREADS):
+            for k in range(UNITS):  # the last point may be looked at more than once
+                found[k], is_bad = place_if_inside(plan, index, min(a + k * OWN_THREADS, points - 1))
+                bad |= is_bad
+            for k in range(UNITS):
+                if may_be_known(known, found[k]):
+                    point = min(a + k * OWN_THREADS, points - 1)
+                    at = find(taken, place_of_point(plan, index, np.int64(0), -1, point))
+                    if taken[at] != NOWHERE:
+                        cuda.atomic.max(lasts, at, np.int32(point))
+        return bad
+
+    @kernel(registers=64)
+    def write_few(
+        data,  # OUT  address of the output's first element
+        index,  # IN   address of the packed indices
+        packed,  # IN   address of the packed updates
+        plan,  # IN   the plan
+        record,  # OUT  where a bad index is recorded
+        launch,  # IN   the number of this launch
+        unless,  # IN   the same, if nothing is to be written when an index is bad, otherwise -1
+        points,  # IN   how many points there are
+        share,  # IN   how many of them a block writes
+    ):
+        await_inputs()
+        taken = cuda.shared.array(OWN_ENTRIES, np.int64)
+        lasts = cuda.shared.array(OWN_ENTRIES, np.int32)
+        known = cuda.shared.array(KNOWN_WORDS, np.int32)
+        entries = cuda.shared.array(OWN_POINTS, np.int32)
+        thread = np.int64(cuda.threadIdx.x)
+        begin = np.int64(cuda.blockIdx.x) * share
+        end = min(begin + share, points)
+        for i in range(thread, OWN_ENTRIES, OWN_THREADS):
+            taken[i], lasts[i] = NOWHERE, -1
+        for i in range(thread, KNOWN_WORDS, OWN_THREADS):
+            known[i] = 0
+        cuda.syncthreads()
+        for point in range(begin + thread, end, OWN_THREADS):
+            place = place_of_point(plan, index, record, launch, point)
+            entries[point - begin] = -1
+            if place != NOWHERE:
+                at, bit = enter(taken, place), spread_place(place) >> BIT_SHIFT
+                cuda.atomic.or_(known, np.uint32(bit >> 5), np.int32(1) << np.int32(bit & 31))
+                entries[point - begin] = at
+                cuda.atomic.max(lasts, at, np.int32(point))
+        cuda.syncthreads()
+        bad = look(plan, index, known, taken, lasts, end if unless < 0 else np.int64(0), points)
+        if cuda.syncthreads_or(1 if bad else 0) and unless >= 0:
+            if cuda.blockIdx.x == 0:
+                for point in range(thread, points, OWN_THREADS):
+                    place_of_point(plan, index, record, launch, point)
+            return
+        write_own(data, packed, plan, Own(taken, lasts, entries, begin, end))
+
+    given = numbers_in(loops, coords, outer)
+    return Kernel(write_few, 9, plan=(3, given), waits=True, threads=OWN_THREADS)

@@ -10,7 +10,8 @@ from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
 from ..driver.numba import cuda
 from ..primitives.access import unit_access
-from ..primitives.atomics import combine_now, load_now, store_now
+from ..primitives.atomics import combine_now
+from ..primitives.bad_indices import has_bad
 from ..primitives.groups import shared_type
 from ..primitives.moves.claims import number_of_place
 from ..primitives.moves.places import NOWHERE, UNITS, point_places, slice_places
@@ -88,7 +89,6 @@ def combine_few_kernel(
     Without `combined` it claims places: it combines their claims, of 4 bytes, with the numbers of points, of which the
     highest stays. See docs/measurements/cudakernels.md, "Few integers, combined by blocks first".
     """
-    claims = combined is None
     operation, name = combined or CLAIM
     combine = combine_now(operation, name)
     point_of, combine_all = few_steps(width, index_type, loops, coords, outer, combined)
@@ -107,13 +107,13 @@ def combine_few_kernel(
         plan,  # IN      the plan
         record,  # OUT     where a bad index is recorded
         launch,  # IN      the number of this launch, -1: the indices have been looked at
-        flag,  # IN OUT  address of a word that is 0 if an index is bad; 0: write in any case. Claims say so there
+        unless,  # IN      write nothing if the launch with this number has recorded a bad index
         count,  # IN      how many elements the output has, or claims
         units,  # IN      how many the updates have, or points
         share,  # IN      how many of them a block handles
     ):
         await_inputs()
-        if not claims and flag != 0 and load_now(flag) == 0:
+        if has_bad(record, unless):
             return
         own = cuda.shared.array(0, word)
         thread = np.int64(cuda.threadIdx.x)
@@ -123,12 +123,9 @@ def combine_few_kernel(
         begin = np.int64(cuda.blockIdx.x) * share
         end = min(begin + share, units)
         bad = combine_all(np.int64(shared_address(own)), packed, plan, index, begin, end)
-        if bad:
-            if claims:
-                store_now(flag, 0)
-            if launch >= 0 and number(plan, BOUNDS) != DROP:
-                for unit in range(begin + thread, end, OWNERS):
-                    place_of_point(plan, index, record, launch, point_of(plan, unit))
+        if bad and launch >= 0 and number(plan, BOUNDS) != DROP:
+            for unit in range(begin + thread, end, OWNERS):
+                place_of_point(plan, index, record, launch, point_of(plan, unit))
         cuda.syncthreads()
         for i in range(thread, count, OWNERS):
             if own[np.uint32(i)] != neutral:

@@ -10,7 +10,8 @@ from ..driver.compile import kernel
 from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, LANES, cuda
 from ..primitives.access import load_i64, unit_access
-from ..primitives.atomics import load_now, store_now
+from ..primitives.atomics import store_now
+from ..primitives.bad_indices import has_bad
 from ..primitives.groups import fetch_and_add, shared_type
 from ..primitives.moves.claims import number_of_place
 from ..primitives.moves.folds import (
@@ -26,7 +27,7 @@ from ..primitives.moves.places import NOWHERE, point_places, slice_places
 from ..primitives.moves.reductions import unit_steps
 from ..primitives.moves.sizes import SIZES
 from ..primitives.pairs import pair_access, pair_fields
-from ..primitives.plan import BOUNDS, DROP, GRANULE, LOWEST, SLICE, number, numbers_in, quotient
+from ..primitives.plan import GRANULE, LOWEST, SLICE, number, numbers_in, quotient
 from ..primitives.ptx import await_inputs
 from ..primitives.sort_tiles import WARPS
 from ..primitives.warp import sum_of_lanes
@@ -49,7 +50,6 @@ def pair_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: b
         plan,  # IN   the plan
         record,  # OUT  where a bad index is recorded
         launch,  # IN   the number of this launch
-        flag,  # OUT  address of a word that becomes 0 if an index is bad
         points,  # IN   how many points there are
         nowhere,  # IN   the key of points that are dropped, behind all others
         pairs,  # OUT  address of (points,) pairs
@@ -59,13 +59,11 @@ def pair_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: b
         if point < points:
             place = place_of_point(plan, index, record, launch, point)
             key = nowhere
-            if place == NOWHERE:
-                store_now(flag, 0)
-            else:
+            if place != NOWHERE:
                 key = number_of_place(plan, place)
             store_pair(pairs + pair_bytes * point, key, point)
 
-    return Kernel(make_pairs, 8, plan=(1, numbers_in(loops, coords, outer)))
+    return Kernel(make_pairs, 7, plan=(1, numbers_in(loops, coords, outer)))
 
 
 @cache
@@ -83,7 +81,6 @@ def rank_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: b
         plan,  # IN   the plan
         record,  # OUT  where a bad index is recorded
         launch,  # IN   the number of this launch
-        flag,  # OUT  address of a word that becomes 0 if an index is bad
         points,  # IN   how many points there are
         nowhere,  # IN   the key of points that are dropped, behind all others
         pairs,  # OUT  address of (points,) pairs
@@ -101,10 +98,8 @@ def rank_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: b
                     bad |= found[k] == NOWHERE
                     keys[first + k * BLOCK] = nowhere if found[k] == NOWHERE else number_of_place(plan, found[k])
         if bad and cuda.blockIdx.x == 0:
-            store_now(flag, 0)
-            if number(plan, BOUNDS) != DROP:
-                for point in range(thread, points, BLOCK):
-                    place_of_point(plan, index, record, launch, point)
+            for point in range(thread, points, BLOCK):
+                place_of_point(plan, index, record, launch, point)
         cuda.syncthreads()
         lane = thread % LANES
         point = np.int64(cuda.blockIdx.x) * WARPS + thread // LANES
@@ -118,7 +113,7 @@ def rank_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: b
             if lane == LANES - 1:
                 store_pair(pairs + pair_bytes * np.int64(before), own, point)
 
-    return Kernel(rank_pairs, 8, plan=(1, numbers_in(loops, coords, outer)), waits=True)
+    return Kernel(rank_pairs, 7, plan=(1, numbers_in(loops, coords, outer)), waits=True)
 
 
 @cache
@@ -141,7 +136,8 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
         data,  # IN OUT  address of the output's first element
         packed,  # IN      address of the packed updates
         plan,  # IN      the plan
-        flag,  # IN      address of a word that is 0 if an index is bad; 0: write in any case
+        record,  # IN      where a bad index is recorded
+        unless,  # IN      write nothing if the launch with this number has recorded a bad index
         pairs,  # IN      address of (points,) sorted pairs
         points,
         nowhere,  # IN      the key of points that are dropped
@@ -149,7 +145,7 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
         longs,  # OUT     address of the first pairs of these places
     ):
         await_inputs()
-        if flag != 0 and load_now(flag) == 0:
+        if has_bad(record, unless):
             return
         item = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
         i = quotient(item, plan, SLICE)
@@ -184,7 +180,7 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
                 i += 1
         store(place, value[0], value[1])
 
-    return Kernel(fold_updates, 9, plan=(2, numbers_in(*counts)))
+    return Kernel(fold_updates, 10, plan=(2, numbers_in(*counts)))
 
 
 @cache

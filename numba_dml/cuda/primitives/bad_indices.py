@@ -72,6 +72,12 @@ def record_bad(
             waiting = False
 
 
+@helper
+def has_bad(gate, launch):
+    """Tell whether a launch has recorded a bad index. No launch has the number -1."""
+    return launch >= 0 and load_now(gate + 8 * GATE) >> POSITION_BITS == launch & LAUNCH_MASK
+
+
 class Record:
     """A record and its gate, which is what kernels are given the address of."""
 

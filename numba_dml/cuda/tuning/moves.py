@@ -98,6 +98,8 @@ class MoveTuning(NamedTuple):
     updates_per_copy: int  #: Updates of a block for each element of its copy.
 
     # Claims.
+    few_points: int  #: Points, up to which every block looks at all of them instead of claims in device memory.
+    few_points_slice: int  #: Bytes of a slice up to which it does: a block writes all of its slices.
     sparse: tuple[Sparse, ...]  #: Outputs of which few places are claimed: a table of these is smaller.
     places_per_merged: tuple[int, int, int]  #: Places for a point, up to which elements of 1, 2, 4 bytes are merged.
     places_per_merged_alone: int  #: The same if there is no table of claims.
@@ -112,7 +114,7 @@ H100 = MoveTuning(
     busy_blocks=1056,
     least_blocks=96,
     l2_bytes=32 << 20,
-    few_units=1 << 20,
+    few_units=1 << 18,
     widest_narrow=4,
     least_slice_units=5,
     least_warp_units=1 << 19,
@@ -162,6 +164,8 @@ H100 = MoveTuning(
     few_places_bytes=96 << 10,
     least_few_places_blocks=20,
     updates_per_copy=4,
+    few_points=12_000,
+    few_points_slice=16 << 10,
     sparse=(Sparse(4, 1 << 23), Sparse(16, 3 << 20)),
     places_per_merged=(16, 20, 32),
     places_per_merged_alone=128,
@@ -213,6 +217,7 @@ SIMULATOR = H100._replace(
     few_places_bytes=100,
     least_few_places_blocks=1,
     updates_per_copy=2,
+    few_points=2,
     sparse=(Sparse(4, 8),),
     most_short_pairs=50,
     folding_blocks=1,

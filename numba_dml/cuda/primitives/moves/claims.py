@@ -9,8 +9,6 @@ from ..access import LOAD_INDEX
 from ..atomics import combine_now, exchange_if, load_two_now
 from ..plan import GRANULE, LOWEST, number, quotient
 
-#: Before the claims: a word that says that an index is bad, and what aligns an entry.
-FLAG_BYTES = 16
 #: Bytes of an entry of the table that few points have instead of a claim for each place, and what it holds at first;
 #: how many are looked at at once.
 ENTRY_BYTES, EMPTY, ENTRIES = 8, -1, 4
@@ -57,13 +55,13 @@ def table_claimer():
     def enter(claims, last_entry, place, point):
         word = place * (last_entry + 1) + point
         at = spread(place) & last_entry
-        entry = claims + FLAG_BYTES + ENTRY_BYTES * at
+        entry = claims + ENTRY_BYTES * at
         # Most places find this one empty, and have not to look first.
         found = exchange_if(entry, EMPTY, word)
         waiting = found != EMPTY and not take(entry, found, last_entry, word)
         at &= -ENTRIES
         while waiting:
-            entry = claims + FLAG_BYTES + ENTRY_BYTES * at
+            entry = claims + ENTRY_BYTES * at
             a, b = load_two_now(entry)
             c, d = load_two_now(entry + 2 * ENTRY_BYTES)
             waiting = not (
@@ -88,7 +86,7 @@ def claimer(claim_bytes: int):
     @helper
     def claim(claims, last_entry, place, point):
         if claim_bytes > 0:
-            raise_claim(claims + FLAG_BYTES + claim_bytes * place, point)
+            raise_claim(claims + claim_bytes * place, point)
 
     return claim
 
@@ -100,6 +98,6 @@ def holder(claim_bytes: int):
 
     @helper
     def holds(claims, place, point):
-        return claim_bytes == 0 or load_claim(claims + FLAG_BYTES + claim_bytes * place) == point
+        return claim_bytes == 0 or load_claim(claims + claim_bytes * place) == point
 
     return holds

@@ -24,6 +24,8 @@ class Sizes(NamedTuple):
     bin_threads: int  #: Threads of a block that writes a bin.
     bin_registers: int | None  #: Registers of such a thread, so that an SM holds the block.
     most_ranked: int  #: Points, up to which each is compared with all others instead of a sort.
+    own_points: int  #: Points of a block that looks at all others, too.
+    own_threads: int  #: Threads of such a block.
     long_fold: int  #: Updates of a place, above which a block folds them, not a thread.
     folders: int  #: Threads of such a block that fold, an element each; the others load the next updates.
     loaded_words: int  #: Words that these load at a time.
@@ -41,6 +43,8 @@ H100 = Sizes(
     bin_threads=1024,
     bin_registers=64,
     most_ranked=2048,
+    own_points=128,
+    own_threads=512,
     long_fold=256,
     folders=LANES,
     loaded_words=2048,
@@ -58,6 +62,8 @@ SIMULATOR = Sizes(
     bin_threads=BLOCK,
     bin_registers=None,
     most_ranked=30,
+    own_points=4,
+    own_threads=BLOCK,
     long_fold=5,
     folders=2,
     loaded_words=8,

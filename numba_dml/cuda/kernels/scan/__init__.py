@@ -1,0 +1,1 @@
+"""Kernels of cumulative sums and products."""

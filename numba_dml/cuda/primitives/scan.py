@@ -1,0 +1,334 @@
+"""Running sums and products: the plan of a scan, numbers as words, and the levels of the fixed order of sums.
+
+A state is a word with the bits of what is computed in. Sums go by blocks (see "The order of float sums" in
+docs/semantics.md). A level that is absent is the word that changes no bit of what it is added to: -0.0, or 0.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..._core.enums import TensorDataType as D
+from ..._core.lowering import SUM_BLOCK, is_float
+from ..._core.tensor import dtype_of, element_size
+from ..driver.compile import helper
+from ..driver.numba import BLOCK, LANES, SIMULATED
+from .access import unit_access
+from .moves.reductions import _step, add, upper
+from .plan import number
+from .ptx import _as_int64, load_twin, ptx
+
+# Numbers of a plan.
+(
+    SIZE,  # elements of a line
+    LINES,
+    INNER,  # lines that lie side by side: elements from one of a line to the next
+    BLOCKS,  # blocks of a line, one at least
+    PARTS,  # superblocks of a line, one at least
+    TOGETHER,  # lines of a thread block, if they have one superblock; or warps that share columns
+    EXCLUSIVE,  # 1: elements are left out of their own results
+    INITIAL,  # 1: there is one more result, for no element
+    REVERSE,  # 1: lines are scanned from their ends on
+    FIELDS,
+) = range(10)
+
+
+class Sizes(NamedTuple):
+    """Sizes that kernels are compiled for."""
+
+    threads: int  #: Threads of a block.
+    chunk: int  #: Elements of each row that are in shared memory at a time, a power of two.
+    tile_loads: int  #: Elements of a thread that are loaded together into shared memory.
+    loads: int  #: Elements of a line that a thread loads together.
+
+
+SIZES = (Sizes(BLOCK, 32, 16, 8), Sizes(BLOCK, 4, 2, 2))[SIMULATED]
+#: Words of a part's state in memory that other blocks read: how much is known, its total, and the levels behind it.
+STATUS, TOTAL, LEVELS, STATE = 0, 1, 2, 5
+#: What is known of a part.
+HAS_TOTAL, HAS_LEVELS = 1, 2
+COLUMNS = LANES
+#: The parts of complex numbers, which are summed each by itself.
+PARTS_OF = {D.COMPLEX64: D.FLOAT32, D.COMPLEX128: D.FLOAT64}
+
+_TAKE = {
+    D.FLOAT64: "mov.b64 x, $1;",
+    D.FLOAT32: "cvt.u32.u64 t, $1; mov.b32 x, t;",
+    D.FLOAT16: "cvt.u16.u64 x, $1;",
+    D.BFLOAT16: "cvt.u32.u64 t, $1; shl.b32 t, t, 16; mov.b32 x, t;",
+}
+_GIVE = {
+    D.FLOAT64: "mov.b64 $0, y;",
+    D.FLOAT32: "mov.b32 t, y; cvt.u64.u32 $0, t;",
+    D.FLOAT16: "cvt.u64.u16 $0, y;",
+    D.BFLOAT16: "cvt.u64.u16 $0, y;",
+}
+#: The type of PTX that holds a float, as an operand and as a result.
+_OPERAND = {D.FLOAT64: "f64", D.FLOAT32: "f32", D.FLOAT16: "f16", D.BFLOAT16: "f32"}
+_RESULT = {**_OPERAND, D.BFLOAT16: "bf16"}
+#: From float64 to bfloat16 in two steps: the first one leaves a last bit of 1 if it is not exact, so that the second
+#: one rounds right.
+_ODD = (
+    "cvt.rz.f32.f64 z, x; cvt.f64.f32 w, z; setp.neu.f64 p, w, x; mov.b32 t, z; @p or.b32 t, t, 1; mov.b32 z, t; "
+    "cvt.rn.bf16.f32 y, z;"
+)
+
+
+def _quiet(kind: D) -> int:
+    """Return the bits of NumPy's NaN."""
+    bits = {D.FLOAT64: 0x7FF8 << 48, D.FLOAT32: 0x7FC0 << 16, D.FLOAT16: 0x7E00, D.BFLOAT16: 0x7FC0}
+    return bits[kind]
+
+
+@cache
+def converter(source: D, target: D):
+    """Return how a float's bits become those of another type, rounded once; every NaN becomes NumPy's."""
+    bits, wide = 8 * element_size(target), element_size(target) > element_size(source)
+    is_short = bits == 16
+
+    def twin(word):
+        size = element_size(source)
+        value = np.array(word & ((1 << 8 * size) - 1), f"u{size}").view(dtype_of(source))
+        with np.errstate(all="ignore"):
+            if np.isnan(value):
+                return _quiet(target)
+            if target is D.BFLOAT16 and source is D.FLOAT64:
+                near = value.astype(np.float32)
+                if np.isfinite(value) and near.astype(np.float64) != value:
+                    near = np.nextafter(near, np.float32(0)) if abs(near.astype(np.float64)) > abs(value) else near
+                    near = (near.view(np.uint32) | np.uint32(1)).view(np.float32)
+                value = near
+            return _as_int64(int(value.astype(dtype_of(target)).view(f"u{bits // 8}")))
+
+    operand, result = _OPERAND[source], _RESULT[target]
+    if operand == result:
+        step = f"mov.b{bits} y, x;"
+    elif source is D.FLOAT64 and target is D.BFLOAT16:
+        step = _ODD
+    else:
+        step = f"cvt{'' if wide else '.rn'}.{result}.{operand} y, x;"
+    registers = (
+        f".reg .b32 t; .reg .f32 z; .reg .f64 w; .reg .pred p; .reg .{'b16' if operand == 'f16' else operand} x; "
+    )
+    registers += f".reg .{'b16' if is_short else result} y; "
+    nan = f"setp.nan.{operand} p, x, x; selp.b{bits} y, {_quiet(target):#x}, y, p; "
+    if not is_short:  # a constant of a float register
+        nan = f"setp.nan.{operand} p, x, x; mov.b{bits} {'w' if bits == 64 else 'z'}, {_quiet(target):#x}; "
+        nan += f"@p mov.b{bits} y, {'w' if bits == 64 else 'z'}; "
+    return ptx(f"{{ {registers}{_TAKE[source]} {step} {nan}{_GIVE[target]} }}", 1, 1, twin, pure=True)
+
+
+def _sum_twin(a, b):
+    with np.errstate(all="ignore"):
+        return int((np.int64(a).view(np.float64) + np.int64(b).view(np.float64)).view(np.int64))
+
+
+#: ``add_floats(a, b)``: the sum of two float64, given and returned as words.
+add_floats = ptx(
+    "{ .reg .f64 x, y; mov.b64 x, $1; mov.b64 y, $2; add.rn.f64 x, x, y; mov.b64 $0, x; }", 1, 2, _sum_twin, pure=True
+)
+#: ``low_word(word)``: the lower 32 bits of a word.
+low_word = ptx(
+    "cvt.u32.u64 $0, $1;", 1, 1, lambda word: ((word + (1 << 31)) & 0xFFFFFFFF) - (1 << 31), pure=True, bits=32
+)
+
+
+@helper
+def _same(word):
+    return word
+
+
+def slot_of(result: D):
+    """Return the type that holds an element in shared memory, and how a word becomes one.
+
+    A bool, which is summed as an integer, takes 8 bytes.
+    """
+    short = element_size(result) <= 4 and result is not D.BOOL
+    return (np.int32, low_word) if short else (np.int64, _same)
+
+
+@helper
+def _truth(word):
+    return np.int64(1) if word != 0 else np.int64(0)
+
+
+@cache
+def _from_integer(target: D, signed: bool):
+    """Return how an integer becomes a float: float32 first if that has 16 bits, as NumPy's casts do."""
+    wide = target is D.FLOAT64
+    kind, first, letter = (
+        ("u8", D.FLOAT64, "s" if signed else "u") if wide else ("u4", D.FLOAT32, "s" if signed else "u")
+    )
+    bits = 64 if wide else 32
+
+    def twin(word):
+        number = word if signed else word & 0xFFFFFFFFFFFFFFFF
+        return _as_int64(int(np.array(number, "i8" if signed else "u8").astype(dtype_of(first)).view(kind)))
+
+    widen = "" if wide else "cvt.u64.u32 $0, t; "
+    give = "mov.b64 $0, x;" if wide else "mov.b32 t, x; " + widen
+    asm = f"{{ .reg .f{bits} x; .reg .b32 t; cvt.rn.f{bits}.{letter}64 x, $1; {give} }}"
+    cast = ptx(asm, 1, 1, twin, pure=True)
+    if target in (D.FLOAT64, D.FLOAT32):
+        return cast
+    shorten = converter(D.FLOAT32, target)
+
+    @helper
+    def cast_twice(word):
+        return shorten(cast(word))
+
+    return cast_twice
+
+
+def caster(source: D, target: D):
+    """Return how a word of one type becomes one of another, as a cast of the array would make it."""
+    if is_float(target):
+        if is_float(source):
+            return _same if source is target else converter(source, target)
+        return _from_integer(target, dtype_of(source).kind == "i")
+    return _truth if target is D.BOOL else _same
+
+
+def can_cast(source: np.dtype[Any], result: np.dtype[Any]) -> bool:
+    """Tell whether kernels read elements of one dtype as another one."""
+    kinds = {"b": "biufV", "u": "biufV", "i": "biufV", "f": "fV", "V": "fV", "c": "c"}
+    return source.isnative and result.kind in kinds.get(source.kind, "")
+
+
+@cache
+def load_of(source: D):
+    """Return the load of an element as a word: integers with their sign. It is not what this thread has written."""
+    size, name = element_size(source), dtype_of(source).name
+    kind = getattr(ctypes, f"c_{name if name.startswith(('int', 'uint')) else f'uint{8 * size}'}")
+    letter = "s" if name.startswith("int") else "u"
+    return ptx(f"ld.global.{letter}{8 * size} $0, [$1];", 1, 1, load_twin(kind))
+
+
+class Sums(NamedTuple):
+    """How sums are computed: functions of words."""
+
+    load: object  #: ``load(address)``: an element.
+    store: object  #: ``store(address, word, 0)``: a result.
+    read: object  #: ``read(element)``: what is added.
+    write: object  #: ``write(sum)``: the result, rounded once.
+    add: object
+    absent: int  #: What changes nothing that it is added to.
+
+
+@cache
+def load_as(source: D, result: D):
+    """Return ``load(address)``: an element of one type as a word of another."""
+    load, cast = load_of(source), caster(source, result)
+
+    @helper
+    def load_cast(address):
+        return cast(load(address))
+
+    return load_cast
+
+
+@cache
+def sums(source: D, result: D) -> Sums:
+    """Return how elements of one type are added up to results of another, which is no complex one."""
+    _, store = unit_access(element_size(result))
+    load = load_as(source, result)
+    if is_float(result):
+        return Sums(load, store, converter(result, D.FLOAT64), converter(D.FLOAT64, result), add_floats, -(1 << 63))
+    return Sums(load, store, _same, caster(D.INT64, result), add, 0)
+
+
+@cache
+def load_pair(source: D, result: D):
+    """Return ``load(address)``: an element as the two words of a result, of which most have one."""
+    if source not in PARTS_OF:
+        load_one = load_as(source, result)
+
+        @helper
+        def load(address):
+            return load_one(address), np.int64(0)
+
+        return load
+    part, own = PARTS_OF[source], PARTS_OF[result]
+    load_part, step = load_as(part, own), element_size(part)
+    is_short = own is D.FLOAT32
+
+    @helper
+    def load_complex(address):
+        first, second = load_part(address), load_part(address + step)
+        return ((first & 0xFFFFFFFF) | upper(second, 32), np.int64(0)) if is_short else (first, second)
+
+    return load_complex
+
+
+@cache
+def in_order(source: D, result: D, multiplies: bool, own_type: bool):
+    """Return ``load(address)``, ``write(first, second)`` and ``combine(old, old_second, new, new_second)``.
+
+    A step is computed in the result's own type; products of 16-bit floats in float32, unless `own_type` is true.
+    """
+    is_half = element_size(result) == 2 and is_float(result) and not own_type
+    state = D.FLOAT32 if is_half else D.INT64 if result is D.BOOL else result
+    combine, part = _step(state, "mul" if multiplies else "add", False), PARTS_OF.get(result)
+    load_result, widen = load_pair(source, result), converter(result, state) if is_half else _same
+    is_short, has_nan = part is D.FLOAT32, part is not None or is_float(result)
+    clean = converter(part or state, part or result) if has_nan else caster(state, result)
+
+    @helper
+    def load(address):
+        first, second = load_result(address)
+        return widen(first), second
+
+    @helper
+    def write(first, second):
+        if is_short:
+            return clean(first & 0xFFFFFFFF) | upper(clean((first >> 32) & 0xFFFFFFFF), 32), second
+        return clean(first), clean(second) if part is not None else second
+
+    return load, write, combine
+
+
+@cache
+def level_steps(source: D, result: D):
+    """Return ``carried(second, third, fourth, total, parts)`` and ``lifted(first, second, third, fourth, total)``.
+
+    The levels behind a superblock, which is number `parts` of its line from 1 on; and a result from the levels and the
+    sum within a block.
+    """
+    plus, none = sums(source, result).add, sums(source, result).absent
+
+    @helper
+    def carried(second, third, fourth, total, parts):
+        second = plus(second, total)
+        if parts % SUM_BLOCK == 0:
+            third, second = plus(third, second), np.int64(none)
+            if parts % (SUM_BLOCK * SUM_BLOCK) == 0:
+                fourth, third = plus(fourth, third), np.int64(none)
+        return second, third, fourth
+
+    @helper
+    def lifted(first, second, third, fourth, total):
+        return plus(fourth, plus(third, plus(second, plus(first, total))))
+
+    return carried, lifted
+
+
+@helper
+def place_of(plan, position):
+    """Return which element of a line stands at a position, counted from where the scan starts."""
+    return number(plan, SIZE) - 1 - position if number(plan, REVERSE) != 0 else position
+
+
+@helper
+def out_shift(plan):
+    """Return how many places further an element's result stands in the line of results."""
+    return np.int64(0) if number(plan, REVERSE) != 0 else number(plan, INITIAL)
+
+
+@helper
+def initial_place(plan):
+    """Return where the initial result stands."""
+    return number(plan, SIZE) if number(plan, REVERSE) != 0 else np.int64(0)
