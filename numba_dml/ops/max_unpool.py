@@ -35,7 +35,7 @@ SPEC = Spec(
         UNIQUE,
         WRITE_BOUNDS,
     ),
-    examples=("max-unpool best.npy places.npy --result-shape 64,3,224,224 -o image.npy",),
+    examples=("max-unpool best.npy places.npy --result-shape 2,3,64,64 -o all.npy",),
     explain_examples=("explain max-unpool --shape 2,2 --indices-shape 2,2 --result-shape 4,4",),
 )
 
