@@ -73,6 +73,7 @@ def test_zero_sizes():
         dml.reverse_subsequences(empty, [[0], [1], [0]])
     assert dml.reverse_subsequences(empty, [[5]], bounds="clamp").shape == (3, 0)
     assert dml.reverse_subsequences(np.empty((0, 3)), np.empty((0, 1), int)).shape == (0, 3)
+    assert dml.reverse_subsequences(np.empty((3, 0)), np.empty((1, 0), int), axis=0).shape == (3, 0)
     assert dml.reverse_subsequences([[1, 2]], [[2]]).tolist() == [[2, 1]]
     assert dml.reverse_subsequences([3, 4], [2]).tolist() == [4, 3]
 

@@ -282,6 +282,8 @@ def _lines(low: Any, itemsize: int) -> tuple[int, list[int]]:
     row = inner.pop() if inner else (1, 0, 0, 0)
     rows = [*low.outer, *inner]
     lines, threads = product([size for size, *_ in rows]), numba.config.NUMBA_NUM_THREADS
+    if run == 0:  # slices of nothing, whose lengths may be nothing too
+        lines = 0
     strips = parts = 1
     if 0 < lines < 4 * threads:
         strips = max(min(row[0] * low.size // LEAST_PART, row[0] // 64, 4 * threads), 1)
