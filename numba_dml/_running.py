@@ -18,7 +18,7 @@ from .ops.cumulative_sum import build_in_order as build_sum
 
 #: Elements from which on sums and products run here: below, a call of NumPy's takes less.
 RUNNING = 1 << 12
-#: The same of integers along contiguous lines, which NumPy adds as fast until threads share them.
+#: The same of integers of the result's own type along contiguous lines, which NumPy adds as fast on one thread.
 INTEGERS = 1 << 21
 #: What is added and multiplied. Of complex numbers, the last bits of NumPy's products depend on the machine.
 _ADDED, _MULTIPLIED = ORDERED | set("?FD"), ORDERED | {"?"}
@@ -42,7 +42,12 @@ def _run(ufunc: Any, a: Any, axis: Any, dtype: Any, out: Any, include_initial: A
     if out is not None and (out.__class__ is not ndarray or out.dtype.char != result.char or out.dtype != result):
         return NotImplemented
     axis = None if axis is None else operator.index(axis)  # without one, there is one dimension, or an error
-    if result.kind in "iu" and a.size < INTEGERS and (axis is None or a.strides[axis] == a.itemsize):
+    if (
+        result.kind in "iu"
+        and result == a.dtype
+        and a.size < INTEGERS
+        and (axis is None or a.strides[axis] == a.itemsize)
+    ):
         return NotImplemented
     parameters = axis, result, bool(include_initial), False, False
     return call_one(spec, build, None, None, a, out, parameters)
@@ -110,7 +115,7 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     -----
     Adds strictly in order, in the result's own type: NumPy's bits. A NaN makes all later results NaN, every one of them
     `numpy.nan`. Goes to the kernels when `a` is a plain array of native bool, integers, floats or complex numbers, with
-    4096 elements or more; integers along contiguous lines with 2M. Threads share lines, and single ones of integers.
+    4096 elements or more; integers along contiguous lines with 2M, if they need no cast. Threads share lines.
 
     Examples
     --------
@@ -169,7 +174,7 @@ def cumulative_sum(
     -----
     Adds strictly in order, in the result's own type: NumPy's bits. A NaN makes all later results NaN, every one of them
     `numpy.nan`. Goes to the kernels when `x` is a plain array of native bool, integers, floats or complex numbers, with
-    4096 elements or more; integers along contiguous lines with 2M. Threads share lines, and single ones of integers.
+    4096 elements or more; integers along contiguous lines with 2M, if they need no cast. Threads share lines.
 
     Examples
     --------

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 import numba_dml as dml
 from numba_dml import AxisDirection, DescriptorError, FeatureLevel, TensorDesc
+from numba_dml.cpu.calls import scan as calls
+from numba_dml.cpu.tuning.scan import TUNING
 
 from . import reference
 from .reference import same
@@ -193,7 +195,6 @@ SHAPES = {
     "a line of three levels": ((66000,), 0),
     "a line in parts": ((4 * 65536 + 700,), 0),
     "few lines in parts": ((3, 4 * 65536), 1),
-    "integers in parts": ((33 * 65536,), 0),
     "short lines": ((1000, 7), 1),
     "columns": ((600, 70), 0),
     "columns, deep": ((65900, 18), 0),
@@ -213,9 +214,7 @@ def test_shapes(name, kind, flags):
     shape, axis = SHAPES[name]
     rng = np.random.default_rng(len(name))
     given = {"axis": axis, **dict.fromkeys(flags.split(), True)}
-    if np.prod(shape) > 1 << 20:
-        dtypes = ["u1"]
-    elif np.prod(shape) > 10_000:
+    if np.prod(shape) > 10_000:
         dtypes = ["f4", "i4"]
     else:
         dtypes = ["f4", "f8", "f2", BFLOAT16, "i4", "u1", "c8", "?"]
@@ -235,6 +234,17 @@ def test_shapes(name, kind, flags):
         assert same(out, expected)
         if out.dtype == a.dtype and out.shape == a.shape:
             assert same(function(a, **given, out=a), expected)
+
+
+@pytest.mark.parametrize("given", [{}, {"exclusive": True}, {"include_initial": True, "reverse": True}])
+def test_integers_in_parts(given, monkeypatch):
+    monkeypatch.setattr(calls, "TUNING", TUNING._replace(least_integer_part=1, integer_threads=1))
+    dml.cache_clear()
+    a = np.random.default_rng(0).integers(0, 256, 3 * 65536 + 5).astype("u1")
+    try:
+        assert same(dml.cumulative_sum(a, **given), reference.cumulative(a, False, **given))
+    finally:
+        dml.cache_clear()
 
 
 @given(st.data())

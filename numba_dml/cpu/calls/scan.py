@@ -37,10 +37,10 @@ class ScanCall:
         sizes = descriptor.input_tensor.sizes
         self.dtype = result = descriptor.output_tensor.dtype
         lowering = descriptor.lower([strides])
-        order = lowering.order
-        lines = lowering.lines
+        order, lines = lowering.order, lowering.lines
         across = lines[-1][0] if lines and lines[-1][2] == 1 else 1
-        self.copied = not _can_read(dtype, result) or (across > 1 and lines[-1][1] != dtype.itemsize)
+        spread = across >= TUNING.columns_across and lines[-1][1] != dtype.itemsize  # vectors cannot read them
+        self.copied = spread or not _can_read(dtype, result)
         self.order = order if order != tuple(range(len(sizes))) else None
         self.inverse = tuple(sorted(range(len(order)), key=order.__getitem__))
         if self.copied:  # in the order of the input
@@ -87,12 +87,12 @@ class ScanCall:
             result[...] = self.identity
             return result
         if self.copied:
-            given, a = a, np.empty([a.shape[d] for d in order] if order else a.shape, self.dtype)
-            a[...] = given.transpose(order) if order else given
+            a = a.transpose(order) if order else a
+            a = a.astype(self.dtype, order="C")
         # Each total has up to 16 bytes.
         scratch = np.empty(2 * self.totals, np.int64) if self.totals else a
         if self.launch(a, target, scratch, a, self.plan):  # the output overlaps the input
-            result[...] = self(given if self.copied else a, None)
+            result[...] = self(a, None)
         return result
 
 

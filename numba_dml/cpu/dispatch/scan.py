@@ -60,6 +60,8 @@ def part_count(facts: Facts, tuning: Tuning) -> int:
     """Return how many parts a line is cut into, so that all threads have as many; parts start with a superblock."""
     if facts.in_order or facts.lines >= 4 * facts.threads:
         return 1
+    if facts.integers and facts.threads < tuning.integer_threads:
+        return 1
     least = tuning.least_integer_part if facts.integers else tuning.least_part
     most = facts.n // (BLOCK * BLOCK * least)
     return max(min(facts.threads // gcd(facts.lines, facts.threads), most), 1)

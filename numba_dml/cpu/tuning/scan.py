@@ -15,9 +15,10 @@ class Tuning(NamedTuple):
     #: The fewest at once, where threads have too few tiles: a cache line of float32.
     least_tile: int
     #: Superblocks (65,536 elements) of a part of a line that threads share: of floats, and of integers, which take a
-    #: third of the time.
+    #: third of the time: two threads, which read a half twice, wait for the memory longer than one.
     least_part: int
     least_integer_part: int
+    integer_threads: int
 
 
-TUNING = Tuning(columns_across=16, tile=1024, least_tile=16, least_part=2, least_integer_part=16)
+TUNING = Tuning(columns_across=16, tile=1024, least_tile=16, least_part=2, least_integer_part=16, integer_threads=4)
