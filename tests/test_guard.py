@@ -26,6 +26,18 @@ for size, dtype, k in [(20415, "i8", 7), (158965, "i8", 1), (216428, "f8", 1), (
     assert (dml.top_k(line, k).values == np.sort(line)[:, ::-1][:, :k]).all()
 """
 
+EXTREMES = """
+import numpy as np, numba_dml as dml
+from tests import guard
+guard.mark_arrays()
+for shape in [(5,), (16,), (17,), (300,), (7, 3), (9, 5), (40, 33), (50, 3), (900, 3), (300, 65), (30, 70), (3, 5000)]:
+    for dtype in ("i1", "f2", "f4", "i8"):
+        a = np.random.default_rng(0).integers(-99, 99, shape).astype(dtype)
+        for axis in range(len(shape)):
+            assert (dml.argmax(a, axis=axis) == np.argmax(a, axis)).all()
+            assert (dml.argmax(a[::-1], axis=axis) == np.argmax(a[::-1], axis)).all()
+"""
+
 
 def python(side, *arguments):
     return guard.run("-c", *arguments, side=side, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -43,6 +55,7 @@ def test_the_guard_stops_at_either_end_of_an_array(side, array, offset, said):
 
 
 @pytest.mark.parametrize("side", ["high", "low"])
-def test_long_lines_of_a_top_k_are_surveyed_within_their_buffers(side):
-    found = python(side, SURVEYS)
+@pytest.mark.parametrize("program", [SURVEYS, EXTREMES], ids=["top_k", "argmax"])
+def test_vectors_stay_within_arrays_and_buffers(side, program):
+    found = python(side, program)
     assert found.returncode == 0, found.stderr

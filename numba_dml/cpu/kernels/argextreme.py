@@ -169,16 +169,33 @@ def search_lines(x, out, plan, rule, line, end):
             to += out_step
 
 
+@helper
+def is_found_at_once(x, out, plan, rule):
+    """Tell whether the first block of the only line has what nothing can beat, and write its index then.
+
+    Waking threads takes longer than that.
+    """
+    if plan[LINES] > 1 or plan[CUTS] == 1 or plan[ORDERED] == 0:
+        return False
+    source, to = line_start(plan, np.int64(0))
+    best, place = search_line(x, plan, rule, source, np.int64(0), plan[BLOCK])
+    if best != plan[BEST]:
+        return False
+    write_position(out, plan, to, place)
+    return True
+
+
 @kernel
 def lines_kernel(phase, task, tasks, x, out, scratch, _, plan):
     """Run a task, or tell how many there are: lines, or pieces of them."""
     everything = plan[LINES] * plan[CUTS]
+    rule = rule_from(x, plan, RULE)
     if task == ASK:
-        return task_count(phase, x, out, plan, everything, tasks)
+        count = task_count(phase, x, out, plan, everything, tasks)
+        return np.int64(0) if phase == 0 and count > 0 and is_found_at_once(x, out, plan, rule) else count
     if phase > 0:
         merge_pieces(out, scratch, plan, task, tasks)
         return np.int64(0)
-    rule = rule_from(x, plan, RULE)
     start, stop = everything * task // tasks, everything * (task + 1) // tasks
     if plan[PIECES] == 1:
         search_lines(x, out, plan, rule, start, stop)
