@@ -46,13 +46,29 @@ def scores():
     return a
 
 
+def random_call_of_any(rng, function):
+    """Return the arrays of a random call, its required arguments, the same as options, and the others."""
+    if function not in ("one_hot", "reverse_subsequences", "max_unpool"):
+        arrays, arguments = random_call(rng, function)
+        return (arrays, (1,), ["-k", 1], arguments) if function == "top_k" else (arrays, (), [], arguments)
+    shape = tuple(rng.integers(1, 4, rng.integers(1, 4)).tolist())
+    a, axis = rng.integers(-9, 9, shape).astype("f4"), int(rng.integers(-len(shape), len(shape)))
+    if function == "one_hot":
+        return [rng.integers(-4, 4, shape)], (4,), ["-depth", 4], {"axis": axis}
+    if function == "max_unpool":
+        indices, larger = rng.integers(0, a.size, shape), (*shape[:-1], 2 * shape[-1])
+        return [a, indices], (larger,), ["--result-shape", ",".join(map(str, larger))], {}
+    sizes = [1 if d == axis % len(shape) else n for d, n in enumerate(shape)]
+    return [a, rng.integers(0, shape[axis] + 1, sizes)], (), [], {"axis": axis}
+
+
 @pytest.mark.parametrize("function", OPERATORS)
 def test_commands_return_what_functions_do(function):
     """Of stores with any chunks, beside files, into a store or a file."""
     rng = np.random.default_rng(7)
     spec = OPERATORS[function]
     for n in range(12):
-        arrays, arguments = random_call(rng, function)
+        arrays, required, options, arguments = random_call_of_any(rng, function)
         names = []
         for number, array in enumerate(arrays):
             names.append(f"{n}-{number}.{'zarr' if not number or rng.random() < 0.5 else 'npy'}")
@@ -60,9 +76,7 @@ def test_commands_return_what_functions_do(function):
                 save(names[-1], array, tuple(rng.integers(1, array.shape[d] + 1) for d in range(array.ndim)))
             else:
                 np.save(names[-1], array)
-        required = (1,) if function == "top_k" else ()
-        options = [f"--{key.replace('_', '-')}={value}" for key, value in arguments.items()]
-        options += ["-k", 1] if function == "top_k" else []
+        options += [f"--{key.replace('_', '-')}={value}" for key, value in arguments.items()]
         output = f"{n}-o.{'zarr' if n % 3 else 'npz'}"
         call("run", spec.command, *names, *options, "-o", output, "-q", "--scheduler", "synchronous")
         expected = getattr(dml, function)(*arrays, *required, **arguments)

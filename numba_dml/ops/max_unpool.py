@@ -35,7 +35,7 @@ SPEC = Spec(
         UNIQUE,
         WRITE_BOUNDS,
     ),
-    examples=("max-unpool best.npy places.npy --result-shape 8,3,64,64 -o image.npy",),
+    examples=("max-unpool a.npy places.npy --result-shape 8,8 -o b.npy",),
     explain_examples=("explain max-unpool --shape 2,2 --indices-shape 2,2 --result-shape 4,4",),
 )
 
