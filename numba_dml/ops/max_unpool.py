@@ -36,7 +36,7 @@ SPEC = Spec(
         WRITE_BOUNDS,
     ),
     examples=("max-unpool a.npy places.npy --result-shape 8,8 -o b.npy",),
-    explain_examples=("explain max-unpool --shape 2,2 --indices-shape 2,2 --result-shape 4,4",),
+    explain_examples=("explain max-unpool --shape 4 --indices-shape 4 --result-shape 9",),
 )
 
 
