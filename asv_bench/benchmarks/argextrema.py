@@ -94,7 +94,7 @@ def torch(case: Case, a: np.ndarray, out: Any = None) -> common.Call:
 def onnxruntime(case: Case, a: np.ndarray, out: Any = None) -> common.Call:
     """Run ArgMax."""
     data, axis = in_one_axis(case, a)
-    return common.onnx_call("ArgMax", {"x": data}, [np.dtype(np.int64)], out and [out], axis=axis, keepdims=0)
+    return common.onnx_call("ArgMax", {"x": data}, [np.int64], out, axis=axis, keepdims=0)
 
 
 def jax(case: Case, a: np.ndarray) -> common.Call:

@@ -287,7 +287,8 @@ class Prepared(NamedTuple):
 
 def with_out(implementation: Callable[..., Call], case: Any, *arrays: np.ndarray) -> Call:
     """Return the call of an implementation that writes into the result of an earlier call."""
-    return implementation(case, *arrays, out=implementation(case, *arrays)())
+    result = implementation(case, *arrays)()
+    return implementation(case, *arrays, out=np.array(result) if isinstance(result, np.generic) else result)
 
 
 def medians(*calls: Call, seconds: float) -> list[float]:

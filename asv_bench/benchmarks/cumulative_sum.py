@@ -78,7 +78,7 @@ def torch(case: Case, a: np.ndarray, out: Any = None) -> common.Call:
 def onnxruntime(case: Case, a: np.ndarray, out: Any = None) -> common.Call:
     """Run CumSum, in the type of the data."""
     inputs = {"x": a, "axis": np.array(case.axis)}
-    return common.onnx_call("CumSum", inputs, [a.dtype], out and [out])
+    return common.onnx_call("CumSum", inputs, [a.dtype], out)
 
 
 def jax(case: Case, a: np.ndarray) -> common.Call:
