@@ -106,8 +106,8 @@ def argmin(
     Notes
     -----
     -0 and +0 tie. Along one axis, with ``ties="first"``, it is ``top_k(a, 1, mode="smallest", nan=nan).indices``.
-    Complex numbers have no
-    order here; `numba_dml.numpy.argmin` takes them. Implements DML_ARGMIN_OPERATOR_DESC (``last`` is DECREASING).
+    Complex numbers have no order here; `numba_dml.numpy.argmin` takes them. Implements DML_ARGMIN_OPERATOR_DESC
+    (``last`` is DECREASING).
 
     Examples
     --------
