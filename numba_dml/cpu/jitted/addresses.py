@@ -51,30 +51,38 @@ def _reload(stamp: Any, *arguments: Any) -> _Addresses:
 
 
 @cache
-def addresses(entry: str, *arguments: Any) -> _Addresses:
-    """Return the addresses for an entry, whose kernels are compiled or loaded now if they have not been before."""
+def addresses(entry: str | Callable[..., Any], *arguments: Any) -> _Addresses:
+    """Return the addresses for an entry, whose kernels are compiled or loaded now if they have not been before.
+
+    An entry is one of `entries`, or what returns another one and the addresses of its kernels. Before these comes the
+    address of its arguments, from which errors are made (see `errors`).
+    """
+    known = entry, *arguments
     if entry == "alone":
         x = ArrayRef(SIGNED[arguments[0]], arguments[1])
         code = [code_address(alone_kernel, (x, x, ANY, ANY))]
+    elif callable(entry):
+        function, *code = entry(*arguments)
+        code = [code_address(function, entries.SIGNATURE), id(known), *code]
     else:
         code = [code_address(getattr(entries, entry), entries.SIGNATURE)]
     if entry == "top_k_entry":
         itemsize, floats, lines = arguments
         x = ArrayRef(SIGNED[itemsize], floats)
-        code += [_kernel_address(kernel, x, x, ANY, ANY) if kernel else 0 for kernel in jitted_kernels(lines)]
+        code += [kernel_address(kernel, x, x, ANY, ANY) if kernel else 0 for kernel in jitted_kernels(lines)]
     elif entry == "move_entry":
         family, element, width, slices = arguments
         data, index = ArrayRef(element), ArrayRef(SIGNED[width]) if width else ANY
         scatters = family == "scatter"
         kernel, arrays = (scatter_kernel, (ANY, data, index, data)) if scatters else (gather_kernel, (data, ANY) * 2)
-        code += [_kernel_address(kernel, *arrays), finder_address()]
-        code += [_kernel_address(kernel, ANY, ANY, ANY, ANY)] if slices else []
+        code += [kernel_address(kernel, *arrays), finder_address()]
+        code += [kernel_address(kernel, ANY, ANY, ANY, ANY)] if slices else []
     result = _Addresses(np.array(code, np.int64).tobytes())
-    result.arguments = (entry, *arguments)
+    result.arguments = known
     return result
 
 
-def _kernel_address(kernel: Any, *arrays: Any) -> int:
+def kernel_address(kernel: Any, *arrays: Any) -> int:
     return code_address(kernel, (types.int64, types.int64, types.int64, *arrays, PLAN))
 
 

@@ -29,6 +29,7 @@ from .arguments import constant, is_absent, refuse
 from .compaction import nonzero_coordinates  # noqa: F401
 from .copies import copy_meets, packed
 from .requests import data, pack, result_sizes
+from .scan import cumulative_prod, cumulative_sum  # noqa: F401
 
 #: How a function that only jitted code calls is compiled; it has an environment, which a helper of kernels lacks.
 _jit = numba.njit(**_INNER_OPTIONS)
