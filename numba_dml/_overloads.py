@@ -39,6 +39,8 @@ def register() -> None:
     options = {"top_k": {"forceinline": True, "_nrt": False}}
     for name in (
         "top_k",
+        "argmax",
+        "argmin",
         "cumulative_prod",
         "cumulative_sum",
         "gather",

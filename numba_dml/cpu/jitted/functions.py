@@ -25,6 +25,7 @@ from ..primitives.moves import plan
 from . import arguments, requests
 from .addresses import caller, unit_of
 from .alone import short_lines_first, short_lines_first_out
+from .argextreme import argmax, argmin  # noqa: F401
 from .arguments import constant, is_absent, refuse
 from .compaction import nonzero_coordinates  # noqa: F401
 from .copies import copy_meets, packed
