@@ -47,6 +47,7 @@ def register() -> None:
         "gather_elements",
         "gather_nd",
         "nonzero_coordinates",
+        "one_hot",
         "scatter_elements",
         "scatter_nd",
     ):

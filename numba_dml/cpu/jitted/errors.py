@@ -47,11 +47,12 @@ def error_of(address, position):
     """Return the error for a request at an address, or None."""
     words = (c_int64 * requests.ARRAYS).from_address(address)
     spec, kinds, parameters = (_described if words[requests.OPERATOR] >= len(OPERATORS) else _moved)(address, words)
-    count = len(spec.inputs)
+    count = len(kinds) - len(spec.outputs)
     arrays = list(_arrays(address, kinds if words[requests.OUT_AT] else kinds[:count]))
-    inputs, outs = arrays[:count], arrays[count:]
+    inputs, outs = arrays[: len(spec.inputs)], arrays[count:]
     try:
         call = _call(spec.name, tuple(a.shape for a in inputs), tuple(a.dtype for a in inputs), parameters)
+        call = getattr(call, "call", call)  # of one that has scalars
         for i, out in enumerate(outs):
             check_out(spec.name, f"out[{i}]" if len(outs) > 1 else "out", out, call.shape, out.dtype)
         if len(outs) > 1:

@@ -29,6 +29,7 @@ from .argextreme import argmax, argmin  # noqa: F401
 from .arguments import constant, is_absent, refuse
 from .compaction import nonzero_coordinates  # noqa: F401
 from .copies import copy_meets, packed
+from .one_hot import one_hot  # noqa: F401
 from .requests import data, pack, result_sizes
 from .scan import cumulative_prod, cumulative_sum  # noqa: F401
 
