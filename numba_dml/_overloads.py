@@ -48,6 +48,7 @@ def register() -> None:
         "gather_nd",
         "nonzero_coordinates",
         "one_hot",
+        "reverse_subsequences",
         "scatter_elements",
         "scatter_nd",
     ):

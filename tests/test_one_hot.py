@@ -389,7 +389,7 @@ def test_errors_in_jitted_code():
     for args in ((i, 3, 0), (np.array(3), 3, 0), (i.T, 2, -1), (i, 0, 0), (i, -1, 0), (i, 5, 3)):
         with pytest.raises((IndexError, ValueError), match="one_hot: ") as error:
             dml.one_hot(args[0], args[1], axis=args[2])
-        with pytest.raises(error.type, match="one_hot: ") as found:
+        with pytest.raises(IndexError if error.type is IndexError else ValueError, match="one_hot: ") as found:
             jitted(*args)
         assert str(found.value) == str(error.value)
     with pytest.raises(ValueError, match=r"one_hot: out: found shape \(2, 2, 4\), expected \(2, 2, 5\)"):

@@ -82,12 +82,12 @@ def check_data(function: str, a: Any, allowed: tuple[Any, ...], expected: str) -
     return int(as_dtype(a.dtype).itemsize)
 
 
-def check_indices(function: str, indices: Any, least: int) -> int:
+def check_indices(function: str, indices: Any, least: int, name: str = "indices") -> int:
     """Check indices, and return their kind."""
-    check_array(function, "indices", indices, least)
+    check_array(function, name, indices, least)
     if not is_integer(indices.dtype):
         hint = mask_hint(function) if isinstance(indices.dtype, types.Boolean) else ""
-        refuse(function, "indices", f"an array of {indices.dtype}", f"an array of integers{hint}")
+        refuse(function, name, f"an array of {indices.dtype}", f"an array of integers{hint}")
     return kind_of(indices.dtype)
 
 

@@ -31,14 +31,13 @@ def jitted_call(code, function, inputs, out, result, parameters, constants):
     made = as_dtype(dtype)
     enter = caller(code, function, (*inputs, made), parameters)
     constants = (0, made.itemsize, *constants)
-    kind = made.type
 
     if arguments.is_absent(out):
 
         def run_new(given, inputs, out, direct):
             request = pack(given, constants, inputs, ())
             enter(request, inputs)
-            result = np.empty(result_sizes(request, ndim), kind)
+            result = np.empty(result_sizes(request, ndim), dtype)
             store(request, TO_RESULT, data(result))
             enter(request, (inputs, result))
             return result
@@ -53,7 +52,7 @@ def jitted_call(code, function, inputs, out, result, parameters, constants):
         if is_packed and direct:
             store(request, TO_RESULT, data(out))
         if enter(request, (inputs, out)) != 0:
-            result = np.empty(out.shape, kind)
+            result = np.empty(out.shape, dtype)
             store(request, TO_RESULT, data(result))
             enter(request, (inputs, result))
             out[...] = result

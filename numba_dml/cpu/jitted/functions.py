@@ -31,6 +31,7 @@ from .compaction import nonzero_coordinates  # noqa: F401
 from .copies import copy_meets, packed
 from .one_hot import one_hot  # noqa: F401
 from .requests import data, pack, result_sizes
+from .reverse_subsequences import reverse_subsequences  # noqa: F401
 from .scan import cumulative_prod, cumulative_sum  # noqa: F401
 
 #: How a function that only jitted code calls is compiled; it has an environment, which a helper of kernels lacks.
