@@ -46,6 +46,7 @@ def register() -> None:
         "gather",
         "gather_elements",
         "gather_nd",
+        "max_unpool",
         "nonzero_coordinates",
         "one_hot",
         "reverse_subsequences",

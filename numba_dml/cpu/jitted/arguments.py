@@ -112,6 +112,17 @@ def check_out(function: str, name: str, out: Any, dtype: Any, ndim: int) -> None
         refuse(function, name, "a read-only array", "one to write to")
 
 
+def _known(value: Any) -> Any:
+    """Return the value of an argument that is a constant, or None."""
+    return getattr(value, "literal_value", getattr(value, "value", None)) if isinstance(value, types.Type) else value
+
+
+def is_zero(value: Any) -> bool:
+    """Tell whether an argument is the constant 0, which every dtype has."""
+    known = _known(value)
+    return known.__class__ is int and known == 0
+
+
 def has_dtype(value: Any) -> bool:
     """Tell whether an argument has a type that Python's own numbers do not have."""
     return isinstance(value, types.Number | types.Boolean) and types.unliteral(value) not in _PYTHON
@@ -119,14 +130,14 @@ def has_dtype(value: Any) -> bool:
 
 def converter(function: str, name: str, value: Any, result: Any) -> Any:
     """Return a jitted function that makes an argument an element of a result (see `ops._function.single_value`)."""
-    known = getattr(value, "literal_value", getattr(value, "value", None)) if isinstance(value, types.Type) else value
+    known = _known(value)
     kind = types.unliteral(value) if known is None else numba.typeof(known)
     made = as_dtype(result)
     element, expected = made.type, f"{result}, the dtype of the result (no silent cast)"
     if kind == result and known is None:
         return _jit(lambda value: value)
     is_flag = made.kind == "b" and known in (0, 1)
-    if not is_flag and (kind not in _PYTHON or _PYTHON[kind] > _RANKS[made.kind]):
+    if not is_flag and (kind not in _PYTHON or _PYTHON[kind] > _RANKS.get(made.kind, -1)):
         refuse(function, name, f"dtype {kind}", expected)
     if made.kind in "iu" and kind == types.int64:
         limits = np.iinfo(made)

@@ -83,6 +83,9 @@ def _described(address, words):
     _, name, kinds, parameters = cast(words[requests.OPERATOR], py_object).value
     spec, axis = OPERATORS[name], words[requests.AXIS]
     told = {"axis": axis, "batch_dims": axis, "depth": words[requests.K]}
+    if name == "max_unpool":
+        *_, shape = _arrays(address, kinds[:-1])
+        told["shape"] = tuple(shape.tolist())
     given = zip(spec.parameters, parameters, strict=True)
     return spec, kinds, tuple(told[one.name] if value is ... else value for one, value in given)
 

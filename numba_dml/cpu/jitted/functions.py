@@ -29,6 +29,7 @@ from .argextreme import argmax, argmin  # noqa: F401
 from .arguments import constant, is_absent, refuse
 from .compaction import nonzero_coordinates  # noqa: F401
 from .copies import copy_meets, packed
+from .max_unpool import max_unpool  # noqa: F401
 from .one_hot import one_hot  # noqa: F401
 from .requests import data, pack, result_sizes
 from .reverse_subsequences import reverse_subsequences  # noqa: F401
