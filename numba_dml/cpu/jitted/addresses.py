@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from ..._core.shapes import ELEMENTS
-from ..._core.spec import OPERATORS
 from ..._jit.compile import PLAN, code_address
 from ..._jit.disk_cache import _source_stamp
 from ..._jit.emission import cgutils, intrinsic, ir
@@ -89,20 +87,6 @@ def kernel_address(kernel: Any, *arrays: Any) -> int:
 def unit_of(itemsize: int) -> int:
     """Return the bytes that move at once: those of an element, or one where no number is as wide."""
     return itemsize if itemsize in UNSIGNED else 1
-
-
-def compile_ahead(function: str, dtype: np.dtype[Any]) -> None:
-    """Compile what calls of a function in jitted code run, without reductions; nothing for a dtype that Numba lacks."""
-    spec = OPERATORS[function]
-    if spec.family == "top_k":
-        is_float = dtype.kind not in "biu"
-        if not is_float or dtype.itemsize >= 4:
-            addresses("alone", dtype.itemsize, is_float)
-            for lines in (False, True):
-                addresses("top_k_entry", dtype.itemsize, is_float, lines)
-    elif spec.addressing:
-        slices = spec.addressing != ELEMENTS
-        addresses("move_entry", spec.family, UNSIGNED[unit_of(dtype.itemsize)], 8 if spec.writes else 0, slices)
 
 
 class _Kept(Environment):  # type: ignore[misc]

@@ -23,7 +23,7 @@ from .requests import ARRAYS, sizes_of, strides_of, word
 
 NUMBERS = (types.Boolean, types.Integer, types.Float, types.Complex)
 #: The kind of a result for which no dtype is asked, as in NumPy.
-_WIDE = {"b": types.int64, "i": types.int64, "u": types.uint64}
+WIDE = {"b": types.int64, "i": types.int64, "u": types.uint64}
 # The constants of a request, instead of the kind of indices: whether numbers are multiplied, and the others.
 MULTIPLIES = requests.KIND
 EXCLUSIVE, INITIAL, REVERSE, SOURCE_SIZE = range(OWN, OWN + 4)
@@ -74,7 +74,7 @@ def _cumulative(function, a, axis, dtype, *rest):
 def _result_type(function, a, dtype):
     """Return the type of a result's elements."""
     if is_absent(dtype):
-        return _WIDE.get(as_dtype(a.dtype).kind, a.dtype)
+        return WIDE.get(as_dtype(a.dtype).kind, a.dtype)
     result = getattr(dtype, "dtype", None)
     if not isinstance(result, NUMBERS) or result == types.float16:
         refuse(function, "dtype", dtype, "a dtype of bool or numbers, as numpy.float64")
