@@ -39,10 +39,17 @@ def register() -> None:
     options = {"top_k": {"forceinline": True, "_nrt": False}}
     for name in (
         "top_k",
+        "argmax",
+        "argmin",
+        "cumulative_prod",
+        "cumulative_sum",
         "gather",
         "gather_elements",
         "gather_nd",
+        "max_unpool",
         "nonzero_coordinates",
+        "one_hot",
+        "reverse_subsequences",
         "scatter_elements",
         "scatter_nd",
     ):

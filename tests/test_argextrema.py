@@ -4,10 +4,12 @@ import json
 import os
 from itertools import permutations, product
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba.core.errors import TypingError
 
 import numba_dml as dml
 from numba_dml import AxisDirection, DescriptorError, FeatureLevel, TensorDesc
@@ -403,3 +405,75 @@ def test_descriptors(kind):
         operator(np.ones((1, 3), "f4"))
     with pytest.raises(TypeError, match="found dtype float64"):
         operator(np.ones((1, 1, 3)))
+
+
+@numba.njit
+def jitted_over_one(a, axis):
+    return dml.argmax(a, axis=axis), dml.argmin(a, axis=axis, ties="last", keepdims=True, index_dtype=np.uint16)
+
+
+@numba.njit
+def jitted_over_several(a):
+    return (
+        dml.argmax(a, nan="last"),
+        dml.argmin(a, axis=(-1, 0)),
+        dml.argmax(a, axis=(0, 1), ties="last", keepdims=True),
+    )
+
+
+@numba.njit
+def jitted_to(a, out):
+    return dml.argmin(a, axis=0, index_dtype=np.int8, out=out)
+
+
+@pytest.mark.cpu
+def test_in_jitted_code():
+    rng = np.random.default_rng(0)
+    for dtype in ("f4", "?", "u1"):
+        for shape in ((7, 1), (40, 130), (3, 1), (200, 2)):
+            for layout in ("packed", "reversed", "transposed"):
+                a = lay_out(rng, fill(rng, shape, np.dtype(dtype)), layout)
+                for axis in (0, -1):
+                    found, last = jitted_over_one(a, axis)
+                    assert same(found, dml.argmax(a, axis=axis))
+                    assert same(last, dml.argmin(a, axis=axis, ties="last", keepdims=True, index_dtype="u2"))
+    for shape in ((3, 1, 70), (2, 5, 4)):
+        a = rng.choice([nan, -nan, 0.0, -0.0, inf, 3], shape)
+        for array in (a, a.T[::-1]):
+            found, outer, kept = jitted_over_several(array)
+            assert same(found, dml.argmax(array, nan="last"))
+            assert same(outer, dml.argmin(array, axis=(-1, 0)))
+            assert same(kept, dml.argmax(array, axis=(0, 1), ties="last", keepdims=True))
+
+
+@pytest.mark.cpu
+def test_outputs_and_errors_in_jitted_code():
+    a = np.random.default_rng(0).integers(0, 100, (100, 7)).astype("i1")
+    expected = dml.argmin(a, axis=0, index_dtype="i1")
+    for out in (np.empty(14, "i1")[::2], a[3]):
+        assert jitted_to(a, out) is not None
+        assert same(out, expected)
+
+    def plain(a, out):
+        return dml.argmin(a, axis=0, index_dtype=np.int8, out=out)
+
+    for jitted, function, args in (
+        (jitted_to, plain, (a, np.empty(3, "i1"))),
+        (jitted_to, plain, (np.zeros((0, 2)), np.empty(2, "i1"))),
+        (jitted_to, plain, (np.zeros((300, 2)), np.empty(2, "i1"))),
+        (jitted_over_one, lambda a, axis: dml.argmax(a, axis=axis), (a, -3)),
+    ):
+        with pytest.raises(ValueError, match="arg") as error:
+            function(*args)
+        with pytest.raises(ValueError, match="arg") as found:
+            jitted(*args)
+        assert str(found.value) == str(error.value)
+
+    @numba.njit
+    def twice(a):
+        return dml.argmin(a, axis=(0, -2))
+
+    with pytest.raises(TypingError, match=r"argmin: axis: found \(0, -2\), expected each axis once"):
+        twice(a)
+    with pytest.raises(TypingError, match="argmax: a: found an array of complex128"):
+        jitted_over_one(a + 0j, 0)

@@ -1032,6 +1032,24 @@ def test_warmup_compiles_what_jitted_code_runs(capsys):
     assert addresses.cache_info().misses == before
 
 
+@pytest.mark.slow
+def test_warmup_compiles_scans_and_searches_of_jitted_code(capsys):
+    from numba_dml.cpu.jitted import argextreme, scan
+
+    call("warmup", "cumulative-sum", "argmin", "--dtypes", "int16", "--jitted")
+    call("warmup", "cumulative-sum", "--dtypes", "float16", "--jitted")  # which jitted code has not
+    dispatchers = scan.entry, scan.lines_kernel, argextreme.entry, argextreme.lines_kernel
+    before = [len(one.signatures) for one in dispatchers]
+
+    @numba.njit
+    def jitted(a):
+        return dml.cumulative_sum(a), dml.argmin(a)
+
+    jitted(np.arange(4, dtype=np.int16))
+    assert [len(one.signatures) for one in dispatchers] == before
+    assert min(before) > 0
+
+
 def test_cache_clear_takes_ours_alone(monkeypatch, capsys, tmp_path):
     (tmp_path / "kernels").mkdir()
     for name in ("a.nbi", "a.1.nbc", "a.nbi.lock", "mine.txt"):

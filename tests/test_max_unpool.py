@@ -2,10 +2,12 @@
 
 import os
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba.core.errors import TypingError
 
 import numba_dml as dml
 from numba_dml import DescriptorError, FeatureLevel, TensorDesc
@@ -274,3 +276,70 @@ def test_descriptors():
     assert operator.work == 28
     with pytest.raises(ValueError, match=r"max_unpool operator: indices: found shape \(1,\)"):
         operator(np.zeros((1, 1, 1, 1), "f4"), np.array([0], "u4"))
+
+
+@numba.njit
+def jitted(a, i, shape, batch_dims):
+    return dml.max_unpool(a, i, shape, batch_dims=batch_dims)
+
+
+@numba.njit
+def jitted_to(a, i, n, fill_value, out):
+    return dml.max_unpool(a, i, (n, 7), fill_value=fill_value, bounds="drop", out=out)
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("dtype", ["f4", "c16", "M8[s]"])
+def test_in_jitted_code(dtype):
+    rng = np.random.default_rng(0)
+    for sizes, shape, batch_dims in (
+        ((3, 700), (3, 900), 1),
+        ((4, 5), (40, 2), 0),
+        ((2, 0), (2, 3), 1),
+        ((0, 2), (0, 5), 1),
+        ((3, 1), (3, 1), 2),
+    ):
+        block = int(np.prod(shape[batch_dims:]))
+        for layout in ("packed", "reversed"):
+            a = lay_out(rng, fill(rng, sizes, np.dtype(dtype)), layout)
+            i = lay_out(rng, rng.integers(-block, block, sizes).astype("i2"), layout)
+            assert same(jitted(a, i, shape, batch_dims), dml.max_unpool(a, i, shape, batch_dims=batch_dims))
+
+
+@pytest.mark.cpu
+def test_outputs_and_errors_in_jitted_code():
+    a, i = np.array([[1, 2], [3, 4.0]]), np.array([[5, -9], [2**32 + 3, 5]])
+    expected = dml.max_unpool(a, i, (2, 7), fill_value=-3.0, bounds="drop")
+    held = np.zeros((2, 7))
+    held[0, :4] = a.reshape(-1)
+    for source, out in ((a, np.empty((7, 2)).T), (held[0, :4].reshape(2, 2), held)):
+        assert jitted_to(source, i, 2, -3.0, out) is not None
+        assert same(out, expected)
+    assert same(jitted_to(a, i, 2, -3, None), expected)
+    assert same(jitted_to(a.astype("i1"), i, 2, 9, None), expected.astype("i1") + 12 * (expected == -3).astype("i1"))
+
+    def plain_to(a, i, n, fill_value, out):
+        return dml.max_unpool(a, i, (n, 7), fill_value=fill_value, bounds="drop", out=out)
+
+    def plain(a, i, shape, batch_dims):
+        return dml.max_unpool(a, i, shape, batch_dims=batch_dims)
+
+    for compiled, function, args in (
+        (jitted, plain, (a, i, (2, 7), 0)),
+        (jitted, plain, (a, i.astype("u8"), (2, 7), 1)),
+        (jitted, plain, (a, i, (3, 7), 1)),
+        (jitted, plain, (a, i, (2, 7), 3)),
+        (jitted, plain, (a, i, (2, -1), 0)),
+        (jitted, plain, (a, i[:1], (2, 7), 0)),
+        (jitted_to, plain_to, (a, i, 3, 0.0, held)),
+        (jitted_to, plain_to, (a.astype("i1"), i, 2, 200, None)),
+    ):
+        with pytest.raises((IndexError, ValueError), match="max_unpool: ") as error:
+            function(*args)
+        with pytest.raises(IndexError if error.type is IndexError else ValueError, match="max_unpool: ") as found:
+            compiled(*args)
+        assert str(found.value) == str(error.value)
+    with pytest.raises(TypingError, match="max_unpool: shape: found 1 dimensions, expected 2"):
+        jitted(a, i, (4,), 0)
+    with pytest.raises(TypingError, match="max_unpool: fill_value: found dtype complex128, expected float64"):
+        jitted_to(a, i, 2, 1j, None)

@@ -2,10 +2,12 @@
 
 import os
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba.core.errors import TypingError
 
 import numba_dml as dml
 from numba_dml import DescriptorError, FeatureLevel, TensorDesc
@@ -350,3 +352,57 @@ def test_operators():
         operator(i, np.array([0, 1], "f4"))
     with pytest.raises(TypeError, match="one_hot operator: values: found dtype float64, expected float32"):
         operator(i, values.astype("f8"))
+
+
+@numba.njit
+def jitted(i, depth, axis):
+    return dml.one_hot(i, depth, axis=axis)
+
+
+@numba.njit
+def jitted_values(i, depth, on_value, out):
+    first = dml.one_hot(i, depth, on_value=on_value, off_value=3, bounds="drop", axis=0)
+    return first, dml.one_hot(i, depth, bounds="clamp", dtype=np.uint8, off_value=True, out=out)
+
+
+@pytest.mark.cpu
+def test_in_jitted_code():
+    rng = np.random.default_rng(0)
+    for shape, depth in (((), 3), ((40,), 7), ((0, 3), 2), ((5, 300), 40), ((3, 2), 1)):
+        i = lay_out(rng, rng.integers(-depth, depth, shape), "reversed" if shape else "packed")
+        for axis in (-1, 0):
+            assert same(jitted(i, depth, axis), dml.one_hot(i, depth, axis=axis))
+    i = np.array([[0, -9], [4, 2**32 + 1]])
+    memory = np.zeros(64, "u1")
+    memory[:32] = i.reshape(-1).view("u1")
+    expected = dml.one_hot(i, 4, bounds="clamp", dtype="u1", off_value=True)
+    for source, out in ((i, np.empty((4, 2, 2), "u1").T), (memory[:32].view("i8").reshape(2, 2), memory[8:24])):
+        out = out.reshape(2, 2, 4)
+        first, _ = jitted_values(source, 4, np.int16(-5), out)
+        assert same(first, dml.one_hot(i, 4, on_value=np.int16(-5), off_value=3, bounds="drop", axis=0))
+        assert same(out, expected)
+
+
+@pytest.mark.cpu
+def test_errors_in_jitted_code():
+    i = np.array([[0, 1], [-4, 2]], "i4")
+    for args in ((i, 3, 0), (np.array(3), 3, 0), (i.T, 2, -1), (i, 0, 0), (i, -1, 0), (i, 5, 3)):
+        with pytest.raises((IndexError, ValueError), match="one_hot: ") as error:
+            dml.one_hot(args[0], args[1], axis=args[2])
+        with pytest.raises(IndexError if error.type is IndexError else ValueError, match="one_hot: ") as found:
+            jitted(*args)
+        assert str(found.value) == str(error.value)
+    with pytest.raises(ValueError, match=r"one_hot: out: found shape \(2, 2, 4\), expected \(2, 2, 5\)"):
+        jitted_values(i, 5, np.float32(1), np.empty((2, 2, 4), "u1"))
+
+    @numba.njit
+    def short(i, on_value):
+        return dml.one_hot(i, 3, on_value=on_value, dtype=np.int8)
+
+    assert same(short(i[0], 7), dml.one_hot(i[0], 3, on_value=7, dtype="i1"))
+    with pytest.raises(ValueError, match="one_hot: on_value: found 200, expected numbers that int8 holds"):
+        short(i, 200)
+    with pytest.raises(TypingError, match="one_hot: on_value: found dtype float64, expected int8"):
+        short(i, 2.0)
+    with pytest.raises(TypingError, match="one_hot: indices: found an array of float64, expected an array of integers"):
+        jitted(i * 1.0, 3, 0)

@@ -2,10 +2,12 @@
 
 import os
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba.core.errors import TypingError
 
 import numba_dml as dml
 from numba_dml import DescriptorError, FeatureLevel, TensorDesc
@@ -278,3 +280,66 @@ def test_descriptors():
     a = np.zeros((1, 1, 1, 3), "f4")
     with pytest.raises(ValueError, match=r"reverse_subsequences operator: lengths: found shape \(1,\)"):
         operator(a, np.array([0], "u4"))
+
+
+@numba.njit
+def jitted(a, lengths, axis):
+    return dml.reverse_subsequences(a, lengths, axis=axis)
+
+
+@numba.njit
+def jitted_to(a, lengths, out):
+    return dml.reverse_subsequences(a, lengths, bounds="clamp", out=out)
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("dtype", ["f4", "c16", "M8[s]"])
+def test_in_jitted_code(dtype):
+    rng = np.random.default_rng(0)
+    for shape, axis, sizes in (
+        ((5, 30, 7), 1, (5, 1, 7)),
+        ((5, 30, 7), 1, (1, 1, 1)),
+        ((4, 3, 70), -1, (4, 1, 1)),
+        ((6, 2, 9), 0, (1, 2, 9)),
+        ((3, 0, 2), 0, (1, 0, 2)),
+        ((3, 4, 0), 1, (3, 1, 1)),
+    ):
+        for layout in ("sparse", "reversed", "transposed"):
+            a = lay_out(rng, fill(rng, shape, np.dtype(dtype)), layout)
+            lengths = lay_out(rng, rng.integers(0, shape[axis] + 1, sizes).astype("u2"), layout)
+            assert same(jitted(a, lengths, axis), dml.reverse_subsequences(a, lengths, axis=axis))
+
+
+@pytest.mark.cpu
+def test_outputs_and_errors_in_jitted_code():
+    a, lengths = np.arange(40).reshape(4, 10), np.array([[3], [-1], [99], [10]])
+    expected = dml.reverse_subsequences(a, lengths, bounds="clamp")
+    memory = np.concatenate([a.reshape(-1), a.reshape(-1)])
+    for out in (a.copy(), memory[5:45].reshape(4, 10), np.empty((10, 4), int).T):
+        source = out if out.base is None else memory[:40].reshape(4, 10)
+        source[...] = a
+        assert jitted_to(source, lengths, out) is not None
+        assert same(out, expected)
+        memory[:40] = a.reshape(-1)
+    held = np.concatenate([a, a])
+    lying = held[:, :1]
+    lying[:4], before = lengths, held.copy()
+    assert jitted_to(a, lying[:4], held[:4]) is not None
+    assert same(held[:4], expected)
+    assert same(held[4:], before[4:])
+    for args in (
+        (a, lengths, 1),
+        (a, lengths.T.copy(), 0),
+        (a, lengths[:2], 1),
+        (a, lengths, 2),
+        (a, 1 + a[:, :1], -1),
+    ):
+        with pytest.raises((IndexError, ValueError), match="reverse_subsequences: ") as error:
+            dml.reverse_subsequences(args[0], args[1], axis=args[2])
+        with pytest.raises(IndexError if error.type is IndexError else ValueError, match="reverse_subs") as found:
+            jitted(*args)
+        assert str(found.value) == str(error.value)
+    with pytest.raises(TypingError, match="reverse_subsequences: lengths: found 1 dimensions, expected 2"):
+        jitted(a, lengths[0], 1)
+    with pytest.raises(TypingError, match="reverse_subsequences: lengths: found an array of float64"):
+        jitted(a, lengths * 1.0, 1)

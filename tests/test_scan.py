@@ -6,10 +6,12 @@ import sys
 from pathlib import Path
 
 import ml_dtypes
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba.core.errors import TypingError
 
 import numba_dml as dml
 from numba_dml import AxisDirection, DescriptorError, FeatureLevel, TensorDesc
@@ -511,3 +513,57 @@ def test_every_level_in_the_simulator(simulated, tmp_path):
     command = [sys.executable, "-W", "ignore", "-c", SMALL_BLOCKS]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=Path(__file__).parents[1])
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+@numba.njit(fastmath=True)
+def jitted_sum(a, axis):
+    return dml.cumulative_sum(a, axis=axis), dml.cumulative_sum(a, axis=axis, include_initial=True, reverse=True)
+
+
+@numba.njit
+def jitted_sum_to(a, out):
+    return dml.cumulative_sum(a, axis=0, out=out)
+
+
+@numba.njit
+def jitted_prod(a):
+    return dml.cumulative_prod(a), dml.cumulative_prod(a, exclusive=True, dtype=np.float32)
+
+
+@pytest.mark.cpu
+def test_in_jitted_code():
+    rng = np.random.default_rng(0)
+    for dtype in ("f4", "u1"):
+        for shape in ((0,), (7,), (70000,), (300, 5), (3, 0), (2, 1, 600)):
+            for axis in (0, -1):
+                a = lay_out(rng, fill(rng, shape, np.dtype(dtype)), "sparse")
+                found, initial = jitted_sum(a, axis)
+                assert same(found, dml.cumulative_sum(a, axis=axis))
+                assert same(initial, dml.cumulative_sum(a, axis=axis, include_initial=True, reverse=True))
+    a = rng.standard_normal(1000) + 1
+    found, exclusive = jitted_prod(a)
+    assert same(found, dml.cumulative_prod(a))
+    assert same(exclusive, dml.cumulative_prod(a, exclusive=True, dtype=np.float32))
+
+
+@pytest.mark.cpu
+def test_outputs_and_errors_in_jitted_code():
+    a = np.random.default_rng(0).standard_normal((400, 3))
+    expected = dml.cumulative_sum(a, axis=0)
+    memory = np.concatenate([a, a])
+    for out in (a.copy(), np.empty((3, 400)).T, memory[3:403]):
+        source = memory[:400] if np.shares_memory(out, memory) else out if out.flags.c_contiguous else a
+        assert jitted_sum_to(source, out) is not None
+        assert same(out, expected)
+    for args, function in (
+        ((a, np.empty((3, 3))), lambda a, out: dml.cumulative_sum(a, axis=0, out=out)),
+        ((a, 2), lambda a, axis: dml.cumulative_sum(a, axis=axis)),
+    ):
+        with pytest.raises(ValueError, match="cumulative_sum: ") as error:
+            function(*args)
+        with pytest.raises(ValueError, match="cumulative_sum: ") as found:
+            (jitted_sum if isinstance(args[1], int) else jitted_sum_to)(*args)
+        assert str(found.value) == str(error.value)
+    for bad in (a, a.astype("f2")):
+        with pytest.raises(TypingError, match=r"axis: found None, expected -2 to 1 for an|a: found float16, which has"):
+            jitted_prod(bad)

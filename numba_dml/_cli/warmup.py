@@ -225,7 +225,7 @@ def _compile(function: str, kind: Any, case: Case) -> None:
 
 
 def _compile_jitted(function: str, kind: Any) -> None:
-    from ..cpu.jitted.addresses import compile_ahead
+    from ..cpu.jitted.functions import compile_ahead
 
     compile_ahead(function, np.dtype(kind))
 

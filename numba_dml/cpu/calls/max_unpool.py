@@ -45,7 +45,7 @@ class MaxUnpoolCall:
         self.scatter = _prepared(inner, [None, _fix(indices, *layouts[1]), _fix(data, *layouts[0])])
         self.region, self.regions, self.facts, self.tuning = inner.region, inner.regions, inner.facts, inner.tuning
         self.kernel, self.effort, self.work, self.alone = inner.kernel, inner.effort, inner.work, inner.alone
-        self.tile_size = inner.tile_size
+        self.tile_size, self.lowering = inner.tile_size, inner.lowering
         self.zeros = self.tile_of(np.zeros((), self.dtype))
         self.filled: Any = None, None
 

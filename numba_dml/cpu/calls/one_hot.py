@@ -39,7 +39,7 @@ class OneHotCall:
         self.depth, width = depth, self.dtype.itemsize
         index_bytes, out_bytes = outer * inner * dtype.itemsize, outer * depth * inner * width
         kind = INDEX_KINDS.index(data_type_name(indices.data_type))
-        plan = [*low[:3], width, kind, _BOUNDS.get(bounds, RAISE), *_tile(outer, depth, inner, width)]
+        plan = [*low[:3], width, kind, _BOUNDS.get(bounds, RAISE), *tile_sizes(outer, depth, inner, width)]
         self.plan = np.array([*plan, index_bytes, out_bytes, out_bytes >= TUNING.stream_bytes], np.int64)
         self.work = self.effort = index_bytes + out_bytes
         data = SIGNED_REFS.get(width, UNSIGNED_REFS[1])
@@ -63,11 +63,15 @@ class OneHotCall:
         if status == OVERLAP:
             out[...] = self(indices, values, None)
             return out
-        where = np.unravel_index(status - 1, indices.shape)
-        raise index_error(self.function, where, int(indices[where]), self.axis, self.depth)
+        raise self.error_at(indices, status - 1)
+
+    def error_at(self, indices: Any, position: int) -> IndexError:
+        """Return the error for the index at a flat position."""
+        where = np.unravel_index(position, indices.shape)
+        return index_error(self.function, where, int(indices[where]), self.axis, self.depth)
 
 
-def _tile(outer: int, depth: int, inner: int, width: int) -> tuple[int, int, int]:
+def tile_sizes(outer: int, depth: int, inner: int, width: int) -> tuple[int, int, int]:
     """Return the blocks, rows and columns of a tile: whole blocks, or whole rows of one, or a part of each."""
     block = depth * inner * width
     if 0 < block <= BLOCK_BYTES and inner <= MOST_INDICES:

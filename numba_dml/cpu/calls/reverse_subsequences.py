@@ -68,8 +68,12 @@ class ReverseCall:
         if status == OVERLAP:
             out[...] = self(a, lengths, None)
             return out
-        where = np.unravel_index(status - 1, lengths.shape)
-        raise index_error(self.function, where, int(lengths[where]), self.axis, self.size, "lengths")
+        raise self.error_at(a, lengths, status - 1)
+
+    def error_at(self, a: Any, lengths: Any, position: int) -> IndexError:
+        """Return the error for the length at a flat position."""
+        where = np.unravel_index(position, lengths.shape)
+        return index_error(self.function, where, int(lengths[where]), self.axis, self.size, "lengths")
 
 
 def _lines(low: Any, itemsize: int) -> tuple[int, list[int]]:

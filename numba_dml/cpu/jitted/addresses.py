@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from ..._core.shapes import ELEMENTS
-from ..._core.spec import OPERATORS
 from ..._jit.compile import PLAN, code_address
 from ..._jit.disk_cache import _source_stamp
 from ..._jit.emission import cgutils, intrinsic, ir
@@ -51,50 +49,44 @@ def _reload(stamp: Any, *arguments: Any) -> _Addresses:
 
 
 @cache
-def addresses(entry: str, *arguments: Any) -> _Addresses:
-    """Return the addresses for an entry, whose kernels are compiled or loaded now if they have not been before."""
+def addresses(entry: str | Callable[..., Any], *arguments: Any) -> _Addresses:
+    """Return the addresses for an entry, whose kernels are compiled or loaded now if they have not been before.
+
+    An entry is one of `entries`, or what returns another one and the addresses of its kernels. Before these comes the
+    address of its arguments, from which errors are made (see `errors`).
+    """
+    known = entry, *arguments
     if entry == "alone":
         x = ArrayRef(SIGNED[arguments[0]], arguments[1])
         code = [code_address(alone_kernel, (x, x, ANY, ANY))]
+    elif callable(entry):
+        function, *code = entry(*arguments)
+        code = [code_address(function, entries.SIGNATURE), id(known), *code]
     else:
         code = [code_address(getattr(entries, entry), entries.SIGNATURE)]
     if entry == "top_k_entry":
         itemsize, floats, lines = arguments
         x = ArrayRef(SIGNED[itemsize], floats)
-        code += [_kernel_address(kernel, x, x, ANY, ANY) if kernel else 0 for kernel in jitted_kernels(lines)]
+        code += [kernel_address(kernel, x, x, ANY, ANY) if kernel else 0 for kernel in jitted_kernels(lines)]
     elif entry == "move_entry":
         family, element, width, slices = arguments
         data, index = ArrayRef(element), ArrayRef(SIGNED[width]) if width else ANY
         scatters = family == "scatter"
         kernel, arrays = (scatter_kernel, (ANY, data, index, data)) if scatters else (gather_kernel, (data, ANY) * 2)
-        code += [_kernel_address(kernel, *arrays), finder_address()]
-        code += [_kernel_address(kernel, ANY, ANY, ANY, ANY)] if slices else []
+        code += [kernel_address(kernel, *arrays), finder_address()]
+        code += [kernel_address(kernel, ANY, ANY, ANY, ANY)] if slices else []
     result = _Addresses(np.array(code, np.int64).tobytes())
-    result.arguments = (entry, *arguments)
+    result.arguments = known
     return result
 
 
-def _kernel_address(kernel: Any, *arrays: Any) -> int:
+def kernel_address(kernel: Any, *arrays: Any) -> int:
     return code_address(kernel, (types.int64, types.int64, types.int64, *arrays, PLAN))
 
 
 def unit_of(itemsize: int) -> int:
     """Return the bytes that move at once: those of an element, or one where no number is as wide."""
     return itemsize if itemsize in UNSIGNED else 1
-
-
-def compile_ahead(function: str, dtype: np.dtype[Any]) -> None:
-    """Compile what calls of a function in jitted code run, without reductions; nothing for a dtype that Numba lacks."""
-    spec = OPERATORS[function]
-    if spec.family == "top_k":
-        is_float = dtype.kind not in "biu"
-        if not is_float or dtype.itemsize >= 4:
-            addresses("alone", dtype.itemsize, is_float)
-            for lines in (False, True):
-                addresses("top_k_entry", dtype.itemsize, is_float, lines)
-    elif spec.addressing:
-        slices = spec.addressing != ELEMENTS
-        addresses("move_entry", spec.family, UNSIGNED[unit_of(dtype.itemsize)], 8 if spec.writes else 0, slices)
 
 
 class _Kept(Environment):  # type: ignore[misc]

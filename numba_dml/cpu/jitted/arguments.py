@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+import numba
+import numpy as np
 from numba import types
 
 from ..._core.operands import mask_hint
+from ..._jit.compile import _INNER_OPTIONS
 from ..._jit.emission import as_dtype
 from ..._jit.emission_late import TypingError
 from ..primitives.moves.plan import INDEX_KINDS
 
 MOVED = (types.Boolean, types.Integer, types.Float, types.Complex, types.NPDatetime, types.NPTimedelta)
 ORDERED = (types.Boolean, types.Integer, types.Float)
+#: The types that Python's own numbers have in jitted code; each holds those before.
+_PYTHON = {types.boolean: 0, types.int64: 1, types.float64: 2, types.complex128: 3}
+_RANKS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+
+_jit = numba.njit(**_INNER_OPTIONS)
 
 
 def refuse(function: str, name: str, found: Any, expected: str) -> NoReturn:
@@ -74,12 +82,12 @@ def check_data(function: str, a: Any, allowed: tuple[Any, ...], expected: str) -
     return int(as_dtype(a.dtype).itemsize)
 
 
-def check_indices(function: str, indices: Any, least: int) -> int:
+def check_indices(function: str, indices: Any, least: int, name: str = "indices") -> int:
     """Check indices, and return their kind."""
-    check_array(function, "indices", indices, least)
+    check_array(function, name, indices, least)
     if not is_integer(indices.dtype):
         hint = mask_hint(function) if isinstance(indices.dtype, types.Boolean) else ""
-        refuse(function, "indices", f"an array of {indices.dtype}", f"an array of integers{hint}")
+        refuse(function, name, f"an array of {indices.dtype}", f"an array of integers{hint}")
     return kind_of(indices.dtype)
 
 
@@ -102,3 +110,50 @@ def check_out(function: str, name: str, out: Any, dtype: Any, ndim: int) -> None
         refuse(function, name, f"a {out.ndim}-d array of {out.dtype}", f"a {ndim}-d array of {dtype}")
     if not out.mutable:
         refuse(function, name, "a read-only array", "one to write to")
+
+
+def _known(value: Any) -> Any:
+    """Return the value of an argument that is a constant, or None."""
+    return getattr(value, "literal_value", getattr(value, "value", None)) if isinstance(value, types.Type) else value
+
+
+def is_zero(value: Any) -> bool:
+    """Tell whether an argument is the constant 0, which every dtype has."""
+    known = _known(value)
+    return known.__class__ is int and known == 0
+
+
+def has_dtype(value: Any) -> bool:
+    """Tell whether an argument has a type that Python's own numbers do not have."""
+    return isinstance(value, types.Number | types.Boolean) and types.unliteral(value) not in _PYTHON
+
+
+def converter(function: str, name: str, value: Any, result: Any) -> Any:
+    """Return a jitted function that makes an argument an element of a result (see `ops._function.single_value`)."""
+    known = _known(value)
+    kind = types.unliteral(value) if known is None else numba.typeof(known)
+    made = as_dtype(result)
+    element, expected = made.type, f"{result}, the dtype of the result (no silent cast)"
+    if kind == result and known is None:
+        return _jit(lambda value: value)
+    is_flag = made.kind == "b" and known in (0, 1)
+    if not is_flag and (kind not in _PYTHON or _PYTHON[kind] > _RANKS.get(made.kind, -1)):
+        refuse(function, name, f"dtype {kind}", expected)
+    if made.kind in "iu" and kind == types.int64:
+        limits = np.iinfo(made)
+        low, high = max(limits.min, -(1 << 63)), min(limits.max, (1 << 63) - 1)
+        before, after = f"{function}: {name}: found ", f", expected numbers that {made} holds"
+        if known is not None and not low <= known <= high:
+            refuse(function, name, known, f"numbers that {made} holds")
+
+        def checked(value):
+            if value < low or value > high:
+                raise ValueError(before + str(value) + after)
+            return element(value)
+
+        if known is None:
+            return _jit(checked)
+    if known is not None:
+        constant = element(known)
+        return _jit(lambda value: constant)
+    return _jit(lambda value: element(value))

@@ -7,6 +7,7 @@ import numpy as np
 
 from ..._jit.compile import _INNER_OPTIONS
 from ..._jit.emission import overload
+from .arguments import is_absent
 from .requests import data
 
 
@@ -43,7 +44,7 @@ def copy_meets(array, out):
 
 @overload(copy_meets)
 def _copy_meets(array, out):
-    if array.layout == "C":
+    if array.layout == "C" or is_absent(out):
         return lambda array, out: False
 
     def meets(array, out):

@@ -5,7 +5,7 @@ So no text is compiled, and there is one of each. Python builds the call that it
 
 from __future__ import annotations
 
-from ctypes import CFUNCTYPE, c_int64, c_void_p, cast, memmove
+from ctypes import CFUNCTYPE, c_int64, c_void_p, cast, memmove, py_object
 from functools import lru_cache
 from itertools import chain
 from types import SimpleNamespace
@@ -46,17 +46,13 @@ def _call(name, shapes, dtypes, parameters):
 def error_of(address, position):
     """Return the error for a request at an address, or None."""
     words = (c_int64 * requests.ARRAYS).from_address(address)
-    spec = list(OPERATORS.values())[words[requests.OPERATOR]]
-    index_type = np.dtype(INDEX_KINDS[words[requests.KIND]])
-    data_type = np.dtype(f"{'i' if spec.compares else 'V'}{words[requests.ITEMSIZE]}")
-    names = [*spec.inputs, *(spec.outputs if words[requests.OUT_AT] else ())]
-    arrays = list(_arrays(address, [index_type if name == "indices" else data_type for name in names]))
-    inputs, outs = arrays[: len(spec.inputs)], arrays[len(spec.inputs) :]
-    axis = words[requests.AXIS]
-    given = {"axis": axis, "batch_dims": axis, "k": words[requests.K], "index_dtype": index_type}
-    parameters = tuple(given.get(one.name, one.default) for one in spec.parameters)
+    spec, kinds, parameters = (_described if words[requests.OPERATOR] >= len(OPERATORS) else _moved)(address, words)
+    count = len(kinds) - len(spec.outputs)
+    arrays = list(_arrays(address, kinds if words[requests.OUT_AT] else kinds[:count]))
+    inputs, outs = arrays[: len(spec.inputs)], arrays[count:]
     try:
         call = _call(spec.name, tuple(a.shape for a in inputs), tuple(a.dtype for a in inputs), parameters)
+        call = getattr(call, "call", call)  # of one that has scalars
         for i, out in enumerate(outs):
             check_out(spec.name, f"out[{i}]" if len(outs) > 1 else "out", out, call.shape, out.dtype)
         if len(outs) > 1:
@@ -64,8 +60,34 @@ def error_of(address, position):
     except (ValueError, MemoryError) as error:
         return error
     if position >= 0:
-        return call.lowering.error_at(*inputs[:2], position)
+        return getattr(call, "lowering", call).error_at(*inputs[:2], position)
     return None if position == PERHAPS else ValueError(f"{spec.name}: found arrays that do not fit each other")
+
+
+def _moved(address, words):
+    """Return the operator, the dtypes and the parameters of a request for a top-k, a gather or a scatter."""
+    spec = list(OPERATORS.values())[words[requests.OPERATOR]]
+    index_type = np.dtype(INDEX_KINDS[words[requests.KIND]])
+    data_type = np.dtype(f"{'i' if spec.compares else 'V'}{words[requests.ITEMSIZE]}")
+    axis = words[requests.AXIS]
+    given = {"axis": axis, "batch_dims": axis, "k": words[requests.K], "index_dtype": index_type}
+    kinds = [index_type if name == "indices" else data_type for name in (*spec.inputs, *spec.outputs)]
+    return spec, kinds, tuple(given.get(one.name, one.default) for one in spec.parameters)
+
+
+def _described(address, words):
+    """Return the same of a request whose operator is an address: that of what `addresses` are made of.
+
+    A parameter that is ``...`` there is told by the request.
+    """
+    _, name, kinds, parameters = cast(words[requests.OPERATOR], py_object).value
+    spec, axis = OPERATORS[name], words[requests.AXIS]
+    told = {"axis": axis, "batch_dims": axis, "depth": words[requests.K]}
+    if name == "max_unpool":
+        *_, shape = _arrays(address, kinds[:-1])
+        told["shape"] = tuple(shape.tolist())
+    given = zip(spec.parameters, parameters, strict=True)
+    return spec, kinds, tuple(told[one.name] if value is ... else value for one, value in given)
 
 
 def _arrays(address, kinds):

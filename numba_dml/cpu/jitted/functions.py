@@ -22,13 +22,18 @@ from ..._jit.emission import as_dtype
 from ..._jit.memory import UNSIGNED, store
 from ..primitives import reductions
 from ..primitives.moves import plan
-from . import arguments, requests
-from .addresses import caller, unit_of
+from . import argextreme, arguments, requests, scan
+from .addresses import addresses, caller, unit_of
 from .alone import short_lines_first, short_lines_first_out
+from .argextreme import argmax, argmin  # noqa: F401
 from .arguments import constant, is_absent, refuse
 from .compaction import nonzero_coordinates  # noqa: F401
 from .copies import copy_meets, packed
+from .max_unpool import max_unpool  # noqa: F401
+from .one_hot import one_hot  # noqa: F401
 from .requests import data, pack, result_sizes
+from .reverse_subsequences import reverse_subsequences  # noqa: F401
+from .scan import cumulative_prod, cumulative_sum  # noqa: F401
 
 #: How a function that only jitted code calls is compiled; it has an environment, which a helper of kernels lacks.
 _jit = numba.njit(**_INNER_OPTIONS)
@@ -273,3 +278,25 @@ def _scatter(
         return out
 
     return _jit(scatter_out)
+
+
+def compile_ahead(function: str, dtype: np.dtype[Any]) -> None:
+    """Compile what calls of a function in jitted code run, without reductions; nothing for a dtype that Numba lacks."""
+    spec = OPERATORS[function]
+    has_arithmetic = dtype.kind in "biuc" or (dtype.kind == "f" and dtype.itemsize >= 4)
+    if spec.addressing:
+        slices = spec.addressing != ELEMENTS
+        addresses("move_entry", spec.family, UNSIGNED[unit_of(dtype.itemsize)], 8 if spec.writes else 0, slices)
+    elif not has_arithmetic:
+        return
+    elif spec.family == "top_k":
+        is_float = dtype.kind == "f"
+        addresses("alone", dtype.itemsize, is_float)
+        for lines in (False, True):
+            addresses("top_k_entry", dtype.itemsize, is_float, lines)
+    elif spec.family == "scan":
+        addresses(
+            scan.code, function, (dtype, as_dtype(scan.WIDE[dtype.kind]) if dtype.kind in scan.WIDE else dtype), ()
+        )
+    elif spec.family == "argextreme":
+        addresses(argextreme.code, function, (dtype, np.dtype(np.intp)), ())

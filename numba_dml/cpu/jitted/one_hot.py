@@ -1,0 +1,111 @@
+"""`one_hot` in jitted code."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+
+from ..._core import shapes
+from ..._core.config import BOUNDS
+from ..._jit.compile import allocating, helper, kernel, shared
+from ..._jit.emission import as_dtype
+from ..._jit.memory import ANY, SIGNED_REFS, UNSIGNED_REFS, store
+from ..calls import one_hot as calls
+from ..drivers import run_here
+from ..primitives.moves.plan import CLAMP, DROP, RAISE
+from ..tuning.moves import TUNING
+from . import arguments, requests
+from .addresses import kernel_address
+from .arguments import constant, converter, has_dtype, is_absent, refuse
+from .calls import OWN, describe, insist, jitted_call, judge_out
+from .copies import copy_meets, packed
+from .entries import index_size, put_sizes, reference
+from .errors import WRONG
+from .errors import refuse as refuse_at
+from .requests import ARRAYS, next_record, sizes_of, word
+
+NUMBERS = (types.Boolean, types.Integer, types.Float, types.Complex)
+DEPTH = requests.K
+MODE = OWN
+STREAM_BYTES = TUNING.stream_bytes
+shared(calls.tile_sizes)
+
+
+def one_hot(indices, depth, axis=-1, on_value=1, off_value=0, dtype=None, bounds="raise", out=None):
+    """Return what a call of `numba_dml.one_hot` is compiled to."""
+    index_kind = arguments.check_indices("one_hot", indices, 0)
+    arguments.check_integer("one_hot", "depth", depth)
+    arguments.check_integer("one_hot", "axis", axis)
+    rule = constant("one_hot", "bounds", bounds, BOUNDS)
+    result = getattr(dtype, "dtype", None)
+    if is_absent(dtype):
+        result = next((types.unliteral(one) for one in (on_value, off_value) if has_dtype(one)), types.float32)
+    if not isinstance(result, NUMBERS) or result == types.float16:
+        refuse("one_hot", "dtype", result or dtype, "a dtype of bool or numbers, as numpy.float32")
+    on = converter("one_hot", "on_value", on_value, result)
+    off = converter("one_hot", "off_value", off_value, result)
+    made = as_dtype(result)
+    element = made.type
+    parameters = (..., ..., 1, 0, made, rule)
+    constants = (index_kind, {"clamp": CLAMP, "drop": DROP}.get(rule, RAISE))
+    types_of = as_dtype(indices.dtype), made
+    run = jitted_call(code, "one_hot", types_of, out, (result, indices.ndim + 1), parameters, constants)
+
+    def implementation(indices, depth, axis=-1, on_value=1, off_value=0, dtype=None, bounds="raise", out=None):
+        values = np.empty(2, element)
+        values[0], values[1] = off(off_value), on(on_value)
+        return run((axis, depth), (packed(indices), values), out, not copy_meets(indices, out))
+
+    return implementation
+
+
+def code(function, dtypes, parameters):
+    """Return the entry, and the address of the kernel."""
+    data = SIGNED_REFS.get(dtypes[-1].itemsize, UNSIGNED_REFS[1])
+    return entry, kernel_address(calls.one_hot_kernel, ANY, data, data, ANY)
+
+
+@helper
+def product(sizes, begin, end):
+    """Return how many elements some dimensions have."""
+    found = np.int64(1)
+    for d in range(begin, end):
+        found *= sizes[d]
+    return found
+
+
+@allocating
+def run_one_hot(kernels, request, place):
+    """Do what `calls.one_hot.OneHotCall` does, for one thread."""
+    sizes, depth, width = sizes_of(request, ARRAYS), word(request, DEPTH), word(request, requests.ITEMSIZE)
+    outer, inner = product(sizes, 0, place), product(sizes, place, len(sizes))
+    blocks, rows, columns = calls.tile_sizes(outer, depth, inner, width)
+    out_bytes = outer * depth * inner * width
+    plan = np.zeros(calls.STREAM + 1, np.int64)
+    plan[calls.OUTER], plan[calls.DEPTH], plan[calls.INNER], plan[calls.WIDTH] = outer, depth, inner, width
+    plan[calls.KIND], plan[calls.BOUNDS] = word(request, requests.KIND), word(request, MODE)
+    plan[calls.BLOCKS], plan[calls.ROWS], plan[calls.COLUMNS] = blocks, rows, columns
+    plan[calls.INDEX_BYTES], plan[calls.OUT_BYTES] = outer * inner * index_size(request), out_bytes
+    plan[calls.STREAM] = int(out_bytes >= STREAM_BYTES)
+    index, values = reference(word(request, ARRAYS)), reference(word(request, next_record(request, ARRAYS)))
+    return run_here(word(kernels, 1), index, reference(word(request, requests.RESULT)), values, index, plan)
+
+
+@kernel
+def entry(kernels, request):
+    """Check or run a one-hot; `kernels` are its description and its kernel."""
+    describe(kernels, request)
+    sizes, depth = sizes_of(request, ARRAYS), word(request, DEPTH)
+    place = shapes.axis_from_start(word(request, requests.AXIS), len(sizes) + 1)
+    if place < 0 or depth < 0:
+        insist(request, WRONG)
+    at = put_sizes(request, word(request, requests.SIZES_AT), sizes, 0, place)
+    store(request, 8 * at, depth)
+    put_sizes(request, at + 1, sizes, place, len(sizes))
+    insist(request, judge_out(request, len(sizes) + 1))
+    if word(request, requests.RESULT) == 0:
+        return np.int64(requests.CHECKED)
+    status = run_one_hot(kernels, request, place)
+    if status > 0:
+        refuse_at(request, status - 1)
+    return status

@@ -1,0 +1,133 @@
+"""`reverse_subsequences` in jitted code."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..._core import shapes
+from ..._core.shapes import LOOP_FIELDS
+from ..._jit.compile import allocating, helper, kernel
+from ..._jit.emission import as_dtype
+from ..._jit.memory import ANY, UNSIGNED_REFS
+from ..calls import reverse_subsequences as calls
+from ..drivers import run_here
+from . import arguments, requests
+from .addresses import kernel_address
+from .arguments import constant
+from .calls import OWN, describe, insist, jitted_call, judge_out
+from .copies import copy_meets, packed
+from .entries import index_size, put_sizes, reference
+from .errors import WRONG
+from .errors import refuse as refuse_at
+from .requests import ARRAYS, next_record, sizes_of, strides_of, word
+
+CHECKS = OWN
+MOST_COLUMNS, CACHED_BYTES, ROW_BYTES = calls.MOST_COLUMNS, calls.CACHED_BYTES, calls.ROW_BYTES
+
+
+def reverse_subsequences(a, lengths, axis=-1, bounds="raise", out=None):
+    """Return what a call of `numba_dml.reverse_subsequences` is compiled to."""
+    function = "reverse_subsequences"
+    arguments.check_data(function, a, arguments.MOVED, "an array of bool, numbers, datetimes or timedeltas")
+    kind = arguments.check_indices(function, lengths, 1, "lengths")
+    arguments.check_same_rank(function, "lengths", lengths, a)
+    arguments.check_integer(function, "axis", axis)
+    rule = constant(function, "bounds", bounds, ("raise", "clamp"))
+    dtypes, constants = (as_dtype(a.dtype), as_dtype(lengths.dtype)), (kind, int(rule == "raise"))
+    run = jitted_call(code, function, dtypes, out, (a.dtype, a.ndim), (..., rule), constants)
+
+    def implementation(a, lengths, axis=-1, bounds="raise", out=None):
+        return run((axis, 0), (a, packed(lengths)), out, not copy_meets(lengths, out))
+
+    return implementation
+
+
+def code(function, dtypes, parameters):
+    """Return the entry, and the address of the kernel."""
+    unit = UNSIGNED_REFS[min(dtypes[0].itemsize, 8)]
+    return entry, kernel_address(calls.reverse_kernel, unit, unit, ANY, ANY)
+
+
+@helper
+def fits(request, axis):
+    """Tell whether lengths have the sizes of the lines, or 1 instead."""
+    sizes, lengths = sizes_of(request, ARRAYS), sizes_of(request, next_record(request, ARRAYS))
+    for d in range(len(sizes)):
+        if lengths[d] != 1 and (d == axis or lengths[d] != sizes[d]):
+            return False
+    return True
+
+
+@helper
+def lower(request, axis, rows):
+    """Write the dimensions but the axis: sizes, and strides in the input, the output and the lengths.
+
+    Return how many they are, the axis's stride in the output, the lengths, and whether the input is packed.
+    """
+    sizes, strides = sizes_of(request, ARRAYS), strides_of(request, ARRAYS)
+    lengths = sizes_of(request, next_record(request, ARRAYS))
+    step, count, stride = word(request, requests.ITEMSIZE), np.int64(1), np.int64(0)
+    at, same = len(rows), True
+    for d in range(len(sizes) - 1, -1, -1):
+        same = same and (sizes[d] == 1 or strides[d] == step)
+        if d == axis:
+            stride = step
+        else:
+            at -= LOOP_FIELDS
+            rows[at], rows[at + 1], rows[at + 2] = sizes[d], strides[d], step
+            rows[at + 3] = count if lengths[d] > 1 else 0
+        step *= sizes[d]
+        count *= lengths[d]
+    return shapes.collapse_rows(rows, LOOP_FIELDS, len(rows) // LOOP_FIELDS), stride, count, same
+
+
+@allocating
+def run_reverse(kernels, request, axis):
+    """Do what `ReverseCall` does, for one thread; columns behind the axis go together, lines one by one."""
+    sizes, strides = sizes_of(request, ARRAYS), strides_of(request, ARRAYS)
+    lengths, itemsize = next_record(request, ARRAYS), word(request, requests.ITEMSIZE)
+    rows = np.zeros(LOOP_FIELDS * (len(sizes) - 1), np.int64)
+    count, out_stride, length_count, same = lower(request, axis, rows)
+    plan = np.zeros(calls.HEADER + LOOP_FIELDS * count, np.int64)
+    plan[calls.WIDTH] = 1
+    if axis < len(sizes) - 1 and count > 0:
+        count -= 1
+        for i in range(LOOP_FIELDS):
+            plan[calls.WIDTH + i] = rows[LOOP_FIELDS * count + i]  # and STEP, OUT_STEP and LENGTH_STEP
+    lines, whole = np.int64(1), itemsize
+    for i in range(LOOP_FIELDS * count):
+        plan[calls.HEADER + i] = rows[i]
+    for row in range(count):
+        lines *= rows[LOOP_FIELDS * row]
+    for d in range(len(sizes)):
+        whole *= sizes[d]
+    low, high = shapes.extent(sizes, strides)
+    line = max(sizes[axis] * itemsize, 1)
+    plan[calls.LINES], plan[calls.ROWS], plan[calls.SIZE] = lines, count, sizes[axis]
+    plan[calls.STRIDE], plan[calls.OUT_STRIDE] = strides[axis], out_stride
+    plan[calls.UNITS], plan[calls.STRIPS], plan[calls.PARTS] = itemsize // min(itemsize, 8), 1, 1
+    plan[calls.BLOCK] = min(max(CACHED_BYTES // line, ROW_BYTES // itemsize, 1), MOST_COLUMNS)
+    plan[calls.CHECKS], plan[calls.KIND] = word(request, CHECKS), word(request, requests.KIND)
+    plan[calls.LENGTHS], plan[calls.LENGTH_BYTES] = length_count, length_count * index_size(request)
+    plan[calls.LOW], plan[calls.HIGH], plan[calls.OUT_BYTES] = low, high + itemsize, whole
+    plan[calls.SAME] = int(same and whole > 0)
+    x, index = reference(word(request, ARRAYS)), reference(word(request, lengths))
+    return run_here(word(kernels, 1), x, reference(word(request, requests.RESULT)), index, x, plan)
+
+
+@kernel
+def entry(kernels, request):
+    """Check or run a reversal; `kernels` are its description and its kernel."""
+    describe(kernels, request)
+    sizes = sizes_of(request, ARRAYS)
+    axis = shapes.axis_from_start(word(request, requests.AXIS), len(sizes))
+    if axis < 0 or not fits(request, axis):
+        insist(request, WRONG)
+    put_sizes(request, word(request, requests.SIZES_AT), sizes, 0, len(sizes))
+    insist(request, judge_out(request, len(sizes)))
+    if word(request, requests.RESULT) == 0:
+        return np.int64(requests.CHECKED)
+    status = run_reverse(kernels, request, axis)
+    if status > 0:
+        refuse_at(request, status - 1)
+    return status

@@ -1,0 +1,145 @@
+"""`cumulative_sum` and `cumulative_prod` in jitted code."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+
+from ..._core import shapes
+from ..._core.shapes import LINE_FIELDS
+from ..._jit.compile import allocating, kernel
+from ..._jit.emission import as_dtype
+from ..._jit.memory import ANY, store
+from ..drivers import run_here
+from ..kernels.scan_lines import lines_kernel
+from ..primitives import scan
+from . import arguments, requests
+from .addresses import kernel_address
+from .arguments import constant, is_absent, refuse
+from .calls import OWN, _jit, describe, insist, jitted_call, judge_out
+from .entries import put_sizes, reference
+from .errors import WRONG
+from .requests import ARRAYS, sizes_of, strides_of, word
+
+NUMBERS = (types.Boolean, types.Integer, types.Float, types.Complex)
+#: The kind of a result for which no dtype is asked, as in NumPy.
+WIDE = {"b": types.int64, "i": types.int64, "u": types.uint64}
+# The constants of a request, instead of the kind of indices: whether numbers are multiplied, and the others.
+MULTIPLIES = requests.KIND
+EXCLUSIVE, INITIAL, REVERSE, SOURCE_SIZE = range(OWN, OWN + 4)
+
+
+def cumulative_sum(a, axis=None, dtype=None, include_initial=False, exclusive=False, reverse=False, out=None):
+    """Return what a call of `numba_dml.cumulative_sum` is compiled to."""
+    return _cumulative("cumulative_sum", a, axis, dtype, include_initial, exclusive, reverse, out)
+
+
+def cumulative_prod(a, axis=None, dtype=None, include_initial=False, exclusive=False, reverse=False, out=None):
+    """Return what a call of `numba_dml.cumulative_prod` is compiled to."""
+    return _cumulative("cumulative_prod", a, axis, dtype, include_initial, exclusive, reverse, out)
+
+
+def _cumulative(function, a, axis, dtype, *rest):
+    *flags, out = rest
+    arguments.check_data(function, a, NUMBERS, "an array of bool or numbers")
+    ndim, expected = a.ndim, f"{-a.ndim} to {a.ndim - 1} for an array with {a.ndim} dimensions"
+    whole = is_absent(axis)
+    if whole and ndim > 1:
+        refuse(function, "axis", None, expected)
+    if not whole:
+        arguments.check_integer(function, "axis", axis)
+    names = ("include_initial", "exclusive", "reverse")
+    initial, left_out, from_end = (
+        constant(function, name, one, (False, True)) for name, one in zip(names, flags, strict=True)
+    )
+    if initial and left_out:
+        refuse(function, "exclusive", True, "False (include_initial is True)")
+    source, result = as_dtype(a.dtype), _result_type(function, a, dtype)
+    made = as_dtype(result)
+    cast = made.type if not _can_read(source, made) else None
+    if cast:
+        source = made
+    parameters = (..., made, initial, left_out, from_end)
+    constants = (int(function == "cumulative_prod"), int(left_out), int(initial), int(from_end), source.itemsize)
+    run = jitted_call(code, function, (source,), out, (result, ndim), parameters, constants)
+    start = _jit(lambda axis: 0) if whole else _jit(lambda axis: axis)
+    read = _jit(lambda a: a.astype(cast)) if cast else _jit(lambda a: a)
+
+    def implementation(a, axis=None, dtype=None, include_initial=False, exclusive=False, reverse=False, out=None):
+        return run((start(axis), 0), (read(a),), out, True)
+
+    return implementation
+
+
+def _result_type(function, a, dtype):
+    """Return the type of a result's elements."""
+    if is_absent(dtype):
+        return WIDE.get(as_dtype(a.dtype).kind, a.dtype)
+    result = getattr(dtype, "dtype", None)
+    if not isinstance(result, NUMBERS) or result == types.float16:
+        refuse(function, "dtype", dtype, "a dtype of bool or numbers, as numpy.float64")
+    if isinstance(a.dtype, types.Complex) and not isinstance(result, types.Complex):
+        refuse(function, "dtype", result, f"a complex dtype for {a.dtype}")
+    return result
+
+
+def _can_read(dtype, result):
+    """Tell whether the kernel reads a dtype as if it had been cast to that of the result."""
+    if dtype.kind in "biu" and result.kind in "iu":
+        return True
+    return dtype == result or (dtype.kind == result.kind and np.can_cast(dtype, result))
+
+
+def code(function, dtypes, parameters):
+    """Return the entry, and the address of the kernel."""
+    source, result = dtypes
+    state = scan.state_reference(result, function == "cumulative_prod", in_order=False)
+    arrays = scan.data_reference(source, is_source=True), scan.data_reference(result), state, ANY
+    return entry, kernel_address(lines_kernel, *arrays)
+
+
+@allocating
+def run_scan(kernels, request, axis):
+    """Do what `calls.scan.ScanCall` does, for one thread."""
+    sizes, strides = sizes_of(request, ARRAYS), strides_of(request, ARRAYS)
+    n, initial, width = sizes[axis], word(request, INITIAL), word(request, requests.ITEMSIZE)
+    lines = np.zeros(LINE_FIELDS * len(sizes), np.int64)
+    dims, out_stride = shapes.lower_lines(axis, n + initial, sizes, strides, lines)
+    stride, out_stride = strides[axis], out_stride * width
+    plan = np.zeros(scan.HEADER + LINE_FIELDS * dims, np.int64)
+    count, same = np.int64(1), n == 1 or stride == out_stride
+    for d in range(dims):
+        size, step, out_step = lines[LINE_FIELDS * d], lines[LINE_FIELDS * d + 1], lines[LINE_FIELDS * d + 2] * width
+        at = scan.HEADER + LINE_FIELDS * d
+        plan[at], plan[at + 1], plan[at + 2] = size, step, out_step
+        count *= size
+        same = same and step == out_step
+    low, high = shapes.extent(sizes, strides)
+    plan[scan.LINES], plan[scan.DIMS], plan[scan.SIZE] = count, dims, n
+    plan[scan.STRIDE], plan[scan.OUT_STRIDE], plan[scan.OUT_START] = stride, out_stride, out_stride * initial
+    if word(request, REVERSE) != 0:
+        plan[scan.STRIDE], plan[scan.OUT_STRIDE] = -stride, -out_stride
+        plan[scan.START], plan[scan.OUT_START] = (n - 1) * stride, (n - 1) * out_stride
+    plan[scan.BLOCK_SIZE] = n if n <= scan.BLOCK or word(request, MULTIPLIES) != 0 else scan.BLOCK
+    plan[scan.EXCLUSIVE], plan[scan.INITIAL], plan[scan.PARTS] = word(request, EXCLUSIVE), initial, 1
+    plan[scan.SUPERBLOCKS], plan[scan.DEEP] = -(-n // scan.BLOCK**2), int(n > scan.BLOCK**2)
+    plan[scan.LOW], plan[scan.HIGH] = low, high + word(request, SOURCE_SIZE)
+    plan[scan.OUT_BYTES] = count * (n + initial) * width
+    plan[scan.IN_PLACE] = int(same and initial == 0)
+    x, y = reference(word(request, ARRAYS)), reference(word(request, requests.RESULT))
+    return run_here(word(kernels, 1), x, y, x, x, plan)
+
+
+@kernel
+def entry(kernels, request):
+    """Check or run a scan; `kernels` are its description and its kernel."""
+    describe(kernels, request)
+    sizes = sizes_of(request, ARRAYS)
+    axis = shapes.axis_from_start(word(request, requests.AXIS), len(sizes))
+    if axis < 0:
+        insist(request, WRONG)
+    at = word(request, requests.SIZES_AT)
+    put_sizes(request, at, sizes, 0, len(sizes))
+    store(request, 8 * (at + axis), sizes[axis] + word(request, INITIAL))
+    insist(request, judge_out(request, len(sizes)))
+    return run_scan(kernels, request, axis) if word(request, requests.RESULT) != 0 else np.int64(requests.CHECKED)
