@@ -13,10 +13,10 @@ from .._core.lowering import TopK
 from .._core.operands import host_array, index_array, update_array
 from .._core.spec import Spec
 from .._core.targets import is_chunked
-from . import gather, scatter, top_k
+from . import gather, scan, scatter, top_k
 
 #: What makes the graph of a call, by the family of its operator.
-_FAMILIES = {"gather": gather.build, "scatter": scatter.build, "top_k": top_k.build}
+_FAMILIES = {"gather": gather.build, "scan": scan.build, "scatter": scatter.build, "top_k": top_k.build}
 
 
 def takes(spec: Spec) -> bool:

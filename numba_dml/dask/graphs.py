@@ -54,6 +54,11 @@ def rechunked(array: da.Array, chunks: Chunks) -> da.Array:
     return array.rechunk(chunks) if array.size else da.zeros_like(array, chunks=chunks)
 
 
+def in_memory(array: da.Array) -> bool:
+    """Tell whether the chunks of an array are NumPy's."""
+    return isinstance(array._meta, np.ndarray)
+
+
 def is_held(array: da.Array) -> bool:
     """Tell whether the chunks of an array are known, so that they have no tasks."""
     layer = array.dask.layers[array.name]

@@ -59,7 +59,7 @@ class WarmUp(WorkerPlugin):  # type: ignore[misc]
         found: list[tuple[Sequence[str], Sequence[str]]] = []
         for name in self.operators:
             spec = OPERATORS[name]
-            if spec.compares:  # positions are merged
+            if spec.family == "top_k":  # positions are merged
                 found.append((_operators("gather", ELEMENTS), ["int64"]))
             elif spec.addressing == ELEMENTS:
                 found.append((_operators(spec.family, TUPLES), self.dtypes))

@@ -21,18 +21,22 @@ from ..primitives.scan import (
     HEADER,
     INITIAL,
     LINES,
+    NO_BLOCKS,
     OUT_STRIDE,
     PARTS,
+    POSITION,
     SIZE,
     STRIDE,
     SUPERBLOCKS,
     TOTALS,
     absent,
+    begun,
     buffer,
     carried,
     combine,
     computed_type,
     identity,
+    keep_line,
     lifted,
     line_bases,
     read,
@@ -83,22 +87,24 @@ def write_totals(y, state, to, step, count, levels, sums, first):
 def scan_lines(x, y, state, plan, sums, first, lines):
     """Scan neighbouring lines in order, up to CHAINS of them."""
     n, step, out_step, shown = plan[SIZE], plan[STRIDE], plan[OUT_STRIDE], 1 - plan[EXCLUSIVE]
-    none, start = absent(state), identity(state)
+    none, start, begins = absent(state), identity(state), plan[POSITION] == 0
     levels = none, none, none, none
     source, to = line_bases(plan, first)
     last = HEADER + LINE_FIELDS * (plan[DIMS] - 1)
     far, out_far = (plan[last + 1], plan[last + 2]) if lines > 1 else (0, 0)
     for k in range(lines):
-        sums[k * ROW] = start
+        sums[k * ROW] = begun(state, plan, first + k)[0]
         if plan[INITIAL] != 0:
             write(y, to + k * out_far - out_step, start)
     for i in range(0, n, BLOCK):
         count = min(BLOCK, n - i)
-        total_chains(x, state, source + i * step, far, lines, step, count, sums, i == 0)
+        total_chains(x, state, source + i * step, far, lines, step, count, sums, begins and i == 0)
         for k in range(lines):
             row = k * ROW
             write_totals(y, state, to + k * out_far + i * out_step, out_step, count, levels, sums, row + shown)
             sums[row] = sums[row + count]
+    for k in range(lines):
+        keep_line(state, plan, first + k, sums[k * ROW], levels)
 
 
 def scan_part(x, y, state, plan, sums, line, part):
@@ -137,25 +143,30 @@ def levels_before(state, plan, line, count):
 
 @helper
 def scan_blocks(x, y, state, plan, sums, line, part):
-    """Scan a part of a line, which starts with a superblock."""
-    step, out_step, shown = plan[STRIDE], plan[OUT_STRIDE], 1 - plan[EXCLUSIVE]
+    """Scan a part of a line, which starts with a superblock, or a chunk of it, which goes on at any position."""
+    step, out_step, shown, position = plan[STRIDE], plan[OUT_STRIDE], 1 - plan[EXCLUSIVE], plan[POSITION]
     i, end = part_of(plan, part)
     levels = levels_before(state, plan, line, i // (BLOCK * BLOCK))
     source, to = line_bases(plan, line)
     before = absent(state)
     if i == 0:
-        before = identity(state)
+        before, levels = begun(state, plan, line)
         if plan[INITIAL] != 0:
             write(y, to - out_step, before)
     while i < end:
-        count, chains = min(BLOCK, end - i), max(min((end - i) // BLOCK, CHAINS), 1)
-        total_chains(x, state, source + i * step, BLOCK * step, chains, step, count, sums, True)
+        left = BLOCK - (position + i) % BLOCK  # of a block
+        count, chains = min(left, end - i), max(min((end - i) // BLOCK, CHAINS), 1) if left == BLOCK else 1
+        sums[0] = before
+        total_chains(x, state, source + i * step, BLOCK * step, chains, step, count, sums, left == BLOCK)
         for k in range(chains):
             sums[k * ROW] = before
             write_totals(y, state, to + i * out_step, out_step, count, levels, sums, k * ROW + shown)
             i += count
-            levels = carried(state, levels, sums[k * ROW + count], i // BLOCK)
-            before = absent(state)
+            before = sums[k * ROW + count]
+            if count == left:
+                levels = carried(state, levels, before, (position + i) // BLOCK)
+                before = absent(state)
+    keep_line(state, plan, line, before, levels)
 
 
 @helper
@@ -206,7 +217,7 @@ def scan_integers(x, y, state, plan, begin, end):
     for piece in range(begin, end):
         line, part = piece // plan[PARTS], piece % plan[PARTS]
         first, stop = part_of(plan, part)
-        total = identity(state)
+        total, levels = begun(state, plan, line)
         for i in range(first // (BLOCK * BLOCK)):  # none of products
             total = combine(state, total, load(seen_as(state, np.int64), (line * plan[TOTALS] + i) * 8))
         source, to = line_bases(plan, line)
@@ -216,6 +227,7 @@ def scan_integers(x, y, state, plan, begin, end):
             last = total
             total = combine(state, total, read(x, state, source + i * step))
             write(y, to + i * out_step, last if exclusive else total)
+        keep_line(state, plan, line, total, levels)
 
 
 @helper
@@ -227,7 +239,7 @@ def scan_share(x, y, state, plan, sums, begin, end):
     piece = begin
     while piece < end:
         lines = np.int64(1)
-        if plan[BLOCK_SIZE] == plan[SIZE]:
+        if plan[BLOCK_SIZE] == NO_BLOCKS:
             lines = min(CHAINS, end - piece, across - piece % across)
             scan_lines(x, y, state, plan, sums, piece, lines)
         else:

@@ -1,0 +1,108 @@
+"""Cumulative sums and products of Dask arrays against the same calls in memory, bit by bit."""
+
+import numpy as np
+import pytest
+
+import numba_dml as dml
+
+from . import reference
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+
+pytestmark = pytest.mark.cpu
+#: Sizes of chunks around those of blocks.
+SIZES = [0, 1, 2, 255, 256, 257, 511, 512, 1000]
+
+
+@pytest.fixture(autouse=True)
+def _synchronous():
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+def random_sizes(rng, total, sizes=SIZES):
+    """Return chunk sizes of which many do not end with a block."""
+    found = []
+    while sum(found) < total:
+        found.append(min(int(rng.choice(sizes)), total - sum(found)))
+    return tuple(found) or (0,)
+
+
+def check(function, array, chunks, **given):
+    """Compare all results of a lazy call with those in memory: shapes, dtypes and bits."""
+    expected = function(array, **given)
+    lazy = function(da.from_array(array, chunks), **given)
+    many = isinstance(expected, tuple)
+    for result, whole in zip(lazy if many else [lazy], expected if many else [expected], strict=True):
+        assert (result.shape, result.dtype, type(result._meta)) == (whole.shape, whole.dtype, np.ndarray)
+    found = dask.compute(*lazy) if many else [lazy.compute()]
+    for result, whole in zip(found, expected if many else [expected], strict=True):
+        assert result.dtype == whole.dtype
+        assert reference.same(result, whole), (chunks, given)
+
+
+def numbers(rng, shape, dtype):
+    """Return numbers whose sums and products stay finite, with some negative zeros."""
+    dtype = np.dtype(dtype)
+    if dtype.kind in "biu":
+        return rng.integers(0, 2 if dtype.kind == "b" else 100, shape).astype(dtype)
+    a = rng.choice([-1, 1], shape) * np.exp(rng.normal(0, 0.3, shape))
+    a = np.where(rng.random(shape) < 0.01, -0.0 if rng.random() < 0.5 else 1e9, a)
+    if dtype.kind == "c":
+        a = a * np.exp(1j * rng.normal(0, 1, shape))
+    with np.errstate(over="ignore"):
+        return a.astype(dtype)
+
+
+@pytest.mark.parametrize("function", [dml.cumulative_sum, dml.cumulative_prod])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "f2", ">f4", "c8", "c16", "?", "i1", "u4", "i8"])
+def test_running_totals_go_on_from_chunk_to_chunk(function, dtype):
+    rng = np.random.default_rng([3, len(dtype), ord(dtype[-1])])
+    for number in range(12):
+        n = int(rng.choice([1, 300, 1500, 4000]))
+        shape, axis = [((n,), 0), ((3, n), -1), ((n, 70), 0), ((2, n, 5), 1)][number % 4]
+        chunks = [random_sizes(rng, size, [1, 2, 40]) if size < 100 else (size,) for size in shape]
+        chunks[axis] = random_sizes(rng, n)
+        how = [{}, {"exclusive": True}, {"include_initial": True}][int(rng.integers(3))]
+        a = numbers(rng, shape, dtype)
+        check(function, a, tuple(chunks), axis=axis, reverse=bool(rng.integers(2)), **how)
+
+
+@pytest.mark.parametrize("size", [1, 255, 256, 257])
+@pytest.mark.parametrize("columns", [1, 80])
+def test_running_sums_of_equal_chunks(size, columns):
+    a = numbers(np.random.default_rng(size), (2000, columns), "f8")
+    for how in ({}, {"reverse": True}, {"exclusive": True}):
+        check(dml.cumulative_sum, a, (size, -1), axis=0, **how)
+        check(dml.cumulative_sum, np.asfortranarray(a), (size, -1), axis=0, **how)
+
+
+def test_running_sums_over_several_levels():
+    a = numbers(np.random.default_rng(0), 3 * 256**2 + 700, "f8")
+    for sizes in ((65536, 65536, len(a) - 131072), (70_001, len(a) - 70_001), (50_000, 100_000, len(a) - 150_000)):
+        check(dml.cumulative_sum, a, (sizes,))
+        check(dml.cumulative_sum, a, (sizes,), reverse=True, dtype=np.float32)
+
+
+def test_running_totals_of_what_is_empty():
+    for shape, chunks in (((0,), ((0,),)), ((0, 4), ((0, 0), (2, 2))), ((5, 0), ((2, 3), (0,)))):
+        for how in ({}, {"include_initial": True}, {"exclusive": True}):
+            check(dml.cumulative_sum, np.zeros(shape), chunks, axis=0, **how)
+    check(dml.cumulative_sum, np.arange(6.0), ((0, 3, 0, 3, 0),), include_initial=True)
+
+
+def test_running_totals_with_other_dtypes():
+    a = np.arange(600, dtype="i4")
+    check(dml.cumulative_sum, a, 7, dtype=np.int8)
+    check(dml.cumulative_sum, a, 300, dtype=np.float32)
+    check(dml.cumulative_prod, a % 3 + 1, 11, dtype=np.uint8)
+    check(dml.cumulative_sum, a.reshape(20, 30), (1, 7), axis=1, dtype=np.complex64)
+    check(dml.cumulative_sum, a.reshape(1, 4, 150), (1, 3, 1), axis=-1)
+
+
+def test_running_totals_may_be_computed_again():
+    """A task does not change what another one made: a kept state is read by the results of two calls."""
+    lazy = dml.cumulative_sum(da.from_array(np.arange(900.0), 300))
+    assert np.array_equal(*dask.compute(lazy, lazy))
+    assert np.array_equal(lazy[:310].compute(), np.arange(310.0).cumsum())
