@@ -1,4 +1,4 @@
-"""Cumulative sums and products of Dask arrays against the same calls in memory, bit by bit."""
+"""The operators beside gathers, scatters and top-k on Dask arrays, against the same calls in memory, bit by bit."""
 
 import numpy as np
 import pytest
@@ -106,3 +106,53 @@ def test_running_totals_may_be_computed_again():
     lazy = dml.cumulative_sum(da.from_array(np.arange(900.0), 300))
     assert np.array_equal(*dask.compute(lazy, lazy))
     assert np.array_equal(lazy[:310].compute(), np.arange(310.0).cumsum())
+
+
+def test_one_hot_of_chunks():
+    indices = np.arange(-6, 18).reshape(4, 6)[:, ::-1]
+    for axis in range(-3, 3):
+        check(lambda a, axis=axis: dml.one_hot(a, 6, axis=axis, bounds="clamp"), indices, (3, (1, 0, 5)))
+        check(lambda a: dml.one_hot(a, 18, on_value=np.float16(2), off_value=np.float16(-0.0)), indices, (1, 4))
+    check(lambda a: dml.one_hot(a, 18, dtype="?", axis=0), indices[0], 4)
+    check(lambda a: dml.one_hot(a, 20), np.array(3), ())
+    check(lambda a: dml.one_hot(a, 20, on_value=np.nan), indices[:0], 2)
+    check(lambda a: dml.one_hot(a, 0), indices[:0], 2)
+
+
+def test_a_bad_class_is_named_by_its_place_among_all():
+    indices = np.zeros((4, 6), int)
+    indices[3, 2] = 7
+    with pytest.raises(IndexError) as expected:
+        dml.one_hot(indices, 7, axis=0)
+    with pytest.raises(IndexError) as found:
+        dml.one_hot(da.from_array(indices, (3, 2)), 7, axis=0).compute()
+    assert str(found.value) == str(expected.value)
+    assert dml.one_hot(da.from_array(indices, (3, 2)), 7, axis=0, bounds="drop").sum().compute() == 23
+
+
+@pytest.mark.parametrize("which", [(True, True), (True, False), (False, True)])
+def test_reversals_of_chunks(which):
+    rng = np.random.default_rng(5)
+    a = rng.integers(0, 100, (6, 7, 5)).astype("f4")
+    for axis in range(3):
+        for ones in ((), (0,), (1, 2), (0, 1, 2)):
+            shape = [1 if d == axis or d in ones else n for d, n in enumerate(a.shape)]
+            lengths = rng.integers(0, a.shape[axis] + 1, shape)
+            expected = dml.reverse_subsequences(a, lengths, axis=axis)
+            lazy = da.from_array(a, (4, 3, 2)) if which[0] else a
+            counts = da.from_array(lengths, (3, 2, 3)) if which[1] else lengths
+            found = dml.reverse_subsequences(lazy, counts, axis=axis)
+            assert found.numblocks[axis] == 1
+            assert reference.same(found.compute(), expected)
+
+
+def test_a_bad_length_is_named_by_its_place_among_all():
+    a, lengths = np.zeros((6, 4)), np.ones((6, 1), int)
+    lengths[5] = 9
+    with pytest.raises(IndexError) as expected:
+        dml.reverse_subsequences(a, lengths)
+    with pytest.raises(IndexError) as found:
+        dml.reverse_subsequences(da.from_array(a, 2), lengths).compute()
+    assert str(found.value) == str(expected.value)
+    with pytest.raises(TypeError, match="lengths: found dtype float64, expected an integer dtype"):
+        dml.reverse_subsequences(da.from_array(a, 2), lengths * 1.0)

@@ -10,13 +10,20 @@ import numpy as np
 from .._core.config import current
 from .._core.devices.libraries import library_of
 from .._core.lowering import TopK
-from .._core.operands import host_array, index_array, update_array
+from .._core.operands import INDICES, host_array, index_array, update_array
 from .._core.spec import Spec
 from .._core.targets import is_chunked
-from . import gather, scan, scatter, top_k
+from . import gather, one_hot, reverse_subsequences, scan, scatter, top_k
 
 #: What makes the graph of a call, by the family of its operator.
-_FAMILIES = {"gather": gather.build, "scan": scan.build, "scatter": scatter.build, "top_k": top_k.build}
+_FAMILIES = {
+    "gather": gather.build,
+    "one_hot": one_hot.build,
+    "reverse_subsequences": reverse_subsequences.build,
+    "scan": scan.build,
+    "scatter": scatter.build,
+    "top_k": top_k.build,
+}
 
 
 def takes(spec: Spec) -> bool:
@@ -62,6 +69,6 @@ def _checked(function: str, name: str, value: Any, before: list[Any]) -> Any:
         return value
     if library_of(value):
         return value
-    if name == "indices":
-        return index_array(function, value)
+    if name in INDICES:
+        return index_array(function, value, name)
     return host_array(function, name, value) if name == "a" else update_array(function, value, before[0].dtype)
