@@ -412,7 +412,8 @@ def test_workers_warm_up():
         with pytest.raises(ValueError, match="kernels could not be compiled"):
             client.register_plugin(WarmUp(dtypes=["float31"]))
     with pytest.raises(
-        ValueError, match="WarmUp: found 'sort', expected one of top_k, cumulative_prod, cumulative_sum,"
+        ValueError,
+        match="WarmUp: found 'sort', expected one of top_k, argmax, argmin, cumulative_prod, cumulative_sum,",
     ):
         WarmUp("sort")
     assert repr(WarmUp("gather")) == "WarmUp('gather', dtypes=['float32', 'float64', 'int32', 'int64'], target='cpu')"

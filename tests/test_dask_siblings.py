@@ -156,3 +156,40 @@ def test_a_bad_length_is_named_by_its_place_among_all():
     assert str(found.value) == str(expected.value)
     with pytest.raises(TypeError, match="lengths: found dtype float64, expected an integer dtype"):
         dml.reverse_subsequences(da.from_array(a, 2), lengths * 1.0)
+
+
+@pytest.mark.parametrize("function", [dml.argmax, dml.argmin])
+@pytest.mark.parametrize("dtype", ["f8", "f2", ">f4", "i1", "u8", "?"])
+def test_winners_over_axes(function, dtype):
+    """Few different values, so that most winners meet equal ones in other chunks."""
+    rng = np.random.default_rng([len(dtype), ord(dtype[-1])])
+    for number in range(25):
+        shape = tuple(int(n) for n in rng.integers(1, 8, rng.integers(1, 4)))
+        a = np.asarray(rng.integers(0, 2 if dtype == "?" else 4, shape)).astype(dtype)
+        if a.dtype.kind == "f":
+            a[rng.random(shape) < 0.1] = -0.0
+            a[rng.random(shape) < rng.choice([0, 0.1, 1], p=[0.4, 0.5, 0.1])] = np.nan
+        axes = tuple(int(d) for d in rng.permutation(len(shape))[: rng.integers(1, len(shape) + 1)])
+        chunks = tuple(random_sizes(rng, size, [0, 1, 2, 3]) for size in shape)
+        check(
+            function,
+            a,
+            chunks,
+            axis=[axes, None, axes[0], -1][number % 4],
+            keepdims=bool(rng.integers(2)),
+            ties=["first", "last"][rng.integers(2)],
+            nan=["first", "last", "largest"][rng.integers(3)],
+            index_dtype=[None, "i4", "u8"][rng.integers(3)],
+        )
+
+
+def test_winners_of_many_chunks():
+    a = np.random.default_rng(1).integers(0, 50, (300, 40)).astype("f4")
+    for axis in (0, 1, None):
+        for ties in ("first", "last"):
+            check(dml.argmax, a, (7, 3), axis=axis, ties=ties)
+    check(dml.argmin, np.zeros((0, 5)), ((0,), (2, 3)), axis=1)
+    with pytest.raises(ValueError, match="a size of 0"):
+        dml.argmax(da.zeros((0, 5), chunks=2), axis=0)
+    with pytest.raises(ValueError, match="index_dtype"):
+        dml.argmax(da.zeros(500, chunks=100), index_dtype="i1")

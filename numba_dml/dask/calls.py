@@ -13,10 +13,11 @@ from .._core.lowering import TopK
 from .._core.operands import INDICES, host_array, index_array, update_array
 from .._core.spec import Spec
 from .._core.targets import is_chunked
-from . import gather, one_hot, reverse_subsequences, scan, scatter, top_k
+from . import argextreme, gather, one_hot, reverse_subsequences, scan, scatter, top_k
 
 #: What makes the graph of a call, by the family of its operator.
 _FAMILIES = {
+    "argextreme": argextreme.build,
     "gather": gather.build,
     "one_hot": one_hot.build,
     "reverse_subsequences": reverse_subsequences.build,
