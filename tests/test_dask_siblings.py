@@ -193,3 +193,26 @@ def test_winners_of_many_chunks():
         dml.argmax(da.zeros((0, 5), chunks=2), axis=0)
     with pytest.raises(ValueError, match="index_dtype"):
         dml.argmax(da.zeros(500, chunks=100), index_dtype="i1")
+
+
+def test_coordinates_of_what_is_not_zero():
+    rng = np.random.default_rng(9)
+    for number in range(60):
+        shape = tuple(int(n) for n in rng.integers(0 if number % 5 == 0 else 1, 9, rng.integers(0, 4)))
+        a = np.asarray(rng.integers(0, 3, shape)).astype(["?", "f4", "c8", ">i2"][number % 4])
+        chunks = tuple(random_sizes(rng, size, [0, 1, 2, 3]) for size in shape)
+        given = {"size": int(rng.integers(0, a.size + 3)), "bounds": "drop", "index_dtype": [None, "u2"][number % 2]}
+        check(dml.nonzero_coordinates, a, chunks, fill_value=7, **given)
+    a = np.asarray(rng.random((40, 50)) < 0.3, "i8")
+    check(dml.nonzero_coordinates, a, (3, 7), size=2000)
+    check(dml.nonzero_coordinates, a, (3, 7), size=100, bounds="drop")
+
+
+def test_more_that_is_not_zero_than_there_is_room_for():
+    lazy = da.from_array(np.ones((4, 4)), 3)
+    with pytest.raises(ValueError, match="size: found 16 nonzero elements, expected at most 15"):
+        dml.nonzero_coordinates(lazy, size=15).count.compute()
+    with pytest.raises(TypeError, match=r"expected arrays in memory \(call .compute\(\), or give a size\)"):
+        dml.nonzero_coordinates(lazy)
+    with pytest.raises(TypeError, match="out: found tuple, expected None"):
+        dml.nonzero_coordinates(lazy, out=(np.zeros((), int), np.zeros((3, 2), int)))

@@ -46,7 +46,8 @@ def lazy(
     """Return the Dask array whose chunks the tasks of a name make; its memory is that of the first input."""
     chunks = tuple(chunks)
     graph = HighLevelGraph.from_collections(name, tasks, inputs)
-    return da.Array(graph, name, chunks, meta=meta_from_array(inputs[0]._meta, ndim=len(chunks), dtype=dtype))
+    meta = np.empty_like(inputs[0]._meta, dtype)  # Dask would cast, and NumPy warn where that loses something
+    return da.Array(graph, name, chunks, meta=meta_from_array(meta, ndim=len(chunks), dtype=dtype))
 
 
 def rechunked(array: da.Array, chunks: Chunks) -> da.Array:
