@@ -15,10 +15,7 @@ from dask.base import tokenize
 
 from .. import ops
 from .._core.spec import Spec
-from .graphs import Block, in_memory_of, lazy, starts_of, task
-
-#: How many chunks' winners are merged at once.
-SPLIT_EVERY = 8
+from .graphs import Block, in_memory_of, lazy, merge_all, starts_of, task
 
 #: The winners of a chunk or of several, and their positions over the axes of the whole array.
 Winners = tuple[Any, Any]
@@ -74,13 +71,7 @@ def _merged(name: str, a: Any, block: Block, axes: Sequence[int], select_one: An
         if all(a.chunks[d][i] for d, i in zip(axes, numbers, strict=True)):
             starts = [starts[i] for starts, i in zip(begins, numbers, strict=True)]
             tasks[(f"{name}-select", *source)] = (partial(select_one, starts=starts), (a.name, *source))
-    keys, level = list(tasks), 0
-    while len(keys) > 1:
-        groups = [keys[first : first + SPLIT_EVERY] for first in range(0, len(keys), SPLIT_EVERY)]
-        keys = [(f"{name}-merge", level, i, *block) for i in range(len(groups))]
-        tasks.update({key: (merge_some, group) for key, group in zip(keys, groups, strict=True)})
-        level += 1
-    return tasks, keys[0]
+    return tasks, merge_all(tasks, list(tasks), merge_some, name, block)
 
 
 def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:

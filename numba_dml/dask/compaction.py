@@ -15,10 +15,7 @@ from dask.base import tokenize
 
 from .. import ops
 from .._core.spec import Spec
-from .graphs import lazy, starts_of, task
-
-#: How many chunks' places are merged at once.
-SPLIT_EVERY = 8
+from .graphs import lazy, merge_all, starts_of, task
 
 #: How many elements are not zero, and the places of the first ones, ascending.
 Found = tuple[int, Any]
@@ -70,13 +67,8 @@ def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any])
     for block in np.ndindex(a.numblocks):
         begins = [begins[i] for begins, i in zip(starts, block, strict=True)]
         tasks[(f"{name}-select", *block)] = (partial(select, starts=begins, shape=a.shape, size=size), (a.name, *block))
-    keys, level = list(tasks), 0
-    while len(keys) > 1:
-        groups = [keys[first : first + SPLIT_EVERY] for first in range(0, len(keys), SPLIT_EVERY)]
-        keys = [(f"{name}-merge", level, i) for i in range(len(groups))]
-        tasks.update({key: (partial(merge, size=size), group) for key, group in zip(keys, groups, strict=True)})
-        level += 1
-    tasks[(name,)] = (partial(finish, shape=a.shape, **how), keys[0])
+    merged = merge_all(tasks, list(tasks), partial(merge, size=size), name)
+    tasks[(name,)] = (partial(finish, shape=a.shape, **how), merged)
     found = lazy(name, tasks, (), types[0], [a])
     results = []
     for i, chunks in enumerate(((), ((size,), (a.ndim,)))):

@@ -16,6 +16,9 @@ from .._core.devices.libraries import library_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+#: How many chunks' results are merged at once.
+SPLIT_EVERY = 8
+
 #: The chunk sizes of one dimension.
 Sizes = tuple[int, ...]
 #: Those of all dimensions.
@@ -58,6 +61,17 @@ def rechunked(array: da.Array, chunks: Chunks) -> da.Array:
 def in_memory(array: da.Array) -> bool:
     """Tell whether the chunks of an array are NumPy's."""
     return isinstance(array._meta, np.ndarray)
+
+
+def merge_all(tasks: dict[Any, Any], keys: list[Any], merge: Any, name: str, block: Block = ()) -> Any:
+    """Add the tasks that merge results, SPLIT_EVERY neighbours at once; return the key of the last one."""
+    level = 0
+    while len(keys) > 1:
+        groups = [keys[first : first + SPLIT_EVERY] for first in range(0, len(keys), SPLIT_EVERY)]
+        keys = [(f"{name}-merge", level, i, *block) for i in range(len(groups))]
+        tasks.update({key: (merge, group) for key, group in zip(keys, groups, strict=True)})
+        level += 1
+    return keys[0]
 
 
 def is_held(array: da.Array) -> bool:

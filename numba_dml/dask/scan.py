@@ -16,7 +16,7 @@ from .. import ops
 from .._core.calls import cached_call
 from .._core.spec import Spec
 from .._core.targets import family_calls, kernels
-from .graphs import in_memory, lazy, starts_of, task
+from .graphs import in_memory, lazy, rechunked, starts_of, task
 
 
 @task
@@ -32,7 +32,7 @@ def go_on(chunk: Any, before: Any, spec: Spec, position: int, given: dict[str, A
     `before` is what the chunk before returned.
     """
     descriptor, _ = spec.describe([chunk.shape], [chunk.dtype], tuple(given.values()))
-    kernels("cpu")
+    kernels("cpu")  # prepares what the calls import
     calls = family_calls("cpu", spec.name, spec.family)
     call = cached_call(calls.build_continued, descriptor, chunk.shape, chunk.dtype)
     results, kept = call.go_on(np.ascontiguousarray(chunk), position, before and before[1])
@@ -47,7 +47,7 @@ def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any])
     token = tokenize(spec.name, a.name, given)
     name, kept = f"{spec.name}-{token}", f"{spec.name}-kept-{token}"
     if not in_memory(a):  # kernels of a GPU have no way to go on
-        a = a.rechunk({axis: -1})
+        a = rechunked(a, (*a.chunks[:axis], (a.shape[axis],), *a.chunks[axis + 1 :]))
     sizes = a.chunks[axis]
     count = len(sizes)
     order = range(count)[::-1] if reverse else range(count)
