@@ -1,5 +1,7 @@
 """The operators beside gathers, scatters and top-k on Dask arrays, against the same calls in memory, bit by bit."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -216,3 +218,22 @@ def test_more_that_is_not_zero_than_there_is_room_for():
         dml.nonzero_coordinates(lazy)
     with pytest.raises(TypeError, match="out: found tuple, expected None"):
         dml.nonzero_coordinates(lazy, out=(np.zeros((), int), np.zeros((3, 2), int)))
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "processes"])
+def test_schedulers(scheduler):
+    a = np.random.default_rng(2).standard_normal((60, 50))
+    a[a < 0] = 0
+    lengths = np.arange(60)[:, np.newaxis] % 51
+
+    def calls(a, lengths):
+        yield dml.cumulative_sum(a, axis=0)
+        yield dml.cumulative_prod(a, axis=1, reverse=True)
+        yield dml.argmax(a, axis=(0, 1), ties="last")
+        yield from dml.nonzero_coordinates(a, size=3000)
+        yield dml.reverse_subsequences(a, lengths)
+        yield dml.one_hot(lengths, 51, on_value=np.float16(1))
+
+    lazy = pickle.loads(pickle.dumps(list(calls(da.from_array(a, 20), da.from_array(lengths, 20)))))
+    found = dask.compute(*lazy, scheduler=scheduler, num_workers=2)
+    assert all(map(reference.same, found, calls(a, lengths)))

@@ -16,6 +16,7 @@ from ..drivers import ASK
 from ..primitives.scan import (
     BLOCK,
     BLOCK_SIZE,
+    CONTINUES,
     DIMS,
     EXCLUSIVE,
     HEADER,
@@ -108,7 +109,7 @@ def scan_lines(x, y, state, plan, sums, first, lines):
 
 
 def scan_part(x, y, state, plan, sums, line, part):
-    """Scan a part of a line by blocks (inside kernels only)."""
+    """Scan a part of a line, or a chunk of a longer one, by blocks (inside kernels only)."""
     raise NotImplementedError
 
 
@@ -143,30 +144,44 @@ def levels_before(state, plan, line, count):
 
 @helper
 def scan_blocks(x, y, state, plan, sums, line, part):
-    """Scan a part of a line, which starts with a superblock, or a chunk of it, which goes on at any position."""
-    step, out_step, shown, position = plan[STRIDE], plan[OUT_STRIDE], 1 - plan[EXCLUSIVE], plan[POSITION]
+    """Scan a part of a line, which starts with a superblock."""
+    step, out_step, shown = plan[STRIDE], plan[OUT_STRIDE], 1 - plan[EXCLUSIVE]
     i, end = part_of(plan, part)
     levels = levels_before(state, plan, line, i // (BLOCK * BLOCK))
     source, to = line_bases(plan, line)
     before = absent(state)
     if i == 0:
-        before, levels = begun(state, plan, line)
+        before = identity(state)
         if plan[INITIAL] != 0:
             write(y, to - out_step, before)
     while i < end:
-        left = BLOCK - (position + i) % BLOCK  # of a block
-        count, chains = min(left, end - i), max(min((end - i) // BLOCK, CHAINS), 1) if left == BLOCK else 1
-        sums[0] = before
-        total_chains(x, state, source + i * step, BLOCK * step, chains, step, count, sums, left == BLOCK)
+        count, chains = min(BLOCK, end - i), max(min((end - i) // BLOCK, CHAINS), 1)
+        total_chains(x, state, source + i * step, BLOCK * step, chains, step, count, sums, True)
         for k in range(chains):
             sums[k * ROW] = before
             write_totals(y, state, to + i * out_step, out_step, count, levels, sums, k * ROW + shown)
             i += count
-            before = sums[k * ROW + count]
-            if count == left:
-                levels = carried(state, levels, before, (position + i) // BLOCK)
-                before = absent(state)
-    keep_line(state, plan, line, before, levels)
+            levels = carried(state, levels, sums[k * ROW + count], i // BLOCK)
+            before = absent(state)
+
+
+@helper
+def scan_chunk(x, y, state, plan, line):
+    """Scan a chunk of a longer line from any position on."""
+    step, out_step, exclusive, position = plan[STRIDE], plan[OUT_STRIDE], plan[EXCLUSIVE] != 0, plan[POSITION]
+    last, levels = begun(state, plan, line)
+    total = absent(state) if position == 0 else last
+    source, to = line_bases(plan, line)
+    if plan[INITIAL] != 0:
+        write(y, to - out_step, last)
+    for i in range(plan[SIZE]):
+        total = combine(state, total, read(x, state, source + i * step))
+        write(y, to + i * out_step, lifted(state, levels, last if exclusive else total))
+        if (position + i + 1) % BLOCK == 0:
+            levels = carried(state, levels, total, (position + i + 1) // BLOCK)
+            total = absent(state)
+        last = total
+    keep_line(state, plan, line, total, levels)
 
 
 @helper
@@ -196,10 +211,17 @@ def keep_sum(x, state, plan, task):
     store(state, task * itemsize(state), superblock_total(x, state, plan, at))
 
 
+def _scan_blocks_or_chunk(x, y, state, plan, sums, line, part):
+    if plan[CONTINUES] != 0:
+        scan_chunk(x, y, state, plan, line)
+    else:
+        scan_blocks(x, y, state, plan, sums, line, part)
+
+
 @chosen(scan_part)
 def _scan_part(x, y, state, plan, sums, line, part):
     if _has_blocks(state):
-        return lambda x, y, state, plan, sums, line, part: scan_blocks(x, y, state, plan, sums, line, part)
+        return _scan_blocks_or_chunk
     return lambda x, y, state, plan, sums, line, part: None
 
 
