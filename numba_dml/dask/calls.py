@@ -40,10 +40,9 @@ def takes(spec: Spec, given: dict[str, Any] | None = None) -> bool:
 
 def call(spec: Spec, inputs: tuple[Any, ...], out: Any, parameters: tuple[Any, ...], target: Any, stream: Any) -> Any:
     """Return the lazy results of a function for inputs of which one at least is a Dask array."""
-    given = {one.name: value for one, value in zip(spec.parameters, parameters, strict=True)}
-    if not takes(spec, given):
-        hint = ", or give a size" if takes(spec) else ""
-        raise TypeError(f"{spec.name}: found a Dask array, expected arrays in memory (call .compute(){hint})")
+    refusal = f"{spec.name}: found a Dask array, expected arrays in memory (call .compute()"
+    if not takes(spec):
+        raise TypeError(f"{refusal})")
     where = "chunks are computed where they are"
     target_of_operator = f"{where} (a compiled operator has a target: call the function)"
     for name, value, reason in (
@@ -54,6 +53,9 @@ def call(spec: Spec, inputs: tuple[Any, ...], out: Any, parameters: tuple[Any, .
         if value is not None:
             found = type(value).__name__ if name == "out" else repr(value)
             raise TypeError(f"{spec.name}: {name}: found {found}, expected None with Dask arrays: {reason}")
+    given = {one.name: value for one, value in zip(spec.parameters, parameters, strict=True)}
+    if not takes(spec, given):
+        raise TypeError(f"{refusal}, or give a size)")
     arrays: list[Any] = []
     for name, value in zip(spec.inputs, inputs, strict=True):
         arrays.append(_checked(spec.name, name, value, arrays))
