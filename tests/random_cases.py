@@ -138,8 +138,17 @@ def coordinates(rng, most):
 
 
 #: Of the functions that take Dask arrays.
-CASES = [a_gather, a_gather_of_elements, a_gather_of_tuples, a_scatter_of_elements, a_scatter_of_tuples, a_selection]
-ALL_CASES = [*CASES, a_one_hot, a_reversal, an_unpooling, coordinates]
+CASES = [
+    a_gather,
+    a_gather_of_elements,
+    a_gather_of_tuples,
+    a_scatter_of_elements,
+    a_scatter_of_tuples,
+    a_selection,
+    a_one_hot,
+    a_reversal,
+]
+ALL_CASES = [*CASES, an_unpooling, coordinates]
 
 
 def outcome(function, inputs, parameters):

@@ -67,7 +67,7 @@ def run(
 
     stored = [_open(name) if _is_store(name) else _File(_files.open_source(name)) for name in names]
     part = args.part_mb * MEGABYTE
-    lazy = chunked_calls().takes(spec)  # else it is computed in memory
+    lazy = chunked_calls().takes(spec, arguments)  # else it is computed in memory
     with dask.config.set({"array.chunk-size": part}):
         inputs = [
             # Of few indices it is known before which chunks they lead to: no other is read.

@@ -16,6 +16,9 @@ from .._core.devices.libraries import library_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+#: How many chunks' results are merged at once.
+SPLIT_EVERY = 8
+
 #: The chunk sizes of one dimension.
 Sizes = tuple[int, ...]
 #: Those of all dimensions.
@@ -46,12 +49,29 @@ def lazy(
     """Return the Dask array whose chunks the tasks of a name make; its memory is that of the first input."""
     chunks = tuple(chunks)
     graph = HighLevelGraph.from_collections(name, tasks, inputs)
-    return da.Array(graph, name, chunks, meta=meta_from_array(inputs[0]._meta, ndim=len(chunks), dtype=dtype))
+    meta = np.empty_like(inputs[0]._meta, dtype)  # Dask would cast, and NumPy warn where that loses something
+    return da.Array(graph, name, chunks, meta=meta_from_array(meta, ndim=len(chunks), dtype=dtype))
 
 
 def rechunked(array: da.Array, chunks: Chunks) -> da.Array:
     """Return an array with other chunks; Dask leaves those of an array without elements as they are."""
     return array.rechunk(chunks) if array.size else da.zeros_like(array, chunks=chunks)
+
+
+def in_memory(array: da.Array) -> bool:
+    """Tell whether the chunks of an array are NumPy's."""
+    return isinstance(array._meta, np.ndarray)
+
+
+def merge_all(tasks: dict[Any, Any], keys: list[Any], merge: Any, name: str, block: Block = ()) -> Any:
+    """Add the tasks that merge results, SPLIT_EVERY neighbours at once; return the key of the last one."""
+    level = 0
+    while len(keys) > 1:
+        groups = [keys[first : first + SPLIT_EVERY] for first in range(0, len(keys), SPLIT_EVERY)]
+        keys = [(f"{name}-merge", level, i, *block) for i in range(len(groups))]
+        tasks.update({key: (merge, group) for key, group in zip(keys, groups, strict=True)})
+        level += 1
+    return keys[0]
 
 
 def is_held(array: da.Array) -> bool:

@@ -94,6 +94,15 @@ class Places:
         return np.flatnonzero(np.diff(self.ends)).tolist()
 
 
+def error_at(
+    function: str, indices: Any, place: int, first: Sequence[int], axis: int, size: int, argument: str = "indices"
+) -> IndexError:
+    """Return the error for the index at a flat position of a block, which begins at `first` among all indices."""
+    here = np.unravel_index(place, indices.shape)
+    where = [int(i) + start for i, start in zip(here, first, strict=True)]
+    return index_error(function, where, int(indices[here]), axis, size, argument)
+
+
 def checked_coordinates(indices: Any, first: Sequence[int], rule: Rule) -> list[Any]:
     """Return where the points of indices are on each indexed axis, as int64; a dropped point is at -1.
 
@@ -113,10 +122,8 @@ def checked_coordinates(indices: Any, first: Sequence[int], rule: Rule) -> list[
     wrong = np.stack([(row < 0) | (row >= size) for row, size in zip(rows, sizes, strict=True)], axis=-1)
     if rule.bounds == "raise" and wrong.any():
         place = int(wrong.reshape(-1).argmax())
-        here = np.unravel_index(place, indices.shape)
-        where = [int(i) + start for i, start in zip(here, first, strict=True)]
         coordinate = place % count
-        raise index_error(rule.function, where, int(indices[here]), rule.axes[coordinate], sizes[coordinate])
+        raise error_at(rule.function, indices, place, first, rule.axes[coordinate], sizes[coordinate])
     return [np.where(wrong.any(axis=-1), -1, row) for row in rows]
 
 

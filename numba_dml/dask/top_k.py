@@ -16,10 +16,8 @@ from dask.base import tokenize
 
 from .._core.spec import Spec
 from ..ops import gather_elements, top_k
-from .graphs import Block, is_held, lazy, starts_of, task
+from .graphs import Block, is_held, lazy, merge_all, starts_of, task
 
-#: How many chunks' candidates are merged at once.
-SPLIT_EVERY = 8
 #: Bytes of neighbouring chunks in memory that one task selects from: Dask takes as long for a task as `top_k` for 2 MB.
 TOGETHER = 4 << 20
 
@@ -92,13 +90,7 @@ def select_and_merge(a: Any, how: dict[str, Any], name: str) -> tuple[Tasks, Pla
             source = (a.name, *other[:axis], i, *other[axis:])
             keys.append((f"{name}-select", i, *block))
             tasks[keys[-1]] = (partial(select, **how), [source], (f"{name}-start", i) if held else start)
-        level = 0
-        while len(keys) > 1:
-            groups = [keys[first : first + SPLIT_EVERY] for first in range(0, len(keys), SPLIT_EVERY)]
-            keys = [(f"{name}-merge", level, i, *block) for i in range(len(groups))]
-            tasks.update({key: (partial(merge, **how), group) for key, group in zip(keys, groups, strict=True)})
-            level += 1
-        places[block] = keys[0], 0
+        places[block] = merge_all(tasks, keys, partial(merge, **how), name, block), 0
     return tasks, places
 
 

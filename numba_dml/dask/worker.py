@@ -59,8 +59,8 @@ class WarmUp(WorkerPlugin):  # type: ignore[misc]
         found: list[tuple[Sequence[str], Sequence[str]]] = []
         for name in self.operators:
             spec = OPERATORS[name]
-            if spec.compares:  # positions are merged
-                found.append((_operators("gather", ELEMENTS), ["int64"]))
+            if spec.family in ("top_k", "argextreme"):  # what was selected is merged
+                found.append((_operators("gather", ELEMENTS), ["int64"] if spec.family == "top_k" else self.dtypes))
             elif spec.addressing == ELEMENTS:
                 found.append((_operators(spec.family, TUPLES), self.dtypes))
         return found

@@ -32,7 +32,14 @@ class ScanCall:
     facts: Facts | None = None
     tuning = TUNING
 
-    def __init__(self, descriptor: Any, strides: tuple[int, ...], dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        descriptor: Any,
+        strides: tuple[int, ...],
+        dtype: np.dtype[Any],
+        shape: tuple[int, ...],
+        continues: bool = False,
+    ) -> None:
         self.function, self.shape = descriptor.function, shape
         sizes = descriptor.input_tensor.sizes
         self.dtype = result = descriptor.output_tensor.dtype
@@ -61,7 +68,7 @@ class ScanCall:
         in_order = lowering.multiplies or (lowering.in_order and not integers)
         self.facts = facts = Facts(n, count, across, in_order, integers, THREADS)
         self.region = first(TABLE, facts, TUNING)
-        self.plan = np.array(_plan(lowering, facts, strides, sizes, dtype, result), np.int64)
+        self.plan = np.array(_plan(lowering, facts, strides, sizes, dtype, result, continues), np.int64)
         state = scan.state_reference(result, lowering.multiplies, lowering.in_order)
         self.totals = count * int(self.plan[scan.TOTALS])
         references = scan.data_reference(dtype, is_source=True), scan.data_reference(result)
@@ -95,6 +102,24 @@ class ScanCall:
             result[...] = self(a, None)
         return result
 
+    def go_on(self, a: ndarray[Any, Any], position: int, kept: Any) -> tuple[Any, Any]:
+        """Return the results for chunks of lines that start at a position, and what their next chunks need.
+
+        `kept` is what the chunks before returned. Call and array are in C order; the call is one that `continues`.
+        """
+        result = self.empty(self.laid_out, self.dtype)
+        if self.idle:
+            result[...] = self.identity
+            return result, kept
+        if self.copied:
+            a = a.astype(self.dtype, order="C")
+        plan = self.plan.copy()
+        plan[scan.POSITION] = position
+        # Each number has up to 16 bytes.
+        kept = kept.copy() if position else np.empty(2 * scan.KEPT * int(plan[scan.LINES]), np.int64)
+        self.launch(a, result, kept, a, plan)
+        return result, kept
+
 
 def _can_read(dtype: np.dtype[Any], result: np.dtype[Any]) -> bool:
     """Tell whether kernels read a dtype as if it had been cast to that of the result."""
@@ -105,13 +130,22 @@ def _can_read(dtype: np.dtype[Any], result: np.dtype[Any]) -> bool:
     return dtype == result or (dtype.kind == result.kind and np.can_cast(dtype, result))
 
 
-def _plan(lowering: Any, facts: Facts, strides: Any, sizes: Any, dtype: np.dtype[Any], result: np.dtype[Any]) -> Any:
+def _plan(
+    lowering: Any,
+    facts: Facts,
+    strides: Any,
+    sizes: Any,
+    dtype: np.dtype[Any],
+    result: np.dtype[Any],
+    continues: bool,
+) -> Any:
     """Return the numbers that kernels read."""
     n, width = lowering.size, result.itemsize
     lines = [(size, stride, out_stride * width) for size, stride, out_stride in lowering.lines]
     stride, out_stride = lowering.stride, lowering.output_stride * width
     low, high = extent(sizes, strides)
-    parts = part_count(facts, TUNING)
+    parts = 1 if continues else part_count(facts, TUNING)
+    without_blocks = facts.in_order or (facts.integers if continues else n <= scan.BLOCK)
     superblocks = -(-n // scan.BLOCK**2)
     plan = [0] * (scan.HEADER + LINE_FIELDS * len(lines))
     plan[scan.LINES], plan[scan.DIMS], plan[scan.SIZE] = facts.lines, len(lines), n
@@ -120,11 +154,12 @@ def _plan(lowering: Any, facts: Facts, strides: Any, sizes: Any, dtype: np.dtype
     if lowering.reverse:
         plan[scan.STRIDE], plan[scan.OUT_STRIDE] = -stride, -out_stride
         plan[scan.START], plan[scan.OUT_START] = (n - 1) * stride, (n - 1) * out_stride
-    plan[scan.BLOCK_SIZE] = n if facts.in_order or n <= scan.BLOCK else scan.BLOCK
+    plan[scan.BLOCK_SIZE] = scan.NO_BLOCKS if without_blocks else scan.BLOCK
     plan[scan.EXCLUSIVE], plan[scan.INITIAL] = int(lowering.exclusive), int(lowering.initial)
     plan[scan.PARTS], plan[scan.SUPERBLOCKS] = parts, superblocks
     plan[scan.TOTALS] = superblocks * (parts - 1) // parts
-    plan[scan.DEEP], plan[scan.TILE] = int(n > scan.BLOCK**2), tile_of(facts, TUNING)
+    plan[scan.DEEP], plan[scan.TILE] = int(continues or n > scan.BLOCK**2), tile_of(facts, TUNING)
+    plan[scan.CONTINUES] = int(continues)
     plan[scan.LOW], plan[scan.HIGH] = low, high + dtype.itemsize
     plan[scan.OUT_BYTES] = facts.lines * (n + lowering.initial) * width
     same = all(size == 1 or step == out_step for size, step, out_step in [(n, stride, out_stride), *lines])
@@ -138,3 +173,9 @@ def build(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -
     """Return the call for a descriptor and the layout of its input."""
     (strides, dtype), *_ = layouts
     return ScanCall(descriptor, strides, dtype, output_shapes[0])
+
+
+def build_continued(descriptor: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> ScanCall:
+    """Return the call for chunks of lines in C order; see `ScanCall.go_on`."""
+    strides = packed_strides(shape, dtype.itemsize)
+    return ScanCall(descriptor, strides, dtype, descriptor.output_tensor.sizes, continues=True)

@@ -18,14 +18,16 @@ from ..primitives.scan import (
     LEVELS,
     LINES,
     OUT_STRIDE,
+    POSITION,
     SIZE,
     STRIDE,
     TILE,
     absent,
+    begun,
     buffer,
     carried,
     combine,
-    identity,
+    keep_line,
     lifted,
     line_bases,
     read,
@@ -72,15 +74,17 @@ def carry_rows(state, totals, levels, blocks):
 
 
 @helper
-def scan_columns(x, y, state, plan, at, to, totals, before, levels):
-    """Go down the columns of a tile; `before` has room for the totals without a row."""
+def scan_columns(x, y, state, plan, line, totals, before, levels):
+    """Go down the columns of a tile, which starts at a line; `before` has room for the totals without a row."""
     block, exclusive, deep = plan[BLOCK_SIZE], plan[EXCLUSIVE] != 0, plan[DEEP] != 0
-    totals[:] = identity(state)
-    levels[:] = absent(state)
+    (at, to), width = line_bases(plan, line), totals.size
+    for c in range(width):
+        totals[c], above = begun(state, plan, line + c)
+        levels[c], levels[c + width], levels[c + 2 * width], levels[c + 3 * width] = above
     if plan[INITIAL] != 0:
         write_row(y, state, to - plan[OUT_STRIDE], totals, levels, deep)
     shown = before if exclusive else totals
-    for i in range(plan[SIZE]):
+    for i in range(plan[POSITION], plan[POSITION] + plan[SIZE]):
         if exclusive:
             for c in range(totals.size):
                 before[c] = totals[c]
@@ -90,6 +94,9 @@ def scan_columns(x, y, state, plan, at, to, totals, before, levels):
             carry_rows(state, totals, levels, (i + 1) // block)
         at += plan[STRIDE]
         to += plan[OUT_STRIDE]
+    for c in range(width):
+        above = levels[c], levels[c + width], levels[c + 2 * width], levels[c + 3 * width]
+        keep_line(state, plan, line + c, totals[c], above)
 
 
 @allocating
@@ -99,14 +106,12 @@ def scan_tile(x, y, state, plan, task):
     tiles = -(-across // plan[TILE])
     first = task % tiles * plan[TILE]
     width = min(plan[TILE], across - first)
-    source, to = line_bases(plan, task // tiles * across + first)
     scan_columns(
         x,
         y,
         state,
         plan,
-        source,
-        to,
+        task // tiles * across + first,
         buffer(state, width),
         buffer(state, width),
         buffer(state, LEVELS * width),

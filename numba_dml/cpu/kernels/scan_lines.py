@@ -16,23 +16,28 @@ from ..drivers import ASK
 from ..primitives.scan import (
     BLOCK,
     BLOCK_SIZE,
+    CONTINUES,
     DIMS,
     EXCLUSIVE,
     HEADER,
     INITIAL,
     LINES,
+    NO_BLOCKS,
     OUT_STRIDE,
     PARTS,
+    POSITION,
     SIZE,
     STRIDE,
     SUPERBLOCKS,
     TOTALS,
     absent,
+    begun,
     buffer,
     carried,
     combine,
     computed_type,
     identity,
+    keep_line,
     lifted,
     line_bases,
     read,
@@ -83,26 +88,28 @@ def write_totals(y, state, to, step, count, levels, sums, first):
 def scan_lines(x, y, state, plan, sums, first, lines):
     """Scan neighbouring lines in order, up to CHAINS of them."""
     n, step, out_step, shown = plan[SIZE], plan[STRIDE], plan[OUT_STRIDE], 1 - plan[EXCLUSIVE]
-    none, start = absent(state), identity(state)
+    none, start, begins = absent(state), identity(state), plan[POSITION] == 0
     levels = none, none, none, none
     source, to = line_bases(plan, first)
     last = HEADER + LINE_FIELDS * (plan[DIMS] - 1)
     far, out_far = (plan[last + 1], plan[last + 2]) if lines > 1 else (0, 0)
     for k in range(lines):
-        sums[k * ROW] = start
+        sums[k * ROW] = begun(state, plan, first + k)[0]
         if plan[INITIAL] != 0:
             write(y, to + k * out_far - out_step, start)
     for i in range(0, n, BLOCK):
         count = min(BLOCK, n - i)
-        total_chains(x, state, source + i * step, far, lines, step, count, sums, i == 0)
+        total_chains(x, state, source + i * step, far, lines, step, count, sums, begins and i == 0)
         for k in range(lines):
             row = k * ROW
             write_totals(y, state, to + k * out_far + i * out_step, out_step, count, levels, sums, row + shown)
             sums[row] = sums[row + count]
+    for k in range(lines):
+        keep_line(state, plan, first + k, sums[k * ROW], levels)
 
 
 def scan_part(x, y, state, plan, sums, line, part):
-    """Scan a part of a line by blocks (inside kernels only)."""
+    """Scan a part of a line, or a chunk of a longer one, by blocks (inside kernels only)."""
     raise NotImplementedError
 
 
@@ -159,6 +166,25 @@ def scan_blocks(x, y, state, plan, sums, line, part):
 
 
 @helper
+def scan_chunk(x, y, state, plan, line):
+    """Scan a chunk of a longer line from any position on."""
+    step, out_step, exclusive, position = plan[STRIDE], plan[OUT_STRIDE], plan[EXCLUSIVE] != 0, plan[POSITION]
+    last, levels = begun(state, plan, line)
+    total = absent(state) if position == 0 else last
+    source, to = line_bases(plan, line)
+    if plan[INITIAL] != 0:
+        write(y, to - out_step, last)
+    for i in range(plan[SIZE]):
+        total = combine(state, total, read(x, state, source + i * step))
+        write(y, to + i * out_step, lifted(state, levels, last if exclusive else total))
+        if (position + i + 1) % BLOCK == 0:
+            levels = carried(state, levels, total, (position + i + 1) // BLOCK)
+            total = absent(state)
+        last = total
+    keep_line(state, plan, line, total, levels)
+
+
+@helper
 def superblock_total(x, state, plan, at):
     """Return the sum of a superblock; CHAINS blocks at once."""
     step, far = plan[STRIDE], BLOCK * plan[STRIDE]
@@ -185,10 +211,17 @@ def keep_sum(x, state, plan, task):
     store(state, task * itemsize(state), superblock_total(x, state, plan, at))
 
 
+def _scan_blocks_or_chunk(x, y, state, plan, sums, line, part):
+    if plan[CONTINUES] != 0:
+        scan_chunk(x, y, state, plan, line)
+    else:
+        scan_blocks(x, y, state, plan, sums, line, part)
+
+
 @chosen(scan_part)
 def _scan_part(x, y, state, plan, sums, line, part):
     if _has_blocks(state):
-        return lambda x, y, state, plan, sums, line, part: scan_blocks(x, y, state, plan, sums, line, part)
+        return _scan_blocks_or_chunk
     return lambda x, y, state, plan, sums, line, part: None
 
 
@@ -206,7 +239,7 @@ def scan_integers(x, y, state, plan, begin, end):
     for piece in range(begin, end):
         line, part = piece // plan[PARTS], piece % plan[PARTS]
         first, stop = part_of(plan, part)
-        total = identity(state)
+        total, levels = begun(state, plan, line)
         for i in range(first // (BLOCK * BLOCK)):  # none of products
             total = combine(state, total, load(seen_as(state, np.int64), (line * plan[TOTALS] + i) * 8))
         source, to = line_bases(plan, line)
@@ -216,6 +249,7 @@ def scan_integers(x, y, state, plan, begin, end):
             last = total
             total = combine(state, total, read(x, state, source + i * step))
             write(y, to + i * out_step, last if exclusive else total)
+        keep_line(state, plan, line, total, levels)
 
 
 @helper
@@ -227,7 +261,7 @@ def scan_share(x, y, state, plan, sums, begin, end):
     piece = begin
     while piece < end:
         lines = np.int64(1)
-        if plan[BLOCK_SIZE] == plan[SIZE]:
+        if plan[BLOCK_SIZE] == NO_BLOCKS:
             lines = min(CHAINS, end - piece, across - piece % across)
             scan_lines(x, y, state, plan, sums, piece, lines)
         else:

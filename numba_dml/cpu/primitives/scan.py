@@ -34,6 +34,10 @@ from .reductions import (
 BLOCK = SUM_BLOCK
 #: Levels above the blocks: enough for 2**40 elements.
 LEVELS = 4
+#: Numbers that a line leaves for the chunk after it: the sum within the block, and the levels.
+KEPT = LEVELS + 1
+#: Stands for the size of a block where there are none.
+NO_BLOCKS = 1 << 62
 # The header of a plan; all offsets and strides are in bytes. The dimensions of the lines follow: `LINE_FIELDS` each.
 (
     LINES,  # how many lines
@@ -43,7 +47,7 @@ LEVELS = 4
     OUT_STRIDE,
     START,  # where the first line starts in the input
     OUT_START,  # the same in the output; the initial element stands before it
-    BLOCK_SIZE,  # BLOCK, or SIZE: no blocks
+    BLOCK_SIZE,  # BLOCK or NO_BLOCKS
     EXCLUSIVE,  # 1: elements are left out of their own results
     INITIAL,  # 1: there is an initial element
     PARTS,  # parts of a line that threads share
@@ -55,8 +59,10 @@ LEVELS = 4
     HIGH,
     OUT_BYTES,
     IN_PLACE,  # 1: output and input may be the same memory
+    CONTINUES,  # 1: lines are chunks of longer ones, and KEPT numbers of each stand in the memory of the state
+    POSITION,  # where these chunks start; at 0 nothing was kept
     HEADER,
-) = range(20)
+) = range(22)
 
 
 class Product(types.Opaque):
@@ -260,6 +266,50 @@ def carried(state, levels, total, blocks):
                 fourth += third
                 third = none
     return first, second, third, fourth
+
+
+def kept(state, place):
+    """Return a number that was kept (inside kernels only)."""
+    raise NotImplementedError
+
+
+@chosen(kept)
+def _kept(state, place):
+    kind = as_dtype(computed_type(state))
+    number, width = kind.type, kind.itemsize
+    return lambda state, place: load(seen_as(state, number), place * width)
+
+
+def keep(state, place, value):
+    """Keep a number (inside kernels only)."""
+    raise NotImplementedError
+
+
+@chosen(keep)
+def _keep(state, place, value):
+    kind = as_dtype(computed_type(state))
+    number, width = kind.type, kind.itemsize
+    return lambda state, place, value: store(seen_as(state, number), place * width, value)
+
+
+@helper
+def begun(state, plan, line):
+    """Return the sum within the block and the levels where a line starts, or goes on."""
+    none, at = absent(state), line * KEPT
+    if plan[POSITION] == 0:
+        return identity(state), (none, none, none, none)
+    levels = kept(state, at + 1), kept(state, at + 2), kept(state, at + 3), kept(state, at + 4)
+    return kept(state, at), levels
+
+
+@helper
+def keep_line(state, plan, line, total, levels):
+    """Keep what the next chunk of a line needs."""
+    if plan[CONTINUES] != 0:
+        at = line * KEPT
+        keep(state, at, total)
+        for k in range(LEVELS):
+            keep(state, at + 1 + k, levels[k])
 
 
 @helper

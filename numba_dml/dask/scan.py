@@ -1,0 +1,70 @@
+"""Cumulative sums and products of Dask arrays: each chunk goes on where the one before ended.
+
+What it needs of that is a few numbers for each line: see "The order of float sums" in docs/semantics.md.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from dask.base import tokenize
+
+from .. import ops
+from .._core.calls import cached_call
+from .._core.spec import Spec
+from .._core.targets import family_calls, kernels
+from .graphs import in_memory, lazy, rechunked, starts_of, task
+
+
+@task
+def scan(chunk: Any, function: str, **given: Any) -> Any:
+    """Return the results of whole lines."""
+    return getattr(ops, function)(chunk, **given)
+
+
+@task
+def go_on(chunk: Any, before: Any, spec: Spec, position: int, given: dict[str, Any]) -> tuple[Any, Any]:
+    """Return the results of a chunk that starts at a position of its lines, and what the next chunk needs.
+
+    `before` is what the chunk before returned.
+    """
+    descriptor, _ = spec.describe([chunk.shape], [chunk.dtype], tuple(given.values()))
+    kernels("cpu")  # prepares what the calls import
+    calls = family_calls("cpu", spec.name, spec.family)
+    call = cached_call(calls.build_continued, descriptor, chunk.shape, chunk.dtype)
+    results, kept = call.go_on(np.ascontiguousarray(chunk), position, before and before[1])
+    return results, kept
+
+
+def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:
+    """Return the lazy result."""
+    (a,) = arrays
+    axis, reverse = descriptor.axis, given["reverse"]
+    given = {**given, "axis": axis, "dtype": descriptor.output_tensor.dtype}
+    token = tokenize(spec.name, a.name, given)
+    name, kept = f"{spec.name}-{token}", f"{spec.name}-kept-{token}"
+    if not in_memory(a):  # kernels of a GPU have no way to go on
+        a = rechunked(a, (*a.chunks[:axis], (a.shape[axis],), *a.chunks[axis + 1 :]))
+    sizes = a.chunks[axis]
+    count = len(sizes)
+    order = range(count)[::-1] if reverse else range(count)
+    positions = dict(zip(order, starts_of(tuple(sizes[i] for i in order)), strict=True))
+    tasks: dict[Any, Any] = {}
+    for block in np.ndindex(a.numblocks):
+        source, i = (a.name, *block), block[axis]
+        if count == 1:
+            tasks[(name, *block)] = (partial(scan, function=spec.name, **given), source)
+            continue
+        first = i == order[0]
+        here = {**given, "include_initial": given["include_initial"] and first}
+        step = partial(go_on, spec=spec, position=positions[i], given=here)
+        last = (kept, *block[:axis], i + (1 if reverse else -1), *block[axis + 1 :])
+        tasks[(kept, *block)] = (step, source, None if first else last)
+        tasks[(name, *block)] = (itemgetter(0), (kept, *block))
+    extended = list(sizes)
+    extended[order[0]] += given["include_initial"]
+    chunks = (*a.chunks[:axis], tuple(extended), *a.chunks[axis + 1 :])
+    return [lazy(name, tasks, chunks, descriptor.output_tensor.dtype, [a])]
