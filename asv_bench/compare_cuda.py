@@ -19,7 +19,7 @@ from statistics import geometric_mean, median
 from time import perf_counter
 from typing import Any
 
-from benchmarks import common, cuda
+from benchmarks import common, cuda, overhead
 from compare import installed, number, random_case
 
 #: Elements of random cases.
@@ -148,7 +148,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
                 cuda.library("cupy").get_default_memory_pool().free_all_blocks()
             if args.json:
                 args.json.write_text(json.dumps(stored, indent=1) + "\n")
-        if not args.cases and not args.random:
+        if operator in overhead.OPERATORS and not args.cases and not args.random:
             for owner in ("torch", "cupy"):
                 if owner in args.peers:
                     calls = cuda.short_calls(operator, owner)

@@ -137,6 +137,21 @@ def coordinates(rng, most):
     return dml.nonzero_coordinates, (a,), {"size": size, "bounds": "drop", "index_dtype": str(rng.choice(["i4", "i8"]))}
 
 
+def running_results(rng, most):
+    a = random_array(rng, random_shape(rng, rng.integers(1, 4), most), NUMBERS + COMPLEX)
+    function = dml.cumulative_sum if rng.random() < 0.8 else dml.cumulative_prod
+    flags = [{}, {"exclusive": True}, {"include_initial": True}][rng.integers(3)]
+    return function, (a,), {"axis": int(rng.integers(a.ndim)), "reverse": bool(rng.integers(2)), **flags}
+
+
+def an_extreme(rng, most):
+    a = random_array(rng, random_shape(rng, rng.integers(1, 4), most))
+    axes = tuple(int(d) for d in rng.permutation(a.ndim)[: rng.integers(1, a.ndim + 1)])
+    rules = {"ties": str(rng.choice(["first", "last"])), "nan": str(rng.choice(["first", "last", "largest"]))}
+    given = {"axis": None if rng.random() < 0.2 else axes, "keepdims": bool(rng.integers(2))}
+    return dml.argmax if rng.integers(2) else dml.argmin, (a,), {**given, **rules}
+
+
 #: Of the functions that take Dask arrays.
 CASES = [
     a_gather,
@@ -147,6 +162,8 @@ CASES = [
     a_selection,
     a_one_hot,
     a_reversal,
+    running_results,
+    an_extreme,
 ]
 ALL_CASES = [*CASES, an_unpooling, coordinates]
 
