@@ -10,8 +10,9 @@ from ..._core.config import BOUNDS
 from ..._jit.compile import allocating, helper, kernel, shared
 from ..._jit.emission import as_dtype
 from ..._jit.memory import ANY, SIGNED_REFS, UNSIGNED_REFS, store
-from ..calls import one_hot as calls
+from ..calls.one_hot import tile_sizes
 from ..drivers import run_here
+from ..kernels import one_hot as plans
 from ..primitives.moves.plan import CLAMP, DROP, RAISE
 from ..tuning.moves import TUNING
 from . import arguments, requests
@@ -28,7 +29,7 @@ NUMBERS = (types.Boolean, types.Integer, types.Float, types.Complex)
 DEPTH = requests.K
 MODE = OWN
 STREAM_BYTES = TUNING.stream_bytes
-shared(calls.tile_sizes)
+shared(tile_sizes)
 
 
 def one_hot(indices, depth, axis=-1, on_value=1, off_value=0, dtype=None, bounds="raise", out=None):
@@ -62,7 +63,7 @@ def one_hot(indices, depth, axis=-1, on_value=1, off_value=0, dtype=None, bounds
 def code(function, dtypes, parameters):
     """Return the entry, and the address of the kernel."""
     data = SIGNED_REFS.get(dtypes[-1].itemsize, UNSIGNED_REFS[1])
-    return entry, kernel_address(calls.one_hot_kernel, ANY, data, data, ANY)
+    return entry, kernel_address(plans.one_hot_kernel, ANY, data, data, ANY)
 
 
 @helper
@@ -79,14 +80,14 @@ def run_one_hot(kernels, request, place):
     """Do what `calls.one_hot.OneHotCall` does, for one thread."""
     sizes, depth, width = sizes_of(request, ARRAYS), word(request, DEPTH), word(request, requests.ITEMSIZE)
     outer, inner = product(sizes, 0, place), product(sizes, place, len(sizes))
-    blocks, rows, columns = calls.tile_sizes(outer, depth, inner, width)
+    blocks, rows, columns = tile_sizes(outer, depth, inner, width)
     out_bytes = outer * depth * inner * width
-    plan = np.zeros(calls.STREAM + 1, np.int64)
-    plan[calls.OUTER], plan[calls.DEPTH], plan[calls.INNER], plan[calls.WIDTH] = outer, depth, inner, width
-    plan[calls.KIND], plan[calls.BOUNDS] = word(request, requests.KIND), word(request, MODE)
-    plan[calls.BLOCKS], plan[calls.ROWS], plan[calls.COLUMNS] = blocks, rows, columns
-    plan[calls.INDEX_BYTES], plan[calls.OUT_BYTES] = outer * inner * index_size(request), out_bytes
-    plan[calls.STREAM] = int(out_bytes >= STREAM_BYTES)
+    plan = np.zeros(plans.STREAM + 1, np.int64)
+    plan[plans.OUTER], plan[plans.DEPTH], plan[plans.INNER], plan[plans.WIDTH] = outer, depth, inner, width
+    plan[plans.KIND], plan[plans.BOUNDS] = word(request, requests.KIND), word(request, MODE)
+    plan[plans.BLOCKS], plan[plans.ROWS], plan[plans.COLUMNS] = blocks, rows, columns
+    plan[plans.INDEX_BYTES], plan[plans.OUT_BYTES] = outer * inner * index_size(request), out_bytes
+    plan[plans.STREAM] = int(out_bytes >= STREAM_BYTES)
     index, values = reference(word(request, ARRAYS)), reference(word(request, next_record(request, ARRAYS)))
     return run_here(word(kernels, 1), index, reference(word(request, requests.RESULT)), values, index, plan)
 

@@ -9,8 +9,8 @@ from ..._core.shapes import LOOP_FIELDS
 from ..._jit.compile import allocating, helper, kernel
 from ..._jit.emission import as_dtype
 from ..._jit.memory import ANY, UNSIGNED_REFS
-from ..calls import reverse_subsequences as calls
 from ..drivers import run_here
+from ..kernels import reverse_subsequences as plans
 from . import arguments, requests
 from .addresses import kernel_address
 from .arguments import constant
@@ -22,7 +22,7 @@ from .errors import refuse as refuse_at
 from .requests import ARRAYS, next_record, sizes_of, strides_of, word
 
 CHECKS = OWN
-MOST_COLUMNS, CACHED_BYTES, ROW_BYTES = calls.MOST_COLUMNS, calls.CACHED_BYTES, calls.ROW_BYTES
+MOST_COLUMNS, CACHED_BYTES, ROW_BYTES = plans.MOST_COLUMNS, plans.CACHED_BYTES, plans.ROW_BYTES
 
 
 def reverse_subsequences(a, lengths, axis=-1, bounds="raise", out=None):
@@ -45,7 +45,7 @@ def reverse_subsequences(a, lengths, axis=-1, bounds="raise", out=None):
 def code(function, dtypes, parameters):
     """Return the entry, and the address of the kernel."""
     unit = UNSIGNED_REFS[min(dtypes[0].itemsize, 8)]
-    return entry, kernel_address(calls.reverse_kernel, unit, unit, ANY, ANY)
+    return entry, kernel_address(plans.reverse_kernel, unit, unit, ANY, ANY)
 
 
 @helper
@@ -88,29 +88,29 @@ def run_reverse(kernels, request, axis):
     lengths, itemsize = next_record(request, ARRAYS), word(request, requests.ITEMSIZE)
     rows = np.zeros(LOOP_FIELDS * (len(sizes) - 1), np.int64)
     count, out_stride, length_count, same = lower(request, axis, rows)
-    plan = np.zeros(calls.HEADER + LOOP_FIELDS * count, np.int64)
-    plan[calls.WIDTH] = 1
+    plan = np.zeros(plans.HEADER + LOOP_FIELDS * count, np.int64)
+    plan[plans.WIDTH] = 1
     if axis < len(sizes) - 1 and count > 0:
         count -= 1
         for i in range(LOOP_FIELDS):
-            plan[calls.WIDTH + i] = rows[LOOP_FIELDS * count + i]  # and STEP, OUT_STEP and LENGTH_STEP
+            plan[plans.WIDTH + i] = rows[LOOP_FIELDS * count + i]  # and STEP, OUT_STEP and LENGTH_STEP
     lines, whole = np.int64(1), itemsize
     for i in range(LOOP_FIELDS * count):
-        plan[calls.HEADER + i] = rows[i]
+        plan[plans.HEADER + i] = rows[i]
     for row in range(count):
         lines *= rows[LOOP_FIELDS * row]
     for d in range(len(sizes)):
         whole *= sizes[d]
     low, high = shapes.extent(sizes, strides)
     line = max(sizes[axis] * itemsize, 1)
-    plan[calls.LINES], plan[calls.ROWS], plan[calls.SIZE] = lines, count, sizes[axis]
-    plan[calls.STRIDE], plan[calls.OUT_STRIDE] = strides[axis], out_stride
-    plan[calls.UNITS], plan[calls.STRIPS], plan[calls.PARTS] = itemsize // min(itemsize, 8), 1, 1
-    plan[calls.BLOCK] = min(max(CACHED_BYTES // line, ROW_BYTES // itemsize, 1), MOST_COLUMNS)
-    plan[calls.CHECKS], plan[calls.KIND] = word(request, CHECKS), word(request, requests.KIND)
-    plan[calls.LENGTHS], plan[calls.LENGTH_BYTES] = length_count, length_count * index_size(request)
-    plan[calls.LOW], plan[calls.HIGH], plan[calls.OUT_BYTES] = low, high + itemsize, whole
-    plan[calls.SAME] = int(same and whole > 0)
+    plan[plans.LINES], plan[plans.ROWS], plan[plans.SIZE] = lines, count, sizes[axis]
+    plan[plans.STRIDE], plan[plans.OUT_STRIDE] = strides[axis], out_stride
+    plan[plans.UNITS], plan[plans.STRIPS], plan[plans.PARTS] = itemsize // min(itemsize, 8), 1, 1
+    plan[plans.BLOCK] = min(max(CACHED_BYTES // line, ROW_BYTES // itemsize, 1), MOST_COLUMNS)
+    plan[plans.CHECKS], plan[plans.KIND] = word(request, CHECKS), word(request, requests.KIND)
+    plan[plans.LENGTHS], plan[plans.LENGTH_BYTES] = length_count, length_count * index_size(request)
+    plan[plans.LOW], plan[plans.HIGH], plan[plans.OUT_BYTES] = low, high + itemsize, whole
+    plan[plans.SAME] = int(same and whole > 0)
     x, index = reference(word(request, ARRAYS)), reference(word(request, lengths))
     return run_here(word(kernels, 1), x, reference(word(request, requests.RESULT)), index, x, plan)
 

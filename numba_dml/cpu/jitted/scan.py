@@ -120,7 +120,8 @@ def run_scan(kernels, request, axis):
     if word(request, REVERSE) != 0:
         plan[scan.STRIDE], plan[scan.OUT_STRIDE] = -stride, -out_stride
         plan[scan.START], plan[scan.OUT_START] = (n - 1) * stride, (n - 1) * out_stride
-    plan[scan.BLOCK_SIZE] = n if n <= scan.BLOCK or word(request, MULTIPLIES) != 0 else scan.BLOCK
+    without_blocks = n <= scan.BLOCK or word(request, MULTIPLIES) != 0
+    plan[scan.BLOCK_SIZE] = scan.NO_BLOCKS if without_blocks else scan.BLOCK
     plan[scan.EXCLUSIVE], plan[scan.INITIAL], plan[scan.PARTS] = word(request, EXCLUSIVE), initial, 1
     plan[scan.SUPERBLOCKS], plan[scan.DEEP] = -(-n // scan.BLOCK**2), int(n > scan.BLOCK**2)
     plan[scan.LOW], plan[scan.HIGH] = low, high + word(request, SOURCE_SIZE)
