@@ -134,6 +134,9 @@ def test_the_quick_start(tmp_path):
     np.testing.assert_array_equal(found["cells"], found["scores"][[0, 1], [2, 1]])
     np.testing.assert_array_equal(found["zeroed"], np.array([[0.1, 0, 0], [0, 0.2, 0]], np.float32))
     assert found["counts"].tolist() == [1, 1, 2]
+    np.testing.assert_allclose(found["sums"], np.cumsum(found["scores"], 1), rtol=1e-6)
+    assert found["high"].tolist() == [[0, 1], [1, 0], [1, 2]]
+    assert found["classes"].tolist() == [[0, 1, 0], [1, 0, 0]]
 
 
 @pytest.mark.parametrize("page", ["semantics", "configuration"])
