@@ -29,6 +29,8 @@ def test_example(tmp_path):
     assert found["indices"].tolist() == [[1, 2], [0, 2]]
     np.testing.assert_array_equal(found["rows"], found["scores"][[1, 0, -1]])
     assert found["votes"].tolist() == [1, 1, 2]
+    assert found["high"].tolist() == [[0, 1], [1, 0], [1, 2]]
+    assert found["classes"].tolist() == [[0, 1, 0], [1, 0, 0]]
     assert found["y"].tolist() == [[2, 3], [0, 1]]
 
 
