@@ -819,6 +819,20 @@ def test_explain_compiles_and_runs_nothing(monkeypatch, capsys):
     dml.top_k(np.arange(9, dtype=np.float32), 3)  # what was explained can run
 
 
+#: What some operators need besides the shapes of an input of 4 elements and of one index.
+DESCRIBED = {"max_unpool": "--indices-shape 4 --result-shape 9", "one_hot": "-depth 4", "top_k": "-k 2"}
+
+
+@pytest.mark.parametrize("spec", OPERATORS.values(), ids=OPERATORS)
+def test_explain_needs_no_dtypes(spec, capsys):
+    """Positions and lengths are integers where nothing is said of them, and all else is float32."""
+    shapes = "--shape 4" + (" --indices-shape 1" if len(spec.inputs) > 1 else "")
+    call("explain", spec.command, *shapes.split(), *DESCRIBED.get(spec.name, "").split(), "--json")
+    found = json.loads(capsys.readouterr().out)
+    integers = [name in ("indices", "lengths") for name in spec.inputs]
+    assert [one["dtype"] for one in found["inputs"]] == ["int64" if one else "float32" for one in integers]
+
+
 #: Calls that go each way, on eight threads.
 WAYS = {
     "top_k nothing to select": "top-k --shape 5 -k 0",

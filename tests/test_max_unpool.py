@@ -13,6 +13,7 @@ import numba_dml as dml
 from numba_dml import DescriptorError, FeatureLevel, TensorDesc
 
 from . import reference
+from .levels import T10, TF, check_level
 from .reference import same
 from .strategies import COMPLEX, INDEX_TYPES, LAYOUTS, MOVED, NUMBERS, arrays, fill, indices, lay_out, seeds
 
@@ -206,9 +207,7 @@ def test_defaults_of_bounds():
         dml.max_unpool([1], [3], (3,))
 
 
-TF = {"FLOAT32", "FLOAT16"}
-T10 = TF | {"INT32", "INT16", "INT8", "UINT32", "UINT16", "UINT8", "INT64", "UINT64"}
-TABLE = [("FL_5_0", T10, {"UINT32", "UINT64"}), ("FL_2_0", TF, {"UINT32"})]
+TABLE = [("FL_5_0", T10, {"UINT32", "UINT64"}, (4, 4)), ("FL_2_0", TF, {"UINT32"}, (4, 4))]
 
 
 def build(data="FLOAT32", index="UINT32", rank=4, **given):
@@ -223,27 +222,7 @@ def build(data="FLOAT32", index="UINT32", rank=4, **given):
 @pytest.mark.cpu
 @pytest.mark.parametrize("level", FeatureLevel, ids=lambda level: level.name)
 def test_feature_levels(level):
-    row = next((row for row in TABLE if FeatureLevel[row[0]] <= level), None)
-    if row is None:
-        with pytest.raises(DescriptorError, match=f"found {level.name}, expected FL_2_0 or later"):
-            build().validate(level)
-        return
-    _, types, index_types = row
-    for data in dml.TensorDataType:
-        if data.name in types:
-            build(data.name).validate(level)
-        else:
-            with pytest.raises(DescriptorError, match=f"input_tensor: found {data.name}, expected one of"):
-                build(data.name).validate(level)
-    for index in ("UINT32", "UINT64", "INT32", "INT64", "UINT8"):
-        if index in index_types:
-            build(index=index).validate(level)
-        else:
-            with pytest.raises(DescriptorError, match=f"indices_tensor: found {index}, expected one of"):
-                build(index=index).validate(level)
-    for rank in (3, 5):
-        with pytest.raises(DescriptorError, match=f"input_tensor: found {rank} dimensions, expected 4"):
-            build(rank=rank).validate(level)
+    check_level(level, TABLE, build, data="input_tensor", indices="indices_tensor")
 
 
 @pytest.mark.cpu

@@ -29,6 +29,8 @@ def test_example(tmp_path):
     assert found["indices"].tolist() == [[1, 2], [0, 2]]
     np.testing.assert_array_equal(found["rows"], found["scores"][[1, 0, -1]])
     assert found["votes"].tolist() == [1, 1, 2]
+    assert found["high"].tolist() == [[0, 1], [1, 0], [1, 2]]
+    assert found["classes"].tolist() == [[0, 1, 0], [1, 0, 0]]
     assert found["y"].tolist() == [[2, 3], [0, 1]]
 
 
@@ -134,6 +136,9 @@ def test_the_quick_start(tmp_path):
     np.testing.assert_array_equal(found["cells"], found["scores"][[0, 1], [2, 1]])
     np.testing.assert_array_equal(found["zeroed"], np.array([[0.1, 0, 0], [0, 0.2, 0]], np.float32))
     assert found["counts"].tolist() == [1, 1, 2]
+    np.testing.assert_allclose(found["sums"], np.cumsum(found["scores"], 1), rtol=1e-6)
+    assert found["high"].tolist() == [[0, 1], [1, 0], [1, 2]]
+    assert found["classes"].tolist() == [[0, 1, 0], [1, 0, 0]]
 
 
 @pytest.mark.parametrize("page", ["semantics", "configuration"])

@@ -13,6 +13,7 @@ import numba_dml as dml
 from numba_dml import DescriptorError, FeatureLevel, TensorDesc
 
 from . import reference
+from .levels import T8, T11, check_level
 from .reference import same
 from .strategies import COMPLEX, INDEX_TYPES, LAYOUTS, MOVED, NUMBERS, arrays, fill, lay_out, seeds, shapes
 
@@ -200,9 +201,8 @@ def test_defaults_of_bounds():
             dml.reverse_subsequences([1, 2], [3])
 
 
-T8 = {"FLOAT32", "FLOAT16", "INT32", "INT16", "INT8", "UINT32", "UINT16", "UINT8"}
 TABLE = [
-    ("FL_5_0", T8 | {"INT64", "UINT64", "FLOAT64"}, {"UINT32", "UINT64"}, (1, 8)),
+    ("FL_5_0", T11, {"UINT32", "UINT64"}, (1, 8)),
     ("FL_4_0", T8, {"UINT32"}, (1, 8)),
     ("FL_3_0", T8, {"UINT32"}, (4, 5)),
     ("FL_2_1", T8, {"UINT32"}, (4, 4)),
@@ -219,30 +219,7 @@ def build(data="FLOAT32", index="UINT32", rank=4, **given):
 @pytest.mark.cpu
 @pytest.mark.parametrize("level", FeatureLevel, ids=lambda level: level.name)
 def test_feature_levels(level):
-    row = next((row for row in TABLE if FeatureLevel[row[0]] <= level), None)
-    if row is None:
-        with pytest.raises(DescriptorError, match=f"found {level.name}, expected FL_2_1 or later"):
-            build().validate(level)
-        return
-    _, types, index_types, (low, high) = row
-    for data in dml.TensorDataType:
-        if data.name in types:
-            build(data.name).validate(level)
-        else:
-            with pytest.raises(DescriptorError, match=f"input_tensor: found {data.name}, expected one of"):
-                build(data.name).validate(level)
-    for index in ("UINT32", "UINT64", "INT32", "INT64", "UINT8"):
-        if index in index_types:
-            build(index=index).validate(level)
-        else:
-            with pytest.raises(DescriptorError, match=f"sequence_lengths_tensor: found {index}, expected one of"):
-                build(index=index).validate(level)
-    for rank in range(1, 10):
-        if low <= rank <= high:
-            build(rank=rank).validate(level)
-        else:
-            with pytest.raises(DescriptorError, match=f"input_tensor: found {rank} dimensions"):
-                build(rank=rank).validate(level)
+    check_level(level, TABLE, build, data="input_tensor", indices="sequence_lengths_tensor")
 
 
 @pytest.mark.cpu

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._core.operands import INDICES
 from .._core.shapes import ELEMENTS
 from .._core.spec import OPERATORS, Spec
 from .._core.tensor import product
@@ -109,15 +110,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         command.add_argument("files", nargs="*", metavar="FILE", help=f"{_files_of(spec)}: .npy or .npz files")
         about = command.add_argument_group("in place of files")
         about.add_argument("--shape", type=_arguments.sizes, metavar="N,M", help="of the input")
-        about.add_argument("--dtype", type=_arguments.dtype, help="of the input (default: float32)")
+        about.add_argument("--dtype", type=_arguments.dtype, help=f"of the input (default: {_usual(spec.inputs[0])})")
         about.add_argument("--order", choices=["C", "F"], help="of the input (default: C)")
         if len(spec.inputs) > 1:
-            about.add_argument("--indices-shape", type=_arguments.sizes, metavar="N,M", help="of the indices")
-            about.add_argument("--indices-dtype", type=_arguments.dtype, help="of the indices (default: int64)")
+            second = spec.inputs[1]
+            shown = f"of the {second} (default: {_usual(second)})"
+            about.add_argument("--indices-shape", type=_arguments.sizes, metavar="N,M", help=f"of the {second}")
+            about.add_argument("--indices-dtype", type=_arguments.dtype, help=shown)
         _arguments.add_parameters(command, spec)
         _arguments.add_targets(command)
         command.add_argument("--json", action="store_true", help="print JSON")
         command.set_defaults(function=spec.name)
+
+
+def _usual(argument: str) -> str:
+    """Return the dtype of an array of which none is given."""
+    return "int64" if argument in INDICES else "float32"
 
 
 def _files_of(spec: Spec) -> str:
@@ -138,12 +146,11 @@ def layouts(args: argparse.Namespace) -> list[Any]:
         )
     if args.files:
         return [_files.open_source(name) for name in args.files]
-    kind = _arguments.dtype("float32") if args.dtype is None else args.dtype
+    kind = np.dtype(_usual(spec.inputs[0])) if args.dtype is None else args.dtype
     found = [Layout(args.shape, kind, args.order or "C")]
     if len(spec.inputs) > 1:
-        found.append(
-            Layout(args.indices_shape, _arguments.dtype("int64") if args.indices_dtype is None else args.indices_dtype)
-        )
+        second = np.dtype(_usual(spec.inputs[1])) if args.indices_dtype is None else args.indices_dtype
+        found.append(Layout(args.indices_shape, second))
     if spec.writes and spec.addressing == ELEMENTS:
         found.append(Layout(args.indices_shape, kind))
     elif spec.writes:

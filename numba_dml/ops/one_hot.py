@@ -50,7 +50,7 @@ SPEC = Spec(
         READ_BOUNDS,
     ),
     examples=("one-hot labels.npy -depth 10 -o hot.npy",),
-    explain_examples=("explain one-hot --shape 1000 --dtype int64 -depth 10",),
+    explain_examples=("explain one-hot --shape 1000 -depth 10",),
 )
 
 
