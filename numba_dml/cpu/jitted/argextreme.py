@@ -35,19 +35,19 @@ BLOCK_BYTES = TUNING.block_bytes
 
 def argmax(a, axis=None, keepdims=False, ties="first", nan="first", index_dtype=None, out=None):
     """Return what a call of `numba_dml.argmax` is compiled to."""
-    return _search("argmax", a, axis, keepdims, ties, nan, index_dtype, out)
+    return _search("argmax", True, a, axis, keepdims, ties, nan, index_dtype, out)
 
 
 def argmin(a, axis=None, keepdims=False, ties="first", nan="first", index_dtype=None, out=None):
     """Return what a call of `numba_dml.argmin` is compiled to."""
-    return _search("argmin", a, axis, keepdims, ties, nan, index_dtype, out)
+    return _search("argmin", False, a, axis, keepdims, ties, nan, index_dtype, out)
 
 
-def _search(function, a, axis, keepdims, ties, nan, index_dtype, out):
+def _search(function, largest, a, axis, keepdims, ties, nan, index_dtype, out):
     itemsize = arguments.check_data(function, a, arguments.ORDERED, "an array of bool, integers, float32 or float64")
     keeps = constant(function, "keepdims", keepdims, (False, True))
     backwards = constant(function, "ties", ties, ("first", "last")) == "last"
-    largest, rule_name = function == "argmax", constant(function, "nan", nan, NAN_RULES)
+    rule_name = constant(function, "nan", nan, NAN_RULES)
     index_type = types.intp if is_absent(index_dtype) else getattr(index_dtype, "dtype", None)
     if not arguments.is_integer(index_type):
         refuse(function, "index_dtype", index_dtype, "an integer dtype, as numpy.uint32")

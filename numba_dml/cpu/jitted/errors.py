@@ -83,7 +83,7 @@ def _described(address, words):
     _, name, kinds, parameters = cast(words[requests.OPERATOR], py_object).value
     spec, axis = OPERATORS[name], words[requests.AXIS]
     told = {"axis": axis, "batch_dims": axis, "depth": words[requests.K]}
-    if name == "max_unpool":
+    if any(one.name == "shape" for one in spec.parameters):  # it comes as an array behind the others
         *_, shape = _arrays(address, kinds[:-1])
         told["shape"] = tuple(shape.tolist())
     given = zip(spec.parameters, parameters, strict=True)

@@ -7,6 +7,7 @@ from numba import types
 
 from ..._core import shapes
 from ..._core.shapes import LINE_FIELDS
+from ..._core.spec import OPERATORS
 from ..._jit.compile import allocating, kernel
 from ..._jit.emission import as_dtype
 from ..._jit.memory import ANY, store
@@ -31,15 +32,15 @@ EXCLUSIVE, INITIAL, REVERSE, SOURCE_SIZE = range(OWN, OWN + 4)
 
 def cumulative_sum(a, axis=None, dtype=None, include_initial=False, exclusive=False, reverse=False, out=None):
     """Return what a call of `numba_dml.cumulative_sum` is compiled to."""
-    return _cumulative("cumulative_sum", a, axis, dtype, include_initial, exclusive, reverse, out)
+    return _cumulative("cumulative_sum", False, a, axis, dtype, include_initial, exclusive, reverse, out)
 
 
 def cumulative_prod(a, axis=None, dtype=None, include_initial=False, exclusive=False, reverse=False, out=None):
     """Return what a call of `numba_dml.cumulative_prod` is compiled to."""
-    return _cumulative("cumulative_prod", a, axis, dtype, include_initial, exclusive, reverse, out)
+    return _cumulative("cumulative_prod", True, a, axis, dtype, include_initial, exclusive, reverse, out)
 
 
-def _cumulative(function, a, axis, dtype, *rest):
+def _cumulative(function, multiplies, a, axis, dtype, *rest):
     *flags, out = rest
     arguments.check_data(function, a, NUMBERS, "an array of bool or numbers")
     ndim, expected = a.ndim, f"{-a.ndim} to {a.ndim - 1} for an array with {a.ndim} dimensions"
@@ -60,7 +61,7 @@ def _cumulative(function, a, axis, dtype, *rest):
     if cast:
         source = made
     parameters = (..., made, initial, left_out, from_end)
-    constants = (int(function == "cumulative_prod"), int(left_out), int(initial), int(from_end), source.itemsize)
+    constants = (int(multiplies), int(left_out), int(initial), int(from_end), source.itemsize)
     run = jitted_call(code, function, (source,), out, (result, ndim), parameters, constants)
     start = _jit(lambda axis: 0) if whole else _jit(lambda axis: axis)
     read = _jit(lambda a: a.astype(cast)) if cast else _jit(lambda a: a)
@@ -93,7 +94,8 @@ def _can_read(dtype, result):
 def code(function, dtypes, parameters):
     """Return the entry, and the address of the kernel."""
     source, result = dtypes
-    state = scan.state_reference(result, function == "cumulative_prod", in_order=False)
+    like, _ = OPERATORS[function].describe([(1,)], [np.dtype(np.int64)], (0, None, False, False, False))
+    state = scan.state_reference(result, like.multiplies, in_order=False)
     arrays = scan.data_reference(source, is_source=True), scan.data_reference(result), state, ANY
     return entry, kernel_address(lines_kernel, *arrays)
 
