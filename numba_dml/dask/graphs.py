@@ -13,6 +13,7 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
 from .._core.config import config
 from .._core.devices.libraries import library_of
+from .._core.targets import is_chunked
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,6 +57,11 @@ def lazy(
 def rechunked(array: da.Array, chunks: Chunks) -> da.Array:
     """Return an array with other chunks; Dask leaves those of an array without elements as they are."""
     return array.rechunk(chunks) if array.size else da.zeros_like(array, chunks=chunks)
+
+
+def with_chunks(array: Any, chunks: Chunks) -> da.Array:
+    """Return an array as a Dask array of certain chunks."""
+    return rechunked(array, chunks) if is_chunked(array) else da.from_array(array, chunks=chunks, asarray=False)
 
 
 def in_memory(array: da.Array) -> bool:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import dask.array as da
 import numpy as np
 from dask.base import tokenize
 
 from .. import ops
 from .._core.spec import Spec
 from .._core.targets import is_chunked
-from .graphs import Chunks, in_memory_of, lazy, rechunked, starts_of, task
+from .graphs import in_memory_of, lazy, starts_of, task, with_chunks
 from .places import error_at
 
 
@@ -30,11 +29,6 @@ def reverse_chunk(chunk: Any, lengths: Any, first: list[int], given: dict[str, A
         raise error_at("reverse_subsequences", lengths, place, first, axis, size, "lengths") from error
 
 
-def _with_chunks(array: Any, chunks: Chunks) -> Any:
-    """Return an array as a Dask array of certain chunks."""
-    return rechunked(array, chunks) if is_chunked(array) else da.from_array(array, chunks=chunks, asarray=False)
-
-
 def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:
     """Return the lazy result."""
     a, lengths = arrays
@@ -44,9 +38,9 @@ def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any])
     chunks = tuple(
         leader.chunks[d] if d != axis and leader.shape[d] == size else (size,) for d, size in enumerate(a.shape)
     )
-    a = _with_chunks(a, chunks)
+    a = with_chunks(a, chunks)
     own = [d != axis and lengths.shape[d] == size for d, size in enumerate(a.shape)]  # lengths for each chunk
-    lengths = _with_chunks(
+    lengths = with_chunks(
         lengths, tuple(sizes if follows else (1,) for sizes, follows in zip(chunks, own, strict=True))
     )
     name = f"{spec.name}-{tokenize(a.name, lengths.name, given)}"
