@@ -137,6 +137,13 @@ def _ending() -> Iterator[None]:
             signal.signal(one, signal.SIG_DFL)
 
 
+def warmed() -> list[str]:
+    """Return the functions whose kernels the command `warmup` compiles."""
+    from ._cli.warmup import CASES
+
+    return list(CASES)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 import numba_dml as dml
+from numba_dml._core.spec import OPERATORS
 
 from . import reference
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
+scan = pytest.importorskip("numba_dml.dask.scan")
 
 pytestmark = pytest.mark.cpu
 #: Sizes of chunks around those of blocks.
@@ -104,17 +106,29 @@ def test_running_totals_with_other_dtypes():
 
 
 def test_running_totals_may_be_computed_again():
-    """A task does not change what another one made: a kept state is read by the results of two calls."""
+    """A task does not change the state that it is given, and depends on no result of another chunk."""
     lazy = dml.cumulative_sum(da.from_array(np.arange(900.0), 300))
-    assert np.array_equal(*dask.compute(lazy, lazy))
-    assert np.array_equal(lazy[:310].compute(), np.arange(310.0).cumsum())
+    tasks = dict(lazy.dask)
+    steps = {key: task for key, task in tasks.items() if "-both-" in str(key)}
+    assert len(steps) == 3
+    needed = [key for keys in lazy.dask.get_all_dependencies().values() for key in keys if "-both-" in str(key)]
+    users = [key for key, keys in lazy.dask.get_all_dependencies().items() if any("-both-" in str(k) for k in keys)]
+    assert needed
+    assert not any("-both-" in str(key) for key in users)
+    spec = OPERATORS["cumulative_sum"]
+    given = {"axis": 0, "dtype": np.dtype("f8"), "include_initial": False, "exclusive": False, "reverse": False}
+    _, state = scan.go_on(np.arange(300.0), None, spec=spec, position=0, given=given)
+    before = state.copy()
+    first, second = (scan.go_on(np.arange(300.0), state, spec=spec, position=300, given=given)[0] for _ in range(2))
+    assert reference.same(first, second)
+    assert np.array_equal(state, before)
 
 
 def test_one_hot_of_chunks():
     indices = np.arange(-6, 18).reshape(4, 6)[:, ::-1]
     for axis in range(-3, 3):
         check(lambda a, axis=axis: dml.one_hot(a, 6, axis=axis, bounds="clamp"), indices, (3, (1, 0, 5)))
-        check(lambda a: dml.one_hot(a, 18, on_value=np.float16(2), off_value=np.float16(-0.0)), indices, (1, 4))
+    check(lambda a: dml.one_hot(a, 18, on_value=np.float16(2), off_value=np.float16(-0.0)), indices, (1, 4))
     check(lambda a: dml.one_hot(a, 18, dtype="?", axis=0), indices[0], 4)
     check(lambda a: dml.one_hot(a, 20), np.array(3), ())
     check(lambda a: dml.one_hot(a, 20, on_value=np.nan), indices[:0], 2)
@@ -237,3 +251,17 @@ def test_schedulers(scheduler):
     lazy = pickle.loads(pickle.dumps(list(calls(da.from_array(a, 20), da.from_array(lengths, 20)))))
     found = dask.compute(*lazy, scheduler=scheduler, num_workers=2)
     assert all(map(reference.same, found, calls(a, lengths)))
+
+
+@pytest.mark.parametrize("batch", range(3))
+def test_a_bad_place_is_named_by_its_place_among_all(batch):
+    a, indices = np.ones((4, 6)), np.zeros((4, 6), "u1")
+    indices[3, 4] = 100
+    shape = (*a.shape[:batch], *(9,) * (2 - batch))
+    with pytest.raises(IndexError) as expected:
+        dml.max_unpool(a, indices, shape, batch_dims=batch)
+    with pytest.raises(IndexError) as found:
+        dml.max_unpool(da.from_array(a, (3, 2)), indices, shape, batch_dims=batch).compute()
+    assert str(found.value) == str(expected.value)
+    lazy = dml.max_unpool(da.from_array(a, (3, 2)), indices, shape, batch_dims=batch, bounds="drop")
+    assert reference.same(lazy.compute(), dml.max_unpool(a, indices, shape, batch_dims=batch, bounds="drop"))

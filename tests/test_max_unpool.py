@@ -295,6 +295,13 @@ def test_outputs_and_errors_in_jitted_code():
         assert jitted_to(source, i, 2, -3.0, out) is not None
         assert same(out, expected)
     assert same(jitted_to(a, i, 2, -3, None), expected)
+
+    @numba.njit
+    def to_largest(a, i):
+        return dml.max_unpool(a, i, (2, 7), fill_value=18446744073709551615, bounds="drop")
+
+    for large in (a, a.astype("u8")):
+        assert same(to_largest(large, i), dml.max_unpool(large, i, (2, 7), fill_value=2**64 - 1, bounds="drop"))
     assert same(jitted_to(a.astype("i1"), i, 2, 9, None), expected.astype("i1") + 12 * (expected == -3).astype("i1"))
 
     def plain_to(a, i, n, fill_value, out):

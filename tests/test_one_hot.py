@@ -378,6 +378,15 @@ def test_errors_in_jitted_code():
     assert same(short(i[0], 7), dml.one_hot(i[0], 3, on_value=7, dtype="i1"))
     with pytest.raises(ValueError, match="one_hot: on_value: found 200, expected numbers that int8 holds"):
         short(i, 200)
+
+    @numba.njit
+    def large(i):
+        first = dml.one_hot(i, 3, on_value=9223372036854775808)
+        return first, dml.one_hot(i, 3, on_value=9223372036854775808, dtype=np.uint64)
+
+    found, whole = large(i[0])
+    assert same(found, dml.one_hot(i[0], 3, on_value=2**63))
+    assert same(whole, dml.one_hot(i[0], 3, on_value=2**63, dtype="u8"))
     with pytest.raises(TypingError, match="one_hot: on_value: found dtype float64, expected int8"):
         short(i, 2.0)
     with pytest.raises(TypingError, match="one_hot: indices: found an array of float64, expected an array of integers"):

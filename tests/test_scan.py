@@ -564,6 +564,9 @@ def test_outputs_and_errors_in_jitted_code():
         with pytest.raises(ValueError, match="cumulative_sum: ") as found:
             (jitted_sum if isinstance(args[1], int) else jitted_sum_to)(*args)
         assert str(found.value) == str(error.value)
-    for bad in (a, a.astype("f2")):
-        with pytest.raises(TypingError, match=r"axis: found None, expected -2 to 1 for an|a: found float16, which has"):
+    for bad, text in (
+        (a, "axis: found None, expected -2 to 1 for an"),
+        (a[:, 0].astype("f2"), "a: found float16, which"),
+    ):
+        with pytest.raises(TypingError, match=text):
             jitted_prod(bad)

@@ -70,9 +70,9 @@ def run(
     lazy = chunked_calls().takes(spec, arguments)  # else it is computed in memory
     with dask.config.set({"array.chunk-size": part}):
         inputs = [
-            # Of few indices it is known before which chunks they lead to: no other is read.
+            # Few indices of other data are read before, so that only the chunks are read that they lead to.
             np.asarray(array[...])
-            if not lazy or (argument == "indices" and array.nbytes <= part)
+            if not lazy or (argument == "indices" and argument != spec.inputs[0] and array.nbytes <= part)
             else da.from_array(array, chunks=getattr(array, "chunks", "auto"))
             for argument, array in zip(spec.inputs, stored, strict=True)
         ]

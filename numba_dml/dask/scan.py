@@ -26,17 +26,17 @@ def scan(chunk: Any, function: str, **given: Any) -> Any:
 
 
 @task
-def go_on(chunk: Any, before: Any, spec: Spec, position: int, given: dict[str, Any]) -> tuple[Any, Any]:
-    """Return the results of a chunk that starts at a position of its lines, and what the next chunk needs.
+def go_on(chunk: Any, state: Any, spec: Spec, position: int, given: dict[str, Any]) -> tuple[Any, Any]:
+    """Return the results of a chunk that starts at a position of its lines, and the state that the next chunk needs.
 
-    `before` is what the chunk before returned.
+    `state` is what the chunk before left.
     """
     descriptor, _ = spec.describe([chunk.shape], [chunk.dtype], tuple(given.values()))
     kernels("cpu")  # prepares what the calls import
     calls = family_calls("cpu", spec.name, spec.family)
     call = cached_call(calls.build_continued, descriptor, chunk.shape, chunk.dtype)
-    results, kept = call.go_on(np.ascontiguousarray(chunk), position, before and before[1])
-    return results, kept
+    results, left = call.go_on(np.ascontiguousarray(chunk), position, state)
+    return results, left
 
 
 def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:
@@ -45,7 +45,7 @@ def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any])
     axis, reverse = descriptor.axis, given["reverse"]
     given = {**given, "axis": axis, "dtype": descriptor.output_tensor.dtype}
     token = tokenize(spec.name, a.name, given)
-    name, kept = f"{spec.name}-{token}", f"{spec.name}-kept-{token}"
+    name, both, state = (f"{spec.name}{part}-{token}" for part in ("", "-both", "-state"))
     if not in_memory(a):  # kernels of a GPU have no way to go on
         a = rechunked(a, (*a.chunks[:axis], (a.shape[axis],), *a.chunks[axis + 1 :]))
     sizes = a.chunks[axis]
@@ -61,9 +61,11 @@ def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any])
         first = i == order[0]
         here = {**given, "include_initial": given["include_initial"] and first}
         step = partial(go_on, spec=spec, position=positions[i], given=here)
-        last = (kept, *block[:axis], i + (1 if reverse else -1), *block[axis + 1 :])
-        tasks[(kept, *block)] = (step, source, None if first else last)
-        tasks[(name, *block)] = (itemgetter(0), (kept, *block))
+        last = (state, *block[:axis], i + (1 if reverse else -1), *block[axis + 1 :])
+        tasks[(both, *block)] = (step, source, None if first else last)
+        tasks[(name, *block)] = (itemgetter(0), (both, *block))
+        if i != order[-1]:  # a task of its own, so that workers send each other the state alone
+            tasks[(state, *block)] = (itemgetter(1), (both, *block))
     extended = list(sizes)
     extended[order[0]] += given["include_initial"]
     chunks = (*a.chunks[:axis], tuple(extended), *a.chunks[axis + 1 :])

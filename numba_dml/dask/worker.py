@@ -8,7 +8,7 @@ from typing import Any
 
 from distributed import WorkerPlugin
 
-from ..__main__ import main
+from ..__main__ import main, warmed
 from .._core.shapes import ELEMENTS, TUPLES
 from .._core.spec import OPERATORS
 from .calls import takes
@@ -22,7 +22,7 @@ class WarmUp(WorkerPlugin):  # type: ignore[misc]
     Parameters
     ----------
     *operators : str
-        Names of functions; all when absent.
+        Names of functions that ``numba-dml warmup`` compiles; all when absent.
     dtypes : sequence of str
         The dtypes of the data.
     target : {"cpu", "cuda"}
@@ -43,7 +43,7 @@ class WarmUp(WorkerPlugin):  # type: ignore[misc]
     def __init__(
         self, *operators: str, dtypes: Sequence[str] = ("float32", "float64", "int32", "int64"), target: str = "cpu"
     ) -> None:
-        known = [name for name, spec in OPERATORS.items() if takes(spec)]
+        known = [name for name in warmed() if takes(OPERATORS[name])]
         for name in operators:
             if name not in known:
                 raise ValueError(f"WarmUp: found {name!r}, expected one of {', '.join(known)}")

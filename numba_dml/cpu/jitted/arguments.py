@@ -124,8 +124,12 @@ def is_zero(value: Any) -> bool:
 
 
 def has_dtype(value: Any) -> bool:
-    """Tell whether an argument has a type that Python's own numbers do not have."""
-    return isinstance(value, types.Number | types.Boolean) and types.unliteral(value) not in _PYTHON
+    """Tell whether an argument has a type that Python's own numbers do not have; Numba takes large ones for uint64."""
+    return (
+        _known(value).__class__ is not int
+        and isinstance(value, types.Number | types.Boolean)
+        and types.unliteral(value) not in _PYTHON
+    )
 
 
 def converter(function: str, name: str, value: Any, result: Any) -> Any:
@@ -136,6 +140,11 @@ def converter(function: str, name: str, value: Any, result: Any) -> Any:
     element, expected = made.type, f"{result}, the dtype of the result (no silent cast)"
     if kind == result and known is None:
         return _jit(lambda value: value)
+    if known.__class__ is int and made.kind in "iufc":
+        if made.kind in "iu" and not np.iinfo(made).min <= known <= np.iinfo(made).max:
+            refuse(function, name, known, f"numbers that {made} holds")
+        whole = element(known)
+        return _jit(lambda value: whole)
     is_flag = made.kind == "b" and known in (0, 1)
     if not is_flag and (kind not in _PYTHON or _PYTHON[kind] > _RANKS.get(made.kind, -1)):
         refuse(function, name, f"dtype {kind}", expected)
@@ -143,16 +152,13 @@ def converter(function: str, name: str, value: Any, result: Any) -> Any:
         limits = np.iinfo(made)
         low, high = max(limits.min, -(1 << 63)), min(limits.max, (1 << 63) - 1)
         before, after = f"{function}: {name}: found ", f", expected numbers that {made} holds"
-        if known is not None and not low <= known <= high:
-            refuse(function, name, known, f"numbers that {made} holds")
 
         def checked(value):
             if value < low or value > high:
                 raise ValueError(before + str(value) + after)
             return element(value)
 
-        if known is None:
-            return _jit(checked)
+        return _jit(checked)
     if known is not None:
         constant = element(known)
         return _jit(lambda value: constant)

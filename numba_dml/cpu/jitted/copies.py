@@ -1,4 +1,4 @@
-"""Packed copies of indices and updates, inside jitted code."""
+"""Packed copies of what a kernel reads packed, inside jitted code."""
 
 from __future__ import annotations
 
