@@ -126,6 +126,16 @@ def test_arrays_of_groups_and_chunks_of_results():
     same(zarr.open("only.zarr", mode="r"), a[[3, 39, 3, 0, 7]])
 
 
+def test_few_classes_are_read_a_chunk_at_a_time():
+    """Indices that are the data are not those of other data, which are read before."""
+    indices = RNG.integers(0, 5, (10, 4))
+    save("classes.zarr", indices, (3, 4))
+    call("one-hot", "classes.zarr", "-depth", 5, "-o", "hot.zarr")
+    found = zarr.open_array("hot.zarr", mode="r")
+    assert found.chunks == (3, 4, 5)
+    same(found, dml.one_hot(indices, 5))
+
+
 def test_large_indices_are_read_a_chunk_at_a_time(monkeypatch):
     """Where they have more bytes than a part, and with the same error as in memory."""
     monkeypatch.setattr(stores, "MEGABYTE", 100)

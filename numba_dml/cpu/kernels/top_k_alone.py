@@ -7,9 +7,9 @@ import numpy as np
 from ..._jit.compile import kernel
 from ..._jit.memory import address, array_at, itemsize, overlaps, seen_as, store
 from ..primitives.keys import LANES, rule_from
+from ..primitives.lines import write_index
 from ..primitives.top_k.line_list import LISTED, list_best
 from ..primitives.top_k.plan import REFUSED
-from ..primitives.top_k.writing import write_index
 
 #: The largest k: so long is the list of the best.
 ALONE_K = LISTED

@@ -16,7 +16,7 @@ from ..._jit.compile import chosen, helper
 from ..._jit.copies import emit_prefetch
 from ..._jit.emission import intrinsic, ir
 from ..._jit.machine import CACHE_LINE
-from ..._jit.memory import emit_byte_pointer, itemsize, load, seen_as, splat, store
+from ..._jit.memory import emit_byte_pointer, itemsize, load, splat
 from .keys import (
     _place_of,
     _vector_of,
@@ -33,6 +33,7 @@ from .keys import (
     rule_values,
     splat_constant,
 )
+from .lines import unravelled, write_index
 
 #: The bits of a vector, and how many vectors of a line are looked at together.
 VECTOR_BITS, AT_ONCE = 512, 4
@@ -72,20 +73,6 @@ NOTHING, NOWHERE = -(1 << 63), (1 << 63) - 1
 
 
 @helper
-def unravelled(plan, field, dims, number):
-    """Return the offsets of a number that is counted over some dimensions, by their two strides."""
-    first = second = np.int64(0)
-    for d in range(dims - 1, -1, -1):
-        at = field + LINE_FIELDS * d
-        rest = number // plan[at]
-        i = number - rest * plan[at]
-        first += i * plan[at + 1]
-        second += i * plan[at + 2]
-        number = rest
-    return first, second
-
-
-@helper
 def line_start(plan, line):
     """Return where a line starts in the input and in the output."""
     source, to = unravelled(plan, HEADER, plan[DIMS], line)
@@ -103,15 +90,7 @@ def run_start(plan, outer):
 def write_position(out, plan, to, position):
     """Write the index of a position."""
     index = plan[TOTAL] - 1 - position if plan[BACKWARDS] != 0 else position
-    size = plan[INDEX_SIZE]
-    if size == 8:
-        store(seen_as(out, np.int64), to * 8, index)
-    elif size == 4:
-        store(seen_as(out, np.uint32), to * 4, np.uint32(index))
-    elif size == 2:
-        store(seen_as(out, np.uint16), to * 2, np.uint16(index))
-    else:
-        store(seen_as(out, np.uint8), to, np.uint8(index))
+    write_index(out, plan[INDEX_SIZE], to, index)
 
 
 def lanes_of(x):

@@ -16,11 +16,11 @@ import numpy as np
 from numba import types
 
 from ..._core.lowering import SUM_BLOCK
-from ..._core.shapes import LINE_FIELDS
 from ..._jit.compile import chosen, helper
 from ..._jit.emission import as_dtype
 from ..._jit.memory import address, empty, load, overlaps, reference_to, seen_as, store
 from ..drivers import OVERLAP
+from .lines import unravelled
 from .reductions import (
     bfloat_to_float,
     bits_to_float,
@@ -315,15 +315,8 @@ def keep_line(state, plan, line, total, levels):
 @helper
 def line_bases(plan, line):
     """Return where a line starts in the input and in the output."""
-    source, to = plan[START], plan[OUT_START]
-    for d in range(plan[DIMS] - 1, -1, -1):
-        field = HEADER + LINE_FIELDS * d
-        rest = line // plan[field]
-        i = line - rest * plan[field]
-        source += i * plan[field + 1]
-        to += i * plan[field + 2]
-        line = rest
-    return source, to
+    source, to = unravelled(plan, HEADER, plan[DIMS], line)
+    return source + plan[START], to + plan[OUT_START]
 
 
 @helper

@@ -24,6 +24,7 @@ from ...._core.shapes import LINE_FIELDS
 from ...._jit.compile import helper
 from ...._jit.memory import address, overlaps
 from ...drivers import OVERLAP
+from ..lines import unravelled
 
 #: The status of a kernel if a bound was too high: the plan shall be run without a sample; or if a line is not one that
 #: it can do.
@@ -58,16 +59,8 @@ TOO_FEW, REFUSED = 1, 2
 @helper
 def line_bases(plan, line):
     """Return where a line starts in the input and in the outputs."""
-    source = plan[BASE]
-    to = np.int64(0)
-    for d in range(plan[DIMS] - 1, -1, -1):
-        field = HEADER + LINE_FIELDS * d
-        rest = line // plan[field]
-        i = line - rest * plan[field]
-        source += i * plan[field + 1]
-        to += i * plan[field + 2]
-        line = rest
-    return source, to
+    source, to = unravelled(plan, HEADER, plan[DIMS], line)
+    return source + plan[BASE], to
 
 
 @helper

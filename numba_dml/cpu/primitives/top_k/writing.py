@@ -5,30 +5,16 @@ Figures: docs/measurements/cpu_top_k.md.
 
 from __future__ import annotations
 
-import numpy as np
-
 from ...._jit.compile import helper
 from ...._jit.copies import prefetch
-from ...._jit.memory import itemsize, load, seen_as, store
+from ...._jit.memory import itemsize, load, store
+from ..lines import write_index
 from .compaction import RANKED, SURPLUS, compact, sort_all
 from .plan import ANY_ORDER, INDEX_SIZE, OUT_STRIDE, SIZE, STRIDE, K, line_bases
 
 #: Elements are written in the order of their keys, and lie anywhere in the line: if it has FETCHED_BYTES or more, they
 #: are prefetched FETCHED_AHEAD elements ahead.
 FETCHED_AHEAD, FETCHED_BYTES = 32, 1 << 18
-
-
-@helper
-def write_index(indices, size, at, position):
-    """Store one output index of `size` bytes."""
-    if size == 8:
-        store(seen_as(indices, np.int64), at * 8, position)
-    elif size == 4:
-        store(seen_as(indices, np.uint32), at * 4, np.uint32(position))
-    elif size == 2:
-        store(seen_as(indices, np.uint16), at * 2, np.uint16(position))
-    else:
-        store(seen_as(indices, np.uint8), at, np.uint8(position))
 
 
 @helper
