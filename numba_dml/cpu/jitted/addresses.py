@@ -52,8 +52,8 @@ def _reload(stamp: Any, *arguments: Any) -> _Addresses:
 def addresses(entry: str | Callable[..., Any], *arguments: Any) -> _Addresses:
     """Return the addresses for an entry, whose kernels are compiled or loaded now if they have not been before.
 
-    An entry is one of `entries`, or what returns another one and the addresses of its kernels. Before these comes the
-    address of its arguments, from which errors are made (see `errors`).
+    `entry` is the name of one in `entries`, or a function that returns an entry and the addresses of its kernels. Then
+    the address of the arguments stands before those of the kernels: errors are made from them (see `errors`).
     """
     known = entry, *arguments
     if entry == "alone":

@@ -76,9 +76,9 @@ def _moved(address, words):
 
 
 def _described(address, words):
-    """Return the same of a request whose operator is an address: that of what `addresses` are made of.
+    """Return the same of a request whose OPERATOR is the address of the arguments of `addresses`, which it keeps.
 
-    A parameter that is ``...`` there is told by the request.
+    They are a function, the operator's name, dtypes and parameters; ``...`` stands for one that the request holds.
     """
     _, name, kinds, parameters = cast(words[requests.OPERATOR], py_object).value
     spec, axis = OPERATORS[name], words[requests.AXIS]

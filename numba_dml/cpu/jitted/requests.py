@@ -16,7 +16,8 @@ from ..._jit.memory import ArrayRef, load
 WORDS = ArrayRef(types.int64)
 WORD = ir.IntType(64)
 
-# The first numbers: what the caller gives, what is known when it is compiled, and where arrays are.
+# The first numbers: what the caller gives, what is known when it is compiled, and where arrays are. K is also the depth
+# of a one-hot, and a bit for each axis of an argmax. Other operators name their numbers, from `calls.OWN` to ARRAYS.
 AXIS, K, SIZES_AT, OUT_AT, RESULT, OPERATOR, ITEMSIZE, KIND = range(8)
 # Those of a top-k: the address of the indices, and the rule of the keys, three numbers.
 INDICES, RULE = 8, 9
