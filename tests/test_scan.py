@@ -218,6 +218,12 @@ SHAPES = {
     "columns, deep": ((65900, 18), 0),
     "few columns": ((1000, 3), 0),
     "tiles": ((300, 1100), 0),
+    "many lines of blocks": ((6, 330), 1),
+    "many columns of blocks": ((330, 6), 0),
+    "lines of more blocks": ((3, 640), 1),
+    "columns of more blocks": ((1100, 3), 0),
+    "more columns than lanes": ((530, 3), 0),
+    "lines of segments": ((9, 40), 1),
     "the middle": ((4, 300, 40), 1),
     "the middle, few": ((40, 300, 2), 1),
     "no lines": ((0, 5), 1),
@@ -489,28 +495,31 @@ SMALL_BLOCKS = """
 import numpy as np
 import numba_dml._core.lowering as lowering
 
-lowering.SUM_BLOCK = 4  # before anything else reads it
+lowering.SUM_BLOCK = {block}  # before anything else reads it
 
 import numba_dml as dml
 from tests import reference
 
-reference.block_sums.__defaults__ = (4,)
+reference.block_sums.__defaults__ = ({block},)
 rng = np.random.default_rng(0)
-for n in (3, 4, 5, 15, 16, 17, 63, 64, 65, 300, 1023):
+for n in {sizes}:
     for columns in (1, 3):
         a = rng.standard_normal((2, n, columns)) * 10.0 ** rng.integers(-8, 8, (2, n, columns))
-        for given in ({}, {"exclusive": True, "reverse": True}):
+        for given in ({{}}, {{"exclusive": True, "reverse": True}}):
             found = dml.cumulative_sum(a, axis=1, target="cuda", **given)
             assert reference.same(found, reference.cumulative(a, False, 1, **given)), (n, columns, given)
 """
 
 
-def test_every_level_in_the_simulator(simulated, tmp_path):
-    """Lines of superblocks of superblocks, as a device has them only from 2**32 elements on."""
+@pytest.mark.parametrize(
+    ("block", "sizes"), [(4, (3, 4, 5, 15, 16, 17, 63, 64, 65, 300, 1023)), (32, (31, 32, 33, 1023, 1024, 1025, 2500))]
+)
+def test_every_level_in_the_simulator(block, sizes, simulated, tmp_path):
+    """Blocks of blocks of blocks, which a device has only from 2**24 elements of a line on."""
     if not simulated:
         pytest.skip("the simulator is slow enough with small blocks")
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_DML_QUIET": "1"}
-    command = [sys.executable, "-W", "ignore", "-c", SMALL_BLOCKS]
+    command = [sys.executable, "-W", "ignore", "-c", SMALL_BLOCKS.format(block=block, sizes=sizes)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=Path(__file__).parents[1])
     assert done.returncode == 0, done.stderr[-2000:]
 

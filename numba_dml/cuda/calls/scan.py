@@ -10,27 +10,27 @@ from numpy import ndarray
 
 from ..._core.devices.arrays import DeviceArray
 from ..._core.enums import TensorDataType as D
-from ..._core.lowering import SUM_BLOCK
+from ..._core.lowering import SUM_BLOCK, is_float
 from ..._core.operands import check_out
 from ..._core.regions import first
-from ..._core.tensor import packed_strides, product
+from ..._core.tensor import element_size, packed_strides, product
 from ..dispatch import scan
 from ..driver.arrays import OWN, Output, Span, join, part, scratch
 from ..driver.context import is_current, on_device
-from ..driver.memory import DeviceMemory
-from ..driver.numba import BLOCK, LANES
-from ..kernels.scan import columns, in_order, rows
+from ..driver.numba import BLOCK
+from ..kernels.scan import in_order, rows, totals
 from ..primitives import scan as scan_plan
-from ..primitives.fill import set_words
-from ..primitives.groups import QUAD_BYTES
+from ..primitives.plan import reciprocal
+from ..primitives.scan import SEGMENT
 from ..replay.repeat import Repeatable
+from ..tuning.scan import TUNING
 from .gather import packed
 
 
 class ScanCall(Repeatable):
     """Running sums or products of one layout, to an output that is packed."""
 
-    regions, tuning = scan.TABLE, None
+    regions, tuning = scan.TABLE, TUNING
 
     def __init__(self, descriptor: Any, strides: tuple[int, ...], dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
         source, result = descriptor.input_tensor, descriptor.output_tensor
@@ -55,21 +55,20 @@ class ScanCall(Repeatable):
         self.kernel = f"{self.function} {result.dtype} cuda, {self.region.name}"
         self.idle = self.output.size == 0
         self.work = product(sizes) * dtype.itemsize + self.output.size
-        self.plans: dict[int, DeviceMemory] = {}
+        #: How many totals of blocks a line has at each level; and how many segments, if they are marked.
+        self.counts = facts.counts if self.region is scan.BLOCKS else ()
+        few = SUM_BLOCK > SEGMENT and facts.lines * sum(self.counts[:1]) <= self.tuning.few_blocks
+        self.marks = self.counts[0] * SUM_BLOCK // SEGMENT if self.counts and few else 0
+        whole = facts.size if self.region is scan.LINES else 0
+        self.plans = self.plan(max(whole, SUM_BLOCK)), self.plan(SEGMENT if self.marks else max(whole, SUM_BLOCK))
 
-    @property
-    def together(self) -> int:
-        """Lines that a block of the kernel for rows has; or warps that share columns, a power of two."""
-        blocks = self.facts.blocks
-        if self.region is scan.ROWS:
-            return max(SUM_BLOCK // blocks, 1)
-        return min(columns.WARPS, 1 << (blocks - 1).bit_length())
-
-    def numbers(self) -> ndarray[Any, Any]:
-        """Return the numbers of the plan."""
+    def plan(self, length: int) -> ndarray[Any, Any]:
+        """Return the numbers that kernels are given, for rows of a length."""
         facts, low = self.facts, self.low
-        flags = low.exclusive, low.initial, low.reverse
-        numbers = [facts.size, facts.lines, facts.inner, facts.blocks, facts.parts, self.together, *map(int, flags)]
+        shape = scan.shape_of(facts, length, low.initial)
+        sets = facts.lines // max(facts.inner, 1) * shape.rows * shape.groups
+        numbers = [*facts[:3], int(low.exclusive), int(low.initial), int(low.reverse), length, *reciprocal(shape.rows)]
+        numbers += [*reciprocal(shape.groups), shape.columns, shape.sets, sets, *shape[5:], len(facts.counts)]
         return np.array(numbers, np.int64)
 
     def __call__(self, a: DeviceArray, out: Any) -> Any:
@@ -111,52 +110,51 @@ class ScanCall(Repeatable):
         others = join(stream, a, out)
         if not self.span.packed:
             a = packed(a, stream)
-        plan = self.plans.get(device)
-        if plan is None:
-            plan = self.plans.setdefault(device, DeviceMemory(device, self.numbers()))
-        run = {scan.IN_ORDER: self.run_in_order, scan.ROWS: self.run_rows}.get(self.region, self.run_columns)
-        memory = run((device, stream), a.pointer, out, plan.address)
+        run = self.run_in_order if self.region is scan.IN_ORDER else self.run_by_rows
+        memory = run((device, stream), a.pointer, out)
         part(device, stream, others)
         del memory  # only now
 
-    def run_in_order(self, where: tuple[int, int], a: int, out: DeviceArray, plan: int) -> None:
+    def run_in_order(self, where: tuple[int, int], a: int, out: DeviceArray) -> None:
         """Scan every line in order."""
         bits = np.ones(1, self.output.dtype) if self.low.multiplies else np.zeros(1, self.output.dtype)
         words = np.frombuffer(bits.tobytes().ljust(16, b"\0"), np.int64)
         identity = int(words[0]), int(words[1])
         kernel = in_order.in_order_kernel(*self.types, self.low.multiplies, self.low.in_order, identity)
-        kernel(*where, -(-self.facts.lines // BLOCK), a, out.pointer, plan)
+        kernel(*where, -(-self.facts.lines // BLOCK), a, out.pointer, self.plans[1].ctypes.data)
 
-    def run_rows(self, where: tuple[int, int], a: int, out: DeviceArray, plan: int) -> Any:
-        """Sum lines of neighbours; return memory in use until all is done."""
-        facts = self.facts
-        states = self.states(where, out, facts.lines * facts.parts * 8 * scan_plan.STATE)
-        blocks = facts.lines * facts.parts if facts.parts > 1 else -(-facts.lines // self.together)
-        shared = SUM_BLOCK * rows.PITCH * scan_plan.slot_of(self.types[1])[0](0).itemsize
-        address = states.pointer if states else 0
-        rows.rows_kernel(*self.types)(*where, blocks, a, out.pointer, plan, address, shared=shared)
-        return states
-
-    def run_columns(self, where: tuple[int, int], a: int, out: DeviceArray, plan: int) -> Any:
-        """Sum lines side by side; return memory in use until all is done."""
-        facts, tasks_of_block = self.facts, columns.WARPS // self.together
-        tasks = facts.lines // facts.inner * -(-facts.inner // LANES)
-        states = self.states(where, out, tasks * facts.parts * 8 * (1 + 3 * LANES))
-        own_rows = tasks_of_block * min(facts.blocks, SUM_BLOCK) if facts.parts == 1 else SUM_BLOCK + 4
-        blocks = -(-tasks // tasks_of_block) * facts.parts
-        address = states.pointer if states else 0
-        kernel = columns.columns_kernel(*self.types)
-        kernel(*where, blocks, a, out.pointer, plan, address, shared=8 * LANES * own_rows)
-        return states
-
-    def states(self, where: tuple[int, int], out: DeviceArray, size: int) -> DeviceArray | None:
-        """Return memory for the states of superblocks, all 0; None: every line has one."""
-        if self.facts.parts == 1:
-            return None
-        size = -(-size // QUAD_BYTES) * QUAD_BYTES
-        memory: DeviceArray = scratch(out, size)
-        set_words(*where, memory.pointer, size, 0)
+    def run_by_rows(self, where: tuple[int, int], a: int, out: DeviceArray) -> Any:
+        """Sum lines by rows; return memory in use until all is done."""
+        y, lines, memory, marks, carries = out.pointer, self.facts.lines, None, 0, 0
+        if self.low.reverse:
+            a += element_size(self.types[0]) * (lines * self.facts.size - 1)
+            y += element_size(self.types[1]) * (lines * (self.facts.size + int(self.low.initial)) - 1)
+        if self.counts:
+            sizes = [8 * lines * count for count in (*self.counts, self.marks)]
+            memory = scratch(out, sum(sizes))
+            carries = memory.pointer
+            marks = carries + sum(sizes[:-1]) if self.marks else 0
+            self.run_pass(where, self.plans[0], a, 0, carries, marks, 0)
+            self.sum_totals(where, carries)
+        self.run_pass(where, self.plans[1], a, y, 0, marks, carries)
         return memory
+
+    def sum_totals(self, where: tuple[int, int], at: int) -> None:
+        """Sum the totals of blocks, of blocks of blocks, and so on."""
+        kernel = totals.totals_kernel(D.FLOAT64 if is_float(self.types[1]) else D.INT64)
+        for count in self.counts:
+            following, rows_of_totals = at + 8 * self.facts.lines * count, self.facts.lines * -(-count // SUM_BLOCK)
+            above = 0 if count == self.counts[-1] else following
+            kernel(*where, -(-rows_of_totals // totals.WARPS), at, above, count, self.facts.inner, rows_of_totals)
+            at = following
+
+    def run_pass(
+        self, where: tuple[int, int], plan: ndarray[Any, Any], x: int, y: int, above: int, marks: int, carries: int
+    ) -> None:
+        """Launch the kernel of a pass over lines."""
+        warps = -(-int(plan[scan_plan.ALL_SETS]) // int(plan[scan_plan.SETS]))
+        kernel = rows.rows_kernel(*self.types)
+        kernel(*where, -(-warps // rows.WARPS), x, y, plan.ctypes.data, above, marks, carries)
 
 
 def source_type(dtype: np.dtype[Any]) -> D:

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 from ..._core.lowering import SUM_BLOCK
 from ..._core.regions import Region, always
-from ..kernels.scan import columns, in_order, rows
+from ..driver.numba import LANES
+from ..kernels.scan import in_order, rows
+from ..primitives.scan import SEGMENT
 
 
 class Facts(NamedTuple):
@@ -21,14 +23,42 @@ class Facts(NamedTuple):
     in_order: bool  #: Lines are scanned strictly in order.
 
     @property
-    def blocks(self) -> int:
-        """How many blocks a line has."""
-        return max(-(-self.size // SUM_BLOCK), 1)
+    def counts(self) -> tuple[int, ...]:
+        """How many blocks a line has, blocks of blocks, and so on, down to more than one."""
+        counts: tuple[int, ...] = ()
+        count = self.size
+        while (count := -(-count // SUM_BLOCK)) > 1:
+            counts += (count,)
+        return counts
 
-    @property
-    def parts(self) -> int:
-        """How many superblocks a line has."""
-        return -(-self.blocks // SUM_BLOCK)
+
+class Shape(NamedTuple):
+    """How a warp goes through rows; see the fields of a plan in `primitives.scan`."""
+
+    length: int
+    rows: int
+    groups: int
+    columns: int
+    sets: int
+    segments: int
+    chunks: int
+    chunk: int
+    set_cells: int
+
+
+def shape_of(facts: Facts, length: int, spaced: bool) -> Shape:
+    """Return how a warp goes through rows of a length; lines of results are `spaced` if one stands between them."""
+    inner, rows = max(facts.inner, 1), max(-(-facts.size // length), 1)
+    groups, segments = -(-inner // LANES), max(-(-min(facts.size, length) // SEGMENT), 1)
+    columns = -(-inner // groups)
+    if groups > 1:
+        return Shape(length, rows, groups, columns, 1, segments, 1, min(max(facts.size, 1), SEGMENT), 0)
+    sets = LANES // columns
+    if rows == 1 and segments == 1 and not spaced:
+        set_cells = facts.size * columns
+        return Shape(length, rows, groups, columns, sets, segments, 1, max(-(-sets * set_cells // LANES), 1), set_cells)
+    chunk = SEGMENT * columns // LANES
+    return Shape(length, rows, groups, columns, sets, segments, sets, chunk, chunk * LANES)
 
 
 def is_in_order(facts: Any, tuning: Any) -> bool:
@@ -36,9 +66,14 @@ def is_in_order(facts: Any, tuning: Any) -> bool:
     return facts.in_order
 
 
-def has_neighbours(facts: Any, tuning: Any) -> bool:
-    """Tell whether the elements of a line are neighbours."""
-    return facts.inner == 1
+def can_take_lines(facts: Any, tuning: Any) -> bool:
+    """Tell whether a lane can keep the sums of a line: those of blocks, and of blocks of blocks."""
+    return facts.size <= SUM_BLOCK or (SUM_BLOCK % SEGMENT == 0 and facts.size <= SUM_BLOCK**3)
+
+
+def is_for_lines(facts: Any, tuning: Any) -> bool:
+    """Tell whether lines are one block, or many."""
+    return facts.size <= SUM_BLOCK or facts.lines >= tuning.least_lines
 
 
 IN_ORDER = Region(
@@ -49,20 +84,20 @@ IN_ORDER = Region(
     "a thread goes through each line, strictly in order",
     "Scans",
 )
-ROWS = Region(
-    "rows",
+LINES = Region(
+    "whole lines",
     rows.rows_kernel,
-    has_neighbours,
-    always,
-    "elements of a line are neighbours: threads add up its blocks in shared memory",
+    can_take_lines,
+    is_for_lines,
+    "a lane of a warp adds up a line, which the warp moves in the order of memory: every element is read once",
     "Scans",
 )
-COLUMNS = Region(
-    "columns",
-    columns.columns_kernel,
+BLOCKS = Region(
+    "blocks of lines",
+    rows.rows_kernel,
     always,
     always,
-    "lines lie side by side: each lane adds up blocks of one",
+    "a lane adds up a block of a line; a pass before finds what comes before each block",
     "Scans",
 )
-TABLE = (IN_ORDER, ROWS, COLUMNS)
+TABLE = (IN_ORDER, LINES, BLOCKS)

@@ -1,6 +1,6 @@
 """Running sums and products: the plan of a scan, numbers as words, and the levels of the fixed order of sums.
 
-A state is a word with the bits of what is computed in. Sums go by blocks (see "The order of float sums" in
+A number is a word with the bits of what is computed in. Sums go by blocks (see "The order of float sums" in
 docs/semantics.md). A level that is absent is the word that changes no bit of what it is added to: -0.0, or 0.
 """
 
@@ -13,45 +13,45 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._core.enums import TensorDataType as D
-from ..._core.lowering import SUM_BLOCK, is_float
+from ..._core.lowering import is_float
 from ..._core.tensor import dtype_of, element_size
 from ..driver.compile import helper
-from ..driver.numba import BLOCK, LANES, SIMULATED
+from ..driver.numba import SIMULATED
 from .access import unit_access
 from .moves.reductions import _step, add, upper
 from .plan import number
 from .ptx import _as_int64, load_twin, ptx
 
-# Numbers of a plan.
+# Numbers of a plan; the first ones are those of kernels that go through lines in order, too. A set has a row of each of
+# `COLUMNS` lines side by side. A warp has some sets, and moves a segment of them by pieces of 32 elements. A chunk is
+# what is contiguous of a segment: of all sets, if they are whole lines, or of one set. If lines side by side are in
+# several groups, a set is one chunk, and a piece has what it has of one position.
 (
     SIZE,  # elements of a line
     LINES,
     INNER,  # lines that lie side by side: elements from one of a line to the next
-    BLOCKS,  # blocks of a line, one at least
-    PARTS,  # superblocks of a line, one at least
-    TOGETHER,  # lines of a thread block, if they have one superblock; or warps that share columns
     EXCLUSIVE,  # 1: elements are left out of their own results
     INITIAL,  # 1: there is one more result, for no element
     REVERSE,  # 1: lines are scanned from their ends on
+    LENGTH,  # elements of a row, at most
+    ROWS,  # rows of a line, a divisor
+    GROUPS,  # groups of columns that lines side by side are in, a divisor
+    COLUMNS,
+    SETS,  # sets of a warp
+    ALL_SETS,
+    SEGMENTS,  # segments of a row
+    CHUNKS,  # chunks of a segment
+    CHUNK,  # pieces of a chunk
+    SET_CELLS,  # elements of a segment from the first one of a set to that of the next
+    LEVELS,  # levels of sums above those within a block
     FIELDS,
-) = range(10)
-
-
-class Sizes(NamedTuple):
-    """Sizes that kernels are compiled for."""
-
-    threads: int  #: Threads of a block.
-    chunk: int  #: Elements of each row that are in shared memory at a time, a power of two.
-    tile_loads: int  #: Elements of a thread that are loaded together into shared memory.
-    loads: int  #: Elements of a line that a thread loads together.
-
-
-SIZES = (Sizes(BLOCK, 32, 16, 8), Sizes(BLOCK, 4, 2, 2))[SIMULATED]
-#: Words of a part's state in memory that other blocks read: how much is known, its total, and the levels behind it.
-STATUS, TOTAL, LEVELS, STATE = 0, 1, 2, 5
-#: What is known of a part.
-HAS_TOTAL, HAS_LEVELS = 1, 2
-COLUMNS = LANES
+) = (*range(8), 10, *range(13, 22))
+#: Elements that a thread loads together, of a line that it scans in order.
+LOADS = (8, 2)[SIMULATED]
+#: Positions of a segment.
+SEGMENT = 32
+#: The word of a float that changes nothing that it is added to: -0.0. Of integers it is 0.
+ABSENT = -(1 << 63)
 #: The parts of complex numbers, which are summed each by itself.
 PARTS_OF = {D.COMPLEX64: D.FLOAT32, D.COMPLEX128: D.FLOAT64}
 
@@ -85,8 +85,8 @@ def _quiet(kind: D) -> int:
 
 
 @cache
-def converter(source: D, target: D):
-    """Return how a float's bits become those of another type, rounded once; every NaN becomes NumPy's."""
+def converter(source: D, target: D, *, cleans: bool = True):
+    """Return how a float's bits become those of another type, rounded once, and every NaN NumPy's if it `cleans`."""
     bits, wide = 8 * element_size(target), element_size(target) > element_size(source)
     is_short = bits == 16
 
@@ -119,6 +119,8 @@ def converter(source: D, target: D):
     if not is_short:  # a constant of a float register
         nan = f"setp.nan.{operand} p, x, x; mov.b{bits} {'w' if bits == 64 else 'z'}, {_quiet(target):#x}; "
         nan += f"@p mov.b{bits} y, {'w' if bits == 64 else 'z'}; "
+    if not cleans:
+        nan = ""
     return ptx(f"{{ {registers}{_TAKE[source]} {step} {nan}{_GIVE[target]} }}", 1, 1, twin, pure=True)
 
 
@@ -211,7 +213,8 @@ def load_of(source: D):
 class Sums(NamedTuple):
     """How sums are computed: functions of words."""
 
-    load: object  #: ``load(address)``: an element.
+    fetch: object  #: ``fetch(address)``: the bits of an element of the input.
+    take: object  #: ``take(bits)``: the element, as one of the result.
     store: object  #: ``store(address, word, 0)``: a result.
     read: object  #: ``read(element)``: what is added.
     write: object  #: ``write(sum)``: the result, rounded once.
@@ -232,13 +235,43 @@ def load_as(source: D, result: D):
 
 
 @cache
+def fetch_of(source: D):
+    """Return the type of an element's bits, ``fetch(address)``, and ``widen(bits)``: the word that `load_of` returns.
+
+    What is fetched needs no further step, so a thread can have several elements under way.
+    """
+    if element_size(source) > 4:
+        return np.int64, load_of(source), _same
+    kind, name = dtype_of(source).kind, dtype_of(source).name
+    bits = 8 * element_size(source)
+    letter, c_type = ("s", f"c_int{bits}") if kind == "i" or bits == 32 else ("u", f"c_uint{bits}")
+
+    @helper
+    def widen(bits):
+        return np.int64(bits)
+
+    @helper
+    def widen_unsigned(bits):
+        return np.int64(bits) & 0xFFFFFFFF
+
+    fetch = ptx(f"ld.global.{letter}{bits} $0, [$1];", 1, 1, load_twin(getattr(ctypes, c_type)), bits=32)
+    return np.int32, fetch, widen_unsigned if name == "uint32" else widen
+
+
+@cache
 def sums(source: D, result: D) -> Sums:
     """Return how elements of one type are added up to results of another, which is no complex one."""
     _, store = unit_access(element_size(result))
-    load = load_as(source, result)
+    (_, fetch, widen), cast = fetch_of(source), caster(source, result)
+
+    @helper
+    def take(bits):
+        return cast(widen(bits))
+
     if is_float(result):
-        return Sums(load, store, converter(result, D.FLOAT64), converter(D.FLOAT64, result), add_floats, -(1 << 63))
-    return Sums(load, store, _same, caster(D.INT64, result), add, 0)
+        read = converter(result, D.FLOAT64, cleans=False)
+        return Sums(fetch, take, store, read, converter(D.FLOAT64, result), add_floats, ABSENT)
+    return Sums(fetch, take, store, _same, caster(D.INT64, result), add, 0)
 
 
 @cache
@@ -289,31 +322,6 @@ def in_order(source: D, result: D, multiplies: bool, own_type: bool):
         return clean(first), clean(second) if part is not None else second
 
     return load, write, combine
-
-
-@cache
-def level_steps(source: D, result: D):
-    """Return ``carried(second, third, fourth, total, parts)`` and ``lifted(first, second, third, fourth, total)``.
-
-    The levels behind a superblock, which is number `parts` of its line from 1 on; and a result from the levels and the
-    sum within a block.
-    """
-    plus, none = sums(source, result).add, sums(source, result).absent
-
-    @helper
-    def carried(second, third, fourth, total, parts):
-        second = plus(second, total)
-        if parts % SUM_BLOCK == 0:
-            third, second = plus(third, second), np.int64(none)
-            if parts % (SUM_BLOCK * SUM_BLOCK) == 0:
-                fourth, third = plus(fourth, third), np.int64(none)
-        return second, third, fourth
-
-    @helper
-    def lifted(first, second, third, fourth, total):
-        return plus(fourth, plus(third, plus(second, plus(first, total))))
-
-    return carried, lifted
 
 
 @helper

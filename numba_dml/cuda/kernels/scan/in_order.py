@@ -16,20 +16,18 @@ from ...primitives.plan import number
 from ...primitives.ptx import await_inputs
 from ...primitives.scan import (
     EXCLUSIVE,
+    FIELDS,
     INITIAL,
     INNER,
     LINES,
+    LOADS,
     REVERSE,
     SIZE,
-    SIZES,
     in_order,
     initial_place,
     out_shift,
     place_of,
 )
-
-#: Elements of a line that are loaded together.
-LOADS = SIZES.loads
 
 
 @cache
@@ -84,4 +82,4 @@ def in_order_kernel(source: D, result: D, multiplies: bool, own_type: bool, iden
                         word, word_second = np.int64(none), np.int64(none_second)
                     store(target_line + out_width * step * at, word, word_second)
 
-    return Kernel(scan_in_order, 3)
+    return Kernel(scan_in_order, 3, plan=(2, FIELDS))

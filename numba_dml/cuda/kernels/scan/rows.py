@@ -1,9 +1,14 @@
-"""Running sums of lines whose elements are neighbours: a thread adds up a block, a row of a tile in shared memory.
+"""Running sums in the fixed order: a warp adds up rows, a segment at a time.
 
-A thread block has the blocks of a superblock, or of several shorter lines. It reads them twice, the second time from
-L2: first for their totals, then for the results. If a line has several superblocks, each makes its total known, and
-waits for those before it; since a carry is a chain of sums from the left, it does not matter how far another one has
-carried it, and the bits are always the same.
+A row is a block of a line, or a whole line, and each lane goes through one. The warp brings a segment of its rows to
+shared memory, in the order in which they lie in memory, and takes the results back in the same way: by pieces, of which
+each lane moves one element.
+
+Lines of several blocks take several passes. The first one writes the total of each row. The totals are summed in turn,
+within blocks of totals, and so on up to one block (see `totals`). The last pass adds these sums, of all levels, to the
+sums within a row. If there are few rows, the first pass also marks the sum before each segment, and in the last one
+segments are rows of their own, which start from the marks. If there are many lines, one pass is enough: a row is a
+whole line, and its lane keeps the sums of two levels.
 """
 
 from __future__ import annotations
@@ -14,326 +19,328 @@ from typing import NamedTuple
 import numpy as np
 
 from ...._core.enums import TensorDataType as D
-from ...._core.lowering import SUM_BLOCK as ROWS
+from ...._core.lowering import SUM_BLOCK
 from ...._core.tensor import element_size
 from ...driver.compile import helper, kernel
 from ...driver.launch import Kernel
-from ...driver.numba import cuda
-from ...primitives.atomics import load_now, store_now
-from ...primitives.plan import number
+from ...driver.numba import LANES, SIMULATED, cuda
+from ...primitives.access import OWN_LOAD, unit_access
+from ...primitives.plan import number, quotient
 from ...primitives.ptx import ARRAY_TYPES, await_inputs
 from ...primitives.scan import (
-    BLOCKS,
+    ALL_SETS,
+    CHUNK,
+    CHUNKS,
+    COLUMNS,
     EXCLUSIVE,
-    HAS_LEVELS,
-    HAS_TOTAL,
+    FIELDS,
+    GROUPS,
     INITIAL,
+    INNER,
+    LENGTH,
     LEVELS,
     LINES,
-    PARTS,
     REVERSE,
+    ROWS,
+    SEGMENT,
+    SEGMENTS,
+    SET_CELLS,
+    SETS,
     SIZE,
-    SIZES,
-    STATE,
-    STATUS,
-    TOGETHER,
-    TOTAL,
-    initial_place,
-    level_steps,
-    out_shift,
-    place_of,
+    fetch_of,
     slot_of,
     sums,
 )
+from ...primitives.shared import SHARED_LOAD, SHARED_STORE, load_word, shared_address, store_word
+from ...primitives.warp import LANE_VALUE, sync_lanes
 
-THREADS, CHUNK, LOADS, _ = SIZES
-#: From row to row in shared memory, and rows that all threads move at once.
-PITCH, ROWS_AT_ONCE = CHUNK + 1, THREADS // CHUNK
-
-
-@cache
-def carry_finder(source: D, result: D):
-    """Return ``find_carry(states, part, parts, total, prior, levels)``: the levels before a superblock, in `levels`.
-
-    `states`: address of the states of the line's superblocks; `prior`: shared memory for a word of each thread's row.
-    """
-    carried, _ = level_steps(source, result)
-    none = sums(source, result).absent
-
-    @helper
-    def find_carry(states, part, parts, total, prior, levels):
-        own = states + 8 * STATE * part
-        window = min(part, np.int64(ROWS))
-        nearest = cuda.shared.array(1, np.int32)
-        if cuda.threadIdx.x == 0:
-            nearest[0] = window
-            if part < parts - 1:
-                store_now(own + 8 * TOTAL, total)
-                cuda.threadfence()
-                store_now(own + 8 * STATUS, HAS_TOTAL)
-        cuda.syncthreads()
-        for i in range(np.int64(cuda.threadIdx.x), window, THREADS):
-            state = own - 8 * STATE * (i + 1)
-            status = load_now(state + 8 * STATUS)
-            # The last one is waited for until it has levels, unless the line starts there.
-            wanted = np.int64(HAS_LEVELS if i == ROWS - 1 and part > ROWS else HAS_TOTAL)
-            while status < wanted:
-                status = load_now(state + 8 * STATUS)
-            cuda.threadfence()
-            prior[i] = load_now(state + 8 * TOTAL)
-            if status == HAS_LEVELS:
-                cuda.atomic.min(nearest, 0, np.int32(i))
-        cuda.syncthreads()
-        if cuda.threadIdx.x == 0:
-            i = np.int64(nearest[0])
-            second = third = fourth = np.int64(none)
-            if i < window:
-                state = own - 8 * STATE * (i + 1) + 8 * LEVELS
-                second, third, fourth = load_now(state), load_now(state + 8), load_now(state + 16)
-            while i > 0:
-                i -= 1
-                second, third, fourth = carried(second, third, fourth, prior[i], part - i)
-            levels[0], levels[1], levels[2] = second, third, fourth
-            if part < parts - 1:
-                second, third, fourth = carried(second, third, fourth, total, part + 1)
-                store_now(own + 8 * LEVELS, second)
-                store_now(own + 8 * LEVELS + 8, third)
-                store_now(own + 8 * LEVELS + 16, fourth)
-                cuda.threadfence()
-                store_now(own + 8 * STATUS, HAS_LEVELS)
-        cuda.syncthreads()
-
-    return find_carry
+#: Warps of a thread block; pieces that a warp has under way, listed in parts; elements that a lane adds up together.
+WARPS, MOVED, PART, UNROLLED = ((4, 16, 8, 8), (2, 4, 2, 2))[SIMULATED]
+#: Cells of shared memory that a warp has, and all warps; one is left free behind each piece.
+CELLS = SEGMENT * (LANES + 1)
+ALL_CELLS, ALL_PIECES = WARPS * CELLS, WARPS * SEGMENT
+LANE_BITS = LANES.bit_length() - 1
+#: More elements than a row has.
+NEVER = 1 << 30
+lane_word, lane_long_word = LANE_VALUE[32], LANE_VALUE[64]
+load_total, (_, store_total) = OWN_LOAD[8], unit_access(8)
+load_long_word, store_long_word = SHARED_LOAD[64], SHARED_STORE[64]
+#: By type of a cell: its load and store in shared memory, and its bytes.
+CELL_ACCESS = {np.int32: (load_word, store_word, 4), np.int64: (load_long_word, store_long_word, 8)}
 
 
-class Rows(NamedTuple):
-    """What a thread block knows of its rows: arrays in shared memory, with a number for each."""
+class Row(NamedTuple):
+    """The row of a lane."""
 
-    starts: object  #: Where it starts in the input, in elements.
-    targets: object  #: The same in the output.
-    counts: object  #: How many elements it has.
-    running: object  #: Its sum so far.
-    carries: object  #: The sum of the blocks before it in its superblock.
-    even: object  #: All rows are full, and follow each other.
+    there: object
+    set: object  #: Which set of the warp it is in.
+    sets: object  #: How many sets there are from it on.
+    column: object  #: Which column of its set.
+    outer: object  #: Which of the groups of lines side by side.
+    number: object  #: Which row of its line.
+    first: object  #: The first column of its set.
+    count: object  #: How many elements it has, 0 if it is not there.
 
 
 @helper
-def are_even(plan):
-    """Tell whether all rows of this thread block are full, and follow each other."""
-    block, parts = np.int64(cuda.blockIdx.x), number(plan, PARTS)
-    if number(plan, REVERSE) != 0:
-        return False
-    if parts > 1:
-        return (block % parts + 1) * (ROWS * ROWS) <= number(plan, SIZE)
-    together, blocks = number(plan, TOGETHER), number(plan, BLOCKS)
-    all_there = together * blocks == ROWS and (block + 1) * together <= number(plan, LINES)
-    return all_there and number(plan, SIZE) == blocks * ROWS and number(plan, INITIAL) == 0
+def row_of(plan, tile, lane):
+    """Return the row of a lane."""
+    columns = np.int32(number(plan, COLUMNS))
+    own_set = np.int32(lane // columns)
+    at = tile * number(plan, SETS) + own_set
+    row = quotient(at, plan, GROUPS)
+    first = (at - row * number(plan, GROUPS)) * columns
+    outer = quotient(row, plan, ROWS)
+    row -= outer * number(plan, ROWS)
+    column, sets = np.int32(lane - own_set * columns), number(plan, ALL_SETS) - at
+    there = own_set < number(plan, SETS) and sets > 0 and first + column < number(plan, INNER)
+    count = min(number(plan, SIZE) - row * number(plan, LENGTH), number(plan, LENGTH)) if there else np.int64(0)
+    return Row(there, own_set, sets, column, outer, row, first, np.int32(count))
 
 
 @helper
-def divide(plan, row):
-    """Return the line and the block of a row, whether they are there, and how many elements the row has."""
-    block, parts, blocks = np.int64(cuda.blockIdx.x), number(plan, PARTS), number(plan, BLOCKS)
-    if parts > 1:
-        line, own = block // parts, block % parts * ROWS + row
-        there = own < blocks
-    else:
-        line, own = block * number(plan, TOGETHER) + row // blocks, row % blocks
-        there = row < number(plan, TOGETHER) * blocks and line < number(plan, LINES)
-    count = min(number(plan, SIZE) - own * ROWS, np.int64(ROWS)) if there else np.int64(0)
-    return line, own, there, count
+def place_of(plan, row):
+    """Return where a set starts in the input, in elements."""
+    return (row.outer * number(plan, SIZE) + row.number * number(plan, LENGTH)) * number(plan, INNER) + row.first
+
+
+@helper
+def list_pieces(plan, row, lane, listed, x, step, y, out_step):
+    """List the pieces of the first segment: where each is in the input and in the output, and its count.
+
+    A lane has an element of a piece if its number, from `first_number`, is less than the count.
+    """
+    froms, tos, counts = listed
+    inner, is_apart, columns = number(plan, INNER), number(plan, GROUPS) > 1, np.int32(number(plan, COLUMNS))
+    place, count, chunk_pieces = place_of(plan, row), row.count, np.int32(number(plan, CHUNK))
+    out_place = place + (row.outer + 1) * number(plan, INITIAL) * inner
+    if number(plan, CHUNKS) < number(plan, SETS):  # lines are short, and one chunk
+        count = np.int32(min(row.sets, number(plan, SETS)) * number(plan, SIZE))
+    for begin in range(0, SEGMENT, LANES):
+        piece = np.int32(begin + lane)
+        chunk = np.int32(piece // chunk_pieces)
+        k, of_lane = np.int32(piece - chunk * chunk_pieces), np.int32(chunk * columns)
+        further, there = np.int64(k) * (inner if is_apart else LANES), lane_word(count, of_lane)
+        there = np.int32(there - k if is_apart else there * columns - k * LANES)
+        store_long_word(froms + 8 * piece, x + step * (lane_long_word(place, of_lane) + further))
+        store_long_word(tos + 8 * piece, y + out_step * (lane_long_word(out_place, of_lane) + further))
+        store_word(counts + 4 * piece, there if chunk < number(plan, CHUNKS) else np.int32(0))
+    sync_lanes()
+
+
+@helper
+def first_number(plan, row, lane):
+    """Return the number of a lane in the first segment, and how much greater it is from one segment to the next."""
+    if number(plan, GROUPS) == 1:
+        return lane, np.int32(SEGMENT * number(plan, COLUMNS))
+    return np.int32(0 if lane < number(plan, COLUMNS) and row.there else NEVER), np.int32(SEGMENT)
+
+
+@helper
+def cells_of(elements):
+    """Return how many cells are before an element of a segment: rows that lanes go through start in all banks."""
+    return np.int32(elements + (elements >> LANE_BITS))
+
+
+@helper
+def sum_before(plan, carries, row, level):
+    """Return the sum before a row's block, or before the block of blocks that it is in, at a level."""
+    blocks = (number(plan, SIZE) + SUM_BLOCK - 1) // SUM_BLOCK
+    block = row.number * number(plan, LENGTH) // SUM_BLOCK
+    for _ in range(level):
+        carries += 8 * number(plan, LINES) * blocks
+        blocks, block = (blocks + SUM_BLOCK - 1) // SUM_BLOCK, block // SUM_BLOCK
+    return load_total(carries + 8 * ((row.outer * blocks + block) * number(plan, INNER) + row.first + row.column))
+
+
+@helper
+def first_segment(plan, row):
+    """Return the number of a row's first segment, in lines of whole blocks."""
+    blocks = (number(plan, SIZE) + SUM_BLOCK - 1) // SUM_BLOCK
+    return (row.outer * blocks * SUM_BLOCK + row.number * number(plan, LENGTH)) // SEGMENT
 
 
 @cache
-def tile_steps(source: D, result: D):
-    """Return ``load_tile(tile, x, plan, rows, begin)`` and ``store_tile(tile, y, plan, rows, begin)``.
-
-    They move the elements of all rows from number `begin` on between memory and shared memory.
-    """
-    steps, (slot_type, slot) = sums(source, result), slot_of(result)
-    load, store, width, out_width = steps.load, steps.store, element_size(source), element_size(result)
-
-    @helper
-    def load_tile(tile, x, plan, rows, begin):
-        step = -1 if number(plan, REVERSE) != 0 else 1
-        words = cuda.local.array(LOADS, slot_type)
-        column = np.int32(cuda.threadIdx.x % CHUNK)
-        at = np.int32(begin + column)
-        even = x + width * (rows.starts[0] + np.int64(at))
-        for first in range(cuda.threadIdx.x // CHUNK, ROWS, LOADS * ROWS_AT_ONCE):
-            if rows.even:
-                for k in range(LOADS):
-                    words[k] = slot(load(even + width * ROWS * np.int64(first + k * ROWS_AT_ONCE)))
-            else:
-                for k in range(LOADS):
-                    row = np.int32(first + k * ROWS_AT_ONCE)
-                    inside = min(at, max(np.int32(rows.counts[row] - 1), np.int32(0)))
-                    words[k] = slot(load(x + width * (rows.starts[row] + step * np.int64(inside))))
-            for k in range(LOADS):
-                tile[np.int32((first + k * ROWS_AT_ONCE) * PITCH + column)] = words[k]
+def moves(source: D, result: D):
+    """Return ``load_segment(...)`` and ``store_segment(...)``, between memory and the cells of a warp."""
+    (cell_type, cell_of), bits_type, steps = slot_of(result), fetch_of(source)[0], sums(source, result)
+    fetch, take, store = steps.fetch, steps.take, steps.store
+    load_cell, store_cell, cell_bytes = CELL_ACCESS[cell_type]
+    next_cell = cell_bytes * (LANES + 1)
 
     @helper
-    def store_tile(tile, y, plan, rows, begin):
-        step = -1 if number(plan, REVERSE) != 0 else 1
-        column = np.int32(cuda.threadIdx.x % CHUNK)
-        at = np.int32(begin + column)
-        even = y + out_width * (rows.targets[0] + np.int64(at))
-        for first in range(cuda.threadIdx.x // CHUNK, ROWS, LOADS * ROWS_AT_ONCE):
-            for k in range(LOADS):
-                row = np.int32(first + k * ROWS_AT_ONCE)
-                word = np.int64(tile[np.int32(row * PITCH + column)])
-                if rows.even:
-                    store(even + out_width * ROWS * np.int64(row), word, 0)
-                elif at < rows.counts[row]:
-                    store(y + out_width * (rows.targets[row] + step * np.int64(at)), word, 0)
+    def load_segment(cell, froms, counts, own_number, offset, pieces):
+        words, places = cuda.local.array(MOVED, bits_type), cuda.local.array(PART, np.int64)
+        limits = cuda.local.array(PART, np.int32)
+        for _ in range(0, pieces, MOVED):
+            for some in range(0, MOVED, PART):
+                for k in range(PART):
+                    limits[k], places[k] = load_word(counts + 4 * (some + k)), load_long_word(froms + 8 * (some + k))
+                for k in range(PART):
+                    if own_number < limits[k]:
+                        words[some + k] = fetch(places[k] + offset)
+            for k in range(MOVED):
+                store_cell(cell + next_cell * k, cell_of(take(words[k])))
+            cell, froms, counts = cell + next_cell * MOVED, froms + 8 * MOVED, counts + 4 * MOVED
 
-    return load_tile, store_tile
+    @helper
+    def store_segment(cell, tos, counts, own_number, offset, pieces):
+        words, places = cuda.local.array(PART, cell_type), cuda.local.array(PART, np.int64)
+        limits = cuda.local.array(PART, np.int32)
+        for _ in range(0, pieces, PART):
+            for k in range(PART):
+                limits[k], places[k] = load_word(counts + 4 * k), load_long_word(tos + 8 * k)
+                words[k] = load_cell(cell + next_cell * k)
+            for k in range(PART):
+                if own_number < limits[k]:
+                    store(places[k] + offset, np.int64(words[k]), 0)
+            cell, tos, counts = cell + next_cell * PART, tos + 8 * PART, counts + 4 * PART
+
+    return load_segment, store_segment
 
 
 @cache
 def row_steps(source: D, result: D):
-    """Return ``add_up(tile, row, count, total)`` and ``write_sums(tile, row, count, total, levels, leaves_out)``.
+    """Return ``add_segment(...)`` and ``write_segment(...)``: a lane's total of a row, after a segment.
 
-    They go through the elements of a row in shared memory, and return the sum of the row so far.
+    Of rows that are whole lines, ``raised(before, total, end)`` takes the total to the next level where a block ends.
     """
-    steps, (_, lifted), (_, slot) = sums(source, result), level_steps(source, result), slot_of(result)
-    read, write, plus = steps.read, steps.write, steps.add
+    steps, (cell_type, cell_of) = sums(source, result), slot_of(result)
+    read, write, plus, none = steps.read, steps.write, steps.add, steps.absent
+    load_cell, store_cell, cell_bytes = CELL_ACCESS[cell_type]
 
     @helper
-    def add_up(tile, row, count, total):
-        if count >= CHUNK:
-            for at in range(CHUNK):
-                total = plus(total, read(np.int64(tile[np.int32(row * PITCH + at)])))
-        else:
-            for at in range(count):
-                total = plus(total, read(np.int64(tile[np.int32(row * PITCH + at)])))
+    def read_one(cells, element):
+        return read(np.int64(load_cell(cells + cell_bytes * cells_of(element))))
+
+    @helper
+    def add_segment(cells, element, step, count, total):
+        values = cuda.local.array(UNROLLED, np.int64)
+        for first in range(0, count, UNROLLED):
+            if first + UNROLLED <= count:
+                for k in range(UNROLLED):
+                    values[k] = read_one(cells, np.int32(element + k * step))
+                for k in range(UNROLLED):
+                    total = plus(total, values[k])
+                element = np.int32(element + UNROLLED * step)
+            else:
+                for _ in range(first, count):
+                    total = plus(total, read_one(cells, element))
+                    element = np.int32(element + step)
         return total
 
     @helper
-    def write_one(tile, cell, total, levels, leaves_out):
-        before, total = total, plus(total, read(np.int64(tile[cell])))
-        tile[cell] = slot(write(lifted(levels[0], levels[1], levels[2], levels[3], before if leaves_out else total)))
+    def lifted(plan, before, total):
+        if number(plan, LEVELS) > 0:
+            total = plus(before[0], total)
+        if number(plan, LEVELS) > 1:
+            total = plus(before[1], total)
+        if number(plan, LEVELS) > 2:
+            total = plus(before[3], plus(before[2], total))
         return total
 
     @helper
-    def write_sums(tile, row, count, total, levels, leaves_out):
-        if count >= CHUNK:
-            for at in range(CHUNK):
-                total = write_one(tile, np.int32(row * PITCH + at), total, levels, leaves_out)
-        else:
-            for at in range(count):
-                total = write_one(tile, np.int32(row * PITCH + at), total, levels, leaves_out)
-        return total
-
-    return add_up, write_sums
-
-
-@cache
-def carry_steps(source: D, result: D):
-    """Return ``set_rows(plan, y, rows)`` and ``carry(tile, x, plan, rows, states, known)``.
-
-    The first finds where each row is, and writes the results for no element. The second adds up the rows, and finds the
-    sums of the blocks before each, and the levels behind the superblock before.
-    """
-    steps, (add_up, _) = sums(source, result), row_steps(source, result)
-    (load_tile, _), find_carry = tile_steps(source, result), carry_finder(source, result)
-    plus, none, store, out_width = steps.add, steps.absent, steps.store, element_size(result)
-
-    @helper
-    def set_rows(plan, y, rows):
-        size = number(plan, SIZE)
-        for row in range(cuda.threadIdx.x, ROWS, THREADS):
-            line, own, there, count = divide(plan, np.int64(row))
-            rows.counts[row], rows.carries[row], rows.running[row] = np.int32(count), none, none
-            rows.starts[row] = rows.targets[row] = 0
-            if count > 0:
-                place = place_of(plan, own * ROWS)
-                rows.starts[row] = line * size + place
-                rows.targets[row] = line * (size + number(plan, INITIAL)) + place + out_shift(plan)
-            if there and own == 0 and number(plan, INITIAL) != 0:
-                store(y + out_width * (line * (size + 1) + initial_place(plan)), np.int64(0), 0)
-
-    @helper
-    def chain(plan, rows):
-        """Turn the totals of blocks into the sums of those before them; return the total of the last line."""
-        blocks = min(number(plan, BLOCKS), np.int64(ROWS))
-        lines = number(plan, TOGETHER) if number(plan, PARTS) == 1 else np.int64(1)
-        total = np.int64(none)
-        for line in range(np.int64(cuda.threadIdx.x), lines, THREADS):
-            total = np.int64(none)
-            for row in range(line * blocks, (line + 1) * blocks):
-                rows.carries[row] = total
-                total = plus(total, rows.running[row])
+    def write_segment(cells, element, step, count, total, plan, before):
+        values, leaves_out = cuda.local.array(UNROLLED, np.int64), number(plan, EXCLUSIVE) != 0
+        for first in range(0, count, UNROLLED):
+            if first + UNROLLED <= count:
+                for k in range(UNROLLED):
+                    values[k] = read_one(cells, np.int32(element + k * step))
+                for k in range(UNROLLED):
+                    old, total = total, plus(total, values[k])
+                    values[k] = write(lifted(plan, before, old if leaves_out else total))
+                for k in range(UNROLLED):
+                    store_cell(cells + cell_bytes * cells_of(np.int32(element + k * step)), cell_of(values[k]))
+                element = np.int32(element + UNROLLED * step)
+            else:
+                for _ in range(first, count):
+                    old, total = total, plus(total, read_one(cells, element))
+                    word = write(lifted(plan, before, old if leaves_out else total))
+                    store_cell(cells + cell_bytes * cells_of(element), cell_of(word))
+                    element = np.int32(element + step)
         return total
 
     @helper
-    def carry(tile, x, plan, rows, states, known):
-        for begin in range(0, ROWS, CHUNK):
-            load_tile(tile, x, plan, rows, begin)
-            cuda.syncthreads()
-            for row in range(cuda.threadIdx.x, ROWS, THREADS):
-                rows.running[row] = add_up(tile, row, np.int32(rows.counts[row] - begin), rows.running[row])
-            cuda.syncthreads()
-        total, parts = chain(plan, rows), number(plan, PARTS)
-        cuda.syncthreads()
-        if parts > 1:
-            part = np.int64(cuda.blockIdx.x) % parts
-            states += 8 * STATE * (np.int64(cuda.blockIdx.x) - part)
-            find_carry(states, part, parts, total, rows.running, known)
-        for row in range(cuda.threadIdx.x, ROWS, THREADS):
-            rows.running[row] = none
-        cuda.syncthreads()
+    def raised(before, total, end):
+        first, second, third, fourth = before
+        if end % SUM_BLOCK == 0:
+            first, total = plus(first, total), np.int64(none)
+        if end % SUM_BLOCK**2 == 0:
+            second, first = plus(second, first), np.int64(none)
+        return (first, second, third, fourth), total
 
-    return set_rows, carry
+    return add_segment, write_segment, raised
 
 
 @cache
 def rows_kernel(source: D, result: D) -> Kernel:
-    """Return the kernel that sums lines of neighbours."""
-    (load_tile, store_tile), (_, write_sums) = tile_steps(source, result), row_steps(source, result)
-    (set_rows, carry), none, (slot_type, slot) = (
-        carry_steps(source, result),
-        sums(source, result).absent,
-        slot_of(result),
-    )
-    tile_type = ARRAY_TYPES[slot_type]
+    """Return the kernel of a pass over lines, or over totals."""
+    load_segment, store_segment = moves(source, result)
+    add_segment, write_segment, raised = row_steps(source, result)
+    cell_type, cell_of = slot_of(result)
+    shared_type, (_, store_cell, cell_bytes) = ARRAY_TYPES[cell_type], CELL_ACCESS[cell_type]
+    store, none = sums(source, result).store, sums(source, result).absent
+    width, out_width = element_size(source), element_size(result)
 
-    @kernel(registers=64)
+    @kernel(registers=80)
     def sum_rows(
-        x,  # IN   address of the packed input
-        y,  # OUT  address of the packed output
+        x,  # IN   address of the packed input, (outer, size, inner); of its last element if lines are reversed
+        y,  # OUT  address of the packed output, likewise; 0: this is the first pass
         plan,  # IN   address of the plan
-        states,  # IN OUT  address of (lines, parts) states, all 0, if lines have several superblocks
+        totals,  # OUT  address of the totals of rows, (outer, rows, inner); 0: they are not written
+        marks,  # IN OUT  address of the sums before segments, (outer, segments, inner), written in the first pass; or 0
+        carries,  # IN   address of the sums before rows, at all levels, one after the other
     ):
         await_inputs()
-        tile = cuda.shared.array(0, tile_type)
-        starts = cuda.shared.array(ROWS, np.int64)
-        targets = cuda.shared.array(ROWS, np.int64)
-        carries = cuda.shared.array(ROWS, np.int64)
-        running = cuda.shared.array(ROWS, np.int64)
-        counts = cuda.shared.array(ROWS, np.int32)
-        known = cuda.shared.array(3, np.int64)
-        levels = cuda.local.array(4, np.int64)
-        rows = Rows(starts, targets, counts, running, carries, are_even(plan))
-        set_rows(plan, y, rows)
-        if cuda.threadIdx.x == 0:
-            known[0], known[1], known[2] = none, none, none
-        cuda.syncthreads()
-        if number(plan, BLOCKS) > 1:
-            carry(tile, x, plan, rows, states, known)
-        levels[1], levels[2], levels[3] = known[0], known[1], known[2]
-        leaves_out, blocks = number(plan, EXCLUSIVE) != 0, min(number(plan, BLOCKS), np.int64(ROWS))
-        starts_line = np.int64(cuda.blockIdx.x) % number(plan, PARTS) == 0
-        for begin in range(0, min(number(plan, SIZE), np.int64(ROWS)), CHUNK):
-            load_tile(tile, x, plan, rows, begin)
-            cuda.syncthreads()
-            for row in range(cuda.threadIdx.x, ROWS, THREADS):
-                levels[0] = carries[row]
-                running[row] = write_sums(tile, row, np.int32(counts[row] - begin), running[row], levels, leaves_out)
-                if leaves_out and starts_line and begin == 0 and row % blocks == 0:
-                    tile[np.int32(row * PITCH)] = slot(np.int64(0))  # +0, and not what changes nothing
-            cuda.syncthreads()
-            store_tile(tile, y, plan, rows, begin)
-            cuda.syncthreads()
+        lane, warp = np.int32(cuda.threadIdx.x % LANES), np.int64(cuda.threadIdx.x // LANES)
+        cells = np.int64(shared_address(cuda.shared.array(ALL_CELLS, shared_type))) + cell_bytes * CELLS * warp
+        froms = np.int64(shared_address(cuda.shared.array(ALL_PIECES, np.int64))) + 8 * SEGMENT * warp
+        tos = np.int64(shared_address(cuda.shared.array(ALL_PIECES, np.int64))) + 8 * SEGMENT * warp
+        counts = np.int64(shared_address(cuda.shared.array(ALL_PIECES, np.int32))) + 4 * SEGMENT * warp
+        tile = np.int64(cuda.blockIdx.x) * WARPS + warp
+        if tile * number(plan, SETS) >= number(plan, ALL_SETS):
+            return
+        inner, row = number(plan, INNER), row_of(plan, tile, lane)
+        step, out_step = (-width, -out_width) if number(plan, REVERSE) != 0 else (width, out_width)
+        list_pieces(plan, row, lane, (froms, tos, counts), x, step, y, out_step)
+        levels, at = number(plan, LEVELS) if carries != 0 and row.there else np.int64(0), row.first + row.column
+        before = (
+            sum_before(plan, carries, row, 0) if levels > 0 else np.int64(none),
+            sum_before(plan, carries, row, 1) if levels > 1 else np.int64(none),
+            sum_before(plan, carries, row, 2) if levels > 2 else np.int64(none),
+            sum_before(plan, carries, row, 3) if levels > 3 else np.int64(none),
+        )
+        total = np.int64(none)
+        mark = marks + 8 * (first_segment(plan, row) * inner + at)
+        if marks != 0 and y != 0 and row.there:
+            total = load_total(mark)
+        own_number, number_step = first_number(plan, row, lane)
+        offset, out_offset = np.int64(step * lane), np.int64(out_step * lane)
+        pieces = np.int32(number(plan, CHUNKS) * number(plan, CHUNK))
+        cell_step = np.int32(number(plan, COLUMNS) if number(plan, GROUPS) == 1 else LANES)
+        element, cell = np.int32(row.set * number(plan, SET_CELLS) + row.column), cells + cell_bytes * lane
+        for segment in range(number(plan, SEGMENTS)):
+            count = min(np.int32(row.count - segment * SEGMENT), np.int32(SEGMENT))
+            load_segment(cell, froms, counts, own_number, offset, pieces)
+            sync_lanes()
+            if y == 0:
+                if marks != 0 and count > 0:
+                    store_total(mark + 8 * segment * inner, total, 0)
+                total = add_segment(cells, element, cell_step, count, total)
+            else:
+                total = write_segment(cells, element, cell_step, count, total, plan, before)
+                if number(plan, EXCLUSIVE) != 0 and row.number == 0 and segment == 0 and count > 0:
+                    store_cell(cells + cell_bytes * cells_of(element), cell_of(np.int64(0)))
+                sync_lanes()
+                store_segment(cell, tos, counts, own_number, out_offset, pieces)
+            sync_lanes()
+            if number(plan, LENGTH) > SUM_BLOCK:
+                before, total = raised(before, total, (segment + 1) * SEGMENT)
+            own_number = np.int32(own_number + number_step)
+            offset, out_offset = offset + step * SEGMENT * inner, out_offset + out_step * SEGMENT * inner
+        if row.there and totals != 0:
+            store_total(totals + 8 * ((row.outer * number(plan, ROWS) + row.number) * inner + at), total, 0)
+        if row.there and y != 0 and number(plan, INITIAL) != 0 and row.number == 0:
+            store(y + out_step * (row.outer * (number(plan, SIZE) + 1) * inner + at), np.int64(0), 0)
 
-    return Kernel(sum_rows, 4, waits=True, shares=True, threads=THREADS)
+    return Kernel(sum_rows, 6, plan=(2, FIELDS), waits=True, threads=WARPS * LANES)
