@@ -81,8 +81,7 @@ def gather_blocks(
     rows = find_rows(plan, pattern)
     _, length, unit = rows
     points = offsets.size if unit == 1 else min(offsets.size, block_points(plan))
-    known = False
-    status = ALL_INSIDE
+    known, status = False, ALL_INSIDE
     single = high - low == 1 and packed_step == size  # so low is 0
     index_lines, data_lines, output_lines = lines_ahead(plan, length, size)
     lines = (0 if common or index_step == 0 else index_lines), data_lines, output_lines

@@ -129,6 +129,15 @@ def list_pieces(plan, row, lane, listed, x, step, y, out_step):
 
 
 @helper
+def lists_of(warp):
+    """Return where a warp's lists of pieces are in shared memory: where they come from, where they go, and counts."""
+    froms = np.int64(shared_address(cuda.shared.array(ALL_PIECES, np.int64))) + 8 * SEGMENT * warp
+    tos = np.int64(shared_address(cuda.shared.array(ALL_PIECES, np.int64))) + 8 * SEGMENT * warp
+    counts = np.int64(shared_address(cuda.shared.array(ALL_PIECES, np.int32))) + 4 * SEGMENT * warp
+    return froms, tos, counts
+
+
+@helper
 def first_number(plan, row, lane):
     """Return the number of a lane in the first segment, and how much greater it is from one segment to the next."""
     if number(plan, GROUPS) == 1:
@@ -200,18 +209,25 @@ def moves(source: D, result: D):
 
 
 @cache
-def row_steps(source: D, result: D):
-    """Return ``add_segment(...)`` and ``write_segment(...)``: a lane's total of a row, after a segment.
-
-    Of rows that are whole lines, ``raised(before, total, end)`` takes the total to the next level where a block ends.
-    """
-    steps, (cell_type, cell_of) = sums(source, result), slot_of(result)
-    read, write, plus, none = steps.read, steps.write, steps.add, steps.absent
-    load_cell, store_cell, cell_bytes = CELL_ACCESS[cell_type]
+def reader(result: D):
+    """Return ``read_one(cells, element)``: an element of a segment, as it is added up."""
+    cell_type, read = slot_of(result)[0], sums(result, result).read
+    load_cell, _, cell_bytes = CELL_ACCESS[cell_type]
 
     @helper
     def read_one(cells, element):
         return read(np.int64(load_cell(cells + cell_bytes * cells_of(element))))
+
+    return read_one
+
+
+@cache
+def adder(result: D):
+    """Return ``add_segment(...)``: a lane's total of a row, after a segment.
+
+    Of rows that are whole lines, ``raised(before, total, end)`` takes the total to the next level where a block ends.
+    """
+    read_one, plus, none = reader(result), sums(result, result).add, sums(result, result).absent
 
     @helper
     def add_segment(cells, element, step, count, total):
@@ -228,6 +244,29 @@ def row_steps(source: D, result: D):
                     total = plus(total, read_one(cells, element))
                     element = np.int32(element + step)
         return total
+
+    @helper
+    def raised(before, total, end):
+        first, second, third, fourth = before
+        if end % SUM_BLOCK == 0:
+            first, total = plus(first, total), np.int64(none)
+        if end % SUM_BLOCK**2 == 0:
+            second, first = plus(second, first), np.int64(none)
+        return (first, second, third, fourth), total
+
+    return add_segment, raised
+
+
+@cache
+def writer(result: D):
+    """Return ``write_segment(...)``: the same total, with the results of the segment in place of its elements."""
+    read_one, write, plus, cell_of = (
+        reader(result),
+        sums(result, result).write,
+        sums(result, result).add,
+        slot_of(result)[1],
+    )
+    _, store_cell, cell_bytes = CELL_ACCESS[slot_of(result)[0]]
 
     @helper
     def lifted(plan, before, total):
@@ -260,23 +299,14 @@ def row_steps(source: D, result: D):
                     element = np.int32(element + step)
         return total
 
-    @helper
-    def raised(before, total, end):
-        first, second, third, fourth = before
-        if end % SUM_BLOCK == 0:
-            first, total = plus(first, total), np.int64(none)
-        if end % SUM_BLOCK**2 == 0:
-            second, first = plus(second, first), np.int64(none)
-        return (first, second, third, fourth), total
-
-    return add_segment, write_segment, raised
+    return write_segment
 
 
 @cache
 def rows_kernel(source: D, result: D) -> Kernel:
-    """Return the kernel of a pass over lines, or over totals."""
+    """Return the kernel of a pass over lines."""
     load_segment, store_segment = moves(source, result)
-    add_segment, write_segment, raised = row_steps(source, result)
+    (add_segment, raised), write_segment = adder(result), writer(result)
     cell_type, cell_of = slot_of(result)
     shared_type, (_, store_cell, cell_bytes) = ARRAY_TYPES[cell_type], CELL_ACCESS[cell_type]
     store, none = sums(source, result).store, sums(source, result).absent
@@ -294,9 +324,7 @@ def rows_kernel(source: D, result: D) -> Kernel:
         await_inputs()
         lane, warp = np.int32(cuda.threadIdx.x % LANES), np.int64(cuda.threadIdx.x // LANES)
         cells = np.int64(shared_address(cuda.shared.array(ALL_CELLS, shared_type))) + cell_bytes * CELLS * warp
-        froms = np.int64(shared_address(cuda.shared.array(ALL_PIECES, np.int64))) + 8 * SEGMENT * warp
-        tos = np.int64(shared_address(cuda.shared.array(ALL_PIECES, np.int64))) + 8 * SEGMENT * warp
-        counts = np.int64(shared_address(cuda.shared.array(ALL_PIECES, np.int32))) + 4 * SEGMENT * warp
+        froms, tos, counts = lists_of(warp)
         tile = np.int64(cuda.blockIdx.x) * WARPS + warp
         if tile * number(plan, SETS) >= number(plan, ALL_SETS):
             return
