@@ -905,15 +905,11 @@ def test_bfloat16_is_a_dtype_with_ml_dtypes(monkeypatch, capsys):
 
 
 def test_warmup_is_idempotent_and_covers_every_way(capsys, monkeypatch):
-    from numba_dml._cli.explain import Layout
-
     ways = set()
     for function, cases in warmup.CASES.items():
         for case in cases:
-            shapes = [shape for shape in (case.shape, case.indices, case.updates) if shape]
-            kinds = [np.dtype(name) for name in ("f4", case.index_dtype, "f4")]
-            inputs = [Layout(shape, kind) for shape, kind in zip(shapes, kinds, strict=False)]
-            planned = run.planned(function, inputs, case.parameters)
+            kind = np.dtype("f4")
+            planned = run.planned(function, warmup._layouts(kind, case), warmup._parameters(kind, case))
             ways.add(" ".join(planned.kernel.split()[:2]))
     assert {f"top_k {way}" for way in ("short", "columns", "rows", "pieces")} < ways
     assert {"gather 32-bit", "gather slices"} < ways
@@ -946,6 +942,12 @@ def calls_of_many_shapes(function, count):
         elif function.endswith("nd"):
             taken = int(rng.integers(1, len(shape) + 1))
             parameters, indices, updates = reduction, (points, taken), (points, *shape[taken:])
+        elif function == "one_hot":
+            parameters["depth"], indices, shape = size(1 << 12), shape, ()
+        elif function == "reverse_subsequences":
+            indices = (*shape[:axis], 1, *shape[axis + 1 :])
+        elif function == "max_unpool":
+            parameters, indices = {"shape": tuple(2 * one for one in shape)}, shape
         if function == "top_k":
             parameters["k"], indices = min(size(2 * shape[axis]), shape[axis]), ()
         names = ("int64", "int32")
@@ -1060,6 +1062,28 @@ def test_warmup_compiles_scans_and_searches_of_jitted_code(capsys):
         return dml.cumulative_sum(a), dml.argmin(a)
 
     jitted(np.arange(4, dtype=np.int16))
+    assert [len(one.signatures) for one in dispatchers] == before
+    assert min(before) > 0
+
+
+@pytest.mark.slow
+def test_warmup_compiles_the_small_operators_of_jitted_code(capsys):
+    from numba_dml.cpu.jitted import max_unpool, one_hot, reverse_subsequences
+    from numba_dml.cpu.kernels.one_hot import one_hot_kernel
+    from numba_dml.cpu.kernels.reverse_subsequences import reverse_kernel
+
+    call("warmup", "one-hot", "reverse-subsequences", "max-unpool", "--dtypes", "int16", "--jitted")
+    dispatchers = one_hot.entry, reverse_subsequences.entry, max_unpool.entry, one_hot_kernel, reverse_kernel
+    before = [len(one.signatures) for one in dispatchers]
+
+    @numba.njit
+    def jitted(a, i):
+        return dml.one_hot(i, 5, dtype=np.int16), dml.reverse_subsequences(a, i[:1]), dml.max_unpool(a, i, (9,))
+
+    hot, backwards, unpooled = jitted(np.arange(3, dtype=np.int16), np.array([2, 0, 1]))
+    assert hot.sum() == 3
+    assert backwards.tolist() == [1, 0, 2]
+    assert unpooled.tolist() == [1, 2, 0, 0, 0, 0, 0, 0, 0]
     assert [len(one.signatures) for one in dispatchers] == before
     assert min(before) > 0
 

@@ -1836,7 +1836,8 @@ def test_warmup_covers_all_rows(room):
         dml.cache_clear()
         for function in warmup.CASES:
             for dtype, case in product(("f4", "i4"), warmup.cases_of(function, "cuda")):
-                run.planned(function, warmup._layouts(np.dtype(dtype), case), case.parameters, target="cuda")
+                kind = np.dtype(dtype)
+                run.planned(function, warmup._layouts(kind, case), warmup._parameters(kind, case), target="cuda")
     finally:
         noted.reset(token)
     known = {region.name for region in (*gather.TABLE, *scan.TABLE, *scatter.TABLE, *top_k.TABLE)}

@@ -20,7 +20,10 @@ DTYPES = ("float32", "float64", "int32", "int64")
 
 
 class Case(NamedTuple):
-    """A call that needs a kernel of its own: shapes, and parameters other than the defaults."""
+    """A call that needs a kernel of its own: shapes, and parameters other than the defaults.
+
+    Without a shape of data there are indices alone, and the dtype is that of the result.
+    """
 
     shape: tuple[int, ...]
     indices: tuple[int, ...] = ()
@@ -85,6 +88,13 @@ CASES: dict[str, list[Case]] = {
         f"cumulative_{name}": [Case((1000,)), Case((100, 64), parameters={"axis": 0}), Case((1 << 16,))]
         for name in ("sum", "prod")
     },
+    "one_hot": [Case((), (100,), parameters={"depth": 10}), Case((), (1 << 16,), parameters={"depth": 64})],
+    "reverse_subsequences": [Case((100, 64), (100, 1)), Case((1 << 12, 256), (1 << 12, 1))],
+    "max_unpool": [
+        Case((size,), (size,), parameters={"shape": (2 * size,)}, index_dtype=name)
+        for size in (100, 1 << 19)
+        for name in _INTS
+    ],
 }
 
 #: On a GPU there are other kernels, for each row of a family's table and for the sizes that they are compiled with.
@@ -215,9 +225,14 @@ def _layouts(kind: Any, case: Case) -> list[Layout]:
     return [Layout(*one) for one in shapes if one[0]]
 
 
+def _parameters(kind: Any, case: Case) -> dict[str, Any]:
+    """Return the parameters of a call."""
+    return case.parameters if case.shape else {**case.parameters, "dtype": kind}
+
+
 def _compile(function: str, kind: Any, case: Case) -> None:
     try:
-        call = cli_run.planned(function, _layouts(kind, case), case.parameters, compiles=True)
+        call = cli_run.planned(function, _layouts(kind, case), _parameters(kind, case), compiles=True)
         if getattr(call, "new_only", False):
             call.launch_anywhere  # noqa: B018 (which compiles what writes in place)
     except TypeError as error:
@@ -233,7 +248,7 @@ def _compile_jitted(function: str, kind: Any) -> None:
 def _call(function: str, kind: Any, case: Case) -> None:
     """Run a call on a GPU, whose kernels are chosen when they are launched."""
     arrays = [np.zeros(one.shape, one.dtype) for one in _layouts(kind, case)]
-    given = dict(case.parameters)
+    given = dict(_parameters(kind, case))
     required = [given.pop(name) for name in OPERATORS[function].required]
     try:
         getattr(dml, function)(*arrays, *required, **given, target="cuda")

@@ -29,9 +29,12 @@ from .argextreme import argmax, argmin  # noqa: F401
 from .arguments import constant, is_absent, refuse
 from .compaction import nonzero_coordinates  # noqa: F401
 from .copies import copy_meets, packed
+from .max_unpool import code as max_unpool_code
 from .max_unpool import max_unpool  # noqa: F401
+from .one_hot import code as one_hot_code
 from .one_hot import one_hot  # noqa: F401
 from .requests import data, pack, result_sizes
+from .reverse_subsequences import code as reverse_code
 from .reverse_subsequences import reverse_subsequences  # noqa: F401
 from .scan import cumulative_prod, cumulative_sum  # noqa: F401
 
@@ -280,6 +283,20 @@ def _scatter(
     return _jit(scatter_out)
 
 
+def _sums(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return as_dtype(scan.WIDE[dtype.kind]) if dtype.kind in scan.WIDE else dtype
+
+
+#: By family: what returns an entry and its kernels, and its dtypes for one of the data.
+CODES: dict[str, tuple[Any, Any]] = {
+    "argextreme": (argextreme.code, lambda dtype: (dtype, np.dtype(np.intp))),
+    "max_unpool": (max_unpool_code, lambda dtype: (dtype, np.dtype(np.int64), dtype)),
+    "one_hot": (one_hot_code, lambda dtype: (np.dtype(np.int64), dtype)),
+    "reverse_subsequences": (reverse_code, lambda dtype: (dtype, np.dtype(np.int64), dtype)),
+    "scan": (scan.code, lambda dtype: (dtype, _sums(dtype))),
+}
+
+
 def compile_ahead(function: str, dtype: np.dtype[Any]) -> None:
     """Compile what calls of a function in jitted code run, without reductions; nothing for a dtype that Numba lacks."""
     spec = OPERATORS[function]
@@ -294,9 +311,6 @@ def compile_ahead(function: str, dtype: np.dtype[Any]) -> None:
         addresses("alone", dtype.itemsize, is_float)
         for lines in (False, True):
             addresses("top_k_entry", dtype.itemsize, is_float, lines)
-    elif spec.family == "scan":
-        addresses(
-            scan.code, function, (dtype, as_dtype(scan.WIDE[dtype.kind]) if dtype.kind in scan.WIDE else dtype), ()
-        )
-    elif spec.family == "argextreme":
-        addresses(argextreme.code, function, (dtype, np.dtype(np.intp)), ())
+    elif spec.family in CODES:
+        code, dtypes = CODES[spec.family]
+        addresses(code, function, dtypes(dtype), ())

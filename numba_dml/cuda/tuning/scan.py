@@ -13,7 +13,7 @@ class ScanTuning(NamedTuple):
     least_lines: (
         int  #: Lines, from which on there are enough of them to keep all multiprocessors busy, a lane for each.
     )
-    few_blocks: int  #: Blocks of 256 elements; up to so many the last pass divides them, as they keep few lanes busy.
+    few_blocks: int  #: Blocks of 256 elements, up to which the last pass divides them: they keep few lanes busy.
 
 
 #: An H100 or H200. In the simulator every way is taken by some test.
