@@ -11,7 +11,7 @@ from ..._jit.memory import store
 from . import arguments, requests
 from .addresses import caller
 from .entries import has_sizes, may_overlap
-from .errors import FITS, PERHAPS, WRONG, refuse
+from .errors import FITS, PERHAPS, WRONG, raise_error
 from .requests import data, pack, result_sizes, word
 
 _jit = numba.njit(**_INNER_OPTIONS)
@@ -82,4 +82,4 @@ def judge_out(request, ndim):
 def insist(request, verdict):
     """Raise the error for arguments that do not fit."""
     if verdict != FITS:
-        refuse(request, verdict)
+        raise_error(request, verdict)

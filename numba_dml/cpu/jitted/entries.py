@@ -32,7 +32,7 @@ from ..tuning import moves as tuning_moves
 from ..tuning import scatter as tuning_scatter
 from ..tuning.top_k import TUNING
 from . import requests
-from .errors import FITS, PERHAPS, WRONG, refuse
+from .errors import FITS, PERHAPS, WRONG, raise_error
 from .requests import ARRAYS, WORDS, next_record, sizes_of, strides_of, word
 
 #: Of the entries.
@@ -197,7 +197,7 @@ def top_k_entry(kernels, request):
     """Check or run a top-k; `kernels` are by row of the table."""
     verdict = judge_top_k(request)
     if verdict != FITS:
-        refuse(request, verdict)
+        raise_error(request, verdict)
     return run_top_k(kernels, request) if word(request, requests.RESULT) != 0 else np.int64(requests.CHECKED)
 
 
@@ -298,10 +298,10 @@ def move_entry(kernels, request):
     """Check or run a gather or a scatter; `kernels` are its kernel, the finder, and the kernel for longer slices."""
     verdict = judge_move(request)
     if verdict != FITS:
-        refuse(request, verdict)
+        raise_error(request, verdict)
     if word(request, requests.RESULT) == 0:
         return np.int64(requests.CHECKED)
     status = run_scatter(kernels, request) if word(request, requests.WRITES) != 0 else run_gather(kernels, request)
     if status > 0:
-        refuse(request, status - 1)
+        raise_error(request, status - 1)
     return status

@@ -138,7 +138,7 @@ def _ask_python(typingctx, request, position, text):
 
 
 @allocating
-def refuse(request, position):
+def raise_error(request, position):
     """Raise the error for a bad index at a flat position, or for what is WRONG, or PERHAPS is."""
     characters = empty(ROOM, np.uint8)
     length = _ask_python(request, position, characters)

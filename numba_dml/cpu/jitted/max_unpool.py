@@ -18,8 +18,7 @@ from .arguments import constant, converter
 from .calls import OWN, _jit, describe, insist, jitted_call, judge_out
 from .copies import copy_meets, packed
 from .entries import has_sizes, index_size, put_sizes, reference, whole_of
-from .errors import WRONG
-from .errors import refuse as refuse_at
+from .errors import WRONG, raise_error
 from .requests import ARRAYS, next_record, sizes_of, word
 
 BATCH_DIMS, DROPS = requests.AXIS, OWN
@@ -154,5 +153,5 @@ def entry(kernels, request):
         return np.int64(requests.CHECKED)
     status = run_unpool(request, batch_dims, indices, reference(word(request, value)), shape)
     if status > 0:
-        refuse_at(request, status - 1)
+        raise_error(request, status - 1)
     return status

@@ -21,8 +21,7 @@ from .arguments import constant, converter, has_dtype, is_absent, refuse
 from .calls import OWN, describe, insist, jitted_call, judge_out
 from .copies import copy_meets, packed
 from .entries import index_size, put_sizes, reference
-from .errors import WRONG
-from .errors import refuse as refuse_at
+from .errors import WRONG, raise_error
 from .requests import ARRAYS, next_record, sizes_of, word
 
 NUMBERS = (types.Boolean, types.Integer, types.Float, types.Complex)
@@ -108,5 +107,5 @@ def entry(kernels, request):
         return np.int64(requests.CHECKED)
     status = run_one_hot(kernels, request, place)
     if status > 0:
-        refuse_at(request, status - 1)
+        raise_error(request, status - 1)
     return status

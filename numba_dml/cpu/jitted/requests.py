@@ -39,6 +39,8 @@ def pack(typingctx, given, constants, inputs, outputs):
         starts.append(starts[-1] + 2 + 2 * array.ndim)
     room = starts[-1] + sum(array.ndim for array in arrays)
     out_at = starts[len(inputs)] if len(outputs) else 0
+    if RESULT + 1 + len(constants) > ARRAYS:
+        raise ValueError(f"a request has room for {ARRAYS - RESULT - 1} constants, found {len(constants)}")
 
     def codegen(context, builder, signature, args):
         def numbers(kinds, values):

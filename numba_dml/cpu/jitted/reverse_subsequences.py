@@ -17,8 +17,7 @@ from .arguments import constant
 from .calls import OWN, describe, insist, jitted_call, judge_out
 from .copies import copy_meets, packed
 from .entries import index_size, put_sizes, reference
-from .errors import WRONG
-from .errors import refuse as refuse_at
+from .errors import WRONG, raise_error
 from .requests import ARRAYS, next_record, sizes_of, strides_of, word
 
 CHECKS = OWN
@@ -129,5 +128,5 @@ def entry(kernels, request):
         return np.int64(requests.CHECKED)
     status = run_reverse(kernels, request, axis)
     if status > 0:
-        refuse_at(request, status - 1)
+        raise_error(request, status - 1)
     return status
