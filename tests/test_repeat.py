@@ -271,6 +271,21 @@ def test_argmax_is_made_again(tensor, repeats, parameters):
     assert None not in repeats
 
 
+@pytest.mark.parametrize("lines", [1, 3])
+@pytest.mark.parametrize("parameters", [{}, {"reverse": True}, {"include_initial": True, "reverse": True}], ids=str)
+def test_sums_are_made_again(tensor, repeats, lines, parameters):
+    """In place, too, in several launches with scratch memory; from the last element on."""
+    rng = np.random.default_rng(0)
+    for turn in range(5):
+        a = rng.standard_normal((lines, 600)).astype("f4")
+        x = tensor(a)
+        out = None if "include_initial" in parameters else x
+        found = dml.cumulative_sum(x, axis=1, out=out, **parameters)
+        check(found, reference.cumulative(a, False, 1, **parameters))
+        assert len(repeats) == max(turn - 1, 0)
+    assert None not in repeats
+
+
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("has_out", [False, True])
 def test_calls_are_made_again(tensor, repeats, name, has_out):

@@ -231,6 +231,28 @@ SHAPES = {
 }
 
 
+LARGE = {
+    "many lines of blocks": ((33_000, 300), 1),
+    "many columns of blocks": ((300, 33_000), 0),
+    "the middle, many": ((2, 300, 17_000), 1),
+    "few columns of many blocks": ((10_000_000, 4), 0),
+    "a line of many blocks": ((17_000_003,), 0),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_arrays_on_a_device(name, target, simulated):
+    """The ways that need more lines, or blocks, than the other shapes have."""
+    if target == "cpu" or simulated:
+        pytest.skip("takes the simulator minutes")
+    shape, axis = LARGE[name]
+    rng = np.random.default_rng(0)
+    for dtype, flags in (("f4", {}), ("f8", {"reverse": True}), ("i4", {"exclusive": True})):
+        a = rng.standard_normal(shape).astype(dtype) if dtype[0] == "f" else rng.integers(-99, 99, shape, dtype)
+        expected = dml.cumulative_sum(a, axis=axis, target="cpu", **flags)
+        assert same(dml.cumulative_sum(a, axis=axis, target="cuda", **flags), expected)
+
+
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("kind", FUNCTIONS)
 @pytest.mark.parametrize("flags", ["", "reverse", "exclusive", "include_initial", "reverse exclusive"])
@@ -515,7 +537,7 @@ for n in {sizes}:
     ("block", "sizes"), [(4, (3, 4, 5, 15, 16, 17, 63, 64, 65, 300, 1023)), (32, (31, 32, 33, 1023, 1024, 1025, 2500))]
 )
 def test_every_level_in_the_simulator(block, sizes, simulated, tmp_path):
-    """Blocks of blocks of blocks, which a device has only from 2**24 elements of a line on."""
+    """Blocks of blocks, and of these, which a device has only for lines of more than 2**16 or 2**24 elements."""
     if not simulated:
         pytest.skip("the simulator is slow enough with small blocks")
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_DML_QUIET": "1"}

@@ -283,17 +283,13 @@ def _scatter(
     return _jit(scatter_out)
 
 
-def _sums(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    return as_dtype(scan.WIDE[dtype.kind]) if dtype.kind in scan.WIDE else dtype
-
-
-#: By family: what returns an entry and its kernels, and its dtypes for one of the data.
-CODES: dict[str, tuple[Any, Any]] = {
-    "argextreme": (argextreme.code, lambda dtype: (dtype, np.dtype(np.intp))),
-    "max_unpool": (max_unpool_code, lambda dtype: (dtype, np.dtype(np.int64), dtype)),
-    "one_hot": (one_hot_code, lambda dtype: (np.dtype(np.int64), dtype)),
-    "reverse_subsequences": (reverse_code, lambda dtype: (dtype, np.dtype(np.int64), dtype)),
-    "scan": (scan.code, lambda dtype: (dtype, _sums(dtype))),
+#: By family: what returns an entry and its kernels for dtypes of data and results (see `addresses`).
+CODES = {
+    "argextreme": argextreme.code,
+    "max_unpool": max_unpool_code,
+    "one_hot": one_hot_code,
+    "reverse_subsequences": reverse_code,
+    "scan": scan.code,
 }
 
 
@@ -312,5 +308,5 @@ def compile_ahead(function: str, dtype: np.dtype[Any]) -> None:
         for lines in (False, True):
             addresses("top_k_entry", dtype.itemsize, is_float, lines)
     elif spec.family in CODES:
-        code, dtypes = CODES[spec.family]
-        addresses(code, function, dtypes(dtype), ())
+        wide = scan.WIDE.get(dtype.kind) if spec.family == "scan" else None
+        addresses(CODES[spec.family], function, (dtype, as_dtype(wide) if wide else dtype), ())

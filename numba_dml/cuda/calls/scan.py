@@ -55,21 +55,29 @@ class ScanCall(Repeatable):
         self.kernel = f"{self.function} {result.dtype} cuda, {self.region.name}"
         self.idle = self.output.size == 0
         self.work = product(sizes) * dtype.itemsize + self.output.size
-        #: How many totals of blocks a line has at each level; and how many segments, if they are marked.
         self.counts = facts.counts if self.region is scan.BLOCKS else ()
-        few = SUM_BLOCK > SEGMENT and facts.lines * sum(self.counts[:1]) <= self.tuning.few_blocks
-        self.marks = self.counts[0] * SUM_BLOCK // SEGMENT if self.counts and few else 0
-        whole = facts.size if self.region is scan.LINES else 0
-        self.plans = self.plan(max(whole, SUM_BLOCK)), self.plan(SEGMENT if self.marks else max(whole, SUM_BLOCK))
+        #: How many segments a line has, if the sums before them are marked, or 0.
+        self.marks = 0
+        if self.counts and SUM_BLOCK % SEGMENT == 0 and facts.lines * self.counts[0] <= self.tuning.few_blocks:
+            self.marks = self.counts[0] * SUM_BLOCK // SEGMENT
+        self.first_plan = self.plan(SUM_BLOCK)
+        whole_line = max(facts.size, SUM_BLOCK) if self.region is scan.LINES else SUM_BLOCK
+        self.last_plan = self.plan(SEGMENT if self.marks else whole_line)
 
     def plan(self, length: int) -> ndarray[Any, Any]:
         """Return the numbers that kernels are given, for rows of a length."""
         facts, low = self.facts, self.low
         shape = scan.shape_of(facts, length, low.initial)
-        sets = facts.lines // max(facts.inner, 1) * shape.rows * shape.groups
-        numbers = [*facts[:3], int(low.exclusive), int(low.initial), int(low.reverse), length, *reciprocal(shape.rows)]
-        numbers += [*reciprocal(shape.groups), shape.columns, shape.sets, sets, *shape[5:], len(facts.counts)]
-        return np.array(numbers, np.int64)
+        numbers = np.zeros(scan_plan.FIELDS, np.int64)
+        numbers[scan_plan.SIZE : scan_plan.EXCLUSIVE] = facts.size, facts.lines, facts.inner
+        numbers[scan_plan.EXCLUSIVE : scan_plan.LENGTH] = low.exclusive, low.initial, low.reverse
+        numbers[scan_plan.LENGTH], numbers[scan_plan.LEVELS] = length, len(facts.counts)
+        numbers[scan_plan.ROWS : scan_plan.GROUPS] = reciprocal(shape.rows)
+        numbers[scan_plan.GROUPS : scan_plan.COLUMNS] = reciprocal(shape.groups)
+        numbers[scan_plan.COLUMNS : scan_plan.ALL_SETS] = shape.columns, shape.sets
+        numbers[scan_plan.ALL_SETS] = facts.lines // max(facts.inner, 1) * shape.rows * shape.groups
+        numbers[scan_plan.SEGMENTS : scan_plan.LEVELS] = shape[4:]
+        return numbers
 
     def __call__(self, a: DeviceArray, out: Any) -> Any:
         if not is_current(a.device):
@@ -121,7 +129,7 @@ class ScanCall(Repeatable):
         words = np.frombuffer(bits.tobytes().ljust(16, b"\0"), np.int64)
         identity = int(words[0]), int(words[1])
         kernel = in_order.in_order_kernel(*self.types, self.low.multiplies, self.low.in_order, identity)
-        kernel(*where, -(-self.facts.lines // BLOCK), a, out.pointer, self.plans[1].ctypes.data)
+        kernel(*where, -(-self.facts.lines // BLOCK), a, out.pointer, self.last_plan.ctypes.data)
 
     def run_by_rows(self, where: tuple[int, int], a: int, out: DeviceArray) -> Any:
         """Sum lines by rows; return memory in use until all is done."""
@@ -134,12 +142,12 @@ class ScanCall(Repeatable):
             memory = scratch(out, sum(sizes))
             carries = memory.pointer
             marks = carries + sum(sizes[:-1]) if self.marks else 0
-            self.run_pass(where, self.plans[0], a, 0, carries, marks, 0)
-            self.sum_totals(where, carries)
-        self.run_pass(where, self.plans[1], a, y, 0, marks, carries)
+            self.run_pass(where, self.first_plan, a, 0, carries, marks, 0)
+            self.run_totals(where, carries)
+        self.run_pass(where, self.last_plan, a, y, 0, marks, carries)
         return memory
 
-    def sum_totals(self, where: tuple[int, int], at: int) -> None:
+    def run_totals(self, where: tuple[int, int], at: int) -> None:
         """Sum the totals of blocks, of blocks of blocks, and so on."""
         kernel = totals.totals_kernel(D.FLOAT64 if is_float(self.types[1]) else D.INT64)
         for count in self.counts:

@@ -24,7 +24,7 @@ class Facts(NamedTuple):
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """How many blocks a line has, blocks of blocks, and so on, down to more than one."""
+        """How many blocks a line has, blocks of blocks, and so on, as long as there is more than one."""
         counts: tuple[int, ...] = ()
         count = self.size
         while (count := -(-count // SUM_BLOCK)) > 1:
@@ -35,30 +35,29 @@ class Facts(NamedTuple):
 class Shape(NamedTuple):
     """How a warp goes through rows; see the fields of a plan in `primitives.scan`."""
 
-    length: int
     rows: int
     groups: int
     columns: int
     sets: int
     segments: int
     chunks: int
-    chunk: int
-    set_cells: int
+    chunk_pieces: int
+    set_stride: int
 
 
 def shape_of(facts: Facts, length: int, spaced: bool) -> Shape:
-    """Return how a warp goes through rows of a length; lines of results are `spaced` if one stands between them."""
+    """Return how a warp goes through rows of a length; lines are `spaced` if each has one more result than elements."""
     inner, rows = max(facts.inner, 1), max(-(-facts.size // length), 1)
     groups, segments = -(-inner // LANES), max(-(-min(facts.size, length) // SEGMENT), 1)
     columns = -(-inner // groups)
-    if groups > 1:
-        return Shape(length, rows, groups, columns, 1, segments, 1, min(max(facts.size, 1), SEGMENT), 0)
+    if groups > 1:  # a piece is one position
+        return Shape(rows, groups, columns, 1, segments, 1, min(max(facts.size, 1), SEGMENT), 0)
     sets = LANES // columns
-    if rows == 1 and segments == 1 and not spaced:
-        set_cells = facts.size * columns
-        return Shape(length, rows, groups, columns, sets, segments, 1, max(-(-sets * set_cells // LANES), 1), set_cells)
-    chunk = SEGMENT * columns // LANES
-    return Shape(length, rows, groups, columns, sets, segments, sets, chunk, chunk * LANES)
+    if rows == 1 and segments == 1 and not spaced:  # a warp's lines are one chunk
+        stride = facts.size * columns
+        return Shape(rows, groups, columns, sets, segments, 1, max(-(-sets * stride // LANES), 1), stride)
+    chunk_pieces = SEGMENT * columns // LANES
+    return Shape(rows, groups, columns, sets, segments, sets, chunk_pieces, chunk_pieces * LANES)
 
 
 def is_in_order(facts: Any, tuning: Any) -> bool:
@@ -72,7 +71,7 @@ def can_take_lines(facts: Any, tuning: Any) -> bool:
 
 
 def is_for_lines(facts: Any, tuning: Any) -> bool:
-    """Tell whether lines are one block, or many."""
+    """Tell whether lines have one block, or there are many lines."""
     return facts.size <= SUM_BLOCK or facts.lines >= tuning.least_lines
 
 
@@ -97,7 +96,7 @@ BLOCKS = Region(
     rows.rows_kernel,
     always,
     always,
-    "a lane adds up a block of a line; a pass before finds what comes before each block",
+    "a lane adds up a block, or a segment of 32 if there are few blocks; passes before find what comes before each",
     "Scans",
 )
 TABLE = (IN_ORDER, LINES, BLOCKS)

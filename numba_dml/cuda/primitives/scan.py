@@ -1,4 +1,4 @@
-"""Running sums and products: the plan of a scan, numbers as words, and the levels of the fixed order of sums.
+"""Running sums and products: the plan of a scan, numbers as words, and how they are read, added and written.
 
 A number is a word with the bits of what is computed in. Sums go by blocks (see "The order of float sums" in
 docs/semantics.md). A level that is absent is the word that changes no bit of what it is added to: -0.0, or 0.
@@ -22,10 +22,9 @@ from .moves.reductions import _step, add, upper
 from .plan import number
 from .ptx import _as_int64, load_twin, ptx
 
-# Numbers of a plan; the first ones are those of kernels that go through lines in order, too. A set has a row of each of
-# `COLUMNS` lines side by side. A warp has some sets, and moves a segment of them by pieces of 32 elements. A chunk is
-# what is contiguous of a segment: of all sets, if they are whole lines, or of one set. If lines side by side are in
-# several groups, a set is one chunk, and a piece has what it has of one position.
+# Numbers of a plan; the first ones are those of kernels that go through lines in order, too. A set is the same row of
+# `COLUMNS` lines side by side, one for each lane. A warp moves a segment of some sets by runs that are contiguous in
+# memory (chunks), in pieces of one element for each lane; with several groups of columns a piece is one position.
 (
     SIZE,  # elements of a line
     LINES,
@@ -41,8 +40,8 @@ from .ptx import _as_int64, load_twin, ptx
     ALL_SETS,
     SEGMENTS,  # segments of a row
     CHUNKS,  # chunks of a segment
-    CHUNK,  # pieces of a chunk
-    SET_CELLS,  # elements of a segment from the first one of a set to that of the next
+    CHUNK_PIECES,  # pieces of a chunk
+    SET_STRIDE,  # elements of a segment from the first one of a set to that of the next; 0: there is one set
     LEVELS,  # levels of sums above those within a block
     FIELDS,
 ) = (*range(8), 10, *range(13, 22))
@@ -50,8 +49,6 @@ from .ptx import _as_int64, load_twin, ptx
 LOADS = (8, 2)[SIMULATED]
 #: Positions of a segment.
 SEGMENT = 32
-#: The word of a float that changes nothing that it is added to: -0.0. Of integers it is 0.
-ABSENT = -(1 << 63)
 #: The parts of complex numbers, which are summed each by itself.
 PARTS_OF = {D.COMPLEX64: D.FLOAT32, D.COMPLEX128: D.FLOAT64}
 
@@ -270,7 +267,7 @@ def sums(source: D, result: D) -> Sums:
 
     if is_float(result):
         read = converter(result, D.FLOAT64, cleans=False)
-        return Sums(fetch, take, store, read, converter(D.FLOAT64, result), add_floats, ABSENT)
+        return Sums(fetch, take, store, read, converter(D.FLOAT64, result), add_floats, -(1 << 63))  # -0.0
     return Sums(fetch, take, store, _same, caster(D.INT64, result), add, 0)
 
 

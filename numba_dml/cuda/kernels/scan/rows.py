@@ -1,14 +1,14 @@
 """Running sums in the fixed order: a warp adds up rows, a segment at a time.
 
-A row is a block of a line, or a whole line, and each lane goes through one. The warp brings a segment of its rows to
-shared memory, in the order in which they lie in memory, and takes the results back in the same way: by pieces, of which
-each lane moves one element.
+A row is what one lane sums: a whole line, a block of 256 elements, or one segment of 32. The warp brings a segment of
+its rows to shared memory, in the order in which they lie in memory, and takes the results back in the same way: by
+pieces, of which each lane moves one element.
 
-Lines of several blocks take several passes. The first one writes the total of each row. The totals are summed in turn,
-within blocks of totals, and so on up to one block (see `totals`). The last pass adds these sums, of all levels, to the
-sums within a row. If there are few rows, the first pass also marks the sum before each segment, and in the last one
-segments are rows of their own, which start from the marks. If there are many lines, one pass is enough: a row is a
-whole line, and its lane keeps the sums of two levels.
+Lines of several blocks take several passes. In the first one rows are blocks, and their totals are written. Then each
+total is replaced by the sum of those before it in its block of 256 totals (see `totals`); the totals of these blocks
+go to the next level. The last pass adds these sums, of all levels, to the sums within a row. If there are few blocks,
+the first pass also marks the sum before each segment, and rows of the last one are segments, which start from the
+marks. If there are many lines, one pass is enough: rows are lines, and a lane keeps the sums of two levels.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ...primitives.plan import number, quotient
 from ...primitives.ptx import ARRAY_TYPES, await_inputs
 from ...primitives.scan import (
     ALL_SETS,
-    CHUNK,
+    CHUNK_PIECES,
     CHUNKS,
     COLUMNS,
     EXCLUSIVE,
@@ -44,7 +44,7 @@ from ...primitives.scan import (
     ROWS,
     SEGMENT,
     SEGMENTS,
-    SET_CELLS,
+    SET_STRIDE,
     SETS,
     SIZE,
     fetch_of,
@@ -56,11 +56,11 @@ from ...primitives.warp import LANE_VALUE, sync_lanes
 
 #: Warps of a thread block; pieces that a warp has under way, listed in parts; elements that a lane adds up together.
 WARPS, MOVED, PART, UNROLLED = ((4, 16, 8, 8), (2, 4, 2, 2))[SIMULATED]
-#: Cells of shared memory that a warp has, and all warps; one is left free behind each piece.
+#: Cells of shared memory that a warp has, with one behind each piece that stays free; and cells and pieces of a block.
 CELLS = SEGMENT * (LANES + 1)
 ALL_CELLS, ALL_PIECES = WARPS * CELLS, WARPS * SEGMENT
 LANE_BITS = LANES.bit_length() - 1
-#: More elements than a row has.
+#: The index of a lane without a column: above the count of every piece, even after all segments of a row.
 NEVER = 1 << 30
 lane_word, lane_long_word = LANE_VALUE[32], LANE_VALUE[64]
 load_total, (_, store_total) = OWN_LOAD[8], unit_access(8)
@@ -74,11 +74,11 @@ class Row(NamedTuple):
 
     there: object
     set: object  #: Which set of the warp it is in.
-    sets: object  #: How many sets there are from it on.
+    sets_left: object  #: How many sets there are from it on.
     column: object  #: Which column of its set.
     outer: object  #: Which of the groups of lines side by side.
     number: object  #: Which row of its line.
-    first: object  #: The first column of its set.
+    first: object  #: Which of the `INNER` lines side by side is the first one of its set.
     count: object  #: How many elements it has, 0 if it is not there.
 
 
@@ -92,14 +92,14 @@ def row_of(plan, tile, lane):
     first = (at - row * number(plan, GROUPS)) * columns
     outer = quotient(row, plan, ROWS)
     row -= outer * number(plan, ROWS)
-    column, sets = np.int32(lane - own_set * columns), number(plan, ALL_SETS) - at
-    there = own_set < number(plan, SETS) and sets > 0 and first + column < number(plan, INNER)
+    column, sets_left = np.int32(lane - own_set * columns), number(plan, ALL_SETS) - at
+    there = own_set < number(plan, SETS) and sets_left > 0 and first + column < number(plan, INNER)
     count = min(number(plan, SIZE) - row * number(plan, LENGTH), number(plan, LENGTH)) if there else np.int64(0)
-    return Row(there, own_set, sets, column, outer, row, first, np.int32(count))
+    return Row(there, own_set, sets_left, column, outer, row, first, np.int32(count))
 
 
 @helper
-def place_of(plan, row):
+def set_start(plan, row):
     """Return where a set starts in the input, in elements."""
     return (row.outer * number(plan, SIZE) + row.number * number(plan, LENGTH)) * number(plan, INNER) + row.first
 
@@ -108,18 +108,19 @@ def place_of(plan, row):
 def list_pieces(plan, row, lane, listed, x, step, y, out_step):
     """List the pieces of the first segment: where each is in the input and in the output, and its count.
 
-    A lane has an element of a piece if its number, from `first_number`, is less than the count.
+    Apart, a piece has one element of each column; else it has 32 elements of a chunk that are neighbours in memory. A
+    lane has an element of a piece if its index, from `first_index`, is less than the piece's count.
     """
     froms, tos, counts = listed
     inner, is_apart, columns = number(plan, INNER), number(plan, GROUPS) > 1, np.int32(number(plan, COLUMNS))
-    place, count, chunk_pieces = place_of(plan, row), row.count, np.int32(number(plan, CHUNK))
+    place, count, pieces_of_chunk = set_start(plan, row), row.count, np.int32(number(plan, CHUNK_PIECES))
     out_place = place + (row.outer + 1) * number(plan, INITIAL) * inner
-    if number(plan, CHUNKS) < number(plan, SETS):  # lines are short, and one chunk
-        count = np.int32(min(row.sets, number(plan, SETS)) * number(plan, SIZE))
+    if number(plan, CHUNKS) < number(plan, SETS):  # all sets are one chunk, which ends with the last of them
+        count = np.int32(min(row.sets_left, number(plan, SETS)) * number(plan, SIZE))
     for begin in range(0, SEGMENT, LANES):
         piece = np.int32(begin + lane)
-        chunk = np.int32(piece // chunk_pieces)
-        k, of_lane = np.int32(piece - chunk * chunk_pieces), np.int32(chunk * columns)
+        chunk = np.int32(piece // pieces_of_chunk)
+        k, of_lane = np.int32(piece - chunk * pieces_of_chunk), np.int32(chunk * columns)
         further, there = np.int64(k) * (inner if is_apart else LANES), lane_word(count, of_lane)
         there = np.int32(there - k if is_apart else there * columns - k * LANES)
         store_long_word(froms + 8 * piece, x + step * (lane_long_word(place, of_lane) + further))
@@ -138,8 +139,8 @@ def lists_of(warp):
 
 
 @helper
-def first_number(plan, row, lane):
-    """Return the number of a lane in the first segment, and how much greater it is from one segment to the next."""
+def first_index(plan, row, lane):
+    """Return the index of a lane in the pieces of the first segment, and how much greater it is in the next one."""
     if number(plan, GROUPS) == 1:
         return lane, np.int32(SEGMENT * number(plan, COLUMNS))
     return np.int32(0 if lane < number(plan, COLUMNS) and row.there else NEVER), np.int32(SEGMENT)
@@ -147,7 +148,7 @@ def first_number(plan, row, lane):
 
 @helper
 def cells_of(elements):
-    """Return how many cells are before an element of a segment: rows that lanes go through start in all banks."""
+    """Return how many cells are before an element of a segment: one more for every 32, against bank conflicts."""
     return np.int32(elements + (elements >> LANE_BITS))
 
 
@@ -178,7 +179,7 @@ def moves(source: D, result: D):
     next_cell = cell_bytes * (LANES + 1)
 
     @helper
-    def load_segment(cell, froms, counts, own_number, offset, pieces):
+    def load_segment(cell, froms, counts, piece_index, offset, pieces):
         words, places = cuda.local.array(MOVED, bits_type), cuda.local.array(PART, np.int64)
         limits = cuda.local.array(PART, np.int32)
         for _ in range(0, pieces, MOVED):
@@ -186,14 +187,14 @@ def moves(source: D, result: D):
                 for k in range(PART):
                     limits[k], places[k] = load_word(counts + 4 * (some + k)), load_long_word(froms + 8 * (some + k))
                 for k in range(PART):
-                    if own_number < limits[k]:
+                    if piece_index < limits[k]:
                         words[some + k] = fetch(places[k] + offset)
             for k in range(MOVED):
                 store_cell(cell + next_cell * k, cell_of(take(words[k])))
             cell, froms, counts = cell + next_cell * MOVED, froms + 8 * MOVED, counts + 4 * MOVED
 
     @helper
-    def store_segment(cell, tos, counts, own_number, offset, pieces):
+    def store_segment(cell, tos, counts, piece_index, offset, pieces):
         words, places = cuda.local.array(PART, cell_type), cuda.local.array(PART, np.int64)
         limits = cuda.local.array(PART, np.int32)
         for _ in range(0, pieces, PART):
@@ -201,7 +202,7 @@ def moves(source: D, result: D):
                 limits[k], places[k] = load_word(counts + 4 * k), load_long_word(tos + 8 * k)
                 words[k] = load_cell(cell + next_cell * k)
             for k in range(PART):
-                if own_number < limits[k]:
+                if piece_index < limits[k]:
                     store(places[k] + offset, np.int64(words[k]), 0)
             cell, tos, counts = cell + next_cell * PART, tos + 8 * PART, counts + 4 * PART
 
@@ -260,13 +261,8 @@ def adder(result: D):
 @cache
 def writer(result: D):
     """Return ``write_segment(...)``: the same total, with the results of the segment in place of its elements."""
-    read_one, write, plus, cell_of = (
-        reader(result),
-        sums(result, result).write,
-        sums(result, result).add,
-        slot_of(result)[1],
-    )
-    _, store_cell, cell_bytes = CELL_ACCESS[slot_of(result)[0]]
+    steps, read_one, (cell_type, cell_of) = sums(result, result), reader(result), slot_of(result)
+    write, plus, (_, store_cell, cell_bytes) = steps.write, steps.add, CELL_ACCESS[cell_type]
 
     @helper
     def lifted(plan, before, total):
@@ -317,9 +313,9 @@ def rows_kernel(source: D, result: D) -> Kernel:
         x,  # IN   address of the packed input, (outer, size, inner); of its last element if lines are reversed
         y,  # OUT  address of the packed output, likewise; 0: this is the first pass
         plan,  # IN   address of the plan
-        totals,  # OUT  address of the totals of rows, (outer, rows, inner); 0: they are not written
+        totals,  # OUT  address of the totals of rows, (outer, rows, inner); or 0
         marks,  # IN OUT  address of the sums before segments, (outer, segments, inner), written in the first pass; or 0
-        carries,  # IN   address of the sums before rows, at all levels, one after the other
+        carries,  # IN   address of the sums before blocks, (outer, blocks, inner), level after level; or 0
     ):
         await_inputs()
         lane, warp = np.int32(cuda.threadIdx.x % LANES), np.int64(cuda.threadIdx.x // LANES)
@@ -342,14 +338,14 @@ def rows_kernel(source: D, result: D) -> Kernel:
         mark = marks + 8 * (first_segment(plan, row) * inner + at)
         if marks != 0 and y != 0 and row.there:
             total = load_total(mark)
-        own_number, number_step = first_number(plan, row, lane)
+        piece_index, index_step = first_index(plan, row, lane)
         offset, out_offset = np.int64(step * lane), np.int64(out_step * lane)
-        pieces = np.int32(number(plan, CHUNKS) * number(plan, CHUNK))
+        pieces = np.int32(number(plan, CHUNKS) * number(plan, CHUNK_PIECES))
         cell_step = np.int32(number(plan, COLUMNS) if number(plan, GROUPS) == 1 else LANES)
-        element, cell = np.int32(row.set * number(plan, SET_CELLS) + row.column), cells + cell_bytes * lane
+        element, cell = np.int32(row.set * number(plan, SET_STRIDE) + row.column), cells + cell_bytes * lane
         for segment in range(number(plan, SEGMENTS)):
             count = min(np.int32(row.count - segment * SEGMENT), np.int32(SEGMENT))
-            load_segment(cell, froms, counts, own_number, offset, pieces)
+            load_segment(cell, froms, counts, piece_index, offset, pieces)
             sync_lanes()
             if y == 0:
                 if marks != 0 and count > 0:
@@ -360,11 +356,11 @@ def rows_kernel(source: D, result: D) -> Kernel:
                 if number(plan, EXCLUSIVE) != 0 and row.number == 0 and segment == 0 and count > 0:
                     store_cell(cells + cell_bytes * cells_of(element), cell_of(np.int64(0)))
                 sync_lanes()
-                store_segment(cell, tos, counts, own_number, out_offset, pieces)
+                store_segment(cell, tos, counts, piece_index, out_offset, pieces)
             sync_lanes()
             if number(plan, LENGTH) > SUM_BLOCK:
                 before, total = raised(before, total, (segment + 1) * SEGMENT)
-            own_number = np.int32(own_number + number_step)
+            piece_index = np.int32(piece_index + index_step)
             offset, out_offset = offset + step * SEGMENT * inner, out_offset + out_step * SEGMENT * inner
         if row.there and totals != 0:
             store_total(totals + 8 * ((row.outer * number(plan, ROWS) + row.number) * inner + at), total, 0)
