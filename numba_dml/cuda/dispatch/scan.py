@@ -23,6 +23,11 @@ class Facts(NamedTuple):
     in_order: bool  #: Lines are scanned strictly in order.
 
     @property
+    def blocks(self) -> int:
+        """How many blocks a line has."""
+        return -(-self.size // SUM_BLOCK)
+
+    @property
     def counts(self) -> tuple[int, ...]:
         """How many blocks a line has, blocks of blocks, and so on, as long as there is more than one."""
         counts: tuple[int, ...] = ()
@@ -67,12 +72,12 @@ def is_in_order(facts: Any, tuning: Any) -> bool:
 
 def can_take_lines(facts: Any, tuning: Any) -> bool:
     """Tell whether a lane can keep the sums of a line: those of blocks, and of blocks of blocks."""
-    return facts.size <= SUM_BLOCK or (SUM_BLOCK % SEGMENT == 0 and facts.size <= SUM_BLOCK**3)
+    return facts.blocks <= 1 or (SUM_BLOCK % SEGMENT == 0 and facts.blocks <= SUM_BLOCK**2)
 
 
 def is_for_lines(facts: Any, tuning: Any) -> bool:
     """Tell whether lines have one block, or there are many lines."""
-    return facts.size <= SUM_BLOCK or facts.lines >= tuning.least_lines
+    return facts.blocks <= 1 or facts.lines >= tuning.least_lines
 
 
 IN_ORDER = Region(
