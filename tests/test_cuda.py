@@ -10,6 +10,7 @@ import sys
 import types
 from functools import partial
 from itertools import product
+from operator import methodcaller
 from pathlib import Path
 
 import numpy as np
@@ -253,7 +254,40 @@ def test_the_best_of_columns(shape, parts, dtype, kind, methods, scale, tune_top
     for mode, nan in (("largest", "last"), ("smallest", "first")):
         found = dml.top_k(a, 1, axis=-2, mode=mode, nan=nan)
         assert all(map(reference.same, found, reference.top_k(a, 1, axis=-2, mode=mode, nan=nan)))
-    assert methods[0] == "best of lines by threads"
+    assert methods[0] == "best by lanes"
+
+
+@pytest.mark.parametrize("kind", ["few", "nan", "ascending"])
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i8", "u1"])
+@pytest.mark.parametrize(
+    ("shape", "axis", "step"),
+    [
+        ((500, 2), 0, 1),
+        ((3000, 3), 0, 1),
+        ((7, 40), 1, 2),
+        ((3, 5000), 1, 2),
+        ((400, 2), 1, 1),
+        ((5, 3), 1, 2),
+        ((30, 50, 4), 1, 1),
+    ],
+)
+def test_the_best_by_lanes(shape, axis, step, dtype, kind, methods, room):
+    """Few columns, elements that are no neighbours, and short lines: some lanes share a line, or each has one."""
+    a = DISTRIBUTIONS[kind](np.random.default_rng(step), int(np.prod(shape))).reshape(shape)
+    a = (a if dtype[0] == "f" else np.abs(np.nan_to_num(a, nan=3.0)) % 100).astype(dtype)
+    part = (*(slice(None),) * (len(shape) - 1), slice(None, None, step))
+    there = (a if room.SIMULATED else importlib.import_module("numba.cuda").to_device(a))[part]
+    a = a[part]
+    host = np.asarray if room.SIMULATED else methodcaller("copy_to_host")
+    dml.cache_clear()
+    for mode, nan in (("largest", "last"), ("smallest", "first")):
+        found = map(host, dml.top_k(there, 1, axis=axis, mode=mode, nan=nan))
+        assert all(map(reference.same, found, reference.top_k(a, 1, axis=axis, mode=mode, nan=nan)))
+    assert reference.same(host(dml.argmax(there, axis=axis)), np.argmax(a, axis))
+    last = a.shape[axis] - 1 - np.argmin(np.flip(a, axis), axis)
+    assert reference.same(host(dml.argmin(there, axis=axis, ties="last")), last)
+    if step == 1 or not room.SIMULATED:  # the copy of a host array has no gaps
+        assert set(methods) == {"best by lanes"}
 
 
 def test_no_lines(room):
@@ -564,7 +598,7 @@ def test_long_lists_of_the_best(dtype, kind, room, methods):
 #: a GPU like those that the thresholds are for.
 REGIONS = {
     "nothing": (((3, 5), 0, 1, "f4"),) * 2,
-    "best of lines by threads": (((9, 40), 1, 0, "f2"), ((9, 4000), 1, 0, "f2")),
+    "best by lanes": (((9, 2), 1, 1, "f2"), ((9, 24), 1, 1, "f2")),
     "short lines": (((12, 10), 2, 1, "i4"), ((5000, 20), 2, 1, "i4")),
     "best": (((2, 70), 1, 1, "u1"), ((5, 3000), 1, 1, "u1")),
     "selection by warps": (((2, 7), 6, 1, "i8"), ((2, 100), 60, 1, "i8")),
@@ -1848,7 +1882,7 @@ def test_warmup_covers_all_rows(room):
 WAYS = {
     "nothing": ("top-k --shape 5 -k 0",) * 2,
     "short lines": ("top-k --shape 40000x10 -k 2",) * 2,
-    "best of lines by threads": ("top-k --shape 9x40 -k 1 --axis 0",) * 2,
+    "best by lanes": ("top-k --shape 9x40 -k 1 --axis 0",) * 2,
     "best": ("top-k --shape 5,300000 -k 1",) * 2,
     "lines by warps": ("top-k --shape 10,200 -k 5", "top-k --shape 1000,4000 -k 5"),
     "selection by warps": ("top-k --shape 7 -k 6",) * 2,

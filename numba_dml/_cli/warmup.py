@@ -179,12 +179,20 @@ CASES_ON_GPU: dict[str, list[Case]] = {
             ((1000, 2), 500_000, 1, {"reduction": "add"}),
         )
     ],
+    **{
+        name: [
+            *(Case(shape) for shape in ((5000, 60), (100, 5000), (1 << 20,))),
+            *(Case((n, 500), parameters={"axis": 0}) for n in (10, 100, 1000)),
+            Case((20, 30, 40), parameters={"axis": (0, 2)}),
+        ]
+        for name in ("argmax", "argmin")
+    },
     "top_k": [
-        *(Case((5000, 20), parameters={"k": k}) for k in (1, 4, 8, 16)),
+        *(Case((5000, 60), parameters={"k": k}) for k in (1, 4, 8, 16)),
         *(Case((2000, n), parameters={"k": k}) for n, k in ((30, 20), (60, 20), (100, 20), (300, 200), (2000, 20))),
         *(Case((1000, n), parameters={"k": 20}) for n in (1100, 2200, 4400, 8000)),
         *(Case(shape, parameters={"k": 1}) for shape in ((100, 5000), (1, 1 << 20))),
-        *(Case((1000, 500), parameters={"k": k, "axis": 0}) for k in (1, 5, 50)),
+        *(Case((n, 500), parameters={"k": k, "axis": 0}) for n, k in ((100, 1), (1000, 1), (1000, 5), (1000, 50))),
         Case((1 << 20,), parameters={"k": 10}),
         *(
             Case(shape, parameters={"k": k, "sorted": is_sorted})

@@ -148,8 +148,12 @@ class ArgExtremeCall(Repeatable):
     def launch(self, a: DeviceArray, result: DeviceArray) -> None:
         """Run the kernels."""
         device, stream, others = a.device, a.stream, join(a.stream, a, result)
-        memory = scratch(a, self.bytes)
-        values, places, line_values, rows = [_moved(memory, at) for at in self.at]
+        if self.direct and self.of_rows.way.can_omit_values:
+            values, places, memory = copy(a), result, None
+            values.pointer = 0
+        else:
+            memory = scratch(a, self.bytes)
+            values, places, line_values, rows = [_moved(memory, at) for at in self.at]
         self.of_rows.launch(_moved(a, self.lowering.start), values, result if self.direct else places)
         if self.of_lines:
             values.stream = stream

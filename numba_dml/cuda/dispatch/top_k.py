@@ -45,9 +45,9 @@ def can_find_best(facts: Facts, tuning: Tuning) -> bool:
     return facts.lines > 0 and facts.k == 1
 
 
-def is_best_of_strided(facts: Facts, tuning: Tuning) -> bool:
-    """Tell whether neighbouring threads load neighbouring elements, or lines are not short enough for a thread each."""
-    return not facts.packed and facts.lines >= tuning.thread_lines and (facts.beside or not is_short(facts, tuning))
+def is_best_by_lanes(facts: Facts, tuning: Tuning) -> bool:
+    """Tell whether elements of a line are few or no neighbours, so that reading 16 bytes at once gains nothing."""
+    return not facts.packed or facts.n <= tuning.few_elements
 
 
 def fits_thread(facts: Facts, tuning: Tuning) -> bool:
@@ -212,12 +212,12 @@ TABLE = (
         "top_k on a GPU",
     ),
     Region(
-        "best of lines by threads",
-        top_k_best.best_by_threads_kernel,
+        "best by lanes",
+        top_k_best.best_by_lanes_kernel,
         can_find_best,
-        is_best_of_strided,
-        "k is 1, and elements of a line are no neighbours: a thread has each, or a part",
-        "The best element of lines that are not contiguous",
+        is_best_by_lanes,
+        "k is 1, and elements of a line are few or no neighbours: lanes of a warp have each, or a part",
+        "The best element of lines that are short or not contiguous",
     ),
     Region(
         "short lines",

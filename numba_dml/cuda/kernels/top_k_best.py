@@ -19,13 +19,14 @@ from ..primitives.top_k.plan import (
     LINES,
     LOWEST,
     PARTS,
+    ROOM,
     ROUNDS,
     SIZE,
     STRIDE,
     line_bases,
     result_copier,
 )
-from ..primitives.top_k.ranks import best_of_block
+from ..primitives.top_k.ranks import best_of_block, best_of_lanes
 from ..primitives.top_k.sizes import SIZES
 
 load_pair, store_pair = unit_access(16)
@@ -43,7 +44,7 @@ def best_kernel(width: int, infinity: int) -> Kernel:
     @kernel(registers=40)
     def find_best(
         x,  # IN   address of the first element
-        values,  # OUT  address of the values
+        values,  # OUT  address of the values, 0: they are not wanted
         indices,  # OUT  address of the indices
         plan,  # IN   address of the plan
         found,  # OUT  address of the best key and its position of each part, if lines have several
@@ -95,62 +96,98 @@ def best_kernel(width: int, infinity: int) -> Kernel:
 
 
 @cache
-def best_by_threads_kernel(width: int, infinity: int) -> Kernel:
-    """Return the kernel that finds the best element of any other lines, a thread for each part of one.
+def best_by_lanes_kernel(width: int, infinity: int) -> Kernel:
+    """Return the kernel that finds the best element of lines of any layout: lanes of a warp share each part of one.
 
-    Neighbouring threads have lines that may lie beside each other.
+    How many is a power of two. If a part has one lane, neighbouring lanes have lines that may lie beside each other.
     """
     access = key_access(width, infinity)
     key_at, keys_of, key_in = access.key_at, access.keys_of, access.key_in
     load, copy_result = LOAD_INDEX[f"int{8 * width}"], result_copier(width)
     key, lowest, together = key_type(width), lowest_key(width), SIZES.rows_at_once
 
-    @kernel
-    def find_best_by_threads(
+    @kernel(registers=40 if width < 8 else 48)  # with no limit the compiler takes fewer, and loads one by one
+    def find_best_by_lanes(
         x,  # IN   address of the first element
-        values,  # OUT  address of the values
+        values,  # OUT  address of the values, 0: they are not wanted
         indices,  # OUT  address of the indices
         plan,  # IN   address of the plan
         found,  # OUT  address of the best key and its position of each part, if lines have several
     ):
         await_inputs()
         some = cuda.local.array(together, key)
-        item = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
-        lines, parts = number(plan, LINES), number(plan, PARTS)
-        if item >= lines * parts:
-            return
+        thread = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
+        lines, parts, bits = number(plan, LINES), number(plan, PARTS), number(plan, ROOM)
+        item, lanes = thread >> bits, np.int64(1) << bits
+        lane = thread - (item << bits)
+        has_part = item < lines * parts
+        item = min(item, lines * parts - 1)  # all lanes of a warp take part
         part = np.int64(0)
         if parts > 1:
             part = item // lines
         line = item - part * lines
         from_x, to = line_bases(plan, line)
         stride = number(plan, STRIDE)
-        begin = part * number(plan, ROUNDS)
-        end = min(begin + number(plan, ROUNDS), number(plan, SIZE))
-        best, place = key(lowest), begin
-        address = x + from_x + begin * stride
-        i = begin
-        while i + together <= end:
+        begin = part * number(plan, ROUNDS) + lane
+        end = min((part + 1) * number(plan, ROUNDS), number(plan, SIZE))
+        count = np.int32((end - begin + lanes - 1) >> bits)  # elements of this lane
+        address, step = x + from_x + begin * stride, stride << bits
+        best, place = key(lowest), np.int32(0)
+        i = np.int32(0)
+        while i + together <= count:
             for j in range(together):
-                some[j] = load(address + j * stride)
+                some[j] = load(address + j * step)
             for j in range(together):
                 one = key_in(keys_of(some[j], plan), 0)
                 if one > best:
-                    best, place = one, i + j
-            address += together * stride
-            i += together
-        while i < end:
+                    best, place = one, np.int32(i + j)
+            address += together * step
+            i = np.int32(i + together)
+        while i < count:
             one = key_at(address, plan)
             if one > best:
                 best, place = one, i
-            address += stride
-            i += 1
-        if found != 0:
-            store_pair(found + 16 * (line * parts + part), np.int64(best), place)
-        else:
-            copy_result(values, indices, plan, to, x + from_x + place * stride, place)
+            address += step
+            i = np.int32(i + 1)
+        position = begin + (np.int64(place) << bits) if count > 0 else np.int64(END)
+        high, position = best_of_lanes(np.int64(best), position, lanes)
+        if lane == 0 and has_part:
+            if found != 0:
+                store_pair(found + 16 * (line * parts + part), high, position)
+            else:
+                copy_result(values, indices, plan, to, x + from_x + position * stride, position)
 
-    return Kernel(find_best_by_threads, 5)
+    return Kernel(find_best_by_lanes, 5, waits=True)
+
+
+@cache
+def best_of_few_parts_kernel(width: int) -> Kernel:
+    """Return the kernel that finds the best element of lines by the best ones of few parts, a thread for each line."""
+    copy_result = result_copier(width)
+
+    @kernel
+    def find_best_of_few_parts(
+        x,  # IN   address of the first element
+        values,  # OUT  address of the values, 0: they are not wanted
+        indices,  # OUT  address of the indices
+        plan,  # IN   address of the plan
+        found,  # IN   address of the best key and its position of each part
+    ):
+        await_inputs()
+        line = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
+        if line >= number(plan, LINES):
+            return
+        parts = number(plan, PARTS)
+        found += 16 * line * parts
+        high, i = load_pair(found)
+        for part in range(1, parts):
+            key, position = load_pair(found + 16 * part)
+            if key > high:
+                high, i = key, position
+        from_x, to = line_bases(plan, line)
+        copy_result(values, indices, plan, to, x + from_x + i * number(plan, STRIDE), i)
+
+    return Kernel(find_best_of_few_parts, 5)
 
 
 @cache
@@ -161,7 +198,7 @@ def best_part_kernel(width: int) -> Kernel:
     @kernel
     def find_best_part(
         x,  # IN   address of the first element
-        values,  # OUT  address of the values
+        values,  # OUT  address of the values, 0: they are not wanted
         indices,  # OUT  address of the indices
         plan,  # IN   address of the plan
         found,  # IN   address of the best key and its position of each part

@@ -240,8 +240,9 @@ def row_writer(width: int, infinity: int, most: int):
             else:
                 position = PLACES - (one & PLACES)
                 one >>= 32 - width_bits
-            address = source + other * distance + position * number(plan, STRIDE)
-            store(value_at, bits_of(one, plan, address), 0)
+            if values != 0:
+                address = source + other * distance + position * number(plan, STRIDE)
+                store(value_at, bits_of(one, plan, address), 0)
             write_index(index_at, index_size, 0, position)
             here += hop
             value_at += hop * step * width

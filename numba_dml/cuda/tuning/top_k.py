@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..driver.numba import BLOCK, LANES, SIMULATED
+from ..driver.numba import BLOCK, SIMULATED
 from ..primitives.top_k.sizes import H100_MULTIPROCESSORS
 
 
@@ -35,12 +35,12 @@ class Tuning(NamedTuple):
     best_units: int = 4  #: units of 16 bytes that a thread loads together
     best_threads: int = 128  #: the most threads of a block that has a line to itself, if there are many lines
     best_rounds: int = 2  #: loads of `best_units` that each of these threads has at least
-    few_parts: int = 64  #: parts of a line up to which one warp finds the best of them
+    few_parts: int = 8  #: parts of a line up to which one thread finds the best of them
 
-    # Heading "The best element of lines that are not contiguous".
-    #: Lines from which threads find it: neighbouring threads of fewer lines would load from far apart.
-    thread_lines: int = LANES
-    thread_elements: int = 32  #: the least elements of a thread's part of a line
+    # Heading "The best element of lines that are short or not contiguous".
+    few_elements: int = 24  #: elements up to which a contiguous line is short
+    thread_elements: int = 32  #: the least elements of a thread, if several have a line
+    beside_lanes: int = 128  #: threads of lines beside each other from which no more lanes share a part
     part_threads: int = 1024 * H100_MULTIPROCESSORS  #: threads from which lines are not cut into more parts
 
     # Heading "Lines beside each other".
@@ -130,8 +130,10 @@ SIMULATOR = H100._replace(
     part_blocks=5,
     best_threads=BLOCK,
     best_rounds=1,
-    few_parts=1,
+    few_parts=2,
+    few_elements=2,
     thread_elements=3,
+    beside_lanes=4,
     part_threads=24,
     beside_elements=4,
     beside_groups=4,

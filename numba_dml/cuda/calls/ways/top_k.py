@@ -63,12 +63,14 @@ class Way:
     groups: Groups | None = None
     #: Parts of a line, and what each has: see `PARTS` and `ROUNDS` of a plan.
     parts = share = 1
-    #: Bytes or elements that a thread's row or a block's lists hold.
+    #: Bytes or elements that a thread's row or a block's lists hold; see `ROOM` of a plan.
     room = 0
     #: Elements of a segment of a short line, and how it comes into shared memory.
     segment = staging = 0
     #: Units of a chunk, and chunks of a line.
     chunk, chunks = 1, 0
+    #: Whether its kernels write no values if their address is 0.
+    can_omit_values = False
 
     def __init__(self, facts: Facts, tuning: Tuning, rule: tuple[int, int, int]) -> None:
         self.facts, self.tuning, self.rule = facts, tuning, rule
@@ -104,6 +106,8 @@ class Way:
 class ShortLines(Way):
     """A thread has each short line."""
 
+    can_omit_values = True
+
     def __init__(self, facts: Facts, tuning: Tuning, rule: tuple[int, int, int]) -> None:
         super().__init__(facts, tuning, rule)
         self.staging = staging.ALIGNED if facts.quads else staging.SHIFTED if facts.packed else staging.SINGLE
@@ -129,6 +133,8 @@ class LinesByWarps(Way):
 
 class Best(Way):
     """Find the best element of each line, or of its parts and then of these: a block has each part of a line."""
+
+    can_omit_values = True
 
     def __init__(self, facts: Facts, tuning: Tuning, rule: tuple[int, int, int]) -> None:
         super().__init__(facts, tuning, rule)
@@ -163,24 +169,33 @@ class Best(Way):
         arguments = (*to.tensors, to.plans[0], memory.pointer if memory else 0)
         kernel(*to.where, blocks, *arguments, threads=self.threads)
         if memory:
-            threads = BLOCK if parts > self.tuning.few_parts else LANES
-            top_k_best.best_part_kernel(self.facts.width)(*to.where, lines, *arguments, threads=threads)
+            if parts <= self.tuning.few_parts:
+                top_k_best.best_of_few_parts_kernel(self.facts.width)(*to.where, -(-lines // BLOCK), *arguments)
+            else:
+                threads = min(MOST_THREADS, max(LANES, 1 << parts.bit_length() - 1))
+                top_k_best.best_part_kernel(self.facts.width)(*to.where, lines, *arguments, threads=threads)
         return memory
 
 
-class BestByThreads(Best):
-    """The same: a thread has each part of a line."""
+class BestByLanes(Best):
+    """The same: lanes of a warp share each part of a line; one has it if lines are short, or many beside each other."""
 
     def numbers(self) -> tuple[int, int, int]:
         """Return how many parts a line has, elements of each, and a block's threads."""
         facts, tuning = self.facts, self.tuning
-        count = max(min(tuning.part_threads // facts.lines, facts.n // tuning.thread_elements), 1)
+        while 2 << self.room <= LANES and facts.n >= 2 * tuning.thread_elements << self.room:
+            if facts.beside and facts.lines << self.room >= tuning.beside_lanes:
+                break
+            self.room += 1
+        threads, least = facts.lines << self.room, tuning.thread_elements << self.room
+        count = max(min(tuning.part_threads // threads, facts.n // least), 1)
         share = -(-facts.n // count)
         return -(-facts.n // share), share, BLOCK
 
     def kernel(self) -> tuple[Kernel, int]:
         """Return the kernel for the parts, and how many blocks it has."""
-        return top_k_best.best_by_threads_kernel(*self.kind), -(-self.facts.lines * self.parts // BLOCK)
+        threads = self.facts.lines * self.parts << self.room
+        return top_k_best.best_by_lanes_kernel(*self.kind), -(-threads // BLOCK)
 
 
 class SelectionByWarps(Way):
@@ -421,7 +436,7 @@ class SortByBlocks(Way):
 #: By the name of the row.
 WAYS: dict[str, type[Way]] = {
     "nothing": Way,
-    "best of lines by threads": BestByThreads,
+    "best by lanes": BestByLanes,
     "short lines": ShortLines,
     "best": Best,
     "selection by warps": SelectionByWarps,

@@ -21,12 +21,12 @@ from .sizes import SIZES
     INDEX_SIZE,  # bytes of an output index
     FLIP,  # the rule of the keys, three numbers
     LINES,
-    ROOM,  # what the lists of a block hold
+    ROOM,  # what the lists of a block hold; if k = 1: lanes that share a part, as a power of two
     LEVELS,  # of delegates: 0 or 1
     GROUP_BITS,  # elements of a group, as a power of two
     PITCH,  # delegates of a line
-    PARTS,  # of a line, a divisor: each is what a warp reads; if k = 1, a block or a thread
-    ROUNDS,  # of a warp; if k = 1: units of 16 bytes that a block reads, or elements of a thread
+    PARTS,  # of a line, a divisor: each is what a warp reads; if k = 1: a block, or some lanes
+    ROUNDS,  # of a warp; if k = 1: units of 16 bytes, or elements, of a part
     SEGMENT,  # of a short line, in elements
     STAGING,  # how segments come into shared memory
     CHUNK,  # units of a chunk, as a power of two: 1, 2 or 4
@@ -101,13 +101,17 @@ def write_index(indices, size, at, position):
 
 @cache
 def result_copier(width: int):
-    """Return ``copy_result(values, indices, plan, at, address, position)``, for an element at an address."""
+    """Return ``copy_result(values, indices, plan, at, address, position)``, for an element at an address.
+
+    `values` is 0 if they are not wanted.
+    """
     load, store = unit_access(width)
 
     @helper
     def copy_result(values, indices, plan, at, address, position):
-        value = load(address)
-        store(values + at * width, value[0], value[1])
+        if values != 0:
+            value = load(address)
+            store(values + at * width, value[0], value[1])
         write_index(indices, number(plan, INDEX_SIZE), at, position)
 
     return copy_result

@@ -17,9 +17,12 @@ partner_word = PARTNER_VALUE[64]
 
 
 @helper
-def best_of_warp(high, place):
-    """Return the best key of a warp's threads, and the least place of those that have it, to its first one."""
-    lanes = LANES >> 1
+def best_of_lanes(high, place, lanes):
+    """Return the best key of some lanes, and the least place of those that have it, to each of them.
+
+    `lanes`: how many neighbours share a key, a power of two. All lanes of a warp take part.
+    """
+    lanes >>= 1
     while lanes > 0:
         other, its_place = partner_word(high, lanes), partner_word(place, lanes)
         if other > high or (other == high and its_place < place):
@@ -32,7 +35,7 @@ def best_of_warp(high, place):
 def best_of_block(keys, places, high, place):
     """Return the best key of all threads, and the least place of those that have it, to thread 0."""
     thread = np.int64(cuda.threadIdx.x)
-    high, place = best_of_warp(high, place)
+    high, place = best_of_lanes(high, place, LANES)
     if thread % LANES == 0:
         keys[thread // LANES] = high
         places[thread // LANES] = place
@@ -41,7 +44,7 @@ def best_of_block(keys, places, high, place):
         high, place = np.int64(LOWEST), np.int64(END)
         if thread < np.int64(cuda.blockDim.x) // LANES:
             high, place = keys[thread], places[thread]
-        high, place = best_of_warp(high, place)
+        high, place = best_of_lanes(high, place, LANES)
     return high, place
 
 
