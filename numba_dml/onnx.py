@@ -10,21 +10,8 @@ import numpy as np
 import onnx
 from onnx.reference.op_run import OpRun
 
+from . import ops
 from ._core.targets import resolve_target
-from .ops.argmax import argmax
-from .ops.argmin import argmin
-from .ops.cumulative_prod import cumulative_prod
-from .ops.cumulative_sum import cumulative_sum
-from .ops.gather import gather
-from .ops.gather_elements import gather_elements
-from .ops.gather_nd import gather_nd
-from .ops.max_unpool import max_unpool
-from .ops.nonzero_coordinates import nonzero_coordinates
-from .ops.one_hot import one_hot
-from .ops.reverse_subsequences import reverse_subsequences
-from .ops.scatter_elements import scatter_elements
-from .ops.scatter_nd import scatter_nd
-from .ops.top_k import top_k
 
 __all__ = ["reference_ops"]
 
@@ -86,14 +73,14 @@ def reference_ops(target: str | None = None) -> tuple[type[OpRun], ...]:
 def _one_hot(indices: Any, depth: Any, values: Any, *, axis: int = -1, bounds: str, target: str | None) -> Any:
     whole = indices if indices.dtype.kind in "iu" else indices.astype(np.int64)
     count, (off, on) = int(np.asarray(depth).item()), values
-    return one_hot(whole, count, axis=axis, on_value=on, off_value=off, bounds="drop", target=target)
+    return ops.one_hot(whole, count, axis=axis, on_value=on, off_value=off, bounds="drop", target=target)
 
 
 def _reverse_sequence(
     data: Any, lengths: Any, *, batch_axis: int = 1, time_axis: int = 0, bounds: str, target: str | None
 ) -> Any:
     sizes = [-1 if d == batch_axis else 1 for d in range(data.ndim)]
-    return reverse_subsequences(data, lengths.reshape(sizes), axis=time_axis, bounds="clamp", target=target)
+    return ops.reverse_subsequences(data, lengths.reshape(sizes), axis=time_axis, bounds="clamp", target=target)
 
 
 def _max_unpool(
@@ -111,7 +98,7 @@ def _max_unpool(
     steps, around = strides or [1] * count, pads or [0] * (2 * count)
     columns = data.shape[2:], steps, around[:count], around[count:], kernel_shape
     inner = [(n - 1) * step - before - after + kernel for n, step, before, after, kernel in zip(*columns, strict=True)]
-    found = max_unpool(data, indices, (*data.shape[:2], *inner), bounds=bounds, target=target)
+    found = ops.max_unpool(data, indices, (*data.shape[:2], *inner), bounds=bounds, target=target)
     if output_shape is None or tuple(output_shape) == found.shape:
         return found
     larger = np.zeros(output_shape, found.dtype)
@@ -120,7 +107,7 @@ def _max_unpool(
 
 
 def _nonzero(data: Any, *, bounds: str, target: str | None) -> Any:
-    found: Any = nonzero_coordinates(data, index_dtype="int64", target=target)
+    found: Any = ops.nonzero_coordinates(data, index_dtype="int64", target=target)
     return np.ascontiguousarray(found.T)
 
 
@@ -137,7 +124,9 @@ def _top_k(
 ) -> Any:
     count: Any = k if counts is None else counts.item()
     mode, is_sorted = "smallest" if largest == 0 else "largest", sorted != 0
-    return top_k(data, count, axis=axis, mode=mode, sorted=is_sorted, nan="largest", index_dtype="int64", target=target)
+    return ops.top_k(
+        data, count, axis=axis, mode=mode, sorted=is_sorted, nan="largest", index_dtype="int64", target=target
+    )
 
 
 def _cumulative(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -171,19 +160,19 @@ def _operators(target: str | None) -> tuple[type[OpRun], ...]:
 
     # Scatter is what ScatterElements was called up to opset 10.
     return (
-        operator("ArgMax", _extreme(argmax)),
-        operator("ArgMin", _extreme(argmin)),
-        operator("CumProd", _cumulative(cumulative_prod)),
-        operator("CumSum", _cumulative(cumulative_sum)),
-        operator("Gather", gather),
-        operator("GatherElements", gather_elements),
-        operator("GatherND", gather_nd),
+        operator("ArgMax", _extreme(ops.argmax)),
+        operator("ArgMin", _extreme(ops.argmin)),
+        operator("CumProd", _cumulative(ops.cumulative_prod)),
+        operator("CumSum", _cumulative(ops.cumulative_sum)),
+        operator("Gather", ops.gather),
+        operator("GatherElements", ops.gather_elements),
+        operator("GatherND", ops.gather_nd),
         operator("MaxUnpool", _max_unpool),
         operator("NonZero", _nonzero),
         operator("OneHot", _one_hot),
         operator("ReverseSequence", _reverse_sequence),
-        operator("Scatter", scatter_elements, op_schema=onnx.defs.get_schema("Scatter", 10)),
-        operator("ScatterElements", scatter_elements),
-        operator("ScatterND", scatter_nd),
+        operator("Scatter", ops.scatter_elements, op_schema=onnx.defs.get_schema("Scatter", 10)),
+        operator("ScatterElements", ops.scatter_elements),
+        operator("ScatterND", ops.scatter_nd),
         operator("TopK", _top_k),
     )
