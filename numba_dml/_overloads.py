@@ -19,6 +19,7 @@ def register() -> None:
         return
     _registered = True
     from . import ops
+    from ._core.spec import OPERATORS
     from ._jit.emission import overload
 
     def typed(name):
@@ -37,22 +38,7 @@ def register() -> None:
     # In a caller's loop over rows each reference that is counted takes as long as 6 elements of a row. What implements
     # `top_k` becomes part of the caller, and counts none itself (see `cpu.jitted.functions.top_k`).
     options = {"top_k": {"forceinline": True, "_nrt": False}}
-    for name in (
-        "top_k",
-        "argmax",
-        "argmin",
-        "cumulative_prod",
-        "cumulative_sum",
-        "gather",
-        "gather_elements",
-        "gather_nd",
-        "max_unpool",
-        "nonzero_coordinates",
-        "one_hot",
-        "reverse_subsequences",
-        "scatter_elements",
-        "scatter_nd",
-    ):
+    for name in OPERATORS:
         decorate = overload(getattr(ops, name), jit_options=options.get(name, {}), strict=False, prefer_literal=True)
         decorate(typed(name))
 
