@@ -9,7 +9,7 @@ import numpy as np
 
 import numba_dml as dml
 
-from . import common
+from . import common, cumulative_sum
 
 
 @dataclass(frozen=True)
@@ -45,16 +45,8 @@ NEIGHBOURS = {
 
 #: A call has to read its input.
 LIMIT = "copy"
-
-
-def arrays(case: Case) -> common.Arrays:
-    """Return the data."""
-    return (np.asarray(common.values(common.generator(), common.sizes(case.shape), case.dtype), order=case.order),)
-
-
-def traffic(arrays: common.Arrays, result: np.ndarray) -> int:
-    """Return the bytes of the data, and of the result written."""
-    return arrays[0].nbytes + result.nbytes
+arrays = cumulative_sum.arrays
+traffic = common.whole_traffic
 
 
 def in_one_axis(case: Case, a: np.ndarray) -> tuple[np.ndarray, int]:

@@ -145,6 +145,12 @@ def copied(a: np.ndarray, out: np.ndarray | None) -> np.ndarray:
     return out
 
 
+def whole_traffic(arrays: Arrays, result: Any) -> int:
+    """Return the bytes of the inputs, all of which are read, and of the result or several written."""
+    results = result if isinstance(result, tuple) else (result,)
+    return sum(array.nbytes for array in (*arrays, *results))
+
+
 def gather_traffic(arrays: Arrays, result: np.ndarray) -> int:
     """Return the bytes of the indices, and of the result read and written."""
     return arrays[1].nbytes + 2 * result.nbytes

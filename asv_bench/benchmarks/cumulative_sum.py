@@ -46,16 +46,12 @@ NEIGHBOURS = {
 
 #: A call has to read its input, and to write as many elements.
 LIMIT = "copy"
+traffic = common.whole_traffic
 
 
 def arrays(case: Case) -> common.Arrays:
     """Return the data."""
     return (np.asarray(common.values(common.generator(), common.sizes(case.shape), case.dtype), order=case.order),)
-
-
-def traffic(arrays: common.Arrays, result: np.ndarray) -> int:
-    """Return the bytes of the data, and of the result written."""
-    return arrays[0].nbytes + result.nbytes
 
 
 def numba_dml(case: Case, a: np.ndarray, out: Any = None) -> common.Call:

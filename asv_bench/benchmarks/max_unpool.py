@@ -35,11 +35,7 @@ NEIGHBOURS = {
 }
 
 LIMIT = "copy"
-
-
-def traffic(arrays: common.Arrays, result: np.ndarray) -> int:
-    """Return the bytes of the elements, the indices and the result."""
-    return arrays[0].nbytes + arrays[1].nbytes + result.nbytes
+traffic = common.whole_traffic
 
 
 def arrays(case: Case) -> common.Arrays:

@@ -40,6 +40,7 @@ NEIGHBOURS = {
 
 #: A call has to read all of its input.
 LIMIT = "scan"
+traffic = common.whole_traffic
 
 
 def arrays(case: Case) -> common.Arrays:
@@ -47,11 +48,6 @@ def arrays(case: Case) -> common.Arrays:
     shape = common.sizes(case.shape)
     chosen = common.generator().random(shape, np.float32) < case.share
     return (np.asarray(chosen.astype(case.dtype), order=case.order),)
-
-
-def traffic(arrays: common.Arrays, result: np.ndarray) -> int:
-    """Return the bytes of the data, and of the result written."""
-    return arrays[0].nbytes + result.nbytes
 
 
 def numba_dml(case: Case, a: np.ndarray) -> common.Call:

@@ -40,11 +40,7 @@ NEIGHBOURS = {
 }
 
 LIMIT = "copy"
-
-
-def traffic(arrays: common.Arrays, result: np.ndarray) -> int:
-    """Return the bytes of the indices and of the result."""
-    return arrays[0].nbytes + result.nbytes
+traffic = common.whole_traffic
 
 
 def arrays(case: Case) -> common.Arrays:

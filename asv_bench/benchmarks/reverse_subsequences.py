@@ -37,11 +37,7 @@ NEIGHBOURS = {
 }
 
 LIMIT = "copy"
-
-
-def traffic(arrays: common.Arrays, result: np.ndarray) -> int:
-    """Return the bytes of the lengths, and of the result read and written."""
-    return arrays[1].nbytes + 2 * result.nbytes
+traffic = common.whole_traffic
 
 
 def arrays(case: Case) -> common.Arrays:

@@ -20,12 +20,7 @@ class Case(gather_elements.Case):
     unique: bool = False
 
 
-CASES = {
-    common.TINY: Case((1, 8), 1),
-    "(2048, 4096) f4, axis 0": Case((2048, 4096), 0),
-    "(2048, 4096) f4, axis 1": Case((2048, 4096), 1),
-    "(2048, 4096) f8, axis 1, i4 indices": Case((2048, 4096), 1, "f8", "i4"),
-}
+CASES = {name: Case(**vars(case)) for name, case in gather_elements.CASES.items()}
 
 NEIGHBOURS = {
     **{name: Case(**vars(case)) for name, case in gather_elements.NEIGHBOURS.items()},

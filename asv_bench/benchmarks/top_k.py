@@ -97,6 +97,7 @@ NEIGHBOURS = {
 
 #: A call has to read all of its input.
 LIMIT = "scan"
+traffic = common.whole_traffic
 
 
 def arrays(case: Case) -> common.Arrays:
@@ -107,11 +108,6 @@ def arrays(case: Case) -> common.Arrays:
         common.generator(), (*shape[:axis], *shape[axis + 1 :], shape[axis]), case.dtype, case.distribution
     )
     return (np.asarray(np.moveaxis(lines, -1, axis), order=case.order),)
-
-
-def traffic(arrays: common.Arrays, result: tuple[Any, ...]) -> int:
-    """Return the bytes of the data, and of the result written."""
-    return arrays[0].nbytes + sum(part.nbytes for part in result)
 
 
 def numba_dml(case: Case, a: np.ndarray, out: Any = None) -> common.Call:
