@@ -14,7 +14,6 @@ import argparse
 import importlib
 import json
 import os
-import platform
 import random
 import subprocess
 import sys
@@ -26,6 +25,8 @@ from statistics import geometric_mean, median, median_low
 from typing import Any
 
 from benchmarks.common import CORES, DTYPES, HARD, IN_MEMORY, LIBRARIES, OURS, TINY, Operator, medians, share_of_limit
+
+from numba_dml._cli.info import processor
 
 OPERATORS = ["top_k", "gather", "gather_elements", "gather_nd", "scatter_elements", "scatter_nd"]
 OPERATORS += ["cumulative_sum", "nonzero_coordinates", "argextrema"]
@@ -219,15 +220,6 @@ def tables(header: str, records: list[Record]) -> str:
             parts[single if single in parts else "gather and scatter"].append(record)
         lines += [f"- {means(*part)}" for part in parts.items() if part[1]]
     return "\n".join(lines)
-
-
-def processor() -> str:
-    """Return the name of the processor, where the system tells it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 def threads() -> str:

@@ -49,7 +49,7 @@ arrays = cumulative_sum.arrays
 traffic = common.whole_traffic
 
 
-def in_one_axis(case: Case, a: np.ndarray) -> tuple[np.ndarray, int]:
+def in_one_axis(case: Case, a: Any) -> tuple[Any, int]:
     """Return the data and the axis, for libraries that take one: several are copied to the end, as their users do."""
     if isinstance(case.axis, int):
         return a, case.axis

@@ -393,22 +393,19 @@ class Throughput(Benchmark):
     track_share.unit = "%"
 
 
+def made(kind: type[Any], name: str, module: str, operator: Any, *params: list[str]) -> type[Any]:
+    """Return a class that asv runs: a kind of benchmark of an operator, in a module, with the values of parameters."""
+    members = {"__doc__": kind.__doc__, "__module__": module, "operator": operator, "params": list(params)}
+    return type(name, (kind,), members)
+
+
 def benchmarks(name: str, file: dict[str, Any]) -> tuple[type[Benchmark], ...]:
     """Return what asv runs for a benchmark file: classes called `name`, with "Neighbours", and with "Throughput"."""
-    operator = Operator.of(file)
+    operator, module = Operator.of(file), file["__name__"]
     large = [case for case in operator.cases if not case.startswith(TINY)]
-
-    def made(kind: type[Benchmark], suffix: str, *params: list[str]) -> type[Benchmark]:
-        members = {
-            "__doc__": kind.__doc__,
-            "__module__": file["__name__"],
-            "operator": operator,
-            "params": list(params),
-        }
-        return type(name + suffix, (kind,), members)
-
+    implementations = installed(list(operator.implementations))
     return (
-        made(Calls, "", some(list(operator.cases), 1), installed(list(operator.implementations))),
-        made(Neighbours, "Neighbours", some(list(operator.neighbours), 1)),
-        made(Throughput, "Throughput", some(large, 1)),
+        made(Calls, name, module, operator, some(list(operator.cases), 1), implementations),
+        made(Neighbours, f"{name}Neighbours", module, operator, some(list(operator.neighbours), 1)),
+        made(Throughput, f"{name}Throughput", module, operator, some(large, 1)),
     )

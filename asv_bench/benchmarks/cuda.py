@@ -199,7 +199,7 @@ class ScatterElementsCase(scatter_elements.Case):
         if self.reduction == "none":
             write = partial(out.scatter_, self.axis, indices, updates)
         else:
-            reduction = {"add": "sum", "max": "amax"}[self.reduction]
+            reduction = common.TORCH_REDUCTIONS[self.reduction]
             write = partial(out.scatter_reduce_, self.axis, indices, updates, reduction)
         return lambda: (out.copy_(a), write())
 
@@ -456,23 +456,17 @@ class DeviceTime(Benchmark):
 
     param_names = ["case", "implementation"]
 
-    def track_device_time(self, case: str, name: str) -> float:
+    def track_device_time(self, case: str, name: str = "numba_dml") -> float:
         """Return the median."""
         return device_milliseconds(name, self.prepared.calls)
 
     track_device_time.unit = "ms"
 
 
-class Neighbours(Benchmark):
+class Neighbours(DeviceTime):
     """The device time of a case near to those of the tables; `compare_cuda.py --neighbours` adds the peers."""
 
     param_names = ["case"]
-
-    def track_device_time(self, case: str) -> float:
-        """Return the median."""
-        return device_milliseconds("numba_dml", self.prepared.calls)
-
-    track_device_time.unit = "ms"
 
 
 class Throughput(Benchmark):
@@ -496,15 +490,11 @@ class Throughput(Benchmark):
 def benchmarks(operator: str, name: str) -> tuple[type[Benchmark], ...]:
     """Return what asv runs for an operator: classes called `name`, with "Neighbours", and with "Throughput"."""
 
-    def made(kind: type[Benchmark], suffix: str, *params: list[str]) -> type[Benchmark]:
-        members = {"__doc__": kind.__doc__, "__module__": __name__, "operator": operator, "params": list(params)}
-        return type(name + suffix, (kind,), members)
-
-    cases = list(CASES[operator])
+    cases, libraries = list(CASES[operator]), common.installed(LIBRARIES)
     return (
-        made(DeviceTime, "", common.some(cases, 1), common.installed(LIBRARIES)),
-        made(Neighbours, "Neighbours", common.some(list(NEIGHBOURS[operator]), 1)),
-        made(Throughput, "Throughput", common.some(cases, 1)),
+        common.made(DeviceTime, name, __name__, operator, common.some(cases, 1), libraries),
+        common.made(Neighbours, f"{name}Neighbours", __name__, operator, common.some(list(NEIGHBOURS[operator]), 1)),
+        common.made(Throughput, f"{name}Throughput", __name__, operator, common.some(cases, 1)),
     )
 
 

@@ -10,6 +10,7 @@ import numba_dml as dml
 
 from . import argextrema, common, cumulative_sum, max_unpool, nonzero_coordinates, one_hot, reverse_subsequences
 from .cuda_data import generator, jax_call, library, positions, to_cupy, torch_dtype, values
+from .reverse_subsequences import positions_of
 
 
 @dataclass(frozen=True)
@@ -75,12 +76,6 @@ class ArgextremaCase(argextrema.Case):
     def arrays(self) -> tuple[Any, ...]:
         return (values(common.sizes(self.shape), self.dtype),)
 
-    def in_one_axis(self, a: Any) -> tuple[Any, int]:
-        if isinstance(self.axis, int):
-            return a, self.axis
-        kept = [d for d in range(a.ndim) if d not in self.axis]
-        return a.transpose(*kept, *self.axis).reshape(*[a.shape[d] for d in kept], -1), -1
-
     def out(self, a: Any) -> Any:
         axes = self.axis if isinstance(self.axis, tuple) else (self.axis % a.ndim,)
         shape = [n for d, n in enumerate(a.shape) if d not in axes]
@@ -100,14 +95,14 @@ class ArgextremaCase(argextrema.Case):
         (data,) = to_cupy(a)
 
         def call() -> Any:
-            lines, axis = self.in_one_axis(data)
+            lines, axis = argextrema.in_one_axis(self, data)
             return lines.argmax(axis)
 
         return call
 
     def jax(self, a: Any) -> common.Call:
         argmax = library("jax").numpy.argmax
-        return jax_call(self, lambda a: argmax(*self.in_one_axis(a)), a)
+        return jax_call(self, lambda a: argmax(*argextrema.in_one_axis(self, a)), a)
 
 
 @dataclass(frozen=True)
@@ -146,10 +141,6 @@ class ReverseCase(reverse_subsequences.Case):
         other = 0 if self.axis == 1 else 1
         return a, positions(a.shape[self.axis] + 1, tuple(n if d == other else 1 for d, n in enumerate(a.shape)))
 
-    def positions(self, a: Any, lengths: Any, module: Any, **where: Any) -> Any:
-        t = module.arange(a.shape[self.axis], **where).reshape([-1 if d == self.axis else 1 for d in range(a.ndim)])
-        return module.where(t < lengths, lengths - 1 - t, t)
-
     def numba_dml(self, a: Any, lengths: Any) -> common.Call:
         out = a.new_empty(a.shape)
         return partial(dml.reverse_subsequences, a, lengths, axis=self.axis, out=out, bounds="clamp")
@@ -158,13 +149,16 @@ class ReverseCase(reverse_subsequences.Case):
         torch = library("torch")
         if a.ndim > 2:
             rows = torch.arange(len(a), device="cuda")[:, None]
-            return lambda: a[rows, self.positions(a, lengths, torch, device="cuda").reshape(a.shape[:2])]
-        return lambda: a.gather(self.axis, self.positions(a, lengths, torch, device="cuda"))
+            return lambda: a[rows, positions_of(a, lengths, self.axis, torch, device="cuda").reshape(a.shape[:2])]
+        return lambda: a.gather(self.axis, positions_of(a, lengths, self.axis, torch, device="cuda"))
 
     def jax(self, a: Any, lengths: Any) -> common.Call:
         jnp = library("jax").numpy
         return jax_call(
-            self, lambda a, n: jnp.take_along_axis(a, self.positions(a, n, jnp), self.axis, mode="clip"), a, lengths
+            self,
+            lambda a, n: jnp.take_along_axis(a, positions_of(a, n, self.axis, jnp), self.axis, mode="clip"),
+            a,
+            lengths,
         )
 
 

@@ -54,9 +54,9 @@ def numba_dml(case: Case, a: np.ndarray, lengths: np.ndarray, out: Any = None) -
     return lambda: dml.reverse_subsequences(a, lengths, axis=case.axis, out=out)
 
 
-def _positions(a: Any, lengths: Any, axis: int, module: Any) -> Any:
-    """Return where each element of the result is along the axis, for every line of one length."""
-    t = module.arange(a.shape[axis]).reshape([-1 if d == axis else 1 for d in range(a.ndim)])
+def positions_of(a: Any, lengths: Any, axis: int, module: Any, **where: Any) -> Any:
+    """Return where each element of the result is along the axis, for every line of one length; `where`: the device."""
+    t = module.arange(a.shape[axis], **where).reshape([-1 if d == axis else 1 for d in range(a.ndim)])
     return module.where(t < lengths, lengths - 1 - t, t)
 
 
@@ -64,8 +64,8 @@ def numpy(case: Case, a: np.ndarray, lengths: np.ndarray) -> common.Call:
     """Take rows by their positions, or single elements along the axis."""
     if a.ndim > 2:
         rows = np.arange(len(a))[:, None]
-        return lambda: a[rows, _positions(a, lengths, case.axis, np).reshape(a.shape[:2])]
-    return lambda: np.take_along_axis(a, _positions(a, lengths, case.axis, np), case.axis)
+        return lambda: a[rows, positions_of(a, lengths, case.axis, np).reshape(a.shape[:2])]
+    return lambda: np.take_along_axis(a, positions_of(a, lengths, case.axis, np), case.axis)
 
 
 def torch(case: Case, a: np.ndarray, lengths: np.ndarray) -> common.Call:
@@ -74,8 +74,8 @@ def torch(case: Case, a: np.ndarray, lengths: np.ndarray) -> common.Call:
     data, counts = module.from_numpy(a), module.from_numpy(lengths)
     if a.ndim > 2:
         rows = module.arange(len(a))[:, None]
-        return lambda: data[rows, _positions(data, counts, case.axis, module).reshape(a.shape[:2])]
-    return lambda: data.gather(case.axis, _positions(data, counts, case.axis, module))
+        return lambda: data[rows, positions_of(data, counts, case.axis, module).reshape(a.shape[:2])]
+    return lambda: data.gather(case.axis, positions_of(data, counts, case.axis, module))
 
 
 def onnxruntime(case: Case, a: np.ndarray, lengths: np.ndarray, out: Any = None) -> common.Call:
