@@ -26,7 +26,7 @@ def unpool_chunk(chunk: Any, indices: Any, first: list[int], rest: tuple[int, ..
     except IndexError as error:
         size = prod(rest)
         wrong = (indices < -size) | (indices >= size)
-        raise error_at("max_unpool", indices, int(wrong.reshape(-1).argmax()), first, batch, size) from error
+        raise error_at("max_unpool", indices, wrong, first, batch, size) from error
 
 
 def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:

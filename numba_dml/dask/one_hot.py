@@ -21,7 +21,7 @@ def write_chunk(indices: Any, depth: int, first: list[int], place: int, given: d
         return ops.one_hot(indices, depth, axis=place, **given)
     except IndexError as error:
         wrong = (indices < -depth) | (indices >= depth)
-        raise error_at("one_hot", indices, int(wrong.reshape(-1).argmax()), first, place, depth) from error
+        raise error_at("one_hot", indices, wrong, first, place, depth) from error
 
 
 def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:

@@ -95,10 +95,10 @@ class Places:
 
 
 def error_at(
-    function: str, indices: Any, place: int, first: Sequence[int], axis: int, size: int, argument: str = "indices"
+    function: str, indices: Any, wrong: Any, first: Sequence[int], axis: int, size: int, argument: str = "indices"
 ) -> IndexError:
-    """Return the error for the index at a flat position of a block, which begins at `first` among all indices."""
-    here = np.unravel_index(place, indices.shape)
+    """Return the error for the first index of a block that is wrong; the block begins at `first` among all indices."""
+    here = np.unravel_index(int(wrong.reshape(-1).argmax()), indices.shape)
     where = [int(i) + start for i, start in zip(here, first, strict=True)]
     return index_error(function, where, int(indices[here]), axis, size, argument)
 
@@ -121,9 +121,8 @@ def checked_coordinates(indices: Any, first: Sequence[int], rule: Rule) -> list[
         return [row.clip(0, size - 1) for row, size in zip(rows, sizes, strict=True)]
     wrong = np.stack([(row < 0) | (row >= size) for row, size in zip(rows, sizes, strict=True)], axis=-1)
     if rule.bounds == "raise" and wrong.any():
-        place = int(wrong.reshape(-1).argmax())
-        coordinate = place % count
-        raise error_at(rule.function, indices, place, first, rule.axes[coordinate], sizes[coordinate])
+        coordinate = int(wrong.reshape(-1).argmax()) % count
+        raise error_at(rule.function, indices, wrong, first, rule.axes[coordinate], sizes[coordinate])
     return [np.where(wrong.any(axis=-1), -1, row) for row in rows]
 
 

@@ -25,8 +25,7 @@ def reverse_chunk(chunk: Any, lengths: Any, first: list[int], given: dict[str, A
         axis = given["axis"]
         size = chunk.shape[axis]
         wrong = (lengths < 0) | (lengths > size)
-        place = int(wrong.reshape(-1).argmax())
-        raise error_at("reverse_subsequences", lengths, place, first, axis, size, "lengths") from error
+        raise error_at("reverse_subsequences", lengths, wrong, first, axis, size, "lengths") from error
 
 
 def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:

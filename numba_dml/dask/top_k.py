@@ -48,14 +48,9 @@ def merge(parts: list[list[Pair]], k: int, axis: int, **order: Any) -> list[Pair
     return [(best, gather_elements(indices, places, axis=axis))]
 
 
-def values_of(pairs: list[Pair], number: int) -> Any:
-    """Return the values of one of the selections of a task."""
-    return pairs[number][0]
-
-
-def positions_of(pairs: list[Pair], number: int, dtype: np.dtype[Any]) -> Any:
-    """Return its indices, as the dtype that was asked for."""
-    return pairs[number][1].astype(dtype, copy=False)
+def part_of(pairs: list[Pair], number: int, which: int, dtype: np.dtype[Any]) -> Any:
+    """Return the values or the indices of one of the selections of a task, as the dtype that was asked for."""
+    return pairs[number][which].astype(dtype, copy=False)
 
 
 def select_whole_lines(a: Any, how: dict[str, Any], name: str) -> tuple[Tasks, Places]:
@@ -103,14 +98,11 @@ def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any])
     name = f"top_k-pairs-{token}"
     tasks, places = (select_whole_lines if a.numblocks[axis] == 1 else select_and_merge)(a, how, name)
     chunks = (*a.chunks[:axis], (k,), *a.chunks[axis + 1 :])
-    value_type, index_type = (getattr(descriptor, field).dtype for field in descriptor.output_fields)
-    pairs = lazy(name, tasks, chunks, value_type, [a])
+    types = [getattr(descriptor, field).dtype for field in descriptor.output_fields]
+    pairs = lazy(name, tasks, chunks, types[0], [a])
     results = []
-    for output, taken, dtype in (
-        ("values", values_of, value_type),
-        ("indices", partial(positions_of, dtype=index_type), index_type),
-    ):
-        name = f"top_k-{output}-{token}"
-        tasks = {(name, *block): (taken, key, number) for block, (key, number) in places.items()}
+    for which, (output, dtype) in enumerate(zip(spec.outputs, types, strict=True)):
+        name, part = f"top_k-{output}-{token}", partial(part_of, which=which, dtype=dtype)
+        tasks = {(name, *block): (part, key, number) for block, (key, number) in places.items()}
         results.append(lazy(name, tasks, chunks, dtype, [pairs]))
     return results
