@@ -40,6 +40,17 @@ def check_data(function: str, name: str, dtype: np.dtype[Any]) -> Any:
         raise TypeError(f"{function}: {name}: found dtype {error.found}, expected {error.expected}") from None
 
 
+def check_among(function: str, name: str, dtype: np.dtype[Any], kinds: frozenset[Any], expected: str) -> Any:
+    """Return the data type of elements, which is one of some kinds."""
+    try:
+        kind = normalize_data_type(dtype)
+    except DescriptorError:
+        kind = dtype
+    if kind not in kinds:
+        raise TypeError(f"{function}: {name}: found dtype {dtype}, expected {expected}")
+    return kind
+
+
 def check_indices(function: str, dtype: np.dtype[Any], argument: str = "indices") -> None:
     """Refuse indices that are not integers."""
     if dtype.kind not in "iu":

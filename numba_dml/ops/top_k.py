@@ -13,13 +13,13 @@ from .._core import descriptor as core_descriptor
 from .._core.calls import call_one
 from .._core.descriptor import Descriptor, Level
 from .._core.enums import AxisDirection, FeatureLevel, OperatorType, TensorDataType
-from .._core.errors import DescriptorError, flag, integer
+from .._core.errors import flag, integer
 from .._core.lowering import MODES, NAN_RULES, Select, TopK, nan_is_first
 from .._core.shapes import LINE_FIELDS, lower_lines, rows_of
 from .._core.spec import REQUIRED, Parameter, Spec
 from .._core.spec import axis as axis_parameter
-from .._core.tensor import TensorDesc, data_type_name, element_size, normalize_data_type
-from ._function import Array, builds, index_type, normalize_axis, public, refuse_positional
+from .._core.tensor import TensorDesc, data_type_name, element_size
+from ._function import Array, builds, check_among, index_type, normalize_axis, public, refuse_positional
 
 #: The data types that have an order.
 ORDERED = core_descriptor.T11 | {TensorDataType.BOOL, TensorDataType.BFLOAT16}
@@ -171,16 +171,8 @@ class TopK1Desc(_TopK):
 
 def ordered_type(function: str, argument: str, dtype: np.dtype[Any]) -> Any:
     """Return the data type of a dtype whose elements have an order."""
-    try:
-        kind = normalize_data_type(dtype)
-    except DescriptorError:
-        kind = dtype
-    if kind not in ORDERED:
-        raise TypeError(
-            f"{function}: {argument}: found dtype {dtype}, "
-            "expected a bool, integer or float dtype of NumPy (at most 64 bits) or bfloat16"
-        )
-    return kind
+    expected = "a bool, integer or float dtype of NumPy (at most 64 bits) or bfloat16"
+    return check_among(function, argument, dtype, ORDERED, expected)
 
 
 @builds(SPEC, TopK1Desc.arguments, ordered_type)

@@ -15,11 +15,11 @@ from ..._core.calls import call_one
 from ..._core.descriptor import Descriptor, Level
 from ..._core.enums import AxisDirection, FeatureLevel
 from ..._core.enums import TensorDataType as D
-from ..._core.errors import DescriptorError, flag, integer
+from ..._core.errors import flag, integer
 from ..._core.shapes import LINE_FIELDS, lower_lines, rows_of
 from ..._core.spec import Parameter, Spec
-from ..._core.tensor import TensorDesc, data_type_name, normalize_data_type
-from .._function import Array, builds, check_not_scalar, normalize_axis
+from ..._core.tensor import TensorDesc, data_type_name
+from .._function import Array, builds, check_among, check_not_scalar, normalize_axis
 
 #: The data types that can be added and multiplied.
 NUMBERS = core_descriptor.T11 | {D.BOOL, D.BFLOAT16, D.COMPLEX64, D.COMPLEX128}
@@ -130,13 +130,7 @@ class Cumulative(Descriptor):
 
 def number_type(function: str, argument: str, dtype: np.dtype[Any]) -> Any:
     """Return the data type of a dtype whose elements are numbers."""
-    try:
-        kind = normalize_data_type(dtype)
-    except DescriptorError:
-        kind = dtype
-    if kind not in NUMBERS:
-        raise TypeError(f"{function}: {argument}: found dtype {dtype}, expected {_NUMBERS}")
-    return kind
+    return check_among(function, argument, dtype, NUMBERS, _NUMBERS)
 
 
 def _result_type(function: str, kind: Any, dtype: Any) -> Any:
