@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, ParamSpec
 
@@ -42,3 +42,11 @@ def or_numpy(theirs: Callable[..., Any]) -> Callable[[Callable[P, Any]], Callabl
 def covered(dtype: np.dtype[Any], letters: frozenset[str]) -> bool:
     """Tell whether a dtype is one of these, and whether results would have it just as it is."""
     return dtype.char in letters and dtype.isnative and dtype.metadata is None
+
+
+def reworded(text: str | None, words: Mapping[str, str]) -> str:
+    """Return the docstring of a function for its counterpart; the page on NumPy's functions shows both."""
+    text = text or ""
+    for one, other in words.items():
+        text = text.replace(one, other)
+    return text

@@ -10,7 +10,7 @@ import numpy as np
 from numpy import ndarray
 
 from ._core.calls import call_one
-from ._drop_ins import ORDERED, covered, or_numpy
+from ._drop_ins import ORDERED, covered, or_numpy, reworded
 from .ops.cumulative_prod import SPEC as PRODUCT
 from .ops.cumulative_prod import build_in_order as build_product
 from .ops.cumulative_sum import SPEC as SUM
@@ -193,27 +193,21 @@ def cumulative_prod(
     return _run(np.multiply, x, axis, dtype, out, include_initial)
 
 
-def _of_products(text: str | None) -> str:
-    """Return the docstring of a sum for a product."""
-    text = text or ""
-    for added, multiplied in (
-        ("running sums", "running products"),
-        ("a[0] + ... + a[i]", "a[0] * ... * a[i]"),
-        ("cumsum", "cumprod"),
-        ("cumulative_sum", "cumulative_prod"),
-        ("which to add", "which to multiply"),
-        ("can be added", "can be multiplied"),
-        ("cannot be added", "cannot be multiplied"),
-        ("Adds strictly", "Multiplies strictly"),
-        ("begin with 0", "begin with 1"),
-        ("function: more accurate, and parallel along one line too", "function"),
-        ("integers, floats or complex numbers", "integers or floats"),
-        ("array([[1, 2, 3],\n           [5, 7, 9]])", "array([[ 1,  2,  3],\n           [ 4, 10, 18]])"),
-        ("array([0, 1, 3, 6])", "array([1, 1, 2, 6])"),
-    ):
-        text = text.replace(added, multiplied)
-    return text
-
-
-cumprod.__doc__ = _of_products(cumsum.__doc__)
-cumulative_prod.__doc__ = _of_products(cumulative_sum.__doc__)
+#: What the docstring of a product says in place of what that of a sum says.
+_OF_PRODUCTS = {
+    "running sums": "running products",
+    "a[0] + ... + a[i]": "a[0] * ... * a[i]",
+    "cumsum": "cumprod",
+    "cumulative_sum": "cumulative_prod",
+    "which to add": "which to multiply",
+    "can be added": "can be multiplied",
+    "cannot be added": "cannot be multiplied",
+    "Adds strictly": "Multiplies strictly",
+    "begin with 0": "begin with 1",
+    "function: more accurate, and parallel along one line too": "function",
+    "integers, floats or complex numbers": "integers or floats",
+    "array([[1, 2, 3],\n           [5, 7, 9]])": "array([[ 1,  2,  3],\n           [ 4, 10, 18]])",
+    "array([0, 1, 3, 6])": "array([1, 1, 2, 6])",
+}
+cumprod.__doc__ = reworded(cumsum.__doc__, _OF_PRODUCTS)
+cumulative_prod.__doc__ = reworded(cumulative_sum.__doc__, _OF_PRODUCTS)

@@ -16,7 +16,7 @@ from numpy import ndarray
 
 from . import ops
 from ._core.devices.libraries import library_of
-from ._drop_ins import MOVED, ORDERED, covered, or_numpy
+from ._drop_ins import MOVED, ORDERED, covered, or_numpy, reworded
 from ._nonzero import argwhere, flatnonzero, nonzero
 from ._running import cumprod, cumsum, cumulative_prod, cumulative_sum
 
@@ -419,16 +419,12 @@ def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = np._NoV
     return _arg(ops.argmin, a, axis, out, keepdims)
 
 
-def _of_the_smallest(text: str) -> str:
-    """Return the docstring of `argmax` for `argmin`; the page on NumPy's functions shows both."""
-    for largest, smallest in (
-        ("largest", "smallest"),
-        ("argmax", "argmin"),
-        ("[[10, 11, 12], [13, 11, 9]]", "[[10, np.nan, 12], [13, 11, 9]]"),
-        ("array([1, 0, 0])", "array([0, 0, 1])"),
-    ):
-        text = text.replace(largest, smallest)
-    return text
-
-
-argmin.__doc__ = _of_the_smallest(argmax.__doc__ or "")
+argmin.__doc__ = reworded(
+    argmax.__doc__,
+    {
+        "largest": "smallest",
+        "argmax": "argmin",
+        "[[10, 11, 12], [13, 11, 9]]": "[[10, np.nan, 12], [13, 11, 9]]",
+        "array([1, 0, 0])": "array([0, 0, 1])",
+    },
+)
