@@ -61,10 +61,6 @@ def known_level(value: Any) -> FeatureLevel:
         raise ValueError(f"feature_level: found {value!r}, expected a FeatureLevel: {names}") from None
 
 
-def _type_names(types: frozenset[TensorDataType]) -> str:
-    return "one of " + ", ".join(sorted(t.name for t in types))
-
-
 @dataclass(frozen=True)
 class Descriptor:
     """What the descriptors of all operators share: strict validation, dicts, and the way to a lowering."""
@@ -249,7 +245,8 @@ class Descriptor:
             raise self.refuse(name, f"{tensor.dimension_count} dimensions", wanted, rule)
         types = row.indices if self.holds_indices(name) else row.data
         if tensor.data_type not in types:
-            raise self.refuse(name, data_type_name(tensor.data_type).upper(), _type_names(types), rule)
+            expected = "one of " + ", ".join(sorted(kind.name for kind in types))
+            raise self.refuse(name, data_type_name(tensor.data_type).upper(), expected, rule)
         if 0 in tensor.sizes:
             raise self.refuse(name, f"sizes {tensor.sizes}", "sizes of at least 1", rule)
         if tensor.element_count > MAX_ELEMENTS:

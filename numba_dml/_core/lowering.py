@@ -146,11 +146,6 @@ def is_float(data_type: D) -> bool:
     return data_type in _INFINITY
 
 
-def is_signed(data_type: D) -> bool:
-    """Tell whether a type is one of signed integers."""
-    return data_type in _SIGNED
-
-
 def nan_is_first(nan: str, largest: bool) -> bool:
     """Tell whether a NaN is better than any number, by the rule of a name and which end is wanted."""
     return nan == "first" or (nan == "largest" and largest)
@@ -163,7 +158,7 @@ def rule_numbers(data_type: D, largest: bool, nan_first: bool) -> tuple[int, int
     """
     lowest = -(1 << (8 * element_size(data_type) - 1))
     flip = 0 if largest else -1
-    if not is_float(data_type) and not is_signed(data_type):
+    if not is_float(data_type) and data_type not in _SIGNED:
         flip ^= lowest
     nan_key = -lowest - 1 if nan_first else lowest
     return flip, _INFINITY.get(data_type, 0), nan_key
