@@ -15,16 +15,10 @@ from dask.base import tokenize
 
 from .. import ops
 from .._core.spec import Spec
-from .graphs import Block, in_memory_of, lazy, merge_all, starts_of, task
+from .graphs import Block, in_memory_of, lazy, merge_all, starts_of, task, whole_lines
 
 #: The winners of a chunk or of several, and their positions over the axes of the whole array.
 Winners = tuple[Any, Any]
-
-
-@task
-def find(chunk: Any, function: str, **given: Any) -> Any:
-    """Return the results of a chunk that has all of the axes."""
-    return getattr(ops, function)(chunk, **given)
 
 
 @task
@@ -84,7 +78,7 @@ def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any])
     call = partial(getattr(ops, spec.name), **rules)
     select_one = partial(select, sizes=[a.shape[d] for d in axes], axes=axes, call=call)
     merge_some = partial(merge, last=given["ties"] == "last", call=call)
-    find_one = partial(find, function=spec.name, axis=axes, keepdims=keepdims, index_dtype=dtype, **rules)
+    find_one = partial(whole_lines, function=spec.name, axis=axes, keepdims=keepdims, index_dtype=dtype, **rules)
     end = partial(result, axes=() if keepdims else axes, dtype=dtype)
     tasks: dict[Any, Any] = {}
     for block in np.ndindex(*(1 if d in axes else n for d, n in enumerate(a.numblocks))):

@@ -12,11 +12,23 @@ import dask.array as da
 import numpy as np
 from dask.array.core import normalize_chunks
 
+from .. import ops
 from .._core.shapes import ELEMENTS, TUPLES, packed_parts, tuple_size
 from .._core.spec import Spec
 from .._core.targets import is_chunked
-from .graphs import Block, Chunks, first_chunks, rechunked, starts_of
-from .places import Places, Rule, find_places
+from .graphs import Block, Chunks, first_chunks, in_memory_of, rechunked, starts_of, task
+from .places import Places, Rule, checked_coordinates, find_places
+
+
+@task
+def move_chunk(chunk: Any, *others: Any, first: list[int], rule: Rule, parameters: dict[str, Any]) -> Any:
+    """Return what a block of indices, and its updates, give with the only chunk that they can reach."""
+    others = tuple(in_memory_of(array, chunk) for array in others)
+    try:
+        return getattr(ops, rule.function)(chunk, *others, **parameters)
+    except IndexError:
+        checked_coordinates(others[0], first, rule)  # raises it with the position among all indices
+        raise
 
 
 class Geometry:

@@ -15,23 +15,12 @@ from .. import ops
 from .._core.shapes import SLICES
 from .._core.spec import Spec
 from .._core.targets import is_chunked
-from .arguments import Geometry, IndexBlocks, cut_indices
+from .arguments import Geometry, IndexBlocks, cut_indices, move_chunk
 from .graphs import in_memory_of, lazy, task
-from .places import Places, Rule, checked_coordinates
+from .places import Places
 
 #: A block of a result has as many elements as a chunk of the data, or as fit into this.
 BLOCK_BYTES = 1 << 24
-
-
-@task
-def gather_chunk(chunk: Any, indices: Any, first: list[int], rule: Rule, parameters: dict[str, Any]) -> Any:
-    """Return what a block of indices reads of the only chunk that it can reach."""
-    indices = in_memory_of(indices, chunk)
-    try:
-        return getattr(ops, rule.function)(chunk, indices, **parameters)
-    except IndexError:
-        checked_coordinates(indices, first, rule)  # raises it with the position among all indices
-        raise
 
 
 @task
@@ -86,7 +75,7 @@ def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any])
             block = (*o, *p, *i)
             if blocks.one_chunk:
                 source = (a.name, *geometry.data_block(o, p, 0, i))
-                call = partial(gather_chunk, first=blocks.first(p), rule=geometry.rule, parameters=geometry.parameters)
+                call = partial(move_chunk, first=blocks.first(p), rule=geometry.rule, parameters=geometry.parameters)
                 tasks[(name, *block)] = (call, source, blocks.key(p))
                 continue
             keys = []

@@ -11,6 +11,7 @@ import numpy as np
 from dask.array.utils import meta_from_array
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
+from .. import ops
 from .._core.config import config
 from .._core.devices.libraries import library_of
 from .._core.targets import is_chunked
@@ -37,6 +38,12 @@ def task(function: F) -> F:
             return function(*args, **keywords)
 
     return alone  # type: ignore[return-value]
+
+
+@task
+def whole_lines(chunk: Any, function: str, **given: Any) -> Any:
+    """Return the results of a chunk that has whole lines."""
+    return getattr(ops, function)(chunk, **given)
 
 
 def in_memory_of(array: Any, chunk: Any) -> Any:

@@ -12,17 +12,10 @@ from typing import Any
 import numpy as np
 from dask.base import tokenize
 
-from .. import ops
 from .._core.calls import cached_call
 from .._core.spec import Spec
 from .._core.targets import family_calls, kernels
-from .graphs import in_memory, lazy, rechunked, starts_of, task
-
-
-@task
-def scan(chunk: Any, function: str, **given: Any) -> Any:
-    """Return the results of whole lines."""
-    return getattr(ops, function)(chunk, **given)
+from .graphs import in_memory, lazy, rechunked, starts_of, task, whole_lines
 
 
 @task
@@ -56,7 +49,7 @@ def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any])
     for block in np.ndindex(a.numblocks):
         source, i = (a.name, *block), block[axis]
         if count == 1:
-            tasks[(name, *block)] = (partial(scan, function=spec.name, **given), source)
+            tasks[(name, *block)] = (partial(whole_lines, function=spec.name, **given), source)
             continue
         first = i == order[0]
         here = {**given, "include_initial": given["include_initial"] and first}

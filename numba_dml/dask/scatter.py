@@ -18,22 +18,9 @@ from dask.base import tokenize
 from .. import ops
 from .._core.spec import Spec
 from .._core.targets import is_chunked
-from .arguments import Geometry, IndexBlocks, cut_indices
+from .arguments import Geometry, IndexBlocks, cut_indices, move_chunk
 from .graphs import Block, Chunks, in_memory_of, lazy, rechunked, task
-from .places import Places, Rule, checked_coordinates
-
-
-@task
-def scatter_chunk(
-    chunk: Any, indices: Any, updates: Any, first: list[int], rule: Rule, parameters: dict[str, Any]
-) -> Any:
-    """Return a chunk, the only one that a block of indices can reach, with the block's updates."""
-    indices, updates = in_memory_of(indices, chunk), in_memory_of(updates, chunk)
-    try:
-        return getattr(ops, rule.function)(chunk, indices, updates, **parameters)
-    except IndexError:
-        checked_coordinates(indices, first, rule)  # raises it with the position among all indices
-        raise
+from .places import Places
 
 
 def pick(places: Places, updates: Any, number: int) -> tuple[Any, Any]:
@@ -83,7 +70,7 @@ def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any])
             update = (updates.name, *points, *inner_block)
             if blocks.one_chunk:
                 call = partial(
-                    scatter_chunk, first=blocks.first(points), rule=geometry.rule, parameters=geometry.parameters
+                    move_chunk, first=blocks.first(points), rule=geometry.rule, parameters=geometry.parameters
                 )
                 updated: Any = (call, key, blocks.key(points), update)
             elif blocks.leads_to(points, number):
