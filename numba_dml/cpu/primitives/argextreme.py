@@ -93,24 +93,16 @@ def write_position(out, plan, to, position):
     write_index(out, plan[INDEX_SIZE], to, index)
 
 
+@chosen
 def lanes_of(x):
     """Return how many elements a vector has (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(lanes_of)
-def _lanes_of(x):
     lanes = VECTOR_BITS // x.dtype.bitwidth
     return lambda x: lanes
 
 
+@chosen
 def counted_rows(x):
     """Return how many rows are counted by numbers as wide as an element (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(counted_rows)
-def _counted_rows(x):
     count = np.int64(1 << min(x.dtype.bitwidth - (x.dtype.bitwidth > 8), 31))
     return lambda x: count
 

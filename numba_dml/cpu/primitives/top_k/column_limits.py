@@ -210,12 +210,8 @@ def lower_limits_plain(ref, offset, step, limits, first, rule):
             limits[first + lane] = min(limits[first + lane], key)
 
 
+@chosen
 def insert_width(best):
     """Return how many lists `insert_lanes` inserts into (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(insert_width)
-def _insert_width(best):
     lanes = _LIST_BITS // best.dtype.bitwidth
     return lambda best: lanes
