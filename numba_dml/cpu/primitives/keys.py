@@ -179,13 +179,6 @@ def key_buffer(ref, shape):
 
 
 @partial(chosen, allocates=True)
-def scanned_buffer(ref, count):
-    """Return an empty array for `count` keys that vector steps scan, with `SPARE` behind them (inside kernels only)."""
-    kind = _SIGNED[ref.dtype.bitwidth]
-    return lambda ref, count: empty(count + SPARE, kind)
-
-
-@partial(chosen, allocates=True)
 def place_buffer(ref, shape):
     """Return an empty array for positions, as wide as keys: then one mask chooses both (inside kernels only)."""
     kind = _SIGNED[max(ref.dtype.bitwidth, 32)]
