@@ -195,35 +195,29 @@ def superblock_total(x, state, plan, at):
     return total
 
 
-@helper
-def keep_sum(x, state, plan, task):
-    """Keep the sum of a superblock."""
-    source, _ = line_bases(plan, task // plan[TOTALS])
-    at = source + task % plan[TOTALS] * (BLOCK * BLOCK * plan[STRIDE])
-    store(state, task * itemsize(state), superblock_total(x, state, plan, at))
-
-
-def _scan_blocks_or_chunk(x, y, state, plan, sums, line, part):
-    if plan[CONTINUES] != 0:
-        scan_chunk(x, y, state, plan, line)
-    else:
-        scan_blocks(x, y, state, plan, sums, line, part)
-
-
 @chosen
 def scan_part(x, y, state, plan, sums, line, part):
     """Scan a part of a line, or a chunk of a longer one, by blocks (inside kernels only)."""
-    if _has_blocks(state):
-        return _scan_blocks_or_chunk
-    return lambda x, y, state, plan, sums, line, part: None
+
+    def scan_blocks_or_chunk(x, y, state, plan, sums, line, part):
+        if plan[CONTINUES] != 0:
+            scan_chunk(x, y, state, plan, line)
+        else:
+            scan_blocks(x, y, state, plan, sums, line, part)
+
+    return scan_blocks_or_chunk if _has_blocks(state) else lambda x, y, state, plan, sums, line, part: None
 
 
 @chosen
 def keep_total(x, state, plan, task):
     """Keep the sum of a superblock for the next phase (inside kernels only)."""
-    if _has_blocks(state):
-        return lambda x, state, plan, task: keep_sum(x, state, plan, task)
-    return lambda x, state, plan, task: None
+
+    def keep(x, state, plan, task):
+        source, _ = line_bases(plan, task // plan[TOTALS])
+        at = source + task % plan[TOTALS] * (BLOCK * BLOCK * plan[STRIDE])
+        store(state, task * itemsize(state), superblock_total(x, state, plan, at))
+
+    return keep if _has_blocks(state) else lambda x, state, plan, task: None
 
 
 @helper

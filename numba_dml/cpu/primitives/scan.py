@@ -19,7 +19,7 @@ from numba import types
 from ..._core.lowering import SUM_BLOCK
 from ..._jit.compile import chosen, helper
 from ..._jit.emission import as_dtype
-from ..._jit.memory import address, empty, load, overlaps, reference_to, seen_as, store
+from ..._jit.memory import address, empty, itemsize, load, overlaps, reference_to, seen_as, store
 from ..drivers import OVERLAP
 from .lines import unravelled
 from .reductions import (
@@ -238,39 +238,33 @@ def carried(state, levels, total, blocks):
 
 
 @chosen
-def kept(state, place):
-    """Return a number that was kept (inside kernels only)."""
-    kind = as_dtype(computed_type(state))
-    number, width = kind.type, kind.itemsize
-    return lambda state, place: load(seen_as(state, number), place * width)
-
-
-@chosen
-def keep(state, place, value):
-    """Keep a number (inside kernels only)."""
-    kind = as_dtype(computed_type(state))
-    number, width = kind.type, kind.itemsize
-    return lambda state, place, value: store(seen_as(state, number), place * width, value)
+def numbers(state):
+    """Return the memory of a state, seen as what it computes in (inside kernels only)."""
+    kind = as_dtype(computed_type(state)).type
+    return lambda state: seen_as(state, kind)
 
 
 @helper
 def begun(state, plan, line):
     """Return the sum within the block and the levels where a line starts, or goes on."""
-    none, at = absent(state), line * KEPT
+    none, kept = absent(state), numbers(state)
     if plan[POSITION] == 0:
         return identity(state), (none, none, none, none)
-    levels = kept(state, at + 1), kept(state, at + 2), kept(state, at + 3), kept(state, at + 4)
-    return kept(state, at), levels
+    width = itemsize(kept)
+    at = line * KEPT * width
+    levels = load(kept, at + width), load(kept, at + 2 * width), load(kept, at + 3 * width), load(kept, at + 4 * width)
+    return load(kept, at), levels
 
 
 @helper
 def keep_line(state, plan, line, total, levels):
     """Keep what the next chunk of a line needs."""
     if plan[CONTINUES] != 0:
-        at = line * KEPT
-        keep(state, at, total)
+        kept = numbers(state)
+        at = line * KEPT * itemsize(kept)
+        store(kept, at, total)
         for k in range(LEVELS):
-            keep(state, at + 1 + k, levels[k])
+            store(kept, at + (1 + k) * itemsize(kept), levels[k])
 
 
 @helper
