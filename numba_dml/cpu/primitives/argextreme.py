@@ -287,44 +287,6 @@ improve_lanes, improve_many = _improving(1), _improving(AT_ONCE)
 
 
 @helper
-def best_key_plain(x, offset, count, rule):
-    """Return what `best_key` returns, in plain Numba."""
-    best = key_of(load(x, offset), rule)
-    for i in range(1, count):
-        best = max(best, key_of(load(x, offset + i * itemsize(x)), rule))
-    return best
-
-
-@helper
-def best_of_some_plain(x, offset, first, count, rule):
-    """Return what `best_of_some` returns, in plain Numba."""
-    best = best_key_plain(x, offset + first * itemsize(x), count, rule)
-    some = (np.uint64(1) << np.uint64(count)) - np.uint64(1)
-    return best, lanes_equal_plain(x, offset, best, rule) & (some << np.uint64(first))
-
-
-@helper
-def lanes_equal_plain(x, offset, key, rule):
-    """Return what `lanes_equal` returns, in plain Numba."""
-    mask = np.uint64(0)
-    for i in range(lanes_of(x)):
-        if key_of(load(x, offset + i * itemsize(x)), rule) == key:
-            mask |= np.uint64(1) << np.uint64(i)
-    return mask
-
-
-@helper
-def improve_lanes_plain(x, offset, step, count, best, rows, first, row, rule):
-    """Do what `improve_lanes` does, in plain Numba."""
-    for i in range(count):
-        for c in range(lanes_of(x)):
-            key = key_of(load(x, offset + i * step + c * itemsize(x)), rule)
-            if key > best[first + c]:
-                best[first + c] = key
-                rows[first + c] = row + i
-
-
-@helper
 def forget(best, rows):
     """Let keys be the lowest, met first in row 0."""
     for c in range(best.size):
