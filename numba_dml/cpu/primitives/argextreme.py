@@ -30,6 +30,7 @@ from .keys import (
     lowest_bit,
     lowest_key,
     lowest_of,
+    read_keys,
     rule_values,
     splat_constant,
 )
@@ -246,7 +247,7 @@ def _improving(vectors):
             x, offset, step, count, best, rows, first, row, rule = args
             kind = signature.args[4]
             vector = _vector_of(kind.dtype, VECTOR_BITS)
-            values = [splat(builder, value, vector.count) for value in rule_values(builder, signature.args[8], rule)]
+            read = read_keys(builder, rule_values(builder, signature.args[8], rule), vector.count)
             firsts = [builder.add(first, first.type(i * vector.count)) for i in range(vectors)]
             places = [_place_of(context, builder, kind, array, at, vector) for array in (best, rows) for at in firsts]
             before = [load_vector(builder, place, vector) for place in places]
@@ -254,15 +255,7 @@ def _improving(vectors):
             one = splat_constant(vector, 1)
 
             def improve(_, at, number, *before):
-                (new,) = emit_rows(
-                    builder,
-                    emit_byte_pointer(builder, x, at),
-                    1,
-                    step,
-                    vector,
-                    vectors,
-                    lambda bits: emit_key(builder, bits, values),
-                )
+                (new,) = emit_rows(builder, emit_byte_pointer(builder, x, at), 1, step, vector, vectors, read)
                 keys, rows = before[:vectors], before[vectors:]
                 above = [builder.icmp_signed(">", *pair) for pair in zip(new, keys, strict=True)]
                 keys = [builder.select(*three) for three in zip(above, new, keys, strict=True)]
