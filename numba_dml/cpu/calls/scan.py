@@ -19,9 +19,6 @@ from ..launch import launcher
 from ..primitives import scan
 from ..tuning.scan import TUNING
 
-#: The most threads that there can be.
-THREADS = numba.config.NUMBA_NUM_THREADS
-
 
 class ScanCall:
     """Running sums or products of one layout."""
@@ -66,7 +63,7 @@ class ScanCall:
             return
         integers = result.kind in "biu"
         in_order = lowering.multiplies or (lowering.in_order and not integers)
-        self.facts = facts = Facts(n, count, across, in_order, integers, THREADS)
+        self.facts = facts = Facts(n, count, across, in_order, integers, numba.config.NUMBA_NUM_THREADS)
         self.region = first(TABLE, facts, TUNING)
         self.plan = np.array(_plan(lowering, facts, strides, sizes, dtype, result, continues), np.int64)
         state = scan.state_reference(result, lowering.multiplies, lowering.in_order)
