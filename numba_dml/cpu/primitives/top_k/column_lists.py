@@ -9,15 +9,7 @@ from numba import types
 
 from ...._jit.emission import intrinsic, ir
 from ...._jit.memory import splat
-from ..keys import (
-    _LIST_BITS,
-    _place_of,
-    _vector_of,
-    emit_levels,
-    load_lanes,
-    load_vector,
-    rule_values,
-)
+from ..keys import _LIST_BITS, _place_of, _vector_of, emit_levels, load_lanes, load_vector, rule_values
 from .column_limits import _emit_keys_of_rows
 
 

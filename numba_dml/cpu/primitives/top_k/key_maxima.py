@@ -10,16 +10,7 @@ from ...._jit.copies import emit_prefetch
 from ...._jit.emission import intrinsic, ir
 from ...._jit.machine import CACHE_LINE
 from ...._jit.memory import splat
-from ..keys import (
-    BLOCKS_AT_ONCE,
-    LANES,
-    _opaque,
-    _place_of,
-    emit_key,
-    emit_larger,
-    load_lanes,
-    rule_values,
-)
+from ..keys import BLOCKS_AT_ONCE, LANES, _opaque, _place_of, emit_key, emit_larger, load_lanes, rule_values
 
 
 def _emit_best(builder, blocks):
