@@ -16,7 +16,7 @@ from ..._jit.compile import chosen, helper
 from ..._jit.copies import emit_prefetch
 from ..._jit.emission import intrinsic, ir
 from ..._jit.machine import CACHE_LINE
-from ..._jit.memory import emit_byte_pointer, itemsize, load, splat
+from ..._jit.memory import emit_byte_pointer, emit_load, itemsize, load, splat
 from .keys import (
     _place_of,
     _vector_of,
@@ -132,8 +132,7 @@ def best_key(typingctx, x, offset, count, rule):
         larger = partial(emit_larger, builder)
 
         def keys_at(at):
-            pointer = builder.bitcast(emit_byte_pointer(builder, x, at), vector.as_pointer())
-            return emit_key(builder, load_vector(builder, pointer, vector), values)
+            return emit_key(builder, emit_load(builder, x, at, vector), values)
 
         def raised(_, at, *best):
             if len(best) > 1:
@@ -160,19 +159,16 @@ def best_of_some(typingctx, x, offset, first, count, rule):
 
     def codegen(context, builder, signature, args):
         x, offset, first, count, rule = args
-        kind = signature.args[0].dtype
-        vector = _vector_of(kind, VECTOR_BITS)
+        vector = _vector_of(signature.args[0].dtype, VECTOR_BITS)
         values = [splat(builder, value, vector.count) for value in rule_values(builder, signature.args[4], rule)]
-        pointer = builder.bitcast(emit_byte_pointer(builder, x, offset), vector.as_pointer())
-        keys = emit_key(builder, load_vector(builder, pointer, vector), values)
+        keys = emit_key(builder, emit_load(builder, x, offset, vector), values)
         ones = builder.sub(builder.shl(count.type(1), count), count.type(1))
         inside = builder.trunc(builder.shl(ones, first), ir.IntType(vector.count))
         inside = builder.bitcast(inside, ir.VectorType(ir.IntType(1), vector.count))
         keys = builder.select(inside, keys, splat_constant(vector, lowest_of(vector.element.width)))
         best = _emit_highest(builder, keys)
         found = builder.and_(builder.icmp_signed("==", keys, splat(builder, best, vector.count)), inside)
-        mask = as_mask(builder, found)
-        mask = mask if mask.type.width == 64 else builder.zext(mask, ir.IntType(64))
+        mask = builder.zext(as_mask(builder, found), ir.IntType(64))
         return context.make_tuple(builder, signature.return_type, [best, mask])
 
     word = types.int64
@@ -187,10 +183,9 @@ def lanes_equal(typingctx, x, offset, key, rule):
         x, offset, key, rule = args
         vector = _vector_of(signature.args[0].dtype, VECTOR_BITS)
         values = [splat(builder, value, vector.count) for value in rule_values(builder, signature.args[3], rule)]
-        pointer = builder.bitcast(emit_byte_pointer(builder, x, offset), vector.as_pointer())
-        keys = emit_key(builder, load_vector(builder, pointer, vector), values)
-        mask = as_mask(builder, builder.icmp_signed("==", keys, splat(builder, key, vector.count)))
-        return mask if mask.type.width == 64 else builder.zext(mask, ir.IntType(64))
+        keys = emit_key(builder, emit_load(builder, x, offset, vector), values)
+        found = builder.icmp_signed("==", keys, splat(builder, key, vector.count))
+        return builder.zext(as_mask(builder, found), ir.IntType(64))
 
     return types.uint64(x, types.int64, x.dtype, rule), codegen
 
