@@ -18,6 +18,7 @@ from numba_dml.cpu.primitives.top_k import column_limits, compaction, key_masks,
 from numba_dml.cpu.primitives.top_k import column_limits as top_k_column_limits
 from numba_dml.cpu.primitives.top_k import column_lists as top_k_column_lists
 
+from . import twins
 from .reference import untraced
 
 pytestmark = pytest.mark.cpu
@@ -45,7 +46,7 @@ def masks(row, rule, thresholds):
     found = np.zeros((2, thresholds.size), np.uint64)
     for i in range(thresholds.size):
         found[0, i] = key_masks.beats(row, i, thresholds[i], rule)
-        found[1, i] = key_masks.beats_plain(row, i, thresholds[i], rule)
+        found[1, i] = twins.beats_plain(row, i, thresholds[i], rule)
     return found
 
 
@@ -82,7 +83,7 @@ def best_lanes(row, rule):
     )  # with one place more at either end
     for i in range(row.size - 64):
         key_maxima.best_lane(row, i, found[0], i, rule)
-        found[1, i] = key_maxima.best_lane_plain(row, i, rule)
+        found[1, i] = twins.best_lane_plain(row, i, rule)
     for i in range(len(fours)):
         key_maxima.best_lanes(row, i, fours[i], 1, rule)
     return found[0], found[1], fours
@@ -108,12 +109,12 @@ def vector_steps(x, rule_plan, bests, masks, columns):
     for i in range(bests.shape[1]):
         count = lanes + 5 * i
         bests[0, i] = argextreme.best_key(x, i * size, count, rule)
-        bests[1, i] = argextreme.best_key_plain(x, i * size, count, rule)
+        bests[1, i] = twins.best_key_plain(x, i * size, count, rule)
         masks[0, i] = argextreme.lanes_equal(x, i * size, bests[0, 0], rule)
-        masks[1, i] = argextreme.lanes_equal_plain(x, i * size, bests[0, 0], rule)
+        masks[1, i] = twins.lanes_equal_plain(x, i * size, bests[0, 0], rule)
         first, few = i % (lanes - 1), 1 + i % (lanes - 1 - i % (lanes - 1))
         bests[2, i], masks[2, i] = argextreme.best_of_some(x, i * size, first, few, rule)
-        bests[3, i], masks[3, i] = argextreme.best_of_some_plain(x, i * size, first, few, rule)
+        bests[3, i], masks[3, i] = twins.best_of_some_plain(x, i * size, first, few, rule)
     for i in range(0, columns.shape[1] - 4 * lanes, 3):
         best, rows, other, rows_of_other = columns[0], columns[1], columns[2], columns[3]
         step, width = 2 * size, lanes if i % 2 else 4 * lanes
@@ -122,7 +123,7 @@ def vector_steps(x, rule_plan, bests, masks, columns):
         else:
             argextreme.improve_many(x, i * size, step, 5, best, rows, i, 7, rule)
         for first in range(i, i + width, lanes):
-            argextreme.improve_lanes_plain(x, first * size, step, 5, other, rows_of_other, first, 7, rule)
+            twins.improve_lanes_plain(x, first * size, step, 5, other, rows_of_other, first, 7, rule)
 
 
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS], ids=str)
@@ -198,32 +199,28 @@ def column_steps(ref, limits, numbers, step):
     for at in range(64):  # at any alignment
         offset = at * itemsize(ref)
         masks[0, at] = column_limits.row_beats(ref, offset, step, limits, at, rule)
-        masks[1, at] = column_limits.columns_above_plain(ref, offset, 1, step, limits, at, rule)
+        masks[1, at] = twins.columns_above_plain(ref, offset, 1, step, limits, at, rule)
         masks[2, at] = column_limits.any_row_beats(ref, offset, step, limits, at, rule)
-        masks[3, at] = column_limits.columns_above_plain(
-            ref, offset, primitives_keys.ROWS_AT_ONCE, step, limits, at, rule
-        )
+        masks[3, at] = twins.columns_above_plain(ref, offset, primitives_keys.ROWS_AT_ONCE, step, limits, at, rule)
         masks[4, at] = column_limits.rows_that_beat(ref, offset, step, limits, at, rule)
-        masks[5, at] = column_limits.rows_that_beat_plain(ref, offset, step, limits, at, rule)
+        masks[5, at] = twins.rows_that_beat_plain(ref, offset, step, limits, at, rule)
     best[:] = primitives_keys.lowest_key(best)
     tops = np.full((2, 72), primitives_keys.lowest_key(limits), limits.dtype)
     lowered = np.full((2, 72), limits[3], limits.dtype)
     for group in range(3):
         offset = (group * primitives_keys.ROWS_AT_ONCE * step) + 3 * itemsize(ref)
         column_limits.lower_limits(ref, offset, step, lowered[0], 5, rule)
-        column_limits.lower_limits_plain(ref, offset, step, lowered[1], 5, rule)
+        twins.lower_limits_plain(ref, offset, step, lowered[1], 5, rule)
         column_limits.best_of_rows(ref, offset, step, tops[0], 3, rule)
-        column_limits.best_of_rows_plain(ref, offset, step, tops[1], 3, rule)
+        twins.best_of_rows_plain(ref, offset, step, tops[1], 3, rule)
         top_k_column_lists.raise_lists(tops[0], 5, best[0], width * k, k)
-        top_k_column_lists.raise_lists_plain(tops[1], 5, best[1], width * k, k)
+        twins.raise_lists_plain(tops[1], 5, best[1], width * k, k)
     bounds = best.copy()
     for row in range(2 * k + 1):
         for lane in (0, width):
             offset, levels, position = row * step + (lane + 5) * itemsize(ref), min(row, k), 10 * row
             top_k_column_lists.insert_lanes(ref, offset, best[0], where[0], last[0], lane, levels, k, position, rule)
-            top_k_column_lists.insert_lanes_plain(
-                ref, offset, best[1], where[1], last[1], lane, levels, k, position, rule
-            )
+            twins.insert_lanes_plain(ref, offset, best[1], where[1], last[1], lane, levels, k, position, rule)
     return masks, tops, bounds, best, where, last, lowered
 
 
@@ -282,7 +279,7 @@ def raised(row, rule, best):
     one, other = best.copy(), best.copy()
     for at in (0, 1, 64):
         key_maxima.raise_lanes(row, at, one, 3, rule)
-        key_maxima.raise_lanes_plain(row, at, other, 3, rule)
+        twins.raise_lanes_plain(row, at, other, 3, rule)
     return one, other
 
 
@@ -301,7 +298,7 @@ def test_raised_lanes_equal_their_plain_twin(dtype):
 
 @njit
 def ranks(keys, i, earlier):
-    return key_masks.rank_of_64(keys, 5, keys[i], earlier), key_masks.rank_of_64_plain(keys, 5, keys[i], earlier)
+    return key_masks.rank_of_64(keys, 5, keys[i], earlier), twins.rank_of_64_plain(keys, 5, keys[i], earlier)
 
 
 @pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8"])
@@ -485,14 +482,14 @@ def test_extremes_of_floats(dtype, reduction):
 @njit
 def group_bounds(row, whole, start, inside, k, rule):
     given = row, whole, start, inside, k, rule
-    return line_list.group_bound(*given), line_list.group_bound_plain(*given)
+    return line_list.group_bound(*given), twins.group_bound_plain(*given)
 
 
 @njit
 def best_of(row, at, mask, most, rule):
     keys, places = np.full((2, 16), -(1 << (8 * row.itemsize - 1))).astype(row.dtype), np.zeros((2, 16), np.int32)
     left = line_list.insert_best(row, at, mask, most, keys[0], places[0], rule)
-    plain = line_list.insert_best_plain(row, at, mask, most, keys[1], places[1], rule)
+    plain = twins.insert_best_plain(row, at, mask, most, keys[1], places[1], rule)
     return left, plain, keys, places
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numba
@@ -82,10 +83,16 @@ def _made_for(function: Any) -> str:
     return f"({','.join(parts)})" if parts else ""
 
 
-def chosen(function: Callable[..., Any], allocates: bool = False) -> Any:
-    """Decorate what returns the helper that is compiled for calls of a function, by the types of its arguments."""
+def chosen(choose: Callable[..., Any], allocates: bool = False) -> Callable[..., Any]:
+    """Return a function for helpers: what is compiled for a call of it, `choose` returns for the arguments' types."""
+
+    @wraps(choose)
+    def function(*args: Any) -> Any:
+        raise NotImplementedError
+
     options: Any = {"_nrt": allocates, **_HELPER_OPTIONS}
-    return overload(function, jit_options=options)
+    overload(function, jit_options=options)(choose)
+    return function
 
 
 def shared(function: Callable[..., Any]) -> None:

@@ -92,33 +92,10 @@ def relax(typingctx):
     return types.void(), codegen
 
 
-@intrinsic
-def thread_mask(typingctx):
-    """``thread_mask()``: how many threads Numba would use.
-
-    Called from Python, `numba.get_num_threads` takes a lock that processes share, 1 µs of each launch; compiled by
-    Numba, it would keep the driver out of the disk cache.
-    """
-
-    def codegen(context, builder, signature, args):
-        # As Numba declares it.
-        ask = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_WORD, []), "get_num_threads")
-        return builder.sext(builder.trunc(builder.call(ask, []), _INT), _WORD)
-
-    return types.int64(), codegen
-
-
-@intrinsic
-def set_thread_mask(typingctx, count):
-    """``set_thread_mask(count)``: let Numba use `count` threads."""
-
-    def codegen(context, builder, signature, args):
-        kind = ir.FunctionType(ir.VoidType(), [_INT])
-        tell = cgutils.get_or_insert_function(builder.module, kind, "set_num_threads")
-        builder.call(tell, [builder.trunc(args[0], _INT)])
-        return context.get_dummy_value()
-
-    return types.void(types.int64), codegen
+# C's functions behind Numba's: called from Python, `numba.get_num_threads` takes a lock that processes share, 1 µs of
+# each launch; compiled by Numba, it would keep the driver out of the disk cache.
+get_thread_mask = types.ExternalFunction("get_num_threads", types.int32())
+set_thread_mask = types.ExternalFunction("set_num_threads", types.void(types.int32))
 
 
 def _emit_part(context, module, shared):
@@ -208,7 +185,7 @@ def run_locked(kernel, a, b, c, d, plan):
 @unlocking
 def run_parallel(kernel, a, b, c, d, plan, most):
     """Run a kernel on as many threads as Numba would use, or on `most`, if that is above 0 and they are fewer."""
-    threads = mask = thread_mask()
+    threads = mask = get_thread_mask()
     if 0 < most < mask:  # `min` would be compiled
         threads = most
     status = np.int64(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from typing import Any
 
 import numba
@@ -48,23 +48,10 @@ def launcher(
     alone = alone or takes_one(effort)
     name = "serial" if alone else "parallel"
     driver = "locked" if effort * apart < LOCKED_WORK else name
+    launch = cache(partial(_launch, kernel, arrays, driver, prepare))
     if later.get():
-        return _Later(kernel, arrays, driver, prepare), name
-    return _launch(kernel, arrays, driver, prepare), name
-
-
-class _Later:
-    """A launch that compiles when it is called."""
-
-    def __init__(self, *what: Any) -> None:
-        self.what = what
-
-    def __call__(self, *args: Any) -> int:
-        return self.launch(*args)
-
-    @cached_property
-    def launch(self) -> Callable[..., int]:
-        return _launch(*self.what)
+        return lambda *args: launch()(*args), name
+    return launch(), name
 
 
 def _launch(kernel: Any, arrays: tuple[Any, ...], driver: str, prepare: Callable[[], None]) -> Callable[..., int]:

@@ -23,9 +23,6 @@ from ..launch import launcher
 from ..primitives import argextreme as plans
 from ..tuning.argextreme import TUNING
 
-#: The most threads that there can be.
-THREADS = numba.config.NUMBA_NUM_THREADS
-
 
 class ArgExtremeCall:
     """Argmin or argmax of one layout."""
@@ -56,7 +53,7 @@ class ArgExtremeCall:
         across = lines[-1][0] if lines and lines[-1][1] == size else 1
         stride = lowering.reduced[0][1] if len(lowering.reduced) == 1 else 0
         fold = fold_of(lowering.total, size, count, stride, across, TUNING)
-        self.facts = facts = Facts(lowering.total, size, count, across, fold, THREADS)
+        self.facts = facts = Facts(lowering.total, size, count, across, fold, numba.config.NUMBA_NUM_THREADS)
         self.region = first(TABLE, facts, TUNING)
         plan, low_high = _plan(lowering, facts, lines, starts), extent(data.sizes, strides)
         plan[plans.LOW], plan[plans.HIGH] = low_high[0], low_high[1] + size

@@ -14,7 +14,7 @@ import numpy as np
 from numpy import ndarray
 
 from ..._core.descriptor import Descriptor
-from ..._core.lowering import Move, Select
+from ..._core.lowering import Move
 from ..._core.operands import check_out
 from ..._core.pool import allocator
 from ..._core.shapes import ELEMENTS
@@ -45,52 +45,37 @@ def build(descriptor: Descriptor, layouts: Layouts, output_shapes: Shapes, out_s
     return build_family(descriptor, layouts, output_shapes, out_strides)
 
 
-def _build_top_k(
-    descriptor: Descriptor, layouts: Layouts, output_shapes: Shapes, out_strides: tuple[int, ...] | None
-) -> Any:
+def _build_top_k(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> Any:
     from .top_k import TopKCall
 
-    data, (strides, dtype) = getattr(descriptor, descriptor.input_fields[0]), layouts[0]
+    data, (strides, dtype) = descriptor.input_tensor, layouts[0]
     # What a kernel sees of foreign byte order is a packed copy, whatever strides the array has.
     lowering = descriptor.lower([strides if dtype.isnative else packed_strides(data.sizes, data.itemsize)])
-    assert isinstance(lowering, Select)
     call = TopKCall(descriptor, lowering, output_shapes)
     return call if dtype.isnative else _Prepared(call, [_packed_copy])
 
 
-def _build_gather(
-    descriptor: Descriptor, layouts: Layouts, output_shapes: Shapes, out_strides: tuple[int, ...] | None
-) -> Any:
+def _build_gather(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> Any:
     from .gather import GatherCall
 
-    data, (strides, dtype), shape = getattr(descriptor, descriptor.input_fields[0]), layouts[0], output_shapes[0]
+    data, (strides, dtype), shape = descriptor.input_tensor, layouts[0], output_shapes[0]
     lowering = descriptor.lower([strides])
-    assert isinstance(lowering, Move)
     copies = _copies_input(lowering, data.sizes, shape)
     if copies:
         lowering = descriptor.lower([packed_strides(data.sizes, data.itemsize)])
-        assert isinstance(lowering, Move)
     call = GatherCall(lowering, data.dtype, shape)
     call = _prepared(call, [_input_copy if copies else None, *_fixes(descriptor, layouts)])
     return call if dtype.isnative else _SwappedGather(call, data.dtype)
 
 
-def _build_scatter(
-    descriptor: Descriptor, layouts: Layouts, output_shapes: Shapes, out_strides: tuple[int, ...] | None
-) -> Any:
+def _build_scatter(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> Any:
     from .scatter import ScatterCall
 
-    data, (strides, dtype) = getattr(descriptor, descriptor.input_fields[0]), layouts[0]
-    if out_strides is not None and len(out_strides) != data.dimension_count:
-        out_strides = None  # of another rank: the call will say so
-    kernel_copies = is_packed(data.sizes, strides, data.itemsize)
-    if out_strides is None:
+    data, (strides, dtype) = descriptor.input_tensor, layouts[0]
+    if out_strides is None or len(out_strides) != data.dimension_count:  # of another rank: the call will say so
         out_strides = packed_strides(data.sizes, data.itemsize)
-    else:
-        kernel_copies = kernel_copies and is_packed(data.sizes, out_strides, data.itemsize)
-    lowering = descriptor.lower([out_strides])
-    assert isinstance(lowering, Move)
-    call = ScatterCall(lowering, data.dtype, output_shapes[0], kernel_copies)
+    kernel_copies = all(is_packed(data.sizes, each, data.itemsize) for each in (strides, out_strides))
+    call = ScatterCall(descriptor.lower([out_strides]), data.dtype, output_shapes[0], kernel_copies)
     return _prepared(call, [None if dtype.isnative else _native_copy, *_fixes(descriptor, layouts)])
 
 

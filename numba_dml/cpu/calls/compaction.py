@@ -18,8 +18,6 @@ from ..kernels.compaction import SHARES, mark_kernel, write_kernel
 from ..launch import launcher
 from ..primitives import compaction
 
-#: The most threads that there can be.
-THREADS = numba.config.NUMBA_NUM_THREADS
 _TABLE = compaction.positions_of_bits()
 #: References to elements, by their bytes.
 _INPUTS = {**UNSIGNED_REFS, 16: reference_to(types.complex128)}
@@ -52,7 +50,7 @@ class CompactionCall:
         sizes = data.sizes[len(data.sizes) - columns :]
         signed = mask - (1 << 64) if mask >> 63 else mask
         self.chunks = -(-size // compaction.CHUNK)
-        lists = min(self.chunks, SHARES * THREADS)
+        lists = min(self.chunks, SHARES * numba.config.NUMBA_NUM_THREADS)
         header = size, signed, len(dims) // COORD_FIELDS, columns, self.capacity, lists
         self.plan = np.array([*header, *dims, *sizes], np.int64)
         self.words = self.chunks + 1 + -(-size // compaction.WORD) + lists * compaction.LIST_BYTES // 8

@@ -37,17 +37,12 @@ class GatherCall(MoveCall):
         self.kernel = f"gather {self.moves_by(unit)} {driver}"
 
     def __call__(self, a: Any, indices: Any, out: Any) -> Any:
-        if out is None:
-            result = self.empty(self.shape, self.dtype)
-        elif check_out(self.function, "out", out, self.shape, self.dtype):
-            result = out
-        else:
-            out[...] = self(a, indices, None)
-            return out
-        status = self.launch(a, indices, result, indices, self.plan)
-        if status == 0:
-            return result
-        if status == OVERLAP:
-            out[...] = self(a, indices, None)
-            return out
-        raise self.lowering.error_at(a, indices, status - 1)
+        result = self.empty(self.shape, self.dtype) if out is None else out
+        if out is None or check_out(self.function, "out", out, self.shape, self.dtype):
+            status = self.launch(a, indices, result, indices, self.plan)
+            if status == 0:
+                return result
+            if status != OVERLAP:
+                raise self.lowering.error_at(a, indices, status - 1)
+        out[...] = self(a, indices, None)
+        return out

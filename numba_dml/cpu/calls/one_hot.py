@@ -11,11 +11,7 @@ from ..._core.errors import index_error
 from ..._core.operands import check_out
 from ..._core.pool import allocator
 from ..._core.tensor import data_type_name, is_packed
-from ..._jit.memory import (
-    ANY,
-    SIGNED_REFS,
-    UNSIGNED_REFS,
-)
+from ..._jit.memory import ANY, SIGNED_REFS, UNSIGNED_REFS
 from ..drivers import OVERLAP
 from ..kernels.one_hot import BLOCK_BYTES, LEAST_ROWS, MOST_INDICES, PART_BYTES, one_hot_kernel
 from ..launch import launcher
@@ -47,23 +43,18 @@ class OneHotCall:
         self.kernel = f"one_hot {8 * width}-bit {driver}"
 
     def __call__(self, indices: Any, values: Any, out: Any) -> Any:
-        if out is None:
-            result = self.empty(self.shape, self.dtype)
-        elif check_out(self.function, "out", out, self.shape, self.dtype):
-            result = out
-        else:
-            out[...] = self(indices, values, None)
-            return out
-        packed = np.ascontiguousarray(indices, indices.dtype.newbyteorder("=")) if self.copies else indices
-        if values.ndim != 1 or values.strides[0] != self.dtype.itemsize or not values.dtype.isnative:
-            values = values.reshape(-1)[:2].astype(self.dtype)
-        status = self.launch(packed, result, values, packed, self.plan)
-        if status == 0:
-            return result
-        if status == OVERLAP:
-            out[...] = self(indices, values, None)
-            return out
-        raise self.error_at(indices, status - 1)
+        result = self.empty(self.shape, self.dtype) if out is None else out
+        if out is None or check_out(self.function, "out", out, self.shape, self.dtype):
+            packed = np.ascontiguousarray(indices, indices.dtype.newbyteorder("=")) if self.copies else indices
+            if values.ndim != 1 or values.strides[0] != self.dtype.itemsize or not values.dtype.isnative:
+                values = values.reshape(-1)[:2].astype(self.dtype)
+            status = self.launch(packed, result, values, packed, self.plan)
+            if status == 0:
+                return result
+            if status != OVERLAP:
+                raise self.error_at(indices, status - 1)
+        out[...] = self(indices, values, None)
+        return out
 
     def error_at(self, indices: Any, position: int) -> IndexError:
         """Return the error for the index at a flat position."""

@@ -53,22 +53,17 @@ class ReverseCall:
         self.kernel = f"reverse_subsequences {8 * unit}-bit {driver}"
 
     def __call__(self, a: Any, lengths: Any, out: Any) -> Any:
-        if out is None:
-            result = self.empty(self.shape, self.dtype)
-        elif check_out(self.function, "out", out, self.shape, self.dtype):
-            result = out
-        else:
-            out[...] = self(a, lengths, None)
-            return out
-        source = a.astype(self.dtype, "C") if self.copies else a
-        packed = np.ascontiguousarray(lengths, lengths.dtype.newbyteorder("=")) if self.copies_lengths else lengths
-        status = self.launch(source, result, packed, packed, self.plan)
-        if status == 0:
-            return result
-        if status == OVERLAP:
-            out[...] = self(a, lengths, None)
-            return out
-        raise self.error_at(a, lengths, status - 1)
+        result = self.empty(self.shape, self.dtype) if out is None else out
+        if out is None or check_out(self.function, "out", out, self.shape, self.dtype):
+            source = a.astype(self.dtype, "C") if self.copies else a
+            packed = np.ascontiguousarray(lengths, lengths.dtype.newbyteorder("=")) if self.copies_lengths else lengths
+            status = self.launch(source, result, packed, packed, self.plan)
+            if status == 0:
+                return result
+            if status != OVERLAP:
+                raise self.error_at(a, lengths, status - 1)
+        out[...] = self(a, lengths, None)
+        return out
 
     def error_at(self, a: Any, lengths: Any, position: int) -> IndexError:
         """Return the error for the length at a flat position."""

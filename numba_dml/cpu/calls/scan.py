@@ -11,16 +11,13 @@ from numpy import ndarray
 from ..._core.operands import check_out
 from ..._core.pool import allocator
 from ..._core.regions import Region, first
-from ..._core.shapes import LINE_FIELDS, extent
+from ..._core.shapes import LINE_FIELDS, extent, flat
 from ..._core.tensor import packed_strides, product
 from ..._jit.memory import ANY
 from ..dispatch.scan import TABLE, Facts, part_count, tile_of
 from ..launch import launcher
 from ..primitives import scan
 from ..tuning.scan import TUNING
-
-#: The most threads that there can be.
-THREADS = numba.config.NUMBA_NUM_THREADS
 
 
 class ScanCall:
@@ -47,7 +44,7 @@ class ScanCall:
         order, lines = lowering.order, lowering.lines
         across = lines[-1][0] if lines and lines[-1][2] == 1 else 1
         spread = across >= TUNING.columns_across and lines[-1][1] != dtype.itemsize  # vectors cannot read them
-        self.copied = spread or not _can_read(dtype, result)
+        self.copied = spread or not can_read(dtype, result)
         self.order = order if order != tuple(range(len(sizes))) else None
         self.inverse = tuple(sorted(range(len(order)), key=order.__getitem__))
         if self.copied:  # in the order of the input
@@ -66,7 +63,7 @@ class ScanCall:
             return
         integers = result.kind in "biu"
         in_order = lowering.multiplies or (lowering.in_order and not integers)
-        self.facts = facts = Facts(n, count, across, in_order, integers, THREADS)
+        self.facts = facts = Facts(n, count, across, in_order, integers, numba.config.NUMBA_NUM_THREADS)
         self.region = first(TABLE, facts, TUNING)
         self.plan = np.array(_plan(lowering, facts, strides, sizes, dtype, result, continues), np.int64)
         state = scan.state_reference(result, lowering.multiplies, lowering.in_order)
@@ -121,13 +118,41 @@ class ScanCall:
         return result, kept
 
 
-def _can_read(dtype: np.dtype[Any], result: np.dtype[Any]) -> bool:
+def can_read(dtype: np.dtype[Any], result: np.dtype[Any]) -> bool:
     """Tell whether kernels read a dtype as if it had been cast to that of the result."""
     if not dtype.isnative:
         return False
     if dtype.kind in "biu" and result.kind in "iu":
         return True
     return dtype == result or (dtype.kind == result.kind and np.can_cast(dtype, result))
+
+
+def fill_scan(
+    plan: Any,
+    lines: Any,  # IN   rows; strides of the result are in elements, here as well
+    dims: int,
+    n: int,
+    along: tuple[int, int],  # IN   the strides of the axis
+    width: int,  # IN   bytes of an element of the result
+    initial: int,
+    reverse: bool,
+) -> None:
+    """Write the lines of a plan, and what follows from them and from the direction; jitted callers compile this."""
+    stride, out_stride = along[0], along[1] * width
+    count, same = 1, n == 1 or stride == out_stride
+    for row in range(0, dims * LINE_FIELDS, LINE_FIELDS):
+        at, size, step, out_step = scan.HEADER + row, lines[row], lines[row + 1], lines[row + 2] * width
+        plan[at], plan[at + 1], plan[at + 2] = size, step, out_step
+        count *= size
+        same = same and (size == 1 or step == out_step)
+    plan[scan.LINES], plan[scan.DIMS], plan[scan.SIZE] = count, dims, n
+    plan[scan.STRIDE], plan[scan.OUT_STRIDE], plan[scan.OUT_START] = stride, out_stride, out_stride * initial
+    if reverse:
+        plan[scan.STRIDE], plan[scan.OUT_STRIDE] = -stride, -out_stride
+        plan[scan.START], plan[scan.OUT_START] = (n - 1) * stride, (n - 1) * out_stride
+    plan[scan.INITIAL], plan[scan.SUPERBLOCKS] = initial, -(-n // scan.BLOCK**2)
+    plan[scan.OUT_BYTES] = count * (n + initial) * width
+    plan[scan.IN_PLACE] = int(same and initial == 0)
 
 
 def _plan(
@@ -140,32 +165,19 @@ def _plan(
     continues: bool,
 ) -> Any:
     """Return the numbers that kernels read."""
-    n, width = lowering.size, result.itemsize
-    lines = [(size, stride, out_stride * width) for size, stride, out_stride in lowering.lines]
-    stride, out_stride = lowering.stride, lowering.output_stride * width
+    n, lines = lowering.size, flat(lowering.lines)
     low, high = extent(sizes, strides)
     parts = 1 if continues else part_count(facts, TUNING)
     without_blocks = facts.in_order or (facts.integers if continues else n <= scan.BLOCK)
-    superblocks = -(-n // scan.BLOCK**2)
-    plan = [0] * (scan.HEADER + LINE_FIELDS * len(lines))
-    plan[scan.LINES], plan[scan.DIMS], plan[scan.SIZE] = facts.lines, len(lines), n
-    plan[scan.STRIDE], plan[scan.OUT_STRIDE] = stride, out_stride
-    plan[scan.OUT_START] = out_stride * lowering.initial
-    if lowering.reverse:
-        plan[scan.STRIDE], plan[scan.OUT_STRIDE] = -stride, -out_stride
-        plan[scan.START], plan[scan.OUT_START] = (n - 1) * stride, (n - 1) * out_stride
+    plan = [0] * (scan.HEADER + len(lines))
+    along = lowering.stride, lowering.output_stride
+    fill_scan(plan, lines, len(lowering.lines), n, along, result.itemsize, int(lowering.initial), lowering.reverse)
     plan[scan.BLOCK_SIZE] = scan.NO_BLOCKS if without_blocks else scan.BLOCK
-    plan[scan.EXCLUSIVE], plan[scan.INITIAL] = int(lowering.exclusive), int(lowering.initial)
-    plan[scan.PARTS], plan[scan.SUPERBLOCKS] = parts, superblocks
-    plan[scan.TOTALS] = superblocks * (parts - 1) // parts
+    plan[scan.EXCLUSIVE], plan[scan.PARTS] = int(lowering.exclusive), parts
+    plan[scan.TOTALS] = plan[scan.SUPERBLOCKS] * (parts - 1) // parts
     plan[scan.DEEP], plan[scan.TILE] = int(continues or n > scan.BLOCK**2), tile_of(facts, TUNING)
     plan[scan.CONTINUES] = int(continues)
     plan[scan.LOW], plan[scan.HIGH] = low, high + dtype.itemsize
-    plan[scan.OUT_BYTES] = facts.lines * (n + lowering.initial) * width
-    same = all(size == 1 or step == out_step for size, step, out_step in [(n, stride, out_stride), *lines])
-    plan[scan.IN_PLACE] = int(same and not lowering.initial)
-    for d, line in enumerate(lines):
-        plan[scan.HEADER + LINE_FIELDS * d : scan.HEADER + LINE_FIELDS * (d + 1)] = line
     return plan
 
 

@@ -8,9 +8,10 @@ from numba import types
 from ..._core import shapes
 from ..._core.shapes import LINE_FIELDS
 from ..._core.spec import OPERATORS
-from ..._jit.compile import allocating, kernel
+from ..._jit.compile import allocating, kernel, shared
 from ..._jit.emission import as_dtype
 from ..._jit.memory import ANY, store
+from ..calls.scan import can_read, fill_scan
 from ..drivers import run_here
 from ..kernels.scan_lines import lines_kernel
 from ..primitives import scan
@@ -28,6 +29,7 @@ WIDE = {"b": types.int64, "i": types.int64, "u": types.uint64}
 # The constants of a request, instead of the kind of indices: whether numbers are multiplied, and the others.
 MULTIPLIES = requests.KIND
 EXCLUSIVE, INITIAL, REVERSE, SOURCE_SIZE = range(OWN, OWN + 4)
+shared(fill_scan)
 
 
 def cumulative_sum(a, axis=None, dtype=None, include_initial=False, exclusive=False, reverse=False, out=None):
@@ -57,7 +59,7 @@ def _cumulative(function, multiplies, a, axis, dtype, *rest):
         refuse(function, "exclusive", True, "False (include_initial is True)")
     source, result = as_dtype(a.dtype), _result_type(function, a, dtype)
     made = as_dtype(result)
-    cast = made.type if not _can_read(source, made) else None
+    cast = made.type if not can_read(source, made) else None
     if cast:
         source = made
     parameters = (..., made, initial, left_out, from_end)
@@ -84,13 +86,6 @@ def _result_type(function, a, dtype):
     return result
 
 
-def _can_read(dtype, result):
-    """Tell whether the kernel reads a dtype as if it had been cast to that of the result."""
-    if dtype.kind in "biu" and result.kind in "iu":
-        return True
-    return dtype == result or (dtype.kind == result.kind and np.can_cast(dtype, result))
-
-
 def code(function, dtypes, parameters):
     """Return the entry, and the address of the kernel."""
     source, result = dtypes
@@ -104,31 +99,18 @@ def code(function, dtypes, parameters):
 def run_scan(kernels, request, axis):
     """Do what `calls.scan.ScanCall` does, for one thread."""
     sizes, strides = sizes_of(request, ARRAYS), strides_of(request, ARRAYS)
-    n, initial, width = sizes[axis], word(request, INITIAL), word(request, requests.ITEMSIZE)
+    n, initial = sizes[axis], word(request, INITIAL)
     lines = np.zeros(LINE_FIELDS * len(sizes), np.int64)
     dims, out_stride = shapes.lower_lines(axis, n + initial, sizes, strides, lines)
-    stride, out_stride = strides[axis], out_stride * width
     plan = np.zeros(scan.HEADER + LINE_FIELDS * dims, np.int64)
-    count, same = np.int64(1), n == 1 or stride == out_stride
-    for d in range(dims):
-        size, step, out_step = lines[LINE_FIELDS * d], lines[LINE_FIELDS * d + 1], lines[LINE_FIELDS * d + 2] * width
-        at = scan.HEADER + LINE_FIELDS * d
-        plan[at], plan[at + 1], plan[at + 2] = size, step, out_step
-        count *= size
-        same = same and step == out_step
+    along = strides[axis], out_stride
+    fill_scan(plan, lines, dims, n, along, word(request, requests.ITEMSIZE), initial, word(request, REVERSE) != 0)
     low, high = shapes.extent(sizes, strides)
-    plan[scan.LINES], plan[scan.DIMS], plan[scan.SIZE] = count, dims, n
-    plan[scan.STRIDE], plan[scan.OUT_STRIDE], plan[scan.OUT_START] = stride, out_stride, out_stride * initial
-    if word(request, REVERSE) != 0:
-        plan[scan.STRIDE], plan[scan.OUT_STRIDE] = -stride, -out_stride
-        plan[scan.START], plan[scan.OUT_START] = (n - 1) * stride, (n - 1) * out_stride
     without_blocks = n <= scan.BLOCK or word(request, MULTIPLIES) != 0
     plan[scan.BLOCK_SIZE] = scan.NO_BLOCKS if without_blocks else scan.BLOCK
-    plan[scan.EXCLUSIVE], plan[scan.INITIAL], plan[scan.PARTS] = word(request, EXCLUSIVE), initial, 1
-    plan[scan.SUPERBLOCKS], plan[scan.DEEP] = -(-n // scan.BLOCK**2), int(n > scan.BLOCK**2)
+    plan[scan.EXCLUSIVE], plan[scan.PARTS] = word(request, EXCLUSIVE), 1
+    plan[scan.DEEP] = int(n > scan.BLOCK**2)
     plan[scan.LOW], plan[scan.HIGH] = low, high + word(request, SOURCE_SIZE)
-    plan[scan.OUT_BYTES] = count * (n + initial) * width
-    plan[scan.IN_PLACE] = int(same and initial == 0)
     x, y = reference(word(request, ARRAYS)), reference(word(request, requests.RESULT))
     return run_here(word(kernels, 1), x, y, x, x, plan)
 

@@ -43,13 +43,10 @@ from ..primitives.moves.plan import (
 from ..primitives.moves.runs import copy_run, move_strip, take_runs
 
 
+@chosen
 def take_slices(data, base, offsets, packed, to, step, count, length, plan, room):
     """Copy slices as `take_runs` does, if elements are bytes; wider ones are single, and not neighbours."""
-    raise NotImplementedError
 
-
-@chosen(take_slices)
-def _take_slices(data, base, offsets, packed, to, step, count, length, plan, room):
     def of_bytes(data, base, offsets, packed, to, step, count, length, plan, room):
         take_runs(data, base, offsets, packed, to, step, count, length, plan, room)
 

@@ -68,13 +68,10 @@ def find_classes(index, plan, position, count, numbers, classes):
     return np.int64(-1)
 
 
+@chosen
 def put(tile, to, values, which, width):
     """Write an element of a tile: one of the values; what is seen as unsigned bytes has any width."""
-    raise NotImplementedError
 
-
-@chosen(put)
-def _put(tile, to, values, which, width):
     def single(tile, to, values, which, width):
         store(tile, to * itemsize(tile), load(values, which * itemsize(tile)))
 

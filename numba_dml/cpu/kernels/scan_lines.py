@@ -6,6 +6,8 @@ neighbouring lines, into a buffer, from which vectors make the results.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numba import types
 
@@ -108,16 +110,6 @@ def scan_lines(x, y, state, plan, sums, first, lines):
         keep_line(state, plan, first + k, sums[k * ROW], levels)
 
 
-def scan_part(x, y, state, plan, sums, line, part):
-    """Scan a part of a line, or a chunk of a longer one, by blocks (inside kernels only)."""
-    raise NotImplementedError
-
-
-def keep_total(x, state, plan, task):
-    """Keep the sum of a superblock for the next phase (inside kernels only)."""
-    raise NotImplementedError
-
-
 def _has_blocks(state):
     """Tell whether lines of a state go by blocks: those that are not scanned strictly in order."""
     return isinstance(state.dtype, types.Number) and state.dtype != types.float16 and not state.is_float
@@ -203,33 +195,29 @@ def superblock_total(x, state, plan, at):
     return total
 
 
-@helper
-def keep_sum(x, state, plan, task):
-    """Keep the sum of a superblock."""
-    source, _ = line_bases(plan, task // plan[TOTALS])
-    at = source + task % plan[TOTALS] * (BLOCK * BLOCK * plan[STRIDE])
-    store(state, task * itemsize(state), superblock_total(x, state, plan, at))
+@chosen
+def scan_part(x, y, state, plan, sums, line, part):
+    """Scan a part of a line, or a chunk of a longer one, by blocks (inside kernels only)."""
+
+    def scan_blocks_or_chunk(x, y, state, plan, sums, line, part):
+        if plan[CONTINUES] != 0:
+            scan_chunk(x, y, state, plan, line)
+        else:
+            scan_blocks(x, y, state, plan, sums, line, part)
+
+    return scan_blocks_or_chunk if _has_blocks(state) else lambda x, y, state, plan, sums, line, part: None
 
 
-def _scan_blocks_or_chunk(x, y, state, plan, sums, line, part):
-    if plan[CONTINUES] != 0:
-        scan_chunk(x, y, state, plan, line)
-    else:
-        scan_blocks(x, y, state, plan, sums, line, part)
+@chosen
+def keep_total(x, state, plan, task):
+    """Keep the sum of a superblock for the next phase (inside kernels only)."""
 
+    def keep(x, state, plan, task):
+        source, _ = line_bases(plan, task // plan[TOTALS])
+        at = source + task % plan[TOTALS] * (BLOCK * BLOCK * plan[STRIDE])
+        store(state, task * itemsize(state), superblock_total(x, state, plan, at))
 
-@chosen(scan_part)
-def _scan_part(x, y, state, plan, sums, line, part):
-    if _has_blocks(state):
-        return _scan_blocks_or_chunk
-    return lambda x, y, state, plan, sums, line, part: None
-
-
-@chosen(keep_total)
-def _keep_total(x, state, plan, task):
-    if _has_blocks(state):
-        return lambda x, state, plan, task: keep_sum(x, state, plan, task)
-    return lambda x, state, plan, task: None
+    return keep if _has_blocks(state) else lambda x, state, plan, task: None
 
 
 @helper
@@ -275,13 +263,9 @@ def scan_floats(x, y, state, plan, begin, end):
     scan_share(x, y, state, plan, buffer(state, CHAINS * ROW), begin, end)
 
 
+@partial(chosen, allocates=True)
 def scan_pieces(x, y, state, plan, begin, end):
     """Scan some pieces: lines, or parts of them (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(scan_pieces, allocates=True)
-def _scan_pieces(x, y, state, plan, begin, end):
     if computed_type(state) == types.int64:
         return lambda x, y, state, plan, begin, end: scan_integers(x, y, state, plan, begin, end)
     return lambda x, y, state, plan, begin, end: scan_floats(x, y, state, plan, begin, end)

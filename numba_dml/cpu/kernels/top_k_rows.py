@@ -12,7 +12,7 @@ import numpy as np
 from ..._jit.compile import allocating, helper, kernel
 from ..._jit.memory import address, array_at, empty, itemsize, seen_as
 from ..drivers import ASK, OVERLAP
-from ..primitives.keys import LANES, SPARE, key_buffer, rule_from, scanned_buffer
+from ..primitives.keys import LANES, SPARE, key_buffer, rule_from
 from ..primitives.top_k.line_list import LISTED, list_best
 from ..primitives.top_k.plan import (
     CAPACITY,
@@ -221,7 +221,7 @@ def rows_task(x, values, indices, plan, phase, task, tasks, scratch):
         empty(size, np.bool_),
         empty(size, np.int64),
         stage_for(x, plan, min(STAGE, length)),
-        scanned_buffer(x, -(-(STAGE if plan[GROUP] > 0 else length) // LANES)),
+        key_buffer(x, -(-(STAGE if plan[GROUP] > 0 else length) // LANES) + SPARE),
         key_buffer(x, max(capacity, plan[SAMPLE], 4 * plan[K] + LANES)),
         empty(capacity, np.int64),
     )

@@ -16,7 +16,7 @@ from ..._jit.compile import chosen, helper
 from ..._jit.copies import emit_prefetch
 from ..._jit.emission import intrinsic, ir
 from ..._jit.machine import CACHE_LINE
-from ..._jit.memory import emit_byte_pointer, itemsize, load, splat
+from ..._jit.memory import emit_byte_pointer, emit_load, itemsize, load, splat
 from .keys import (
     _place_of,
     _vector_of,
@@ -30,6 +30,7 @@ from .keys import (
     lowest_bit,
     lowest_key,
     lowest_of,
+    read_keys,
     rule_values,
     splat_constant,
 )
@@ -93,24 +94,16 @@ def write_position(out, plan, to, position):
     write_index(out, plan[INDEX_SIZE], to, index)
 
 
+@chosen
 def lanes_of(x):
     """Return how many elements a vector has (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(lanes_of)
-def _lanes_of(x):
     lanes = VECTOR_BITS // x.dtype.bitwidth
     return lambda x: lanes
 
 
+@chosen
 def counted_rows(x):
     """Return how many rows are counted by numbers as wide as an element (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(counted_rows)
-def _counted_rows(x):
     count = np.int64(1 << min(x.dtype.bitwidth - (x.dtype.bitwidth > 8), 31))
     return lambda x: count
 
@@ -139,8 +132,7 @@ def best_key(typingctx, x, offset, count, rule):
         larger = partial(emit_larger, builder)
 
         def keys_at(at):
-            pointer = builder.bitcast(emit_byte_pointer(builder, x, at), vector.as_pointer())
-            return emit_key(builder, load_vector(builder, pointer, vector), values)
+            return emit_key(builder, emit_load(builder, x, at, vector), values)
 
         def raised(_, at, *best):
             if len(best) > 1:
@@ -167,19 +159,16 @@ def best_of_some(typingctx, x, offset, first, count, rule):
 
     def codegen(context, builder, signature, args):
         x, offset, first, count, rule = args
-        kind = signature.args[0].dtype
-        vector = _vector_of(kind, VECTOR_BITS)
+        vector = _vector_of(signature.args[0].dtype, VECTOR_BITS)
         values = [splat(builder, value, vector.count) for value in rule_values(builder, signature.args[4], rule)]
-        pointer = builder.bitcast(emit_byte_pointer(builder, x, offset), vector.as_pointer())
-        keys = emit_key(builder, load_vector(builder, pointer, vector), values)
+        keys = emit_key(builder, emit_load(builder, x, offset, vector), values)
         ones = builder.sub(builder.shl(count.type(1), count), count.type(1))
         inside = builder.trunc(builder.shl(ones, first), ir.IntType(vector.count))
         inside = builder.bitcast(inside, ir.VectorType(ir.IntType(1), vector.count))
         keys = builder.select(inside, keys, splat_constant(vector, lowest_of(vector.element.width)))
         best = _emit_highest(builder, keys)
         found = builder.and_(builder.icmp_signed("==", keys, splat(builder, best, vector.count)), inside)
-        mask = as_mask(builder, found)
-        mask = mask if mask.type.width == 64 else builder.zext(mask, ir.IntType(64))
+        mask = builder.zext(as_mask(builder, found), ir.IntType(64))
         return context.make_tuple(builder, signature.return_type, [best, mask])
 
     word = types.int64
@@ -194,10 +183,9 @@ def lanes_equal(typingctx, x, offset, key, rule):
         x, offset, key, rule = args
         vector = _vector_of(signature.args[0].dtype, VECTOR_BITS)
         values = [splat(builder, value, vector.count) for value in rule_values(builder, signature.args[3], rule)]
-        pointer = builder.bitcast(emit_byte_pointer(builder, x, offset), vector.as_pointer())
-        keys = emit_key(builder, load_vector(builder, pointer, vector), values)
-        mask = as_mask(builder, builder.icmp_signed("==", keys, splat(builder, key, vector.count)))
-        return mask if mask.type.width == 64 else builder.zext(mask, ir.IntType(64))
+        keys = emit_key(builder, emit_load(builder, x, offset, vector), values)
+        found = builder.icmp_signed("==", keys, splat(builder, key, vector.count))
+        return builder.zext(as_mask(builder, found), ir.IntType(64))
 
     return types.uint64(x, types.int64, x.dtype, rule), codegen
 
@@ -254,7 +242,7 @@ def _improving(vectors):
             x, offset, step, count, best, rows, first, row, rule = args
             kind = signature.args[4]
             vector = _vector_of(kind.dtype, VECTOR_BITS)
-            values = [splat(builder, value, vector.count) for value in rule_values(builder, signature.args[8], rule)]
+            read = read_keys(builder, rule_values(builder, signature.args[8], rule), vector.count)
             firsts = [builder.add(first, first.type(i * vector.count)) for i in range(vectors)]
             places = [_place_of(context, builder, kind, array, at, vector) for array in (best, rows) for at in firsts]
             before = [load_vector(builder, place, vector) for place in places]
@@ -262,15 +250,7 @@ def _improving(vectors):
             one = splat_constant(vector, 1)
 
             def improve(_, at, number, *before):
-                (new,) = emit_rows(
-                    builder,
-                    emit_byte_pointer(builder, x, at),
-                    1,
-                    step,
-                    vector,
-                    vectors,
-                    lambda bits: emit_key(builder, bits, values),
-                )
+                (new,) = emit_rows(builder, emit_byte_pointer(builder, x, at), 1, step, vector, vectors, read)
                 keys, rows = before[:vectors], before[vectors:]
                 above = [builder.icmp_signed(">", *pair) for pair in zip(new, keys, strict=True)]
                 keys = [builder.select(*three) for three in zip(above, new, keys, strict=True)]
@@ -292,44 +272,6 @@ def _improving(vectors):
 #: The highest key of each column is in ``best[first:]``, and the row where it was met first in ``rows[first:]``; the
 #: new rows are counted from `row` on. ``improve_many``: the same for `AT_ONCE` vectors.
 improve_lanes, improve_many = _improving(1), _improving(AT_ONCE)
-
-
-@helper
-def best_key_plain(x, offset, count, rule):
-    """Return what `best_key` returns, in plain Numba."""
-    best = key_of(load(x, offset), rule)
-    for i in range(1, count):
-        best = max(best, key_of(load(x, offset + i * itemsize(x)), rule))
-    return best
-
-
-@helper
-def best_of_some_plain(x, offset, first, count, rule):
-    """Return what `best_of_some` returns, in plain Numba."""
-    best = best_key_plain(x, offset + first * itemsize(x), count, rule)
-    some = (np.uint64(1) << np.uint64(count)) - np.uint64(1)
-    return best, lanes_equal_plain(x, offset, best, rule) & (some << np.uint64(first))
-
-
-@helper
-def lanes_equal_plain(x, offset, key, rule):
-    """Return what `lanes_equal` returns, in plain Numba."""
-    mask = np.uint64(0)
-    for i in range(lanes_of(x)):
-        if key_of(load(x, offset + i * itemsize(x)), rule) == key:
-            mask |= np.uint64(1) << np.uint64(i)
-    return mask
-
-
-@helper
-def improve_lanes_plain(x, offset, step, count, best, rows, first, row, rule):
-    """Do what `improve_lanes` does, in plain Numba."""
-    for i in range(count):
-        for c in range(lanes_of(x)):
-            key = key_of(load(x, offset + i * step + c * itemsize(x)), rule)
-            if key > best[first + c]:
-                best[first + c] = key
-                rows[first + c] = row + i
 
 
 @helper

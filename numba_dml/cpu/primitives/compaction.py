@@ -92,24 +92,15 @@ def list_bits(typingctx, positions, to, table, byte, base):
     return types.void(positions, types.int64, table, types.uint8, types.int64), codegen
 
 
+@chosen
 def flag(x, offset, mask):
     """Tell whether an element is not zero (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(flag)
-def _flag(x, offset, mask):
-    if itemsize_of(x) == 16:
+    if x.dtype.bitwidth == 128:
         pair = np.uint64
         return lambda x, offset, mask: np.uint64(
             ((load(seen_as(x, pair), offset) | load(seen_as(x, pair), offset + 8)) & mask) != 0
         )
     return lambda x, offset, mask: np.uint64((np.uint64(load(x, offset)) & mask) != 0)
-
-
-def itemsize_of(x):
-    """Return the bytes of an element of a reference's type."""
-    return x.dtype.bitwidth // 8
 
 
 @helper
@@ -233,13 +224,9 @@ def write_pairs(y, to, positions, at, count, outer, first, size):
         write_index(y, to + (2 * i + 1) * width, here - over * size)
 
 
+@chosen
 def write_index(y, offset, value):
     """Write a coordinate (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(write_index)
-def _write_index(y, offset, value):
     kind = y.dtype
     return lambda y, offset, value: store(y, offset, kind(value))
 

@@ -5,6 +5,8 @@ Figures: docs/measurements/cpu_top_k.md.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numba import types
 
@@ -160,58 +162,31 @@ def bit_count(typingctx, mask):
     return types.int64(types.uint64), lambda context, builder, signature, args: builder.ctpop(args[0])
 
 
+@chosen
 def rule_from(ref, plan, at):
     """Return the rule that a plan holds at position `at` (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(rule_from)
-def _rule_from(ref, plan, at):
     kind = _SIGNED[ref.dtype.bitwidth]
     if ref.is_float:
         return lambda ref, plan, at: (kind(plan[at]), kind(plan[at + 1]), kind(plan[at + 2]))
     return lambda ref, plan, at: (kind(plan[at]),)
 
 
+@partial(chosen, allocates=True)
 def key_buffer(ref, shape):
     """Return an empty array for keys of a reference's elements (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(key_buffer, allocates=True)
-def _key_buffer(ref, shape):
     kind = _SIGNED[ref.dtype.bitwidth]
     return lambda ref, shape: empty(shape, kind)
 
 
-def scanned_buffer(ref, count):
-    """Return an empty array for `count` keys that vector steps scan, with `SPARE` behind them (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(scanned_buffer, allocates=True)
-def _scanned_buffer(ref, count):
-    kind = _SIGNED[ref.dtype.bitwidth]
-    return lambda ref, count: empty(count + SPARE, kind)
-
-
+@partial(chosen, allocates=True)
 def place_buffer(ref, shape):
     """Return an empty array for positions, as wide as keys: then one mask chooses both (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(place_buffer, allocates=True)
-def _place_buffer(ref, shape):
     kind = _SIGNED[max(ref.dtype.bitwidth, 32)]
     return lambda ref, shape: empty(shape, kind)
 
 
+@chosen
 def lowest_key(array):
     """Return the lowest key that an array can hold (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(lowest_key)
-def _lowest_key(array):
     lowest = _SIGNED[array.dtype.bitwidth](lowest_of(array.dtype.bitwidth))
     return lambda array: lowest

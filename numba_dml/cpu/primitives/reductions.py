@@ -142,13 +142,9 @@ def kind_of(reduction):
     return reduction - UNSIGNED_ORDER if reduction > UNSIGNED_ORDER else reduction
 
 
+@chosen
 def in_order(reduction, value):
     """Return a number by which min and max compare (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(in_order)
-def _in_order(reduction, value):
     if isinstance(value, types.Complex):  # there is no min or max of them, but code for the type
         return lambda reduction, value: value.real
     sign = np.int64(-1) << np.int64(value.bitwidth - 1)
@@ -168,16 +164,13 @@ def pick(reduction, x, y, old, new):
     return better if y == y else first
 
 
+@chosen
 def extreme(reduction, code, old, new):
     """Return the minimum or the maximum of two numbers, as `pick` does (inside kernels only).
 
     `code` says the same as `reduction`, and whether what is compared are the bits of unsigned numbers.
     """
-    raise NotImplementedError
 
-
-@chosen(extreme)
-def _extreme(reduction, code, old, new):
     def of_integers(reduction, code, old, new):
         x, y = in_order(code, old), in_order(code, new)
         return (new if y < x else old) if reduction == MIN else (new if y > x else old)
@@ -198,13 +191,9 @@ def combine_floats(reduction, old, new):
     return old + operand(old, new) if reduction == ADD else old * operand(old, new)
 
 
+@chosen
 def combine(reduction, old, new):
     """Return the value that an update leaves behind (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(combine)
-def _combine(reduction, old, new):
     if isinstance(old, types.Complex):
         return _combine_complex
     if old == types.uint16:

@@ -10,6 +10,7 @@ number, it leaves its bits.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from numba import types
 from ..._core.lowering import SUM_BLOCK
 from ..._jit.compile import chosen, helper
 from ..._jit.emission import as_dtype
-from ..._jit.memory import address, empty, load, overlaps, reference_to, seen_as, store
+from ..._jit.memory import address, empty, itemsize, load, overlaps, reference_to, seen_as, store
 from ..drivers import OVERLAP
 from .lines import unravelled
 from .reductions import (
@@ -106,13 +107,9 @@ def computed_type(state):
     return types.float32 if kind in (types.float16, types.uint16) else kind
 
 
+@chosen
 def read(x, state, offset):
     """Return an element as what the state computes in (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(read)
-def _read(x, state, offset):
     kind = computed_type(state)
     if x.dtype == types.float16:
         return lambda x, state, offset: kind(from_half(load(seen_as(x, np.uint16), offset)))
@@ -138,23 +135,15 @@ def rounded_to_odd(value):
     return near if back == value else bits_to_float(np.uint32(bits | np.uint32(1)))
 
 
+@chosen
 def single(value):
     """Return a float as the float32 from which it is rounded to a shorter one (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(single)
-def _single(value):
     return (lambda value: rounded_to_odd(value)) if value == types.float64 else (lambda value: value)
 
 
+@chosen
 def write(y, offset, value):
     """Write a result, rounded once (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(write)
-def _write(y, offset, value):
     kind = y.dtype
     if kind == types.float16:
         return lambda y, offset, value: store(seen_as(y, np.uint16), offset, to_half(single(canonical(value))))
@@ -169,13 +158,9 @@ def _write(y, offset, value):
     return lambda y, offset, value: store(y, offset, kind(value))
 
 
+@chosen
 def combine(state, total, value):
     """Add a number, or multiply by it (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(combine)
-def _combine(state, total, value):
     kind, computed = _stored(state), computed_type(state)
     if isinstance(state.dtype, Product):
         if isinstance(kind, types.Complex):
@@ -203,49 +188,33 @@ def _complex_product(state, total, value):
     return type(total)(complex(real, imag))
 
 
+@chosen
 def lifted(state, levels, total):
     """Return a result from the sum within a block: the innermost level first (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(lifted)
-def _lifted(state, levels, total):
     if isinstance(state.dtype, Product):
         return lambda state, levels, total: total
     return lambda state, levels, total: levels[3] + (levels[2] + (levels[1] + (levels[0] + total)))
 
 
+@chosen
 def identity(state):
     """Return the result of no element (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(identity)
-def _identity(state):
     kind, value = computed_type(state), int(isinstance(state.dtype, Product))
     return lambda state: kind(value)
 
 
+@chosen
 def absent(state):
     """Return what changes no bit of a number that it is added to (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(absent)
-def _absent(state):
     kind = computed_type(state)
     if isinstance(kind, types.Complex):
         return lambda state: kind(complex(-0.0, -0.0))
     return (lambda state: kind(-0.0)) if isinstance(kind, types.Float) else (lambda state: kind(0))
 
 
+@partial(chosen, allocates=True)
 def buffer(state, count):
     """Return an empty array of what a state computes in (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(buffer, allocates=True)
-def _buffer(state, count):
     kind = as_dtype(computed_type(state)).type
     return lambda state, count: empty(count, kind)
 
@@ -268,48 +237,34 @@ def carried(state, levels, total, blocks):
     return first, second, third, fourth
 
 
-def kept(state, place):
-    """Return a number that was kept (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(kept)
-def _kept(state, place):
-    kind = as_dtype(computed_type(state))
-    number, width = kind.type, kind.itemsize
-    return lambda state, place: load(seen_as(state, number), place * width)
-
-
-def keep(state, place, value):
-    """Keep a number (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(keep)
-def _keep(state, place, value):
-    kind = as_dtype(computed_type(state))
-    number, width = kind.type, kind.itemsize
-    return lambda state, place, value: store(seen_as(state, number), place * width, value)
+@chosen
+def numbers(state):
+    """Return the memory of a state, seen as what it computes in (inside kernels only)."""
+    kind = as_dtype(computed_type(state)).type
+    return lambda state: seen_as(state, kind)
 
 
 @helper
 def begun(state, plan, line):
     """Return the sum within the block and the levels where a line starts, or goes on."""
-    none, at = absent(state), line * KEPT
+    none, kept = absent(state), numbers(state)
     if plan[POSITION] == 0:
         return identity(state), (none, none, none, none)
-    levels = kept(state, at + 1), kept(state, at + 2), kept(state, at + 3), kept(state, at + 4)
-    return kept(state, at), levels
+    width = itemsize(kept)
+    at = line * KEPT * width
+    levels = load(kept, at + width), load(kept, at + 2 * width), load(kept, at + 3 * width), load(kept, at + 4 * width)
+    return load(kept, at), levels
 
 
 @helper
 def keep_line(state, plan, line, total, levels):
     """Keep what the next chunk of a line needs."""
     if plan[CONTINUES] != 0:
-        at = line * KEPT
-        keep(state, at, total)
+        kept = numbers(state)
+        at = line * KEPT * itemsize(kept)
+        store(kept, at, total)
         for k in range(LEVELS):
-            keep(state, at + 1 + k, levels[k])
+            store(kept, at + (1 + k) * itemsize(kept), levels[k])
 
 
 @helper

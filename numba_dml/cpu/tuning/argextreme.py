@@ -9,25 +9,17 @@ class Tuning(NamedTuple):
     """Which kernel searches, and what threads share."""
 
     #: Bytes of a line that are compared before the best of them is looked for: they stay in the L1.
-    block_bytes: int
+    block_bytes: int = 16384
     #: The most neighbouring columns that are looked at together, and the most bytes of a row of them: their keys and
     #: positions stay in the L1.
-    tile_columns: int
-    tile_bytes: int
+    tile_columns: int = 2048
+    tile_bytes: int = 8192
     #: Bytes of the rows of columns that are taken for one if a row is shorter than a vector, and the fewest such rows.
-    folded_bytes: int
-    folded_rows: int
+    folded_bytes: int = 256
+    folded_rows: int = 8
     #: The fewest bytes of a piece, and the most pieces of all lines, where threads have too few lines.
-    piece_bytes: int
-    most_pieces: int
+    piece_bytes: int = 131072
+    most_pieces: int = 64
 
 
-TUNING = Tuning(
-    block_bytes=16384,
-    tile_columns=2048,
-    tile_bytes=8192,
-    folded_bytes=256,
-    folded_rows=8,
-    piece_bytes=131072,
-    most_pieces=64,
-)
+TUNING = Tuning()

@@ -9,16 +9,16 @@ class Tuning(NamedTuple):
     """Which kernel scans, and what threads share."""
 
     #: Neighbouring lines from which on they are scanned together, row by row.
-    columns_across: int
+    columns_across: int = 16
     #: Of these, as many at once: a row of them is one stream of the memory, and their totals stay in the L1.
-    tile: int
+    tile: int = 1024
     #: The fewest at once, where threads have too few tiles: a cache line of float32.
-    least_tile: int
+    least_tile: int = 16
     #: Superblocks (65,536 elements) of a part of a line that threads share: of floats, and of integers, which take a
     #: third of the time: two threads, which read a half twice, wait for the memory longer than one.
-    least_part: int
-    least_integer_part: int
-    integer_threads: int
+    least_part: int = 2
+    least_integer_part: int = 16
+    integer_threads: int = 4
 
 
-TUNING = Tuning(columns_across=16, tile=1024, least_tile=16, least_part=2, least_integer_part=16, integer_threads=4)
+TUNING = Tuning()

@@ -98,13 +98,10 @@ def copy_long(target, to, source, fro, length):
         copy_bytes(target, to, source, fro, length)
 
 
+@chosen
 def copy_run(target, to, source, fro, count):
     """Copy `count` elements that are contiguous on both sides; wider ones than bytes are few, or one."""
-    raise NotImplementedError
 
-
-@chosen(copy_run)
-def _copy_run(target, to, source, fro, count):
     def by_bytes(target, to, source, fro, count):
         if count >= SHORT_BYTES:
             copy_long(target, to, source, fro, count)

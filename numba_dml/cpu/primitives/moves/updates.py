@@ -100,13 +100,9 @@ def put_elements(
     return True
 
 
+@chosen
 def put_directly(plan, data, base, pattern, stepped, index, packed, at, count, soon):
     """Do what `put_elements` does where indices are seen as the integers that they are, and nothing is combined."""
-    raise NotImplementedError
-
-
-@chosen(put_directly)
-def _put_directly(plan, data, base, pattern, stepped, index, packed, at, count, soon):
     if index == ANY:
         return lambda plan, data, base, pattern, stepped, index, packed, at, count, soon: False
 
@@ -132,13 +128,10 @@ def combine_found(reduction, code, data, base, offsets, packed, fro, step, chunk
             store(data, to, combine(reduction, old, new))
 
 
+@chosen
 def put_chunk(code, data, base, offsets, packed, fro, step, chunk, asks):
     """Write or combine a chunk of single updates, in their order; `asks`: prefetch their places first."""
-    raise NotImplementedError
 
-
-@chosen(put_chunk)
-def _put_chunk(code, data, base, offsets, packed, fro, step, chunk, asks):
     def combined(code, data, base, offsets, packed, fro, step, chunk, asks):
         for i in range(chunk[0], chunk[1] if asks else chunk[0]):
             prefetch(data, base + offsets[np.uint64(i)])

@@ -8,13 +8,12 @@ from __future__ import annotations
 from functools import partial, reduce
 from itertools import islice
 
-import numpy as np
 from numba import types
 
-from ...._jit.compile import chosen, helper
+from ...._jit.compile import chosen
 from ...._jit.emission import intrinsic, ir
 from ...._jit.machine import CACHE_LINE
-from ...._jit.memory import emit_byte_pointer, itemsize, load
+from ...._jit.memory import emit_byte_pointer
 from ..keys import (
     _LIST_BITS,
     LANES,
@@ -25,10 +24,8 @@ from ..keys import (
     emit_larger,
     emit_levels,
     emit_rows,
-    key_of,
     load_lanes,
     load_vector,
-    lowest_key,
     lowest_of,
     read_keys,
     rule_values,
@@ -93,17 +90,6 @@ def _columns_above(count):
 row_beats, any_row_beats = _columns_above(1), _columns_above(ROWS_AT_ONCE)
 
 
-@helper
-def columns_above_plain(ref, offset, count, step, limits, first, rule):
-    """Return what `row_beats` and `any_row_beats` return for one row or several, in plain Numba."""
-    mask = np.uint64(0)
-    for i in range(LANES):
-        for row in range(count):
-            if key_of(load(ref, offset + row * step + i * itemsize(ref)), rule) > limits[first + i]:
-                mask |= np.uint64(1) << np.uint64(i)
-    return mask
-
-
 @intrinsic
 def rows_that_beat(typingctx, ref, offset, step, limits, first, rule):
     """``rows_that_beat(ref, offset, step, limits, first, rule)``: which rows have a key above its column's limit.
@@ -127,17 +113,6 @@ def rows_that_beat(typingctx, ref, offset, step, limits, first, rule):
         return found
 
     return types.uint64(ref, types.int64, types.int64, limits, types.int64, rule), codegen
-
-
-@helper
-def rows_that_beat_plain(ref, offset, step, limits, first, rule):
-    """Return what `rows_that_beat` returns, in plain Numba."""
-    mask = np.uint64(0)
-    for row in range(ROWS_AT_ONCE):
-        for i in range(insert_width(limits)):
-            if key_of(load(ref, offset + row * step + i * itemsize(ref)), rule) > limits[first + i]:
-                mask |= np.uint64(1) << np.uint64(row)
-    return mask
 
 
 @intrinsic
@@ -164,16 +139,6 @@ def best_of_rows(typingctx, ref, offset, step, best, first, rule):
     return types.void(ref, word, word, best, word, rule), codegen
 
 
-@helper
-def best_of_rows_plain(ref, offset, step, best, first, rule):
-    """Do what `best_of_rows` does, in plain Numba."""
-    for lane in range(LANES):
-        best[first + lane] = lowest_key(best)
-        for row in range(ROWS_AT_ONCE):
-            key = best.dtype.type(key_of(load(ref, offset + row * step + lane * itemsize(ref)), rule))
-            best[first + lane] = max(best[first + lane], key)
-
-
 @intrinsic
 def lower_limits(typingctx, ref, offset, step, limits, first, rule):
     """``lower_limits(ref, offset, step, limits, first, rule)``: lower limits to the best of each half of some rows.
@@ -198,24 +163,8 @@ def lower_limits(typingctx, ref, offset, step, limits, first, rule):
     return types.void(ref, types.int64, types.int64, limits, types.int64, rule), codegen
 
 
-@helper
-def lower_limits_plain(ref, offset, step, limits, first, rule):
-    """Do what `lower_limits` does, in plain Numba."""
-    half = ROWS_AT_ONCE // 2
-    for lane in range(insert_width(limits)):
-        for begin in (0, half):
-            key = lowest_key(limits)
-            for row in range(begin, begin + half):
-                key = max(key, limits.dtype.type(key_of(load(ref, offset + row * step + lane * itemsize(ref)), rule)))
-            limits[first + lane] = min(limits[first + lane], key)
-
-
+@chosen
 def insert_width(best):
     """Return how many lists `insert_lanes` inserts into (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(insert_width)
-def _insert_width(best):
     lanes = _LIST_BITS // best.dtype.bitwidth
     return lambda best: lanes

@@ -7,20 +7,10 @@ from __future__ import annotations
 
 from numba import types
 
-from ...._jit.compile import helper
 from ...._jit.emission import intrinsic, ir
-from ...._jit.memory import itemsize, load, splat
-from ..keys import (
-    _LIST_BITS,
-    _place_of,
-    _vector_of,
-    emit_levels,
-    key_of,
-    load_lanes,
-    load_vector,
-    rule_values,
-)
-from .column_limits import _emit_keys_of_rows, insert_width
+from ...._jit.memory import splat
+from ..keys import _LIST_BITS, _place_of, _vector_of, emit_levels, load_lanes, load_vector, rule_values
+from .column_limits import _emit_keys_of_rows
 
 
 @intrinsic
@@ -49,18 +39,6 @@ def raise_lists(typingctx, keys, at, best, first, k):
 
     word = types.int64
     return types.void(keys, word, best, word, word), codegen
-
-
-@helper
-def raise_lists_plain(keys, at, best, first, k):
-    """Do what `raise_lists` does, in plain Numba."""
-    width = insert_width(best)
-    for lane in range(width):
-        key = keys[at + lane]
-        for level in range(k):
-            held = best[first + lane + level * width]
-            best[first + lane + level * width] = max(key, held)
-            key = min(key, held)
 
 
 @intrinsic
@@ -112,22 +90,3 @@ def insert_lanes(typingctx, ref, offset, best, where, limits, lane, levels, k, p
 
     word = types.int64
     return types.void(ref, word, best, where, limits, word, word, word, word, rule), codegen
-
-
-@helper
-def insert_lanes_plain(ref, offset, best, where, limits, lane, levels, k, position, rule):
-    """Do what `insert_lanes` does, in plain Numba."""
-    width = insert_width(best)
-    for i in range(width):
-        key = best.dtype.type(key_of(load(ref, offset + i * itemsize(ref)), rule))
-        at = lane * k + i
-        level = 0
-        while level < levels and best[at + width * level] >= key:
-            level += 1
-        for j in range(min(levels, k - 1), level, -1):
-            best[at + width * j] = best[at + width * (j - 1)]
-            where[at + width * j] = where[at + width * (j - 1)]
-        if level < k:
-            best[at + width * level] = key
-            where[at + width * level] = position
-        limits[lane + i] = best[at + width * (k - 1)]

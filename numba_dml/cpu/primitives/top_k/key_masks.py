@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 from numba import types
 
-from ...._jit.compile import helper
 from ...._jit.emission import intrinsic
 from ...._jit.memory import splat
-from ..keys import LANES, as_mask, emit_key, key_of, load_lanes, rule_values
+from ..keys import LANES, as_mask, emit_key, load_lanes, rule_values
 
 
 @intrinsic
@@ -24,16 +22,6 @@ def beats(typingctx, row, at, threshold, rule):
     return types.uint64(row, types.int64, row.dtype, rule), codegen
 
 
-@helper
-def beats_plain(row, at, threshold, rule):
-    """Return what `beats` returns, in plain Numba."""
-    mask = np.uint64(0)
-    for i in range(LANES):
-        if key_of(row[at + i], rule) > threshold:
-            mask |= np.uint64(1) << np.uint64(i)
-    return mask
-
-
 @intrinsic
 def rank_of_64(typingctx, keys, at, key, earlier):
     """``rank_of_64(keys, at, key, earlier)``: how many of 64 keys come before a key; a tie if bit i is set."""
@@ -46,13 +34,3 @@ def rank_of_64(typingctx, keys, at, key, earlier):
         return builder.ctpop(builder.or_(above, builder.and_(equal, args[3])))
 
     return types.int64(keys, types.int64, keys.dtype, types.uint64), codegen
-
-
-@helper
-def rank_of_64_plain(keys, at, key, earlier):
-    """Return what `rank_of_64` returns, in plain Numba."""
-    rank = 0
-    for i in range(LANES):
-        tie = keys[at + i] == key and (earlier >> np.uint64(i)) & np.uint64(1) != np.uint64(0)
-        rank += keys[at + i] > key or tie
-    return rank

@@ -6,23 +6,11 @@ from functools import partial, reduce
 
 from numba import types
 
-from ...._jit.compile import helper
 from ...._jit.copies import emit_prefetch
 from ...._jit.emission import intrinsic, ir
 from ...._jit.machine import CACHE_LINE
 from ...._jit.memory import splat
-from ..keys import (
-    BLOCKS_AT_ONCE,
-    LANES,
-    _opaque,
-    _place_of,
-    emit_key,
-    emit_larger,
-    key_of,
-    load_lanes,
-    lowest_key,
-    rule_values,
-)
+from ..keys import BLOCKS_AT_ONCE, LANES, _opaque, _place_of, emit_key, emit_larger, load_lanes, rule_values
 
 
 def _emit_best(builder, blocks):
@@ -106,22 +94,6 @@ def raise_lanes(typingctx, row, at, best, first, rule):
         return context.get_dummy_value()
 
     return types.void(row, types.int64, best, types.int64, rule), codegen
-
-
-@helper
-def best_lane_plain(row, at, rule):
-    """Return what `best_lane` writes, in plain Numba."""
-    best = lowest_key(row)
-    for i in range(LANES):
-        best = max(best, key_of(row[at + i], rule))
-    return best
-
-
-@helper
-def raise_lanes_plain(row, at, best, first, rule):
-    """Do what `raise_lanes` does, in plain Numba."""
-    for i in range(LANES):
-        best[first + i] = max(best[first + i], key_of(row[at + i], rule))
 
 
 @intrinsic

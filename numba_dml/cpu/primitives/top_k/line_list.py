@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from ...._jit.compile import allocating, helper
+from ...._jit.compile import helper
 from ...._jit.emission import intrinsic, ir
-from ...._jit.memory import empty, splat
+from ...._jit.memory import splat
 from ..keys import (
     LANES,
     _place_of,
@@ -20,7 +20,6 @@ from ..keys import (
     emit_levels,
     key_of,
     load_lanes,
-    lowest_bit,
     lowest_key,
     lowest_of,
     rule_values,
@@ -100,21 +99,6 @@ def group_bound(typingctx, row, whole, start, inside, k, rule):
     return types.UniTuple(row.dtype, 2)(row, types.int64, types.int64, types.uint64, types.int64, rule), codegen
 
 
-@allocating
-def group_bound_plain(row, whole, start, inside, k, rule):
-    """Return what `group_bound` returns, in plain Numba."""
-    groups = 2 * LISTED
-    best = empty(groups, row.dtype)
-    best[:] = lowest_key(best)
-    for at in range(whole):
-        best[at % groups] = max(best[at % groups], key_of(row[at], rule))
-    for i in range(LANES):
-        if (inside >> np.uint64(i)) & np.uint64(1) != np.uint64(0):
-            best[i % groups] = max(best[i % groups], key_of(row[start + i], rule))
-    best.sort()
-    return best[groups - k], best[groups - 1]
-
-
 def _emit_insertion(builder, best, where, key, place):
     """Emit the insertion of a key and its place into a list, best first, that is a vector of each; return the new ones.
 
@@ -163,22 +147,6 @@ def insert_best(typingctx, row, at, mask, most, keys, places, rule):
         return left
 
     return types.uint64(row, types.int64, types.uint64, types.int64, keys, places, rule), codegen
-
-
-@helper
-def insert_best_plain(row, at, mask, most, keys, places, rule):
-    """Do what `insert_best` does, in plain Numba."""
-    while mask != np.uint64(0) and most > 0:
-        key, place, to = key_of(row[at + lowest_bit(mask)], rule), at + lowest_bit(mask), LISTED
-        while to > 0 and keys[to - 1] < key:
-            if to < LISTED:
-                keys[to], places[to] = keys[to - 1], places[to - 1]
-            to -= 1
-        if to < LISTED:
-            keys[to], places[to] = key, place
-        mask &= mask - np.uint64(1)
-        most -= 1
-    return mask
 
 
 @helper

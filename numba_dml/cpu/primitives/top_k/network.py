@@ -10,6 +10,8 @@ Figures: docs/measurements/cpu_top_k.md.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numba import types
 
@@ -64,24 +66,16 @@ def list_depth(k):
     return depth if depth >= k else -(-k // NETWORK_LINES) * NETWORK_LINES
 
 
+@partial(chosen, allocates=True)
 def network_lists(ref, places):
     """Return room for a number of places in the lists of lines that go through the network (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(network_lists, allocates=True)
-def _network_lists(ref, places):
     kind, parts = as_dtype(_key_type(ref.dtype.bitwidth)).type, _parts(ref.dtype.bitwidth)
     return lambda ref, places: empty((parts * places, NETWORK_LINES), kind)
 
 
+@chosen
 def listed_place(ref, best, place, line):
     """Return the position of the element that a list of the network has in a place (inside kernels only)."""
-    raise NotImplementedError
-
-
-@chosen(listed_place)
-def _listed_place(ref, best, place, line):
     if ref.dtype.bitwidth == 64:
         return lambda ref, best, place, line: ~best[2 * place + 1, line]
     last = MOST_PLACES - 1
