@@ -716,9 +716,9 @@ def test_no_line_that_a_block_can_select_from_is_sorted_by_many_blocks(room):
     """Between the rows that select and those that choose there is no gap, which would take much memory and time."""
     from numba_dml.cuda.dispatch import top_k as table
     from numba_dml.cuda.dispatch.top_k_facts import Facts
+    from numba_dml.cuda.driver.context import shared_bytes
     from numba_dml.cuda.kernels.top_k_short import THREAD_LISTS
     from numba_dml.cuda.kernels.top_k_warp import units_for
-    from numba_dml.cuda.primitives.groups import shared_bytes
     from numba_dml.cuda.tuning.top_k import TUNING
 
     rng = np.random.default_rng(0)

@@ -10,8 +10,9 @@ from functools import wraps
 from typing import Any, NamedTuple
 
 from ..._core.tensor import product
+from ..driver.context import shared_bytes
 from ..driver.numba import BLOCK
-from ..primitives.groups import QUAD_BYTES, shared_bytes
+from ..primitives.groups import QUAD_BYTES
 from ..primitives.moves import updates as moves_updates
 from ..tuning.moves import MoveTuning
 

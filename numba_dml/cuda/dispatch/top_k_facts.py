@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from ..._core.lowering import Select, is_float
 from ..._core.tensor import element_size, product
+from ..driver.context import shared_bytes
 from ..driver.numba import LANES
 from ..kernels import top_k_columns, top_k_select
 from ..kernels.top_k_short import THREAD_LISTS
 from ..kernels.top_k_warp import units_for
-from ..primitives.groups import shared_bytes
 from ..primitives.top_k.block_sort import ITEMS
 from ..primitives.top_k.block_units import AT_ONCE
 from ..primitives.top_k.column_groups import SEAT, SEAT_BITS

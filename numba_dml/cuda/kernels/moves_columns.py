@@ -16,11 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..driver.compile import helper, kernel
+from ..driver.intrinsics import shared_type
 from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, cuda
 from ..primitives.access import LOAD_INDEX, OWN_LOAD, unit_access
 from ..primitives.bad_indices import has_bad, record_bad
-from ..primitives.groups import shared_type
 from ..primitives.moves.lines import index_steps, registers_of, resolver
 from ..primitives.moves.reductions import unit_steps
 from ..primitives.moves.sizes import SIZES

@@ -12,12 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ..driver.compile import helper, kernel
+from ..driver.intrinsics import shared_type
 from ..driver.launch import Kernel
 from ..driver.numba import cuda
 from ..primitives.access import LOAD_INDEX, unit_access
 from ..primitives.atomics import combine_now
 from ..primitives.bad_indices import has_bad
-from ..primitives.groups import GROUP, asker, fill_line, load_four, shared_type, store_four
+from ..primitives.groups import GROUP, asker, fill_line, load_four, store_four
 from ..primitives.moves.lines import (
     bad_finder,
     grouped,

@@ -13,12 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ..driver.compile import helper, kernel
+from ..driver.intrinsics import shared_type
 from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, cuda
 from ..primitives.access import load_i64, unit_access
-from ..primitives.atomics import load_now, store_now
+from ..primitives.atomics import fetch_and_add, load_now, store_now
 from ..primitives.bad_indices import has_bad
-from ..primitives.groups import asker, fetch_and_add, mover, shared_type
+from ..primitives.groups import asker, mover
 from ..primitives.moves.claims import number_of_place
 from ..primitives.moves.places import NOWHERE, point_places
 from ..primitives.moves.sizes import SIZES

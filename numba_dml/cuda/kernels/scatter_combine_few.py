@@ -7,12 +7,12 @@ from functools import cache
 import numpy as np
 
 from ..driver.compile import helper, kernel
+from ..driver.intrinsics import shared_type
 from ..driver.launch import Kernel
 from ..driver.numba import cuda
 from ..primitives.access import unit_access
 from ..primitives.atomics import combine_now
 from ..primitives.bad_indices import has_bad
-from ..primitives.groups import shared_type
 from ..primitives.moves.claims import number_of_place
 from ..primitives.moves.places import NOWHERE, UNITS, point_places, slice_places
 from ..primitives.moves.sizes import SIZES

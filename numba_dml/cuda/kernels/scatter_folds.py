@@ -7,12 +7,12 @@ from functools import cache
 import numpy as np
 
 from ..driver.compile import kernel
+from ..driver.intrinsics import shared_type
 from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, LANES, cuda
 from ..primitives.access import load_i64, unit_access
-from ..primitives.atomics import store_now
+from ..primitives.atomics import fetch_and_add, store_now
 from ..primitives.bad_indices import has_bad
-from ..primitives.groups import fetch_and_add, shared_type
 from ..primitives.moves.claims import number_of_place
 from ..primitives.moves.folds import (
     FOLDERS,

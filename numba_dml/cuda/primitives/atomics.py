@@ -73,3 +73,14 @@ def combine_now(operation, name, space="global"):
 
 #: ``add_now(address, value)``: add to a word that other threads add to.
 add_now = combine_now("add", "int64")
+
+
+def _add_twin(address, number):
+    with _lock:
+        words = pointer_at(ctypes.c_int64, address)
+        words[0] += number
+        return words[0] - number
+
+
+#: ``fetch_and_add(address, number)``: add to a word; return what it held.
+fetch_and_add = ptx("atom.global.add.u64 $0, [$1], $2;", 1, 2, _add_twin)

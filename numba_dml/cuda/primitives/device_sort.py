@@ -17,9 +17,8 @@ from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, LANES, cuda
 from .access import load_i64
-from .atomics import load_now, store_now
+from .atomics import fetch_and_add, load_now, store_now
 from .fill import set_words
-from .groups import fetch_and_add
 from .pairs import COUNTERS, DIGIT, DIGITS, PAIR_BYTES, pair_access, pair_fields
 from .ptx import await_inputs
 from .sort_tiles import (

@@ -12,26 +12,12 @@ from functools import cache
 import numpy as np
 
 from ..driver.compile import helper
-from ..driver.context import least_capability, shared_bytes
-from ..driver.intrinsics import shared_type
+from ..driver.context import least_capability
 from ..driver.numba import cuda
 from .access import LOAD_INDEX, load_quad, unit_access
-from .atomics import _lock
-from .ptx import pointer_at, ptx
+from .ptx import ptx
 from .shared import shared_address
 
-__all__ = ["shared_bytes", "shared_type"]
-
-
-def _add_twin(address, number):
-    with _lock:
-        words = pointer_at(ctypes.c_int64, address)
-        words[0] += number
-        return words[0] - number
-
-
-#: ``fetch_and_add(address, number)``: add to a word; return what it held.
-fetch_and_add = ptx("atom.global.add.u64 $0, [$1], $2;", 1, 2, _add_twin)
 #: ``ask_for(address)``: bring what is there to L2, for a load that comes later.
 ask_for = ptx("prefetch.global.L2 [$0];", 0, 1, lambda address: None)
 #: Bytes that it brings.

@@ -6,8 +6,7 @@ import numpy as np
 
 from ..driver.compile import helper
 from ..driver.numba import BLOCK, LANES, cuda
-from .atomics import add_now
-from .groups import fetch_and_add
+from .atomics import add_now, fetch_and_add
 from .warp import LANE_VALUE
 
 lane_value = LANE_VALUE[64]
