@@ -113,3 +113,22 @@ number = number_reader(load_i64)
 def quotient(n, plan, field):
     """Return ``n // divisor`` for a divisor of a plan and 0 <= n < 2**62."""
     return high_product(n << 1, number(plan, field + 1)) >> number(plan, field + 2)
+
+
+@helper
+def offsets_of(plan, item, count, first):
+    """Return where an item of `count` nested loops, whose fields begin at `first`, is found: two sums of steps.
+
+    The fields of a loop are its size, which is a divisor, and the two steps.
+    """
+    offset = np.int64(0)
+    at = np.int64(0)
+    for loop in range(count - 1, -1, -1):
+        field = first + LOOP_FIELDS * loop
+        i = item
+        if loop > 0:  # the outermost one takes what is left
+            item = quotient(item, plan, field)
+            i -= item * number(plan, field)
+        offset += i * number(plan, field + 3)
+        at += i * number(plan, field + 4)
+    return offset, at

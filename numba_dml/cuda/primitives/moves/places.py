@@ -24,6 +24,7 @@ from ..plan import (
     OUTER_FIELDS,
     RUN,
     number,
+    offsets_of,
     quotient,
 )
 
@@ -44,17 +45,7 @@ def divide(count: int, few: int) -> tuple[int, int]:
 @helper
 def start_of_point(plan, point, loop_count):
     """Return the offset in data, and the first index, of a point of the first loops."""
-    offset = np.int64(0)
-    at = np.int64(0)
-    for loop in range(loop_count - 1, -1, -1):
-        field = HEADER + LOOP_FIELDS * loop
-        i = point
-        if loop > 0:  # the outermost one takes what is left
-            point = quotient(point, plan, field)
-            i -= point * number(plan, field)
-        offset += i * number(plan, field + 3)
-        at += i * number(plan, field + 4)
-    return offset, at
+    return offsets_of(plan, point, loop_count, HEADER)
 
 
 @cache

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
-import numpy as np
-
 from ...driver.compile import helper
 from ...driver.numba import BLOCK, LANES
 from ..access import unit_access
-from ..plan import number, quotient
+from ..plan import number, offsets_of
 from .sizes import SIZES
 
 # The numbers of a plan.
@@ -45,12 +43,11 @@ from .sizes import SIZES
     LIST_AT,  # (lines, room) pairs: what is listed
     HEADS_AT,  # what a sort of these wants to know, 0: there is none
     STARTS_AT,  # (lines, passes, digits) int64, zeros: the counts of its digits
-    DIMS,  # dimensions of the lines
+    DIMS,  # dimensions of the lines; each has `LOOP_FIELDS`: strides of the input in bytes, of the outputs in elements
     HEADER,
 ) = (*range(6), *range(8, 14), *range(16, 37))
 #: Of the numbers that only a sort by all blocks has.
 LIST_FIELDS = DIMS - LIST_PARTS
-DIM_FIELDS = 5  # size (a divisor), input stride in bytes, output stride in elements
 
 WARPS = BLOCK // LANES
 #: Threads of a block that has a line, if there are few lines.
@@ -67,17 +64,7 @@ END, LOWEST = (1 << 63) - 1, -1 << 63
 @helper
 def line_bases(plan, line):
     """Return where a line starts: a byte of the input, an element of the outputs."""
-    source = np.int64(0)
-    to = np.int64(0)
-    for d in range(number(plan, DIMS) - 1, -1, -1):
-        field = HEADER + DIM_FIELDS * d
-        i = line
-        if d > 0:
-            line = quotient(line, plan, field)
-            i -= line * number(plan, field)
-        source += i * number(plan, field + 3)
-        to += i * number(plan, field + 4)
-    return source, to
+    return offsets_of(plan, line, number(plan, DIMS), HEADER)
 
 
 _, store_word = unit_access(8)
