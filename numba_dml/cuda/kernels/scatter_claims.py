@@ -13,7 +13,7 @@ from ..driver.numba import BLOCK, cuda
 from ..primitives.access import LOAD_INDEX, load_i64, unit_access
 from ..primitives.bad_indices import has_bad
 from ..primitives.groups import GROUP, load_four, pack_four
-from ..primitives.moves.claims import EMPTY, ENTRY_BYTES, claimer, number_of_place, table_claimer
+from ..primitives.moves.claims import EMPTY, ENTRY_BYTES, claim_in_table, claimer, number_of_place
 from ..primitives.moves.places import NOWHERE, UNITS, point_places, slice_places
 from ..primitives.moves.sizes import SIZES
 from ..primitives.plan import GRANULE, HEADER, LOWEST, SLICE, number, numbers_in, quotient
@@ -24,7 +24,7 @@ from ..primitives.ptx import await_inputs
 def claim_kernel(index_type: str, loops: int, coords: int, outer: int, claim_bytes: int, tabled: bool) -> Kernel:
     """Return the kernel that looks at all indices, and claims the places that they lead to; see `claimer`."""
     place_of_point, _ = point_places(index_type, loops, coords)
-    claim = table_claimer() if tabled else claimer(claim_bytes)
+    claim = claim_in_table if tabled else claimer(claim_bytes)
 
     @kernel
     def claim_places(
@@ -59,7 +59,7 @@ def claim_kernel(index_type: str, loops: int, coords: int, outer: int, claim_byt
 
 @cache
 def entry_kernel(width: int, loops: int, coords: int, outer: int) -> Kernel:
-    """Return the kernel that writes the updates in a table of claims, by units of `width` bytes; see `table_claimer`.
+    """Return the kernel that writes the updates in a table of claims, by units of `width` bytes; see `claim_in_table`.
 
     It reads the table in its order, and neither the indices again nor entries at random: 900k updates of 30M elements
     of 1 byte are written in 28 µs, and in 50 point by point.

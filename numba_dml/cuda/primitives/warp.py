@@ -67,11 +67,6 @@ def _sync_lanes_twin():
 sync_lanes = ptx("bar.warp.sync -1;", 0, 0, _sync_lanes_twin)
 
 
-def _matching_twin(value):
-    _, values = _meet(value)
-    return sum(1 << lane for lane, other in enumerate(values) if other == value)
-
-
 def _where_twin(flag):
     _, values = _meet(flag)
     return sum(1 << lane for lane, other in enumerate(values) if other != 0)
@@ -90,8 +85,13 @@ lanes_where = ptx(
 
 
 def lanes_with(bits):
-    """Return ``same(value)``: the lanes that have the same value, as the bits of a word."""
+    """Return ``same(value)``: the lanes whose values agree in the lower bits, as the bits of a word."""
     step = "and.b32 t, v, {}; setp.ne.u32 p, t, 0; vote.sync.ballot.b32 b, p, -1; @!p not.b32 b, b; and.b32 m, m, b; "
     steps = "".join(step.format(1 << bit) for bit in range(bits))
     asm = "{ .reg .pred p; .reg .b32 v, t, b, m; cvt.u32.u64 v, $1; mov.b32 m, -1; " + steps
-    return ptx(asm + "cvt.u64.u32 $0, m; }", 1, 1, _matching_twin, together=True)
+
+    def twin(value):
+        _, values = _meet(value)
+        return sum(1 << lane for lane, other in enumerate(values) if (other ^ value) & ((1 << bits) - 1) == 0)
+
+    return ptx(asm + "cvt.u64.u32 $0, m; }", 1, 1, twin, together=True)

@@ -29,50 +29,49 @@ def spread(place):
     return word ^ (word >> 16)
 
 
-@cache
-def table_claimer():
-    """Return what `claimer` does for a table of ``last_entry + 1`` entries, a power of two, of which half stay empty.
+#: ``raise_claim(entry, word)``: raise an entry of the table to a word.
+raise_claim = combine_now("max", f"int{8 * ENTRY_BYTES}")
+
+
+@helper
+def take_entry(entry, found, last_entry, word):
+    """Claim an entry that held something a while ago; tell whether it is that of the place."""
+    if found == EMPTY:
+        found = exchange_if(entry, EMPTY, word)
+        if found == EMPTY:
+            return True
+    if found ^ word > last_entry:
+        return False
+    if found < word:
+        raise_claim(entry, word)
+    return True
+
+
+@helper
+def claim_in_table(claims, last_entry, place, point):
+    """Do what `claimer` does for a table of ``last_entry + 1`` entries, a power of two, of which half stay empty.
 
     A place has the entry where `spread` leads, or the first of its group, or of the next ones, that was empty when it
     came. It holds both numbers, in one that counts the places.
     """
-    raise_claim = combine_now("max", f"int{8 * ENTRY_BYTES}")
-
-    @helper
-    def take(entry, found, last_entry, word):
-        """Claim an entry that held something a while ago; tell whether it is that of the place."""
-        if found == EMPTY:
-            found = exchange_if(entry, EMPTY, word)
-            if found == EMPTY:
-                return True
-        if found ^ word > last_entry:
-            return False
-        if found < word:
-            raise_claim(entry, word)
-        return True
-
-    @helper
-    def enter(claims, last_entry, place, point):
-        word = place * (last_entry + 1) + point
-        at = spread(place) & last_entry
+    word = place * (last_entry + 1) + point
+    at = spread(place) & last_entry
+    entry = claims + ENTRY_BYTES * at
+    # Most places find this one empty, and have not to look first.
+    found = exchange_if(entry, EMPTY, word)
+    waiting = found != EMPTY and not take_entry(entry, found, last_entry, word)
+    at &= -ENTRIES
+    while waiting:
         entry = claims + ENTRY_BYTES * at
-        # Most places find this one empty, and have not to look first.
-        found = exchange_if(entry, EMPTY, word)
-        waiting = found != EMPTY and not take(entry, found, last_entry, word)
-        at &= -ENTRIES
-        while waiting:
-            entry = claims + ENTRY_BYTES * at
-            a, b = load_two_now(entry)
-            c, d = load_two_now(entry + 2 * ENTRY_BYTES)
-            waiting = not (
-                take(entry, a, last_entry, word)
-                or take(entry + ENTRY_BYTES, b, last_entry, word)
-                or take(entry + 2 * ENTRY_BYTES, c, last_entry, word)
-                or take(entry + 3 * ENTRY_BYTES, d, last_entry, word)
-            )
-            at = (at + ENTRIES) & last_entry
-
-    return enter
+        a, b = load_two_now(entry)
+        c, d = load_two_now(entry + 2 * ENTRY_BYTES)
+        waiting = not (
+            take_entry(entry, a, last_entry, word)
+            or take_entry(entry + ENTRY_BYTES, b, last_entry, word)
+            or take_entry(entry + 2 * ENTRY_BYTES, c, last_entry, word)
+            or take_entry(entry + 3 * ENTRY_BYTES, d, last_entry, word)
+        )
+        at = (at + ENTRIES) & last_entry
 
 
 @cache

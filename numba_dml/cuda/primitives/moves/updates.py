@@ -73,53 +73,53 @@ def replacing(width: int, staged: bool):
     return note, join, origin, meet
 
 
-@cache
-def chain_maker():
-    """Return ``join(claims, links, numbers)``: one warp makes the chains."""
-    load_head, lanes_alike, lanes_of_place = SHARED_LOAD[32], lanes_with(1), lanes_with(8 * LINK_BYTES)
-    store_link = SHARED_STORE[8 * LINK_BYTES]
+load_head, store_link = SHARED_LOAD[8 * CLAIM_BYTES], SHARED_STORE[8 * LINK_BYTES]
+#: The lanes that have the same flag, and those that have the same place.
+lanes_alike, lanes_of_place = lanes_with(1), lanes_with(8 * LINK_BYTES)
 
-    @helper
-    def claim(heads, place, number):
-        """Claim a place; return what claimed it before, and whether another lane has done it by a higher number."""
-        head = heads + CLAIM_BYTES * place
-        before = load_head(head)
-        sync_lanes()
-        raise_shared(head, number)
-        sync_lanes()
-        return before, load_head(head) != number
 
-    @helper
-    def link(links, place, number, later, beaten):
-        """Link an update to the next one, that of a higher lane or what claimed the place before."""
-        alike = lanes_alike(np.int64(beaten))
-        if beaten | (alike != EVERY_LANE):  # all lanes do, or none
-            lane = np.int64(cuda.threadIdx.x)
-            others = lanes_of_place(place) >> (lane + 1)
-            if others != 0:
-                later = number - 1 - lowest_bit(others)
-        store_link(links + LINK_BYTES * number, later)
+@helper
+def claim_head(heads, place, number):
+    """Claim a place; return what claimed it before, and whether another lane has done it by a higher number."""
+    head = heads + CLAIM_BYTES * place
+    before = load_head(head)
+    sync_lanes()
+    raise_shared(head, number)
+    sync_lanes()
+    return before, load_head(head) != number
 
-    @helper
-    def join(
-        claims,  # IN OUT  (places + 1,) int32, zeros; the last one is for what leads nowhere
-        links,  # IN OUT  shared address of the places of all numbers, which become their links
-        numbers,  # IN      how many there are, see `link_count`
-    ):
-        heads = np.int64(shared_address(claims))
+
+@helper
+def link_update(links, place, number, later, beaten):
+    """Link an update to the next one, that of a higher lane or what claimed the place before."""
+    alike = lanes_alike(np.int64(beaten))
+    if beaten | (alike != EVERY_LANE):  # all lanes do, or none
         lane = np.int64(cuda.threadIdx.x)
-        places, before = cuda.local.array(GROUP, np.int64), cuda.local.array(GROUP, np.int64)
-        beaten = cuda.local.array(GROUP, np.bool_)
-        if lane < LANES:
-            for a in range(LANES - lane, numbers, JOINED):
-                for k in range(GROUP):
-                    places[k] = load_short(links + LINK_BYTES * (a + k * LANES))
-                for k in range(GROUP):
-                    before[k], beaten[k] = claim(heads, places[k], a + k * LANES)
-                for k in range(GROUP):
-                    link(links, places[k], a + k * LANES, before[k], beaten[k])
+        others = lanes_of_place(place) >> (lane + 1)
+        if others != 0:
+            later = number - 1 - lowest_bit(others)
+    store_link(links + LINK_BYTES * number, later)
 
-    return join
+
+@helper
+def make_chains(
+    claims,  # IN OUT  (places + 1,) int32, zeros; the last one is for what leads nowhere
+    links,  # IN OUT  shared address of the places of all numbers, which become their links
+    numbers,  # IN      how many there are, see `link_count`
+):
+    """Make the chains, by one warp."""
+    heads = np.int64(shared_address(claims))
+    lane = np.int64(cuda.threadIdx.x)
+    places, before = cuda.local.array(GROUP, np.int64), cuda.local.array(GROUP, np.int64)
+    beaten = cuda.local.array(GROUP, np.bool_)
+    if lane < LANES:
+        for a in range(LANES - lane, numbers, JOINED):
+            for k in range(GROUP):
+                places[k] = load_short(links + LINK_BYTES * (a + k * LANES))
+            for k in range(GROUP):
+                before[k], beaten[k] = claim_head(heads, places[k], a + k * LANES)
+            for k in range(GROUP):
+                link_update(links, places[k], a + k * LANES, before[k], beaten[k])
 
 
 @cache
@@ -127,7 +127,7 @@ def combining(width: int, staged: bool, data_type, reduction: str):
     """Return the steps for updates that are combined with what is there, in their order."""
     fast, exact, has_nan = unit_steps(data_type, reduction, width)
     load, _ = unit_access(width)
-    load_shared, store_link = SHARED_LOAD[8 * width], SHARED_STORE[8 * LINK_BYTES]
+    load_shared = SHARED_LOAD[8 * width]
     mask = (1 << (8 * width)) - 1 if width < 8 else -1
 
     @helper
@@ -167,7 +167,7 @@ def combining(width: int, staged: bool, data_type, reduction: str):
             value = follow_exactly(old, links, at, number)
         return value & mask
 
-    return note, chain_maker(), origin, meet
+    return note, make_chains, origin, meet
 
 
 def update_steps(width: int, staged: bool, data_type, reduction: str):
