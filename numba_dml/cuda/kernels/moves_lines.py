@@ -18,7 +18,7 @@ from ..driver.numba import cuda
 from ..primitives.access import LOAD_INDEX, unit_access
 from ..primitives.atomics import combine_now
 from ..primitives.bad_indices import has_bad
-from ..primitives.groups import GROUP, asker, fill_line, load_four, store_four
+from ..primitives.groups import GROUP, asker, await_copies, fill_line, load_four, store_four
 from ..primitives.moves.lines import (
     bad_finder,
     grouped,
@@ -78,7 +78,7 @@ def gather_lines_kernel(width: int, index_type: str, several: bool, threads: int
     load_indices = load_four(index_type)
     take_four, take_one = line_gatherer(width, index_type, several)
     head_of, record_first = grouped(width, index_bytes), bad_finder(index_type)
-    fill, arrive = fill_line(width, threads)
+    fill = fill_line(width, threads)
     word, element = shared_type("int32"), shared_type(f"int{8 * width}")
 
     def gather_lines(
@@ -114,7 +114,7 @@ def gather_lines_kernel(width: int, index_type: str, several: bool, threads: int
         indices = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
         if thread < groups:  # the first ones come with the line, others while those before are used
             indices = load_indices(begin_of_groups + GROUP * thread * index_bytes)
-        arrive()
+        await_copies()
         cuda.syncthreads()
         bad = False
         for g in range(thread, groups, threads):
@@ -302,7 +302,7 @@ def scatter_lines_kernel(
     visit_all = point_walker(index_type, threads, visit)
     _, store = unit_access(width)
     update_all, clear_claims = updater(width, threads, meet), claims_clearer(threads, chained, note)
-    fill, arrive = fill_line(width, threads)
+    fill = fill_line(width, threads)
     ask_for_all, record_first = asker(threads), bad_finder(index_type)
     word, element = shared_type("int32"), shared_type(f"int{8 * width}")
 
@@ -343,7 +343,7 @@ def scatter_lines_kernel(
             ask_for_all(updates, points * width)
         if combined:
             first = fill(words, elements, 0, old + offset, high - low)
-            arrive()
+            await_copies()
             cuda.syncthreads()
             bad = visit_all(indices, (np.int64(shared_address(words)) + first * width, updates), lines)
             cuda.syncthreads()
@@ -356,7 +356,7 @@ def scatter_lines_kernel(
             if staged:
                 first = fill(words, elements, free, updates, points)
             at = origin(elements, first, updates, points)
-            arrive()
+            await_copies()
             cuda.syncthreads()
             bad = visit_all(indices, Claims(claims, links, low, high, part), lines)
             cuda.syncthreads()

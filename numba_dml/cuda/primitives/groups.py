@@ -143,31 +143,27 @@ def asker(threads: int):
     return ask_for_all
 
 
-@cache
-def copies():
-    """Return ``copy(to, fro)``, of 16 aligned bytes to shared memory, and ``arrive()``, which waits for a thread's own.
-
-    They pass no register, and a thread has any number of them on their way, on devices that know such copies.
-    """
-    at_once = "cp.async.cg.shared.global [a], [$1], 16;"
-    if least_capability() < ASYNC_CAPABILITY:
-        at_once = ".reg .u32 b<4>; ld.global.nc.v4.u32 {b0, b1, b2, b3}, [$1]; st.shared.v4.u32 [a], {b0, b1, b2, b3};"
-    copy = ptx(
-        f"{{ .reg .u32 a; cvt.u32.u64 a, $0; {at_once} }}", 0, 2, lambda to, fro: ctypes.memmove(to, fro, QUAD_BYTES)
-    )
-    wait = "cp.async.wait_all;" if at_once.startswith("cp") else ""
-    return copy, ptx(wait, 0, 0, lambda: None)
+_IS_ASYNC = least_capability() >= ASYNC_CAPABILITY
+_COPY = "cp.async.cg.shared.global [a], [$1], 16;"
+if not _IS_ASYNC:
+    _COPY = ".reg .u32 b<4>; ld.global.nc.v4.u32 {b0, b1, b2, b3}, [$1]; st.shared.v4.u32 [a], {b0, b1, b2, b3};"
+#: ``copy_quad(to, fro)``: begin to copy 16 aligned bytes to shared memory. A thread has any number of such copies on
+#: their way, and they pass no register, on devices that know them.
+copy_quad = ptx(
+    f"{{ .reg .u32 a; cvt.u32.u64 a, $0; {_COPY} }}", 0, 2, lambda to, fro: ctypes.memmove(to, fro, QUAD_BYTES)
+)
+#: ``await_copies()``: wait for those that this thread has begun.
+await_copies = ptx("cp.async.wait_all;" if _IS_ASYNC else "", 0, 0, lambda: None)
 
 
 @cache
 def fill_line(width: int, threads: int):
-    """Return how all threads of a block copy a line of elements of a width to shared memory.
+    """Return how all threads of a block begin to copy a line of elements of a width to shared memory.
 
-    ``fill`` begins to, ``arrive()`` waits for what a thread has begun; a barrier must follow. Dynamic shared memory
-    must start at a multiple of 16 bytes, as it does in kernels that have no other.
+    `await_copies` and a barrier must follow. Dynamic shared memory must start at a multiple of 16 bytes, as it does in
+    kernels that have no other.
     """
     load = LOAD_INDEX[f"int{8 * width}"]
-    copy, arrive = copies()
 
     @helper
     def fill(
@@ -186,11 +182,11 @@ def fill_line(width: int, threads: int):
         begin = source + head * width
         to = np.int64(shared_address(words)) + shift + head * width
         for q in range(thread, quads, threads):
-            copy(to + QUAD_BYTES * q, begin + QUAD_BYTES * q)
+            copy_quad(to + QUAD_BYTES * q, begin + QUAD_BYTES * q)
         rest = quads * (QUAD_BYTES // width)
         for s in range(threads - 1 - thread, count - rest, threads):  # what the last threads have time for
             i = s if s < head else s + rest
             elements[np.uint32(first + i)] = load(source + i * width)
         return first
 
-    return fill, arrive
+    return fill

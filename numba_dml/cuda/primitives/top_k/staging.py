@@ -14,7 +14,7 @@ import numpy as np
 from ...driver.compile import helper
 from ...driver.numba import LANES, cuda
 from ..access import LOAD_INDEX
-from ..groups import copies
+from ..groups import await_copies, copy_quad
 from ..plan import number
 from ..shared import SHARED_STORE
 from ..warp import LANE_VALUE
@@ -100,7 +100,6 @@ def unit_copier(width: int):
     between the lines of a warp, 0: they are anywhere.
     """
     load, store = LOAD_INDEX[f"int{8 * width}"], SHARED_STORE[8 * width]
-    copy, arrive = copies()
 
     @helper
     def copy_within(to, unit, low, high):
@@ -114,7 +113,7 @@ def unit_copier(width: int):
         """Copy a unit of each of several lines that are at equal steps."""
         for _ in range(0, 1 << bits, COPIES_AT_ONCE):
             for i in range(COPIES_AT_ONCE):
-                copy(to + i * to_step, address + i * step)
+                copy_quad(to + i * to_step, address + i * step)
             to += COPIES_AT_ONCE * to_step
             address += COPIES_AT_ONCE * step
 
@@ -137,11 +136,11 @@ def unit_copier(width: int):
                     if unit < end:
                         to = tile + (line + i * step) * pitch + at
                         if low <= unit and unit + 16 <= high:
-                            copy(to, unit)
+                            copy_quad(to, unit)
                         else:
                             copy_within(to, unit, low, high)
             at += 16 << bits
-        arrive()
+        await_copies()
 
     return copy_units
 
