@@ -18,7 +18,7 @@ from ..._core.tensor import dtype_of, element_size
 from ..driver.compile import helper
 from ..driver.numba import SIMULATED
 from .access import unit_access
-from .moves.reductions import _step, add, upper
+from .moves.reductions import PARTS_OF, QUIET_NAN, add, element_step, upper
 from .plan import number
 from .ptx import _as_int64, load_twin, ptx
 
@@ -49,8 +49,6 @@ from .ptx import _as_int64, load_twin, ptx
 LOADS = (8, 2)[SIMULATED]
 #: Positions of a segment.
 SEGMENT = 32
-#: The parts of complex numbers, which are summed each by itself.
-PARTS_OF = {D.COMPLEX64: D.FLOAT32, D.COMPLEX128: D.FLOAT64}
 
 _TAKE = {
     D.FLOAT64: "mov.b64 x, $1;",
@@ -75,24 +73,18 @@ _ODD = (
 )
 
 
-def _quiet(kind: D) -> int:
-    """Return the bits of NumPy's NaN."""
-    bits = {D.FLOAT64: 0x7FF8 << 48, D.FLOAT32: 0x7FC0 << 16, D.FLOAT16: 0x7E00, D.BFLOAT16: 0x7FC0}
-    return bits[kind]
-
-
 @cache
 def converter(source: D, target: D, *, cleans: bool = True):
     """Return how a float's bits become those of another type, rounded once, and every NaN NumPy's if it `cleans`."""
     bits, wide = 8 * element_size(target), element_size(target) > element_size(source)
-    is_short = bits == 16
+    is_short, quiet = bits == 16, QUIET_NAN[target]
 
     def twin(word):
         size = element_size(source)
         value = np.array(word & ((1 << 8 * size) - 1), f"u{size}").view(dtype_of(source))
         with np.errstate(all="ignore"):
             if np.isnan(value):
-                return _quiet(target)
+                return quiet
             if target is D.BFLOAT16 and source is D.FLOAT64:
                 near = value.astype(np.float32)
                 if np.isfinite(value) and near.astype(np.float64) != value:
@@ -108,16 +100,15 @@ def converter(source: D, target: D, *, cleans: bool = True):
         step = _ODD
     else:
         step = f"cvt{'' if wide else '.rn'}.{result}.{operand} y, x;"
-    registers = (
-        f".reg .b32 t; .reg .f32 z; .reg .f64 w; .reg .pred p; .reg .{'b16' if operand == 'f16' else operand} x; "
-    )
-    registers += f".reg .{'b16' if is_short else result} y; "
-    nan = f"setp.nan.{operand} p, x, x; selp.b{bits} y, {_quiet(target):#x}, y, p; "
-    if not is_short:  # a constant of a float register
-        nan = f"setp.nan.{operand} p, x, x; mov.b{bits} {'w' if bits == 64 else 'z'}, {_quiet(target):#x}; "
-        nan += f"@p mov.b{bits} y, {'w' if bits == 64 else 'z'}; "
+    given, made = "b16" if operand == "f16" else operand, "b16" if is_short else result
+    registers = f".reg .b32 t; .reg .f32 z; .reg .f64 w; .reg .pred p; .reg .{given} x; .reg .{made} y; "
     if not cleans:
         nan = ""
+    elif is_short:
+        nan = f"setp.nan.{operand} p, x, x; selp.b{bits} y, {quiet:#x}, y, p; "
+    else:  # a constant of a float register
+        constant = "w" if bits == 64 else "z"
+        nan = f"setp.nan.{operand} p, x, x; mov.b{bits} {constant}, {quiet:#x}; @p mov.b{bits} y, {constant}; "
     return ptx(f"{{ {registers}{_TAKE[source]} {step} {nan}{_GIVE[target]} }}", 1, 1, twin, pure=True)
 
 
@@ -158,18 +149,14 @@ def _truth(word):
 @cache
 def _from_integer(target: D, signed: bool):
     """Return how an integer becomes a float: float32 first if that has 16 bits, as NumPy's casts do."""
-    wide = target is D.FLOAT64
-    kind, first, letter = (
-        ("u8", D.FLOAT64, "s" if signed else "u") if wide else ("u4", D.FLOAT32, "s" if signed else "u")
-    )
-    bits = 64 if wide else 32
+    wide, letter = target is D.FLOAT64, "s" if signed else "u"
+    first, bits = (D.FLOAT64, 64) if wide else (D.FLOAT32, 32)
 
     def twin(word):
         number = word if signed else word & 0xFFFFFFFFFFFFFFFF
-        return _as_int64(int(np.array(number, "i8" if signed else "u8").astype(dtype_of(first)).view(kind)))
+        return _as_int64(int(np.array(number, "i8" if signed else "u8").astype(dtype_of(first)).view(f"u{bits // 8}")))
 
-    widen = "" if wide else "cvt.u64.u32 $0, t; "
-    give = "mov.b64 $0, x;" if wide else "mov.b32 t, x; " + widen
+    give = "mov.b64 $0, x;" if wide else "mov.b32 t, x; cvt.u64.u32 $0, t; "
     asm = f"{{ .reg .f{bits} x; .reg .b32 t; cvt.rn.f{bits}.{letter}64 x, $1; {give} }}"
     cast = ptx(asm, 1, 1, twin, pure=True)
     if target in (D.FLOAT64, D.FLOAT32):
@@ -231,6 +218,16 @@ def load_as(source: D, result: D):
     return load_cast
 
 
+@helper
+def _widen(bits):
+    return np.int64(bits)
+
+
+@helper
+def _widen_unsigned(bits):
+    return np.int64(bits) & 0xFFFFFFFF
+
+
 @cache
 def fetch_of(source: D):
     """Return the type of an element's bits, ``fetch(address)``, and ``widen(bits)``: the word that `load_of` returns.
@@ -243,16 +240,8 @@ def fetch_of(source: D):
     bits = 8 * element_size(source)
     letter, c_type = ("s", f"c_int{bits}") if kind == "i" or bits == 32 else ("u", f"c_uint{bits}")
 
-    @helper
-    def widen(bits):
-        return np.int64(bits)
-
-    @helper
-    def widen_unsigned(bits):
-        return np.int64(bits) & 0xFFFFFFFF
-
     fetch = ptx(f"ld.global.{letter}{bits} $0, [$1];", 1, 1, load_twin(getattr(ctypes, c_type)), bits=32)
-    return np.int32, fetch, widen_unsigned if name == "uint32" else widen
+    return np.int32, fetch, _widen_unsigned if name == "uint32" else _widen
 
 
 @cache
@@ -302,7 +291,7 @@ def in_order(source: D, result: D, multiplies: bool, own_type: bool):
     """
     is_half = element_size(result) == 2 and is_float(result) and not own_type
     state = D.FLOAT32 if is_half else D.INT64 if result is D.BOOL else result
-    combine, part = _step(state, "mul" if multiplies else "add", False), PARTS_OF.get(result)
+    combine, part = element_step(state, "mul" if multiplies else "add", False), PARTS_OF.get(result)
     load_result, widen = load_pair(source, result), converter(result, state) if is_half else _same
     is_short, has_nan = part is D.FLOAT32, part is not None or is_float(result)
     clean = converter(part or state, part or result) if has_nan else caster(state, result)

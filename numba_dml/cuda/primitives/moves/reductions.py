@@ -17,17 +17,17 @@ from ...._core.tensor import dtype_of, element_size
 from ...driver.compile import helper
 from ..ptx import ptx
 
-#: The types whose sums and products depend on their order.
-ROUNDED = {D.FLOAT16, D.FLOAT32, D.FLOAT64, D.BFLOAT16, D.COMPLEX64, D.COMPLEX128}
+#: The parts of complex numbers, which are added up each by itself.
+PARTS_OF = {D.COMPLEX64: D.FLOAT32, D.COMPLEX128: D.FLOAT64}
+#: The bits of NumPy's NaN: quiet, and without a sign.
+QUIET_NAN = {D.FLOAT64: 0x7FF8 << 48, D.FLOAT32: 0x7FC0 << 16, D.FLOAT16: 0x7E00, D.BFLOAT16: 0x7FC0}
 _HALF = "cvt.u16.u64 a, $1; cvt.u16.u64 b, $2; "
-#: By type: its bits, its quiet NaN without a sign, how words become a, b and the floats x, y, and z the result.
+#: By type: how words become a, b and the floats x, y, and z the result.
 _FLOATS = {
-    "float64": (64, 0x7FF8 << 48, "mov.b64 a, $1; mov.b64 b, $2; mov.b64 x, a; mov.b64 y, b;", "mov.b64 r, z;"),
-    "float32": (32, 0x7FC0 << 16, "cvt.u32.u64 a, $1; cvt.u32.u64 b, $2; mov.b32 x, a; mov.b32 y, b;", "mov.b32 r, z;"),
-    "float16": (16, 0x7E00, _HALF + "cvt.f32.f16 x, a; cvt.f32.f16 y, b;", "cvt.rn.f16.f32 r, z;"),
-    "bfloat16": (
-        16,
-        0x7FC0,
+    D.FLOAT64: ("mov.b64 a, $1; mov.b64 b, $2; mov.b64 x, a; mov.b64 y, b;", "mov.b64 r, z;"),
+    D.FLOAT32: ("cvt.u32.u64 a, $1; cvt.u32.u64 b, $2; mov.b32 x, a; mov.b32 y, b;", "mov.b32 r, z;"),
+    D.FLOAT16: (_HALF + "cvt.f32.f16 x, a; cvt.f32.f16 y, b;", "cvt.rn.f16.f32 r, z;"),
+    D.BFLOAT16: (
         ".reg .b32 t; cvt.u32.u64 t, $1; shl.b32 t, t, 16; mov.b32 x, t; cvt.u32.u64 t, $2; shl.b32 t, t, 16; "
         "mov.b32 y, t; " + _HALF,
         "cvt.rn.bf16.f32 r, z;",
@@ -36,21 +36,21 @@ _FLOATS = {
 
 
 @cache
-def _float_step(name: str, op: str, exact: bool):
+def _float_step(data_type, op: str, exact: bool):
     """Return the sum (add), difference (sub) or product (mul) of two floats, given and returned as bits.
 
     If it is exact, a NaN is that of the first operand, or else of the second one, made quiet, or else what this
     processor makes of infinities, as on the CPU; the device itself returns one NaN for all.
     """
-    bits, quiet, take, give = _FLOATS[name]
-    wide = 64 if name == "float64" else 32
+    (take, give), quiet, bits = _FLOATS[data_type], QUIET_NAN[data_type], 8 * element_size(data_type)
+    wide = 64 if data_type is D.FLOAT64 else 32
     with np.errstate(all="ignore"):
         made = quiet | int(np.signbit(np.float32(np.inf) * np.float32(0))) << bits - 1
     quieting = quiet & -quiet
     mask = (1 << bits) - 1
 
     def twin(a, b):
-        dtype = dtype_of(D[name.upper()])
+        dtype = dtype_of(data_type)
         word = np.dtype(f"u{dtype.itemsize}")
         x, y = (np.array(part & mask, word).view(dtype).astype(f"f{wide // 8}") for part in (a, b))
         for operand, part in ((x, a), (y, b)):
@@ -73,16 +73,16 @@ def _float_step(name: str, op: str, exact: bool):
     return ptx(f"{{ {asm} }}", 1, 2, twin, pure=True)
 
 
-def _step(data_type, reduction: str, exact: bool):
+def element_step(data_type, reduction: str, exact: bool):
     """Return ``combine(old, old_second, new, new_second)`` for an element: the two words that it leaves."""
     if data_type is D.BOOL:  # NumPy's arithmetic of bool: add is or, mul is and
         reduction = {"add": "max", "mul": "min"}.get(reduction, reduction)
-    if data_type in (D.COMPLEX64, D.COMPLEX128):
-        return _complex_step("float32" if data_type is D.COMPLEX64 else "float64", reduction, exact)
+    if data_type in PARTS_OF:
+        return _complex_step(PARTS_OF[data_type], reduction, exact)
     if reduction in ("min", "max"):
         return _picker(data_type, reduction)
     if is_float(data_type):
-        step = _float_step(data_type.name.lower(), reduction, exact)
+        step = _float_step(data_type, reduction, exact)
     else:
         step = multiply if reduction == "mul" else add
 
@@ -95,7 +95,7 @@ def _step(data_type, reduction: str, exact: bool):
 
 def _unit_step(data_type, reduction: str, width: int, exact: bool):
     """Return the same for units of `width` bytes, of as many elements as are in them."""
-    combine = _step(data_type, reduction, exact)
+    combine = element_step(data_type, reduction, exact)
     itemsize = element_size(data_type)
     if itemsize in (width, 16):
         return combine
@@ -119,7 +119,7 @@ def _unit_step(data_type, reduction: str, width: int, exact: bool):
 
 def _nan_finder(data_type, width: int):
     """Return how to tell whether a unit has a NaN."""
-    part = {D.COMPLEX64: D.FLOAT32, D.COMPLEX128: D.FLOAT64}.get(data_type, data_type)
+    part = PARTS_OF.get(data_type, data_type)
     bits, word_bits, two_words = 8 * element_size(part), 8 * min(width, 8), width == 16
     infinity, magnitude = rule_numbers(part, True, False)[1], (1 << bits - 1) - 1
 
@@ -152,7 +152,8 @@ def unit_steps(data_type, reduction: str, width: int):
     of each line 0.71, 0.99, 0.64 (an H200).
     """
     fast = _unit_step(data_type, reduction, width, False)
-    if reduction in ("min", "max") or data_type not in ROUNDED:
+    is_rounded = is_float(data_type) or data_type in PARTS_OF
+    if reduction in ("min", "max") or not is_rounded:
         return fast, fast, _never
     return fast, _unit_step(data_type, reduction, width, True), _nan_finder(data_type, width)
 
@@ -202,10 +203,10 @@ def _picker(data_type, reduction: str):
     return pick
 
 
-def _complex_step(part: str, reduction: str, exact: bool):
+def _complex_step(part, reduction: str, exact: bool):
     """Return the sum or NumPy's plain product of complex numbers."""
     plus, minus, times = (_float_step(part, op, exact) for op in ("add", "sub", "mul"))
-    both_in_one = part == "float32"
+    both_in_one = part is D.FLOAT32
     product = reduction == "mul"
 
     @helper
