@@ -24,11 +24,12 @@ from ..driver.numba import BLOCK, cuda
 from ..primitives.access import load_i64, unit_access
 from ..primitives.atomics import store_now
 from ..primitives.bits import raise_key
-from ..primitives.device_sort import HEAD, SUMS, TILE_BYTES, plan_passes
+from ..primitives.device_sort import HEAD, SUMS, plan_passes
 from ..primitives.pairs import DIGITS as SORT_DIGITS
 from ..primitives.pairs import pair_access
 from ..primitives.plan import number
 from ..primitives.ptx import await_inputs
+from ..primitives.sort_tiles import pairs_of_tile
 from ..primitives.sums import add_counts, arrive
 from ..primitives.top_k.keys import key_access
 from ..primitives.top_k.large_lists import (
@@ -174,7 +175,7 @@ def list_kernel(width: int, infinity: int, is_long: bool, is_result: bool) -> Ke
     word, pair_bytes, *_ = pair_access(is_long)
     lowest = -(1 << (8 * width - 1))
     tile_elements = tiles.quads * tiles.of_quad * BLOCK
-    room_of_tile = TILE_BYTES // pair_bytes
+    room_of_tile = pairs_of_tile(is_long)
     passes = passes_of(width)
     all_digits, all_counts = passes * SORT_DIGITS, 3 * WARPS
 

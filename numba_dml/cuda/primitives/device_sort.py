@@ -19,16 +19,16 @@ from ..driver.numba import BLOCK, LANES, cuda
 from .access import load_i64
 from .atomics import fetch_and_add, load_now, store_now
 from .fill import set_words
-from .pairs import COUNTERS, DIGIT, DIGITS, PAIR_BYTES, pair_access, pair_fields
+from .pairs import COUNTERS, DIGIT, DIGITS, pair_access, pair_fields
 from .ptx import await_inputs
 from .sort_tiles import (
     COUNTS,
     SHARE,
-    TILE_BYTES,
     WARPS,
     Memory,
     Own,
     base_steps,
+    pairs_of_tile,
     result_writer,
     tile_steps,
 )
@@ -142,7 +142,7 @@ def move_kernel(is_long: bool, write) -> Kernel:
     the second gets with each pair and its place. None: there are only pairs.
     """
     word, pair_bytes, *_ = pair_access(is_long)
-    tile_pairs = TILE_BYTES // pair_bytes
+    tile_pairs = pairs_of_tile(is_long)
     items = tile_pairs // BLOCK
     load_tile, rank_tile, order_tile, write_tile = tile_steps(is_long)
     count_tile, find_bases = base_steps(is_long)
@@ -222,11 +222,11 @@ class Sort:
     def __init__(self, segments: int, room: int, is_long: bool, bits: int) -> None:
         self.segments, self.room, self.is_long = segments, room, is_long
         #: Bytes of a pair.
-        self.pair_bytes = PAIR_BYTES if is_long else PAIR_BYTES // 2
+        self.pair_bytes = pair_access(is_long).bytes
         #: How many digits there are.
         self.passes = -(-bits // DIGIT)
         #: How many tiles a segment has at most.
-        self.tiles = -(-room * self.pair_bytes // TILE_BYTES)
+        self.tiles = -(-room // pairs_of_tile(is_long))
         #: Bytes of all pairs, of which there are two sets, at a multiple of 16.
         self.pairs_bytes = -(-segments * room * self.pair_bytes // 16) * 16
         words = TICKETS + segments * (HEAD + (self.passes + self.tiles) * DIGITS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,14 +15,22 @@ from .bits import DIGIT_ABOVE
 #: Bits of a digit, and blocks that count the digits of pairs: what 132 multiprocessors hold.
 DIGIT, COUNTERS = ((8, 4 * 132), (4, 2))[SIMULATED]
 DIGITS = 1 << DIGIT
-#: Bytes of a pair of words of 8 bytes.
-PAIR_BYTES = 16
 _, store_long_pair = unit_access(16)
 
 
+class PairAccess(NamedTuple):
+    """How kernels get pairs."""
+
+    word: type  #: of a key, and of a position
+    bytes: int  #: of both together
+    load: object  #: ``load(address)``
+    store: object  #: ``store(address, key, position)``
+    digit_of: object  #: ``digit_of(key, shift)``: the digit that begins at a bit
+
+
 @cache
-def pair_access(is_long: bool):
-    """Return the type of a pair's words, their bytes together, how to load and store them, and a digit of a key."""
+def pair_access(is_long: bool) -> PairAccess:
+    """Return how to get pairs of long words, or of short ones."""
     bits = 64 if is_long else 32
     shifted = DIGIT_ABOVE[bits]
 
@@ -30,15 +39,15 @@ def pair_access(is_long: bool):
         return np.int32(shifted(key, 0, shift) & (DIGITS - 1))
 
     if is_long:
-        return np.int64, PAIR_BYTES, load_two_long_words, store_long_pair, digit_of
-    return np.int32, PAIR_BYTES // 2, load_two_words, store_two_words, digit_of
+        return PairAccess(np.int64, 16, load_two_long_words, store_long_pair, digit_of)
+    return PairAccess(np.int32, 8, load_two_words, store_two_words, digit_of)
 
 
 @cache
 def pair_fields(is_long: bool):
     """Return how to load the key, and the position, of a pair that no thread writes."""
     load = LOAD_INDEX["int64" if is_long else "uint32"]
-    width = (PAIR_BYTES if is_long else PAIR_BYTES // 2) // 2
+    width = pair_access(is_long).bytes // 2
 
     @helper
     def load_key(pairs, i):

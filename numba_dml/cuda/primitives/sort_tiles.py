@@ -30,6 +30,11 @@ MARK = 56
 lanes_with_digit = lanes_with(DIGIT)
 
 
+def pairs_of_tile(is_long: bool) -> int:
+    """Return how many pairs a tile has."""
+    return TILE_BYTES // pair_access(is_long).bytes
+
+
 class Memory(NamedTuple):
     """The shared memory of a block."""
 
@@ -83,7 +88,7 @@ def tile_steps(is_long: bool):
     shift)``: bring them to the target.
     """
     _, pair_bytes, load_pair, store_pair, digit_of = pair_access(is_long)
-    items = TILE_BYTES // pair_bytes // BLOCK
+    items = pairs_of_tile(is_long) // BLOCK
 
     @helper
     def load_tile(own, source, inside):
@@ -139,7 +144,7 @@ def base_steps(is_long: bool):
     tile, and tells later tiles. ``find_bases(memory, own, state, tile, turn)`` learns from earlier tiles where digits
     go in the target.
     """
-    tile_pairs = TILE_BYTES // pair_access(is_long)[1]
+    tile_pairs = pairs_of_tile(is_long)
 
     @helper
     def count_tile(memory, own, starts, state, inside, tile, turn):
@@ -180,8 +185,7 @@ def base_steps(is_long: bool):
 @cache
 def result_writer(is_long: bool, put):
     """Return ``put_results(memory, form, plan, inside, shift)``: ``put`` is called with each pair and its place."""
-    _, pair_bytes, _, _, digit_of = pair_access(is_long)
-    items = TILE_BYTES // pair_bytes // BLOCK
+    digit_of, items = pair_access(is_long).digit_of, pairs_of_tile(is_long) // BLOCK
 
     @helper
     def put_results(memory, form, plan, inside, shift):

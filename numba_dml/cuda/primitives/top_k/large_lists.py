@@ -21,7 +21,7 @@ from ..pairs import DIGIT as SORT_DIGIT
 from ..pairs import DIGITS as SORT_DIGITS
 from ..pairs import pair_access
 from ..plan import number
-from ..sort_tiles import TILE_BYTES
+from ..sort_tiles import pairs_of_tile
 from ..sums import add_up_lanes, add_up_threads
 from ..warp import LANE_VALUE
 from .keys import bar_tester, key_type
@@ -296,9 +296,8 @@ def _order_step(width: int, is_long: bool):
     It puts the chosen elements into shared memory, in their order, from one rank on.
     """
     quads, of_quad = sizes_of(width)
-    word, pair_bytes, *_ = pair_access(is_long)
-    reversed_key = REVERSED_KEY[8 * word(0).itemsize]
-    items, room = quads * of_quad, TILE_BYTES // pair_bytes
+    reversed_key = REVERSED_KEY[64 if is_long else 32]
+    items, room = quads * of_quad, pairs_of_tile(is_long)
     fits = items * BLOCK <= room
 
     @helper
@@ -327,9 +326,8 @@ def tile_lister(width: int, infinity: int, is_long: bool, store):
     rank_quads, first_bits = tile_ranks(width)
     put_in_order = _order_step(width, is_long)
     reaching = bar_tester(quads * of_quad)
-    _, pair_bytes, *_ = pair_access(is_long)
     items, tile_quads = quads * of_quad, quads * BLOCK
-    room = TILE_BYTES // pair_bytes
+    room = pairs_of_tile(is_long)
     fits = items * BLOCK <= room
 
     @helper
