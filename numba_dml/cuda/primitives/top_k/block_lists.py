@@ -70,7 +70,7 @@ def bar_raiser(key_bytes: int):
     It returns a listed key that at least `wanted` of them reach, and at most `most` if possible. The keys from `low` to
     `high` are at least as many.
     """
-    key, digit_of = np.int32 if key_bytes == 4 else np.int64, DIGIT_ABOVE[8 * key_bytes]
+    key, digit_of = key_type(key_bytes), DIGIT_ABOVE[8 * key_bytes]
     _, spread = spreader(key_bytes)
 
     @helper

@@ -18,6 +18,7 @@ from ...driver.numba import LANES, cuda
 from ..bits import DIGIT_ABOVE, bits_between, half_word
 from ..shared import SHARED_LOAD, SHARED_STORE_IF, load_word, shared_address, store_word
 from ..warp import LANE_VALUE, sum_of_lanes
+from .keys import key_type
 from .sizes import SIZES
 
 #: Bits of a digit, and the words in which a thread counts its elements by digits: the digits of the lower half of a
@@ -177,11 +178,11 @@ def list_mover(key_bytes: int):
     `own_steps`.
     """
     load_own, count_own, store_own = own_steps(key_bytes)
-    key_type = np.int64 if key_bytes == 8 else np.int32
+    key = key_type(key_bytes)
 
     @helper
     def move(keys, places, counts, sums, count, rows, high, shift, by_place):
-        own_keys = cuda.local.array(ITEMS, key_type)
+        own_keys = cuda.local.array(ITEMS, key)
         own_places = cuda.local.array(ITEMS, np.int32)
         found = cuda.local.array(ITEMS, np.int32)
         own = Own(own_keys, own_places, found)

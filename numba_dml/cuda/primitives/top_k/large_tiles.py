@@ -78,9 +78,8 @@ def whole_bits(is_long: bool) -> int:
 def _quad_steps(width: int, infinity: int, is_long: bool):
     """Return how a thread finds where its quads begin, and lists the elements of one that lies in part inside."""
     key_at = key_access(width, infinity).key_at
-    place = np.int64 if is_long else np.int32
+    place, pair_bytes, *_ = pair_access(is_long)
     load_place = LOAD_INDEX["int64" if is_long else "int32"]
-    pair_bytes = pair_access(is_long).bytes
     quads, of_quad = sizes_of(width)
     key, lowest = key_type(width), -(1 << (8 * width - 1))
     whole, quad_bits = whole_bits(is_long), of_quad.bit_length() - 1
@@ -125,8 +124,8 @@ def tile_access(width: int, infinity: int, is_long: bool) -> Tiles:
     """Return the steps for elements of a width and kind; if they are long, positions, or keys, have 64 bits."""
     put_keys, load = key_access(width, infinity).put_keys, load_two_long_words if width == 8 else load_four_words
     place_quads, put_one_by_one = _quad_steps(width, infinity, is_long)
-    place, word, of_load = np.int64 if is_long else np.int32, key_type(width), 2 if width == 8 else 4
-    pair_bytes = pair_access(is_long).bytes
+    place, pair_bytes, *_ = pair_access(is_long)
+    word, of_load = key_type(width), 2 if width == 8 else 4
     quads, of_quad = sizes_of(width)
     all_words = quads * of_load
     whole = whole_bits(is_long)

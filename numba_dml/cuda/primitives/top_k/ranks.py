@@ -9,6 +9,7 @@ import numpy as np
 from ...driver.compile import helper
 from ...driver.numba import LANES, cuda
 from ..warp import PARTNER_VALUE, sync_lanes
+from .keys import key_type
 from .plan import END, LOWEST
 
 #: Listed elements of each lane that are ranked together, in registers.
@@ -51,7 +52,7 @@ def best_of_block(keys, places, high, place):
 @cache
 def spreader(key_bytes: int):
     """Return ``of_lanes(low, high)`` and ``of_threads(low, high, ends)``: the lowest and the highest key of all."""
-    partner_key, key = PARTNER_VALUE[8 * key_bytes], np.int32 if key_bytes == 4 else np.int64
+    partner_key, key = PARTNER_VALUE[8 * key_bytes], key_type(key_bytes)
 
     @helper
     def of_lanes(low, high):
@@ -194,7 +195,7 @@ def list_sorter(width: int, own_count: int):
     """
     word, word_of, place_in, last_place = word_access(width)
     partner, partner_place = PARTNER_VALUE[64 if width >= 4 else 32], PARTNER_VALUE[32]
-    key, lowest = np.int64 if width == 8 else np.int32, -(1 << (8 * width - 1))
+    key, lowest = key_type(width), -(1 << (8 * width - 1))
     is_wide, own_bits = width == 8, own_count.bit_length() - 1
 
     @helper
