@@ -56,3 +56,5 @@ if not cuda.is_available():
 
 #: Threads per block, and of a warp. In the simulator each is a thread of the system, so they are few: two warps of two.
 BLOCK, LANES = ((256, 32), (4, 2))[SIMULATED]
+#: Warps of such a block.
+WARPS = BLOCK // LANES

@@ -14,7 +14,7 @@ import numpy as np
 from ..._core.enums import TensorDataType as D
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
-from ..driver.numba import BLOCK, LANES, cuda
+from ..driver.numba import BLOCK, LANES, WARPS, cuda
 from ..primitives.access import unit_access
 from ..primitives.atomics import combine_now
 from ..primitives.bad_indices import has_bad
@@ -30,7 +30,6 @@ from ..primitives.warp import LANE_VALUE, lanes_where, sync_lanes
 COMBINED = ("add", "min", "max"), (D.INT32, D.UINT32, D.INT64, D.UINT64)
 #: Units of a lane that are loaded together; see docs/measurements/cudamoves.md, "Slices by warps".
 AT_ONCE = SIZES.slice_loads
-WARPS = BLOCK // LANES
 #: Slices that warps move have fewer bytes: a lane counts with 32 bits.
 MOST_SLICE_BYTES = 1 << 24
 

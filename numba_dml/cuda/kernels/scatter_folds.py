@@ -9,7 +9,7 @@ import numpy as np
 from ..driver.compile import kernel
 from ..driver.intrinsics import shared_type
 from ..driver.launch import Kernel
-from ..driver.numba import BLOCK, LANES, cuda
+from ..driver.numba import BLOCK, LANES, WARPS, cuda
 from ..primitives.access import load_i64, unit_access
 from ..primitives.atomics import fetch_and_add, store_now
 from ..primitives.bad_indices import has_bad
@@ -29,7 +29,6 @@ from ..primitives.moves.sizes import SIZES
 from ..primitives.pairs import pair_access, pair_fields
 from ..primitives.plan import GRANULE, LOWEST, SLICE, number, numbers_in, quotient
 from ..primitives.ptx import await_inputs
-from ..primitives.sort_tiles import WARPS
 from ..primitives.warp import sum_of_lanes
 
 #: Up to this many points each is compared with all others, instead of a sort.

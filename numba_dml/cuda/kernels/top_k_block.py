@@ -18,7 +18,7 @@ import numpy as np
 
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
-from ..driver.numba import LANES, cuda
+from ..driver.numba import LANES, WARPS, cuda
 from ..primitives.access import unit_access
 from ..primitives.plan import number, quotient
 from ..primitives.ptx import ARRAY_TYPES, await_inputs
@@ -42,7 +42,6 @@ from ..primitives.top_k.plan import (
     ROUNDS,
     SIZE,
     STRIDE,
-    WARPS,
     K,
     line_bases,
 )

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
-from ..driver.numba import BLOCK, LANES, cuda
+from ..driver.numba import BLOCK, LANES, WARPS, cuda
 from ..primitives.access import LOAD_INDEX, unit_access
 from ..primitives.plan import number
 from ..primitives.ptx import ARRAY_TYPES, await_inputs
@@ -30,7 +30,6 @@ from ..primitives.top_k.plan import (
     PITCH,
     SIZE,
     STRIDE,
-    WARPS,
     K,
     line_bases,
 )

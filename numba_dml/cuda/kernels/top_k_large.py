@@ -20,7 +20,7 @@ import numpy as np
 
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
-from ..driver.numba import BLOCK, cuda
+from ..driver.numba import BLOCK, WARPS, cuda
 from ..primitives.access import load_i64, unit_access
 from ..primitives.atomics import store_now
 from ..primitives.bits import raise_key
@@ -34,7 +34,6 @@ from ..primitives.sums import add_counts, arrive
 from ..primitives.top_k.keys import key_access
 from ..primitives.top_k.large_lists import (
     COUNTERS,
-    WARPS,
     Pairs,
     Shared,
     Target,

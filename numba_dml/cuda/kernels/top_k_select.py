@@ -14,14 +14,14 @@ import numpy as np
 
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
-from ..driver.numba import LANES, cuda
+from ..driver.numba import LANES, WARPS, cuda
 from ..primitives.bits import COUNT_ABOVE, COUNT_REACHING, bits_between, digit_above, raise_key
 from ..primitives.plan import number
 from ..primitives.ptx import ARRAY_TYPES, await_inputs
 from ..primitives.top_k.block_sort import count_bytes
 from ..primitives.top_k.keys import key_access, key_type, lowest_key
 from ..primitives.top_k.line_sort import line_sorter
-from ..primitives.top_k.plan import ENDS, LINES, OUT_STRIDE, ROOM, SIZE, STRIDE, WARPS, K, line_bases, result_copier
+from ..primitives.top_k.plan import ENDS, LINES, OUT_STRIDE, ROOM, SIZE, STRIDE, K, line_bases, result_copier
 from ..primitives.top_k.ranks import list_sorter, spreader
 from ..primitives.top_k.sizes import SIZES
 from ..primitives.warp import PARTNER_VALUE, lanes_where, sync_lanes

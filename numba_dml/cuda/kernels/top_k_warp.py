@@ -16,13 +16,13 @@ import numpy as np
 
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
-from ..driver.numba import LANES, cuda
+from ..driver.numba import LANES, WARPS, cuda
 from ..primitives.bits import bits_between
 from ..primitives.plan import number
 from ..primitives.ptx import await_inputs
 from ..primitives.shared import shared_address
 from ..primitives.top_k.keys import key_type, lowest_key
-from ..primitives.top_k.plan import LINES, OUT_STRIDE, SIZE, WARPS, K, line_bases, result_copier
+from ..primitives.top_k.plan import LINES, OUT_STRIDE, SIZE, K, line_bases, result_copier
 from ..primitives.top_k.ranks import RANKED_TOGETHER, word_access, word_lists
 from ..primitives.top_k.register_lists import count_reaching, note_reaching
 from ..primitives.top_k.warp_lists import (

@@ -15,23 +15,13 @@ import numpy as np
 
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
-from ..driver.numba import BLOCK, LANES, cuda
+from ..driver.numba import BLOCK, LANES, WARPS, cuda
 from .access import load_i64
 from .atomics import fetch_and_add, load_now, store_now
 from .fill import set_words
 from .pairs import COUNTERS, DIGIT, DIGITS, pair_access, pair_fields
 from .ptx import await_inputs
-from .sort_tiles import (
-    COUNTS,
-    SHARE,
-    WARPS,
-    Memory,
-    Own,
-    base_steps,
-    pairs_of_tile,
-    result_writer,
-    tile_steps,
-)
+from .sort_tiles import COUNTS, SHARE, Memory, Own, base_steps, pairs_of_tile, result_writer, tile_steps
 from .sums import add_counts, add_up_lanes, arrive, lane_value
 
 LANE_SHARE = DIGITS // LANES

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..driver.compile import helper
-from ..driver.numba import BLOCK, LANES, cuda
+from ..driver.numba import BLOCK, LANES, WARPS, cuda
 from .access import load_i64
 from .atomics import load_now, store_now
 from .bits import count_bits
@@ -16,7 +16,6 @@ from .pairs import DIGIT, DIGITS, pair_access
 from .sums import add_up_threads
 from .warp import lanes_with, sync_lanes
 
-WARPS = BLOCK // LANES
 COUNTS = WARPS * DIGITS
 SHARE = DIGITS // BLOCK
 #: Bytes of a tile, in pairs: 32 KiB of shared memory.

@@ -6,12 +6,11 @@ from typing import Any
 
 from ...._core.devices.arrays import DeviceArray
 from ...driver.arrays import scratch
-from ...driver.numba import BLOCK
+from ...driver.numba import BLOCK, WARPS
 from ...kernels import scatter_folds
 from ...primitives.device_sort import Sort
 from ...primitives.groups import QUAD_BYTES
 from ...primitives.moves.folds import FOLDERS, LONG
-from ...primitives.sort_tiles import WARPS
 from ..move_call import Given
 from .layouts import Way
 

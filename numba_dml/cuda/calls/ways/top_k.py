@@ -22,7 +22,7 @@ from ...dispatch.top_k_facts import (
 )
 from ...driver.arrays import scratch
 from ...driver.launch import Kernel
-from ...driver.numba import BLOCK, LANES
+from ...driver.numba import BLOCK, LANES, WARPS
 from ...kernels import (
     top_k_best,
     top_k_block,
@@ -38,7 +38,7 @@ from ...primitives.top_k import staging
 from ...primitives.top_k.block_sort import ITEMS, count_bytes
 from ...primitives.top_k.block_units import AT_ONCE
 from ...primitives.top_k.large_tiles import BORDER, DIGITS
-from ...primitives.top_k.plan import LIST_FIELDS, MOST_THREADS, WARPS
+from ...primitives.top_k.plan import LIST_FIELDS, MOST_THREADS
 from ...primitives.top_k.sizes import SIZES
 from ...tuning.top_k import Tuning
 

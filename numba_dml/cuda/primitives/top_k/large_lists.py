@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...driver.compile import helper
-from ...driver.numba import BLOCK, LANES, cuda
+from ...driver.numba import BLOCK, LANES, WARPS, cuda
 from ..access import load_i64
 from ..atomics import add_now, load_now, store_now
 from ..bits import DIGIT_ABOVE, REVERSED_KEY, bits_between, count_bits, raise_key
@@ -28,7 +28,6 @@ from .keys import bar_tester, key_type
 from .large_tiles import ABOVE, BITS, BORDER, DIGIT, DIGITS, FOUND, HIGH, LOW, RANK, TIES, sizes_of, tile_access
 from .plan import LIST_ROOM, TABLE_AT, TALLIES_AT, UPPER_AT, K
 
-WARPS = BLOCK // LANES
 #: Bits that hold the count of a quad's elements in a warp, and of a tile's.
 FIELD = 16
 lane_value = LANE_VALUE[64]

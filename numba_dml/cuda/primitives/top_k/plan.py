@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from ...driver.compile import helper
-from ...driver.numba import BLOCK, LANES
+from ...driver.numba import LANES
 from ..access import unit_access
 from ..plan import number, offsets_of
 from .sizes import SIZES
@@ -49,7 +49,6 @@ from .sizes import SIZES
 #: Of the numbers that only a sort by all blocks has.
 LIST_FIELDS = DIMS - LIST_PARTS
 
-WARPS = BLOCK // LANES
 #: Threads of a block that has a line, if there are few lines.
 MOST_THREADS = SIZES.most_threads
 ENDS = 2 * MOST_THREADS // LANES
