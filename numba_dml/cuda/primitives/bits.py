@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from .ptx import _as_int64, ptx
+from .ptx import ptx
+
+
+def wrapped(number: int, bits: int = 64) -> int:
+    """Return what a register of some bits holds of a number, as one with a sign: for twins in Python."""
+    half = 1 << bits - 1
+    return (number + half) % (2 * half) - half
+
 
 #: ``count_bits(word)``: how many bits of 64 are set.
 count_bits = ptx("popc.b64 $0, $1;", 1, 1, int.bit_count, pure=True, bits=32)
@@ -15,21 +22,27 @@ lowest_bit = ptx(
     pure=True,
     bits=32,
 )
-
-
-def _digit_above_twin(key, low, shift):
-    return (key - low & 0xFFFFFFFFFFFFFFFF) >> shift if shift < 64 else 0
-
-
 #: ``digit_above(key, low, shift)``: how far a key is above a lowest one, as an unsigned number, without its low bits.
 digit_above = ptx(
     "{ .reg .u64 t; .reg .u32 n; sub.s64 t, $1, $2; cvt.u32.u64 n, $3; shr.u64 $0, t, n; }",
     1,
     3,
-    _digit_above_twin,
+    lambda key, low, shift: (key - low & 0xFFFFFFFFFFFFFFFF) >> shift,
     pure=True,
 )
-
+#: By bits of the keys: what `digit_above` is for 64. With 32 it is an int32, which is negative from 2**31 on.
+DIGIT_ABOVE = {
+    32: ptx(
+        "{ .reg .u32 a, b, n; cvt.u32.u64 a, $1; cvt.u32.u64 b, $2; cvt.u32.u64 n, $3; sub.u32 a, a, b; "
+        "shr.u32 $0, a, n; }",
+        1,
+        3,
+        lambda key, low, shift: (key - low & 0xFFFFFFFF) >> shift,
+        pure=True,
+        bits=32,
+    ),
+    64: digit_above,
+}
 #: ``bits_between(low, high)``: how many bits the difference of two keys has.
 bits_between = ptx(
     "{ .reg .s64 t; .reg .u32 n; sub.s64 t, $2, $1; clz.b64 n, t; sub.u32 n, 64, n; cvt.u64.u32 $0, n; }",
@@ -43,33 +56,13 @@ raise_key = ptx(
     "{ .reg .u64 t; .reg .u32 n; cvt.u32.u64 n, $3; shl.b64 t, $2, n; add.s64 $0, $1, t; }",
     1,
     3,
-    lambda low, digit, shift: _as_int64(low + (digit << shift) & 0xFFFFFFFFFFFFFFFF),
+    lambda low, digit, shift: wrapped(low + (digit << shift)),
     pure=True,
 )
-
 #: ``high_product(a, b)``: the upper half of the product of two unsigned numbers of 64 bits.
 high_product = ptx(
     "mul.hi.u64 $0, $1, $2;", 1, 2, lambda a, b: ((a & 0xFFFFFFFFFFFFFFFF) * (b & 0xFFFFFFFFFFFFFFFF)) >> 64, pure=True
 )
-
-
-def _short_digit_twin(key, low, shift):
-    return (key - low & 0xFFFFFFFF) >> shift
-
-
-#: By bits of the keys: what `digit_above` is for 64. With 32 it is an int32, which is negative from 2**31 on.
-DIGIT_ABOVE = {
-    32: ptx(
-        "{ .reg .u32 a, b, n; cvt.u32.u64 a, $1; cvt.u32.u64 b, $2; cvt.u32.u64 n, $3; sub.u32 a, a, b; "
-        "shr.u32 $0, a, n; }",
-        1,
-        3,
-        _short_digit_twin,
-        pure=True,
-        bits=32,
-    ),
-    64: digit_above,
-}
 
 
 def _count_if(test, bits, twin):
@@ -94,20 +87,10 @@ negative_word = ptx(
     "{ .reg .u32 t; cvt.u32.u64 t, $1; neg.s32 $0, t; }",
     1,
     1,
-    lambda number: (-number + (1 << 31) & 0xFFFFFFFF) - (1 << 31),
+    lambda number: wrapped(-number, 32),
     pure=True,
     bits=32,
 )
-
-
-def _reversed_twin(bits):
-    def twin(key, low):
-        word = ~(key - low) & ((1 << bits) - 1)
-        return word - (1 << bits) if word >> (bits - 1) else word
-
-    return twin
-
-
 #: By bits of the keys: ``reversed_key(key, low)``, how far a key is above a lowest one, with all bits turned around: as
 #: a number without a sign it is the lower, the better the key.
 REVERSED_KEY = {
@@ -115,11 +98,13 @@ REVERSED_KEY = {
         "{ .reg .u32 a, b; cvt.u32.u64 a, $1; cvt.u32.u64 b, $2; sub.u32 a, a, b; not.b32 $0, a; }",
         1,
         2,
-        _reversed_twin(32),
+        lambda key, low: wrapped(~(key - low), 32),
         pure=True,
         bits=32,
     ),
-    64: ptx("{ .reg .u64 t; sub.u64 t, $1, $2; not.b64 $0, t; }", 1, 2, _reversed_twin(64), pure=True),
+    64: ptx(
+        "{ .reg .u64 t; sub.u64 t, $1, $2; not.b64 $0, t; }", 1, 2, lambda key, low: wrapped(~(key - low)), pure=True
+    ),
 }
 #: ``half_word(word, shift)``: the 16 bits of a word from one on.
 half_word = ptx(

@@ -18,9 +18,10 @@ from ..._core.tensor import dtype_of, element_size
 from ..driver.compile import helper
 from ..driver.numba import SIMULATED
 from .access import unit_access
+from .bits import wrapped
 from .moves.reductions import PARTS_OF, QUIET_NAN, add, element_step, upper
 from .plan import number
-from .ptx import _as_int64, load_twin, ptx
+from .ptx import load_twin, ptx
 
 # Numbers of a plan; the first ones are those of kernels that go through lines in order, too. A set is the same row of
 # `COLUMNS` lines side by side, one for each lane. A warp moves a segment of some sets by runs that are contiguous in
@@ -91,7 +92,7 @@ def converter(source: D, target: D, *, cleans: bool = True):
                     near = np.nextafter(near, np.float32(0)) if abs(near.astype(np.float64)) > abs(value) else near
                     near = (near.view(np.uint32) | np.uint32(1)).view(np.float32)
                 value = near
-            return _as_int64(int(value.astype(dtype_of(target)).view(f"u{bits // 8}")))
+            return wrapped(int(value.astype(dtype_of(target)).view(f"u{bits // 8}")))
 
     operand, result = _OPERAND[source], _RESULT[target]
     if operand == result:
@@ -122,9 +123,7 @@ add_floats = ptx(
     "{ .reg .f64 x, y; mov.b64 x, $1; mov.b64 y, $2; add.rn.f64 x, x, y; mov.b64 $0, x; }", 1, 2, _sum_twin, pure=True
 )
 #: ``low_word(word)``: the lower 32 bits of a word.
-low_word = ptx(
-    "cvt.u32.u64 $0, $1;", 1, 1, lambda word: ((word + (1 << 31)) & 0xFFFFFFFF) - (1 << 31), pure=True, bits=32
-)
+low_word = ptx("cvt.u32.u64 $0, $1;", 1, 1, lambda word: wrapped(word, 32), pure=True, bits=32)
 
 
 @helper
@@ -154,7 +153,7 @@ def _from_integer(target: D, signed: bool):
 
     def twin(word):
         number = word if signed else word & 0xFFFFFFFFFFFFFFFF
-        return _as_int64(int(np.array(number, "i8" if signed else "u8").astype(dtype_of(first)).view(f"u{bits // 8}")))
+        return wrapped(int(np.array(number, "i8" if signed else "u8").astype(dtype_of(first)).view(f"u{bits // 8}")))
 
     give = "mov.b64 $0, x;" if wide else "mov.b32 t, x; cvt.u64.u32 $0, t; "
     asm = f"{{ .reg .f{bits} x; .reg .b32 t; cvt.rn.f{bits}.{letter}64 x, $1; {give} }}"

@@ -15,6 +15,7 @@ from ...._core.enums import TensorDataType as D
 from ...._core.lowering import is_float, rule_numbers
 from ...._core.tensor import dtype_of, element_size
 from ...driver.compile import helper
+from ..bits import wrapped
 from ..ptx import ptx
 
 #: The parts of complex numbers, which are added up each by itself.
@@ -159,14 +160,10 @@ def unit_steps(data_type, reduction: str, width: int):
 
 
 #: ``upper(value, shift)``: shift a number to the upper bits of a word.
-upper = ptx("{ .reg .u32 n; cvt.u32.u64 n, $2; shl.b64 $0, $1, n; }", 1, 2, lambda a, n: _wrapped(a << n), pure=True)
+upper = ptx("{ .reg .u32 n; cvt.u32.u64 n, $2; shl.b64 $0, $1, n; }", 1, 2, lambda a, n: wrapped(a << n), pure=True)
 #: Sums and products modulo 2**64.
-add = ptx("add.s64 $0, $1, $2;", 1, 2, lambda a, b: _wrapped(a + b), pure=True)
-multiply = ptx("mul.lo.s64 $0, $1, $2;", 1, 2, lambda a, b: _wrapped(a * b), pure=True)
-
-
-def _wrapped(number: int) -> int:
-    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
+add = ptx("add.s64 $0, $1, $2;", 1, 2, lambda a, b: wrapped(a + b), pure=True)
+multiply = ptx("mul.lo.s64 $0, $1, $2;", 1, 2, lambda a, b: wrapped(a * b), pure=True)
 
 
 def _picker(data_type, reduction: str):

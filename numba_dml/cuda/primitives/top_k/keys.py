@@ -15,6 +15,7 @@ import numpy as np
 
 from ...driver.compile import helper
 from ..access import LOAD_INDEX, load_quad, unit_access
+from ..bits import wrapped
 from ..plan import number
 from ..ptx import ptx
 from .plan import FLIP, INDEX_SIZE, write_index
@@ -49,8 +50,7 @@ def _float_keys(bits, product, infinity):
 
     def twin(word, scale, turned):
         negative = scale >> 31 & 1 == 1
-        found = sum(of_one(word >> shift & 2 * sign - 1, negative, turned) << shift for shift in shifts)
-        return found - (found >> 31 << 32)
+        return wrapped(sum(of_one(word >> shift & 2 * sign - 1, negative, turned) << shift for shift in shifts), 32)
 
     signs = 0xBBBB if bits == 32 else 0xBB99  # of each byte: copies of the sign of its float
     return ptx(

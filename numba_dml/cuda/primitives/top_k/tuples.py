@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 
 from ...driver.numba import SIMULATED
+from ..bits import wrapped
 from ..ptx import pointer_at
 
 _KINDS = {16: ctypes.c_uint16, 32: ctypes.c_int32, 64: ctypes.c_int64}
@@ -56,7 +57,7 @@ if SIMULATED:
 
     def as_int32(number):
         """Return the lower 32 bits of a number."""
-        return (number + (1 << 31) & 0xFFFFFFFF) - (1 << 31)
+        return wrapped(number, 32)
 
     def shifted_right(low, high, by):
         """Return 32 bits of two words, from a bit below 32 on."""
