@@ -20,6 +20,7 @@ from ..driver.context import is_current, on_device
 from ..driver.numba import BLOCK
 from ..kernels.scan import in_order, rows, totals
 from ..primitives import scan as scan_plan
+from ..primitives.moves.reductions import PARTS_OF
 from ..primitives.plan import reciprocal
 from ..primitives.scan import SEGMENT
 from ..replay.repeat import Repeatable
@@ -47,8 +48,8 @@ class ScanCall(Repeatable):
         self.low, inner = low, product(sizes[axis + 1 :])
         self.types = source_type(dtype), result.data_type
         by_threads = low.in_order or low.multiplies
-        if self.types[1] in scan_plan.PARTS_OF and not by_threads:
-            self.types = scan_plan.PARTS_OF[self.types[0]], scan_plan.PARTS_OF[self.types[1]]
+        if self.types[1] in PARTS_OF and not by_threads:
+            self.types = PARTS_OF[self.types[0]], PARTS_OF[self.types[1]]
             inner *= 2
         self.facts = facts = scan.Facts(sizes[axis], product(sizes[:axis]) * inner, inner, by_threads)
         self.region = first(self.regions, facts, self.tuning)
