@@ -26,7 +26,7 @@ from ..primitives.atomics import store_now
 from ..primitives.bits import raise_key
 from ..primitives.device_sort import HEAD, SUMS, plan_passes
 from ..primitives.pairs import DIGITS as SORT_DIGITS
-from ..primitives.pairs import pair_access
+from ..primitives.pairs import pair_access, passes_of
 from ..primitives.plan import number
 from ..primitives.ptx import await_inputs
 from ..primitives.sort_tiles import pairs_of_tile
@@ -41,7 +41,6 @@ from ..primitives.top_k.large_lists import (
     hand_in,
     note_tally,
     pair_storer,
-    passes_of,
     range_counter,
     targets_by_border,
     tile_lister,
@@ -175,7 +174,7 @@ def list_kernel(width: int, infinity: int, is_long: bool, is_result: bool) -> Ke
     lowest = -(1 << (8 * width - 1))
     tile_elements = tiles.quads * tiles.of_quad * BLOCK
     room_of_tile = pairs_of_tile(is_long)
-    passes = passes_of(width)
+    passes = passes_of(8 * width)
     all_digits, all_counts = passes * SORT_DIGITS, 3 * WARPS
 
     @helper

@@ -19,7 +19,7 @@ from ..driver.numba import BLOCK, LANES, WARPS, cuda
 from .access import load_i64
 from .atomics import fetch_and_add, load_now, store_now
 from .fill import set_words
-from .pairs import COUNTERS, DIGIT, DIGITS, pair_access, pair_fields
+from .pairs import COUNTERS, DIGIT, DIGITS, pair_access, pair_fields, passes_of
 from .ptx import await_inputs
 from .sort_tiles import COUNTS, SHARE, Memory, Own, base_steps, pairs_of_tile, result_writer, tile_steps
 from .sums import add_counts, add_up_lanes, arrive, lane_value
@@ -214,7 +214,7 @@ class Sort:
         #: Bytes of a pair.
         self.pair_bytes = pair_access(is_long).bytes
         #: How many digits there are.
-        self.passes = -(-bits // DIGIT)
+        self.passes = passes_of(bits)
         #: How many tiles a segment has at most.
         self.tiles = -(-room // pairs_of_tile(is_long))
         #: Bytes of all pairs, of which there are two sets, at a multiple of 16.

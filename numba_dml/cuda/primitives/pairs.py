@@ -18,6 +18,11 @@ DIGITS = 1 << DIGIT
 _, store_long_pair = unit_access(16)
 
 
+def passes_of(bits: int) -> int:
+    """Return how many digits keys of some bits have: a sort has a pass for each."""
+    return -(-bits // DIGIT)
+
+
 class PairAccess(NamedTuple):
     """How kernels get pairs."""
 

@@ -19,7 +19,7 @@ from ..atomics import add_now, load_now, store_now
 from ..bits import DIGIT_ABOVE, REVERSED_KEY, bits_between, count_bits, raise_key
 from ..pairs import DIGIT as SORT_DIGIT
 from ..pairs import DIGITS as SORT_DIGITS
-from ..pairs import pair_access
+from ..pairs import pair_access, passes_of
 from ..plan import number
 from ..sort_tiles import pairs_of_tile
 from ..sums import add_up_lanes, add_up_threads
@@ -214,11 +214,6 @@ def tile_ranks(width: int):
     return rank_quads, first_bits
 
 
-def passes_of(width: int) -> int:
-    """Return how many digits a sort of keys has."""
-    return -(-8 * width // SORT_DIGIT)
-
-
 class Target(NamedTuple):
     """Which elements of a part are listed, and where."""
 
@@ -272,7 +267,7 @@ class Pairs(NamedTuple):
 def pair_storer(width: int, is_long: bool):
     """Return ``store_pairs(shared, count, to, pairs)``: it stores the elements in shared memory, from one place on."""
     _, pair_bytes, _, store_pair, digit_of = pair_access(is_long)
-    passes = passes_of(width)
+    passes = passes_of(8 * width)
 
     @helper
     def store_pairs(shared, count, to, pairs):
