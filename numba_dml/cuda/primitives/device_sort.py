@@ -22,7 +22,8 @@ from .fill import set_words
 from .pairs import COUNTERS, DIGIT, DIGITS, pair_access, pair_fields, passes_of
 from .ptx import await_inputs
 from .sort_tiles import COUNTS, SHARE, Memory, Own, base_steps, pairs_of_tile, result_writer, tile_steps
-from .sums import add_counts, add_up_lanes, arrive, lane_value
+from .sums import add_counts, add_up_lanes, arrive
+from .warp import lane_long_word
 
 LANE_SHARE = DIGITS // LANES
 #: The most passes: digits of 64 bits.
@@ -56,7 +57,7 @@ def plan_passes(head, starts, size, passes, skips, sums):
             alone += 1 if counts[i] == size else 0
             before += counts[i]
         before = add_up_lanes(before) - before
-        alone = lane_value(add_up_lanes(alone), LANES - 1)
+        alone = lane_long_word(add_up_lanes(alone), LANES - 1)
         for i in range(LANE_SHARE):
             store_now(at + 8 * i, before)
             before += counts[i]

@@ -7,9 +7,7 @@ import numpy as np
 from ..driver.compile import helper
 from ..driver.numba import BLOCK, LANES, cuda
 from .atomics import add_now, fetch_and_add
-from .warp import LANE_VALUE
-
-lane_value = LANE_VALUE[64]
+from .warp import lane_long_word
 
 
 @helper
@@ -19,7 +17,7 @@ def add_up_lanes(own):
     total = np.int64(own)
     step = 1
     while step < LANES:
-        before = lane_value(total, max(lane - step, 0))
+        before = lane_long_word(total, max(lane - step, 0))
         if lane >= step:
             total += before
         step <<= 1
@@ -36,7 +34,7 @@ def add_up_threads(sums, own):
         sums[warp] = total
     cuda.syncthreads()
     warps = add_up_lanes(sums[lane] if lane < cuda.blockDim.x // LANES else 0)
-    before = lane_value(warps, max(warp - 1, 0)) if warp > 0 else np.int64(0)
+    before = lane_long_word(warps, max(warp - 1, 0)) if warp > 0 else np.int64(0)
     cuda.syncthreads()
     sums[thread] = before + total
     cuda.syncthreads()

@@ -34,8 +34,9 @@ def _shuffle(mode, twin, bits):
 
 #: By bits: ``partner_value(value, mask)``, what the lane with the number ``lane ^ mask`` has. All lanes take part.
 PARTNER_VALUE = {bits: _shuffle("bfly", _partner_twin, bits) for bits in (32, 64)}
-#: By bits: ``lane_value(value, lane)``, what a lane has; its number is taken modulo those of a warp.
+#: By bits: ``lane_value(value, lane)``, what a lane has; its number is taken modulo those of a warp. Below: by name.
 LANE_VALUE = {bits: _shuffle("idx", _lane_twin, bits) for bits in (32, 64)}
+lane_word, lane_long_word = LANE_VALUE[32], LANE_VALUE[64]
 
 
 def _sum_twin(value):

@@ -52,7 +52,7 @@ from ...primitives.scan import (
     sums,
 )
 from ...primitives.shared import SHARED_LOAD, SHARED_STORE, load_word, shared_address, store_word
-from ...primitives.warp import LANE_VALUE, sync_lanes
+from ...primitives.warp import lane_long_word, lane_word, sync_lanes
 
 #: Warps of a thread block; pieces that a warp has under way, listed in parts; elements that a lane adds up together.
 WARPS, MOVED, PART, UNROLLED = ((4, 16, 8, 8), (2, 4, 2, 2))[SIMULATED]
@@ -62,7 +62,6 @@ ALL_CELLS, ALL_PIECES = WARPS * CELLS, WARPS * SEGMENT
 LANE_BITS = LANES.bit_length() - 1
 #: The index of a lane without a column: above the count of every piece, even after all segments of a row.
 NEVER = 1 << 30
-lane_word, lane_long_word = LANE_VALUE[32], LANE_VALUE[64]
 load_total, (_, store_total) = OWN_LOAD[8], unit_access(8)
 load_long_word, store_long_word = SHARED_LOAD[64], SHARED_STORE[64]
 #: By type of a cell: its load and store in shared memory, and its bytes.

@@ -17,7 +17,7 @@ from ...driver.compile import helper
 from ...driver.numba import LANES, cuda
 from ..bits import DIGIT_ABOVE, bits_between, half_word
 from ..shared import SHARED_LOAD, SHARED_STORE_IF, load_word, shared_address, store_word
-from ..warp import LANE_VALUE, sum_of_lanes
+from ..warp import lane_word, sum_of_lanes
 from .keys import key_type
 from .sizes import SIZES
 
@@ -32,7 +32,6 @@ HALF = 16
 ITEMS = 9
 #: How many of them it looks at without asking whether they are there.
 TOGETHER = 3
-lane_value = LANE_VALUE[32]
 
 
 def count_bytes(threads: int) -> int:
@@ -104,9 +103,9 @@ def add_up(counts, sums):
         sums[np.uint32(warp)] = until
     cuda.syncthreads()
     of_warps = sum_of_lanes(sums[np.uint32(lane)] if lane < cuda.blockDim.x // LANES else np.int32(0))
-    of_others = lane_value(of_warps, max(warp - 1, 0))
+    of_others = lane_word(of_warps, max(warp - 1, 0))
     before = np.int32((of_others if warp > 0 else np.int32(0)) + until)
-    of_lower = np.int32(lane_value(of_warps, LANES - 1) & ((1 << HALF) - 1))
+    of_lower = np.int32(lane_word(of_warps, LANES - 1) & ((1 << HALF) - 1))
     before = np.int32(before - own + np.int32(of_lower << HALF))
     for word in range(COLUMN):
         store_word(begin + 4 * word, before)

@@ -23,14 +23,13 @@ from ..pairs import pair_access, passes_of
 from ..plan import number
 from ..sort_tiles import pairs_of_tile
 from ..sums import add_up_lanes, add_up_threads
-from ..warp import LANE_VALUE
+from ..warp import lane_long_word
 from .keys import bar_tester, key_type
 from .large_tiles import ABOVE, BITS, BORDER, DIGIT, DIGITS, FOUND, HIGH, LOW, RANK, TIES, sizes_of, tile_access
 from .plan import LIST_ROOM, TABLE_AT, TALLIES_AT, UPPER_AT, K
 
 #: Bits that hold the count of a quad's elements in a warp, and of a tile's.
 FIELD = 16
-lane_value = LANE_VALUE[64]
 #: The last one is for what lies outside of a range: to count it there is faster than not to.
 COUNTERS = DIGITS + 1
 #: Digits of a thread.
@@ -184,7 +183,7 @@ def tile_ranks(width: int):
         for j in range(quads):
             own |= np.int64(count_bits(bits >> (of_quad * j) & quad_mask)) << (FIELD * j)
         until = add_up_lanes(own)
-        of_warp = lane_value(until, LANES - 1)
+        of_warp = lane_long_word(until, LANES - 1)
         until -= own
         begin = np.int32(0)
         for j in range(quads):

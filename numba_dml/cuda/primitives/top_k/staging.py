@@ -17,7 +17,7 @@ from ..access import LOAD_INDEX
 from ..groups import await_copies, copy_quad
 from ..plan import number
 from ..shared import SHARED_STORE
-from ..warp import LANE_VALUE
+from ..warp import lane_long_word
 from .keys import key_access
 from .plan import STRIDE
 from .register_lists import shared_load, shared_store
@@ -31,7 +31,6 @@ ALIGNED, SHIFTED, SINGLE = range(3)
 GROUP = SIZES.group
 #: Copies of 16 bytes that a thread begins together.
 COPIES_AT_ONCE = 1 << SIZES.copy_bits
-address_of_lane = LANE_VALUE[64]
 
 
 def group_of(width: int, most: int) -> int:
@@ -124,14 +123,14 @@ def unit_copier(width: int):
         bits = max(lanes_for((size + beyond + 15) // 16), np.int64(SIZES.copy_bits))
         line, step = lane >> bits, LANES >> bits
         at = 16 * (lane & ((1 << bits) - 1))
-        origin = address_of_lane(source, 0) + line * jump
+        origin = lane_long_word(source, 0) + line * jump
         for _ in range(0, size + beyond, 16 << bits):
             if is_aligned and jump != 0:
                 if at < size:
                     copy_aligned(tile + line * pitch + at, origin + at, bits, step * pitch, step * jump)
             else:
                 for i in range(1 << bits):
-                    address = origin + i * step * jump if jump != 0 else address_of_lane(source, line + i * step)
+                    address = origin + i * step * jump if jump != 0 else lane_long_word(source, line + i * step)
                     unit, end = (address & -16) + at, address + size
                     if unit < end:
                         to = tile + (line + i * step) * pitch + at

@@ -10,12 +10,11 @@ import numpy as np
 from ...driver.compile import helper
 from ...driver.numba import LANES, cuda
 from ..bits import bits_between, digit_above, raise_key
-from ..warp import LANE_VALUE, sum_of_lanes
+from ..warp import lane_word, sum_of_lanes
 from .keys import bar_tester, key_access, key_type, lowest_key
 from .ranks import spreader, word_lists
 from .register_lists import count_reaching, keep_best, pick
 
-lane_value = LANE_VALUE[32]
 #: Chunks of a lane: a chunk that reaches the bar is read again, but each takes a register. 16384 lines of 4096 float32
 #: take 0.125 ms for k = 64, and 0.121 with 32 chunks; of float16 0.069 and 0.093.
 CHUNKS = 16
@@ -125,7 +124,7 @@ def bar_finder(width: int, infinity: int):
         while bits > 0 and found > k + (k >> 3):
             tried, bits = next_trial(low, high, bits)
             trial = key(tried)
-            reached = lane_value(sum_of_lanes(count_reaching(maxima, trial)), LANES - 1)
+            reached = lane_word(sum_of_lanes(count_reaching(maxima, trial)), LANES - 1)
             if trial != low and reached >= k:
                 low, found = trial, reached
         return low, best_keys[0]
@@ -165,7 +164,7 @@ def lister(width: int, infinity: int, units: int):
                 if slot < most:
                     put(lists.words, lists.places, lists.begin + slot, some[j], np.int32(first + j))
                 slot = np.int32(slot + 1)
-        return np.int32(count + lane_value(until, LANES - 1))
+        return np.int32(count + lane_word(until, LANES - 1))
 
     @helper
     def append_ends(lists, line, plan, bar, ties, count, most, some, start, end):
