@@ -36,8 +36,8 @@ def _unit_twins(width):
 def unit_access(width, pure=True):
     """Return the load and the store of a unit of 1, 2, 4, 8 or 16 aligned bytes, as a pair of words.
 
-    Loads are for what no thread writes while the kernel runs. What is not pure stays where it is: pure ones sink to
-    where they are used, if that depends on something, and each is waited for by itself.
+    Loads are for what no thread writes while the kernel runs. The compiler may move a pure one down to its first use,
+    into a branch, where it is waited for by itself; those that are not pure stay together, and come at once.
     """
     load_twin, store_twin = _unit_twins(width)
     if width == 16:

@@ -98,7 +98,7 @@ def grouped(width: int, other_width: int):
         head = np.int64(0)
         while head < GROUP and (((address + head * width) & align) | ((other + head * other_width) & other_align)) != 0:
             head += 1
-        return min(head, count) if head < GROUP else count  # they never meet
+        return min(head, count) if head < GROUP else count  # no element is aligned on both sides
 
     return head_of
 

@@ -7,10 +7,13 @@ many updates at a time as it has lanes: their places are raised to their numbers
 follows. Only if several of them have the same place, which seldom is so, lanes look for each other. No update takes
 more than a few steps, wherever the others go; a sort would move each several times through memory.
 
-Both kinds are the same steps, see `update_steps`. ``note(claims, links, place, number)`` which place of the block an
-update is for; ``join(claims, links, numbers)`` the chains, after a barrier and before another one; ``meet(old, links,
-elements, at, number)`` returns what an element becomes by the updates from `number` on, which are where
-``origin(elements, first, updates, count)`` says: in shared memory from `first` on, or at the address `updates`.
+Both kinds are the same four steps, see `update_steps`:
+
+- ``note(claims, links, place, number)`` notes which place of the block an update is for.
+- ``join(claims, links, numbers)`` makes the chains, between two barriers.
+- ``origin(elements, first, updates, count)`` returns `at`, where an update with the number 0 would be: updates are in
+  shared memory from the element `first` on, or at the address `updates`.
+- ``meet(old, links, elements, at, number)`` returns what an element becomes by the updates from `number` on.
 """
 
 from __future__ import annotations
@@ -136,7 +139,7 @@ def combining(width: int, staged: bool, data_type, reduction: str):
 
     @helper
     def origin(elements, first, updates, count):
-        """Return where an update with the number 0 would be, behind all others."""
+        """Return where that is: behind all others, whose numbers count down."""
         begin = shared_address(elements) + first * width if staged else updates
         return np.int64(begin + count * width)
 

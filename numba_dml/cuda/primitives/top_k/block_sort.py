@@ -89,7 +89,7 @@ class Own(NamedTuple):
 
 @helper
 def add_up(counts, sums):
-    """Turn the counts of all threads into how many elements come before those that they count."""
+    """Turn the counts of all threads, two in a word, into how many elements come before those that they count."""
     own_counts = cuda.local.array(COLUMN, np.int32)
     thread = np.int32(cuda.threadIdx.x)
     lane, warp = np.int32(thread % LANES), np.int32(thread // LANES)
@@ -104,6 +104,7 @@ def add_up(counts, sums):
     cuda.syncthreads()
     of_warps = sum_of_lanes(sums[np.uint32(lane)] if lane < cuda.blockDim.x // LANES else np.int32(0))
     of_others = lane_word(of_warps, max(warp - 1, 0))
+    # Before the digits of the upper half, which a word counts in its upper bits, come all of the lower half.
     before = np.int32((of_others if warp > 0 else np.int32(0)) + until)
     of_lower = np.int32(lane_word(of_warps, LANES - 1) & ((1 << HALF) - 1))
     before = np.int32(before - own + np.int32(of_lower << HALF))

@@ -70,7 +70,7 @@ def sizes_of(width: int) -> tuple[int, int]:
 
 
 def whole_bits(is_long: bool) -> int:
-    """Return the size of a group that has all quads, as a power of two."""
+    """Return the size, as a power of two, of the one group that a line is if it has no list of groups."""
     return 62 if is_long else 30
 
 

@@ -24,11 +24,11 @@ FIRST_BITS = {4: 24, 8: 32}
 class Sorted(NamedTuple):
     """What a block sorts, and the shared memory for it."""
 
-    words: object
-    places: object
-    counts: object
-    sums: object
-    count: object
+    words: object  #: (count,) int32: how far each key is below the highest one, negated, by some of its bits
+    places: object  #: (count,) int32: where the elements are in the line
+    counts: object  #: see `block_sort.count_bytes`
+    sums: object  #: an int32 for each warp
+    count: object  #: how many elements are listed
     high: object  #: the highest key
     bits: object  #: of the difference between it and the lowest key
     left_out: object  #: the lower bits, which words do not have at first

@@ -92,7 +92,10 @@ def surveyor(width: int, infinity: int, units: int):
 
 @helper
 def next_trial(low, high, bits):
-    """Return the next key between two to be tried, `low` if none is left, and how many bits are below that step."""
+    """Return the next key to be tried above `low`, and the exponent of the power of two that it is above it.
+
+    That is the highest one below ``1 << bits`` that does not lead beyond `high`; `low` itself: none is left.
+    """
     trial = np.int64(low)
     while bits > 0 and trial == low:
         bits -= 1
