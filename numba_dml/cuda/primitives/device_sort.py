@@ -115,16 +115,6 @@ def count_kernel(is_long: bool) -> Kernel:
     return Kernel(count_digits, 7, waits=True)
 
 
-@helper
-def nothing_to_prepare(x, values, indices, plan, border, segment):
-    return 0
-
-
-@helper
-def nothing_to_put(form, plan, key, position, place):
-    pass
-
-
 @cache
 def move_kernel(is_long: bool, write) -> Kernel:
     """Return the kernel that moves the pairs by one digit.
@@ -137,8 +127,9 @@ def move_kernel(is_long: bool, write) -> Kernel:
     items = tile_pairs // BLOCK
     load_tile, rank_tile, order_tile, write_tile = tile_steps(is_long)
     count_tile, find_bases = base_steps(is_long)
-    prepare, put = write or (nothing_to_prepare, nothing_to_put)
-    put_results, writes = result_writer(is_long, put), write is not None
+    writes = write is not None
+    prepare, put = write or (None, None)
+    put_results = result_writer(is_long, put)
 
     @kernel(registers=80)  # three blocks of 256 threads on a multiprocessor
     def move_pairs(

@@ -66,10 +66,7 @@ def line_bases(plan, line):
     return offsets_of(plan, line, number(plan, DIMS), HEADER)
 
 
-_, store_word = unit_access(8)
-_, store_half = unit_access(4)
-_, store_short = unit_access(2)
-_, store_byte = unit_access(1)
+store_byte, store_short, store_half, store_word = (unit_access(size)[1] for size in (1, 2, 4, 8))
 
 
 @helper
