@@ -71,9 +71,8 @@ def line_sorter(width: int, infinity: int):
         wrong = 0
         i = np.int32(cuda.threadIdx.x + 1)
         while i < lists.count:
-            if words[np.uint32(i)] == words[np.uint32(i - 1)] and key_of(places[np.uint32(i)], line, plan) > key_of(
-                places[np.uint32(i - 1)], line, plan
-            ):
+            here, before = np.uint32(i), np.uint32(i - 1)
+            if words[here] == words[before] and key_of(places[here], line, plan) > key_of(places[before], line, plan):
                 wrong = 1
             i = np.int32(i + cuda.blockDim.x)
         return cuda.syncthreads_or(wrong)
