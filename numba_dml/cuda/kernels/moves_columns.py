@@ -164,7 +164,7 @@ def scatter_columns_kernel(
     """
     index_bytes = np.dtype(index_type).itemsize
     load, store = unit_access(width, pure=not shared)
-    load_own = OWN_LOAD[width]
+    load_own = OWN_LOAD[f"uint{8 * width}"]
     resolve_some, record_all = index_steps(index_type, AT_ONCE)
     column_of_thread = column_finder(width, loops, shared)
     reduces = reduction != "none"

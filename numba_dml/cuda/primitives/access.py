@@ -7,13 +7,17 @@ import ctypes
 from .ptx import load_twin, pointer_at, ptx
 
 
-def _load_integer(name, bits):
-    kind = getattr(ctypes, f"c_{name}{bits}")
-    return ptx(f"ld.global.nc.{'u' if name == 'uint' else 's'}{bits} $0, [$1];", 1, 1, load_twin(kind), pure=True)
+def _loads_of_integers(space, pure):
+    loads = {}
+    for name, sign in (("int", "s"), ("uint", "u")):
+        for bits in (8, 16, 32, 64):
+            twin = load_twin(getattr(ctypes, f"c_{name}{bits}"))
+            loads[f"{name}{bits}"] = ptx(f"ld.{space}.{sign}{bits} $0, [$1];", 1, 1, twin, pure=pure)
+    return loads
 
 
-#: By the name of an integer type: the load of one, as an int64.
-LOAD_INDEX = {f"{name}{bits}": _load_integer(name, bits) for name in ("int", "uint") for bits in (8, 16, 32, 64)}
+#: By the name of an integer type: the load of one that no thread writes, as an int64.
+LOAD_INDEX = _loads_of_integers("global.nc", pure=True)
 load_i64 = LOAD_INDEX["int64"]
 
 
@@ -51,11 +55,8 @@ def unit_access(width, pure=True):
     )
 
 
-#: By bytes: ``load(address)``, the bits of one number that this thread may have written.
-OWN_LOAD = {
-    width: ptx(f"ld.global.u{8 * width} $0, [$1];", 1, 1, load_twin(kind))
-    for width, kind in ((1, ctypes.c_uint8), (2, ctypes.c_uint16), (4, ctypes.c_uint32), (8, ctypes.c_int64))
-}
+#: The same of one that this thread may have written.
+OWN_LOAD = _loads_of_integers("global", pure=False)
 
 
 def _quad_twin(address):

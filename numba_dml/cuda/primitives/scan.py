@@ -17,7 +17,7 @@ from ..._core.lowering import is_float
 from ..._core.tensor import dtype_of, element_size
 from ..driver.compile import helper
 from ..driver.numba import SIMULATED
-from .access import unit_access
+from .access import OWN_LOAD, unit_access
 from .bits import wrapped
 from .moves.reductions import PARTS_OF, QUIET_NAN, add, element_step, upper
 from .plan import number
@@ -184,13 +184,10 @@ def can_cast(source: np.dtype[Any], result: np.dtype[Any]) -> bool:
     return source.isnative and result.kind in kinds.get(source.kind, "")
 
 
-@cache
 def load_of(source: D):
-    """Return the load of an element as a word: integers with their sign. It is not what this thread has written."""
-    size, name = element_size(source), dtype_of(source).name
-    kind = getattr(ctypes, f"c_{name if name.startswith(('int', 'uint')) else f'uint{8 * size}'}")
-    letter = "s" if name.startswith("int") else "u"
-    return ptx(f"ld.global.{letter}{8 * size} $0, [$1];", 1, 1, load_twin(kind))
+    """Return the load of an element as a word: integers with their sign."""
+    name = dtype_of(source).name
+    return OWN_LOAD[name if name.startswith(("int", "uint")) else f"uint{8 * element_size(source)}"]
 
 
 class Sums(NamedTuple):
@@ -238,7 +235,6 @@ def fetch_of(source: D):
     kind, name = dtype_of(source).kind, dtype_of(source).name
     bits = 8 * element_size(source)
     letter, c_type = ("s", f"c_int{bits}") if kind == "i" or bits == 32 else ("u", f"c_uint{bits}")
-
     fetch = ptx(f"ld.global.{letter}{bits} $0, [$1];", 1, 1, load_twin(getattr(ctypes, c_type)), bits=32)
     return np.int32, fetch, _widen_unsigned if name == "uint32" else _widen
 

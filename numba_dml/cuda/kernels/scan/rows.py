@@ -62,7 +62,7 @@ ALL_CELLS, ALL_PIECES = WARPS * CELLS, WARPS * SEGMENT
 LANE_BITS = LANES.bit_length() - 1
 #: The index of a lane without a column: above the count of every piece, even after all segments of a row.
 NEVER = 1 << 30
-load_total, (_, store_total) = OWN_LOAD[8], unit_access(8)
+load_total, (_, store_total) = OWN_LOAD["uint64"], unit_access(8)
 load_long_word, store_long_word = SHARED_LOAD[64], SHARED_STORE[64]
 #: By type of a cell: its load and store in shared memory, and its bytes.
 CELL_ACCESS = {np.int32: (load_word, store_word, 4), np.int64: (load_long_word, store_long_word, 8)}

@@ -16,7 +16,7 @@ from ...primitives.ptx import await_inputs
 from ...primitives.scan import sums
 from ...primitives.warp import sync_lanes
 
-load, (_, store) = OWN_LOAD[8], unit_access(8)
+load, (_, store) = OWN_LOAD["uint64"], unit_access(8)
 #: Warps of a thread block; the simulator's have two.
 WARPS = (1, 2)[SIMULATED]
 WARP_CELLS = -(-SUM_BLOCK // LANES) * LANES
