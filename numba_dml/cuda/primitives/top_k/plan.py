@@ -51,6 +51,7 @@ LIST_FIELDS = DIMS - LIST_PARTS
 
 #: Threads of a block that has a line, if there are few lines.
 MOST_THREADS = SIZES.most_threads
+#: The lowest and the highest key of each warp of such a block.
 ENDS = 2 * MOST_THREADS // LANES
 #: Times 16 bytes that each lane reads of a line at once.
 QUADS = 4
