@@ -1263,7 +1263,7 @@ def test_few_updates_anywhere(old_offset, out_offset, unique, room):
     old = OWN.to_device(np.concatenate([padded[: old_offset or 0], a.ravel()]), 0)
     out.pointer += start
     old.pointer += old_offset or 0
-    call.launch(out if in_place else old, indices, updates, out, 0, (), in_place)
+    call.launch(out if in_place else old, indices, updates, out, 0, ())
     padded[start : start + a.size] = reference.scatter_nd(a, i, u).ravel()
     np.testing.assert_array_equal(OWN.to_host(out), padded)
 
@@ -1410,7 +1410,7 @@ def test_slices_of_narrow_units(dtype, kind, in_place, room, monkeypatch):
         out = old if in_place else OWN.to_device(np.full_like(a, 7), 0)
         error = None
         try:
-            call.launch(old, indices, updates, out, 0, (), in_place)
+            call.launch(old, indices, updates, out, 0, ())
         except IndexError as raised:
             error = str(raised)
         return OWN.to_host(out), error
@@ -2058,8 +2058,8 @@ def check_call(call, arrays, expected):
     if len(others) == 1:
         call.launch(a, *others, out, 0)
     else:
-        call.launch(a, *others, out, 0, (), False)
-        call.launch(a, *others, a, 0, (), True)
+        call.launch(a, *others, out, 0, ())
+        call.launch(a, *others, a, 0, ())
         assert reference.same(OWN.to_host(a), expected)
     assert reference.same(OWN.to_host(out), expected)
 

@@ -71,7 +71,6 @@ class GatherCall(_MoveCall):
         out: DeviceArray,
         stream: int,
         others: Collection[int | None] = (),
-        in_place: bool = False,
     ) -> None:
         """Run the kernel, let the other streams wait, and raise for a bad index."""
         device, index_shape = a.device, indices.shape

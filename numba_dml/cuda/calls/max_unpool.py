@@ -44,7 +44,7 @@ class MaxUnpoolCall(ScatterCall):
         value.home = a.home
         return super().__call__(value, indices, a, out)
 
-    def old_elements(self, a: DeviceArray, out: DeviceArray, stream: int, in_place: bool) -> int:
+    def old_elements(self, a: DeviceArray, out: DeviceArray, stream: int) -> int:
         recorder.note(None)  # the value is no array of the caller's
         if 8 % self.dtype.itemsize or (out.pointer | self.out_bytes) % QUAD_BYTES:
             copy(a, out, stream)

@@ -166,6 +166,7 @@ class OneHotCall(IndexedCall):
         ]
         self.outer, self.depth, self.inner, bounds = descriptor.lower([layouts[0][0]])
         self.points = self.outer * self.inner
+        self.idle = self.points == 0
         if self.depth == 0 and bounds == "clamp":
             bounds = "raise"  # there is nothing to clamp to
         self.bounds, self.deferred, self.checked = bounds, bounds == "deferred", bounds == "raise"
@@ -190,7 +191,7 @@ class OneHotCall(IndexedCall):
         return found
 
     def launch(self, indices: Any, *given: Any) -> None:
-        *values, out, stream, waiting, _ = given
+        *values, out, stream, waiting = given
         device, index_shape, width = indices.device, indices.shape, self.dtype.itemsize
         if not self.spans[0].packed:
             indices = packed(indices, stream)

@@ -96,6 +96,7 @@ def check_kernel(length_type: str) -> Kernel:
 class ReverseCall(IndexedCall):
     """Reverse_subsequences of one layout."""
 
+    in_place = True
     instead = "'clamp'"
 
     def __init__(self, descriptor: Any, layouts: Any, shape: tuple[int, ...]) -> None:
@@ -130,14 +131,14 @@ class ReverseCall(IndexedCall):
             found = self.plans.setdefault((device, width), plan)
         return found
 
-    def launch(self, a: Any, lengths: Any, out: Any, stream: int, waiting: Any, in_place: bool) -> None:
+    def launch(self, a: Any, lengths: Any, out: Any, stream: int, waiting: Any) -> None:
         device, length_shape = a.device, lengths.shape
         if not self.spans[1].packed:
             lengths = packed(lengths, stream)
         if self.checked:
             recorder.note(None)  # between the launches there is a look at what the first one found
             self.check(device, lengths, stream, len(a.shape), length_shape)
-        if not in_place and not self.spans[0].packed:
+        if not self.spans[0].packed:
             a = packed(a, stream)
         aligned = self.run | self.stride | a.pointer | out.pointer
         width = min(aligned & -aligned, QUAD_BYTES)

@@ -50,6 +50,7 @@ class ScatterCall(_MoveCall):
     `region` is the row of `regions` that was chosen by `facts` and `tuning` for an output of its own.
     """
 
+    in_place = True
     regions = scatter.TABLE
     ways = WAYS
 
@@ -84,9 +85,9 @@ class ScatterCall(_MoveCall):
         if copied or size:
             copy_and_set(out.device, stream, out.pointer, old, copied, memory, size, -1)
 
-    def old_elements(self, a: DeviceArray, out: DeviceArray, stream: int, in_place: bool) -> int:
+    def old_elements(self, a: DeviceArray, out: DeviceArray, stream: int) -> int:
         """Return where the elements are that the updates leave: in the output, or where the kernels copy them from."""
-        if not in_place and self.out_bytes:
+        if self.out_bytes:
             if self.spans[0].packed:
                 return a.pointer
             copy(a, out, stream)
@@ -100,13 +101,12 @@ class ScatterCall(_MoveCall):
         out: DeviceArray,
         stream: int,
         others: Collection[int | None],
-        in_place: bool,
     ) -> None:
         """Run the kernels, let the other streams wait, and raise for a bad index."""
         index_shape = indices.shape
         if not self.spans[2].packed:
             updates = packed(updates, stream)
-        old = self.old_elements(a, out, stream, in_place)
+        old = self.old_elements(a, out, stream)
         if not self.points:
             self.fill(old, out, stream)
             part(a.device, stream, others)
@@ -114,7 +114,7 @@ class ScatterCall(_MoveCall):
         if not self.spans[1].packed:
             indices = packed(indices, stream)
         records, record, number = self.begin(a.device, len(a.shape), index_shape)
-        unless = number if in_place and self.checked else -1
+        unless = number if a.pointer == out.pointer and self.checked else -1
         memory = self.write(Given(old, indices, updates, out, stream, record.address, number, unless))
         part(a.device, stream, others)
         self.finish(records, record, stream, len(a.shape), index_shape)
