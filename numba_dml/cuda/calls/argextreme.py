@@ -69,8 +69,9 @@ class _Results(NamedTuple):
 class ArgExtremeCall(OneOutputCall):
     """Argmin or argmax of one layout."""
 
-    def __init__(self, descriptor: Any, strides: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    def __init__(self, descriptor: Any, layouts: Any, output_shapes: tuple[tuple[int, ...], ...]) -> None:
         data, index = descriptor.input_tensor, descriptor.output_tensor
+        strides, shape = layouts[0][0], output_shapes[0]
         self.function = descriptor.function
         self.output = Output(self.function, "out", shape, index.dtype)
         self.lowering = lowering = descriptor.lower([strides])
@@ -144,6 +145,4 @@ def _moved(array: DeviceArray, offset: int) -> DeviceArray:
     return moved
 
 
-def build(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> ArgExtremeCall:
-    """Return the call for a descriptor and the layout of its input."""
-    return ArgExtremeCall(descriptor, layouts[0][0], output_shapes[0])
+build = ArgExtremeCall

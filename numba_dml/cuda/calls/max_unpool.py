@@ -20,8 +20,8 @@ from .scatter import ScatterCall
 class MaxUnpoolCall(ScatterCall):
     """Max_unpool of one layout: a scatter whose input is one value, with strides of 0."""
 
-    def __init__(self, descriptor: Any, layouts: Any, shape: tuple[int, ...]) -> None:
-        data, indices = descriptor.input_tensor, descriptor.indices_tensor
+    def __init__(self, descriptor: Any, layouts: Any, output_shapes: tuple[tuple[int, ...], ...]) -> None:
+        data, indices, shape = descriptor.input_tensor, descriptor.indices_tensor, output_shapes[0]
         steps = (0,) * len(shape), layouts[1][0], layouts[0][0]
         tensors = (descriptor.output_tensor.sizes, data), (indices.sizes, indices), (data.sizes, data)
         spans = [Span.of(sizes, step, t.itemsize) for (sizes, t), step in zip(tensors, steps, strict=True)]
@@ -54,6 +54,4 @@ class MaxUnpoolCall(ScatterCall):
         return out.pointer
 
 
-def build(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> MaxUnpoolCall:
-    """Return the call for a descriptor and the layouts of its inputs."""
-    return MaxUnpoolCall(descriptor, layouts, output_shapes[0])
+build = MaxUnpoolCall

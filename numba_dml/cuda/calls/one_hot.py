@@ -10,7 +10,7 @@ import numpy as np
 from numpy import ndarray
 
 from ..._core.errors import index_error
-from ..driver.arrays import Output, Span, part, scratch
+from ..driver.arrays import Output, part, scratch, spans_of
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
 from ..driver.memory import DeviceMemory
@@ -154,16 +154,13 @@ class OneHotCall(IndexedCall):
     gathers = True
     index_at = 0
 
-    def __init__(self, descriptor: Any, layouts: Any, shape: tuple[int, ...]) -> None:
+    def __init__(self, descriptor: Any, layouts: Any, output_shapes: tuple[tuple[int, ...], ...]) -> None:
         indices, values = descriptor.indices_tensor, descriptor.values_tensor
         self.function, self.axis = descriptor.function, descriptor.axis
         self.dtype, self.index_dtype = values.dtype, indices.dtype
-        self.output = Output(self.function, "out", shape, self.dtype)
+        self.output = Output(self.function, "out", output_shapes[0], self.dtype)
         self.out_bytes = self.output.size
-        self.spans = [
-            Span.of(tensor.sizes, strides, tensor.itemsize)
-            for tensor, (strides, _) in zip((indices, values), layouts, strict=True)
-        ]
+        self.spans = spans_of((indices, values), layouts)
         self.outer, self.depth, self.inner, bounds = descriptor.lower([layouts[0][0]])
         self.points = self.outer * self.inner
         self.idle = self.points == 0
@@ -235,6 +232,4 @@ class OneHotCall(IndexedCall):
         return index_error(self.function, np.unravel_index(position, index_shape), value, self.axis, self.depth)
 
 
-def build(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> OneHotCall:
-    """Return the call for a descriptor and the layouts of its inputs."""
-    return OneHotCall(descriptor, layouts, output_shapes[0])
+build = OneHotCall

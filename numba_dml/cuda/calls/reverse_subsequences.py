@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._core.errors import index_error
 from ..._core.tensor import packed_strides
-from ..driver.arrays import Output, Span, part
+from ..driver.arrays import Output, part, spans_of
 from ..driver.compile import kernel
 from ..driver.launch import Kernel, recorder
 from ..driver.numba import BLOCK, cuda
@@ -99,17 +99,14 @@ class ReverseCall(IndexedCall):
     in_place = True
     instead = "'clamp'"
 
-    def __init__(self, descriptor: Any, layouts: Any, shape: tuple[int, ...]) -> None:
-        tensors = data, lengths = descriptor.input_tensor, descriptor.sequence_lengths_tensor
+    def __init__(self, descriptor: Any, layouts: Any, output_shapes: tuple[tuple[int, ...], ...]) -> None:
+        data, lengths = descriptor.input_tensor, descriptor.sequence_lengths_tensor
         self.function, self.axis = descriptor.function, descriptor.axis
         self.dtype, self.index_dtype = data.dtype, lengths.dtype
-        self.output = Output(self.function, "out", shape, self.dtype)
+        self.output = Output(self.function, "out", output_shapes[0], self.dtype)
         self.out_bytes = self.output.size
         self.points = lengths.element_count
-        self.spans = [
-            Span.of(tensor.sizes, strides, tensor.itemsize)
-            for tensor, (strides, _) in zip(tensors, layouts, strict=True)
-        ]
+        self.spans = spans_of((data, lengths), layouts)
         low = descriptor.lower([packed_strides(data.sizes, data.itemsize)])
         inner, self.run = list(low.inner), data.itemsize
         if inner and inner[-1][3] == 0:
@@ -167,6 +164,4 @@ class ReverseCall(IndexedCall):
         return index_error(self.function, where, value, self.axis, self.size, "lengths")
 
 
-def build(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> ReverseCall:
-    """Return the call for a descriptor and the layouts of its inputs."""
-    return ReverseCall(descriptor, layouts, output_shapes[0])
+build = ReverseCall

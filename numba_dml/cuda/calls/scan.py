@@ -30,15 +30,16 @@ class ScanCall(OneOutputCall):
 
     regions, tuning = scan.TABLE, TUNING
 
-    def __init__(self, descriptor: Any, strides: tuple[int, ...], dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    def __init__(self, descriptor: Any, layouts: Any, output_shapes: tuple[tuple[int, ...], ...]) -> None:
         source, result = descriptor.input_tensor, descriptor.output_tensor
+        strides, dtype = layouts[0]
         self.function = descriptor.function
         if not scan_plan.can_cast(dtype, result.dtype):
             raise TypeError(
                 f"{self.function}: dtype: found {result.dtype} for an input of {dtype}, expected a dtype of its kind "
                 "on target 'cuda'; convert the input before"
             )
-        self.output = Output(self.function, "out", shape, result.dtype)
+        self.output = Output(self.function, "out", output_shapes[0], result.dtype)
         span = Span.of(source.sizes, strides, dtype.itemsize)
         self.spans = [span] if span.packed else []  # an input with gaps is copied before anything is written
         axis, sizes = descriptor.axis, source.sizes
@@ -136,7 +137,4 @@ def source_type(dtype: np.dtype[Any]) -> D:
     return D[dtype.name.upper()]
 
 
-def build(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> ScanCall:
-    """Return the call for a descriptor and the layout of its input."""
-    (strides, dtype), *_ = layouts
-    return ScanCall(descriptor, strides, dtype, output_shapes[0])
+build = ScanCall

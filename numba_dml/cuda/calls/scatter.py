@@ -13,8 +13,9 @@ from ..._core.devices.arrays import DeviceArray
 from ..._core.lowering import Move
 from ..._core.regions import first
 from ..._core.shapes import extent
+from ..._core.tensor import packed_strides
 from ..dispatch import scatter, scatter_general
-from ..driver.arrays import Span, part
+from ..driver.arrays import Span, part, spans_of
 from ..primitives.fill import copy_and_set
 from .gather import copy, packed
 from .move_call import Given, _MoveCall
@@ -132,3 +133,11 @@ class ScatterCall(_MoveCall):
             self.look(given)
             given = given._replace(number=-1)
         return way(given)
+
+
+def build(descriptor: Any, layouts: Any, output_shapes: Any) -> ScatterCall:
+    """Return the call for a descriptor and the layouts of its inputs."""
+    tensors = [getattr(descriptor, name) for name in descriptor.input_fields]
+    data, spans = tensors[0], spans_of(tensors, layouts)
+    lowering = descriptor.lower([packed_strides(data.sizes, data.itemsize)])
+    return ScatterCall(lowering, data.dtype, output_shapes[0], spans)

@@ -138,3 +138,8 @@ class TopKCall(Repeatable):
             else:
                 a.library.assign(array, new)
         return out
+
+
+def build(descriptor: Any, layouts: Any, output_shapes: Any) -> TopKCall:
+    """Return the call for a descriptor and the layout of its input."""
+    return TopKCall(descriptor, descriptor.lower([layouts[0][0]]), output_shapes)
