@@ -49,13 +49,35 @@ class IndexedCall(OneOutputCall):
     gathers = False
     #: Which input holds the indices.
     index_at = 1
-    dtype: np.dtype[Any]
-    index_dtype: np.dtype[Any]
-    out_bytes: int
-    points: int
-    #: The bad index is recorded, and not asked for.
-    deferred = False
-    plans: dict[Any, Plan]
+
+    def __init__(
+        self,
+        function: str,
+        dtype: np.dtype[Any],
+        index_dtype: np.dtype[Any],
+        shape: tuple[int, ...],
+        spans: Sequence[Span],
+        bounds: str,
+    ) -> None:
+        self.function, self.dtype, self.index_dtype, self.spans = function, dtype, index_dtype, spans
+        self.output = Output(function, "out", shape, dtype)
+        self.out_bytes = self.output.size
+        self.bounds = _BOUNDS.get(bounds, RAISE)
+        #: A bad index is recorded, and not asked for.
+        self.deferred = bounds == "deferred"
+        self.checked = bounds == "raise"
+        self.plans: dict[tuple[int, int], Plan] = {}
+
+    def plan(self, device: int, width: int) -> Plan:
+        """Return the plan for units of a width."""
+        found = self.plans.get((device, width))
+        if found is None:
+            found = self.plans.setdefault((device, width), self.new_plan(device, width))
+        return found
+
+    def new_plan(self, device: int, width: int) -> Plan:
+        """Return a new plan for units of a width."""
+        raise NotImplementedError
 
     def has_plan(self, identity: int) -> bool:
         """Tell whether one of the plans has an identity."""
@@ -105,6 +127,12 @@ class IndexedCall(OneOutputCall):
 
     def error(self, ndim: int, index_shape: tuple[int, ...], position: int, value: int) -> IndexError:
         """Return the error for a bad index that was recorded."""
+        if self.index_dtype.kind == "u":
+            value %= 1 << 64
+        return self.index_error(ndim, index_shape, position, value)
+
+    def index_error(self, ndim: int, index_shape: tuple[int, ...], position: int, value: int) -> IndexError:
+        """Return the error for a bad index, by its own value."""
         raise NotImplementedError
 
 
@@ -113,15 +141,13 @@ class _MoveCall(IndexedCall):
 
     def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], spans: Sequence[Span]) -> None:
         self.lowering = low = lowering
-        self.spans = spans
-        self.function = low.function
+        bounds = low.bounds
+        if self.gathers and any(size == 0 for size, _ in low.coordinates):
+            bounds = "raise"  # there is nothing to clamp to, and nothing that could stand for what is not there
+        super().__init__(low.function, dtype, dtype_of(low.index_type), shape, spans, bounds)
         self.reduces = low.reduction != "none"
         #: As kernels take it that combine updates in their order.
         self.reduction = (low.data_type, low.reduction) if self.reduces else NO_REDUCTION
-        self.dtype = dtype
-        self.output = Output(low.function, "out", shape, dtype)
-        self.out_bytes = self.output.size
-        self.index_dtype = dtype_of(low.index_type)
         self.index_name = self.index_dtype.name
         self.outer = list(low.slices)
         self.run = low.itemsize
@@ -145,12 +171,6 @@ class _MoveCall(IndexedCall):
             for dims, most in zip(dimensions, moves_places.MOST_COUNTS, strict=True)
         )
         np.array([reach[0], reach[1] + self.run, self.moved, self.out_bytes], np.int64)  # an error if they are larger
-        self.plans: dict[tuple[int, int], Plan] = {}
-        self.bounds = low.bounds
-        if self.gathers and any(size == 0 for size, _ in low.coordinates):
-            self.bounds = "raise"  # there is nothing to clamp to, and nothing that could stand for what is not there
-        self.deferred = self.bounds == "deferred"
-        self.checked = self.bounds == "raise"
         self.work = 2 * self.moved + self.index_bytes
 
     def unit_width(self, addresses: int) -> int:
@@ -158,22 +178,10 @@ class _MoveCall(IndexedCall):
         aligned = self.steps | addresses
         return min(aligned & -aligned, 16)
 
-    def plan(self, device: int, width: int) -> Plan:
-        """Return the plan for units of a width."""
-        found = self.plans.get((device, width))
-        if found is None:
-            plan = Plan(
-                device,
-                max(self.slice_bytes // width, 1),
-                max(self.run // width, 1),
-                self.loops,
-                self.lowering.coordinates,
-                self.outer,
-                _BOUNDS.get(self.bounds, RAISE),
-                *self.claims,
-            )
-            found = self.plans.setdefault((device, width), plan)
-        return found
+    def new_plan(self, device: int, width: int) -> Plan:
+        slice_units, run_units = max(self.slice_bytes // width, 1), max(self.run // width, 1)
+        dims = self.loops, self.lowering.coordinates, self.outer
+        return Plan(device, slice_units, run_units, *dims, self.bounds, *self.claims)
 
     def head(self, given: Given, plan: int) -> tuple[int, ...]:
         """Return the first arguments of a kernel: addresses, a plan, and what bad indices need."""
@@ -221,8 +229,5 @@ class _MoveCall(IndexedCall):
             share,
         )
 
-    def error(self, ndim: int, index_shape: tuple[int, ...], position: int, value: int) -> IndexError:
-        """Return the error for a bad index that was recorded."""
-        if self.index_dtype.kind == "u":
-            value %= 1 << 64
+    def index_error(self, ndim: int, index_shape: tuple[int, ...], position: int, value: int) -> IndexError:
         return self.lowering.index_error(ndim, index_shape, position, value)
