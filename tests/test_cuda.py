@@ -49,7 +49,7 @@ def methods(room, monkeypatch):
 
     def noted(call, *args):
         build(call, *args)
-        found.append(call.method)
+        found.append(call.region.name)
 
     monkeypatch.setattr(calls_top_k.TopKCall, "__init__", noted)
     return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from copy import copy
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -58,14 +58,6 @@ def place_kernel() -> Kernel:
     return Kernel(write_places, 8)
 
 
-class _Results(NamedTuple):
-    """What a top-k asks a descriptor about its results."""
-
-    values: Any
-    indices: Any
-    output_fields: tuple[str, str] = ("values", "indices")
-
-
 class ArgExtremeCall(OneOutputCall):
     """Argmin or argmax of one layout."""
 
@@ -94,7 +86,7 @@ class ArgExtremeCall(OneOutputCall):
                 nan_first=lowering.nan_first,
                 sorted=True,
             )
-            return TopKCall(_Results(data, index), select, (shape,) * 2)
+            return TopKCall((data.dtype, index.dtype), select, shape)
 
         packed = [product([size for size, *_ in outer[d + 1 :]]) for d in range(len(outer))]
         lines = [(size, step, to * self.rows) for size, step, to in lowering.lines]
@@ -112,7 +104,6 @@ class ArgExtremeCall(OneOutputCall):
         #: What `explain` reads.
         found = self.of_rows
         self.regions, self.region, self.facts, self.tuning = found.regions, found.region, found.facts, found.tuning
-        self.method = found.method
         self.kernel = f"{self.function} {found.kernel.removeprefix('top_k ')}"
 
     def launch(self, a: DeviceArray, result: DeviceArray, stream: int, waiting: Collection[int | None]) -> None:
