@@ -32,13 +32,13 @@ class OneOutputCall(Repeatable):
 
     def __call__(self, a: DeviceArray, *others: Any) -> Any:
         """Make the call, with the other inputs and the output, which may be None."""
-        *inputs, out = others
+        inputs, out = (a, *others[:-1]), others[-1]
         if not is_current(a.device):
             with on_device(a.device):
                 return self(a, *others)
         if out.__class__ is ndarray and a.library is OWN:  # the inputs are copies
             check_out(self.function, "out", out, self.output.shape, self.output.dtype)
-            out[...] = self(a, *inputs, None)
+            out[...] = self(*inputs, None)
             return out
         stream = a.stream
         if self.checked:  # this takes under a microsecond, the wait at the end many
@@ -47,30 +47,27 @@ class OneOutputCall(Repeatable):
             target = self.output.new(a)
         else:
             target, is_target_packed = self.output.view(a, out)
-            if not is_target_packed or self.overlaps(target, a, *inputs):
-                a.library.assign(out, self(a, *inputs, None))
+            if not is_target_packed or self.overlaps(target, inputs):
+                a.library.assign(out, self(*inputs, None))
                 return out
         if not self.idle:
-            waiting = join(stream, a, *inputs, target)
-            launch = partial(self.launch, a, *inputs, target, stream, waiting)
-            self.launch_recorded((a, *inputs), (target,), launch)
+            waiting = join(stream, *inputs, target)
+            self.launch_recorded(inputs, (target,), partial(self.launch, *inputs, target, stream, waiting))
         return out if out is not None else a.library.finish(target, stream)
 
     def launch(self, *arguments: Any) -> None:
         """Run the kernels on the inputs and the output, and let the other streams wait for that one."""
         raise NotImplementedError
 
-    def overlaps(self, out: DeviceArray, *inputs: DeviceArray) -> bool:
+    def overlaps(self, out: DeviceArray, inputs: tuple[DeviceArray, ...]) -> bool:
         """Tell whether the memory of a packed output may overlap an input's, unless it is the first input itself."""
-        first = inputs[0]
-        skipped = int(self.in_place and out.pointer == first.pointer and out.strides == first.strides)
-        spans = zip(inputs[skipped:], self.spans[skipped:], strict=False)
-        return any(self.lies_in(out, array, span) for array, span in spans)
-
-    def lies_in(self, out: DeviceArray, array: DeviceArray, span: Span) -> bool:
-        """Tell whether the memory of a packed output may overlap an input's."""
-        distance = out.pointer - array.pointer
-        return distance < span.high and span.low < distance + self.output.size
+        for array, span in zip(inputs, self.spans, strict=False):
+            distance = out.pointer - array.pointer
+            if distance < span.high and span.low < distance + self.output.size:
+                is_first = array is inputs[0] and distance == 0 and out.strides == array.strides
+                if not (self.in_place and is_first):
+                    return True
+        return False
 
     def repeat(self, *arrays: Any, out: Any) -> Any:
         """Make the call again with arrays of a library; return None if they are not like the recorded ones."""
