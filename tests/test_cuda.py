@@ -49,7 +49,7 @@ def methods(room, monkeypatch):
 
     def noted(call, *args):
         build(call, *args)
-        found.append(call.method)
+        found.append(call.region.name)
 
     monkeypatch.setattr(calls_top_k.TopKCall, "__init__", noted)
     return found
@@ -795,7 +795,7 @@ def test_a_table_of_places(kind, most, room, monkeypatch):
     expected[i] = u  # the last one stays
     tensors = [dml.TensorDesc(x.dtype, x.shape) for x in (a[:, None], i[:, None], u[:, None], a[:, None])]
     layouts = tuple((x.strides, x.dtype) for x in (a[:, None], i[:, None], u[:, None]))
-    from numba_dml.cuda.calls.build import build
+    from numba_dml.cuda import call as build
 
     call = build(dml.ScatterNDDesc(*tensors, 2, 2), layouts, (a.shape,), None)
     assert (call.region is scatter_general.TABLED) is (most > 1)
@@ -1142,7 +1142,7 @@ def agree(function, oracle, a, i, *updates, sizes, **parameters):
 
 def way_of(descriptor, *arrays):
     """Return a descriptor's row, None: it is for any layout; and a function that runs it in place, all or nothing."""
-    from numba_dml.cuda.calls.build import build
+    from numba_dml.cuda import call as build
     from numba_dml.cuda.calls.move_call import Given
     from numba_dml.cuda.dispatch import scatter_general
     from numba_dml.cuda.driver.arrays import OWN
@@ -1180,7 +1180,7 @@ def in_place(name, make, oracle, a, i, u, **parameters):
 @pytest.mark.parametrize(("rows", "points"), [(100, 3), (50, 40), (5000, 256)])
 def test_updates_of_rows(rows, points, step, monkeypatch):
     """Few points, which have a table, and many, where the output is merged; with duplicates, and in place."""
-    from numba_dml.cuda.calls.build import build
+    from numba_dml.cuda import call as build
     from numba_dml.cuda.tuning.moves import Sparse
 
     tune(monkeypatch, sparse=(Sparse(4, 2),), few_points=0)
@@ -1243,7 +1243,7 @@ def test_few_updates(shape, coordinates, dtype, index_dtype, points, room, monke
 @pytest.mark.parametrize("unique", [False, True])
 def test_few_updates_anywhere(old_offset, out_offset, unique, room):
     """From and to any bytes, in place too (None)."""
-    from numba_dml.cuda.calls.build import build
+    from numba_dml.cuda import call as build
     from numba_dml.cuda.driver.arrays import OWN
 
     rng = np.random.default_rng(4)
@@ -1263,7 +1263,7 @@ def test_few_updates_anywhere(old_offset, out_offset, unique, room):
     old = OWN.to_device(np.concatenate([padded[: old_offset or 0], a.ravel()]), 0)
     out.pointer += start
     old.pointer += old_offset or 0
-    call.launch(out if in_place else old, indices, updates, out, 0, (), in_place)
+    call.launch(out if in_place else old, indices, updates, out, 0, ())
     padded[start : start + a.size] = reference.scatter_nd(a, i, u).ravel()
     np.testing.assert_array_equal(OWN.to_host(out), padded)
 
@@ -1299,7 +1299,7 @@ def test_kernels_wait_first():
 @pytest.mark.parametrize(("size", "points"), [(2, 2), (3, 1), (37, 5), (64, 64), (100, 3), (131, 300)])
 def test_elements_that_are_merged(size, points, dtype, offset, room, monkeypatch):
     """Four at a time if they are small and aligned, and what is left over; few or all of them are replaced."""
-    from numba_dml.cuda.calls.build import build
+    from numba_dml.cuda import call as build
     from numba_dml.cuda.calls.move_call import Given
     from numba_dml.cuda.driver.arrays import OWN
 
@@ -1381,7 +1381,7 @@ def test_slices_without_places(room, by_warps):
 @pytest.mark.parametrize("dtype", ["f4", "u1"])
 def test_slices_of_narrow_units(dtype, kind, in_place, room, monkeypatch):
     """Slices of few narrow units, in place or beside what is left; and nothing at all if an index is bad."""
-    from numba_dml.cuda.calls.build import build
+    from numba_dml.cuda import call as build
     from numba_dml.cuda.calls.ways import scatter_general
     from numba_dml.cuda.driver.arrays import OWN
 
@@ -1410,7 +1410,7 @@ def test_slices_of_narrow_units(dtype, kind, in_place, room, monkeypatch):
         out = old if in_place else OWN.to_device(np.full_like(a, 7), 0)
         error = None
         try:
-            call.launch(old, indices, updates, out, 0, (), in_place)
+            call.launch(old, indices, updates, out, 0, ())
         except IndexError as raised:
             error = str(raised)
         return OWN.to_host(out), error
@@ -1518,7 +1518,7 @@ def test_elements_of_columns(number, column_way):
     agree(dml.scatter_elements, reference.scatter_elements, a, i, u, axis=-2, sizes=[size])
     make = lambda *tensors: dml.ScatterElementsDesc(*tensors, axis=a.ndim - 2)  # noqa: E731
     in_place(column_way, make, reference.scatter_elements, a, i, u, axis=-2)
-    from numba_dml.cuda.calls.build import build
+    from numba_dml.cuda import call as build
 
     tensors = [dml.TensorDesc(x.dtype, x.shape) for x in (a, i, u)]
     gather = dml.GatherElementsDesc(*tensors, axis=a.ndim - 2)
@@ -1537,7 +1537,7 @@ def test_elements_of_columns(number, column_way):
 )
 def test_columns_in_shared_memory(small, large, dtype, room, monkeypatch):
     """Blocks with many columns, and with few long ones; a scatter that keeps the last of thousands of updates."""
-    from numba_dml.cuda.calls.build import build
+    from numba_dml.cuda import call as build
 
     tune(monkeypatch, most_in_l2=0, **({"shared_column_bytes": 1000} if room.SIMULATED else {}))
     shape = small if room.SIMULATED else large
@@ -2058,8 +2058,8 @@ def check_call(call, arrays, expected):
     if len(others) == 1:
         call.launch(a, *others, out, 0)
     else:
-        call.launch(a, *others, out, 0, (), False)
-        call.launch(a, *others, a, 0, (), True)
+        call.launch(a, *others, out, 0, ())
+        call.launch(a, *others, a, 0, ())
         assert reference.same(OWN.to_host(a), expected)
     assert reference.same(OWN.to_host(out), expected)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core.targets import family_calls
 from .driver.arrays import OWN
 from .driver.context import device_of
 from .driver.numba import cuda
@@ -17,11 +18,9 @@ __all__ = ["call", "check", "device_of", "empty", "memory", "synchronize", "to_d
 memory = OWN.memory
 
 
-def call(*args: Any) -> Any:
+def call(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: None) -> Any:
     """Build the call for a descriptor and a layout; see `numba_dml._core.calls.build_call`."""
-    from .calls.build import build  # with the kernels, which device functions do not need
-
-    return build(*args)
+    return family_calls("cuda", descriptor.function, descriptor.spec.family).build(descriptor, layouts, output_shapes)
 
 
 def to_device(array: np.ndarray[Any, Any]) -> Any:

@@ -4,27 +4,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from copy import copy
-from functools import cache, partial
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any
 
 import numpy as np
-from numpy import ndarray
 
 from ..._core.devices.arrays import DeviceArray
 from ..._core.lowering import Select
-from ..._core.operands import check_out
-from ..._core.shapes import LINE_FIELDS, collapse_rows, extent, flat, rows_of
+from ..._core.shapes import LINE_FIELDS, collapse_rows, flat, rows_of
 from ..._core.tensor import product
-from ..driver.arrays import OWN, Output, join, part, scratch
+from ..driver.arrays import Output, Span, part, scratch
 from ..driver.compile import kernel
-from ..driver.context import is_current, on_device
 from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, cuda
 from ..primitives.access import LOAD_INDEX
 from ..primitives.ptx import await_inputs
 from ..primitives.top_k.plan import write_index
-from ..replay.repeat import Repeatable
+from .one_output import OneOutputCall
 from .top_k import TopKCall
 
 load_place = LOAD_INDEX["int64"]
@@ -60,19 +58,12 @@ def place_kernel() -> Kernel:
     return Kernel(write_places, 8)
 
 
-class _Results(NamedTuple):
-    """What a top-k asks a descriptor about its results."""
-
-    values: Any
-    indices: Any
-    output_fields: tuple[str, str] = ("values", "indices")
-
-
-class ArgExtremeCall(Repeatable):
+class ArgExtremeCall(OneOutputCall):
     """Argmin or argmax of one layout."""
 
-    def __init__(self, descriptor: Any, strides: tuple[int, ...], shape: tuple[int, ...]) -> None:
+    def __init__(self, descriptor: Any, layouts: Any, output_shapes: tuple[tuple[int, ...], ...]) -> None:
         data, index = descriptor.input_tensor, descriptor.output_tensor
+        strides, shape = layouts[0][0], output_shapes[0]
         self.function = descriptor.function
         self.output = Output(self.function, "out", shape, index.dtype)
         self.lowering = lowering = descriptor.lower([strides])
@@ -95,7 +86,7 @@ class ArgExtremeCall(Repeatable):
                 nan_first=lowering.nan_first,
                 sorted=True,
             )
-            return TopKCall(_Results(data, index), select, (shape,) * 2)
+            return TopKCall((data.dtype, index.dtype), select, shape)
 
         packed = [product([size for size, *_ in outer[d + 1 :]]) for d in range(len(outer))]
         lines = [(size, step, to * self.rows) for size, step, to in lowering.lines]
@@ -107,47 +98,17 @@ class ArgExtremeCall(Repeatable):
         counts = [self.lines * self.rows] * 2 + [self.lines] * 2
         sizes = [-(-count * width // 16) * 16 for count, width in zip(counts, (data.itemsize, 8) * 2, strict=True)]
         *self.at, self.bytes = np.cumsum([0, *sizes]).tolist()
-        low, high = extent(data.sizes, strides)
-        self.low, self.high = low, high + data.itemsize
+        self.spans = [Span.of(data.sizes, strides, data.itemsize)]
         self.idle = self.lines == 0
         self.work = self.lines * (lowering.total * data.itemsize + index.itemsize)
         #: What `explain` reads.
         found = self.of_rows
         self.regions, self.region, self.facts, self.tuning = found.regions, found.region, found.facts, found.tuning
-        self.method = found.method
         self.kernel = f"{self.function} {found.kernel.removeprefix('top_k ')}"
 
-    def __call__(self, a: DeviceArray, out: Any) -> Any:
-        if not is_current(a.device):
-            with on_device(a.device):
-                return self(a, out)
-        if out is None:
-            result = self.output.new(a)
-        elif out.__class__ is ndarray and a.library is OWN:  # the input is a copy
-            check_out(self.function, "out", out, self.output.shape, self.output.dtype)
-            out[...] = self(a, None)
-            return out
-        else:
-            result, packed = self.output.view(a, out)
-            low, high = a.pointer + self.low, a.pointer + self.high
-            if not packed or (low < result.pointer + self.output.size and result.pointer < high):
-                a.library.assign(out, self(a, None))
-                return out
-        if not self.idle:
-            self.launch_recorded((a,), (result,), partial(self.launch, a, result))
-        return a.library.finish(result, a.stream) if out is None else out
-
-    def repeat(self, a: Any, *, out: Any) -> Any:
-        """Make the call again with arrays of a library; return None if they are not like the recorded ones."""
-        again = self.again
-        if again is None:
-            return None
-        result = again.new(self.output) if out is None else out
-        return None if again((a, result)) is None else result
-
-    def launch(self, a: DeviceArray, result: DeviceArray) -> None:
+    def launch(self, a: DeviceArray, result: DeviceArray, stream: int, waiting: Collection[int | None]) -> None:
         """Run the kernels."""
-        device, stream, others = a.device, a.stream, join(a.stream, a, result)
+        device = a.device
         if self.direct and self.of_rows.way.can_omit_values:
             values, places, memory = copy(a), result, None
             values.pointer = 0
@@ -163,7 +124,7 @@ class ArgExtremeCall(Repeatable):
             numbers = self.lines, self.rows, self.n, low.total - 1 if low.backwards else -1, low.index_itemsize
             found = places.pointer, rows.pointer if self.of_lines else 0, result.pointer
             place_kernel()(device, stream, blocks, *found, *numbers)
-        part(device, stream, others)
+        part(device, stream, waiting)
         del memory  # only now
 
 
@@ -175,6 +136,4 @@ def _moved(array: DeviceArray, offset: int) -> DeviceArray:
     return moved
 
 
-def build(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> ArgExtremeCall:
-    """Return the call for a descriptor and the layout of its input."""
-    return ArgExtremeCall(descriptor, layouts[0][0], output_shapes[0])
+build = ArgExtremeCall

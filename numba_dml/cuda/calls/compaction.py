@@ -35,15 +35,16 @@ _lock = threading.Lock()
 class CompactionCall:
     """The coordinates of one layout."""
 
-    def __init__(self, descriptor: Any, strides: tuple[int, ...], shapes: Any) -> None:
+    def __init__(self, descriptor: Any, layouts: Any, output_shapes: Any) -> None:
         self.function, self.bounds, self.fill_value = descriptor.function, descriptor.bounds, descriptor.fill_value or 0
         data, number, rows = descriptor.tensors().values()
-        count_shape, self.shape = shapes
+        count_shape, self.shape = output_shapes
         self.sized = None not in self.shape
         self.capacity, self.columns = rows.sizes[-2:]
         self.number = Output(self.function, "out[0]", count_shape, number.dtype)
         self.rows = Output(self.function, "out[1]", self.shape if self.sized else rows.sizes, rows.dtype)
         self.output = self.rows
+        strides = layouts[0][0]
         lowering = descriptor.lower([strides])
         size = data.element_count
         dims = [value for pair in zip(data.sizes, strides, strict=True) for value in pair]
@@ -173,7 +174,4 @@ def _words_of(device: int) -> HostWords:
         return HostWords(device, np.zeros(1, np.int64))
 
 
-def build(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> CompactionCall:
-    """Return the call for a descriptor and the layout of its input."""
-    (strides, _), *_ = layouts
-    return CompactionCall(descriptor, strides, output_shapes)
+build = CompactionCall

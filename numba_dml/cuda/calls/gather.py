@@ -13,7 +13,7 @@ from ..._core.enums import TensorDataType
 from ..._core.lowering import Move
 from ..._core.shapes import COORD_FIELDS, collapse_rows, flat, rows_of
 from ..dispatch import gather
-from ..driver.arrays import Span, part
+from ..driver.arrays import Span, part, spans_of
 from ..driver.launch import Kernel, recorder
 from ..kernels import moves_units
 from ..primitives.moves import places as moves_places
@@ -71,7 +71,6 @@ class GatherCall(_MoveCall):
         out: DeviceArray,
         stream: int,
         others: Collection[int | None] = (),
-        in_place: bool = False,
     ) -> None:
         """Run the kernel, let the other streams wait, and raise for a bad index."""
         device, index_shape = a.device, indices.shape
@@ -90,6 +89,13 @@ class GatherCall(_MoveCall):
         part(device, stream, others)
         self.finish(records, record, stream, len(a.shape), index_shape)
         del memory  # the kernels are done, or the stream orders whoever gets it next
+
+
+def build(descriptor: Any, layouts: Any, output_shapes: Any) -> GatherCall:
+    """Return the call for a descriptor and the layouts of its inputs."""
+    tensors = [getattr(descriptor, name) for name in descriptor.input_fields]
+    spans, lowering = spans_of(tensors, layouts), descriptor.lower([layouts[0][0]])
+    return GatherCall(lowering, tensors[0].dtype, output_shapes[0], spans)
 
 
 @lru_cache(maxsize=1024)

@@ -20,8 +20,8 @@ from .scatter import ScatterCall
 class MaxUnpoolCall(ScatterCall):
     """Max_unpool of one layout: a scatter whose input is one value, with strides of 0."""
 
-    def __init__(self, descriptor: Any, layouts: Any, shape: tuple[int, ...]) -> None:
-        data, indices = descriptor.input_tensor, descriptor.indices_tensor
+    def __init__(self, descriptor: Any, layouts: Any, output_shapes: tuple[tuple[int, ...], ...]) -> None:
+        data, indices, shape = descriptor.input_tensor, descriptor.indices_tensor, output_shapes[0]
         steps = (0,) * len(shape), layouts[1][0], layouts[0][0]
         tensors = (descriptor.output_tensor.sizes, data), (indices.sizes, indices), (data.sizes, data)
         spans = [Span.of(sizes, step, t.itemsize) for (sizes, t), step in zip(tensors, steps, strict=True)]
@@ -44,7 +44,7 @@ class MaxUnpoolCall(ScatterCall):
         value.home = a.home
         return super().__call__(value, indices, a, out)
 
-    def old_elements(self, a: DeviceArray, out: DeviceArray, stream: int, in_place: bool) -> int:
+    def old_elements(self, a: DeviceArray, out: DeviceArray, stream: int) -> int:
         recorder.note(None)  # the value is no array of the caller's
         if 8 % self.dtype.itemsize or (out.pointer | self.out_bytes) % QUAD_BYTES:
             copy(a, out, stream)
@@ -54,6 +54,4 @@ class MaxUnpoolCall(ScatterCall):
         return out.pointer
 
 
-def build(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> MaxUnpoolCall:
-    """Return the call for a descriptor and the layouts of its inputs."""
-    return MaxUnpoolCall(descriptor, layouts, output_shapes[0])
+build = MaxUnpoolCall

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from itertools import count
 from math import gcd
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy import ndarray
 
 from ..._core.devices.arrays import DeviceArray
 from ..._core.lowering import Move
-from ..._core.operands import check_out
 from ..._core.regions import Region, first
 from ..._core.shapes import extent
 from ..._core.tensor import dtype_of, product
-from ..driver.arrays import OWN, Output, Span, join
-from ..driver.context import is_current, on_device
+from ..driver.arrays import Output, Span
 from ..driver.launch import recorder
-from ..driver.streams import refuse_capture
 from ..kernels import scatter_claims
 from ..primitives.bad_indices import Record, Records, records_of
 from ..primitives.moves import places as moves_places
 from ..primitives.plan import CLAMP, DROP, RAISE, Plan
-from ..replay.repeat import Repeatable
 from ..tuning import moves as thresholds
+from .one_output import OneOutputCall
 
 _BOUNDS = {"clamp": CLAMP, "drop": DROP}
 NO_REDUCTION = None, "none"
@@ -47,70 +42,42 @@ class Given(NamedTuple):
     unless: int = -1  #: Nothing is written if the launch with this number has recorded a bad index.
 
 
-class IndexedCall(Repeatable):
-    """What all calls share that look for bad indices: the arrays' places, the plans, and the error.
-
-    `spans` say where the inputs lie; a copy, which nobody calls with an output, has none.
-    """
+class IndexedCall(OneOutputCall):
+    """What all calls share that look for bad indices: the plans, and the error."""
 
     #: It reads what points lead to, so that an empty axis has nothing to stand for what is not there.
     gathers = False
-    #: The bounds that a capture takes.
-    instead = "'deferred' or 'drop'"
     #: Which input holds the indices.
     index_at = 1
-    function: str
-    dtype: np.dtype[Any]
-    index_dtype: np.dtype[Any]
-    output: Output
-    out_bytes: int
-    points: int
-    spans: Sequence[Span]
-    #: The bad index is recorded, and not asked for.
-    deferred = False
-    plans: dict[Any, Plan]
 
-    def __call__(self, a: DeviceArray, *others: Any) -> Any:
-        """Make the call, with the other inputs and the output, which may be None."""
-        *inputs, out = others
-        if not is_current(a.device):
-            with on_device(a.device):
-                return self(a, *others)
-        if out.__class__ is ndarray and a.library is OWN:  # the inputs are copies
-            check_out(self.function, "out", out, self.output.shape, self.dtype)
-            out[...] = self(a, *inputs, None)
-            return out
-        stream = a.stream
-        if self.checked:  # this takes under a microsecond, the wait at the end many
-            refuse_capture(stream, f"{self.function}: bounds: found 'raise'", self.instead)
-        in_place = False
-        if out is None:
-            target = self.output.new(a)
-        else:
-            target, is_target_packed = self.output.view(a, out)
-            in_place = not self.gathers and target.pointer == a.pointer and target.strides == a.strides
-            spans = zip(inputs, self.spans[1:], strict=False)
-            if (
-                not is_target_packed
-                or (not in_place and self.lies_in(target, a, self.spans[0]))
-                or any(self.lies_in(target, array, span) for array, span in spans)
-            ):
-                a.library.assign(out, self(a, *inputs, None))
-                return out
-        if self.points or not self.gathers:
-            waiting = join(stream, a, *inputs, target)
-            launch = partial(self.launch, a, *inputs, target, stream, waiting, in_place)
-            self.launch_recorded((a, *inputs), (target,), launch)
-        return out if out is not None else a.library.finish(target, stream)
+    def __init__(
+        self,
+        function: str,
+        dtype: np.dtype[Any],
+        index_dtype: np.dtype[Any],
+        shape: tuple[int, ...],
+        spans: Sequence[Span],
+        bounds: str,
+    ) -> None:
+        self.function, self.dtype, self.index_dtype, self.spans = function, dtype, index_dtype, spans
+        self.output = Output(function, "out", shape, dtype)
+        self.out_bytes = self.output.size
+        self.bounds = _BOUNDS.get(bounds, RAISE)
+        #: A bad index is recorded, and not asked for.
+        self.deferred = bounds == "deferred"
+        self.checked = bounds == "raise"
+        self.plans: dict[tuple[int, int], Plan] = {}
 
-    def launch(self, *arguments: Any) -> None:
-        """Run the kernels on the inputs and the output, let the other streams wait, and raise for a bad index."""
+    def plan(self, device: int, width: int) -> Plan:
+        """Return the plan for units of a width."""
+        found = self.plans.get((device, width))
+        if found is None:
+            found = self.plans.setdefault((device, width), self.new_plan(device, width))
+        return found
+
+    def new_plan(self, device: int, width: int) -> Plan:
+        """Return a new plan for units of a width."""
         raise NotImplementedError
-
-    def lies_in(self, out: DeviceArray, array: DeviceArray, span: Span) -> bool:
-        """Tell whether the memory of a packed output may overlap an input's."""
-        distance = out.pointer - array.pointer
-        return distance < span.high and span.low < distance + self.out_bytes
 
     def has_plan(self, identity: int) -> bool:
         """Tell whether one of the plans has an identity."""
@@ -160,6 +127,12 @@ class IndexedCall(Repeatable):
 
     def error(self, ndim: int, index_shape: tuple[int, ...], position: int, value: int) -> IndexError:
         """Return the error for a bad index that was recorded."""
+        if self.index_dtype.kind == "u":
+            value %= 1 << 64
+        return self.index_error(ndim, index_shape, position, value)
+
+    def index_error(self, ndim: int, index_shape: tuple[int, ...], position: int, value: int) -> IndexError:
+        """Return the error for a bad index, by its own value."""
         raise NotImplementedError
 
 
@@ -168,15 +141,13 @@ class _MoveCall(IndexedCall):
 
     def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], spans: Sequence[Span]) -> None:
         self.lowering = low = lowering
-        self.spans = spans
-        self.function = low.function
+        bounds = low.bounds
+        if self.gathers and any(size == 0 for size, _ in low.coordinates):
+            bounds = "raise"  # there is nothing to clamp to, and nothing that could stand for what is not there
+        super().__init__(low.function, dtype, dtype_of(low.index_type), shape, spans, bounds)
         self.reduces = low.reduction != "none"
         #: As kernels take it that combine updates in their order.
         self.reduction = (low.data_type, low.reduction) if self.reduces else NO_REDUCTION
-        self.dtype = dtype
-        self.output = Output(low.function, "out", shape, dtype)
-        self.out_bytes = self.output.size
-        self.index_dtype = dtype_of(low.index_type)
         self.index_name = self.index_dtype.name
         self.outer = list(low.slices)
         self.run = low.itemsize
@@ -185,6 +156,7 @@ class _MoveCall(IndexedCall):
         self.slice_bytes = self.run * product([size for size, _ in self.outer])
         self.loops = [(n, step, index_step) for n, step, index_step, _ in low.loops]
         self.points = product(loop[0] for loop in self.loops)
+        self.idle = self.gathers and self.points == 0
         self.moved = self.points * self.slice_bytes
         self.index_bytes = product(low.index_shape) * self.index_dtype.itemsize
         self.starts = [(n, step) for n, step, _ in self.loops] + list(low.coordinates)
@@ -199,12 +171,6 @@ class _MoveCall(IndexedCall):
             for dims, most in zip(dimensions, moves_places.MOST_COUNTS, strict=True)
         )
         np.array([reach[0], reach[1] + self.run, self.moved, self.out_bytes], np.int64)  # an error if they are larger
-        self.plans: dict[tuple[int, int], Plan] = {}
-        self.bounds = low.bounds
-        if self.gathers and any(size == 0 for size, _ in low.coordinates):
-            self.bounds = "raise"  # there is nothing to clamp to, and nothing that could stand for what is not there
-        self.deferred = self.bounds == "deferred"
-        self.checked = self.bounds == "raise"
         self.work = 2 * self.moved + self.index_bytes
 
     def unit_width(self, addresses: int) -> int:
@@ -212,22 +178,10 @@ class _MoveCall(IndexedCall):
         aligned = self.steps | addresses
         return min(aligned & -aligned, 16)
 
-    def plan(self, device: int, width: int) -> Plan:
-        """Return the plan for units of a width."""
-        found = self.plans.get((device, width))
-        if found is None:
-            plan = Plan(
-                device,
-                max(self.slice_bytes // width, 1),
-                max(self.run // width, 1),
-                self.loops,
-                self.lowering.coordinates,
-                self.outer,
-                _BOUNDS.get(self.bounds, RAISE),
-                *self.claims,
-            )
-            found = self.plans.setdefault((device, width), plan)
-        return found
+    def new_plan(self, device: int, width: int) -> Plan:
+        slice_units, run_units = max(self.slice_bytes // width, 1), max(self.run // width, 1)
+        dims = self.loops, self.lowering.coordinates, self.outer
+        return Plan(device, slice_units, run_units, *dims, self.bounds, *self.claims)
 
     def head(self, given: Given, plan: int) -> tuple[int, ...]:
         """Return the first arguments of a kernel: addresses, a plan, and what bad indices need."""
@@ -275,8 +229,5 @@ class _MoveCall(IndexedCall):
             share,
         )
 
-    def error(self, ndim: int, index_shape: tuple[int, ...], position: int, value: int) -> IndexError:
-        """Return the error for a bad index that was recorded."""
-        if self.index_dtype.kind == "u":
-            value %= 1 << 64
+    def index_error(self, ndim: int, index_shape: tuple[int, ...], position: int, value: int) -> IndexError:
         return self.lowering.index_error(ndim, index_shape, position, value)

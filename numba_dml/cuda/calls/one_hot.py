@@ -10,7 +10,7 @@ import numpy as np
 from numpy import ndarray
 
 from ..._core.errors import index_error
-from ..driver.arrays import Output, Span, part, scratch
+from ..driver.arrays import part, scratch, spans_of
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
 from ..driver.memory import DeviceMemory
@@ -26,7 +26,6 @@ from ..primitives.plan import (
     HEADER,
     IDENTITY,
     LOOP_FIELDS,
-    RAISE,
     SLICE,
     Plan,
     number,
@@ -38,7 +37,6 @@ from ..tuning.moves import TUNING
 from .gather import packed
 from .move_call import IndexedCall
 
-_BOUNDS = {"clamp": CLAMP, "drop": DROP}
 #: Where the plan's loops stand: over blocks, their rows, and the elements of a row.
 _DEPTH, _INNER = HEADER + LOOP_FIELDS, HEADER + 2 * LOOP_FIELDS
 
@@ -154,24 +152,18 @@ class OneHotCall(IndexedCall):
     gathers = True
     index_at = 0
 
-    def __init__(self, descriptor: Any, layouts: Any, shape: tuple[int, ...]) -> None:
+    def __init__(self, descriptor: Any, layouts: Any, output_shapes: tuple[tuple[int, ...], ...]) -> None:
         indices, values = descriptor.indices_tensor, descriptor.values_tensor
-        self.function, self.axis = descriptor.function, descriptor.axis
-        self.dtype, self.index_dtype = values.dtype, indices.dtype
-        self.output = Output(self.function, "out", shape, self.dtype)
-        self.out_bytes = self.output.size
-        self.spans = [
-            Span.of(tensor.sizes, strides, tensor.itemsize)
-            for tensor, (strides, _) in zip((indices, values), layouts, strict=True)
-        ]
+        self.axis = descriptor.axis
         self.outer, self.depth, self.inner, bounds = descriptor.lower([layouts[0][0]])
         self.points = self.outer * self.inner
+        self.idle = self.points == 0
         if self.depth == 0 and bounds == "clamp":
             bounds = "raise"  # there is nothing to clamp to
-        self.bounds, self.deferred, self.checked = bounds, bounds == "deferred", bounds == "raise"
+        spans = spans_of((indices, values), layouts)
+        super().__init__(descriptor.function, values.dtype, indices.dtype, output_shapes[0], spans, bounds)
         self.work = self.out_bytes + self.points * self.index_dtype.itemsize
         self.kernel = f"one_hot {8 * self.dtype.itemsize}-bit cuda"
-        self.plans: dict[Any, Plan] = {}
         self.constants: dict[int, DeviceMemory] = {}
 
     def __call__(self, indices: Any, *others: Any) -> Any:
@@ -180,17 +172,12 @@ class OneHotCall(IndexedCall):
             self.values, others = values, (out,)
         return super().__call__(indices, *others)
 
-    def plan(self, device: int, parts: int) -> Plan:
-        """Return the plan for elements of some units."""
-        found = self.plans.get((device, parts))
-        if found is None:
-            loops = (self.outer, 0, 0), (max(self.depth, 1), 0, 0), (self.inner, 0, 0)
-            plan = Plan(device, parts, 1, loops, (), (), _BOUNDS.get(self.bounds, RAISE))
-            found = self.plans.setdefault((device, parts), plan)
-        return found
+    def new_plan(self, device: int, width: int) -> Plan:
+        loops = (self.outer, 0, 0), (max(self.depth, 1), 0, 0), (self.inner, 0, 0)
+        return Plan(device, self.dtype.itemsize // width, 1, loops, (), (), self.bounds)
 
     def launch(self, indices: Any, *given: Any) -> None:
-        *values, out, stream, waiting, _ = given
+        *values, out, stream, waiting = given
         device, index_shape, width = indices.device, indices.shape, self.dtype.itemsize
         if not self.spans[0].packed:
             indices = packed(indices, stream)
@@ -198,7 +185,7 @@ class OneHotCall(IndexedCall):
             values = [packed(values[0], stream)]
         at = values[0].pointer if values else self.constant(device)
         target, count, memory = out.pointer, self.out_bytes // width, None
-        if self.depth == 0 and self.bounds != "drop":  # indices are looked at, and what is written is left
+        if self.depth == 0 and self.bounds != DROP:  # indices are looked at, and what is written is left
             count = self.points
             memory = scratch(out, count * width)
             target = memory.pointer
@@ -215,7 +202,7 @@ class OneHotCall(IndexedCall):
         for group, parts, first, units in jobs:
             kernel = one_hot_kernel(width // parts, self.index_dtype.name, group)
             blocks, share = divide(units - first, TUNING.few_units)
-            plan = self.plan(device, parts).for_kernel(kernel)
+            plan = self.plan(device, width // parts).for_kernel(kernel)
             addresses = target, indices.pointer, at, plan, record.address
             kernel(device, stream, blocks, *addresses, launch, self.depth, first, units, share)
         part(device, stream, waiting)
@@ -228,12 +215,8 @@ class OneHotCall(IndexedCall):
             self.constants.setdefault(device, DeviceMemory(device, self.values))
         return self.constants[device].address
 
-    def error(self, ndim: int, index_shape: tuple[int, ...], position: int, value: int) -> IndexError:
-        if self.index_dtype.kind == "u":
-            value %= 1 << 64
+    def index_error(self, ndim: int, index_shape: tuple[int, ...], position: int, value: int) -> IndexError:
         return index_error(self.function, np.unravel_index(position, index_shape), value, self.axis, self.depth)
 
 
-def build(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> OneHotCall:
-    """Return the call for a descriptor and the layouts of its inputs."""
-    return OneHotCall(descriptor, layouts, output_shapes[0])
+build = OneHotCall

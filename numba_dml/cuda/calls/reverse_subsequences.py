@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._core.errors import index_error
 from ..._core.tensor import packed_strides
-from ..driver.arrays import Output, Span, part
+from ..driver.arrays import part, spans_of
 from ..driver.compile import kernel
 from ..driver.launch import Kernel, recorder
 from ..driver.numba import BLOCK, cuda
@@ -18,7 +18,7 @@ from ..primitives.access import LOAD_INDEX, unit_access
 from ..primitives.bad_indices import record_bad
 from ..primitives.groups import QUAD_BYTES
 from ..primitives.moves.places import MOST_COUNTS, divide, start_of_point
-from ..primitives.plan import CLAMP, LOOPS, SLICE, Plan, number, numbers_in, quotient
+from ..primitives.plan import LOOPS, SLICE, Plan, number, numbers_in, quotient
 from ..primitives.ptx import await_inputs
 from ..tuning.moves import TUNING
 from .gather import packed
@@ -96,19 +96,14 @@ def check_kernel(length_type: str) -> Kernel:
 class ReverseCall(IndexedCall):
     """Reverse_subsequences of one layout."""
 
+    in_place = True
     instead = "'clamp'"
 
-    def __init__(self, descriptor: Any, layouts: Any, shape: tuple[int, ...]) -> None:
-        tensors = data, lengths = descriptor.input_tensor, descriptor.sequence_lengths_tensor
-        self.function, self.axis = descriptor.function, descriptor.axis
-        self.dtype, self.index_dtype = data.dtype, lengths.dtype
-        self.output = Output(self.function, "out", shape, self.dtype)
-        self.out_bytes = self.output.size
-        self.points = lengths.element_count
-        self.spans = [
-            Span.of(tensor.sizes, strides, tensor.itemsize)
-            for tensor, (strides, _) in zip(tensors, layouts, strict=True)
-        ]
+    def __init__(self, descriptor: Any, layouts: Any, output_shapes: tuple[tuple[int, ...], ...]) -> None:
+        data, lengths = descriptor.input_tensor, descriptor.sequence_lengths_tensor
+        spans = spans_of((data, lengths), layouts)
+        super().__init__(descriptor.function, data.dtype, lengths.dtype, output_shapes[0], spans, descriptor.bounds)
+        self.axis, self.points = descriptor.axis, lengths.element_count
         low = descriptor.lower([packed_strides(data.sizes, data.itemsize)])
         inner, self.run = list(low.inner), data.itemsize
         if inner and inner[-1][3] == 0:
@@ -117,27 +112,20 @@ class ReverseCall(IndexedCall):
         #: Only the axis has a step: offsets are positions along it.
         rows = [(n, 0, step) for n, *_, step in low.outer], [(n, 0, step) for n, *_, step in inner]
         self.loops = [*rows[0], (low.size, 1, 0), *rows[1]]
-        self.checked = descriptor.bounds == "raise"
         self.work = 2 * self.out_bytes + self.points * self.index_dtype.itemsize
         self.kernel = f"reverse_subsequences {8 * self.dtype.itemsize}-bit cuda"
-        self.plans: dict[Any, Plan] = {}
 
-    def plan(self, device: int, width: int) -> Plan:
-        """Return the plan for units of a width."""
-        found = self.plans.get((device, width))
-        if found is None:
-            plan = Plan(device, max(self.run // width, 1), 1, self.loops, (), (), CLAMP)
-            found = self.plans.setdefault((device, width), plan)
-        return found
+    def new_plan(self, device: int, width: int) -> Plan:
+        return Plan(device, max(self.run // width, 1), 1, self.loops, (), (), self.bounds)
 
-    def launch(self, a: Any, lengths: Any, out: Any, stream: int, waiting: Any, in_place: bool) -> None:
+    def launch(self, a: Any, lengths: Any, out: Any, stream: int, waiting: Any) -> None:
         device, length_shape = a.device, lengths.shape
         if not self.spans[1].packed:
             lengths = packed(lengths, stream)
         if self.checked:
             recorder.note(None)  # between the launches there is a look at what the first one found
             self.check(device, lengths, stream, len(a.shape), length_shape)
-        if not in_place and not self.spans[0].packed:
+        if not self.spans[0].packed:
             a = packed(a, stream)
         aligned = self.run | self.stride | a.pointer | out.pointer
         width = min(aligned & -aligned, QUAD_BYTES)
@@ -159,13 +147,9 @@ class ReverseCall(IndexedCall):
         check_kernel(self.index_dtype.name)(device, stream, blocks, *arguments)
         self.finish(records, record, stream, ndim, length_shape)
 
-    def error(self, ndim: int, index_shape: tuple[int, ...], position: int, value: int) -> IndexError:
-        if self.index_dtype.kind == "u":
-            value %= 1 << 64
+    def index_error(self, ndim: int, index_shape: tuple[int, ...], position: int, value: int) -> IndexError:
         where = np.unravel_index(position, index_shape)
         return index_error(self.function, where, value, self.axis, self.size, "lengths")
 
 
-def build(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> ReverseCall:
-    """Return the call for a descriptor and the layouts of its inputs."""
-    return ReverseCall(descriptor, layouts, output_shapes[0])
+build = ReverseCall

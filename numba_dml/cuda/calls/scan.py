@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -11,41 +11,42 @@ from numpy import ndarray
 from ..._core.devices.arrays import DeviceArray
 from ..._core.enums import TensorDataType as D
 from ..._core.lowering import SUM_BLOCK, is_float
-from ..._core.operands import check_out
 from ..._core.regions import first
 from ..._core.tensor import element_size, packed_strides, product
 from ..dispatch import scan
-from ..driver.arrays import OWN, Output, Span, join, part, scratch
-from ..driver.context import is_current, on_device
+from ..driver.arrays import Output, Span, part, scratch
 from ..driver.numba import BLOCK
 from ..kernels.scan import in_order, rows, totals
 from ..primitives import scan as scan_plan
 from ..primitives.moves.reductions import PARTS_OF
 from ..primitives.plan import reciprocal
 from ..primitives.scan import SEGMENT
-from ..replay.repeat import Repeatable
 from ..tuning.scan import TUNING
 from .gather import packed
+from .one_output import OneOutputCall
 
 
-class ScanCall(Repeatable):
+class ScanCall(OneOutputCall):
     """Running sums or products of one layout, to an output that is packed."""
 
     regions, tuning = scan.TABLE, TUNING
 
-    def __init__(self, descriptor: Any, strides: tuple[int, ...], dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+    def __init__(self, descriptor: Any, layouts: Any, output_shapes: tuple[tuple[int, ...], ...]) -> None:
         source, result = descriptor.input_tensor, descriptor.output_tensor
+        strides, dtype = layouts[0]
         self.function = descriptor.function
         if not scan_plan.can_cast(dtype, result.dtype):
             raise TypeError(
                 f"{self.function}: dtype: found {result.dtype} for an input of {dtype}, expected a dtype of its kind "
                 "on target 'cuda'; convert the input before"
             )
-        self.output = Output(self.function, "out", shape, result.dtype)
-        self.span = Span.of(source.sizes, strides, dtype.itemsize)
+        self.output = Output(self.function, "out", output_shapes[0], result.dtype)
+        span = Span.of(source.sizes, strides, dtype.itemsize)
+        self.spans = [span] if span.packed else []  # an input with gaps is copied before anything is written
         axis, sizes = descriptor.axis, source.sizes
         low = descriptor.lower([packed_strides(sizes, dtype.itemsize)])
         self.low, inner = low, product(sizes[axis + 1 :])
+        self.in_place = dtype.itemsize == result.dtype.itemsize and not low.initial
         self.types = source_type(dtype), result.data_type
         by_threads = low.in_order or low.multiplies
         if self.types[1] in PARTS_OF and not by_threads:
@@ -80,48 +81,14 @@ class ScanCall(Repeatable):
         numbers[scan_plan.SEGMENTS : scan_plan.LEVELS] = shape[4:]
         return numbers
 
-    def __call__(self, a: DeviceArray, out: Any) -> Any:
-        if not is_current(a.device):
-            with on_device(a.device):
-                return self(a, out)
-        if out.__class__ is ndarray and a.library is OWN:  # the input is a copy
-            check_out(self.function, "out", out, self.output.shape, self.output.dtype)
-            out[...] = self(a, None)
-            return out
-        if out is None:
-            target = self.output.new(a)
-        else:
-            target, is_target_packed = self.output.view(a, out)
-            if not is_target_packed or (self.span.packed and self.meets(a, target)):
-                a.library.assign(out, self(a, None))
-                return out
-        if not self.idle:
-            self.launch_recorded((a,), (target,), partial(self.launch, a, target))
-        return out if out is not None else a.library.finish(target, a.stream)
-
-    def meets(self, a: DeviceArray, out: DeviceArray) -> bool:
-        """Tell whether a packed output overlaps a packed input otherwise than element by element."""
-        if out.pointer == a.pointer and a.dtype.itemsize == out.dtype.itemsize and not self.low.initial:
-            return False
-        return out.pointer < a.pointer + self.span.high and a.pointer < out.pointer + self.output.size
-
-    def repeat(self, a: Any, *, out: Any) -> Any:
-        """Make the call again with an array of a library; return None if it is not like the recorded one."""
-        again = self.again
-        if again is None:
-            return None
-        result = again.new(self.output) if out is None else out
-        return None if again((a, result)) is None else result
-
-    def launch(self, a: DeviceArray, out: DeviceArray) -> None:
-        """Run the kernel, and let the other streams wait."""
-        device, stream = a.device, a.stream
-        others = join(stream, a, out)
-        if not self.span.packed:
+    def launch(self, a: DeviceArray, out: DeviceArray, stream: int, waiting: Collection[int | None]) -> None:
+        """Run the kernels, and let the other streams wait."""
+        device = a.device
+        if not self.spans:
             a = packed(a, stream)
         run = self.run_in_order if self.region is scan.IN_ORDER else self.run_by_rows
         memory = run((device, stream), a.pointer, out)
-        part(device, stream, others)
+        part(device, stream, waiting)
         del memory  # only now
 
     def run_in_order(self, where: tuple[int, int], a: int, out: DeviceArray) -> None:
@@ -171,7 +138,4 @@ def source_type(dtype: np.dtype[Any]) -> D:
     return D[dtype.name.upper()]
 
 
-def build(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> ScanCall:
-    """Return the call for a descriptor and the layout of its input."""
-    (strides, dtype), *_ = layouts
-    return ScanCall(descriptor, strides, dtype, output_shapes[0])
+build = ScanCall

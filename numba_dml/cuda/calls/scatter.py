@@ -13,8 +13,9 @@ from ..._core.devices.arrays import DeviceArray
 from ..._core.lowering import Move
 from ..._core.regions import first
 from ..._core.shapes import extent
+from ..._core.tensor import packed_strides
 from ..dispatch import scatter, scatter_general
-from ..driver.arrays import Span, part
+from ..driver.arrays import Span, part, spans_of
 from ..primitives.fill import copy_and_set
 from .gather import copy, packed
 from .move_call import Given, _MoveCall
@@ -50,6 +51,7 @@ class ScatterCall(_MoveCall):
     `region` is the row of `regions` that was chosen by `facts` and `tuning` for an output of its own.
     """
 
+    in_place = True
     regions = scatter.TABLE
     ways = WAYS
 
@@ -84,9 +86,9 @@ class ScatterCall(_MoveCall):
         if copied or size:
             copy_and_set(out.device, stream, out.pointer, old, copied, memory, size, -1)
 
-    def old_elements(self, a: DeviceArray, out: DeviceArray, stream: int, in_place: bool) -> int:
+    def old_elements(self, a: DeviceArray, out: DeviceArray, stream: int) -> int:
         """Return where the elements are that the updates leave: in the output, or where the kernels copy them from."""
-        if not in_place and self.out_bytes:
+        if self.out_bytes:
             if self.spans[0].packed:
                 return a.pointer
             copy(a, out, stream)
@@ -100,13 +102,12 @@ class ScatterCall(_MoveCall):
         out: DeviceArray,
         stream: int,
         others: Collection[int | None],
-        in_place: bool,
     ) -> None:
         """Run the kernels, let the other streams wait, and raise for a bad index."""
         index_shape = indices.shape
         if not self.spans[2].packed:
             updates = packed(updates, stream)
-        old = self.old_elements(a, out, stream, in_place)
+        old = self.old_elements(a, out, stream)
         if not self.points:
             self.fill(old, out, stream)
             part(a.device, stream, others)
@@ -114,7 +115,7 @@ class ScatterCall(_MoveCall):
         if not self.spans[1].packed:
             indices = packed(indices, stream)
         records, record, number = self.begin(a.device, len(a.shape), index_shape)
-        unless = number if in_place and self.checked else -1
+        unless = number if a.pointer == out.pointer and self.checked else -1
         memory = self.write(Given(old, indices, updates, out, stream, record.address, number, unless))
         part(a.device, stream, others)
         self.finish(records, record, stream, len(a.shape), index_shape)
@@ -132,3 +133,11 @@ class ScatterCall(_MoveCall):
             self.look(given)
             given = given._replace(number=-1)
         return way(given)
+
+
+def build(descriptor: Any, layouts: Any, output_shapes: Any) -> ScatterCall:
+    """Return the call for a descriptor and the layouts of its inputs."""
+    tensors = [getattr(descriptor, name) for name in descriptor.input_fields]
+    data, spans = tensors[0], spans_of(tensors, layouts)
+    lowering = descriptor.lower([packed_strides(data.sizes, data.itemsize)])
+    return ScatterCall(lowering, data.dtype, output_shapes[0], spans)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
-from ..._core.descriptor import Descriptor
 from ..._core.devices.arrays import DeviceArray
 from ..._core.lowering import Select, TopK, rule_numbers
-from ..._core.operands import SHARED_OUTPUTS, check_out
+from ..._core.operands import SHARED_OUTPUTS, check_apart, check_out, output_pair
 from ..._core.regions import first
 from ..._core.shapes import extent
 from ..dispatch.top_k import TABLE
@@ -30,10 +30,9 @@ class TopKCall(Repeatable):
 
     function = "top_k"
 
-    def __init__(self, descriptor: Descriptor, lowering: Select, output_shapes: tuple[tuple[int, ...], ...]) -> None:
-        values, indices = (getattr(descriptor, name) for name in descriptor.output_fields)
-        shape = output_shapes[0]
-        self.outputs = Output("top_k", "out[0]", shape, values.dtype), Output("top_k", "out[1]", shape, indices.dtype)
+    def __init__(self, dtypes: Sequence[np.dtype[Any]], lowering: Select, shape: tuple[int, ...]) -> None:
+        values, indices = (Output("top_k", f"out[{i}]", shape, dtype) for i, dtype in enumerate(dtypes))
+        self.outputs = values, indices
         self.lowering = low = lowering
         self.rule = rule_numbers(low.data_type, low.largest, low.nan_first)
         #: The table that the kernels are chosen from, what the choice depends on, and the row that is chosen.
@@ -41,14 +40,13 @@ class TopKCall(Repeatable):
         self.facts = facts = facts_of(low, TUNING)
         self.region = first(TABLE, facts, TUNING)
         self.way = WAYS[self.region.name](facts, TUNING, self.rule)
-        self.method = self.region.name
         #: The lowest byte of the input and the end of the highest one, relative to its first element.
         dims = [(low.size, low.stride), *((n, step) for n, step, _ in low.lines)]
         self.low, high = extent(*zip(*dims, strict=True))
         self.high = high + facts.width
         self.work = facts.lines * facts.line_bytes
         self.idle = facts.lines * facts.k == 0
-        self.kernel = f"top_k {8 * facts.width}-bit {'float' if facts.is_float else 'integer'} {self.method} cuda"
+        self.kernel = f"top_k {8 * facts.width}-bit {'float' if facts.is_float else 'integer'} {self.region.name} cuda"
         self.plans: dict[int, list[DeviceMemory]] = {}
 
     def numbers(self, of_delegates: bool) -> ndarray[Any, Any]:
@@ -77,13 +75,11 @@ class TopKCall(Repeatable):
         if out is None:
             values, indices = of_values.new(a), of_indices.new(a)
         else:
-            if not isinstance(out, (tuple, list)) or len(out) != 2:
-                raise TypeError(f"top_k: out: found {type(out).__name__}, expected a pair (values, indices)")
+            output_pair("top_k", out, "(values, indices)")
             if out[0].__class__ is ndarray and a.library is OWN:  # the input is a copy
                 for output, array in zip(self.outputs, out, strict=True):
                     check_out(output.function, output.name, array, output.shape, output.dtype)
-                if np.shares_memory(*out):
-                    raise ValueError(SHARED_OUTPUTS)
+                check_apart(*out)
                 return self.through_copies(a, TopK(*out))
             values, packed = of_values.view(a, out[0])
             indices, both = of_indices.view(a, out[1])
@@ -138,3 +134,9 @@ class TopKCall(Repeatable):
             else:
                 a.library.assign(array, new)
         return out
+
+
+def build(descriptor: Any, layouts: Any, output_shapes: Any) -> TopKCall:
+    """Return the call for a descriptor and the layout of its input."""
+    dtypes = [getattr(descriptor, name).dtype for name in descriptor.output_fields]
+    return TopKCall(dtypes, descriptor.lower([layouts[0][0]]), output_shapes[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from ..._core.devices.arrays import DEFAULT_STREAM, DeviceArray, Library
 from ..._core.devices.dlpack import Borrowed
 from ..._core.devices.libraries import library_of_type
 from ..._core.shapes import extent
-from ..._core.tensor import elements_overlap, is_packed, packed_strides, product
+from ..._core.tensor import TensorDesc, elements_overlap, is_packed, packed_strides, product
 from .context import on_device
 from .launch import recorder
 from .machine import on_gpu
@@ -111,6 +111,13 @@ class Span(NamedTuple):
         """Return the span of a layout."""
         low, high = extent(sizes, strides)
         return cls(low, high + itemsize, is_packed(sizes, strides, itemsize))
+
+
+def spans_of(tensors: Iterable[TensorDesc], layouts: Iterable[tuple[tuple[int, ...], np.dtype[Any]]]) -> list[Span]:
+    """Return the spans of the inputs of a call, by their layouts."""
+    return [
+        Span.of(tensor.sizes, strides, tensor.itemsize) for tensor, (strides, _) in zip(tensors, layouts, strict=True)
+    ]
 
 
 def scratch(a: DeviceArray, size: int) -> DeviceArray:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy import ndarray
 
 from .context import _checked, _function, check, on_device
-from .launch import recorder
 from .machine import on_gpu
 from .numba import driver
 
@@ -78,24 +77,12 @@ class HostWords:
 
 
 @on_gpu
-def copy_now(to: int, fro: int, count: int, stream: int) -> None:
-    """Copy bytes on a device."""
+def copy_bytes(to: int, fro: int, count: int, stream: int) -> None:
+    """Copy bytes on a device, in the order of a stream."""
     check(_copy_bytes(to, fro, count, stream))
 
 
 @on_gpu
-def set_now(to: int, value: int, count: int, stream: int) -> None:
-    """Set bytes on a device."""
-    check(_set_bytes(to, value, count, stream))
-
-
-def copy_bytes(to: int, fro: int, count: int, stream: int) -> None:
-    """Copy bytes on a device, in the order of a stream."""
-    recorder.note(None)
-    copy_now(to, fro, count, stream)
-
-
 def set_bytes(to: int, value: int, count: int, stream: int) -> None:
     """Set bytes on a device, in the order of a stream."""
-    recorder.note(None)
-    set_now(to, value, count, stream)
+    check(_set_bytes(to, value, count, stream))

@@ -118,11 +118,11 @@ def shared_type(name: str) -> np.dtype[Any]:
     return np.dtype(name)
 
 
-def copy_now(to: int, fro: int, count: int, stream: int) -> None:
+def copy_bytes(to: int, fro: int, count: int, stream: int) -> None:
     ctypes.memmove(to, fro, count)
 
 
-def set_now(to: int, value: int, count: int, stream: int) -> None:
+def set_bytes(to: int, value: int, count: int, stream: int) -> None:
     ctypes.memset(to, value, count)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from .ptx import load_twin, pointer_at, ptx
+from .ptx import load_twin, pointer_at, ptx, words_twin
 
 
 def _loads_of_integers(space, pure):
@@ -59,18 +59,9 @@ def unit_access(width, pure=True):
 OWN_LOAD = _loads_of_integers("global", pure=False)
 
 
-def _quad_twin(address):
-    words = pointer_at(ctypes.c_int32, address)
-    return words[0], words[1], words[2], words[3]
-
-
+_quad_twin = words_twin(ctypes.c_int32, 4)
 #: ``load_quad(address)``: 16 aligned bytes that no thread writes, as four int32.
 load_quad = ptx("ld.global.nc.v4.u32 {$0, $1, $2, $3}, [$4];", 4, 1, _quad_twin, pure=True, bits=32)
-
-
-def _two_words_twin(address):
-    words = pointer_at(ctypes.c_int32, address)
-    return words[0], words[1]
 
 
 def _store_two_words_twin(address, first, second):
@@ -80,8 +71,8 @@ def _store_two_words_twin(address, first, second):
 
 #: ``load_two_words(address)``: 8 aligned bytes, as two int32; their store; 16 as two int64 or four int32. These loads
 #: come before the next barrier: pure ones sink to where they are used, and each is waited for by itself.
-load_two_words = ptx("ld.global.v2.u32 {$0, $1}, [$2];", 2, 1, _two_words_twin, bits=32)
-load_two_long_words = ptx("ld.global.v2.u64 {$0, $1}, [$2];", 2, 1, _unit_twins(16)[0])
+load_two_words = ptx("ld.global.v2.u32 {$0, $1}, [$2];", 2, 1, words_twin(ctypes.c_int32, 2), bits=32)
+load_two_long_words = ptx("ld.global.v2.u64 {$0, $1}, [$2];", 2, 1, words_twin(ctypes.c_int64, 2))
 load_four_words = ptx("ld.global.v4.u32 {$0, $1, $2, $3}, [$4];", 4, 1, _quad_twin, bits=32)
 store_two_words = ptx(
     "{ .reg .b32 a, b; cvt.u32.u64 a, $1; cvt.u32.u64 b, $2; st.global.v2.u32 [$0], {a, b}; }",

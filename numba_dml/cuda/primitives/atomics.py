@@ -6,17 +6,9 @@ import ctypes
 import operator
 import threading
 
-from .ptx import pointer_at, ptx
+from .ptx import load_twin, pointer_at, ptx, store_twin, words_twin
 
 _lock = threading.Lock()
-
-
-def _load_now_twin(address):
-    return pointer_at(ctypes.c_int64, address)[0]
-
-
-def _store_now_twin(address, value):
-    pointer_at(ctypes.c_int64, address)[0] = value
 
 
 def _exchange_if_twin(address, expected, new):
@@ -29,13 +21,11 @@ def _exchange_if_twin(address, expected, new):
 
 
 #: ``load_now(address)``: a word that other threads may write.
-load_now = ptx("ld.volatile.global.u64 $0, [$1];", 1, 1, _load_now_twin)
+load_now = ptx("ld.volatile.global.u64 $0, [$1];", 1, 1, load_twin(ctypes.c_int64))
 #: ``load_two_now(address)``: two words, at a multiple of 16.
-load_two_now = ptx(
-    "ld.volatile.global.v2.u64 {$0, $1}, [$2];", 2, 1, lambda at: (_load_now_twin(at), _load_now_twin(at + 8))
-)
+load_two_now = ptx("ld.volatile.global.v2.u64 {$0, $1}, [$2];", 2, 1, words_twin(ctypes.c_int64, 2))
 #: ``store_now(address, value)``: a word that other threads may read.
-store_now = ptx("st.volatile.global.u64 [$0], $1;", 0, 2, _store_now_twin)
+store_now = ptx("st.volatile.global.u64 [$0], $1;", 0, 2, store_twin(ctypes.c_int64))
 #: ``exchange_if(address, expected, new)``: write a word if it holds what is expected; return what it held.
 exchange_if = ptx("atom.global.cas.b64 $0, [$1], $2, $3;", 1, 3, _exchange_if_twin)
 

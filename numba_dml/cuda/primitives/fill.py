@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 
 from ..driver.compile import kernel
-from ..driver.launch import Kernel
+from ..driver.launch import Kernel, recorder
 from ..driver.memory import copy_bytes
 from ..driver.numba import BLOCK, cuda
 from .access import unit_access
@@ -56,6 +56,7 @@ def copy_and_set(
 ) -> None:
     """Copy bytes, and set memory, whose size is a multiple of 16, to words, in the order of a stream."""
     if size and (size > SIZES.most_copied or (to | fro) % QUAD_BYTES != 0):
+        recorder.note(None)
         copy_bytes(to, fro, size, stream)
         size = 0
     quads = memory_size // QUAD_BYTES

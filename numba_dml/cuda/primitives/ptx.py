@@ -9,7 +9,7 @@ import numpy as np
 from ..driver.context import can_come_early
 from ..driver.intrinsics import ptx, shared_type
 
-__all__ = ["ARRAY_TYPES", "await_inputs", "load_twin", "pointer_at", "ptx"]
+__all__ = ["ARRAY_TYPES", "await_inputs", "load_twin", "pointer_at", "ptx", "store_twin", "words_twin"]
 
 #: Types as arrays in dynamic shared memory want them.
 ARRAY_TYPES = {kind: shared_type(kind.__name__) for kind in (np.int16, np.int32, np.int64)}
@@ -23,6 +23,17 @@ def pointer_at(kind, address):
 
 def load_twin(kind):
     return lambda address: _as_int64(pointer_at(kind, address)[0])
+
+
+def words_twin(kind, count):
+    return lambda address: tuple(pointer_at(kind, address)[:count])
+
+
+def store_twin(kind):
+    def store(address, number):
+        pointer_at(kind, address)[0] = number
+
+    return store
 
 
 def _as_int64(value):

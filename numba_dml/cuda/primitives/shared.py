@@ -6,7 +6,7 @@ import ctypes
 
 from ..driver.intrinsics import address_reader
 from .atomics import _lock
-from .ptx import load_twin, pointer_at, ptx
+from .ptx import load_twin, pointer_at, ptx, store_twin
 
 #: ``shared_address(array)``: where an array in shared memory starts, as the functions below take it.
 shared_address = address_reader()
@@ -20,22 +20,14 @@ SHARED_LOAD = {
         (64, "s", ctypes.c_int64),
     )
 }
-
-
-def _shared_store(bits):
-    kind = getattr(ctypes, f"c_int{bits}")
-
-    def twin(address, value):
-        pointer_at(kind, address)[0] = value
-
-    return ptx(f"{{ .reg .u32 a; cvt.u32.u64 a, $0; st.shared.u{bits} [a], $1; }}", 0, 2, twin)
-
-
 #: By bits: ``store(address, value)``, one number to shared memory.
-SHARED_STORE = {bits: _shared_store(bits) for bits in (8, 16, 32, 64)}
+SHARED_STORE = {
+    bits: ptx(f"{{ .reg .u32 a; cvt.u32.u64 a, $0; st.shared.u{bits} [a], $1; }}", 0, 2, store_twin(kind))
+    for bits, kind in ((8, ctypes.c_int8), (16, ctypes.c_int16), (32, ctypes.c_int32), (64, ctypes.c_int64))
+}
 #: What `SHARED_LOAD` and `SHARED_STORE` are for 32 bits, with addresses of 32 bits, which take half the steps.
 load_word = ptx("ld.shared.s32 $0, [$1];", 1, 1, load_twin(ctypes.c_int32), bits=32, of=32)
-store_word = ptx("st.shared.s32 [$0], $1;", 0, 2, lambda at, value: SHARED_STORE[32](at, value), of=32)
+store_word = ptx("st.shared.s32 [$0], $1;", 0, 2, store_twin(ctypes.c_int32), of=32)
 
 
 def _store_if(bits):

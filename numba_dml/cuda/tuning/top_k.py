@@ -21,9 +21,8 @@ class Tuning(NamedTuple):
     short_lines: int = 16  #: lines for each element of one: with fewer, there are too few threads
     least_short_lines: int = 4096  #: the least lines, if these are very short: see `very_short`
     best_short_lines: int = 80  #: lines for each element of one if k = 1
-    short_bytes: int = (
-        3072  #: the most bytes of a contiguous line: longer ones are faster by warps, or if k = 1 by blocks
-    )
+    #: The most bytes of a contiguous line: longer ones are faster by warps, or if k = 1 by blocks.
+    short_bytes: int = 3072
     short_bytes_unaligned: int = 2048  #: the same for lines that are no multiple of 16 bytes
 
     # Heading "A warp for each line".

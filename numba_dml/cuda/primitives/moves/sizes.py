@@ -11,44 +11,28 @@ from ...driver.numba import BLOCK, LANES, SIMULATED
 
 
 class Sizes(NamedTuple):
-    """Sizes for one kind of GPU."""
+    """Sizes for one kind of GPU: by themselves those of an H100 or H200."""
 
-    tile_side: int  #: Rows and columns of a tile that a block transposes.
-    few_quads: int  #: Units of 16 bytes to copy or set, up to which each has a thread.
-    most_copied: int  #: Bytes; more the driver copies: 256 MiB take 0.129 ms, and 0.133 by a kernel.
-    slice_loads: int  #: Units of a lane that are loaded before the first is stored: they hide the memory's latency.
-    copy_threads: int  #: Threads of a block that has a copy of few places: as many as fit, since copies cost as well.
-    bin_bits: int  #: Places of a bin, as a power of two: their claims fit into shared memory.
-    fine_bits: int  #: Bins of a coarse bin, as a power of two.
-    bin_items: int  #: Updates of a thread that are loaded together.
-    bin_threads: int  #: Threads of a block that writes a bin.
-    bin_registers: int | None  #: Registers of such a thread, so that an SM holds the block.
-    most_ranked: int  #: Points, up to which each is compared with all others instead of a sort.
-    own_points: int  #: Points of a block that looks at all others, too.
-    own_threads: int  #: Threads of such a block.
-    long_fold: int  #: Updates of a place, above which a block folds them, not a thread.
-    folders: int  #: Threads of such a block that fold, an element each; the others load the next updates.
-    loaded_words: int  #: Words that these load at a time.
+    tile_side: int = 64  #: Rows and columns of a tile that a block transposes.
+    few_quads: int = 1 << 16  #: Units of 16 bytes to copy or set, up to which each has a thread.
+    most_copied: int = 128 << 20  #: Bytes; more the driver copies: 256 MiB take 0.129 ms, and 0.133 by a kernel.
+    slice_loads: int = 8  #: Units of a lane that are loaded before the first is stored: they hide the memory's latency.
+    #: Threads of a block that has a copy of few places: as many as fit, since copies cost as well.
+    copy_threads: int = 1024
+    bin_bits: int = 15  #: Places of a bin, as a power of two: their claims fit into shared memory.
+    fine_bits: int = 6  #: Bins of a coarse bin, as a power of two.
+    bin_items: int = 8  #: Updates of a thread that are loaded together.
+    bin_threads: int = 1024  #: Threads of a block that writes a bin.
+    bin_registers: int | None = 64  #: Registers of such a thread, so that an SM holds the block.
+    most_ranked: int = 2048  #: Points, up to which each is compared with all others instead of a sort.
+    own_points: int = 128  #: Points of a block that looks at all others, too.
+    own_threads: int = 512  #: Threads of such a block.
+    long_fold: int = 256  #: Updates of a place, above which a block folds them, not a thread.
+    folders: int = LANES  #: Threads of such a block that fold, an element each; the others load the next updates.
+    loaded_words: int = 2048  #: Words that these load at a time.
 
 
-H100 = Sizes(
-    tile_side=64,
-    few_quads=1 << 16,
-    most_copied=128 << 20,
-    slice_loads=8,
-    copy_threads=1024,
-    bin_bits=15,
-    fine_bits=6,
-    bin_items=8,
-    bin_threads=1024,
-    bin_registers=64,
-    most_ranked=2048,
-    own_points=128,
-    own_threads=512,
-    long_fold=256,
-    folders=LANES,
-    loaded_words=2048,
-)
+H100 = Sizes()
 #: Few threads, and small enough that small arrays reach every branch.
 SIMULATOR = Sizes(
     tile_side=4,
