@@ -286,6 +286,28 @@ def test_sums_are_made_again(tensor, repeats, lines, parameters):
     assert None not in repeats
 
 
+@pytest.mark.parametrize("parameters", [{}, {"size": 300, "bounds": "deferred"}, {"size": 150, "bounds": "drop"}])
+@pytest.mark.parametrize("shape", [(700,), (40, 20)])
+def test_coordinates_are_found_again(tensor, repeats, shape, parameters):
+    """The number of rows differs from call to call; with a size, those that are not found are filled."""
+    rng = np.random.default_rng(0)
+    for turn in range(6):
+        a = (rng.random(shape) < 0.04 * (turn + 1)).astype("f4")
+        found = dml.nonzero_coordinates(tensor(a), **parameters)
+        expected = np.argwhere(a)
+        if parameters:
+            assert int(np.asarray(host(found.count))) == len(expected)
+            kept = np.full((parameters["size"], a.ndim), -1)
+            rows = min(len(expected), len(kept))
+            kept[:rows] = expected[:rows]
+            check(found.coordinates, kept)
+        else:
+            check(found, expected)
+        assert len(repeats) == max(turn - 1, 0)
+    assert None not in repeats
+    dml.check()
+
+
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("has_out", [False, True])
 def test_calls_are_made_again(tensor, repeats, name, has_out):

@@ -240,6 +240,7 @@ NEIGHBOURS: dict[str, dict[str, Any]] = {
         **{f"(100, 1000, 1000) {t}, 10%": NonzeroCase((100, K, K), 0.1, t) for t in ("bool", "f4", "f8", "u1")},
         **{f"{shape} bool, 10%": NonzeroCase(shape, 0.1) for shape in ((10 * M, 3), (3, 10 * M), (M,))},
         "(20,) * 5 f4, 30%": NonzeroCase((20,) * 5, 0.3, "f4"),
+        "(100,) * 4 bool, 50%": NonzeroCase((100,) * 4, 0.5),
     },
     "argextrema": {
         **{f"{n} elements {t}": ArgextremaCase((n,), dtype=t) for n in (300 * K, 10 * M) for t in ("f4", "i8", "u1")},

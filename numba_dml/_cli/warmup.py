@@ -132,6 +132,8 @@ CASES_ON_GPU: dict[str, list[Case]] = {
         Case((1000, 1000), (100_000, 2)),
         Case((1000, 1000, 16), (100_000, 2)),
     ],
+    # Elements are zero: only a given size has rows to write, and to fill.
+    "nonzero_coordinates": [Case(shape, parameters={"size": 10}) for shape in ((1000,), (10, 10, 10))],
     "scatter_elements": [
         Case(shape, indices, indices, {"axis": axis, "reduction": reduction})
         for reduction in ("none", "add")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -16,15 +17,20 @@ from ..._core.operands import SHARED_COORDINATES, check_out, output_pair
 from ..._core.shapes import COORD_FIELDS, collapse_rows
 from ..driver.arrays import OWN, Output, join, part, scratch
 from ..driver.context import is_current, on_device
+from ..driver.launch import recorder
 from ..driver.memory import DeviceMemory, HostWords
 from ..driver.numba import BLOCK
 from ..driver.streams import refuse_capture, synchronize
 from ..kernels import compaction
 from ..primitives.bad_indices import records_of
 from ..primitives.plan import new_identity, reciprocal
+from ..replay.repeat import Repeatable
 
 #: Integers of a thread that fills rows, at least, and the most blocks that fill.
 FILLED, MOST_BLOCKS = 16, 1 << 12
+#: What host memory holds until a count is there, and how often the host looks before it lets the driver wait, which
+#: takes some microseconds longer.
+UNKNOWN, MOST_LOOKS = -1, 500
 #: Unique launch ids, above those of gathers and scatters: one check reports all of them.
 _launches = count(1 << 61)
 #: Host memory where kernels put a count, by device, that no call uses now.
@@ -32,7 +38,7 @@ _free: dict[int, deque[HostWords]] = {}
 _lock = threading.Lock()
 
 
-class CompactionCall:
+class CompactionCall(Repeatable):
     """The coordinates of one layout."""
 
     def __init__(self, descriptor: Any, layouts: Any, output_shapes: Any) -> None:
@@ -40,6 +46,7 @@ class CompactionCall:
         data, number, rows = descriptor.tensors().values()
         count_shape, self.shape = output_shapes
         self.sized = None not in self.shape
+        self.checked = not self.sized
         self.capacity, self.columns = rows.sizes[-2:]
         self.number = Output(self.function, "out[0]", count_shape, number.dtype)
         self.rows = Output(self.function, "out[1]", self.shape if self.sized else rows.sizes, rows.dtype)
@@ -59,6 +66,8 @@ class CompactionCall:
         self.is_line = len(dims) == COORD_FIELDS
         self.identity = new_identity()
         self.tiles = -(-size // compaction.TILE)
+        #: Where the bits begin in memory, behind the counts of tiles and of all.
+        self.bits_at = 8 * (self.tiles + 1)
         self.widths = data.itemsize, number.itemsize, rows.itemsize
         self.work = size * data.itemsize
         self.kernel = f"{self.function} {8 * data.itemsize}-bit cuda"
@@ -73,7 +82,11 @@ class CompactionCall:
         if not self.sized:
             return a.library.finish(self.launch(a, None, None, True), a.stream)
         number, rows = self.number.new(a), self.rows.new(a)
-        self.launch(a, number, rows, True)
+        launch = partial(self.launch, a, number, rows, True)
+        if self.bounds == "raise":
+            launch()
+        else:
+            self.launch_recorded((a,), (number, rows), launch)
         return Nonzero(a.library.finish(number, a.stream), a.library.finish(rows, a.stream))
 
     def to_outputs(self, a: DeviceArray, out: Any) -> Nonzero:
@@ -108,49 +121,107 @@ class CompactionCall:
 
     def launch(self, a: DeviceArray, number: DeviceArray | None, rows: DeviceArray | None, fills: bool) -> Any:
         """Run the kernels; return the rows, which are made here if it has to be known how many there are."""
-        device, stream = a.device, a.stream
-        deferred = self.bounds == "deferred" and rows is not None
-        waits = rows is None or self.bounds == "raise"
-        if waits:
+        device, stream, words = a.device, a.stream, None
+        if rows is None or self.bounds == "raise":
             found = "size: found None" if rows is None else "bounds: found 'raise'"
             expected = "a number of rows" if rows is None else "'deferred' or 'drop'"
             refuse_capture(stream, f"{self.function}: {found}", expected)
+            words = _words_of(device)
         others = join(stream, *[array for array in (a, number, rows) if array is not None])
-        memory = scratch(a, 8 * (self.tiles + 1) + compaction.WORD_BYTES * BLOCK * self.tiles)
-        counts, bits = memory.pointer, memory.pointer + 8 * (self.tiles + 1)
-        plan = self.plans.get(device) or self.plans.setdefault(device, DeviceMemory(device, self.numbers))
-        read, count_width, width = self.widths
-        mark = compaction.mark_kernel(read, self.is_line)
-        mark(device, stream, self.tiles, a.pointer, bits, counts, plan.address)
-        record = records_of(device) if deferred else None
-        if record:
-            record.defer(self, len(a.shape), ())
-        words = _words_of(device) if waits else None
-        where = (number.pointer if number else 0), (words.address if words else 0)
-        at = (record.deferred.address, next(_launches)) if record else (0, 0)
-        add_up = compaction.sum_kernel(count_width)
-        add_up(device, stream, 1, counts, self.tiles, *where, self.capacity, *at, self.identity)
+        if rows is None:
+            memory = self.launch_recorded((a,), (), partial(self.count, a, None, words, False))
+        else:
+            memory = self.count(a, number, words, self.bounds == "deferred")
         if words:
-            synchronize(stream)
-            total = int(words.words[0])
-            _free[device].append(words)
-            if total > self.capacity:
-                raise self.error(0, (), 0, total)
+            total = self.wait_for(words, stream)
             if rows is None:
                 rows = a.library.new((total, self.columns), self.rows.dtype, device)
         assert rows is not None
-        room = rows.shape[-2]
-        if room and self.columns:
-            compaction.write_kernel(width)(device, stream, self.tiles, bits, counts, rows.pointer, room, plan.address)
-            if fills and self.sized:
-                end = room * self.columns
-                blocks = min(-(-end // (FILLED * BLOCK)), MOST_BLOCKS)
-                last = counts + 8 * self.tiles
-                fill = compaction.fill_kernel(width)
-                fill(device, stream, blocks, rows.pointer, last, self.columns, end, self.fill_value, blocks)
+        self.write(rows, stream, memory, fills and self.sized)
         part(device, stream, others)
-        del memory  # only now
         return rows
+
+    def count(self, a: DeviceArray, number: DeviceArray | None, words: HostWords | None, deferred: bool) -> DeviceArray:
+        """Mark the elements and count them; return memory with the counts of tiles and the bits of elements."""
+        where, (read, count_width, _) = (a.device, a.stream), self.widths
+        memory = scratch(a, self.bits_at + compaction.WORD_BYTES * BLOCK * self.tiles)
+        mark = compaction.mark_kernel(read, self.is_line)
+        mark(*where, self.tiles, a.pointer, memory.pointer + self.bits_at, memory.pointer, self.plan(a.device))
+        totals = number.pointer if number else 0, words.address if words else 0
+        record = self.record(a.device, len(a.shape)) if deferred else (0, 0)
+        if recorder.steps is not None:
+            recorder.given = record if deferred else (words.address, 0) if words else None
+        add_up = compaction.sum_kernel(count_width)
+        threads = compaction.MOST_THREADS if self.tiles > BLOCK else BLOCK
+        given = memory.pointer, self.tiles, *totals, self.capacity, *record, self.identity
+        add_up(*where, 1, *given, threads=threads)
+        return memory
+
+    def plan(self, device: int) -> int:
+        """Return the address of the plan on a device."""
+        plan = self.plans.get(device) or self.plans.setdefault(device, DeviceMemory(device, self.numbers))
+        return plan.address
+
+    def record(self, device: int, ndim: int) -> tuple[int, int]:
+        """Return the address of the record of too many elements, and the number of a launch."""
+        records = records_of(device)
+        records.defer(self, ndim, ())
+        return records.deferred.address, next(_launches)
+
+    def wait_for(self, words: HostWords, stream: int) -> int:
+        """Return how many elements are not zero, once that is known."""
+        found = words.words
+        for _ in range(MOST_LOOKS):
+            if found[0] != UNKNOWN:
+                break
+        else:
+            synchronize(stream)
+        total = int(found[0])
+        found[0] = UNKNOWN
+        _free[words.device].append(words)
+        if total > self.capacity:
+            raise self.error(0, (), 0, total)
+        return total
+
+    def write(self, rows: DeviceArray, stream: int, memory: DeviceArray, fills: bool) -> None:
+        """Write the rows, and fill those for which there is no element."""
+        room, where, width = rows.shape[-2], (rows.device, stream), self.widths[-1]
+        if room == 0 or self.columns == 0:
+            return
+        counts, bits = memory.pointer, memory.pointer + self.bits_at
+        staged = self.columns >= compaction.LEAST_STAGED
+        write = compaction.write_kernel(width, staged)
+        given = bits, counts, rows.pointer, room, self.plan(rows.device)
+        write(*where, self.tiles, *given, shared=BLOCK * self.columns * width if staged else 0)
+        if fills:
+            end = room * self.columns
+            blocks = min(-(-end // (FILLED * BLOCK)), MOST_BLOCKS)
+            fill = compaction.fill_kernel(width)
+            fill(*where, blocks, rows.pointer, counts + 8 * self.tiles, self.columns, end, self.fill_value, blocks)
+
+    def repeat(self, a: Any, *, out: Any) -> Any:
+        """Make the call again with an array of a library; return None if it is not like the recorded one."""
+        again = self.again
+        if again is None or out is not None:
+            return None
+        device, library = again.device, again.library
+        if self.sized:
+            number, rows = again.new(self.number), again.new(self.rows)
+            record = self.record(device, len(again.shapes[0])) if self.bounds == "deferred" else (0, 0)
+            return None if again((a, number, rows), *record) is None else Nonzero(number, rows)
+        words = _words_of(device)
+        memory = library.memory(again.scratch_size, device)
+        stream = None
+        try:
+            stream = again((a,), words.address, 0, memory)
+        finally:
+            if stream is None:
+                _free[device].append(words)
+        if stream is None:
+            return None
+        found = library.new((self.wait_for(words, stream), self.columns), self.rows.dtype, device)
+        self.write(found, stream, memory, False)
+        return library.finish(found, stream)
 
     def has_plan(self, identity: int) -> bool:
         """Tell whether a record is of this call."""
@@ -160,9 +231,6 @@ class CompactionCall:
         """Return the error for more elements than there is room for."""
         return ValueError(f"{self.function}: size: found {value} nonzero elements, expected at most {self.capacity}")
 
-    def repeat(self, *arrays: Any, out: Any) -> None:
-        """Make the call anew: launches are not recorded."""
-
 
 def _words_of(device: int) -> HostWords:
     """Return host memory for a count."""
@@ -171,7 +239,7 @@ def _words_of(device: int) -> HostWords:
     try:
         return free.pop()
     except IndexError:
-        return HostWords(device, np.zeros(1, np.int64))
+        return HostWords(device, np.array([UNKNOWN], np.int64))
 
 
 build = CompactionCall

@@ -70,7 +70,8 @@ class _Recorder(threading.local):
 
     #: Launches, memory from a library's pool, and None for anything else.
     steps: list[Any] | None = None
-    #: The address of the record for bad indices, and the number of the launch.
+    #: An address and a number that each call has anew: of the record for bad indices, and of the launch.
+    #: Or of the host's memory for a count, and 0.
     given: tuple[int, int] | None = None
 
     def note(self, step: Any) -> None:

@@ -11,6 +11,7 @@ from functools import cache
 import numpy as np
 
 from ..driver.compile import helper, kernel
+from ..driver.intrinsics import shared_type
 from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, LANES, cuda
 from ..primitives.access import LOAD_INDEX, load_i64, unit_access
@@ -19,14 +20,19 @@ from ..primitives.bad_indices import record_bad
 from ..primitives.bits import count_bits, lowest_bit
 from ..primitives.plan import number, quotient
 from ..primitives.ptx import await_inputs
+from ..primitives.shared import SHARED_LOAD, SHARED_STORE, shared_address
 from ..primitives.sums import add_up_threads
-from ..primitives.warp import lanes_where
+from ..primitives.warp import lanes_where, sync_lanes
 
 #: Elements of a tile, which a block looks at; their positions take 16 bits.
 TILE = BLOCK * LANES
 WORD_BYTES = 4
+#: Threads of the one block that adds up the counts, if tiles are more than `BLOCK`: as many warps as a warp has lanes.
+MOST_THREADS = LANES * LANES
 #: Elements that a lane loads before it looks at them.
 AT_ONCE = min(8, LANES)
+#: Coordinates of a row from which on rows are staged: lanes that store a coordinate each waste most of what is moved.
+LEAST_STAGED = 3
 # The header of a plan. The dimensions of the input as they lie in memory follow, a size (a divisor) and a stride in
 # bytes each, and then the sizes of the axes whose coordinates are written, divisors too.
 (
@@ -115,9 +121,9 @@ def sum_kernel(width: int) -> Kernel:
         identity,
     ):
         await_inputs()
-        sums = cuda.shared.array(BLOCK, np.int64)
-        thread = np.int64(cuda.threadIdx.x)
-        share = (tiles + BLOCK - 1) // BLOCK
+        sums = cuda.shared.array(MOST_THREADS, np.int64)
+        thread, threads = np.int64(cuda.threadIdx.x), np.int64(cuda.blockDim.x)
+        share = (tiles + threads - 1) // threads
         begin, end = min(thread * share, tiles), min((thread + 1) * share, tiles)
         own = np.int64(0)
         for i in range(begin, end):
@@ -127,7 +133,7 @@ def sum_kernel(width: int) -> Kernel:
             count = load_now(counts + 8 * i)
             store_now(counts + 8 * i, before)
             before += count
-        if thread == BLOCK - 1:
+        if thread == threads - 1:
             store_now(counts + 8 * tiles, before)
             if output != 0:
                 store(output, before, 0)
@@ -140,10 +146,21 @@ def sum_kernel(width: int) -> Kernel:
 
 
 @cache
-def write_kernel(width: int) -> Kernel:
-    """Return the kernel that writes the rows, as integers of a width."""
+def write_kernel(width: int, staged: bool) -> Kernel:
+    """Return the kernel that writes the rows, as integers of a width.
+
+    `staged`: lanes leave their rows in shared memory, and store what lies beside each other together.
+    """
     load_word = LOAD_INDEX["uint32"]
     _, store = unit_access(width)
+    kind, load_staged, store_staged = shared_type(f"int{8 * width}"), SHARED_LOAD[8 * width], SHARED_STORE[8 * width]
+
+    @helper
+    def put(address, coordinate):
+        if staged:
+            store_staged(address, coordinate)
+        else:
+            store(address, coordinate, 0)
 
     @kernel
     def write_rows(
@@ -167,18 +184,26 @@ def write_kernel(width: int) -> Kernel:
         cuda.syncthreads()
         before, columns = load_i64(counts + 8 * tile), number(plan, COLUMNS)
         sizes = HEADER + DIM_FIELDS * number(plan, DIMS)
-        for k in range(thread, min(sums[BLOCK - 1], capacity - before), BLOCK):
-            rest = tile * TILE + positions[k]
-            at = rows + (before + k) * columns * width
-            for d in range(columns - 1, 0, -1):
-                field = sizes + COLUMN_FIELDS * d
-                over = quotient(rest, plan, field)
-                store(at + d * width, rest - over * number(plan, field), 0)
-                rest = over
-            if columns > 0:
-                store(at, rest, 0)
+        end, row, lane = min(sums[BLOCK - 1], capacity - before), columns * width, thread % LANES
+        warp_rows = shared_address(cuda.shared.array(0, kind)) + (thread - lane) * row
+        for first in range(thread - lane, end, BLOCK):
+            to = rows + (before + first) * row
+            at = (warp_rows if staged else to) + lane * row
+            if first + lane < end:
+                rest = tile * TILE + positions[first + lane]
+                for d in range(columns - 1, 0, -1):
+                    field = sizes + COLUMN_FIELDS * d
+                    over = quotient(rest, plan, field)
+                    put(at + d * width, rest - over * number(plan, field))
+                    rest = over
+                put(at, rest)
+            if staged:
+                sync_lanes()
+                for i in range(lane * width, min(end - first, LANES) * row, LANES * width):
+                    store(to + i, load_staged(warp_rows + i), 0)
+                sync_lanes()
 
-    return Kernel(write_rows, 5, waits=True)
+    return Kernel(write_rows, 5, waits=True, shares=True)
 
 
 @cache

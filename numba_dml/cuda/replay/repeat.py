@@ -84,11 +84,17 @@ class Repeat:
         """Return a new array of the library."""
         return self.library.new(output.shape, output.dtype, self.device).owner
 
-    def __call__(self, arrays: tuple[Any, ...], record: int = 0, number: int = 0) -> int | None:
-        """Launch it for other arrays; return the stream, or None if these are not like the recorded ones."""
+    def __call__(
+        self, arrays: tuple[Any, ...], record: int = 0, number: int = 0, memory: DeviceArray | None = None
+    ) -> int | None:
+        """Launch it for other arrays; return the stream, or None if these are not like the recorded ones.
+
+        `memory`: of `scratch_size` bytes, if the caller wants to read what it holds then.
+        """
         given = (*arrays, *self.missing) if self.given_arrays else self.addresses(arrays)
-        status = self.entry(self.address, *given, 0, record, number) if given else DIFFERENT
-        if status >= 0 and self.scratch_size:  # nothing is different
+        scratch = memory.pointer if memory else 0
+        status = self.entry(self.address, *given, scratch, record, number) if given else DIFFERENT
+        if status >= 0 and self.scratch_size and not memory:  # nothing is different
             memory = self.library.memory(self.scratch_size, self.device)
             status = self.entry(self.address, *given, memory.pointer, record, number)
         if status >= 0:
@@ -123,9 +129,9 @@ class Repeatable:
     checked = False
 
     def launch_recorded(
-        self, inputs: tuple[DeviceArray, ...], outputs: tuple[DeviceArray, ...], launch: Callable[[], None]
-    ) -> None:
-        """Launch; now and then record what is launched.
+        self, inputs: tuple[DeviceArray, ...], outputs: tuple[DeviceArray, ...], launch: Callable[[], Any]
+    ) -> Any:
+        """Launch; return what `launch` does. Now and then record what is launched.
 
         More than once, since the arrays of a layout may come with another alignment later, or as views of each other.
         """
@@ -141,12 +147,11 @@ class Repeatable:
             or not library.repeats
             or not all(array.library is library and array.home == stream for array in arrays)
         ):
-            launch()
-            return
+            return launch()
         steps: list[Any] = []
         recorder.steps, recorder.given = steps, None
         try:
-            launch()
+            result = launch()
         finally:
             recorder.steps = None
         known = _recorded(library.exchange, arrays, len(inputs), steps, self.checked)
@@ -154,6 +159,7 @@ class Repeatable:
             kernels = [step.kernel for step in steps if isinstance(step, Step)]
             scratch_size = sum(_room(step) for step in steps if isinstance(step, DeviceArray))
             self.again = Repeat(self, arrays, known, scratch_size, kernels)
+        return result
 
 
 def _recorded(
