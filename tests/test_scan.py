@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from itertools import permutations
 from pathlib import Path
 
 import ml_dtypes
@@ -345,6 +346,23 @@ def test_overlaps(shape):
         expected = dml.cumulative_sum(a.copy(), **given)
         assert dml.cumulative_sum(a, **given, out=out) is out
         assert same(out, np.ascontiguousarray(expected))
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 3), (2, 1, 3), (2, 3, 1), (1, 1, 4), (1, 4, 1)], ids=str)
+@pytest.mark.parametrize("given", [{}, {"include_initial": True}, {"include_initial": True, "reverse": True}], ids=str)
+def test_axes_of_one_element_in_every_order_of_memory(shape, given):
+    """What is cast, or has another byte order, is copied in the order in which it lies."""
+    for order in permutations(range(3)):
+        packed = np.arange(1, 1 + np.prod(shape)).reshape([shape[d] for d in order])
+        a = packed.transpose(np.argsort(order))
+        for axis in range(3):
+            for array, dtype in ((a, np.float64), (a.astype(">f8", order="K"), None), (a, np.int64)):
+                for function in FUNCTIONS.values():
+                    expected = function(np.ascontiguousarray(a, np.float64), axis=axis, **given)
+                    found = function(array, axis=axis, dtype=dtype, **given)
+                    assert same(found.astype("f8"), expected)
+                    out = np.empty_like(found)
+                    assert same(function(array, axis=axis, dtype=dtype, out=out, **given), found)
 
 
 @pytest.mark.usefixtures("on_device")

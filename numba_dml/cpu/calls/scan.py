@@ -50,7 +50,7 @@ class ScanCall:
         if self.copied:  # in the order of the input
             dtype, packed = result, packed_strides([sizes[d] for d in order], result.itemsize)
             strides = tuple(packed[i] for i in self.inverse)
-            lowering = descriptor.lower([strides])._replace(order=order)
+            lowering = descriptor.lower([strides], order)  # strides alone do not place an axis of one element
             lines = lowering.lines
         self.laid_out = tuple(shape[d] for d in order)
         self.empty = allocator(shape, result)

@@ -100,11 +100,11 @@ class Cumulative(Descriptor):
         """Whether a result leaves its own element out."""
         return bool(getattr(self, self.exclusive_field))
 
-    def lower(self, strides: Sequence[tuple[int, ...]]) -> Scan:
-        """Return the lowering for an input of these strides."""
+    def lower(self, strides: Sequence[tuple[int, ...]], order: Sequence[int] = ()) -> Scan:
+        """Return the lowering for an input of these strides, and for an order of its dimensions, if one is given."""
         sizes, steps = self.input_tensor.sizes, strides[0]
-        # What is broadcast comes first: so the last dimension is contiguous if any is.
-        order = sorted(range(len(sizes)), key=lambda d: -abs(steps[d]) if steps[d] else -inf)
+        if not order:  # what is broadcast comes first: so the last dimension is contiguous if any is
+            order = sorted(range(len(sizes)), key=lambda d: -abs(steps[d]) if steps[d] else -inf)
         lines = [0] * (LINE_FIELDS * len(sizes))
         count, out_stride = lower_lines(
             order.index(self.axis),
