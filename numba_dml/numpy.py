@@ -4,7 +4,8 @@
 `cumprod`, `cumulative_sum`, `cumulative_prod`, `nonzero`, `flatnonzero` and `argwhere` have NumPy's signatures, results
 and errors. What the kernels do not cover, or where they do not pay, goes to NumPy's function with the same arguments,
 and so does a call that fails: the errors are NumPy's own. Only the memory differs: results of the kernels are in C
-order (sums and products in the order of the input) and, if large, in the package's pool.
+order (sums and products in the order of the input) and, if large, in the package's pool. And sums and products that
+the kernels compute say nothing of overflow and invalid operations: `numpy.errstate` does not reach them.
 """
 
 from __future__ import annotations
@@ -352,7 +353,9 @@ def top_k(a: Any, k: Any, /, *, axis: Any = -1, mode: Any = "largest", sorted: A
 
 def _arg(find: Any, a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
     """Return the position of the largest or smallest element, or NotImplemented."""
-    if a.__class__ is not ndarray or a.size < HALVES or axis.__class__ is bool or not covered(a.dtype, ORDERED):
+    if a.__class__ is not ndarray or a.size < HALVES or not covered(a.dtype, ORDERED):
+        return NotImplemented
+    if axis is not None and (axis.__class__ is bool or not isinstance(axis, (int, np.integer))):
         return NotImplemented
     if a.dtype.char != "e":
         contiguous = a.strides[axis] == a.itemsize if axis is not None else a.flags.c_contiguous

@@ -27,7 +27,7 @@ def reference_ops(target: str | None = None) -> tuple[type[OpRun], ...]:
     Parameters
     ----------
     target : {"cpu", "cuda"}, optional
-        Where they run: the CPU when absent. ``"cuda"`` copies tensors in and out. CumSum and CumProd run on the CPU.
+        Where they run: the CPU when absent. ``"cuda"`` copies tensors in and out.
 
     Returns
     -------

@@ -135,6 +135,26 @@ def test_one_hot_of_chunks():
     check(lambda a: dml.one_hot(a, 0), indices[:0], 2)
 
 
+def test_what_callers_change_later_does_not_change_a_graph():
+    indices = da.from_array(np.array([0, 2]), chunks=1)
+    on_value, fill_value = np.array(7.0), np.array(7)
+    hot = dml.one_hot(indices, 3, on_value=on_value)
+    filled = dml.max_unpool(indices, indices, (3,), fill_value=fill_value)
+    on_value[()] = fill_value[()] = 9
+    assert hot.compute().tolist() == [[7, 0, 0], [0, 0, 7]]
+    assert filled.compute().tolist() == [0, 7, 2]
+
+
+def test_a_wrong_fill_value_is_an_error_of_the_call():
+    indices = da.from_array(np.array([0, 2]), chunks=1)
+    for wrong in (1.5, np.int32(1), [1, 2]):
+        with pytest.raises((TypeError, ValueError)) as expected:
+            dml.max_unpool(np.array([0, 2]), np.array([0, 2]), (3,), fill_value=wrong)
+        with pytest.raises(type(expected.value)) as found:
+            dml.max_unpool(indices, indices, (3,), fill_value=wrong)
+        assert str(found.value) == str(expected.value)
+
+
 def test_a_bad_class_is_named_by_its_place_among_all():
     indices = np.zeros((4, 6), int)
     indices[3, 2] = 7

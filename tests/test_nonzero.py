@@ -374,6 +374,10 @@ def test_wrong_descriptors():
         NonzeroCoordinatesDesc(x, count, rows, bounds="clamp")
     with pytest.raises(DescriptorError, match="fill_value: found -1, expected 0 to 4294967295"):
         NonzeroCoordinatesDesc(x, count, rows, fill_value=-1)
+    for value in (1.5, True, "x"):
+        with pytest.raises(DescriptorError, match=f"fill_value: found {value!r}, expected an integer"):
+            NonzeroCoordinatesDesc(x, count, rows, fill_value=value)
+    assert type(NonzeroCoordinatesDesc(x, count, rows, fill_value=np.int64(3)).to_dict()["fill_value"]) is int
 
 
 @pytest.mark.cpu

@@ -403,6 +403,13 @@ def test_signature_of_top_k():
     assert parameters(numpy.top_k) == parameters(expected)
 
 
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+@pytest.mark.parametrize("axis", [(0,), (0, 1), [0], True, 0.0, np.int8(1), np.array(1)], ids=repr)
+@pytest.mark.parametrize("dtype", ["f2", "f4"])
+def test_axes_of_argmax(name, axis, dtype):
+    agree(name, lambda: ((np.ones((2, 1 << 14), dtype),), {"axis": axis}))
+
+
 @pytest.mark.parametrize("name", NUMPYS)
 def test_wrong_arguments(name):
     agree(name, lambda: ((), {}))

@@ -166,17 +166,16 @@ class Descriptor:
             raise self.refuse("axis_direction", repr(value), "INCREASING (0) or DECREASING (1)") from None
         object.__setattr__(self, "axis_direction", found)
 
-    def check_range(self, field: str, low: int, high: int) -> None:
-        """Check an integer field against an inclusive range."""
+    def check_range(self, field: str, low: int, high: int, reason: str = "") -> None:
+        """Check an integer field against an inclusive range, which has a reason."""
         value = getattr(self, field)
         if value.__class__ is int and low <= value <= high:
             return
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
             raise self.refuse(field, repr(value), "an integer")
         if not low <= value <= high:
-            raise self.refuse(
-                field, value, f"{low} to {high}" if low <= high else "no value: the input has no dimension"
-            )
+            expected = f"{low} to {high}{reason}" if low <= high else "no value: the input has no dimension"
+            raise self.refuse(field, value, expected)
         object.__setattr__(self, field, type(value)(value) if isinstance(value, IntEnum) else int(value))
 
     def check_axes(self, field: str, rank: int) -> None:

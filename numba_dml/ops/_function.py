@@ -64,6 +64,8 @@ class Exact:
     __slots__ = ("key", "value")
 
     def __init__(self, value: Any) -> None:
+        if isinstance(value, np.ndarray):  # the caller may change it
+            value = value.copy()
         array = np.asarray(value)
         self.value, self.key = value, (value.__class__, array.dtype, array.shape, array.tobytes())
 

@@ -118,18 +118,23 @@ def _describe(
     a: Array, indices: Array, shape: tuple[int, ...], batch_dims: int, fill_value: Any, unique: bool, bounds: str
 ) -> Any:
     given: dict[str, Any] = {"batch_dimension_count": batch_dims, "unique": unique, "bounds": bounds}
-    return MaxUnpoolingDesc(TensorDesc(*a), TensorDesc(*indices), TensorDesc(a.kind, shape), **given), shape
+    data = TensorDesc(*a)
+    _fill(fill_value, data.dtype)
+    return MaxUnpoolingDesc(data, TensorDesc(*indices), TensorDesc(a.kind, shape), **given), shape
+
+
+def _fill(value: Any, dtype: np.dtype[Any]) -> ndarray[Any, Any]:
+    """Return what stands where no element goes, as an array of the result's dtype."""
+    zero = value.__class__ is int and value == 0  # of any dtype
+    return np.zeros((), dtype) if zero else single_value("max_unpool", "fill_value", value, dtype)
 
 
 @wraps(_describe)
 def _build(*key: Any) -> Bound:
     *layout, given, target = key
     descriptor, results = SPEC.describe(layout[::3], layout[2::3], given)
-    dtype, fill_value = descriptor.input_tensor.dtype, given[2]
-    zero = fill_value.__class__ is int and fill_value == 0  # of any dtype
-    fill = np.zeros((), dtype) if zero else single_value("max_unpool", "fill_value", fill_value, dtype)
     call = build_call(target, descriptor, tuple(zip(layout[1::3], layout[2::3], strict=True)), results)
-    return Bound(call, fill.reshape(()))
+    return Bound(call, _fill(given[2], descriptor.input_tensor.dtype).reshape(()))
 
 
 SPEC.build = _build

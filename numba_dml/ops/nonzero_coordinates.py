@@ -110,9 +110,7 @@ class NonzeroCoordinatesDesc(Descriptor):
         self.check_choice("bounds", SCATTER_BOUNDS)
         if self.fill_value is not None:
             limits = np.iinfo(rows.dtype)
-            if not limits.min <= self.fill_value <= limits.max:
-                expected = f"{limits.min} to {limits.max}, what {rows.dtype} holds"
-                raise self.refuse("fill_value", self.fill_value, expected)
+            self.check_range("fill_value", int(limits.min), int(limits.max), f", what {rows.dtype} holds")
 
     def _check_holds(self, field: str, highest: int) -> None:
         kind = getattr(self, field).dtype
