@@ -74,6 +74,8 @@ class _Parser(argparse.ArgumentParser):
         self.epilog = "\n".join(["example:" if len(EXAMPLES[command]) == 1 else "examples:", *EXAMPLES[command]])
 
     def error(self, message: str) -> NoReturn:
+        if message.endswith("expected one argument"):
+            message += "; one that begins with - is given with =, as in --axis=-1,0"
         self.exit(2, f"{self.prog}: {' '.join(message.split())}\n")
 
 

@@ -640,6 +640,10 @@ def test_an_old_result_stays_when_a_run_fails(capsys):
         ),
         (["explain", "top-k", "a.npy", "--dtype", "int8", "-k", "4"], "explain: found a.npy --dtype, expected INPUT"),
         (["explain", "gather", "--shape", "3"], "explain: found --shape, expected INPUT INDICES, or --shape and"),
+        (
+            ["argmax", "a.npy", "--axis", "-1,0"],
+            "--axis: expected one argument; one that begins with - is given with =",
+        ),
         (["warmup", "sort"], "warmup: found 'sort', expected one of top-k, gather"),
         (["warmup", "top-k", "--dtypes", "complex64"], "found dtype complex64"),
         (["warmup", "top-k", "--jitted", "--target", "cuda"], "--jitted: found target 'cuda', expected 'cpu'"),

@@ -87,8 +87,8 @@ def cumulative_sum(
         The axis along which to add. It may be left out if there is one dimension.
     dtype : dtype, optional
         Of the result, as of ``a.astype(dtype)``. When absent: that of `a`, but int64 for bool and shorter signed
-        integers, and uint64 for shorter unsigned ones, as in NumPy. On a GPU floats become no integers, and real
-        numbers no complex ones: convert them before.
+        integers, and uint64 for shorter unsigned ones, as in NumPy. On a GPU floats cannot become integers, nor
+        real numbers complex ones: convert them first.
     include_initial : bool
         Begin with 0 (end with it, if `reverse`): n + 1 results.
     exclusive : bool
