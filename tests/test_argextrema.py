@@ -462,6 +462,7 @@ def test_outputs_and_errors_in_jitted_code():
         (jitted_to, plain, (np.zeros((0, 2)), np.empty(2, "i1"))),
         (jitted_to, plain, (np.zeros((300, 2)), np.empty(2, "i1"))),
         (jitted_over_one, lambda a, axis: dml.argmax(a, axis=axis), (a, -3)),
+        (jitted_over_one, lambda a, axis: dml.argmax(a, axis=axis), (a, np.uint64(2**64 - 1))),
     ):
         with pytest.raises(ValueError, match="arg") as error:
             function(*args)

@@ -541,6 +541,30 @@ def test_the_lowest_integer_has_its_error_too(call):
     assert str(LOWEST) in found[1]
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda a, i, n: dml.top_k(a, n),
+        lambda a, i, n: dml.top_k(a, 1, axis=n),
+        lambda a, i, n: dml.gather(a, i, axis=n),
+        lambda a, i, n: dml.gather_elements(a, i, axis=n),
+        lambda a, i, n: dml.gather_nd(a, i.reshape(-1, 1), batch_dims=n),
+        lambda a, i, n: dml.scatter_elements(a, i, a, axis=n),
+        lambda a, i, n: dml.cumulative_sum(a, axis=n),
+        lambda a, i, n: dml.reverse_subsequences(a, i[:1], axis=n),
+    ],
+)
+def test_parameters_of_unsigned_types(call):
+    """They are not taken for negative numbers."""
+    a, i, jitted = np.arange(3.0), np.zeros(3, np.int64), numba.njit(call)
+    for n in (2**64 - 1, 2**63):
+        found, expected = outcome(jitted, a, i, np.uint64(n)), outcome(call, a, i, n)
+        assert issubclass(expected[0], found[0])
+        assert found[1] == expected[1]
+        assert str(n) in found[1]
+    check(jitted, call, a, i, np.uint64(0))
+
+
 @pytest.mark.parametrize("strides", [(0,), (4,), (-8,), (16, 16), (8, 4), (0, 800), (24, 8), (8, 24), (24, 16)])
 def test_an_output_whose_elements_overlap(strides):
     """It is refused as by the functions; others are written to."""

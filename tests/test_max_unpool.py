@@ -315,6 +315,7 @@ def test_outputs_and_errors_in_jitted_code():
         (jitted, plain, (a, i.astype("u8"), (2, 7), 1)),
         (jitted, plain, (a, i, (3, 7), 1)),
         (jitted, plain, (a, i, (2, 7), 3)),
+        (jitted, plain, (a, i, (2, 7), np.uint64(2**64 - 1))),
         (jitted, plain, (a, i, (2, -1), 0)),
         (jitted, plain, (a, i[:1], (2, 7), 0)),
         (jitted_to, plain_to, (a, i, 3, 0.0, held)),
@@ -325,6 +326,8 @@ def test_outputs_and_errors_in_jitted_code():
         with pytest.raises(IndexError if error.type is IndexError else ValueError, match="max_unpool: ") as found:
             compiled(*args)
         assert str(found.value) == str(error.value)
+    with pytest.raises(ValueError, match="array is too big"):
+        jitted(a, i, (np.uint64(2**63), 7), 0)
     with pytest.raises(TypingError, match="max_unpool: shape: found 1 dimensions, expected 2"):
         jitted(a, i, (4,), 0)
     with pytest.raises(TypingError, match="max_unpool: fill_value: found dtype complex128, expected float64"):

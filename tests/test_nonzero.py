@@ -456,6 +456,9 @@ def test_in_jitted_code():
         some_rows(a, -3, 0)
     with pytest.raises(ValueError, match="index_dtype: found uint8, expected a type that holds 299"):
         short_rows(np.ones((2, 300)))
+    for size in (2**63, 2**64 - 1):
+        with pytest.raises(ValueError, match=r"nonzero_coordinates: found a tensor of 2\*\*63 bytes or more"):
+            some_rows(a, np.uint64(size), 0)
 
 
 @pytest.mark.cpu

@@ -361,13 +361,24 @@ def test_in_jitted_code():
 
 @pytest.mark.cpu
 def test_errors_in_jitted_code():
-    i = np.array([[0, 1], [-4, 2]], "i4")
-    for args in ((i, 3, 0), (np.array(3), 3, 0), (i.T, 2, -1), (i, 0, 0), (i, -1, 0), (i, 5, 3)):
+    i, largest = np.array([[0, 1], [-4, 2]], "i4"), np.uint64(2**64 - 1)
+    for args in (
+        (i, 3, 0),
+        (np.array(3), 3, 0),
+        (i.T, 2, -1),
+        (i, 0, 0),
+        (i, -1, 0),
+        (i, 5, 3),
+        (i, 5, largest),
+    ):
         with pytest.raises((IndexError, ValueError), match="one_hot: ") as error:
             dml.one_hot(args[0], args[1], axis=args[2])
         with pytest.raises(IndexError if error.type is IndexError else ValueError, match="one_hot: ") as found:
             jitted(*args)
         assert str(found.value) == str(error.value)
+    for some in (i, i[:0]):
+        with pytest.raises(ValueError, match="array is too big"):
+            jitted(some, largest, 0)
     with pytest.raises(ValueError, match=r"one_hot: out: found shape \(2, 2, 4\), expected \(2, 2, 5\)"):
         jitted_values(i, 5, np.float32(1), np.empty((2, 2, 4), "u1"))
 

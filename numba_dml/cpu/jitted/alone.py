@@ -13,7 +13,7 @@ from ..._jit.memory import ANY, SIGNED, ArrayRef
 from ..kernels.top_k_alone import ALONE_K, ALONE_WORDS
 from ..tuning.top_k import TUNING
 from .addresses import addresses, emit_call_of
-from .requests import WORD
+from .requests import WORD, emit_number
 
 
 def _short_lines(a, index_type, rule):
@@ -29,7 +29,8 @@ def _short_lines(a, index_type, rule):
     def is_short(typingctx, a, k, axis):
         # As a jitted function it took 0.3 of the 1.1 s that a call takes to compile on a slow machine.
         def codegen(context, builder, signature, args):
-            _, k, axis = args
+            numbers = zip(args[1:], signature.args[1:], strict=True)
+            k, axis = (emit_number(context, builder, value, kind) for value, kind in numbers)
             line = context.make_array(a)(context, builder, args[0])
             (stride,) = cgutils.unpack_tuple(builder, line.strides)
             conditions = (
@@ -42,7 +43,7 @@ def _short_lines(a, index_type, rule):
             )
             return reduce(builder.and_, conditions)
 
-        return types.boolean(a, types.int64, types.int64), codegen
+        return types.boolean(a, k, axis), codegen
 
     @intrinsic
     def select(typingctx, a, out, k):

@@ -107,6 +107,8 @@ def nonzero_coordinates(a, size=None, fill_value=-1, index_dtype=None, bounds="r
         check_sizes(a)
         if size < 0:
             _fail("size: found ", size, ", expected 0 or more")
+        if np.intp(size) < 0:  # of an unsigned type
+            raise ValueError("nonzero_coordinates: found a tensor of 2**63 bytes or more, expected a smaller one")
         if kind(fill_value) != fill_value:
             _fail("fill_value: found ", fill_value, fits)
         rows = np.empty((size, ndim), kind)

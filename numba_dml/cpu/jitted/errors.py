@@ -5,7 +5,7 @@ So no text is compiled, and there is one of each. Python builds the call that it
 
 from __future__ import annotations
 
-from ctypes import CFUNCTYPE, c_int64, c_void_p, cast, memmove, py_object
+from ctypes import CFUNCTYPE, c_int64, c_uint64, c_void_p, cast, memmove, py_object
 from functools import lru_cache
 from itertools import chain
 from types import SimpleNamespace
@@ -69,8 +69,8 @@ def _moved(address, words):
     spec = list(OPERATORS.values())[words[requests.OPERATOR]]
     index_type = np.dtype(INDEX_KINDS[words[requests.KIND]])
     data_type = np.dtype(f"{'i' if spec.compares else 'V'}{words[requests.ITEMSIZE]}")
-    axis = words[requests.AXIS]
-    given = {"axis": axis, "batch_dims": axis, "k": words[requests.K], "index_dtype": index_type}
+    axis, k = _given(address, words)
+    given = {"axis": axis, "batch_dims": axis, "k": k, "index_dtype": index_type}
     kinds = [index_type if name == "indices" else data_type for name in (*spec.inputs, *spec.outputs)]
     return spec, kinds, tuple(given.get(one.name, one.default) for one in spec.parameters)
 
@@ -81,13 +81,19 @@ def _described(address, words):
     They are a function, the operator's name, dtypes and parameters; ``...`` stands for one that the request holds.
     """
     _, name, kinds, parameters = cast(words[requests.OPERATOR], py_object).value
-    spec, axis = OPERATORS[name], words[requests.AXIS]
-    told = {"axis": axis, "batch_dims": axis, "depth": words[requests.K]}
+    spec, (axis, number) = OPERATORS[name], _given(address, words)
+    told = {"axis": axis, "batch_dims": axis, "depth": number, "size": number}
     if any(one.name == "shape" for one in spec.parameters):  # it comes as an array behind the others
         *_, shape = _arrays(address, kinds[:-1])
         told["shape"] = tuple(shape.tolist())
     given = zip(spec.parameters, parameters, strict=True)
     return spec, kinds, tuple(told[one.name] if value is ... else value for one, value in given)
+
+
+def _given(address, words):
+    """Return the numbers that the caller gave, those above what a request holds too."""
+    unsigned = (c_uint64 * requests.GIVEN).from_address(address + 8 * (words[requests.SIZES_AT] - requests.GIVEN))
+    return [whole if word == requests.MOST else word for word, whole in zip(words, unsigned, strict=False)]
 
 
 def _arrays(address, kinds):

@@ -19,7 +19,7 @@ from .calls import OWN, _jit, describe, insist, jitted_call, judge_out
 from .copies import copy_meets, packed
 from .entries import has_sizes, index_size, put_sizes, reference, whole_of
 from .errors import WRONG, raise_error
-from .requests import ARRAYS, next_record, sizes_of, word
+from .requests import ARRAYS, emit_number, next_record, sizes_of, word
 
 BATCH_DIMS, DROPS = requests.AXIS, OWN
 #: Indices that are read together.
@@ -62,7 +62,7 @@ def _sizes(typingctx, shape):
 
     def codegen(context, builder, signature, args):
         sizes = zip(shape, cgutils.unpack_tuple(builder, args[0]), strict=True)
-        words = [context.cast(builder, size, types.unliteral(kind), types.int64) for kind, size in sizes]
+        words = [emit_number(context, builder, size, kind) for kind, size in sizes]
         return context.make_tuple(builder, result, words)
 
     return result(shape), codegen

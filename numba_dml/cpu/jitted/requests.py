@@ -1,7 +1,8 @@
 """Requests: what a call in jitted code hands to an entry, one row of int64 numbers on the caller's stack.
 
-Parameters come first, then a record for each array (address, rank, sizes, strides in bytes), inputs before outputs, and
-then room for the sizes of the result, or of the updates of a scatter, and for the strides of a packed result.
+Parameters come first, then a record for each array (address, rank, sizes, strides in bytes), inputs before outputs.
+Behind them are the caller's numbers again, uncut for errors, and room for the sizes of the result, or of the updates of
+a scatter, and for the strides of a packed result.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ WORDS = ArrayRef(types.int64)
 WORD = ir.IntType(64)
 
 # The first numbers: what the caller gives, what is known when it is compiled, and where arrays are. K is also the depth
-# of a one-hot, and a bit for each axis of an argmax. Other operators name their numbers, from `calls.OWN` to ARRAYS.
+# of a one-hot, the number of coordinates, and a bit for each axis of an argmax. Other operators name their numbers,
+# from `calls.OWN` to ARRAYS.
 AXIS, K, SIZES_AT, OUT_AT, RESULT, OPERATOR, ITEMSIZE, KIND = range(8)
 # Those of a top-k: the address of the indices, and the rule of the keys, three numbers.
 INDICES, RULE = 8, 9
@@ -25,9 +27,19 @@ INDICES, RULE = 8, 9
 COPIED, ADDRESSING, WRITES, BOUNDS, REDUCTION, UNIQUE = range(8, 14)
 #: Where the records start.
 ARRAYS = 14
+#: How many numbers the caller gives, and the highest that a request holds, which stands for all above it.
+GIVEN, MOST = 2, (1 << 63) - 1
 #: What an entry returns, beside 0 and OVERLAP, when it has not written a result: data have to be copied first, or there
 #: is no address for it yet, and the arguments fit.
 NEEDS_COPY, CHECKED = -2, -3
+
+
+def emit_number(context, builder, value, kind):
+    """Emit an integer of the caller's as int64; what that does not hold becomes MOST, and no negative number."""
+    number = context.cast(builder, value, types.unliteral(kind), types.int64)
+    if types.unliteral(kind) != types.uint64:
+        return number
+    return builder.select(builder.icmp_signed("<", number, WORD(0)), WORD(MOST), number)
 
 
 @intrinsic
@@ -37,7 +49,8 @@ def pack(typingctx, given, constants, inputs, outputs):
     starts = [ARRAYS]
     for array in arrays:
         starts.append(starts[-1] + 2 + 2 * array.ndim)
-    room = starts[-1] + sum(array.ndim for array in arrays)
+    sizes_at = starts[-1] + GIVEN
+    room = sizes_at + sum(array.ndim for array in arrays)
     out_at = starts[len(inputs)] if len(outputs) else 0
     if RESULT + 1 + len(constants) > ARRAYS:
         raise ValueError(f"a request has room for {ARRAYS - RESULT - 1} constants, found {len(constants)}")
@@ -48,13 +61,16 @@ def pack(typingctx, given, constants, inputs, outputs):
             given = zip(kinds, values, strict=True)
             return [context.cast(builder, value, types.unliteral(kind), types.int64) for kind, value in given]
 
-        words = [*numbers(given, args[0]), WORD(starts[-1]), WORD(out_at), WORD(0), *numbers(constants, args[1])]
+        parameters = zip(cgutils.unpack_tuple(builder, args[0]), given, strict=True)
+        words = [emit_number(context, builder, value, kind) for value, kind in parameters]
+        words += [WORD(sizes_at), WORD(out_at), WORD(0), *numbers(constants, args[1])]
         words += [WORD(0)] * (ARRAYS - len(words))
         values = [*cgutils.unpack_tuple(builder, args[2]), *cgutils.unpack_tuple(builder, args[3])]
         for kind, value in zip(arrays, values, strict=True):
             array = context.make_array(kind)(context, builder, value)
             words += [builder.ptrtoint(array.data, WORD), WORD(kind.ndim)]
             words += [*cgutils.unpack_tuple(builder, array.shape), *cgutils.unpack_tuple(builder, array.strides)]
+        words += numbers(given, args[0])
         request = cgutils.alloca_once(builder, WORD, size=room)
         for at, word in enumerate(words):
             builder.store(word, builder.gep(request, [WORD(at)]))
