@@ -462,6 +462,41 @@ def test_in_jitted_code():
 
 
 @pytest.mark.cpu
+def test_outputs_in_jitted_code():
+    a = np.array([[0, 1.0], [1, 1]])
+    memory = np.zeros(8, np.int64)
+    count, strided = memory[7:].reshape(()), np.lib.stride_tricks.as_strided
+    for rows in (
+        memory[2:].reshape(3, 2),
+        memory[1::2].reshape(2, 2),
+        memory[1:].reshape(7, 1),
+        memory[:6].reshape(2, 3),
+        memory[:4].reshape(2, 2),
+        strided(memory, (3, 2), (0, 8)),
+        strided(memory, (3, 2), (8, 8)),
+    ):
+        with pytest.raises(ValueError, match="nonzero_coordinates: ") as error:
+            dml.nonzero_coordinates(a, out=(count, rows))
+        with pytest.raises(ValueError, match="nonzero_coordinates: ") as found:
+            to_outputs(a, count, rows)
+        assert str(found.value) == str(error.value)
+        assert not memory.any()
+    for rows in (memory[:6].reshape(3, 2), memory[:6].reshape(2, 3).T, strided(memory, (3, 2), (8, 24))):
+        to_outputs(a, count, rows)
+        assert count == 3
+        assert rows.tolist() == [[0, 1], [1, 0], [1, 1]]
+    table = np.zeros((3, 3), np.int64)  # the count lies between the rows
+    to_outputs(a, table[1, 1:2].reshape(()), table[:, ::2])
+    assert table.tolist() == [[0, 0, 1], [1, 3, 0], [1, 0, 1]]
+    for source in (memory[:4].reshape(2, 2), memory[4:].reshape(2, 2), memory.reshape(4, 2)[:2].T):
+        memory[:] = 5, 0, 6, 7, 8, 0, 9, 3
+        expected = np.argwhere(source)
+        to_outputs(source, count, memory[:6].reshape(3, 2))
+        assert count == 3
+        assert same(memory[:6].reshape(3, 2), expected)
+
+
+@pytest.mark.cpu
 def test_typing_errors_in_jitted_code():
     with pytest.raises(TypingError, match="nonzero_coordinates: a: found float16, which has no arithmetic"):
         all_rows(np.ones(3, "f2"))

@@ -18,9 +18,8 @@ from .devices.libraries import library_of, library_of_type
 from .spec import OPERATORS
 from .tensor import elements_overlap
 
-#: The error for two outputs in the same memory: what is written last would be in both.
+#: The errors for two outputs in the same memory: what is written last would be in both.
 SHARED_OUTPUTS = "top_k: out: found values and indices that share memory, expected two arrays"
-
 SHARED_COORDINATES = "nonzero_coordinates: out: found a count and coordinates that share memory, expected two arrays"
 
 
@@ -264,10 +263,10 @@ def check_out(function: str, name: str, out: Any, shape: tuple[int, ...], dtype:
     return False
 
 
-def check_apart(values: ndarray[Any, Any], indices: ndarray[Any, Any]) -> None:
+def check_apart(error: str, first: ndarray[Any, Any], second: ndarray[Any, Any]) -> None:
     """Refuse two outputs in the same memory."""
-    if np.shares_memory(values, indices):
-        raise ValueError(SHARED_OUTPUTS)
+    if np.shares_memory(first, second):
+        raise ValueError(error)
 
 
 def mask_hint(function: str) -> str:

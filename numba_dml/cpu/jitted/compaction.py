@@ -6,10 +6,16 @@ import numba
 import numpy as np
 from numba import types
 
+from ..._core import shapes
 from ..._core.lowering import SCATTER_BOUNDS, Nonzero
-from ..._jit.compile import _INNER_OPTIONS
+from ..._jit.compile import _INNER_OPTIONS, kernel
 from ..._jit.emission import as_dtype
-from . import arguments
+from ..._jit.memory import overlaps, store
+from . import arguments, requests
+from .addresses import caller
+from .calls import describe, insist, judge_out
+from .errors import PERHAPS
+from .requests import ARRAYS, next_record, pack, sizes_of, strides_of, word
 
 NUMBERS = (types.Boolean, types.Integer, types.Float, types.Complex)
 #: Said, or the caller's `fastmath` would take a NaN for zero.
@@ -42,19 +48,40 @@ def _check_count(count, size):
         _fail("size: found ", count, " nonzero elements, expected at most " + str(size))
 
 
-def _writer(ndim, index_type, out, check_sizes, check_count):
+def code(function, dtypes, parameters):
+    """Return the entry, which needs no kernel."""
+    return (entry,)
+
+
+@kernel
+def entry(kernels, request):
+    """Check the outputs of a call; `kernels` is its description."""
+    describe(kernels, request)
+    at, rows = word(request, requests.SIZES_AT), word(request, requests.OUT_AT)
+    store(request, 8 * at, word(request, requests.K))
+    store(request, 8 * (at + 1), word(request, ARRAYS + 1))
+    insist(request, judge_out(request, 2))
+    low, high = shapes.extent(sizes_of(request, rows), strides_of(request, rows))
+    start, count = word(request, rows), word(request, next_record(request, ARRAYS))
+    if overlaps(start + low, start + high + word(request, requests.ITEMSIZE), count, count + 8):
+        insist(request, PERHAPS)
+    return np.int64(requests.CHECKED)
+
+
+def _writer(a, index_type, out, rule, check_sizes, check_count):
     """Return what a call with outputs is compiled to."""
-    function, kind = "nonzero_coordinates", as_dtype(index_type).type
+    function, ndim, made = "nonzero_coordinates", a.ndim, as_dtype(index_type)
+    kind, constants = made.type, (0, made.itemsize)
     if not isinstance(out, types.BaseTuple) or len(out) != 2:
         arguments.refuse(function, "out", out, "a pair (count, coordinates)")
     arguments.check_out(function, "out[0]", out[0], types.int64, 0)
     arguments.check_out(function, "out[1]", out[1], index_type, 2)
+    enter = caller(code, function, (as_dtype(a.dtype), np.dtype(np.int64), made), (..., None, made, rule))
 
     def to_outputs(a, size=None, fill_value=-1, index_dtype=None, bounds="raise", out=None):
         check_sizes(a)
         number, rows = out
-        if rows.shape[1] != ndim:
-            _fail("out[1]: found ", rows.shape[1], " coordinates, expected one for each dimension")
+        enter(pack((0, len(rows)), constants, (a, number), (rows,)), (a, number, rows))
         source = a.copy()  # rows may lie in the input
         count = _write(source, np.empty((0, ndim), kind))
         check_count(count, rows.shape[0])
@@ -73,12 +100,12 @@ def nonzero_coordinates(a, size=None, fill_value=-1, index_dtype=None, bounds="r
     index_type = types.intp if arguments.is_absent(index_dtype) else getattr(index_dtype, "dtype", None)
     if not arguments.is_integer(index_type):
         arguments.refuse(function, "index_dtype", index_dtype, "an integer dtype, as numpy.uint32")
-    drops = arguments.constant(function, "bounds", bounds, SCATTER_BOUNDS) == "drop"
+    rule = arguments.constant(function, "bounds", bounds, SCATTER_BOUNDS)
     dtype, ndim = as_dtype(index_type), a.ndim
     kind, limits = dtype.type, np.iinfo(dtype)
     most, too_high = min(limits.max, np.iinfo(np.intp).max), f"index_dtype: found {dtype}, expected a type that holds "
     fits = f", expected {limits.min} to {limits.max}, what {dtype} holds"
-    check_count = _jit(lambda count, size: None) if drops else _check_count
+    check_count = _jit(lambda count, size: None) if rule == "drop" else _check_count
 
     @_jit
     def check_sizes(a):
@@ -89,7 +116,7 @@ def nonzero_coordinates(a, size=None, fill_value=-1, index_dtype=None, bounds="r
     if not arguments.is_absent(out):
         if not arguments.is_absent(size):
             arguments.refuse(function, "size", size, "None with out, whose shape is the size")
-        return _writer(ndim, index_type, out, check_sizes, check_count)
+        return _writer(a, index_type, out, rule, check_sizes, check_count)
 
     if arguments.is_absent(size):
 

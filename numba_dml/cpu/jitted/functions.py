@@ -27,6 +27,7 @@ from .addresses import addresses, caller, unit_of
 from .alone import short_lines_first, short_lines_first_out
 from .argextreme import argmax, argmin  # noqa: F401
 from .arguments import constant, is_absent, refuse
+from .compaction import code as compaction_code
 from .compaction import nonzero_coordinates  # noqa: F401
 from .copies import copy_meets, packed
 from .max_unpool import code as max_unpool_code
@@ -286,6 +287,7 @@ def _scatter(
 #: By family: what returns an entry and its kernels for dtypes of data and results (see `addresses`).
 CODES = {
     "argextreme": argextreme.code,
+    "compaction": compaction_code,
     "max_unpool": max_unpool_code,
     "one_hot": one_hot_code,
     "reverse_subsequences": reverse_code,
