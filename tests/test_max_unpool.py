@@ -286,6 +286,14 @@ def test_in_jitted_code(dtype):
 
 
 @pytest.mark.cpu
+def test_no_dimensions_in_jitted_code():
+    a, i = np.array(3.0), np.array(-1)
+    assert same(jitted(a, i, (), 0), dml.max_unpool(a, i, ()))
+    with pytest.raises(IndexError, match=r"max_unpool: indices\[\(\)\] = 1 is out of range for axis 0 of size 1"):
+        jitted(a, np.array(1), (), 0)
+
+
+@pytest.mark.cpu
 def test_outputs_and_errors_in_jitted_code():
     a, i = np.array([[1, 2], [3, 4.0]]), np.array([[5, -9], [2**32 + 3, 5]])
     expected = dml.max_unpool(a, i, (2, 7), fill_value=-3.0, bounds="drop")

@@ -497,11 +497,21 @@ def test_outputs_in_jitted_code():
 
 
 @pytest.mark.cpu
+def test_no_dimensions_in_jitted_code():
+    for value in (3.0, 0.0):
+        a = np.array(value)
+        assert same(all_rows(a), dml.nonzero_coordinates(a))
+        count, rows = some_rows(a, 2, -1)
+        assert same(count, np.array(int(value != 0)))
+        assert same(rows, np.empty((2, 0), np.intp))
+        to_outputs(a, count, rows)
+        assert count == (value != 0)
+
+
+@pytest.mark.cpu
 def test_typing_errors_in_jitted_code():
     with pytest.raises(TypingError, match="nonzero_coordinates: a: found float16, which has no arithmetic"):
         all_rows(np.ones(3, "f2"))
-    with pytest.raises(TypingError, match="found 0 dimensions, expected at least 1"):
-        all_rows(np.array(3))
 
     @numba.njit
     def floats(a):

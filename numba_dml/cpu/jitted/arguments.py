@@ -72,9 +72,9 @@ def is_integer(kind: Any) -> bool:
     return isinstance(kind, types.Integer) and not isinstance(kind, types.Boolean)
 
 
-def check_data(function: str, a: Any, allowed: tuple[Any, ...], expected: str) -> int:
+def check_data(function: str, a: Any, allowed: tuple[Any, ...], expected: str, least: int = 1) -> int:
     """Check the input, and return the size of its elements."""
-    check_array(function, "a", a)
+    check_array(function, "a", a, least)
     if a.dtype == types.float16:
         refuse(function, "a", "float16, which has no arithmetic in Numba's CPU code", expected)
     if not isinstance(a.dtype, allowed):

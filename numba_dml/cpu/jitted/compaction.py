@@ -26,7 +26,7 @@ _jit = numba.njit(fastmath=False, **_INNER_OPTIONS)
 def _write(a, rows):
     """Write the coordinates of the first elements that are not zero; return how many there are in all."""
     found = 0
-    for index, value in np.ndenumerate(a):
+    for index, value in np.ndenumerate(np.atleast_1d(a)):
         if value != 0:
             if found < rows.shape[0]:
                 for d in range(a.ndim):
@@ -95,7 +95,7 @@ def _writer(a, index_type, out, rule, check_sizes, check_count):
 def nonzero_coordinates(a, size=None, fill_value=-1, index_dtype=None, bounds="raise", out=None):
     """Return what a call of `numba_dml.nonzero_coordinates` is compiled to."""
     function = "nonzero_coordinates"
-    arguments.check_data(function, a, NUMBERS, "an array of bool or numbers")
+    arguments.check_data(function, a, NUMBERS, "an array of bool or numbers", 0)
     arguments.check_integer(function, "fill_value", fill_value)
     index_type = types.intp if arguments.is_absent(index_dtype) else getattr(index_dtype, "dtype", None)
     if not arguments.is_integer(index_type):
@@ -109,7 +109,7 @@ def nonzero_coordinates(a, size=None, fill_value=-1, index_dtype=None, bounds="r
 
     @_jit
     def check_sizes(a):
-        highest = max(a.shape) - 1
+        highest = max(np.atleast_1d(a).shape) - 1
         if highest > most:
             _fail(too_high, highest, "")
 

@@ -29,8 +29,8 @@ CHUNK = 512
 def max_unpool(a, indices, shape, batch_dims=0, fill_value=0, unique=False, out=None, bounds="raise"):
     """Return what a call of `numba_dml.max_unpool` is compiled to."""
     function = "max_unpool"
-    arguments.check_data(function, a, arguments.MOVED, "an array of bool, numbers, datetimes or timedeltas")
-    kind = arguments.check_indices(function, indices, 1)
+    arguments.check_data(function, a, arguments.MOVED, "an array of bool, numbers, datetimes or timedeltas", 0)
+    kind = arguments.check_indices(function, indices, 0)
     arguments.check_same_rank(function, "indices", indices, a)
     arguments.check_integer(function, "batch_dims", batch_dims)
     if not isinstance(shape, types.BaseTuple) or not all(map(arguments.is_integer, map(types.unliteral, shape))):
@@ -49,7 +49,7 @@ def max_unpool(a, indices, shape, batch_dims=0, fill_value=0, unique=False, out=
         value = np.zeros(1, dtype)
         if not is_zero:
             value[0] = fill(fill_value)
-        inputs = packed(a), packed(indices), value, np.array(_sizes(shape))
+        inputs = packed(a), packed(indices), value, np.array(_sizes((*shape, 0)))[:-1]
         return run((batch_dims, 0), inputs, out, not (copy_meets(a, out) or copy_meets(indices, out)))
 
     return implementation
