@@ -143,7 +143,7 @@ def test_coordinates_may_lie_in_the_input():
         count, coordinates = dml.nonzero_coordinates(a, out=(np.array(0), out))
         assert same(coordinates[: int(count)], expected)
     shared = np.zeros(4, int)
-    with pytest.raises(ValueError, match="out: found a count and coordinates that share memory, expected two arrays"):
+    with pytest.raises(ValueError, match="out: found count and coordinates that share memory, expected two arrays"):
         dml.nonzero_coordinates(a, out=(shared[1:2].reshape(()), shared.reshape(2, 2)))
 
 

@@ -18,10 +18,6 @@ from .devices.libraries import library_of, library_of_type
 from .spec import OPERATORS
 from .tensor import elements_overlap
 
-#: The errors for two outputs in the same memory: what is written last would be in both.
-SHARED_OUTPUTS = "top_k: out: found values and indices that share memory, expected two arrays"
-SHARED_COORDINATES = "nonzero_coordinates: out: found a count and coordinates that share memory, expected two arrays"
-
 
 def output_pair(function: str, out: Any, names: str) -> Sequence[Any]:
     """Return two outputs that the caller gave."""
@@ -263,10 +259,16 @@ def check_out(function: str, name: str, out: Any, shape: tuple[int, ...], dtype:
     return False
 
 
-def check_apart(error: str, first: ndarray[Any, Any], second: ndarray[Any, Any]) -> None:
+def shared_outputs(function: str) -> ValueError:
+    """Return the error for two outputs in the same memory: what is written last would be in both."""
+    names = " and ".join(OPERATORS[function].outputs)
+    return ValueError(f"{function}: out: found {names} that share memory, expected two arrays")
+
+
+def check_apart(function: str, first: ndarray[Any, Any], second: ndarray[Any, Any]) -> None:
     """Refuse two outputs in the same memory."""
     if np.shares_memory(first, second):
-        raise ValueError(error)
+        raise shared_outputs(function)
 
 
 def mask_hint(function: str) -> str:

@@ -10,7 +10,7 @@ from numba import types
 from numpy import ndarray
 
 from ..._core.lowering import Nonzero
-from ..._core.operands import SHARED_COORDINATES, check_apart, check_out, output_pair
+from ..._core.operands import check_apart, check_out, output_pair
 from ..._core.pool import allocator
 from ..._core.shapes import COORD_FIELDS, collapse_rows
 from ..._jit.memory import ANY, UNSIGNED_REFS, reference_to
@@ -80,7 +80,7 @@ class CompactionCall:
         number, rows = output_pair(self.function, out, "(count, coordinates)")
         check_out(self.function, "out[0]", number, self.count_shape, self.count_dtype)
         contiguous = check_out(self.function, "out[1]", rows, self.shape, self.dtype)
-        check_apart(SHARED_COORDINATES, number, rows)
+        check_apart(self.function, number, rows)
         scratch, count = self.marked(a)
         self.check(count)
         if contiguous:

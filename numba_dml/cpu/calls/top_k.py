@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._core.descriptor import Descriptor
 from ..._core.lowering import Select, TopK, is_float, rule_numbers
-from ..._core.operands import SHARED_OUTPUTS, check_apart, check_out
+from ..._core.operands import check_apart, check_out
 from ..._core.pool import allocator
 from ..._core.regions import Region, first
 from ..._core.shapes import LINE_FIELDS, flat
@@ -100,7 +100,7 @@ class TopKCall:
 
     def _through_copies(self, a: Any, out: TopK) -> TopK:
         """Write to an output that is strided, or lies in the input."""
-        check_apart(SHARED_OUTPUTS, *out)
+        check_apart("top_k", *out)
         values, indices = self(a, None)
         out.values[...] = values
         out.indices[...] = indices

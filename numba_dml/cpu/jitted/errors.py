@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 from numba import types
 
-from ..._core.operands import SHARED_COORDINATES, SHARED_OUTPUTS, check_apart, check_out
+from ..._core.operands import check_apart, check_out
 from ..._core.spec import OPERATORS
 from ..._core.tensor import packed_strides
 from ..._jit.compile import allocating
@@ -57,7 +57,7 @@ def error_of(address, position):
             shape = () if spec.outputs[i] == "count" else call.shape
             check_out(spec.name, f"out[{i}]" if len(outs) > 1 else "out", out, shape, out.dtype)
         if len(outs) > 1:
-            check_apart(SHARED_OUTPUTS if spec.name == "top_k" else SHARED_COORDINATES, *outs)
+            check_apart(spec.name, *outs)
     except (ValueError, MemoryError) as error:
         return error
     if position >= 0:

@@ -13,7 +13,7 @@ from numpy import ndarray
 
 from ..._core.devices.arrays import DeviceArray
 from ..._core.lowering import Nonzero
-from ..._core.operands import SHARED_COORDINATES, check_apart, check_out, output_pair
+from ..._core.operands import check_apart, check_out, output_pair, shared_outputs
 from ..._core.shapes import COORD_FIELDS, collapse_rows
 from ..driver.arrays import OWN, Output, join, part, scratch
 from ..driver.context import is_current, on_device
@@ -95,7 +95,7 @@ class CompactionCall(Repeatable):
         if pair[1].__class__ is ndarray and a.library is OWN:  # the input is a copy
             for output, array in zip((self.number, self.rows), pair, strict=True):
                 check_out(output.function, output.name, array, output.shape, output.dtype)
-            check_apart(SHARED_COORDINATES, *pair)
+            check_apart(self.function, *pair)
             number, rows = self.number.new(a), self.rows.new(a)
             self.launch(a, number, rows, False)
             pair[0][...] = a.library.finish(number, a.stream)
@@ -108,7 +108,7 @@ class CompactionCall(Repeatable):
             and number.pointer < rows.pointer + self.rows.size
             and rows.pointer < number.pointer + self.number.size
         ):
-            raise ValueError(SHARED_COORDINATES)
+            raise shared_outputs(self.function)
         if packed:
             self.launch(a, number, rows, False)
         else:  # rows that are not written keep what they held

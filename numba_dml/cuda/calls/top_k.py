@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from ..._core.devices.arrays import DeviceArray
 from ..._core.lowering import Select, TopK, rule_numbers
-from ..._core.operands import SHARED_OUTPUTS, check_apart, check_out, output_pair
+from ..._core.operands import check_apart, check_out, output_pair, shared_outputs
 from ..._core.regions import first
 from ..._core.shapes import extent
 from ..dispatch.top_k import TABLE
@@ -79,12 +79,12 @@ class TopKCall(Repeatable):
             if out[0].__class__ is ndarray and a.library is OWN:  # the input is a copy
                 for output, array in zip(self.outputs, out, strict=True):
                     check_out(output.function, output.name, array, output.shape, output.dtype)
-                check_apart(SHARED_OUTPUTS, *out)
+                check_apart("top_k", *out)
                 return self.through_copies(a, TopK(*out))
             values, packed = of_values.view(a, out[0])
             indices, both = of_indices.view(a, out[1])
             if packed and both and self.meet(values.pointer, indices.pointer):
-                raise ValueError(SHARED_OUTPUTS)
+                raise shared_outputs("top_k")
             if not (packed and both) or self.clash(a, values.pointer, indices.pointer):
                 return self.through_copies(a, TopK(*out))
         if not self.idle:
