@@ -925,6 +925,8 @@ def test_values_and_indices_in_the_same_memory_are_refused():
             values, indices = memory[:size].reshape(shape), memory[start : start + size].reshape(shape).view(np.int64)
             with pytest.raises(ValueError, match="found values and indices that share memory, expected two arrays"):
                 select(a, 3, values, indices)
+    with pytest.raises(ValueError, match="found values and indices that share memory, expected two arrays"):
+        select(lines[0], 3, memory[:6:2], memory[:6:2].view(np.int64))
     assert select(lines, 3, pairs["value"], pairs["index"]).indices.tolist() == [[9, 8, 7]] * 6  # beside each other
 
 
