@@ -100,9 +100,9 @@ def test_commands_of_operators_that_have_no_way_by_parts():
     a, i, n = np.arange(6.0).reshape(2, 3), np.array([[0, 5, -1], [9, 2, 3]]), np.array([[2], [3]])
     for name, array in (("a", a), ("i", i), ("n", n)):
         np.save(f"{name}.npy", array)
-    call("one-hot", "i.npy", "-depth", 6, "--axis", 0, "--bounds", "drop", "--on-value", 2.5, "-o", "o.npz", "-q")
+    call("one-hot", "i.npy", "--depth", 6, "--axis", 0, "--bounds", "drop", "--on-value", 2.5, "-o", "o.npz", "-q")
     same("o.npz", dml.one_hot(i, 6, axis=0, bounds="drop", on_value=2.5))
-    call("one-hot", "i.npy", "-depth", 10, "--on-value", 3, "--result-dtype", "int8", "-o", "o.npz", "-q")
+    call("one-hot", "i.npy", "--depth", 10, "--on-value", 3, "--result-dtype", "int8", "-o", "o.npz", "-q")
     same("o.npz", dml.one_hot(i, 10, on_value=3, dtype="int8"))
     call("reverse-subsequences", "a.npy", "n.npy", "-o", "o.npz", "-q")
     same("o.npz", dml.reverse_subsequences(a, n))
@@ -824,7 +824,7 @@ def test_explain_compiles_and_runs_nothing(monkeypatch, capsys):
 
 
 #: What some operators need besides the shapes of an input of 4 elements and of one index.
-DESCRIBED = {"max_unpool": "--indices-shape 4 --result-shape 9", "one_hot": "-depth 4", "top_k": "-k 2"}
+DESCRIBED = {"max_unpool": "--indices-shape 4 --result-shape 9", "one_hot": "--depth 4", "top_k": "-k 2"}
 
 
 @pytest.mark.parametrize("spec", OPERATORS.values(), ids=OPERATORS)

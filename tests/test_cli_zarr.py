@@ -54,7 +54,7 @@ def random_call_of_any(rng, function):
     shape = tuple(rng.integers(1, 4, rng.integers(1, 4)).tolist())
     a, axis = rng.integers(-9, 9, shape).astype("f4"), int(rng.integers(-len(shape), len(shape)))
     if function == "one_hot":
-        return [rng.integers(-4, 4, shape)], (4,), ["-depth", 4], {"axis": axis}
+        return [rng.integers(-4, 4, shape)], (4,), ["--depth", 4], {"axis": axis}
     if function == "max_unpool":
         indices, larger = rng.integers(0, a.size, shape), (*shape[:-1], 2 * shape[-1])
         return [a, indices], (larger,), ["--result-shape", ",".join(map(str, larger))], {}
@@ -130,7 +130,7 @@ def test_few_classes_are_read_a_chunk_at_a_time():
     """Indices that are the data are not those of other data, which are read before."""
     indices = RNG.integers(0, 5, (10, 4))
     save("classes.zarr", indices, (3, 4))
-    call("one-hot", "classes.zarr", "-depth", 5, "-o", "hot.zarr")
+    call("one-hot", "classes.zarr", "--depth", 5, "-o", "hot.zarr")
     found = zarr.open_array("hot.zarr", mode="r")
     assert found.chunks == (3, 4, 5)
     same(found, dml.one_hot(indices, 5))

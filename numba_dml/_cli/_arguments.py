@@ -71,8 +71,7 @@ def add_parameters(parser: argparse.ArgumentParser, spec: Spec) -> None:
         flag = f"--{option_of(one.name).replace('_', '-')}"
         kind, shown_kind = _KINDS.get(one.kind, (one.kind, None))
         if one.default is REQUIRED:
-            short = f"-{one.name}" if option_of(one.name) == one.name else flag
-            parser.add_argument(short, type=kind, required=True, help=one.help)
+            parser.add_argument(flag if len(one.name) > 1 else f"-{one.name}", type=kind, required=True, help=one.help)
         elif one.kind is bool and not one.default:
             parser.add_argument(flag, action="store_true", help=one.help)
         elif one.kind is not bool:

@@ -167,7 +167,7 @@ class Descriptor:
         object.__setattr__(self, "axis_direction", found)
 
     def check_range(self, field: str, low: int, high: int, reason: str = "") -> None:
-        """Check an integer field against an inclusive range, which has a reason."""
+        """Check an integer field against an inclusive range; the error ends with the reason for it."""
         value = getattr(self, field)
         if value.__class__ is int and low <= value <= high:
             return

@@ -49,8 +49,8 @@ SPEC = Spec(
         Parameter("dtype", None, "of the result (default: float32)", "dtype"),
         READ_BOUNDS,
     ),
-    examples=("one-hot labels.npy -depth 10 -o hot.npy",),
-    explain_examples=("explain one-hot --shape 1000 -depth 10",),
+    examples=("one-hot labels.npy --depth 10 -o hot.npy",),
+    explain_examples=("explain one-hot --shape 1000 --depth 10",),
 )
 
 

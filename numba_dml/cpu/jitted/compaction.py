@@ -6,7 +6,6 @@ import numba
 import numpy as np
 from numba import types
 
-from ..._core import shapes
 from ..._core.lowering import SCATTER_BOUNDS, Nonzero
 from ..._jit.compile import _INNER_OPTIONS, kernel
 from ..._jit.emission import as_dtype
@@ -14,8 +13,9 @@ from ..._jit.memory import overlaps, store
 from . import arguments, requests
 from .addresses import caller
 from .calls import describe, insist, judge_out
+from .entries import memory_of
 from .errors import PERHAPS
-from .requests import ARRAYS, next_record, pack, sizes_of, strides_of, word
+from .requests import ARRAYS, next_record, pack, word
 
 NUMBERS = (types.Boolean, types.Integer, types.Float, types.Complex)
 #: Said, or the caller's `fastmath` would take a NaN for zero.
@@ -58,12 +58,12 @@ def entry(kernels, request):
     """Check the outputs of a call; `kernels` is its description."""
     describe(kernels, request)
     at, rows = word(request, requests.SIZES_AT), word(request, requests.OUT_AT)
-    store(request, 8 * at, word(request, requests.K))
+    store(request, 8 * at, word(request, requests.K))  # the shape of the rows: any number, a column for each dimension
     store(request, 8 * (at + 1), word(request, ARRAYS + 1))
     insist(request, judge_out(request, 2))
-    low, high = shapes.extent(sizes_of(request, rows), strides_of(request, rows))
-    start, count = word(request, rows), word(request, next_record(request, ARRAYS))
-    if overlaps(start + low, start + high + word(request, requests.ITEMSIZE), count, count + 8):
+    low, high = memory_of(request, rows, word(request, requests.ITEMSIZE))
+    count = word(request, next_record(request, ARRAYS))
+    if overlaps(low, high, count, count + 8):
         insist(request, PERHAPS)
     return np.int64(requests.CHECKED)
 

@@ -49,7 +49,8 @@ def max_unpool(a, indices, shape, batch_dims=0, fill_value=0, unique=False, out=
         value = np.zeros(1, dtype)
         if not is_zero:
             value[0] = fill(fill_value)
-        inputs = packed(a), packed(indices), value, np.array(_sizes((*shape, 0)))[:-1]
+        sizes = np.array(_sizes((*shape, 0)))[:-1]  # an empty tuple makes no array
+        inputs = packed(a), packed(indices), value, sizes
         return run((batch_dims, 0), inputs, out, not (copy_meets(a, out) or copy_meets(indices, out)))
 
     return implementation
