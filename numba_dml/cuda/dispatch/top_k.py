@@ -6,28 +6,12 @@ A row's `can` tells what its kernels need, and its `when` whether they are the b
 from __future__ import annotations
 
 from ..._core.regions import Region, always
-from ..kernels import (
-    top_k_best,
-    top_k_block,
-    top_k_columns,
-    top_k_large,
-    top_k_select,
-    top_k_short,
-    top_k_warp,
-)
+from ..kernels import top_k_best, top_k_block, top_k_columns, top_k_large, top_k_select, top_k_short, top_k_warp
 from ..kernels.top_k_short import PLACES
 from ..primitives.top_k.plan import MOST_K
 from ..primitives.top_k.staging import group_of
 from ..tuning.top_k import Tuning
-from .top_k_facts import (
-    Facts,
-    block_lists,
-    delegate_group,
-    fits_lanes,
-    groups_beside,
-    line_units,
-    selecting_threads,
-)
+from .top_k_facts import Facts, block_lists, delegate_group, fits_lanes, groups_beside, line_units, selecting_threads
 
 
 def is_idle(facts: Facts, tuning: Tuning) -> bool:

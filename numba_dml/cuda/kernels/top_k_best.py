@@ -12,20 +12,9 @@ from ..driver.numba import BLOCK, cuda
 from ..primitives.access import LOAD_INDEX, unit_access
 from ..primitives.plan import number, quotient
 from ..primitives.ptx import await_inputs
+from ..primitives.top_k import plan as fields
 from ..primitives.top_k.keys import key_access, key_type, lowest_key
-from ..primitives.top_k.plan import (
-    END,
-    ENDS,
-    LINES,
-    LOWEST,
-    PARTS,
-    ROOM,
-    ROUNDS,
-    SIZE,
-    STRIDE,
-    line_bases,
-    result_copier,
-)
+from ..primitives.top_k.plan import END, ENDS, LOWEST, line_bases, result_copier
 from ..primitives.top_k.ranks import best_of_block, best_of_lanes
 from ..primitives.top_k.sizes import SIZES
 
@@ -54,13 +43,13 @@ def best_kernel(width: int, infinity: int) -> Kernel:
         quads = cuda.shared.array(ENDS, np.int64)
         thread, threads = np.int64(cuda.threadIdx.x), np.int64(cuda.blockDim.x)
         part = np.int64(cuda.blockIdx.x)
-        line = quotient(part, plan, PARTS)
+        line = quotient(part, plan, fields.PARTS)
         from_x, to = line_bases(plan, line)
         source = x + from_x
-        size = number(plan, SIZE)
+        size = number(plan, fields.SIZE)
         shift = (source & 15) // width  # the first 16 bytes may begin before the line
-        begin = (part - line * number(plan, PARTS)) * number(plan, ROUNDS)
-        count = min((size + shift + of_quad - 1) // of_quad, begin + number(plan, ROUNDS))
+        begin = (part - line * number(plan, fields.PARTS)) * number(plan, fields.ROUNDS)
+        count = min((size + shift + of_quad - 1) // of_quad, begin + number(plan, fields.ROUNDS))
         quad, best = np.int64(END), key(lowest)
         q = begin + thread
         while q < count:
@@ -117,7 +106,7 @@ def best_by_lanes_kernel(width: int, infinity: int) -> Kernel:
         await_inputs()
         some = cuda.local.array(together, key)
         thread = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
-        lines, parts, bits = number(plan, LINES), number(plan, PARTS), number(plan, ROOM)
+        lines, parts, bits = number(plan, fields.LINES), number(plan, fields.PARTS), number(plan, fields.ROOM)
         item, lanes = thread >> bits, np.int64(1) << bits
         lane = thread - (item << bits)
         has_part = item < lines * parts
@@ -127,9 +116,9 @@ def best_by_lanes_kernel(width: int, infinity: int) -> Kernel:
             part = item // lines
         line = item - part * lines
         from_x, to = line_bases(plan, line)
-        stride = number(plan, STRIDE)
-        begin = part * number(plan, ROUNDS) + lane
-        end = min((part + 1) * number(plan, ROUNDS), number(plan, SIZE))
+        stride = number(plan, fields.STRIDE)
+        begin = part * number(plan, fields.ROUNDS) + lane
+        end = min((part + 1) * number(plan, fields.ROUNDS), number(plan, fields.SIZE))
         count = np.int32((end - begin + lanes - 1) >> bits)  # elements of this lane
         address, step = x + from_x + begin * stride, stride << bits
         best, place = key(lowest), np.int32(0)
@@ -175,9 +164,9 @@ def best_of_few_parts_kernel(width: int) -> Kernel:
     ):
         await_inputs()
         line = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
-        if line >= number(plan, LINES):
+        if line >= number(plan, fields.LINES):
             return
-        parts = number(plan, PARTS)
+        parts = number(plan, fields.PARTS)
         found += 16 * line * parts
         high, i = load_pair(found)
         for part in range(1, parts):
@@ -185,7 +174,7 @@ def best_of_few_parts_kernel(width: int) -> Kernel:
             if key > high:
                 high, i = key, position
         from_x, to = line_bases(plan, line)
-        copy_result(values, indices, plan, to, x + from_x + i * number(plan, STRIDE), i)
+        copy_result(values, indices, plan, to, x + from_x + i * number(plan, fields.STRIDE), i)
 
     return Kernel(find_best_of_few_parts, 5)
 
@@ -207,7 +196,7 @@ def best_part_kernel(width: int) -> Kernel:
         keys = cuda.shared.array(ENDS, np.int64)
         places = cuda.shared.array(ENDS, np.int64)
         line = np.int64(cuda.blockIdx.x)
-        parts = number(plan, PARTS)
+        parts = number(plan, fields.PARTS)
         part = np.int64(cuda.threadIdx.x)
         high, i = np.int64(LOWEST), np.int64(END)
         while part < parts:
@@ -218,6 +207,6 @@ def best_part_kernel(width: int) -> Kernel:
         high, i = best_of_block(keys, places, high, i)
         if cuda.threadIdx.x == 0:
             from_x, to = line_bases(plan, line)
-            copy_result(values, indices, plan, to, x + from_x + i * number(plan, STRIDE), i)
+            copy_result(values, indices, plan, to, x + from_x + i * number(plan, fields.STRIDE), i)
 
     return Kernel(find_best_part, 5, waits=True)

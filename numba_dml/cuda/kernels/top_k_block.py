@@ -23,28 +23,12 @@ from ..primitives.access import unit_access
 from ..primitives.plan import number, quotient
 from ..primitives.ptx import ARRAY_TYPES, await_inputs
 from ..primitives.top_k import block_units
+from ..primitives.top_k import plan as fields
 from ..primitives.top_k.block_lists import SUMS, bar_raiser, collector, keep, narrower, tie_collector
 from ..primitives.top_k.block_sort import ITEMS, sorter
 from ..primitives.top_k.block_units import WHERE, Memory, surveyor
 from ..primitives.top_k.keys import key_access, key_type, lowest_key, result_writer
-from ..primitives.top_k.plan import (
-    CHUNK,
-    ENDS,
-    GROUP_BITS,
-    LEVELS,
-    LINES,
-    MAXIMA,
-    OUT_STRIDE,
-    PARTS,
-    PITCH,
-    QUADS,
-    ROOM,
-    ROUNDS,
-    SIZE,
-    STRIDE,
-    K,
-    line_bases,
-)
+from ..primitives.top_k.plan import ENDS, QUADS, line_bases
 from ..primitives.top_k.ranks import rank_of
 from ..primitives.top_k.sizes import SIZES
 from ..primitives.warp import PARTNER_VALUE
@@ -62,25 +46,25 @@ def level_teller(width: int):
 
     @helper
     def tell_source(memory, plan, x, delegates, line, level, listed):
-        packed = number(plan, STRIDE) == width
-        source, shift, size = x, np.int64(0), number(plan, SIZE)
+        packed = number(plan, fields.STRIDE) == width
+        source, shift, size = x, np.int64(0), number(plan, fields.SIZE)
         unit_bits = np.int64(quad_bits) if packed else np.int64(0)
         if level > 0:
-            size = number(plan, PITCH)
+            size = number(plan, fields.PITCH)
             source = delegates + line * size * key_bytes
             unit_bits = np.int64(key_quad_bits)
         elif packed:
             shift = (source & 15) // width
         # If the source is not all there is of a level, groups of it are listed. Else the chunks of a survey are groups.
-        bits = number(plan, GROUP_BITS) - unit_bits
+        bits = number(plan, fields.GROUP_BITS) - unit_bits
         total, scale, apart = listed << bits, bits, np.int64(2)
-        if level == number(plan, LEVELS):
+        if level == number(plan, fields.LEVELS):
             total = (size + shift + (1 << unit_bits) - 1) >> unit_bits
-            bits, scale, apart = number(plan, CHUNK), np.int64(0), np.int64(2 * cuda.blockDim.x)
+            bits, scale, apart = number(plan, fields.CHUNK), np.int64(0), np.int64(2 * cuda.blockDim.x)
         where = memory.where
         if cuda.threadIdx.x == 0:
             where[block_units.LEVEL], where[block_units.SOURCE] = level, source
-            where[block_units.STEP], where[block_units.UNIT] = number(plan, STRIDE), unit_bits
+            where[block_units.STEP], where[block_units.UNIT] = number(plan, fields.STRIDE), unit_bits
             where[block_units.SHIFT], where[block_units.COUNT], where[block_units.TOTAL] = shift, size, total
             where[block_units.BITS], where[block_units.SCALE], where[block_units.APART] = bits, scale, apart
         cuda.syncthreads()
@@ -134,10 +118,10 @@ def best_writer(width: int, infinity: int):
     @helper
     def write_best(memory, plan, x, values, indices, to, count, low, high):
         keys, positions, number_of = memory.keys, memory.positions, np.int32(count)
-        k, stride, step = number(plan, K), number(plan, STRIDE), number(plan, OUT_STRIDE)
+        k, stride, step = number(plan, fields.K), number(plan, fields.STRIDE), number(plan, fields.OUT_STRIDE)
         ranked = count * count <= SIZES.ranked * cuda.blockDim.x
         if not ranked:
-            sort_lists(keys, positions, memory.counts, memory.sums, number_of, low, high, number(plan, SIZE))
+            sort_lists(keys, positions, memory.counts, memory.sums, number_of, low, high, number(plan, fields.SIZE))
         last = np.int32(count if ranked else k)
         i = np.int32(cuda.threadIdx.x)
         while i < last:
@@ -192,16 +176,16 @@ def choose_kernel(width: int, infinity: int) -> Kernel:
         sums = cuda.shared.array(SUMS, np.int32)
         ends = cuda.shared.array(ENDS, np.int64)
         where = cuda.shared.array(WHERE, np.int64)
-        room = number(plan, ROOM)
+        room = number(plan, fields.ROOM)
         words = cuda.shared.array(0, word_array)
         positions, groups = words[:room], words[room : 2 * room]
         keys = cuda.shared.array(0, key_array)[keys_in_places * room :]
         memory = Memory(where, groups, keys, positions, keys[room:], words[counts_in_lists * room :], sums, ends)
-        k = number(plan, K)
+        k = number(plan, fields.K)
         line = np.int64(cuda.blockIdx.x)
         from_x, to = line_bases(plan, line)
         x += from_x
-        level = levels = number(plan, LEVELS)
+        level = levels = number(plan, fields.LEVELS)
         low, high = key(lowest), key(highest)
         count = listed = np.int64(0)
         while level >= 0:
@@ -212,7 +196,7 @@ def choose_kernel(width: int, infinity: int) -> Kernel:
             if whole:
                 low, high, chunks = survey(memory, plan)
                 cuda.syncthreads()
-                if number(plan, MAXIMA) >= wanted:
+                if number(plan, fields.MAXIMA) >= wanted:
                     low = raise_bar(memory.maxima, chunks, low, high, wanted, wanted + (wanted >> 3), sums, ends)
                 else:
                     low = key(lowest)
@@ -259,8 +243,8 @@ def delegate_store(width: int):
                     best = max(best, partner_value(best, step))
                     step >>= 1
                 first = quad + (j + 1) * LANES - max(group, LANES)
-                at = first * of_quad >> number(plan, GROUP_BITS)
-                if first & (group - 1) == 0 and at < number(plan, PITCH):
+                at = first * of_quad >> number(plan, fields.GROUP_BITS)
+                if first & (group - 1) == 0 and at < number(plan, fields.PITCH):
                     store_key(delegates + key_bytes * at, best, 0)
                 best = key(lowest)
 
@@ -288,15 +272,15 @@ def delegate_kernel(width: int, infinity: int) -> Kernel:
         bests = cuda.local.array(QUADS, key)
         lane = np.int64(cuda.threadIdx.x % LANES)
         warp = np.int64(cuda.blockIdx.x) * WARPS + cuda.threadIdx.x // LANES
-        number_of_line = quotient(warp, plan, PARTS)
-        if number_of_line >= number(plan, LINES):
+        number_of_line = quotient(warp, plan, fields.PARTS)
+        if number_of_line >= number(plan, fields.LINES):
             return
         source, _ = line_bases(plan, number_of_line)
         source += x
-        delegates += key_bytes * number_of_line * number(plan, PITCH)
-        shift, size, rounds = (source & 15) // width, number(plan, SIZE), number(plan, ROUNDS)
-        group = (1 << number(plan, GROUP_BITS)) // of_quad
-        quad = (warp - number_of_line * number(plan, PARTS)) * rounds * (QUADS * LANES) + lane
+        delegates += key_bytes * number_of_line * number(plan, fields.PITCH)
+        shift, size, rounds = (source & 15) // width, number(plan, fields.SIZE), number(plan, fields.ROUNDS)
+        group = (1 << number(plan, fields.GROUP_BITS)) // of_quad
+        quad = (warp - number_of_line * number(plan, fields.PARTS)) * rounds * (QUADS * LANES) + lane
         address = source - shift * width + 16 * quad
         for _ in range(rounds):
             first = quad * of_quad - shift

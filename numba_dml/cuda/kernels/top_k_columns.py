@@ -23,16 +23,7 @@ from ..primitives.plan import number
 from ..primitives.ptx import ARRAY_TYPES, await_inputs
 from ..primitives.top_k.column_groups import SEAT, SEAT_BITS, key_stores, lines_together, seat_reader
 from ..primitives.top_k.keys import key_access, key_type, lowest_key, result_writer
-from ..primitives.top_k.plan import (
-    GROUP_BITS,
-    LINES,
-    OUT_STRIDE,
-    PITCH,
-    SIZE,
-    STRIDE,
-    K,
-    line_bases,
-)
+from ..primitives.top_k.plan import GROUP_BITS, LINES, OUT_STRIDE, PITCH, SIZE, STRIDE, K, line_bases
 from ..primitives.top_k.ranks import lane_sorter
 from ..primitives.warp import LANE_VALUE, lanes_where, sum_of_lanes, sync_lanes
 

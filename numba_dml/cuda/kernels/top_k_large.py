@@ -31,6 +31,7 @@ from ..primitives.plan import number
 from ..primitives.ptx import await_inputs
 from ..primitives.sort_tiles import pairs_of_tile
 from ..primitives.sums import add_counts, arrive
+from ..primitives.top_k import plan as fields
 from ..primitives.top_k.keys import key_access
 from ..primitives.top_k.large_lists import (
     COUNTERS,
@@ -46,24 +47,7 @@ from ..primitives.top_k.large_lists import (
     tile_lister,
 )
 from ..primitives.top_k.large_tiles import ARRIVED, BORDER, DIGIT, DIGITS, LOW, tile_access
-from ..primitives.top_k.plan import (
-    BORDERS_AT,
-    COUNTS_AT,
-    HEADS_AT,
-    INDEX_SIZE,
-    LIST_AT,
-    LIST_PARTS,
-    LIST_ROOM,
-    OUT_STRIDE,
-    SIZE,
-    STARTS_AT,
-    STRIDE,
-    TABLE_AT,
-    TALLIES_AT,
-    K,
-    line_bases,
-    write_index,
-)
+from ..primitives.top_k.plan import line_bases, write_index
 
 
 def rounds(width: int) -> int:
@@ -87,22 +71,22 @@ def count_kernel(width: int, infinity: int, is_long: bool) -> Kernel:
         await_inputs()
         own = cuda.shared.array(COUNTERS, np.int32)
         sums = cuda.shared.array(BLOCK, np.int64)
-        thread, block, parts = np.int64(cuda.threadIdx.x), np.int64(cuda.blockIdx.x), number(plan, LIST_PARTS)
+        thread, block, parts = np.int64(cuda.threadIdx.x), np.int64(cuda.blockIdx.x), number(plan, fields.LIST_PARTS)
         line = block // parts
         part = block - line * parts
-        border = memory + number(plan, BORDERS_AT) + 8 * line * BORDER
-        table = memory + number(plan, TABLE_AT) + 8 * DIGITS * block
+        border = memory + number(plan, fields.BORDERS_AT) + 8 * line * BORDER
+        table = memory + number(plan, fields.TABLE_AT) + 8 * DIGITS * block
         low, bits = range_of(plan, memory, border, line, first)
         if bits < 0:
             return
         if parts > 1 and thread == 0:
-            note_tally(border, table, memory + number(plan, TALLIES_AT) + 8 * block, first)
+            note_tally(border, table, memory + number(plan, fields.TALLIES_AT) + 8 * block, first)
         for i in range(thread, COUNTERS, BLOCK):
             own[i] = 0
         cuda.syncthreads()
         count_tiles(own, source_of(plan, line, x, memory), plan, part, parts, low, bits)
         add_up_digits(own, sums)
-        counts = memory + number(plan, COUNTS_AT) + 8 * line * DIGITS
+        counts = memory + number(plan, fields.COUNTS_AT) + 8 * line * DIGITS
         hand_in(own, counts, table, parts)
         if arrive(border + 8 * ARRIVED, sums, parts):
             find_border(border, counts, plan, low, bits, first != 0, sums)
@@ -137,14 +121,14 @@ def result_access(width: int, infinity: int, is_long: bool):
     @helper
     def form_of(x, values, indices, plan, line, low):
         source, to = line_bases(plan, line)
-        step, index_size = number(plan, OUT_STRIDE), number(plan, INDEX_SIZE)
+        step, index_size = number(plan, fields.OUT_STRIDE), number(plan, fields.INDEX_SIZE)
         return Form(x + source, values + to * width, indices + to * index_size, plan, step, index_size, low)
 
     @helper
     def put_result(form, plan, word, position, place):
-        if place < number(plan, K):
+        if place < number(plan, fields.K):
             new = raise_key(form.low, ~np.int64(word), 0) if is_long else form.low + (~np.int64(word) & 0xFFFFFFFF)
-            bits = bits_of(new, plan, form.source + np.int64(position) * number(plan, STRIDE))
+            bits = bits_of(new, plan, form.source + np.int64(position) * number(plan, fields.STRIDE))
             at = place * form.step
             store(form.values + at * width, bits, 0)
             write_index(form.indices, form.index_size, at, np.int64(position))
@@ -188,11 +172,11 @@ def list_kernel(width: int, infinity: int, is_long: bool, is_result: bool) -> Ke
     def plan_sort(digits, plan, memory, line, target, everything, sums):
         """Add up the digits of all parts; the last one plans the passes of the sort."""
         cuda.syncthreads()
-        border = memory + number(plan, BORDERS_AT) + 8 * line * BORDER
-        heads = memory + number(plan, HEADS_AT) + 8 * line * HEAD
-        starts = memory + number(plan, STARTS_AT) + 8 * line * all_digits
+        border = memory + number(plan, fields.BORDERS_AT) + 8 * line * BORDER
+        heads = memory + number(plan, fields.HEADS_AT) + 8 * line * HEAD
+        starts = memory + number(plan, fields.STARTS_AT) + 8 * line * all_digits
         add_counts(digits, starts, all_digits)
-        if arrive(border + 8 * ARRIVED, sums, number(plan, LIST_PARTS)):
+        if arrive(border + 8 * ARRIVED, sums, number(plan, fields.LIST_PARTS)):
             if everything != 0 and cuda.threadIdx.x == 0:
                 store_now(border + 8 * LOW, target.low)
             plan_passes(heads, starts, target.found, passes, 1, sums)
@@ -212,13 +196,13 @@ def list_kernel(width: int, infinity: int, is_long: bool, is_result: bool) -> Ke
         digits = cuda.shared.array(all_digits, np.int32)
         tile_keys = cuda.shared.array(room_of_tile, word)
         tile_positions = cuda.shared.array(room_of_tile, word)
-        block, parts = np.int64(cuda.blockIdx.x), number(plan, LIST_PARTS)
+        block, parts = np.int64(cuda.blockIdx.x), number(plan, fields.LIST_PARTS)
         line = block // parts
         part = block - line * parts
         source = source_of(plan, line, x, memory)
-        target = target_of_all(source, part, parts, number(plan, SIZE))
+        target = target_of_all(source, part, parts, number(plan, fields.SIZE))
         if everything == 0:
-            border = memory + number(plan, BORDERS_AT) + 8 * line * BORDER
+            border = memory + number(plan, fields.BORDERS_AT) + 8 * line * BORDER
             target = targets_by_border(plan, memory, border, line, part, parts, sums)
         for i in range(np.int64(cuda.threadIdx.x), all_digits, BLOCK):
             digits[i] = 0
@@ -227,8 +211,8 @@ def list_kernel(width: int, infinity: int, is_long: bool, is_result: bool) -> Ke
         if is_result:
             list_tiles(shared, source, plan, part, parts, target, form_of(x, values, indices, plan, line, target.low))
         else:
-            is_sorted = number(plan, HEADS_AT) != 0
-            pairs = memory + number(plan, LIST_AT) + pair_bytes * line * number(plan, LIST_ROOM)
+            is_sorted = number(plan, fields.HEADS_AT) != 0
+            pairs = memory + number(plan, fields.LIST_AT) + pair_bytes * line * number(plan, fields.LIST_ROOM)
             list_tiles(shared, source, plan, part, parts, target, Pairs(pairs, is_sorted))
             if is_sorted:
                 plan_sort(digits, plan, memory, line, target, everything, sums)

@@ -20,24 +20,9 @@ from ..primitives.access import unit_access
 from ..primitives.plan import number
 from ..primitives.ptx import ARRAY_TYPES, await_inputs
 from ..primitives.shared import SHARED_LOAD, SHARED_STORE, shared_address
+from ..primitives.top_k import plan as fields
 from ..primitives.top_k.keys import key_access, key_type, lowest_key
-from ..primitives.top_k.plan import (
-    DIMS,
-    HEADER,
-    HIGH,
-    INDEX_SIZE,
-    LINES,
-    LOW,
-    OUT_STRIDE,
-    ROOM,
-    SEGMENT,
-    SIZE,
-    STAGING,
-    STRIDE,
-    K,
-    line_bases,
-    write_index,
-)
+from ..primitives.top_k.plan import line_bases, write_index
 from ..primitives.top_k.register_lists import (
     group_steps,
     keep_best,
@@ -189,7 +174,7 @@ def segment_reader(width: int, infinity: int, most: int):
         if way == SINGLE:
             stage_line(row.own, source, first, columns, plan)
         else:
-            low, high, is_aligned = x + number(plan, LOW), x + number(plan, HIGH), way == ALIGNED
+            low, high, is_aligned = x + number(plan, fields.LOW), x + number(plan, fields.HIGH), way == ALIGNED
             copy_units(tile, pitch, source + first * width, jump, columns * width, low, high, is_aligned)
             sync_lanes()
             keys_in_place(row.own, source + first * width, columns * width, is_aligned, plan)
@@ -218,13 +203,13 @@ def row_writer(width: int, infinity: int, most: int):
     @helper
     def write_rows(row, plan, values, indices, line, to):
         source, lane = row.source, row.lane
-        k, step, index_size = number(plan, K), number(plan, OUT_STRIDE), number(plan, INDEX_SIZE)
-        packed = step == 1 and number(plan, DIMS) == 1 and number(plan, HEADER + 4) == k
+        k, step, index_size = number(plan, fields.K), number(plan, fields.OUT_STRIDE), number(plan, fields.INDEX_SIZE)
+        packed = step == 1 and number(plan, fields.DIMS) == 1 and number(plan, fields.HEADER + 4) == k
         distance = np.int64(0)
         if packed:
-            source, to, distance = lane_value(source, 0), lane_value(to, 0), number(plan, HEADER + 3)
+            source, to, distance = lane_value(source, 0), lane_value(to, 0), number(plan, fields.HEADER + 3)
         here = lane if packed else np.int64(0)  # among the results of a warp, or of a lane
-        lines = number(plan, LINES)
+        lines = number(plan, fields.LINES)
         end = k * (min(lines - line + lane, LANES) if packed else np.int64(line < lines))
         hop = np.int64(LANES if packed else 1)
         results = row.tile if packed else row.own
@@ -241,7 +226,7 @@ def row_writer(width: int, infinity: int, most: int):
                 position = PLACES - (one & PLACES)
                 one >>= 32 - width_bits
             if values != 0:
-                address = source + other * distance + position * number(plan, STRIDE)
+                address = source + other * distance + position * number(plan, fields.STRIDE)
                 store(value_at, bits_of(one, plan, address), 0)
             write_index(index_at, index_size, 0, position)
             here += hop
@@ -277,20 +262,20 @@ def short_kernel(width: int, infinity: int, most: int) -> Kernel:
         thread = np.int64(cuda.threadIdx.x)
         lane = thread % LANES
         line = np.int64(cuda.blockIdx.x) * cuda.blockDim.x + thread
-        lines = number(plan, LINES)
+        lines = number(plan, fields.LINES)
         from_x, to = line_bases(plan, min(line, lines - 1))
-        size, k = number(plan, SIZE), number(plan, K)
-        segment, pitch = number(plan, SEGMENT), number(plan, ROOM)
+        size, k = number(plan, fields.SIZE), number(plan, fields.K)
+        segment, pitch = number(plan, fields.SEGMENT), number(plan, fields.ROOM)
         tile = shared_address(cuda.shared.array(0, words)) + (thread - lane) * pitch
         own = tile + lane * pitch
         table = own + ((segment + group - 1) // group + 1) * group * width
-        way = number(plan, STAGING)
+        way = number(plan, fields.STAGING)
         if way == ALIGNED and x & 15 != 0:
             way = np.int64(SHIFTED)
         # Lines at one distance from each other need no other lane's address, if all lanes have one.
         jump = np.int64(0)
-        if number(plan, DIMS) == 1 and line - lane + LANES <= lines:
-            jump = number(plan, HEADER + 3)
+        if number(plan, fields.DIMS) == 1 and line - lane + LANES <= lines:
+            jump = number(plan, fields.HEADER + 3)
         row = Row(lane, tile, pitch, own, x + from_x, jump)
         keys, places = no_keys, no_places
         first = np.int64(0)

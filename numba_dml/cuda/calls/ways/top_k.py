@@ -23,15 +23,7 @@ from ...dispatch.top_k_facts import (
 from ...driver.arrays import scratch
 from ...driver.launch import Kernel
 from ...driver.numba import BLOCK, LANES, WARPS
-from ...kernels import (
-    top_k_best,
-    top_k_block,
-    top_k_columns,
-    top_k_large,
-    top_k_select,
-    top_k_short,
-    top_k_warp,
-)
+from ...kernels import top_k_best, top_k_block, top_k_columns, top_k_large, top_k_select, top_k_short, top_k_warp
 from ...primitives.device_sort import Sort
 from ...primitives.fill import set_words
 from ...primitives.top_k import staging

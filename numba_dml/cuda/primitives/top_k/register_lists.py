@@ -8,19 +8,7 @@ from __future__ import annotations
 from functools import cache
 from itertools import pairwise
 
-from .tuples import (
-    as_int32,
-    int32,
-    integers,
-    load,
-    on_tuples,
-    ordered,
-    select,
-    store,
-    store_if,
-    tuple_of_kinds,
-    void,
-)
+from .tuples import as_int32, int32, integers, load, on_tuples, ordered, select, store, store_if, tuple_of_kinds, void
 
 
 def _merges(span, count):
