@@ -13,13 +13,13 @@ def _meet(value: int) -> tuple[int, list[int]]:
     return simulator.meet(value)
 
 
-def _partner_twin(value, mask):
-    lane, values = _meet(value)
-    return values[lane ^ mask]
+def _together(found):
+    """Return the twin that is ``found(lane, values, ...)``, where the lanes of a warp come with a value each."""
+    return lambda value, *others: found(*_meet(value), *others)
 
 
-def _lane_twin(value, lane):
-    return _meet(value)[1][lane % LANES]
+_partner_twin = _together(lambda lane, values, mask: values[lane ^ mask])
+_lane_twin = _together(lambda _, values, lane: values[lane % LANES])
 
 
 def _shuffle(mode, twin, bits):
@@ -38,12 +38,6 @@ PARTNER_VALUE = {bits: _shuffle("bfly", _partner_twin, bits) for bits in (32, 64
 LANE_VALUE = {bits: _shuffle("idx", _lane_twin, bits) for bits in (32, 64)}
 lane_word, lane_long_word = LANE_VALUE[32], LANE_VALUE[64]
 
-
-def _sum_twin(value):
-    lane, values = _meet(value)
-    return sum(values[: lane + 1])
-
-
 #: ``sum_of_lanes(value)``: the sum of the 32-bit numbers of this lane and of those before it. All lanes take part.
 sum_of_lanes = ptx(
     "{ .reg .pred p; .reg .u32 t, s; mov.u32 s, $1; "
@@ -51,7 +45,7 @@ sum_of_lanes = ptx(
     + "mov.u32 $0, s; }",
     1,
     1,
-    _sum_twin,
+    _together(lambda lane, values: sum(values[: lane + 1])),
     bits=32,
     of=32,
     together=True,
@@ -67,18 +61,12 @@ def _sync_lanes_twin():
 #: ``sync_lanes()``: the lanes of a warp wait for each other, and see what they have written to shared memory.
 sync_lanes = ptx("bar.warp.sync -1;", 0, 0, _sync_lanes_twin)
 
-
-def _where_twin(flag):
-    _, values = _meet(flag)
-    return sum(1 << lane for lane, other in enumerate(values) if other != 0)
-
-
 #: ``lanes_where(flag)``: the lanes whose flag is not 0, as the bits of a word. All lanes take part.
 lanes_where = ptx(
     "{ .reg .pred p; setp.ne.u32 p, $1, 0; vote.sync.ballot.b32 $0, p, -1; }",
     1,
     1,
-    _where_twin,
+    _together(lambda _, flags: sum(1 << lane for lane, flag in enumerate(flags) if flag != 0)),
     bits=32,
     of=32,
     together=True,
@@ -91,8 +79,7 @@ def lanes_with(bits):
     steps = "".join(step.format(1 << bit) for bit in range(bits))
     asm = "{ .reg .pred p; .reg .b32 v, t, b, m; cvt.u32.u64 v, $1; mov.b32 m, -1; " + steps
 
-    def twin(value):
-        _, values = _meet(value)
-        return sum(1 << lane for lane, other in enumerate(values) if (other ^ value) & ((1 << bits) - 1) == 0)
+    def found(lane, values):
+        return sum(1 << other for other, value in enumerate(values) if (value ^ values[lane]) & ((1 << bits) - 1) == 0)
 
-    return ptx(asm + "cvt.u64.u32 $0, m; }", 1, 1, twin, together=True)
+    return ptx(asm + "cvt.u64.u32 $0, m; }", 1, 1, _together(found), together=True)

@@ -126,10 +126,7 @@ def word_access(width: int):
 
     It is the type of a word, ``word_of(key, place)``, ``place_in(word, place)``, and the last place.
     """
-    word, shift, last_place = {
-        4: (np.int64, 32, 0x7FFFFFFF),
-        8: (np.int64, 0, 0x7FFFFFFF),
-    }.get(width, (np.int32, 16, 0xFFFF))
+    word, shift, last_place = (np.int64, 32, 0x7FFFFFFF) if width >= 4 else (np.int32, 16, 0xFFFF)
     is_wide = width == 8
 
     @helper

@@ -8,6 +8,7 @@ in registers, which Numba's own code for tuples and small arrays does not promis
 from __future__ import annotations
 
 import ctypes
+import inspect
 
 from ...driver.numba import SIMULATED
 from ..bits import wrapped
@@ -98,9 +99,9 @@ else:
         def __rsub__(self, number):
             return self.new(self.builder.sub(self.other(number), self.value))
 
-    def _operator(name, method):
+    def _operator(name, method, *sign):
         def step(self, number):
-            return self.new(getattr(self.builder, method)(self.value, self.other(number)))
+            return self.new(getattr(self.builder, method)(*sign, self.value, self.other(number)))
 
         setattr(_Number, f"__{name}__", step)
 
@@ -109,15 +110,8 @@ else:
     for _name, _method in {"xor": "xor", "add": "add", "mul": "mul"}.items():
         _operator(_name, _method)
         _operator(f"r{_name}", _method)
-
-    def _comparison(name, sign):
-        def step(self, number):
-            return self.new(self.builder.icmp_signed(sign, self.value, self.other(number)))
-
-        setattr(_Number, f"__{name}__", step)
-
     for _name, _sign in {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}.items():
-        _comparison(_name, _sign)
+        _operator(_name, "icmp_signed", _sign)
 
     def _unpacked(builder, kind, value):
         if isinstance(kind, types.BaseTuple):
@@ -133,7 +127,7 @@ else:
 
     def on_tuples(result):
         def wrap(function):
-            def build(*kinds):
+            def typed(typingctx, *kinds):
                 returned = result(*kinds)
 
                 def codegen(context, builder, signature, args):
@@ -145,15 +139,10 @@ else:
 
                 return returned(*kinds), codegen
 
-            count = function.__code__.co_argcount
-            return intrinsic(
-                {
-                    1: lambda typingctx, a: build(a),
-                    2: lambda typingctx, a, b: build(a, b),
-                    3: lambda typingctx, a, b, c: build(a, b, c),
-                    4: lambda typingctx, a, b, c, d: build(a, b, c, d),
-                }[count]
-            )
+            # Numba goes by the names of arguments.
+            context, _ = inspect.signature(typed).parameters.values()
+            typed.__signature__ = inspect.Signature([context, *inspect.signature(function).parameters.values()])
+            return intrinsic(typed)
 
         return wrap
 
