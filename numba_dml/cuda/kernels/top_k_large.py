@@ -31,21 +31,10 @@ from ..primitives.plan import number
 from ..primitives.ptx import await_inputs
 from ..primitives.sort_tiles import pairs_of_tile
 from ..primitives.sums import add_counts, arrive
+from ..primitives.top_k import large_lists
 from ..primitives.top_k import plan as fields
 from ..primitives.top_k.keys import key_access
-from ..primitives.top_k.large_lists import (
-    COUNTERS,
-    Pairs,
-    Shared,
-    Target,
-    find_border,
-    hand_in,
-    note_tally,
-    pair_storer,
-    range_counter,
-    targets_by_border,
-    tile_lister,
-)
+from ..primitives.top_k.large_lists import COUNTERS
 from ..primitives.top_k.large_tiles import ARRIVED, BORDER, DIGIT, DIGITS, LOW, tile_access
 from ..primitives.top_k.plan import line_bases, write_index
 
@@ -58,7 +47,7 @@ def rounds(width: int) -> int:
 @cache
 def count_kernel(width: int, infinity: int, is_long: bool) -> Kernel:
     """Return the kernel that counts the elements of a range by digit, and finds the digit of the border."""
-    range_of, count_tiles, add_up_digits = range_counter(width, infinity, is_long)
+    range_of, count_tiles, add_up_digits = large_lists.range_counter(width, infinity, is_long)
     source_of = tile_access(width, infinity, is_long).source_of
 
     @kernel(registers=64)  # four blocks of 256 threads on a multiprocessor, like `list_elements`
@@ -80,16 +69,16 @@ def count_kernel(width: int, infinity: int, is_long: bool) -> Kernel:
         if bits < 0:
             return
         if parts > 1 and thread == 0:
-            note_tally(border, table, memory + number(plan, fields.TALLIES_AT) + 8 * block, first)
+            large_lists.note_tally(border, table, memory + number(plan, fields.TALLIES_AT) + 8 * block, first)
         for i in range(thread, COUNTERS, BLOCK):
             own[i] = 0
         cuda.syncthreads()
         count_tiles(own, source_of(plan, line, x, memory), plan, part, parts, low, bits)
         add_up_digits(own, sums)
         counts = memory + number(plan, fields.COUNTS_AT) + 8 * line * DIGITS
-        hand_in(own, counts, table, parts)
+        large_lists.hand_in(own, counts, table, parts)
         if arrive(border + 8 * ARRIVED, sums, parts):
-            find_border(border, counts, plan, low, bits, first != 0, sums)
+            large_lists.find_border(border, counts, plan, low, bits, first != 0, sums)
 
     return Kernel(count_range, 4, waits=True)
 
@@ -151,8 +140,8 @@ def list_kernel(width: int, infinity: int, is_long: bool, is_result: bool) -> Ke
     Of those at it, if they are too many, the first.
     """
     form_of, _, store_results = result_access(width, infinity, is_long)
-    store = store_results if is_result else pair_storer(width, is_long)
-    tiles, list_tiles = tile_access(width, infinity, is_long), tile_lister(width, infinity, is_long, store)
+    store = store_results if is_result else large_lists.pair_storer(width, is_long)
+    tiles, list_tiles = tile_access(width, infinity, is_long), large_lists.tile_lister(width, infinity, is_long, store)
     source_of, part_of = tiles.source_of, tiles.part_of
     word, pair_bytes, *_ = pair_access(is_long)
     lowest = -(1 << (8 * width - 1))
@@ -166,7 +155,7 @@ def list_kernel(width: int, infinity: int, is_long: bool, is_result: bool) -> Ke
         """Return the target of a part if all elements are listed."""
         tile, _, _ = part_of(source, part, parts)
         none = np.int64(0)
-        return Target(np.int64(lowest), none, none, size, max(tile * tile_elements - source.shift, none))
+        return large_lists.Target(np.int64(lowest), none, none, size, max(tile * tile_elements - source.shift, none))
 
     @helper
     def plan_sort(digits, plan, memory, line, target, everything, sums):
@@ -203,17 +192,17 @@ def list_kernel(width: int, infinity: int, is_long: bool, is_result: bool) -> Ke
         target = target_of_all(source, part, parts, number(plan, fields.SIZE))
         if everything == 0:
             border = memory + number(plan, fields.BORDERS_AT) + 8 * line * BORDER
-            target = targets_by_border(plan, memory, border, line, part, parts, sums)
+            target = large_lists.targets_by_border(plan, memory, border, line, part, parts, sums)
         for i in range(np.int64(cuda.threadIdx.x), all_digits, BLOCK):
             digits[i] = 0
         cuda.syncthreads()
-        shared = Shared(tile_keys, tile_positions, counts, digits)
+        shared = large_lists.Shared(tile_keys, tile_positions, counts, digits)
         if is_result:
             list_tiles(shared, source, plan, part, parts, target, form_of(x, values, indices, plan, line, target.low))
         else:
             is_sorted = number(plan, fields.HEADS_AT) != 0
             pairs = memory + number(plan, fields.LIST_AT) + pair_bytes * line * number(plan, fields.LIST_ROOM)
-            list_tiles(shared, source, plan, part, parts, target, Pairs(pairs, is_sorted))
+            list_tiles(shared, source, plan, part, parts, target, large_lists.Pairs(pairs, is_sorted))
             if is_sorted:
                 plan_sort(digits, plan, memory, line, target, everything, sums)
 

@@ -21,33 +21,12 @@ from ..primitives.plan import number
 from ..primitives.ptx import ARRAY_TYPES, await_inputs
 from ..primitives.shared import SHARED_LOAD, SHARED_STORE, shared_address
 from ..primitives.top_k import plan as fields
+from ..primitives.top_k import register_lists, staging
 from ..primitives.top_k.keys import key_access, key_type, lowest_key
 from ..primitives.top_k.plan import line_bases, write_index
-from ..primitives.top_k.register_lists import (
-    group_steps,
-    keep_best,
-    keep_best_and_next,
-    keys_over_places,
-    merge_pairs,
-    pick,
-    shared_load,
-    shared_store,
-    sort_numbers,
-    sort_pairs,
-    word_steps,
-)
+from ..primitives.top_k.register_lists import keep_best, keep_best_and_next, merge_pairs, pick, sort_numbers, sort_pairs
 from ..primitives.top_k.sizes import SIZES
-from ..primitives.top_k.staging import (
-    ALIGNED,
-    GROUP,
-    SHIFTED,
-    SINGLE,
-    group_of,
-    key_maker,
-    line_stager,
-    list_bytes,
-    unit_copier,
-)
+from ..primitives.top_k.staging import ALIGNED, GROUP, SHIFTED, SINGLE
 from ..primitives.warp import LANE_VALUE, sync_lanes
 
 #: Keys in the registers of a thread.
@@ -65,9 +44,9 @@ NONE = -(1 << 31)
 @cache
 def chosen_words(width: int, most: int):
     """Return how the best of a segment, of keys of up to 16 bits, get into a list of words."""
-    group = group_of(width, most)
-    load = shared_load(32, group * width // 4)
-    join = keys_over_places(width, group)
+    group = staging.group_of(width, most)
+    load = register_lists.shared_load(32, group * width // 4)
+    join = register_lists.keys_over_places(width, group)
 
     @helper
     def choose(best, own, first, columns):
@@ -90,8 +69,8 @@ def chosen_pairs(width: int, most: int):
     bits, at_once, listed = 8 * width, max(most, 4), max(most // GROUP, 1)
     mask = max(SIZES.most_groups, GROUP * most) - 1
     shift, second = mask.bit_length(), min(1, most - 1)
-    maxima, members, load_keys = group_steps(bits, GROUP, at_once, listed)
-    (upper, within, labels, alike), store_table = word_steps(mask), shared_store(32)
+    maxima, members, load_keys = register_lists.group_steps(bits, GROUP, at_once, listed)
+    (upper, within, labels, alike), store_table = register_lists.word_steps(mask), register_lists.shared_store(32)
     key = key_type(width)
     lowest = lowest_key(width)
     highest = ~lowest
@@ -162,11 +141,12 @@ def segment_reader(width: int, infinity: int, most: int):
 
     They become keys, and behind them are keys that are worse than all others.
     """
-    copy_units, keys_in_place, stage_line = unit_copier(width), key_maker(width, infinity), line_stager(width, infinity)
-    is_wide, group = width > 2, group_of(width, most)
+    copy_units, keys_in_place = staging.unit_copier(width), staging.key_maker(width, infinity)
+    stage_line = staging.line_stager(width, infinity)
+    is_wide, group = width > 2, staging.group_of(width, most)
     key, lowest = key_type(width), lowest_key(width)
     store_key, padding = SHARED_STORE[8 * width], lowest if is_wide else -(1 << (8 * width - 1))
-    store_group, no_group = shared_store(8 * key(0).itemsize), (key(lowest),) * group
+    store_group, no_group = register_lists.shared_store(8 * key(0).itemsize), (key(lowest),) * group
 
     @helper
     def read_segment(row, plan, x, way, first, columns):
@@ -197,7 +177,7 @@ def row_writer(width: int, infinity: int, most: int):
     bits_of, (_, store) = key_access(width, infinity).bits_of, unit_access(width)
     is_wide, width_bits, key_bytes = width > 2, 8 * width, key_type(width)(0).itemsize
     load_key, load_place = SHARED_LOAD[8 * key_bytes], SHARED_LOAD[32]
-    places_at = list_bytes(most, key_bytes)
+    places_at = staging.list_bytes(most, key_bytes)
     lane_value = LANE_VALUE[64]
 
     @helper
@@ -240,13 +220,13 @@ def row_writer(width: int, infinity: int, most: int):
 def short_kernel(width: int, infinity: int, most: int) -> Kernel:
     """Return the kernel for many short lines, for the best `most` of each."""
     read_segment, write_rows = segment_reader(width, infinity, most), row_writer(width, infinity, most)
-    is_wide, group = width > 2, group_of(width, most)
+    is_wide, group = width > 2, staging.group_of(width, most)
     key = key_type(width)
     key_bytes = key(0).itemsize
     no_keys, no_places = (key(lowest_key(width)),) * most, (np.int32(NONE),) * most
     choose = chosen_pairs(width, most) if is_wide else chosen_words(width, most)
-    store_keys, store_places = shared_store(8 * key_bytes), shared_store(32)
-    places_at = list_bytes(most, key_bytes)
+    store_keys, store_places = register_lists.shared_store(8 * key_bytes), register_lists.shared_store(32)
+    places_at = staging.list_bytes(most, key_bytes)
     words = ARRAY_TYPES[np.int64]
     longest = most == THREAD_LISTS[-1]
     few = width <= 2 or (width == 4 and not longest)

@@ -20,30 +20,18 @@ from ..driver.numba import LANES, WARPS, cuda
 from ..primitives.bits import bits_between
 from ..primitives.plan import number
 from ..primitives.ptx import await_inputs
-from ..primitives.shared import shared_address
+from ..primitives.top_k import warp_lists
 from ..primitives.top_k.keys import key_type, lowest_key
 from ..primitives.top_k.plan import LINES, OUT_STRIDE, SIZE, K, line_bases, result_copier
 from ..primitives.top_k.ranks import RANKED_TOGETHER, word_access, word_lists
-from ..primitives.top_k.register_lists import count_reaching, note_reaching
-from ..primitives.top_k.warp_lists import (
-    CHUNK_BITS,
-    CHUNKS,
-    MOST_K,
-    Lists,
-    bar_finder,
-    line_reader,
-    lister,
-    next_trial,
-    surveyor,
-)
-from ..primitives.warp import LANE_VALUE, sum_of_lanes, sync_lanes
+from ..primitives.top_k.warp_lists import CHUNKS, MOST_K, Lists, next_trial, note_chunks
+from ..primitives.warp import sync_lanes
 
 #: Units of a chunk.
 UNITS = (1, 2, 4)
 #: How many elements of each lane can be listed.
 LISTED = 8
 ROOM, NOTES = LISTED * LANES, CHUNKS * LANES
-lane_value = LANE_VALUE[32]
 
 
 def units_for(size: int, k: int, width: int) -> int:
@@ -62,8 +50,8 @@ def best_lister(width: int, infinity: int, units: int):
 
     `low`: the bar. `best`: the best key of a lane's units. `hits`: units of the chunks that reach the bar.
     """
-    _, highest_of_line = bar_finder(width, infinity)
-    list_reaching = lister(width, infinity, units)
+    _, highest_of_line = warp_lists.bar_finder(width, infinity)
+    list_reaching = warp_lists.lister(width, infinity, units)
     key, lowest = key_type(width), lowest_key(width)
 
     @helper
@@ -134,21 +122,12 @@ def best_writer(width: int):
 @cache
 def warp_kernel(width: int, infinity: int, units: int) -> Kernel:
     """Return the kernel for a number of units of a chunk."""
-    survey, line_of, write_best = surveyor(width, infinity, units), line_reader(width), best_writer(width)
-    find_bar, _ = bar_finder(width, infinity)
-    list_best = best_lister(width, infinity, units)
+    survey, line_of = warp_lists.surveyor(width, infinity, units), warp_lists.line_reader(width)
+    find_bar, _ = warp_lists.bar_finder(width, infinity)
+    list_best, write_best = best_lister(width, infinity, units), best_writer(width)
     key, lowest, unit_bits = key_type(width), lowest_key(width), units.bit_length() - 1
     (word, *_), rooms, all_notes = word_access(width), WARPS * ROOM, WARPS * NOTES
     place_rooms = rooms if width == 8 else 1
-
-    @helper
-    def note_chunks(lists, lane, maxima, bar):
-        """Note the chunks that reach a bar; return how many units they have."""
-        own = count_reaching(maxima, bar)
-        until = sum_of_lanes(own)
-        at = np.int64(shared_address(lists.ids)) + 2 * np.int64(lists.first_id + until - own)
-        note_reaching(at, maxima, bar, np.int64(lane) << CHUNK_BITS)
-        return np.int32(lane_value(until, LANES - 1) << unit_bits)
 
     @kernel(registers=64)
     def choose_by_warps(
@@ -171,7 +150,7 @@ def warp_kernel(width: int, infinity: int, units: int) -> Kernel:
         lists = Lists(words, places, np.int32(warp * ROOM), ids, np.int32(warp * NOTES))
         maxima = survey(line, plan)
         low, best = find_bar(maxima, k)
-        hits = note_chunks(lists, lane, maxima, max(low, key(lowest + 1)))
+        hits = np.int32(note_chunks(lists, lane, maxima, max(low, key(lowest + 1))) << unit_bits)
         count = list_best(lists, line, plan, low, best, hits, k)
         sync_lanes()
         write_best(lists, line, plan, values, indices, to, count)

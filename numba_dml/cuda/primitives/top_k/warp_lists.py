@@ -10,10 +10,11 @@ import numpy as np
 from ...driver.compile import helper
 from ...driver.numba import LANES, cuda
 from ..bits import bits_between, digit_above, raise_key
+from ..shared import shared_address
 from ..warp import lane_word, sum_of_lanes
 from .keys import bar_tester, key_access, key_type, lowest_key
 from .ranks import spreader, word_lists
-from .register_lists import count_reaching, keep_best, pick
+from .register_lists import count_reaching, keep_best, note_reaching, pick
 
 #: Chunks of a lane: a chunk that reaches the bar is read again, but each takes a register. 16384 lines of 4096 float32
 #: take 0.125 ms for k = 64, and 0.121 with 32 chunks; of float16 0.069 and 0.093.
@@ -141,6 +142,16 @@ def bar_finder(width: int, infinity: int):
         return spread(high, high)[1]
 
     return find_bar, highest_of_line
+
+
+@helper
+def note_chunks(lists, lane, maxima, bar):
+    """Note the chunks that reach a bar; return how many they are."""
+    own = count_reaching(maxima, bar)
+    until = sum_of_lanes(own)
+    at = np.int64(shared_address(lists.ids)) + 2 * np.int64(lists.first_id + until - own)
+    note_reaching(at, maxima, bar, np.int64(lane) << CHUNK_BITS)
+    return lane_word(until, LANES - 1)
 
 
 @cache
