@@ -46,11 +46,7 @@ def fits_thread(facts: Facts, tuning: Tuning) -> bool:
 
 def is_short(facts: Facts, tuning: Tuning) -> bool:
     """Tell whether lines are short, and enough that each has a thread."""
-    return (
-        facts.k <= facts.thread_list
-        and facts.line_bytes <= short_bytes(facts, tuning)
-        and facts.lines >= enough_lines(facts, tuning)
-    )
+    return facts.line_bytes <= short_bytes(facts, tuning) and facts.lines >= enough_lines(facts, tuning)
 
 
 def enough_lines(facts: Facts, tuning: Tuning) -> int:
@@ -187,14 +183,7 @@ def most_selected(facts: Facts, tuning: Tuning) -> int:
 
 
 TABLE = (
-    Region(
-        "nothing",
-        None,
-        is_idle,
-        always,
-        "there is nothing to select",
-        "top_k on a GPU",
-    ),
+    Region("nothing", None, is_idle, always, "there is nothing to select", "top_k on a GPU"),
     Region(
         "best by lanes",
         top_k_best.best_by_lanes_kernel,

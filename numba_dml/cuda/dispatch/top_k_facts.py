@@ -25,36 +25,22 @@ LARGEST_GROUP = QUADS * LANES
 class Facts(NamedTuple):
     """The numbers of one layout that the choice needs."""
 
-    #: How many lines there are.
-    lines: int
-    #: Elements of a line.
-    n: int
-    #: How many of them are wanted.
-    k: int
-    #: Bytes of an element.
-    width: int
-    #: Bytes of a key: 4 or 8.
-    key_bytes: int
-    #: Whether elements are floats, which have NaNs and two zeros.
-    is_float: bool
-    #: Whether a line is contiguous.
-    packed: bool
-    #: Whether packed lines all start and end at a multiple of 16 bytes, if the first one starts there.
-    quads: bool
-    #: Whether neighbouring lines lie beside each other, one element apart.
-    beside: bool
+    lines: int  #: how many lines there are
+    n: int  #: elements of a line
+    k: int  #: how many of them are wanted
+    width: int  #: bytes of an element
+    key_bytes: int  #: bytes of a key: 4 or 8
+    is_float: bool  #: whether elements are floats, which have NaNs and two zeros
+    packed: bool  #: whether a line is contiguous
+    quads: bool  #: whether packed lines all start and end at a multiple of 16 bytes, if the first one starts there
+    beside: bool  #: whether neighbouring lines lie beside each other, one element apart
     #: Whether 16 aligned bytes hold elements of neighbouring lines, if the first line starts at a multiple of 16.
     columns: bool
-    #: Whether positions in a line take 64 bits.
-    is_long: bool
-    #: The length of the list of a thread that has a short line: 0 if k is too large for one.
-    thread_list: int
-    #: Units of a chunk of a line that a warp could have, 0: none can.
-    warp_units: int
-    #: Bytes of shared memory that a block can have.
-    shared_bytes: int
-    #: Whether the result is to be sorted.
-    is_sorted: bool
+    is_long: bool  #: whether positions in a line take 64 bits
+    thread_list: int  #: the length of the list of a thread that has a short line: 0 if k is too large for one
+    warp_units: int  #: units of a chunk of a line that a warp could have, 0: none can
+    shared_bytes: int  #: bytes of shared memory that a block can have
+    is_sorted: bool  #: whether the result is to be sorted
 
     @property
     def line_bytes(self) -> int:
@@ -104,14 +90,10 @@ def widened(facts: Facts, tuning: Tuning, threads: int, units: int, of_thread: i
 class Groups(NamedTuple):
     """How lines are divided into groups that each have a delegate."""
 
-    #: Elements of a group, as a power of two.
-    bits: int
-    #: Delegates of a line.
-    pitch: int
-    #: Into how many parts a line is cut, of which each is read by a warp.
-    parts: int = 1
-    #: Rounds of a warp: in each it reads `LARGEST_GROUP` units.
-    rounds: int = 1
+    bits: int  #: elements of a group, as a power of two
+    pitch: int  #: delegates of a line
+    parts: int = 1  #: into how many parts a line is cut, of which each is read by a warp
+    rounds: int = 1  #: rounds of a warp: in each it reads `LARGEST_GROUP` units
 
 
 def divide(facts: Facts, tuning: Tuning, size: int) -> Groups:
@@ -154,16 +136,11 @@ def groups_beside(facts: Facts, tuning: Tuning) -> Groups | None:
 class Lists(NamedTuple):
     """What the lists of a block that chooses take, and what they leave for the survey of a line."""
 
-    #: Elements that the lists hold.
-    room: int
-    #: Elements that are sorted, 0 if only few are listed.
-    listed: int
-    #: Bytes of the lists.
-    bytes: int
-    #: The most units of 16 bytes that a block can survey.
-    most_units: int
-    #: Chunks that a line should have for each of k.
-    chunks_of_one: int
+    room: int  #: elements that the lists hold
+    listed: int  #: elements that are sorted, 0 if only few are listed
+    bytes: int  #: bytes of the lists
+    most_units: int  #: the most units of 16 bytes that a block can survey
+    chunks_of_one: int  #: chunks that a line should have for each of k
 
 
 def block_lists(facts: Facts, tuning: Tuning) -> Lists:

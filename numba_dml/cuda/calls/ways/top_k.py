@@ -320,24 +320,17 @@ def parts_of(lines: int, line_bytes: int, tuning: Tuning) -> int:
 class Memory(NamedTuple):
     """The parts of a sort's memory: how many bytes each has, or where it begins."""
 
-    #: What the sort counts.
-    sorting: int
-    #: Zeros: the one group of a line without delegates.
-    zeros: int
-    #: The border of the elements, and that of the groups.
-    borders: int
-    upper: int
-    #: Counts of all digits; up to here all must be zeros.
-    counts: int
-    #: Elements that are listed, with their keys; and the same, for every other pass of the sort.
-    pairs: int
-    other_pairs: int
-    #: Counts of the digits by part of a line, and what each part lists.
-    table: int
-    tallies: int
+    sorting: int  #: what the sort counts
+    zeros: int  #: the one group of a line without delegates
+    borders: int  #: the border of the elements
+    upper: int  #: that of the groups
+    counts: int  #: of all digits; up to here all must be zeros
+    pairs: int  #: elements that are listed, with their keys
+    other_pairs: int  #: the same, for every other pass of the sort
+    table: int  #: counts of the digits by part of a line
+    tallies: int  #: what each part lists
     delegates: int
-    #: Groups that are listed.
-    groups: int
+    groups: int  #: those that are listed
 
 
 class SortByBlocks(Way):
@@ -393,34 +386,28 @@ class SortByBlocks(Way):
 
     def start(self, to: Launch) -> DeviceArray:
         """Launch the kernels; return memory that is in use until all is done."""
-        memory, at, kind = scratch(to.a, self.bytes), self.at, (*self.kind, self.is_long)
+        memory, at = scratch(to.a, self.bytes), self.at
         base = memory.pointer
         set_words(*to.where, base + at.sorting, at.pairs - at.sorting, 0)
         if self.groups:
-            delegates = base + at.delegates
-            self.find_delegates(to, delegates)
-            key_kind = self.facts.key_bytes, 0, self.is_long
-            self.find_and_list(to, key_kind, self.group_parts, (delegates, base, to.plans[1]), of_delegates=True)
-        self.find_and_list(to, kind, self.line_parts, (to.a.pointer, base, to.plans[0]))
-        if not self.is_sorted:
-            return memory
-        args = (*to.tensors, to.plans[0], base + at.borders)
-        self.sort.move(*to.where, base + at.sorting, base + at.pairs, top_k_large.write_access(*kind), args)
+            self.find_delegates(to, base + at.delegates)
+            self.find_and_list(to, base, of_delegates=True)
+        self.find_and_list(to, base, of_delegates=False)
+        if self.is_sorted:
+            write = top_k_large.write_access(*self.kind, self.is_long)
+            args = (*to.tensors, to.plans[0], base + at.borders)
+            self.sort.move(*to.where, base + at.sorting, base + at.pairs, write, args)
         return memory
 
-    def find_and_list(
-        self,
-        to: Launch,
-        kind: tuple[int, int, bool],
-        parts: int,
-        args: tuple[int, int, int],
-        of_delegates: bool = False,
-    ) -> None:
+    def find_and_list(self, to: Launch, base: int, of_delegates: bool) -> None:
         """Find a border, and list what reaches it, of elements or of delegates; or list all elements."""
-        blocks, everything = self.facts.lines * parts, self.sorts_all and not of_delegates
+        kind, parts, source = (*self.kind, self.is_long), self.line_parts, to.a.pointer
+        if of_delegates:
+            kind, parts, source = (self.facts.key_bytes, 0, self.is_long), self.group_parts, base + self.at.delegates
+        everything, is_result = self.sorts_all and not of_delegates, not (of_delegates or self.is_sorted)
+        blocks, args = self.facts.lines * parts, (source, base, to.plans[of_delegates])
         for turn in range(0 if everything else top_k_large.rounds(kind[0])):
             top_k_large.count_kernel(*kind)(*to.where, blocks, *args, int(turn == 0))
-        is_result = not (of_delegates or self.is_sorted)
         list_them = top_k_large.list_kernel(*kind, is_result)
         list_them(*to.where, blocks, *args, int(everything), *to.tensors[1:])
 
