@@ -56,8 +56,7 @@ def best_kernel(width: int, infinity: int) -> Kernel:
             first = q * of_quad - shift
             address = source + first * width
             if first >= 0 and first + (3 * threads + 1) * of_quad <= size:
-                second, third = address + 16 * threads, address + 32 * threads
-                a, b, c, d = bests_of_quads(address, second, third, address + 48 * threads, plan)
+                a, b, c, d = bests_of_quads(address, 16 * threads, 32 * threads, plan)
                 four = max(max(a, b), max(c, d))
                 if four > best or quad == END:
                     best = four

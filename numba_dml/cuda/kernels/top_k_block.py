@@ -285,9 +285,7 @@ def delegate_kernel(width: int, infinity: int) -> Kernel:
         for _ in range(rounds):
             first = quad * of_quad - shift
             if first >= lane * of_quad and first + (QUADS * LANES - lane) * of_quad <= size:
-                second, third = address + 16 * LANES, address + 32 * LANES
-                a, b, c, d = bests_of_quads(address, second, third, address + 48 * LANES, plan)
-                bests[0], bests[1], bests[2], bests[3] = a, b, c, d
+                bests[0], bests[1], bests[2], bests[3] = bests_of_quads(address, 16 * LANES, 32 * LANES, plan)
             else:
                 for j in range(QUADS):
                     bests[j] = best_inside(source, plan, first + j * LANES * of_quad, size)

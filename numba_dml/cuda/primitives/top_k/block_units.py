@@ -219,11 +219,6 @@ def surveyor(width: int, infinity: int):
     _, spread = spreader(key_bytes)
 
     @helper
-    def bests_of_elements(address, near, far, plan):
-        """Return the best keys of four units: the second is `near` bytes from the first, the third `far`."""
-        return bests_of_quads(address, address + near, address + far, address + far + near, plan)
-
-    @helper
     def survey(memory, plan):
         thread, threads = np.int32(cuda.threadIdx.x), np.int32(cuda.blockDim.x)
         maxima, source = memory.maxima, source_of(memory.where)
@@ -242,8 +237,8 @@ def surveyor(width: int, infinity: int):
             if bits > 0 and (begin > 0 or source.shift == 0):
                 left = np.int64(source.size) + source.shift - (np.int64(begin + batch) << bits)
             if level == 0 and left >= np.int64(batch) << bits:  # two batches, whose loads are on their way together
-                first = bests_of_elements(address, near, far, plan)
-                second = bests_of_elements(address + 2 * far, near, far, plan)
+                first = bests_of_quads(address, near, far, plan)
+                second = bests_of_quads(address + 2 * far, near, far, plan)
                 low, high = put_maxima(maxima, at, threads, chunk_bits, first, low, high)
                 at = np.int32(at + step_at)
                 unit = np.int32(unit + batch)
@@ -252,7 +247,7 @@ def surveyor(width: int, infinity: int):
                 low, high = put_maxima(maxima, at, threads, chunk_bits, second, low, high)
             elif left >= 0:
                 if level == 0:
-                    bests = bests_of_elements(address, near, far, plan)
+                    bests = bests_of_quads(address, near, far, plan)
                 else:
                     a, b = best_of_keys(address), best_of_keys(address + near)
                     bests = a, b, best_of_keys(address + far), best_of_keys(address + far + near)

@@ -139,7 +139,7 @@ class Keys(NamedTuple):
     load_quad: object  #: ``load_quad(address)``: 16 aligned bytes, as words
     put_keys: object  #: ``put_keys(keys, quad, plan)``: list the keys of these
     best_of_quad: object  #: ``best_of_quad(quad, plan)``: the best of them
-    bests_of_quads: object  #: ``bests_of_quads(a, b, c, d, plan)``: of 16 bytes at each of four addresses
+    bests_of_quads: object  #: ``bests_of_quads(address, near, far, plan)``: of four times 16 bytes, see below
     best_inside: object  #: ``best_inside(line, plan, first, size)``: of 16 bytes that lie in a line in part, or not
 
 
@@ -190,8 +190,10 @@ def key_access(width: int, infinity: int) -> Keys:
         return best
 
     @helper
-    def bests_of_quads(a, b, c, d, plan):
-        a, b, c, d = load_words(a), load_words(b), load_words(c), load_words(d)  # all are loaded first
+    def bests_of_quads(address, near, far, plan):
+        """The second is `near` bytes from the first, the third `far`. All are loaded before one is looked at."""
+        second, third, fourth = address + near, address + far, address + far + near
+        a, b, c, d = load_words(address), load_words(second), load_words(third), load_words(fourth)
         return best_of_quad(a, plan), best_of_quad(b, plan), best_of_quad(c, plan), best_of_quad(d, plan)
 
     @helper
