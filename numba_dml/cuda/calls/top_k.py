@@ -39,7 +39,7 @@ class TopKCall(Repeatable):
         self.regions, self.tuning = TABLE, TUNING
         self.facts = facts = facts_of(low, TUNING)
         self.region = first(TABLE, facts, TUNING)
-        self.way = WAYS[self.region.name](facts, TUNING, self.rule)
+        self.way = WAYS[self.region.name](facts, TUNING, infinity=self.rule[1])
         #: The lowest byte of the input and the end of the highest one, relative to its first element.
         dims = [(low.size, low.stride), *((n, step) for n, step, _ in low.lines)]
         self.low, high = extent(*zip(*dims, strict=True))

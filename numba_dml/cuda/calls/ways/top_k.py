@@ -64,10 +64,10 @@ class Way:
     #: Whether its kernels write no values if their address is 0.
     can_omit_values = False
 
-    def __init__(self, facts: Facts, tuning: Tuning, rule: tuple[int, int, int]) -> None:
-        self.facts, self.tuning, self.rule = facts, tuning, rule
+    def __init__(self, facts: Facts, tuning: Tuning, infinity: int) -> None:
+        self.facts, self.tuning = facts, tuning
         #: What kernels are compiled for: the bytes of an element, and the bits of infinity, if it is a float.
-        self.kind = facts.width, rule[1]
+        self.kind = facts.width, infinity
 
     def listing(self, of_delegates: bool) -> tuple[int, ...]:
         """Return the numbers of a plan from `LIST_PARTS` on."""
@@ -100,8 +100,8 @@ class ShortLines(Way):
 
     can_omit_values = True
 
-    def __init__(self, facts: Facts, tuning: Tuning, rule: tuple[int, int, int]) -> None:
-        super().__init__(facts, tuning, rule)
+    def __init__(self, facts: Facts, tuning: Tuning, infinity: int) -> None:
+        super().__init__(facts, tuning, infinity)
         self.staging = staging.ALIGNED if facts.quads else staging.SHIFTED if facts.packed else staging.SINGLE
         self.segment = staging.segment_of(facts.width, facts.thread_list, facts.n, facts.lines)
         self.room = staging.row_bytes(facts.width, facts.thread_list, self.segment)
@@ -128,8 +128,8 @@ class Best(Way):
 
     can_omit_values = True
 
-    def __init__(self, facts: Facts, tuning: Tuning, rule: tuple[int, int, int]) -> None:
-        super().__init__(facts, tuning, rule)
+    def __init__(self, facts: Facts, tuning: Tuning, infinity: int) -> None:
+        super().__init__(facts, tuning, infinity)
         self.parts, self.share, self.threads = self.numbers()
 
     def numbers(self) -> tuple[int, int, int]:
@@ -202,8 +202,8 @@ class SelectionByWarps(Way):
 class Rivals(Way):
     """Find delegates and their rivals; warps choose by them."""
 
-    def __init__(self, facts: Facts, tuning: Tuning, rule: tuple[int, int, int]) -> None:
-        super().__init__(facts, tuning, rule)
+    def __init__(self, facts: Facts, tuning: Tuning, infinity: int) -> None:
+        super().__init__(facts, tuning, infinity)
         self.groups = groups_beside(facts, tuning)
 
     def start(self, to: Launch) -> DeviceArray:
@@ -223,8 +223,8 @@ class BlockChoice(Way):
 
     by_delegates = False
 
-    def __init__(self, facts: Facts, tuning: Tuning, rule: tuple[int, int, int]) -> None:
-        super().__init__(facts, tuning, rule)
+    def __init__(self, facts: Facts, tuning: Tuning, infinity: int) -> None:
+        super().__init__(facts, tuning, infinity)
         lists = block_lists(facts, tuning)
         size = delegate_group(facts, tuning) if self.by_delegates else 0
         self.groups = divide(facts, tuning, size) if size else None
@@ -272,8 +272,8 @@ class Selection(Way):
 
     sorts_all = False
 
-    def __init__(self, facts: Facts, tuning: Tuning, rule: tuple[int, int, int]) -> None:
-        super().__init__(facts, tuning, rule)
+    def __init__(self, facts: Facts, tuning: Tuning, infinity: int) -> None:
+        super().__init__(facts, tuning, infinity)
         self.room = facts.n if self.sorts_all else facts.k
 
     def start(self, to: Launch) -> None:
@@ -336,8 +336,8 @@ class Memory(NamedTuple):
 class SortByBlocks(Way):
     """Find what can be among the best of each line, and sort it; all blocks share each step."""
 
-    def __init__(self, facts: Facts, tuning: Tuning, rule: tuple[int, int, int]) -> None:
-        super().__init__(facts, tuning, rule)
+    def __init__(self, facts: Facts, tuning: Tuning, infinity: int) -> None:
+        super().__init__(facts, tuning, infinity)
         lines, n, k, width = facts.lines, facts.n, facts.k, facts.width
         self.is_long = width == 8 or n >= tuning.sort_long_line
         self.is_sorted = facts.is_sorted or n > tuning.listed_of_k * k
