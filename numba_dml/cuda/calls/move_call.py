@@ -15,7 +15,7 @@ from ..._core.regions import Region, first
 from ..._core.shapes import extent
 from ..._core.tensor import dtype_of, product
 from ..driver.arrays import Output, Span
-from ..driver.launch import recorder
+from ..driver.launch import Kernel, recorder
 from ..kernels import scatter_claims
 from ..primitives.bad_indices import Record, Records, records_of
 from ..primitives.moves import places as moves_places
@@ -40,6 +40,16 @@ class Given(NamedTuple):
     record: int  #: Address where a bad index is recorded.
     number: int  #: Number of the launch that looks for bad indices, -1: they have been looked at.
     unless: int = -1  #: Nothing is written if the launch with this number has recorded a bad index.
+
+    @property
+    def where(self) -> tuple[int, int]:
+        """The device and the stream."""
+        return self.out.device, self.stream
+
+    @property
+    def unless_bad(self) -> tuple[int, int]:
+        """What a kernel needs that writes nothing if there is a bad index."""
+        return self.record, self.unless
 
 
 class IndexedCall(OneOutputCall):
@@ -183,12 +193,20 @@ class _MoveCall(IndexedCall):
         dims = self.loops, self.lowering.coordinates, self.outer
         return Plan(device, slice_units, run_units, *dims, self.bounds, *self.claims)
 
+    def numbers(self, kernel: Kernel, given: Given, width: int) -> int:
+        """Return what a kernel is launched with for the plan for units of a width."""
+        return self.plan(given.out.device, width).for_kernel(kernel)
+
     def head(self, given: Given, plan: int) -> tuple[int, ...]:
         """Return the first arguments of a kernel: addresses, a plan, and what bad indices need."""
         if self.gathers:
             return given.old, given.indices.pointer, given.out.pointer, plan, given.record, given.number
         inputs = given.old, given.indices.pointer, given.updates.pointer
         return given.out.pointer, *inputs, plan, given.record, given.number, given.unless
+
+    def looking_head(self, kernel: Kernel, given: Given, width: int) -> tuple[int, ...]:
+        """Return the first arguments of a kernel that looks at all indices."""
+        return given.indices.pointer, self.numbers(kernel, given, width), given.record, given.number
 
     #: The granule and the lowest of the places that a scatter claims, and how many places there are.
     claims = (1, 0)
@@ -214,20 +232,8 @@ class _MoveCall(IndexedCall):
         # With a table a thread has one point: to find an entry takes several steps that depend on each other.
         blocks, share = moves_places.divide(self.points, self.points if entries else self.tuning.few_units)
         kernel = scatter_claims.claim_kernel(self.index_name, *self.counts, claim_bytes, entries > 0)
-        device = given.out.device
-        kernel(
-            device,
-            given.stream,
-            blocks,
-            given.indices.pointer,
-            self.plan(device, 1).for_kernel(kernel),
-            given.record,
-            given.number,
-            claims,
-            entries - 1,
-            self.points,
-            share,
-        )
+        head = self.looking_head(kernel, given, 1)
+        kernel(*given.where, blocks, *head, claims, entries - 1, self.points, share)
 
     def index_error(self, ndim: int, index_shape: tuple[int, ...], position: int, value: int) -> IndexError:
         return self.lowering.index_error(ndim, index_shape, position, value)

@@ -90,6 +90,8 @@ class Plan:
         for size, stride in outer:
             numbers += [*reciprocal(max(size, 1)), stride]
         self.numbers = np.array(numbers, np.int64)
+        #: Their address on the host.
+        self.host = self.numbers.ctypes.data
         self.memory: DeviceMemory | None = None
 
     @property
@@ -102,7 +104,7 @@ class Plan:
 
     def for_kernel(self, kernel: Kernel) -> int:
         """Return what a kernel is launched with: the address of its arguments on the host, or that in device memory."""
-        return self.numbers.ctypes.data if kernel.plan_size else self.address
+        return self.host if kernel.plan_size else self.address
 
 
 #: ``number(plan, field)``: a number of a plan, from a tuple of arguments or from memory.

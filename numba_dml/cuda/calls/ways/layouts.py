@@ -45,14 +45,14 @@ class ColumnsByThreads(Way):
             self.division = tile.strips, tile.side.bit_length() - 1
 
     def __call__(self, given: Given) -> None:
-        call, device = self.call, given.out.device
+        call = self.call
         kind = call.run, call.index_name, len(call.loops), self.threads, self.is_shared
         if call.gathers:
             kernel = moves_columns.gather_columns_kernel(*kind)
         else:
             kernel = moves_columns.scatter_columns_kernel(*kind, *call.reduction)
-        head = call.head(given, call.plan(device, call.run).for_kernel(kernel))
-        kernel(device, given.stream, self.blocks, *head, *self.division, shared=self.shared)
+        head = call.head(given, call.numbers(kernel, given, call.run))
+        kernel(*given.where, self.blocks, *head, *self.division, shared=self.shared)
 
 
 class ColumnsByBlocks(ColumnsByThreads):
@@ -74,11 +74,11 @@ class LineWay(Way):
         self.copies = lines.total * lines.size * self.call.run == self.call.out_bytes
 
     def __call__(self, given: Given) -> Any:
-        call, device = self.call, given.out.device
-        head = call.head(given, call.plan(device, call.run).address)
-        self.launch(device, given.stream, call.index_name, self.lines.total, head)
+        call = self.call
+        head = call.head(given, call.plan(given.out.device, call.run).address)
+        self.launch(given, call.index_name, self.lines.total, head)
 
-    def launch(self, device: int, stream: int, index_name: str, count: int, head: tuple[int, ...]) -> None:
+    def launch(self, given: Given, index_name: str, count: int, head: tuple[int, ...]) -> None:
         """Move the elements of `count` lines."""
         call, plan = self.call, self.plan
         several = plan.together > 1
@@ -91,7 +91,7 @@ class LineWay(Way):
         factor = moves_lines_of.row_factor(self.lines.length)
         blocks = -(-count // plan.together) * plan.parts
         division = plan.parts, plan.part, count, plan.together, factor
-        kernel(device, stream, blocks, *head, *division, shared=plan.shared)
+        kernel(*given.where, blocks, *head, *division, shared=plan.shared)
 
 
 class FewPlaces(Way):
@@ -113,7 +113,6 @@ def combine_few(
     """Combine `units` updates with `count` elements at an address; or claim places there, without `combined`."""
     width = call.dtype.itemsize if combined else CLAIM_BYTES
     kernel = scatter_combine_few.combine_few_kernel(width, call.index_name, *call.counts, combined)
-    plan = call.plan(given.out.device, width if combined else 1).for_kernel(kernel)
-    _, _, *head = call.head(given, plan)
+    _, _, *head = call.head(given, call.numbers(kernel, given, width if combined else 1))
     shared = -(-count * width // QUAD_BYTES) * QUAD_BYTES
-    kernel(given.out.device, given.stream, blocks, data, *head, count, units, -(-units // blocks), shared=shared)
+    kernel(*given.where, blocks, data, *head, count, units, -(-units // blocks), shared=shared)

@@ -24,7 +24,7 @@ class BinnedScatter(Way):
         self.coarse = -(-self.bins >> scatter_binned.FINE_BITS)
 
     def __call__(self, given: Given) -> Any:
-        call, device, stream = self.call, given.out.device, given.stream
+        call = self.call
         zeros = (8 * (self.bins + 1 + self.coarse) + 15) & -16
         size = scatter_binned.ENTRY_BYTES * call.points
         memory = scratch(given.out, zeros + 2 * size)
@@ -32,57 +32,26 @@ class BinnedScatter(Way):
         total = starts + 8 * self.bins
         entries = starts + zeros  # in coarse bins
         target = entries + size  # in bins
-        set_words(device, stream, starts, zeros, 0)
+        set_words(*given.where, starts, zeros, 0)
         self.count(given, starts)
-        scatter_binned.start_kernel()(device, stream, 1, starts, self.bins + 1)
+        scatter_binned.start_kernel()(*given.where, 1, starts, self.bins + 1)
         tiles = -(-call.points // scatter_binned.TILE)
         kernel = scatter_binned.coarse_kernel(call.run, call.index_name, *call.counts[:2])
-        kernel(
-            device,
-            stream,
-            tiles,
-            given.indices.pointer,
-            given.updates.pointer,
-            call.plan(device, call.run).for_kernel(kernel),
-            call.points,
-            self.coarse,
-            starts,
-            total + 8,
-            entries,
-        )
-        scatter_binned.fine_kernel()(device, stream, tiles, entries, total, starts, target)
-        scatter_binned.apply_kernel(call.run, call.lowering.unique)(
-            device,
-            stream,
-            self.bins,
-            given.out.pointer,
-            given.old,
-            call.places,
-            given.record,
-            given.unless,
-            starts,
-            target,
-            shared=4 * scatter_binned.BIN,
-        )
+        data = given.indices.pointer, given.updates.pointer, call.numbers(kernel, given, call.run)
+        kernel(*given.where, tiles, *data, call.points, self.coarse, starts, total + 8, entries)
+        scatter_binned.fine_kernel()(*given.where, tiles, entries, total, starts, target)
+        apply = scatter_binned.apply_kernel(call.run, call.lowering.unique)
+        data = given.out.pointer, given.old, call.places
+        apply(*given.where, self.bins, *data, *given.unless_bad, starts, target, shared=4 * scatter_binned.BIN)
         return memory
 
     def count(self, given: Given, starts: int) -> None:
         """Look at all indices, and count the updates of every bin."""
-        call, device = self.call, given.out.device
+        call = self.call
         blocks = call.tuning.counting_blocks * call.tuning.multiprocessors
         share = -(-call.points // (blocks * scatter_binned.TILE)) * scatter_binned.TILE
         kernel = scatter_binned.count_kernel(call.index_name, *call.counts[:2])
+        head = call.looking_head(kernel, given, call.run)
         kernel(
-            device,
-            given.stream,
-            -(-call.points // share),
-            given.indices.pointer,
-            call.plan(device, call.run).for_kernel(kernel),
-            given.record,
-            given.number,
-            call.points,
-            self.bins,
-            starts,
-            share,
-            shared=4 * self.bins,
+            *given.where, -(-call.points // share), *head, call.points, self.bins, starts, share, shared=4 * self.bins
         )

@@ -37,10 +37,8 @@ class Units(Way):
         call, updates, out = self.call, given.updates, given.out
         width = call.dtype.itemsize if call.combined else call.unit_width(updates.pointer | out.pointer)
         kernel, plan, blocks, *sizes = self.bind(out.device, width)
-        arrays = out.pointer, given.indices.pointer, updates.pointer
-        kernel(
-            out.device, given.stream, blocks, *arrays, plan, given.record, given.number, given.unless, claims, *sizes
-        )
+        data = out.pointer, given.indices.pointer, updates.pointer, plan
+        kernel(*given.where, blocks, *data, given.record, given.number, given.unless, claims, *sizes)
 
     def bind(self, device: int, width: int) -> tuple[Kernel, int, int, int, int]:
         """Return how units of a width are written: the kernel, its plan, blocks, units in all, and those of a block."""
@@ -83,18 +81,9 @@ class Tabled(Way):
         memory = claim(call, given, call.facts.claim_bytes, entries)
         width = call.unit_width(updates.pointer | out.pointer)
         kernel = scatter_claims.entry_kernel(width, *call.counts)
-        kernel(
-            out.device,
-            given.stream,
-            -(-entries * (call.slice_bytes // width) // (moves_places.UNITS * BLOCK)),
-            out.pointer,
-            updates.pointer,
-            call.plan(out.device, width).for_kernel(kernel),
-            given.record,
-            given.unless,
-            memory.pointer,
-            entries.bit_length() - 1,
-        )
+        blocks = -(-entries * (call.slice_bytes // width) // (moves_places.UNITS * BLOCK))
+        data = out.pointer, updates.pointer, call.numbers(kernel, given, width)
+        kernel(*given.where, blocks, *data, *given.unless_bad, memory.pointer, entries.bit_length() - 1)
         return memory
 
 
@@ -114,18 +103,8 @@ class Merged(Way):
         count = call.out_bytes // width
         blocks, share = moves_places.divide(count // group, call.tuning.few_units)
         kernel = scatter_claims.merge_kernel(width, claim_bytes, group)
-        kernel(
-            out.device,
-            given.stream,
-            max(blocks, 1),
-            out.pointer,
-            old,
-            updates.pointer,
-            call.plan(out.device, width).for_kernel(kernel),
-            memory.pointer,
-            count,
-            share,
-        )
+        data = out.pointer, old, updates.pointer, call.numbers(kernel, given, width)
+        kernel(*given.where, max(blocks, 1), *data, memory.pointer, count, share)
         return memory
 
 
@@ -139,20 +118,8 @@ class FewPoints(Way):
         width = call.unit_width(updates.pointer | out.pointer)
         kernel = scatter_claims.few_points_kernel(width, call.index_name, *call.counts)
         share = min(scatter_claims.OWN_POINTS, -(-call.points // call.tuning.multiprocessors))
-        kernel(
-            out.device,
-            given.stream,
-            -(-call.points // share),
-            out.pointer,
-            given.indices.pointer,
-            updates.pointer,
-            call.plan(out.device, width).for_kernel(kernel),
-            given.record,
-            given.number,
-            given.unless,
-            call.points,
-            share,
-        )
+        data, _, *head = call.head(given, call.numbers(kernel, given, width))
+        kernel(*given.where, -(-call.points // share), data, *head, call.points, share)
 
 
 def claim(call: Any, given: Given, claim_bytes: int, entries: int = 0) -> DeviceArray:

@@ -36,28 +36,16 @@ class SortedScatter(Way):
         pairs = sorted_pairs(call, given, sort, sorting, width)
         kind = call.lowering.data_type, call.lowering.reduction
         kernel = scatter_folds.fold_kernel(*kind, width, call.counts, is_long)
-        kernel(
-            out.device,
-            given.stream,
-            -(-points * (call.slice_bytes // width) // BLOCK),
-            out.pointer,
-            given.updates.pointer,
-            call.plan(out.device, width).for_kernel(kernel),
-            given.record,
-            given.unless,
-            pairs,
-            points,
-            call.places,
-            long_count,
-            longs,
-        )
+        blocks = -(-points * (call.slice_bytes // width) // BLOCK)
+        data = out.pointer, given.updates.pointer, call.numbers(kernel, given, width)
+        kernel(*given.where, blocks, *data, *given.unless_bad, pairs, points, call.places, long_count, longs)
         if most:
             itemsize = call.dtype.itemsize
             chunks = -(-call.slice_bytes // (itemsize * FOLDERS))
             blocks = min(call.tuning.folding_blocks * call.tuning.multiprocessors, most * chunks)
             kernel = scatter_folds.fold_many_kernel(*kind, itemsize, call.counts, is_long)
-            data = out.pointer, given.updates.pointer, call.plan(out.device, itemsize).for_kernel(kernel)
-            kernel(out.device, given.stream, blocks, *data, pairs, points, long_count, longs, blocks)
+            data = out.pointer, given.updates.pointer, call.numbers(kernel, given, itemsize)
+            kernel(*given.where, blocks, *data, pairs, points, long_count, longs, blocks)
         return memory
 
 
@@ -67,8 +55,8 @@ def sorted_pairs(call: Any, given: Given, sort: Sort, sorting: int, width: int) 
     pairs = sorting if is_ranked else sorting + sort.bytes
     at_once = WARPS if is_ranked else BLOCK
     make = scatter_folds.rank_kernel if is_ranked else scatter_folds.pair_kernel
-    kernel, device = make(call.index_name, *call.counts, sort.is_long), given.out.device
-    head = given.indices.pointer, call.plan(device, width).for_kernel(kernel), given.record, given.number
+    kernel = make(call.index_name, *call.counts, sort.is_long)
+    head = call.looking_head(kernel, given, width)
     nowhere = call.places  # the key of points that are dropped, behind all others
-    kernel(device, given.stream, -(-call.points // at_once), *head, call.points, nowhere, pairs)
-    return pairs if is_ranked else sort.sort(device, given.stream, sorting, pairs)
+    kernel(*given.where, -(-call.points // at_once), *head, call.points, nowhere, pairs)
+    return pairs if is_ranked else sort.sort(*given.where, sorting, pairs)

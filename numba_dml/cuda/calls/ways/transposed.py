@@ -55,14 +55,14 @@ class TransposedColumns(LineWay):
         self.turn = moves_columns.turn_kernel(width)
 
     def __call__(self, given: Given) -> Any:
-        columns, device, stream = self.columns, given.out.device, given.stream
+        columns = self.columns
         memory = scratch(given.out, self.size)
         positions, points, elements = (memory.pointer + start for start in self.starts)
         data = Matrices(given.old, columns.matrix_step, columns.row_step, columns.size)
         target = data._replace(address=given.out.pointer)
         row = columns.columns * self.width
         packed = Matrices(given.updates.pointer, columns.length * row, row, columns.length)
-        index_name, plan = f"uint{8 * self.position_bytes}", self.line_numbers(device)
+        index_name, plan = f"uint{8 * self.position_bytes}", self.line_numbers(given.out.device)
         firsts = range(0, columns.matrices, self.matrices), range(0, columns.columns, self.side)
         for matrix, column in product(*firsts):
             sizes = min(self.matrices, columns.matrices - matrix), min(self.side, columns.columns - column)
@@ -72,12 +72,12 @@ class TransposedColumns(LineWay):
             count = strip.matrices * strip.columns
             if self.call.gathers:
                 head: tuple[int, ...] = elements, positions, points, plan, given.record, -1
-                self.launch(device, stream, index_name, count, head)
+                self.launch(given, index_name, count, head)
                 self.turn_strip(strip, given, packed, points, back=True)
             else:
                 self.turn_strip(strip, given, packed, points)
                 head = elements, elements, positions, points, plan, given.record, -1, given.unless
-                self.launch(device, stream, index_name, count, head)
+                self.launch(given, index_name, count, head)
                 self.turn_strip(strip, given, target, elements, back=True)
         return memory
 
@@ -92,22 +92,13 @@ class TransposedColumns(LineWay):
 
     def turn_indices(self, strip: Strip, given: Given, to: int) -> None:
         """Turn the indices of a strip into lines of positions."""
-        call, columns, device = self.call, self.columns, given.indices.device
-        moves_columns.turn_indices_kernel(call.index_name, self.position_bytes)(
-            device,
-            given.stream,
-            moves_columns.tiles(strip.matrices, columns.length, strip.columns),
-            given.indices.pointer,
-            strip.matrix * columns.index_matrix_step + strip.column,
-            columns.index_matrix_step,
-            columns.index_row_step,
-            to,
-            columns.length,
-            strip.columns,
-            call.plan(device, call.run).address,
-            given.record,
-            given.number,
-        )
+        call, columns = self.call, self.columns
+        kernel = moves_columns.turn_indices_kernel(call.index_name, self.position_bytes)
+        blocks = moves_columns.tiles(strip.matrices, columns.length, strip.columns)
+        begin = strip.matrix * columns.index_matrix_step + strip.column
+        steps, sizes = (columns.index_matrix_step, columns.index_row_step), (columns.length, strip.columns)
+        indices, *looking = call.looking_head(kernel, given, call.run)
+        kernel(*given.where, blocks, indices, begin, *steps, to, *sizes, *looking)
 
     def turn_strip(self, strip: Strip, given: Given, matrices: Matrices, lines: int, *, back: bool = False) -> None:
         """Turn the columns of a strip into packed lines at an address, or back."""
@@ -118,4 +109,4 @@ class TransposedColumns(LineWay):
         fro, to, sizes = (start, matrix_step, row_step), (lines, count * line, line), (rows, count)
         if back:
             fro, to, sizes = to, fro, (count, rows)
-        self.turn(given.out.device, given.stream, blocks, *fro, *to, *sizes)
+        self.turn(*given.where, blocks, *fro, *to, *sizes)
