@@ -227,35 +227,17 @@ class Sort:
         self, device: int, stream: int, memory: int, pairs: int, write: object = None, args: tuple[int, ...] = (0,) * 5
     ) -> None:
         """Move the pairs by all their digits, given these are counted; `write` has its own arguments."""
-        starts = self.starts(memory)
-        states = starts + 8 * self.segments * self.passes * DIGITS
-        run = move_kernel(self.is_long, write)
+        run, starts = move_kernel(self.is_long, write), self.starts(memory)
+        data = pairs, pairs + self.pairs_bytes, self.room, self.segments, self.tiles
+        words = self.heads(memory), starts, starts + 8 * self.segments * self.passes * DIGITS, memory
         for turn in range(self.passes):
-            run(
-                device,
-                stream,
-                self.segments * self.tiles,
-                pairs,
-                pairs + self.pairs_bytes,
-                self.room,
-                self.segments,
-                self.tiles,
-                turn,
-                self.passes,
-                self.heads(memory),
-                starts,
-                states,
-                memory,
-                *args,
-            )
+            run(device, stream, self.segments * self.tiles, *data, turn, self.passes, *words, *args)
 
     def sort(self, device: int, stream: int, memory: int, pairs: int) -> int:
         """Sort all pairs of the one segment; return where they are then."""
         set_words(device, stream, memory, self.bytes, 0)
         blocks = min(COUNTERS, self.tiles)
-        heads, starts, arrived = self.heads(memory), self.starts(memory), memory + 8 * MOST_PASSES
-        count_kernel(self.is_long)(
-            device, stream, blocks, pairs, self.room, self.passes, heads, starts, arrived, blocks
-        )
+        words = self.heads(memory), self.starts(memory), memory + 8 * MOST_PASSES
+        count_kernel(self.is_long)(device, stream, blocks, pairs, self.room, self.passes, *words, blocks)
         self.move(device, stream, memory, pairs)
         return pairs + self.pairs_bytes * (self.passes % 2)
