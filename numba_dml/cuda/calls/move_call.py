@@ -150,7 +150,8 @@ class _MoveCall(IndexedCall):
     """What gather and scatter calls share: the numbers, and how units and claims are moved."""
 
     def __init__(self, lowering: Move, dtype: np.dtype[Any], shape: tuple[int, ...], spans: Sequence[Span]) -> None:
-        self.lowering = low = lowering
+        self.lowering, self.tuning = lowering, thresholds.TUNING
+        low = lowering
         bounds = low.bounds
         if self.gathers and any(size == 0 for size, _ in low.coordinates):
             bounds = "raise"  # there is nothing to clamp to, and nothing that could stand for what is not there
@@ -217,7 +218,7 @@ class _MoveCall(IndexedCall):
 
     def choose(self, family: str, facts: Any) -> None:
         """Choose a row of the table."""
-        self.facts, self.tuning = facts, thresholds.TUNING
+        self.facts = facts
         self.region = first(self.regions, facts, self.tuning)
         self.way = self.way_of(self.region)
         self.kernel = f"{family} {8 * self.steps}-bit cuda, {self.region.name}"

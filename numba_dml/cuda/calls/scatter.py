@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from functools import cached_property
 from math import gcd
 from typing import Any
@@ -77,7 +78,7 @@ class ScatterCall(_MoveCall):
     @cached_property
     def over(self) -> Any:
         """How the old elements are written over, in place or a copy. It is worked out when it is asked for."""
-        region = first(self.regions, self.facts._replace(in_place=True), self.tuning)
+        region = first(self.regions, replace(self.facts, in_place=True), self.tuning)
         return self.way if region is self.region else self.way_of(region)
 
     def fill(self, old: int, out: DeviceArray, stream: int, memory: int = 0, size: int = 0) -> None:

@@ -5,35 +5,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from ..._core.regions import Region, always
 from ..kernels import moves_columns, moves_lines, moves_units
 from ..tuning.moves import MoveTuning
-from .layouts import (
-    Columns,
-    Lines,
-    column_bytes,
-    column_plan,
-    columns_are_many,
-    has_columns,
-    layout_facts,
-    line_plan,
-    matrix_bytes,
-    tile,
-)
+from .layouts import LayoutFacts, column_plan, columns_are_many, has_columns, layout_facts, line_plan, tile
 
 
-class Facts(NamedTuple):
+@dataclass(frozen=True)
+class Facts(LayoutFacts):
     """The numbers of a gather that the choice needs."""
 
-    gathers: bool  #: True.
-    points: int  #: Tuples of indices.
-    element: int  #: Bytes of the single elements that the points move, 0: they move other slices.
-    lines: Lines | None
-    columns: Columns | None
-    shared_bytes: int  #: Bytes of shared memory that a block can have.
-    known: dict[str, Any]  #: Numbers that were worked out from the others: see `worked_out`.
     unit: int  #: Bytes of a unit, if the arrays are aligned as well as their steps.
     slice_bytes: int
     contiguous: bool  #: Slices are contiguous, and there are places for them.
@@ -61,37 +45,32 @@ def lines_fit(facts: Any, tuning: MoveTuning) -> bool:
 def lines_are_worth_it(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether blocks of lines have enough to do."""
     return (
-        tuning.least_points <= facts.points <= tuning.most_points
+        facts.points >= tuning.least_points
         and facts.lines.length * tuning.elements_per_point >= facts.lines.size
         and line_plan(facts, tuning).blocks >= tuning.least_blocks
         and line_plan(facts, tuning).bytes >= tuning.gather_line_bytes
     )
 
 
-def most_column_bytes(facts: Any, tuning: MoveTuning) -> int:
-    """Return how many bytes a column has at most that a thread has."""
-    return tuning.gathered_column_bytes[facts.element.bit_length() - 1]
-
-
 def columns_are_short(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether columns are short and many, in a matrix that does not stay in L2."""
     return (
-        tuning.least_points <= facts.points <= tuning.most_points
+        facts.points >= tuning.least_points
         and columns_are_many(facts, tuning)
-        and column_bytes(facts) <= most_column_bytes(facts, tuning)
-        and matrix_bytes(facts) >= tuning.least_gathered_matrix
+        and facts.columns.bytes <= tuning.gathered_column_bytes[facts.element.bit_length() - 1]
+        and facts.columns.columns * facts.columns.bytes >= tuning.least_gathered_matrix
     )
 
 
 def columns_fit(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether a column fits into shared memory."""
-    return facts.columns is not None and column_bytes(facts) <= facts.shared_bytes
+    return facts.columns is not None and facts.columns.bytes <= facts.shared_bytes
 
 
 def tile_is_worth_it(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether blocks with columns in shared memory have enough to do, and are faster than L2."""
     return (
-        tuning.least_points <= facts.points <= tuning.most_points
+        facts.points >= tuning.least_points
         and facts.columns.columns >= tuning.least_columns
         and tile(facts, tuning) is not None
         and (facts.work >= tuning.most_in_l2 or tile(facts, tuning).cost <= tuning.most_cost)
@@ -107,10 +86,10 @@ def transposed_columns_fit(facts: Any, tuning: MoveTuning) -> bool:
 def transposing_is_worth_it(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether the matrix does not stay in L2, and most of it is read."""
     return (
-        tuning.least_points <= facts.points <= tuning.most_points
+        facts.points >= tuning.least_points
         and facts.columns.columns >= tuning.least_columns
         and facts.columns.length * tuning.elements_per_point >= facts.columns.size
-        and matrix_bytes(facts) >= tuning.least_gathered_matrix
+        and facts.columns.columns * facts.columns.bytes >= tuning.least_gathered_matrix
     )
 
 

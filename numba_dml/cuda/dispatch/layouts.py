@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ..._core.tensor import product
@@ -20,8 +21,6 @@ from ..tuning.moves import MoveTuning
 ELEMENT_BYTES = (1, 2, 4, 8)
 #: Bytes of a sector, the least that memory reads or writes.
 SECTOR_BYTES = 32
-#: Points whose numbers fit into a claim in shared memory, which has 4 bytes.
-MOST_CLAIMED = (1 << 31) - 1
 
 
 class Lines(NamedTuple):
@@ -45,6 +44,22 @@ class Columns(NamedTuple):
     columns: int  #: Columns of a matrix.
     length: int  #: Points of a column.
     size: int  #: Elements of a column.
+    width: int  #: Bytes of an element.
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of a column."""
+        return self.size * self.width
+
+    @property
+    def elements(self) -> int:
+        """Elements of all columns."""
+        return self.matrices * self.size * self.columns
+
+    @property
+    def lines(self) -> Lines:
+        """The lines that they become when they are transposed."""
+        return Lines(self.matrices * self.columns, self.length, self.size, packed=True, apart=True)
 
 
 class Tile(NamedTuple):
@@ -70,23 +85,36 @@ class LinePlan(NamedTuple):
     bytes: int  #: Bytes of points or elements of a block, whichever are more.
 
 
-def worked_out(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Let a function of facts and tuning keep its result in the facts, for several predicates and the call."""
-    name = function.__name__
+#: Lets several predicates, and the call, find what one of them has worked out.
+worked_out: Callable[[Callable[[Any, Any], Any]], Callable[[Any, Any], Any]] = lru_cache(maxsize=16)
 
-    @wraps(function)
-    def known(facts: Any, tuning: Any) -> Any:
-        if name not in facts.known:
-            facts.known[name] = function(facts, tuning)
-        return facts.known[name]
 
-    return known
+@dataclass(frozen=True)
+class LayoutFacts:
+    """The numbers of a layout, with which the facts of gathers and of scatters begin."""
+
+    gathers: bool
+    points: int  #: Tuples of indices.
+    element: int  #: Bytes of the single elements that the points move, 0: they move others, or are too many.
+    lines: Lines | None
+    columns: Columns | None
+    shared_bytes: int  #: Bytes of shared memory that a block can have.
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of shared memory that an element of a column takes: itself, or a claim."""
+        return self.element if self.gathers else moves_updates.CLAIM_BYTES
+
+    def _asdict(self) -> dict[str, Any]:
+        """Return all facts by their names, as a named tuple does."""
+        return vars(self)
 
 
 def layout_facts(call: Any) -> dict[str, Any]:
-    """Return the numbers of a call's layout that the facts of gathers and of scatters begin with."""
+    """Return the numbers of a call's layout; see `LayoutFacts`."""
     low, run = call.lowering, call.run
-    is_element = run == call.slice_bytes == low.itemsize and run in ELEMENT_BYTES and call.points > 0
+    is_element = run == call.slice_bytes == low.itemsize and run in ELEMENT_BYTES
+    is_element = is_element and 0 < call.points <= call.tuning.most_points
     lines = columns = None
     if is_element and len(low.coordinates) == 1 and low.coordinates[0][0] > 0:
         lines = find_lines(run, call.loops, *low.coordinates[0])
@@ -98,7 +126,6 @@ def layout_facts(call: Any) -> dict[str, Any]:
         "lines": lines,
         "columns": columns,
         "shared_bytes": shared_bytes(),
-        "known": {},
     }
 
 
@@ -119,17 +146,7 @@ def find_columns(width: int, loops: Sequence[tuple[int, int, int]], size: int, r
     if still != 0 or step != width or index_step != 1:
         return None
     matrices, matrix_step, index_matrix_step = loops[0] if len(loops) == 3 else (1, 0, 0)
-    return Columns(matrices, matrix_step, index_matrix_step, row_step, index_row_step, columns, length, size)
-
-
-def lines_of(columns: Columns) -> Lines:
-    """Return the lines that columns become when they are transposed."""
-    return Lines(columns.matrices * columns.columns, columns.length, columns.size, packed=True, apart=True)
-
-
-def elements_of(columns: Columns) -> int:
-    """Return how many elements all columns have."""
-    return columns.matrices * columns.size * columns.columns
+    return Columns(matrices, matrix_step, index_matrix_step, row_step, index_row_step, columns, length, size, width)
 
 
 def lines_together(lines: Lines, width: int, most_bytes: int, tuning: MoveTuning) -> int:
@@ -164,7 +181,7 @@ def line_plan(facts: Any, tuning: MoveTuning) -> LinePlan | None:
 @worked_out
 def column_plan(facts: Any, tuning: MoveTuning) -> LinePlan | None:
     """Return the same of the columns of a call, transposed."""
-    return plan_lines(facts, lines_of(facts.columns), tuning)
+    return plan_lines(facts, facts.columns.lines, tuning)
 
 
 def plan_lines(facts: Any, lines: Lines, tuning: MoveTuning) -> LinePlan | None:
@@ -213,16 +230,11 @@ def plan_claimed_lines(facts: Any, lines: Lines, tuning: MoveTuning) -> LinePlan
     return LinePlan(together, parts, part, staged, shared, threads_for(part * width, shared, tuning), blocks, size)
 
 
-def kept_bytes(facts: Any) -> int:
-    """Return how many bytes of shared memory an element of a column takes: itself, or a claim."""
-    return facts.element if facts.gathers else moves_updates.CLAIM_BYTES
-
-
 def tile_of(facts: Any, side: int, tuning: MoveTuning) -> Tile:
     """Return the tile of blocks that have `side` columns."""
     columns, width = facts.columns, facts.element
     row, count = side * width, side * columns.size
-    shared = count * kept_bytes(facts)
+    shared = count * facts.kept_bytes
     strips = -(-columns.columns // side)
     blocks = columns.matrices * strips
     lone = blocks <= tuning.multiprocessors
@@ -261,19 +273,9 @@ def tile(facts: Any, tuning: MoveTuning) -> Tile | None:
         row = side * facts.element
         is_narrow = row <= tuning.narrow_row_bytes and side <= tuning.narrow_row_columns
         most_bytes = narrow_bytes if is_narrow else tuning.shared_column_bytes
-        if row >= least_row and side * columns.size * kept_bytes(facts) <= most_bytes:
+        if row >= least_row and side * columns.size * facts.kept_bytes <= most_bytes:
             tiles.append(tile_of(facts, side, tuning))
     return min(tiles, default=None)
-
-
-def column_bytes(facts: Any) -> int:
-    """Return how many bytes a column has."""
-    return facts.columns.size * facts.element
-
-
-def matrix_bytes(facts: Any) -> int:
-    """Return how many bytes a matrix has."""
-    return column_bytes(facts) * facts.columns.columns
 
 
 def has_columns(facts: Any, tuning: MoveTuning) -> bool:

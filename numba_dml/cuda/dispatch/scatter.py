@@ -5,42 +5,23 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from ..._core.regions import Region
 from ..kernels import moves_columns, moves_lines, moves_units, scatter_binned, scatter_combine_few
-from ..primitives.groups import QUAD_BYTES
 from ..tuning.moves import MoveTuning
 from . import scatter_general
-from .layouts import (
-    MOST_CLAIMED,
-    Columns,
-    Lines,
-    column_bytes,
-    column_plan,
-    columns_are_many,
-    elements_of,
-    has_columns,
-    kept_bytes,
-    layout_facts,
-    line_plan,
-    tile,
-)
+from .layouts import LayoutFacts, column_plan, columns_are_many, has_columns, layout_facts, line_plan, tile
 
 #: Bins that can be sorted in two steps.
 MOST_BINS = scatter_binned.SLOTS << scatter_binned.FINE_BITS
 
 
-class Facts(NamedTuple):
+@dataclass(frozen=True)
+class Facts(LayoutFacts):
     """The numbers of a scatter that the choice needs."""
 
-    gathers: bool  #: False.
-    points: int  #: Tuples of indices.
-    element: int  #: Bytes of the single elements that the points move, 0: they move other slices.
-    lines: Lines | None
-    columns: Columns | None
-    shared_bytes: int  #: Bytes of shared memory that a block can have.
-    known: dict[str, Any]  #: Numbers that were worked out from the others: see `worked_out`.
     unit: int  #: Bytes of a unit, if the arrays are aligned as well as their steps.
     itemsize: int  #: Bytes of an element.
     slice_bytes: int
@@ -89,8 +70,7 @@ def lines_can_be_combined(facts: Any, tuning: MoveTuning) -> bool:
 def combined_lines_are_worth_it(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether blocks of lines have enough to do."""
     return (
-        facts.points <= tuning.most_points
-        and line_plan(facts, tuning).blocks >= tuning.least_blocks
+        line_plan(facts, tuning).blocks >= tuning.least_blocks
         and lines_are_dense(facts, tuning)
         and line_plan(facts, tuning).bytes >= tuning.scatter_line_bytes
     )
@@ -98,7 +78,9 @@ def combined_lines_are_worth_it(facts: Any, tuning: MoveTuning) -> bool:
 
 def lines_can_be_claimed(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether updates that replace each other go to lines whose claims fit into shared memory."""
-    return not facts.reduces and lines_are_apart(facts, tuning) and facts.lines.length <= MOST_CLAIMED
+    return (
+        not facts.reduces and lines_are_apart(facts, tuning) and facts.lines.length <= scatter_general.MOST_SHORT_CLAIMS
+    )
 
 
 def most_bytes(facts: Any) -> int:
@@ -114,8 +96,7 @@ def lines_are_dense(facts: Any, tuning: MoveTuning) -> bool:
 def claimed_lines_are_worth_it(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether blocks of lines have enough to do, or so little that one launch is sooner done than three."""
     return (
-        facts.points <= tuning.most_points
-        and (not facts.in_place or lines_are_dense(facts, tuning))
+        (not facts.in_place or lines_are_dense(facts, tuning))
         and line_plan(facts, tuning).parts <= tuning.most_parts
         and (most_bytes(facts) <= tuning.one_launch_bytes or claimed_blocks_are_busy(facts, tuning))
     )
@@ -137,11 +118,7 @@ def lines_can_be_chained(facts: Any, tuning: MoveTuning) -> bool:
 
 def chained_lines_are_worth_it(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether most of the lines is updated: else a sort is faster."""
-    return (
-        facts.points <= tuning.most_points
-        and lines_are_dense(facts, tuning)
-        and line_plan(facts, tuning).parts <= tuning.most_parts
-    )
+    return lines_are_dense(facts, tuning) and line_plan(facts, tuning).parts <= tuning.most_parts
 
 
 def blocks_with_copies(updates: int, elements: int, width: int, tuning: MoveTuning) -> int:
@@ -162,18 +139,13 @@ def copying_blocks(facts: Any, tuning: MoveTuning) -> int:
     return blocks_with_copies(updates_of(facts), facts.out_bytes // facts.itemsize, facts.itemsize, tuning)
 
 
-def copy_bytes(facts: Any) -> int:
-    """Return how many bytes of shared memory a copy of the output takes."""
-    return -(-facts.out_bytes // QUAD_BYTES) * QUAD_BYTES
-
-
 def places_can_be_copied(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether blocks can have a copy of an output of integers."""
     return (
         facts.combined
         and facts.covered
         and facts.points * facts.slice_bytes > 0
-        and copy_bytes(facts) <= facts.shared_bytes
+        and facts.out_bytes <= facts.shared_bytes
     )
 
 
@@ -192,10 +164,9 @@ def most_column_bytes(facts: Any, tuning: MoveTuning) -> int:
 def columns_are_short(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether columns are short and many."""
     return (
-        facts.points <= tuning.most_points
-        and (facts.reduces or facts.points >= tuning.least_points)
+        (facts.reduces or facts.points >= tuning.least_points)
         and columns_are_many(facts, tuning)
-        and column_bytes(facts) <= most_column_bytes(facts, tuning)
+        and facts.columns.bytes <= most_column_bytes(facts, tuning)
     )
 
 
@@ -204,15 +175,15 @@ def column_claims_fit(facts: Any, tuning: MoveTuning) -> bool:
     return (
         not facts.reduces
         and facts.columns is not None
-        and facts.columns.length <= MOST_CLAIMED
-        and facts.columns.size * kept_bytes(facts) <= facts.shared_bytes
+        and facts.columns.length <= scatter_general.MOST_SHORT_CLAIMS
+        and facts.columns.size * facts.kept_bytes <= facts.shared_bytes
     )
 
 
 def tile_is_worth_it(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether blocks with the claims of columns in shared memory have enough to do."""
     return (
-        tuning.least_points <= facts.points <= tuning.most_points
+        facts.points >= tuning.least_points
         and facts.columns.columns >= tuning.least_columns
         and tile(facts, tuning) is not None
     )
@@ -222,7 +193,7 @@ def columns_can_be_transposed(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether columns fit into shared memory as lines; claims always do, in parts."""
     return (
         facts.columns is not None
-        and (facts.reduces or facts.columns.length <= MOST_CLAIMED)
+        and (facts.reduces or facts.columns.length <= scatter_general.MOST_SHORT_CLAIMS)
         and column_plan(facts, tuning) is not None
     )
 
@@ -235,13 +206,12 @@ def least_transposed(facts: Any, tuning: MoveTuning) -> int:
 def transposing_is_worth_it(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether columns are many, and most of each is updated, where L2 does not combine integers as fast."""
     return (
-        facts.points <= tuning.most_points
-        and (facts.reduces or facts.points >= tuning.least_points)
+        (facts.reduces or facts.points >= tuning.least_points)
         and facts.columns.columns >= tuning.least_columns
         and facts.columns.length * tuning.elements_per_point >= facts.columns.size
         and (not facts.combined or facts.out_bytes > tuning.l2_bytes)
         and column_plan(facts, tuning).parts <= tuning.most_parts
-        and elements_of(facts.columns) >= least_transposed(facts, tuning)
+        and facts.columns.elements >= least_transposed(facts, tuning)
     )
 
 
@@ -266,7 +236,7 @@ def updates_can_be_binned(facts: Any, tuning: MoveTuning) -> bool:
         not facts.reduces
         and facts.element > 0
         and facts.covered
-        and facts.points <= MOST_CLAIMED
+        and facts.points <= scatter_general.MOST_SHORT_CLAIMS
         and bins_of(facts) <= MOST_BINS
         and 4 * max(bins_of(facts), scatter_binned.BIN) <= facts.shared_bytes
     )
@@ -274,13 +244,9 @@ def updates_can_be_binned(facts: Any, tuning: MoveTuning) -> bool:
 
 def binning_is_worth_it(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether updates are many, and L2 does not hold all places that are written to at a time, or their claims."""
-    return (
-        facts.points <= tuning.most_points
-        and facts.points * tuning.places_per_binned_point >= facts.places
-        and (
-            places_at_a_time(facts) * facts.element >= tuning.least_binned_bytes
-            or claims_at_a_time(facts) >= tuning.least_binned_claims
-        )
+    return facts.points * tuning.places_per_binned_point >= facts.places and (
+        places_at_a_time(facts) * facts.element >= tuning.least_binned_bytes
+        or claims_at_a_time(facts) >= tuning.least_binned_claims
     )
 
 

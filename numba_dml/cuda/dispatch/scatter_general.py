@@ -65,14 +65,13 @@ def has_small_elements(facts: Any) -> bool:
     return not facts.unique and facts.slice_bytes in MERGED_AT_ONCE
 
 
-def places_are_dense(facts: Any, tuning: MoveTuning) -> bool:
-    """Tell whether there are points enough to merge small elements."""
-    return facts.points * places_per_merged(facts, tuning) >= facts.places
-
-
 def merging_is_worth_it(facts: Any, tuning: MoveTuning) -> bool:
-    """Tell whether merging moves fewer bytes than a copy that is written over, or small elements are merged."""
-    return places_are_dense(facts, tuning) if has_small_elements(facts) else bytes_saved(facts) > 0
+    """Tell whether points are many, if elements are small; if not, whether to copy first would move more bytes."""
+    return (
+        facts.points * places_per_merged(facts, tuning) >= facts.places
+        if has_small_elements(facts)
+        else bytes_saved(facts) > 0
+    )
 
 
 def points_are_few(facts: Any, tuning: MoveTuning) -> bool:

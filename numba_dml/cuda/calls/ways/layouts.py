@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...dispatch import scatter
-from ...dispatch.layouts import LinePlan, Lines, elements_of, line_plan, tile_of
-from ...dispatch.layouts import tile as best_tile
+from ...dispatch import layouts, scatter
+from ...dispatch.layouts import LinePlan, Lines
 from ...driver.numba import BLOCK
 from ...kernels import moves_columns, moves_lines, scatter_combine_few
 from ...primitives.groups import QUAD_BYTES
@@ -35,12 +34,12 @@ class ColumnsByThreads(Way):
 
     def __init__(self, call: Any) -> None:
         super().__init__(call)
-        columns = call.facts.columns
-        self.copies = elements_of(columns) * call.run == call.out_bytes
+        facts, tuning, columns = call.facts, call.tuning, call.facts.columns
+        self.copies = columns.elements * call.run == call.out_bytes
         count = columns.matrices * columns.columns
         self.blocks, self.threads, self.shared, self.division = -(-count // BLOCK), BLOCK, 0, (count, 0)
         if self.is_shared:
-            tile = best_tile(call.facts, call.tuning) or tile_of(call.facts, 1, call.tuning)  # worth it or not
+            tile = layouts.tile(facts, tuning) or layouts.tile_of(facts, 1, tuning)  # worth it or not
             self.blocks, self.threads, self.shared = columns.matrices * tile.strips, tile.threads, tile.shared
             self.division = tile.strips, tile.side.bit_length() - 1
 
@@ -66,7 +65,7 @@ class LineWay(Way):
 
     def __init__(self, call: Any) -> None:
         super().__init__(call)
-        self.use(call.facts.lines, line_plan(call.facts, call.tuning))
+        self.use(call.facts.lines, layouts.line_plan(call.facts, call.tuning))
 
     def use(self, lines: Lines, plan: LinePlan) -> None:
         """Divide some lines as planned."""

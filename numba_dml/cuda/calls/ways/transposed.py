@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any, NamedTuple
 
-from ...dispatch.layouts import Columns, column_plan, lines_of
+from ...dispatch.layouts import Columns, column_plan
 from ...driver.arrays import scratch
 from ...kernels import moves_columns
 from ...primitives.plan import DROP, Plan
@@ -39,7 +39,7 @@ class TransposedColumns(LineWay):
         self.columns: Columns = call.facts.columns
         columns, width = self.columns, self.width
         plan = column_plan(call.facts, call.tuning)
-        self.use(lines_of(columns), plan)
+        self.use(columns.lines, plan)
         self.position_bytes = 2 if columns.size < 1 << 16 else 4
         parts = [columns.length * self.position_bytes, columns.length * width, columns.size * width]
         most = max(1, call.tuning.strip_bytes // sum(parts))
