@@ -21,9 +21,9 @@ from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, cuda
 from ..primitives.access import LOAD_INDEX, OWN_LOAD, unit_access
 from ..primitives.bad_indices import has_bad, record_bad
-from ..primitives.moves.lines import index_steps, registers_of, resolver
+from ..primitives.moves.lines import index_steps, resolver
 from ..primitives.moves.reductions import unit_steps
-from ..primitives.moves.sizes import SIZES
+from ..primitives.moves.sizes import SIZES, registers_of
 from ..primitives.moves.updates import CLAIM_BYTES
 from ..primitives.plan import BOUNDS, DROP, HEADER, IDENTITY, LOOP_FIELDS, LOOPS, number, numbers_in
 from ..primitives.ptx import await_inputs

@@ -19,15 +19,8 @@ from ..primitives.access import LOAD_INDEX, unit_access
 from ..primitives.atomics import combine_now
 from ..primitives.bad_indices import has_bad
 from ..primitives.groups import GROUP, asker, await_copies, fill_line, load_four, store_four
-from ..primitives.moves.lines import (
-    bad_finder,
-    grouped,
-    lines_of_block,
-    point_walker,
-    registers_of,
-    resolver,
-    row_finder,
-)
+from ..primitives.moves.lines import bad_finder, grouped, lines_of_block, point_walker, resolver, row_finder
+from ..primitives.moves.sizes import registers_of
 from ..primitives.moves.updates import CLAIM_BYTES, LINK_BYTES, count_links, update_steps
 from ..primitives.ptx import await_inputs
 from ..primitives.shared import shared_address

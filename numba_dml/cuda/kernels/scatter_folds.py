@@ -13,16 +13,9 @@ from ..driver.numba import BLOCK, LANES, WARPS, cuda
 from ..primitives.access import load_i64, unit_access
 from ..primitives.atomics import fetch_and_add, store_now
 from ..primitives.bad_indices import has_bad
+from ..primitives.moves import folds
 from ..primitives.moves.claims import number_of_place
-from ..primitives.moves.folds import (
-    FOLDERS,
-    LONG,
-    Updates,
-    next_updates,
-    place_finder,
-    row_folder,
-    update_bringer,
-)
+from ..primitives.moves.folds import FOLDERS, LONG, Updates
 from ..primitives.moves.places import NOWHERE, point_places, slice_places
 from ..primitives.moves.reductions import unit_steps
 from ..primitives.moves.sizes import SIZES
@@ -127,7 +120,7 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
     load, store = unit_access(width)
     load_key, load_point = pair_fields(is_long)
     combine, exact, has_nan = unit_steps(data_type, reduction, width)
-    load_update, fold_from = next_updates(data_type, reduction, width, is_long)
+    load_update, fold_from = folds.next_updates(data_type, reduction, width, is_long)
     place_in_slice = slice_places(*counts)
 
     @kernel(registers=40)
@@ -191,8 +184,8 @@ def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, i
     """
     load, store = unit_access(width)
     load_key, _ = pair_fields(is_long)
-    end_of_place, bring = place_finder(is_long), update_bringer(width, is_long)
-    fold_rows = row_folder(data_type, reduction, width)
+    end_of_place, bring = folds.place_finder(is_long), folds.update_bringer(width, is_long)
+    fold_rows = folds.row_folder(data_type, reduction, width)
     place_in_slice = slice_places(*counts)
     words = 2 if width == 16 else 1
     buffer = 2 * LOADED

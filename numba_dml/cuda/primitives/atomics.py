@@ -11,13 +11,19 @@ from .ptx import load_twin, pointer_at, ptx, store_twin, words_twin
 _lock = threading.Lock()
 
 
-def _exchange_if_twin(address, expected, new):
-    with _lock:
-        words = pointer_at(ctypes.c_int64, address)
-        old = words[0]
-        if old == expected:
-            words[0] = new
-        return old
+def _twin(step, word=ctypes.c_int64):
+    """Return the twin that replaces a word by ``step(word, ...)``, if that is another one; it returns the old one."""
+
+    def twin(address, *given):
+        with _lock:
+            words = pointer_at(word, address)
+            old = words[0]
+            new = step(old, *given)
+            if new != old:
+                words[0] = new
+            return old
+
+    return twin
 
 
 #: ``load_now(address)``: a word that other threads may write.
@@ -27,7 +33,9 @@ load_two_now = ptx("ld.volatile.global.v2.u64 {$0, $1}, [$2];", 2, 1, words_twin
 #: ``store_now(address, value)``: a word that other threads may read.
 store_now = ptx("st.volatile.global.u64 [$0], $1;", 0, 2, store_twin(ctypes.c_int64))
 #: ``exchange_if(address, expected, new)``: write a word if it holds what is expected; return what it held.
-exchange_if = ptx("atom.global.cas.b64 $0, [$1], $2, $3;", 1, 3, _exchange_if_twin)
+exchange_if = ptx(
+    "atom.global.cas.b64 $0, [$1], $2, $3;", 1, 3, _twin(lambda old, expected, new: new if old == expected else old)
+)
 
 
 def combine_now(operation, name, space="global"):
@@ -36,12 +44,7 @@ def combine_now(operation, name, space="global"):
     It is in device memory, or in the shared memory of a block.
     """
     word, step = getattr(ctypes, f"c_{name}"), {"add": operator.add, "min": min, "max": max}[operation]
-
-    def twin(address, value):
-        with _lock:
-            words = pointer_at(word, address)
-            words[0] = step(words[0], word(value).value)
-
+    twin = _twin(lambda old, value: step(old, word(value).value), word)
     bits = 8 * ctypes.sizeof(word)
     if (operation, space, bits) == ("add", "shared", 64):  # as one it would be a loop, until no other thread came by
         return ptx(
@@ -63,14 +66,5 @@ def combine_now(operation, name, space="global"):
 
 #: ``add_now(address, value)``: add to a word that other threads add to.
 add_now = combine_now("add", "int64")
-
-
-def _add_twin(address, number):
-    with _lock:
-        words = pointer_at(ctypes.c_int64, address)
-        words[0] += number
-        return words[0] - number
-
-
 #: ``fetch_and_add(address, number)``: add to a word; return what it held.
-fetch_and_add = ptx("atom.global.add.u64 $0, [$1], $2;", 1, 2, _add_twin)
+fetch_and_add = ptx("atom.global.add.u64 $0, [$1], $2;", 1, 2, _twin(operator.add))

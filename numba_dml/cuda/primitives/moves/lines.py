@@ -15,9 +15,6 @@ from ..groups import GROUP, load_four
 from ..plan import BOUNDS, CLAMP, DROP, HEADER, IDENTITY, LOOP_FIELDS, LOOPS, number
 from .places import point_places, start_of_point
 
-#: Registers of a multiprocessor, and the threads that it should have, if a block has fewer.
-REGISTERS, BUSY = 65536, 1024
-
 
 class Lines(NamedTuple):
     """The lines of a block."""
@@ -59,11 +56,6 @@ def resolver(signed: bool):
         return i
 
     return resolve
-
-
-def registers_of(threads: int) -> int:
-    """Return how many registers a thread can have when blocks of this size are to keep a multiprocessor busy."""
-    return REGISTERS // max(threads, BUSY)
 
 
 def row_factor(length: int) -> int:

@@ -8,25 +8,10 @@ import numpy as np
 
 from ...driver.compile import helper
 from ...driver.numba import BLOCK
+from .. import plan as fields
 from ..access import LOAD_INDEX
 from ..bad_indices import record_bad
-from ..plan import (
-    BOUNDS,
-    CLAMP,
-    COORD_FIELDS,
-    COORDS,
-    DROP,
-    HEADER,
-    IDENTITY,
-    LOOP_FIELDS,
-    LOOPS,
-    OUTER,
-    OUTER_FIELDS,
-    RUN,
-    number,
-    offsets_of,
-    quotient,
-)
+from ..plan import COORD_FIELDS, HEADER, LOOP_FIELDS, OUTER_FIELDS, number, offsets_of, quotient
 
 #: Where a point leads that is not to be moved.
 NOWHERE = -(1 << 63)
@@ -66,8 +51,8 @@ def point_places(index_type: str, loops: int, coords: int):
         launch,  # IN   the number of this launch, -1: do not record any
         point,  # IN   which point
     ):
-        loop_count = loops if loops >= 0 else number(plan, LOOPS)
-        coord_count = coords if coords >= 0 else number(plan, COORDS)
+        loop_count = loops if loops >= 0 else number(plan, fields.LOOPS)
+        coord_count = coords if coords >= 0 else number(plan, fields.COORDS)
         offset, at = start_of_point(plan, point, loop_count)
         inside = True
         for c in range(coord_count):
@@ -78,22 +63,22 @@ def point_places(index_type: str, loops: int, coords: int):
             if signed and i < 0:
                 i += size
             if i < 0 or i >= size:
-                bounds = number(plan, BOUNDS)
-                if bounds == CLAMP and size > 0:
+                bounds = number(plan, fields.BOUNDS)
+                if bounds == fields.CLAMP and size > 0:
                     i = np.int64(0) if signed and i < 0 else size - 1
                 else:
                     inside = False
                     i = np.int64(0)
-                    if launch >= 0 and bounds != DROP:
-                        record_bad(record, launch, at + c, value, number(plan, IDENTITY))
+                    if launch >= 0 and bounds != fields.DROP:
+                        record_bad(record, launch, at + c, value, number(plan, fields.IDENTITY))
             offset += i * number(plan, field + 1)
         return offset if inside else np.int64(NOWHERE)
 
     @helper
     def place_if_inside(plan, index, point):
         """Return the place of a point, as if all were well, and whether it is not: no step depends on that."""
-        loop_count = loops if loops >= 0 else number(plan, LOOPS)
-        coord_count = coords if coords >= 0 else number(plan, COORDS)
+        loop_count = loops if loops >= 0 else number(plan, fields.LOOPS)
+        coord_count = coords if coords >= 0 else number(plan, fields.COORDS)
         offset, at = start_of_point(plan, point, loop_count)
         bad = False
         for c in range(coord_count):
@@ -118,11 +103,11 @@ def slice_places(loops: int, coords: int, outer: int):
     def place_in_slice(plan, unit, width):
         if outer == 0:
             return unit * width
-        loop_count = loops if loops >= 0 else number(plan, LOOPS)
-        coord_count = coords if coords >= 0 else number(plan, COORDS)
-        outer_count = outer if outer >= 0 else number(plan, OUTER)
-        rest = quotient(unit, plan, RUN)
-        offset = (unit - rest * number(plan, RUN)) * width
+        loop_count = loops if loops >= 0 else number(plan, fields.LOOPS)
+        coord_count = coords if coords >= 0 else number(plan, fields.COORDS)
+        outer_count = outer if outer >= 0 else number(plan, fields.OUTER)
+        rest = quotient(unit, plan, fields.RUN)
+        offset = (unit - rest * number(plan, fields.RUN)) * width
         for d in range(outer_count - 1, -1, -1):
             field = HEADER + LOOP_FIELDS * loop_count + COORD_FIELDS * coord_count + OUTER_FIELDS * d
             i = rest

@@ -53,3 +53,10 @@ SIMULATOR = Sizes(
     loaded_words=8,
 )
 SIZES = (H100, SIMULATOR)[SIMULATED]
+#: Registers of a multiprocessor, and the threads that it should have, if a block has fewer.
+REGISTERS, BUSY = 65536, 1024
+
+
+def registers_of(threads: int) -> int:
+    """Return how many registers a thread can have when blocks of this size are to keep a multiprocessor busy."""
+    return REGISTERS // max(threads, BUSY)
