@@ -55,22 +55,17 @@ class GatherCall(_MoveCall):
         found = self.bound.get((device, width))
         if found is None:
             if self.region is gather.SLICES_BY_WARPS:
-                count, kernel = self.points, moves_units.gather_slices_kernel(width, self.index_name, *self.counts[:2])
+                count, kernel = self.points, moves_units.gather_slices_kernel(width, self.index_name, self.counts)
                 blocks, share = moves_units.divide_slices(count, self.tuning.least_warps)
             else:
-                count, kernel = self.moved // width, moves_units.gather_kernel(width, self.index_name, *self.counts)
+                count, kernel = self.moved // width, moves_units.gather_kernel(width, self.index_name, self.counts)
                 blocks, share = moves_places.divide(count, self.tuning.few_units)
             plan = self.plan(device, width).for_kernel(kernel)
             found = self.bound[device, width] = kernel, plan, blocks, count, share
         return found
 
     def launch(
-        self,
-        a: DeviceArray,
-        indices: DeviceArray,
-        out: DeviceArray,
-        stream: int,
-        others: Collection[int | None] = (),
+        self, a: DeviceArray, indices: DeviceArray, out: DeviceArray, stream: int, others: Collection[int | None] = ()
     ) -> None:
         """Run the kernel, let the other streams wait, and raise for a bad index."""
         device, index_shape = a.device, indices.shape

@@ -232,7 +232,7 @@ class _MoveCall(IndexedCall):
         """Look at all indices, and claim the places that they lead to in the memory at an address; see `claimer`."""
         # With a table a thread has one point: to find an entry takes several steps that depend on each other.
         blocks, share = moves_places.divide(self.points, self.points if entries else self.tuning.few_units)
-        kernel = scatter_claims.claim_kernel(self.index_name, *self.counts, claim_bytes, entries > 0)
+        kernel = scatter_claims.claim_kernel(self.index_name, self.counts, claim_bytes, entries > 0)
         head = self.looking_head(kernel, given, 1)
         kernel(*given.where, blocks, *head, claims, entries - 1, self.points, share)
 

@@ -83,11 +83,6 @@ def lines_can_be_claimed(facts: Any, tuning: MoveTuning) -> bool:
     )
 
 
-def most_bytes(facts: Any) -> int:
-    """Return the bytes of the output or of the updates, whichever are more."""
-    return max(facts.out_bytes, facts.points * facts.itemsize)
-
-
 def lines_are_dense(facts: Any, tuning: MoveTuning) -> bool:
     """Tell whether points are many beside the elements of their lines."""
     return facts.lines.length * tuning.elements_per_point >= facts.lines.size
@@ -98,7 +93,10 @@ def claimed_lines_are_worth_it(facts: Any, tuning: MoveTuning) -> bool:
     return (
         (not facts.in_place or lines_are_dense(facts, tuning))
         and line_plan(facts, tuning).parts <= tuning.most_parts
-        and (most_bytes(facts) <= tuning.one_launch_bytes or claimed_blocks_are_busy(facts, tuning))
+        and (
+            max(facts.out_bytes, facts.points * facts.itemsize) <= tuning.one_launch_bytes
+            or claimed_blocks_are_busy(facts, tuning)
+        )
     )
 
 

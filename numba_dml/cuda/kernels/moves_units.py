@@ -35,15 +35,15 @@ MOST_SLICE_BYTES = 1 << 24
 
 
 @cache
-def gather_kernel(width: int, index_type: str, loops: int, coords: int, outer: int) -> Kernel:
+def gather_kernel(width: int, index_type: str, counts: tuple[int, int, int]) -> Kernel:
     """Return the kernel that gathers units of `width` bytes; see `point_places`.
 
     No step of a thread's four units depends on an index being good, or the compiler would wait for one load before the
     next; units with a bad one are done again, one by one.
     """
     load, store = unit_access(width)
-    place_of_point, place_if_inside = point_places(index_type, loops, coords)
-    place_in_slice = slice_places(loops, coords, outer)
+    place_of_point, place_if_inside = point_places(index_type, *counts[:2])
+    place_in_slice = slice_places(*counts)
 
     @helper
     def source_of(plan, index, unit):
@@ -64,7 +64,7 @@ def gather_kernel(width: int, index_type: str, loops: int, coords: int, outer: i
 
     # With three loops it would take more than 40 registers, of which a multiprocessor has enough for six blocks. See
     # docs/measurements/cudakernels.md, "Registers of a gather with three loops".
-    @kernel(registers=40 if loops == 3 else None)
+    @kernel(registers=40 if counts[0] == 3 else None)
     def gather_units(
         data,  # IN   address of the input's first element
         index,  # IN   address of the packed indices
@@ -96,7 +96,7 @@ def gather_kernel(width: int, index_type: str, loops: int, coords: int, outer: i
         for k in range(UNITS):
             store(packed + min(a + k * BLOCK, last) * width, values[k, 0], values[k, 1])
 
-    return Kernel(gather_units, 8, plan=(3, numbers_in(loops, coords, outer)))
+    return Kernel(gather_units, 8, plan=(3, numbers_in(*counts)))
 
 
 def divide_slices(slices: int, warps: int) -> tuple[int, int]:
@@ -150,10 +150,10 @@ def slice_mover(width: int):
 
 
 @cache
-def gather_slices_kernel(width: int, index_type: str, loops: int, coords: int) -> Kernel:
+def gather_slices_kernel(width: int, index_type: str, counts: tuple[int, int, int]) -> Kernel:
     """Return the kernel that gathers slices of narrow units by warps; see `point_places` and `slice_mover`."""
     _, store = unit_access(width)
-    place_of_point, place_if_inside = point_places(index_type, loops, coords)
+    place_of_point, place_if_inside = point_places(index_type, *counts[:2])
     move_slices = slice_mover(width)
     lane_value = LANE_VALUE[64]
 
@@ -200,18 +200,12 @@ def gather_slices_kernel(width: int, index_type: str, loops: int, coords: int) -
             sync_lanes()  # other lanes have written there
             empty_slices(packed, plan, first, count, lane, missing)
 
-    return Kernel(gather_slices, 8, plan=(3, numbers_in(loops, coords, 0)), waits=True)
+    return Kernel(gather_slices, 8, plan=(3, numbers_in(*counts)), waits=True)
 
 
 @cache
 def scatter_kernel(
-    width: int,
-    index_type: str,
-    loops: int,
-    coords: int,
-    outer: int,
-    claim_bytes: int,
-    combined: tuple[str, str] | None,
+    width: int, index_type: str, counts: tuple[int, int, int], claim_bytes: int, combined: tuple[str, str] | None
 ) -> Kernel:
     """Return the kernel that writes units of `width` bytes to where their points' indices lead; see `claimer`.
 
@@ -228,8 +222,8 @@ def scatter_kernel(
             combine(address, first)
 
     holds = holder(claim_bytes)
-    place_of_point, _ = point_places(index_type, loops, coords)
-    place_in_slice = slice_places(loops, coords, outer)
+    place_of_point, _ = point_places(index_type, *counts[:2])
+    place_in_slice = slice_places(*counts)
 
     @helper
     def place_of(plan, index, record, claims, unit, end):
@@ -279,4 +273,4 @@ def scatter_kernel(
             for unit in range(a, end, BLOCK):
                 place_of_point(plan, index, record, launch, quotient(unit, plan, SLICE))
 
-    return Kernel(scatter_units, 10, plan=(3, numbers_in(loops, coords, outer)))
+    return Kernel(scatter_units, 10, plan=(3, numbers_in(*counts)))

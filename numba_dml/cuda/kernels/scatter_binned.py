@@ -42,9 +42,9 @@ ENTRY_BYTES = 16
 
 
 @cache
-def count_kernel(index_type: str, loops: int, coords: int) -> Kernel:
+def count_kernel(index_type: str, counts: tuple[int, int, int]) -> Kernel:
     """Return the kernel that looks at all indices, and counts the points of every bin."""
-    place_of_point, _ = point_places(index_type, loops, coords)
+    place_of_point, _ = point_places(index_type, *counts[:2])
     number_type = shared_type("int32")
 
     @kernel
@@ -85,7 +85,7 @@ def count_kernel(index_type: str, loops: int, coords: int) -> Kernel:
             for point in range(begin + thread, end, BLOCK):
                 place_of_point(plan, index, record, launch, point)
 
-    return Kernel(count_bins, 8, plan=(1, numbers_in(loops, coords, 0)), waits=True, shares=True)
+    return Kernel(count_bins, 8, plan=(1, numbers_in(*counts)), waits=True, shares=True)
 
 
 class Tile(NamedTuple):
@@ -181,9 +181,9 @@ def start_kernel() -> Kernel:
 
 
 @cache
-def coarse_kernel(width: int, index_type: str, loops: int, coords: int) -> Kernel:
+def coarse_kernel(width: int, index_type: str, counts: tuple[int, int, int]) -> Kernel:
     """Return the kernel that puts every update into its coarse bin."""
-    place_of_point, _ = point_places(index_type, loops, coords)
+    place_of_point, _ = point_places(index_type, *counts[:2])
     load, _ = unit_access(width)
     _, count_tile, put_tile = tile_steps(COARSE_BITS)
 
@@ -222,7 +222,7 @@ def coarse_kernel(width: int, index_type: str, loops: int, coords: int) -> Kerne
             base = load_i64(starts + 8 * (thread << FINE_BITS)) + fetch_and_add(sizes + 8 * thread, size)
         put_tile(t, some, news, ranks, 0, base, entries)
 
-    return Kernel(sort_coarsely, 8, plan=(2, numbers_in(loops, coords, 0)), waits=True)
+    return Kernel(sort_coarsely, 8, plan=(2, numbers_in(*counts)), waits=True)
 
 
 @cache

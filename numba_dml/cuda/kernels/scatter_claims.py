@@ -21,9 +21,9 @@ from ..primitives.ptx import await_inputs
 
 
 @cache
-def claim_kernel(index_type: str, loops: int, coords: int, outer: int, claim_bytes: int, tabled: bool) -> Kernel:
+def claim_kernel(index_type: str, counts: tuple[int, int, int], claim_bytes: int, tabled: bool) -> Kernel:
     """Return the kernel that looks at all indices, and claims the places that they lead to; see `claimer`."""
-    place_of_point, _ = point_places(index_type, loops, coords)
+    place_of_point, _ = point_places(index_type, *counts[:2])
     claim = claim_in_table if tabled else claimer(claim_bytes)
 
     @kernel
@@ -54,18 +54,18 @@ def claim_kernel(index_type: str, loops: int, coords: int, outer: int, claim_byt
             for point in range(a, end, BLOCK):
                 place_of_point(plan, index, record, launch, point)
 
-    return Kernel(claim_places, 8, plan=(1, numbers_in(loops, coords, outer)))
+    return Kernel(claim_places, 8, plan=(1, numbers_in(*counts)))
 
 
 @cache
-def entry_kernel(width: int, loops: int, coords: int, outer: int) -> Kernel:
+def entry_kernel(width: int, counts: tuple[int, int, int]) -> Kernel:
     """Return the kernel that writes the updates in a table of claims, by units of `width` bytes; see `claim_in_table`.
 
     It reads the table in its order, and neither the indices again nor entries at random: 900k updates of 30M elements
     of 1 byte are written in 28 µs, and in 50 point by point.
     """
     load, store = unit_access(width)
-    place_in_slice = slice_places(loops, coords, outer)
+    place_in_slice = slice_places(*counts)
 
     @helper
     def entry_of(claims, plan, item, items):
@@ -112,7 +112,7 @@ def entry_kernel(width: int, loops: int, coords: int, outer: int) -> Kernel:
                 place += place_in_slice(plan, unit_in_slice(plan, a + k * BLOCK), width)
                 store(data + place, values[k, 0], values[k, 1])
 
-    return Kernel(write_entries, 7, plan=(2, numbers_in(loops, coords, outer)))
+    return Kernel(write_entries, 7, plan=(2, numbers_in(*counts)))
 
 
 @cache
@@ -237,10 +237,10 @@ class Own(NamedTuple):
 
 
 @cache
-def own_writer(width: int, loops: int, coords: int, outer: int):
+def own_writer(width: int, counts: tuple[int, int, int]):
     """Return ``write_own(data, packed, plan, own)``: a block writes those of its points that are the last."""
     load, store = unit_access(width)
-    place_in_slice = slice_places(loops, coords, outer)
+    place_in_slice = slice_places(*counts)
 
     @helper
     def write_own(data, packed, plan, own):
@@ -265,14 +265,14 @@ def own_writer(width: int, loops: int, coords: int, outer: int):
 
 
 @cache
-def few_points_kernel(width: int, index_type: str, loops: int, coords: int, outer: int) -> Kernel:
+def few_points_kernel(width: int, index_type: str, counts: tuple[int, int, int]) -> Kernel:
     """Return the kernel that writes the last update of each place in one launch, by units of `width` bytes.
 
     A block enters the places of its own points into a table in shared memory. Then it looks at all points behind them:
     one whose place is in the table is later than the block's. At the end it writes those of its own that are the last.
     """
-    place_of_point, place_if_inside = point_places(index_type, loops, coords)
-    write_own = own_writer(width, loops, coords, outer)
+    place_of_point, place_if_inside = point_places(index_type, *counts[:2])
+    write_own = own_writer(width, counts)
 
     @helper
     def look(plan, index, known, taken, lasts, begin, points):
@@ -333,5 +333,4 @@ def few_points_kernel(width: int, index_type: str, loops: int, coords: int, oute
             return
         write_own(data, packed, plan, Own(taken, lasts, entries, begin, end))
 
-    given = numbers_in(loops, coords, outer)
-    return Kernel(write_few, 9, plan=(3, given), waits=True, threads=OWN_THREADS)
+    return Kernel(write_few, 9, plan=(3, numbers_in(*counts)), waits=True, threads=OWN_THREADS)

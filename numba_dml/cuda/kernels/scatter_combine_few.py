@@ -28,7 +28,7 @@ CLAIM = "max", "int32"
 
 
 @cache
-def few_steps(width: int, index_type: str, loops: int, coords: int, outer: int, combined: tuple[str, str] | None):
+def few_steps(width: int, index_type: str, counts: tuple[int, int, int], combined: tuple[str, str] | None):
     """Return ``point_of(plan, unit)`` and ``combine_all(own, packed, plan, index, begin, end)``.
 
     The second combines the updates of units from one on, or claims their places, with elements at a shared address; all
@@ -37,8 +37,8 @@ def few_steps(width: int, index_type: str, loops: int, coords: int, outer: int, 
     claims = combined is None
     combine_own = combine_now(*(combined or CLAIM), "shared")
     load, _ = unit_access(width)
-    place_of_point, _ = point_places(index_type, loops, coords)
-    place_in_slice = slice_places(loops, coords, outer)
+    place_of_point, _ = point_places(index_type, *counts[:2])
+    place_in_slice = slice_places(*counts)
 
     @helper
     def point_of(plan, unit):
@@ -82,7 +82,7 @@ def few_steps(width: int, index_type: str, loops: int, coords: int, outer: int, 
 
 @cache
 def combine_few_kernel(
-    width: int, index_type: str, loops: int, coords: int, outer: int, combined: tuple[str, str] | None
+    width: int, index_type: str, counts: tuple[int, int, int], combined: tuple[str, str] | None
 ) -> Kernel:
     """Return the kernel that combines many updates with few integers: those of a block among themselves first.
 
@@ -91,12 +91,12 @@ def combine_few_kernel(
     """
     operation, name = combined or CLAIM
     combine = combine_now(operation, name)
-    point_of, combine_all = few_steps(width, index_type, loops, coords, outer, combined)
+    point_of, combine_all = few_steps(width, index_type, counts, combined)
     limits = np.iinfo(name)
     # What changes nothing, as a signed number.
     neutral = int({"add": np.dtype(name).type(0), "min": limits.max, "max": limits.min}[operation])
     neutral -= 1 << (8 * width) if neutral > np.iinfo(f"int{8 * width}").max else 0
-    place_of_point, _ = point_places(index_type, loops, coords)
+    place_of_point, _ = point_places(index_type, *counts[:2])
     word = shared_type(f"int{8 * width}")
 
     @kernel(registers=64)
@@ -131,5 +131,4 @@ def combine_few_kernel(
             if own[np.uint32(i)] != neutral:
                 combine(data + width * i, np.int64(own[np.uint32(i)]))
 
-    given = numbers_in(loops, coords, outer)
-    return Kernel(combine_few, 10, plan=(3, given), waits=True, shares=True, threads=OWNERS)
+    return Kernel(combine_few, 10, plan=(3, numbers_in(*counts)), waits=True, shares=True, threads=OWNERS)

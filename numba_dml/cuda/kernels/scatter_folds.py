@@ -31,10 +31,10 @@ LOADED = SIZES.loaded_words
 
 
 @cache
-def pair_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: bool) -> Kernel:
+def pair_kernel(index_type: str, counts: tuple[int, int, int], is_long: bool) -> Kernel:
     """Return the kernel that makes a pair of every point: the number of its place, and its own number."""
     _, pair_bytes, _, store_pair, _ = pair_access(is_long)
-    place_of_point, _ = point_places(index_type, loops, coords)
+    place_of_point, _ = point_places(index_type, *counts[:2])
 
     @kernel
     def make_pairs(
@@ -55,17 +55,17 @@ def pair_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: b
                 key = number_of_place(plan, place)
             store_pair(pairs + pair_bytes * point, key, point)
 
-    return Kernel(make_pairs, 7, plan=(1, numbers_in(loops, coords, outer)))
+    return Kernel(make_pairs, 7, plan=(1, numbers_in(*counts)))
 
 
 @cache
-def rank_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: bool) -> Kernel:
+def rank_kernel(index_type: str, counts: tuple[int, int, int], is_long: bool) -> Kernel:
     """Return the kernel that makes the pairs of few points in the order of their places; see `pair_kernel`.
 
     Every block looks at all points, and its warps count how many pairs come before one.
     """
     _, pair_bytes, _, store_pair, _ = pair_access(is_long)
-    place_of_point, _ = point_places(index_type, loops, coords)
+    place_of_point, _ = point_places(index_type, *counts[:2])
 
     @kernel
     def rank_pairs(
@@ -105,7 +105,7 @@ def rank_kernel(index_type: str, loops: int, coords: int, outer: int, is_long: b
             if lane == LANES - 1:
                 store_pair(pairs + pair_bytes * np.int64(before), own, point)
 
-    return Kernel(rank_pairs, 7, plan=(1, numbers_in(loops, coords, outer)), waits=True)
+    return Kernel(rank_pairs, 7, plan=(1, numbers_in(*counts)), waits=True)
 
 
 @cache

@@ -111,7 +111,7 @@ def combine_few(
 ) -> None:
     """Combine `units` updates with `count` elements at an address; or claim places there, without `combined`."""
     width = call.dtype.itemsize if combined else CLAIM_BYTES
-    kernel = scatter_combine_few.combine_few_kernel(width, call.index_name, *call.counts, combined)
+    kernel = scatter_combine_few.combine_few_kernel(width, call.index_name, call.counts, combined)
     _, _, *head = call.head(given, call.numbers(kernel, given, width if combined else 1))
     shared = -(-count * width // QUAD_BYTES) * QUAD_BYTES
     kernel(*given.where, blocks, data, *head, count, units, -(-units // blocks), shared=shared)

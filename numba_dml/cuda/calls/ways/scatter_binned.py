@@ -36,7 +36,7 @@ class BinnedScatter(Way):
         self.count(given, starts)
         scatter_binned.start_kernel()(*given.where, 1, starts, self.bins + 1)
         tiles = -(-call.points // scatter_binned.TILE)
-        kernel = scatter_binned.coarse_kernel(call.run, call.index_name, *call.counts[:2])
+        kernel = scatter_binned.coarse_kernel(call.run, call.index_name, call.counts)
         data = given.indices.pointer, given.updates.pointer, call.numbers(kernel, given, call.run)
         kernel(*given.where, tiles, *data, call.points, self.coarse, starts, total + 8, entries)
         scatter_binned.fine_kernel()(*given.where, tiles, entries, total, starts, target)
@@ -50,7 +50,7 @@ class BinnedScatter(Way):
         call = self.call
         blocks = call.tuning.counting_blocks * call.tuning.multiprocessors
         share = -(-call.points // (blocks * scatter_binned.TILE)) * scatter_binned.TILE
-        kernel = scatter_binned.count_kernel(call.index_name, *call.counts[:2])
+        kernel = scatter_binned.count_kernel(call.index_name, call.counts)
         head = call.looking_head(kernel, given, call.run)
         kernel(
             *given.where, -(-call.points // share), *head, call.points, self.bins, starts, share, shared=4 * self.bins

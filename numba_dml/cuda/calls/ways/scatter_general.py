@@ -45,7 +45,7 @@ class Units(Way):
         found = self.bound.get((device, width))
         if found is None:
             call = self.call
-            kernel = moves_units.scatter_kernel(width, call.index_name, *call.counts, self.claim_bytes, call.combined)
+            kernel = moves_units.scatter_kernel(width, call.index_name, call.counts, self.claim_bytes, call.combined)
             units = call.moved // width
             blocks, share = moves_places.divide(units, call.tuning.few_units)
             plan = call.plan(device, width).for_kernel(kernel)
@@ -80,7 +80,7 @@ class Tabled(Way):
         entries = scatter_general.table_entries(call.facts)
         memory = claim(call, given, call.facts.claim_bytes, entries)
         width = call.unit_width(updates.pointer | out.pointer)
-        kernel = scatter_claims.entry_kernel(width, *call.counts)
+        kernel = scatter_claims.entry_kernel(width, call.counts)
         blocks = -(-entries * (call.slice_bytes // width) // (moves_places.UNITS * BLOCK))
         data = out.pointer, updates.pointer, call.numbers(kernel, given, width)
         kernel(*given.where, blocks, *data, *given.unless_bad, memory.pointer, entries.bit_length() - 1)
@@ -116,7 +116,7 @@ class FewPoints(Way):
     def __call__(self, given: Given) -> None:
         call, out, updates = self.call, given.out, given.updates
         width = call.unit_width(updates.pointer | out.pointer)
-        kernel = scatter_claims.few_points_kernel(width, call.index_name, *call.counts)
+        kernel = scatter_claims.few_points_kernel(width, call.index_name, call.counts)
         share = min(scatter_claims.OWN_POINTS, -(-call.points // call.tuning.multiprocessors))
         data, _, *head = call.head(given, call.numbers(kernel, given, width))
         kernel(*given.where, -(-call.points // share), data, *head, call.points, share)

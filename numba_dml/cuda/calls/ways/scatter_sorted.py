@@ -55,7 +55,7 @@ def sorted_pairs(call: Any, given: Given, sort: Sort, sorting: int, width: int) 
     pairs = sorting if is_ranked else sorting + sort.bytes
     at_once = WARPS if is_ranked else BLOCK
     make = scatter_folds.rank_kernel if is_ranked else scatter_folds.pair_kernel
-    kernel = make(call.index_name, *call.counts, sort.is_long)
+    kernel = make(call.index_name, call.counts, sort.is_long)
     head = call.looking_head(kernel, given, width)
     nowhere = call.places  # the key of points that are dropped, behind all others
     kernel(*given.where, -(-call.points // at_once), *head, call.points, nowhere, pairs)
