@@ -25,10 +25,10 @@ def register() -> None:
     def typed(name):
         def implementation(*args, **kwargs):  # what it is, is imported when there is a call
             from ._jit.emission_late import TypingError
-            from .cpu.jitted import functions
+            from .cpu.jitted.functions import function_of
 
             try:
-                return getattr(functions, name)(*args, **kwargs)
+                return function_of(name)(*args, **kwargs)
             except TypeError as error:  # there is no such argument
                 raise TypingError(str(error)) from None
 

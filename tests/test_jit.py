@@ -20,6 +20,7 @@ import numba_dml as dml
 from numba_dml import _overloads
 from numba_dml._core.regions import first
 from numba_dml.cpu.dispatch.top_k import PIECES, TABLE, choice_of, facts_of
+from numba_dml.cpu.jitted import functions
 from numba_dml.cpu.jitted.addresses import addresses
 from numba_dml.cpu.tuning.top_k import TUNING
 
@@ -1010,7 +1011,8 @@ def test_registering_again_does_nothing():
 @pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
 def test_kernels_that_are_chosen_are_compiled(itemsize, lines):
     """A single line needs fewer; what is not compiled has no address."""
-    kernels = np.frombuffer(addresses("top_k_entry", itemsize, False, lines), np.int64)[1:]
+    dtypes = np.dtype(f"i{itemsize}"), np.dtype(np.int64)
+    kernels = np.frombuffer(addresses(functions.top_k_code, "top_k", dtypes, (), lines), np.int64)[2:]
     chosen = set()
     for n in np.unique(np.geomspace(1, 1 << 21, 120).astype(int)):
         for k in {int(k) for k in (1, 2, 16, 17, n // 8, n // 2, n) if 0 < k <= n}:
@@ -1050,7 +1052,7 @@ def test_jitted_callers_choose_as_python_does():
 
 
 def test_a_cache_of_other_sources_is_not_read():
-    constant = addresses("move_entry", "gather", numba.types.uint32, 8, False)
+    constant = addresses(functions.move_code, "gather", (np.dtype(np.float32), np.dtype(np.int64)), (0, "raise"))
     reload, arguments = constant.__reduce__()
     assert reload(*arguments) is constant
     with pytest.raises(OSError, match="other sources"):

@@ -18,16 +18,9 @@ from ..._jit.compile import PLAN, code_address
 from ..._jit.disk_cache import _source_stamp
 from ..._jit.emission import cgutils, intrinsic, ir
 from ..._jit.emission_late import Environment
-from ..._jit.memory import ANY, SIGNED, UNSIGNED, ArrayRef
 from ..._version import __version__
-from ..dispatch.top_k import jitted_kernels
 from ..drivers import emit_call
-from ..kernels.gather import gather_kernel
-from ..kernels.scatter import scatter_kernel
-from ..kernels.top_k_alone import alone_kernel
-from ..primitives.moves.offsets import finder_address
-from . import entries
-from .requests import WORD
+from .requests import SIGNATURE, WORD
 
 #: What code in a disk cache was compiled for: with another package, requests would not mean the same.
 _STAMP = (__version__, _source_stamp())
@@ -49,44 +42,27 @@ def _reload(stamp: Any, *arguments: Any) -> _Addresses:
 
 
 @cache
-def addresses(entry: str | Callable[..., Any], *arguments: Any) -> _Addresses:
+def addresses(code: Callable[..., tuple[int, ...]], *arguments: Any) -> _Addresses:
     """Return the addresses for an entry, whose kernels are compiled or loaded now if they have not been before.
 
-    `entry` is the name of one in `entries`, or a function that returns an entry and the addresses of its kernels. Then
-    the address of the arguments stands before those of the kernels: errors are made from them (see `errors`).
+    `code` returns that of the entry and those of its kernels for the arguments, whose own address stands between them:
+    errors are made from these (see `errors`).
     """
-    known = entry, *arguments
-    if entry == "alone":
-        x = ArrayRef(SIGNED[arguments[0]], arguments[1])
-        code = [code_address(alone_kernel, (x, x, ANY, ANY))]
-    elif callable(entry):
-        function, *code = entry(*arguments)
-        code = [code_address(function, entries.SIGNATURE), id(known), *code]
-    else:
-        code = [code_address(getattr(entries, entry), entries.SIGNATURE)]
-    if entry == "top_k_entry":
-        itemsize, floats, lines = arguments
-        x = ArrayRef(SIGNED[itemsize], floats)
-        code += [kernel_address(kernel, x, x, ANY, ANY) if kernel else 0 for kernel in jitted_kernels(lines)]
-    elif entry == "move_entry":
-        family, element, width, slices = arguments
-        data, index = ArrayRef(element), ArrayRef(SIGNED[width]) if width else ANY
-        scatters = family == "scatter"
-        kernel, arrays = (scatter_kernel, (ANY, data, index, data)) if scatters else (gather_kernel, (data, ANY) * 2)
-        code += [kernel_address(kernel, *arrays), finder_address()]
-        code += [kernel_address(kernel, ANY, ANY, ANY, ANY)] if slices else []
-    result = _Addresses(np.array(code, np.int64).tobytes())
+    known = code, *arguments
+    entry, *kernels = code(*arguments)
+    result = _Addresses(np.array([entry, id(known), *kernels], np.int64).tobytes())
     result.arguments = known
     return result
 
 
+def entry_address(entry: Any) -> int:
+    """Return the address of an entry."""
+    return code_address(entry, SIGNATURE)
+
+
 def kernel_address(kernel: Any, *arrays: Any) -> int:
+    """Return the address of a kernel that sees its arrays as these types."""
     return code_address(kernel, (types.int64, types.int64, types.int64, *arrays, PLAN))
-
-
-def unit_of(itemsize: int) -> int:
-    """Return the bytes that move at once: those of an element, or one where no number is as wide."""
-    return itemsize if itemsize in UNSIGNED else 1
 
 
 class _Kept(Environment):  # type: ignore[misc]
@@ -133,7 +109,7 @@ def caller(*arguments: Any) -> Any:
     @intrinsic
     def enter(typingctx: Any, request: Any, arrays: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return emit_call_of(context, builder, constant, entries.SIGNATURE, lambda kernels: [kernels, args[0]])
+            return emit_call_of(context, builder, constant, SIGNATURE, lambda kernels: [kernels, args[0]])
 
         return types.int64(request, arrays), codegen
 

@@ -7,13 +7,24 @@ from functools import reduce
 from numba import types
 
 from ..._core.lowering import TopK
+from ..._jit.compile import code_address
 from ..._jit.emission import as_dtype, cgutils, intrinsic
 from ..._jit.emission_late import NRTContext, populate_array
 from ..._jit.memory import ANY, SIGNED, ArrayRef
-from ..kernels.top_k_alone import ALONE_K, ALONE_WORDS
+from ..kernels.top_k_alone import ALONE_K, ALONE_WORDS, alone_kernel
 from ..tuning.top_k import TUNING
 from .addresses import addresses, emit_call_of
 from .requests import WORD, emit_number
+
+
+def _signature(itemsize, is_float):
+    x = ArrayRef(SIGNED[itemsize], is_float)
+    return x, x, ANY, ANY
+
+
+def code(itemsize, is_float):
+    """Return the address of what selects from a short line, without an entry."""
+    return (code_address(alone_kernel, _signature(itemsize, is_float)),)
 
 
 def _short_lines(a, index_type, rule):
@@ -22,7 +33,7 @@ def _short_lines(a, index_type, rule):
     ``is_short(a, k, axis)``; ``select(a, out, k)`` returns 0 if it has done it.
     """
     itemsize, is_float = as_dtype(a.dtype).itemsize, isinstance(a.dtype, types.Float)
-    constant, x = addresses("alone", itemsize, is_float), ArrayRef(SIGNED[itemsize], is_float)
+    constant, called = addresses(code, itemsize, is_float), _signature(itemsize, is_float)
     longest = min(TUNING.alone_most, index_type.maxval + 1)
 
     @intrinsic
@@ -58,7 +69,7 @@ def _short_lines(a, index_type, rule):
             for at, number in enumerate(numbers):
                 builder.store(number, builder.gep(memory, [WORD(at)]))
             references = [builder.ptrtoint(p, WORD) for p in (line.data, *(array.data for array in results), memory)]
-            return emit_call_of(context, builder, constant, (x, x, ANY, ANY), lambda _: references, raises=False)
+            return emit_call_of(context, builder, constant, called, lambda _: references, raises=False)
 
         return types.int64(a, out, types.int64), codegen
 

@@ -19,10 +19,10 @@ from ..kernels.argextreme import lines_kernel
 from ..primitives import argextreme as plans
 from ..tuning.argextreme import TUNING
 from . import arguments, requests
-from .addresses import kernel_address
+from .addresses import entry_address, kernel_address
 from .arguments import constant, is_absent, refuse
-from .calls import OWN, describe, insist, jitted_call, judge_out
-from .entries import index_size, reference
+from .calls import OWN, jitted_call
+from .entries import describe, index_size, insist, judge_out, reference
 from .errors import WRONG
 from .requests import ARRAYS, sizes_of, strides_of, word
 
@@ -44,23 +44,21 @@ def argmin(a, axis=None, keepdims=False, ties="first", nan="first", index_dtype=
 
 
 def _search(function, largest, a, axis, keepdims, ties, nan, index_dtype, out):
-    itemsize = arguments.check_data(function, a, arguments.ORDERED, "an array of bool, integers, float32 or float64")
+    arguments.check_data(function, a, arguments.ORDERED)
     keeps = constant(function, "keepdims", keepdims, (False, True))
     backwards = constant(function, "ties", ties, ("first", "last")) == "last"
     rule_name = constant(function, "nan", nan, NAN_RULES)
-    index_type = types.intp if is_absent(index_dtype) else getattr(index_dtype, "dtype", None)
-    if not arguments.is_integer(index_type):
-        refuse(function, "index_dtype", index_dtype, "an integer dtype, as numpy.uint32")
+    index_type = arguments.type_of_indices(function, index_dtype)
     dtype, result = as_dtype(a.dtype), as_dtype(index_type)
     axes = _axes(function, a, axis)
     parameters = (... if axes == () else axes, keeps, "last" if backwards else "first", rule_name, result)
     mask = sum(1 << one for one in axes)
     data_type = normalize_data_type(dtype)
-    best = (1 << (8 * itemsize - 1)) - 1
+    best = (1 << (8 * dtype.itemsize - 1)) - 1
     if dtype.kind == "b" and largest:
         best = 1 - (1 << 7)
     rule = rule_numbers(data_type, largest, nan_is_first(rule_name, largest))
-    constants = (arguments.kind_of(index_type), *rule, best, int(backwards) + 2 * int(keeps), itemsize)
+    constants = (arguments.kind_of(index_type), *rule, best, int(backwards) + 2 * int(keeps), dtype.itemsize)
     ndim = a.ndim if keeps else a.ndim - max(len(axes), 1)
     run = jitted_call(code, function, (dtype,), out, (index_type, ndim), parameters, constants)
 
@@ -97,18 +95,17 @@ def _axes(function, a, axis):
 
 
 def code(function, dtypes, parameters):
-    """Return the entry, and the address of the kernel."""
+    """Return the addresses of the entry and the kernel."""
     dtype, _ = dtypes
     x = reference_to(SIGNED[dtype.itemsize], is_float(normalize_data_type(dtype)))
-    return entry, kernel_address(lines_kernel, x, ANY, SIGNED_REFS[8], ANY)
+    return entry_address(entry), kernel_address(lines_kernel, x, ANY, SIGNED_REFS[8], ANY)
 
 
 @helper
 def judge(request, axes):
     """Write the sizes of the result; return FITS, WRONG or PERHAPS."""
     sizes, keeps = sizes_of(request, ARRAYS), word(request, FLAGS) & 2 != 0
-    total, at = np.int64(1), word(request, requests.SIZES_AT)
-    ndim = np.int64(0)
+    total, at, ndim = np.int64(1), word(request, requests.SIZES_AT), np.int64(0)
     for d in range(len(sizes)):
         reduced = (axes >> d) & 1 != 0
         if reduced:
@@ -119,7 +116,7 @@ def judge(request, axes):
     bits = 8 * index_size(request) - (1 if word(request, requests.KIND) < 4 else 0)  # without the sign
     if total == 0 or (bits < 63 and (total - 1) >> bits != 0):
         return WRONG
-    return judge_out(request, ndim)
+    return judge_out(request, at, ndim)
 
 
 @helper

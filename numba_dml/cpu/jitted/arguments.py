@@ -14,8 +14,14 @@ from ..._jit.emission import as_dtype
 from ..._jit.emission_late import TypingError
 from ..primitives.moves.plan import INDEX_KINDS
 
-MOVED = (types.Boolean, types.Integer, types.Float, types.Complex, types.NPDatetime, types.NPTimedelta)
 ORDERED = (types.Boolean, types.Integer, types.Float)
+NUMBERS = (*ORDERED, types.Complex)
+MOVED = (*NUMBERS, types.NPDatetime, types.NPTimedelta)
+_EXPECTED = {
+    ORDERED: "an array of bool, integers, float32 or float64",
+    NUMBERS: "an array of bool or numbers",
+    MOVED: "an array of bool, numbers, datetimes or timedeltas",
+}
 #: The types that Python's own numbers have in jitted code; each holds those before.
 _PYTHON = {types.boolean: 0, types.int64: 1, types.float64: 2, types.complex128: 3}
 _RANKS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
@@ -72,14 +78,22 @@ def is_integer(kind: Any) -> bool:
     return isinstance(kind, types.Integer) and not isinstance(kind, types.Boolean)
 
 
-def check_data(function: str, a: Any, allowed: tuple[Any, ...], expected: str, least: int = 1) -> int:
-    """Check the input, and return the size of its elements."""
+def check_data(function: str, a: Any, allowed: tuple[Any, ...], least: int = 1) -> None:
+    """Check the input."""
     check_array(function, "a", a, least)
+    expected = _EXPECTED[allowed]
     if a.dtype == types.float16:
         refuse(function, "a", "float16, which has no arithmetic in Numba's CPU code", expected)
     if not isinstance(a.dtype, allowed):
         refuse(function, "a", f"an array of {a.dtype}", expected)
-    return int(as_dtype(a.dtype).itemsize)
+
+
+def type_of_indices(function: str, index_dtype: Any) -> Any:
+    """Return the type of the positions that a call returns."""
+    kind = types.intp if is_absent(index_dtype) else getattr(index_dtype, "dtype", None)
+    if not is_integer(kind):
+        refuse(function, "index_dtype", index_dtype, "an integer dtype, as numpy.uint32")
+    return kind
 
 
 def check_indices(function: str, indices: Any, least: int, name: str = "indices") -> int:

@@ -1,18 +1,16 @@
-"""What calls of an operator with one result are compiled to, and what their entries share."""
+"""What calls of an operator with one result are compiled to."""
 
 from __future__ import annotations
 
 import numba
 import numpy as np
 
-from ..._jit.compile import _INNER_OPTIONS, helper
+from ..._jit.compile import _INNER_OPTIONS
 from ..._jit.emission import as_dtype
 from ..._jit.memory import store
 from . import arguments, requests
 from .addresses import caller
-from .entries import has_sizes, may_overlap
-from .errors import FITS, PERHAPS, WRONG, raise_error
-from .requests import data, pack, result_sizes, word
+from .requests import data, pack, result_sizes
 
 _jit = numba.njit(**_INNER_OPTIONS)
 TO_RESULT = 8 * requests.RESULT
@@ -59,27 +57,3 @@ def jitted_call(code, function, inputs, out, result, parameters, constants):
         return out
 
     return _jit(run_out)
-
-
-@helper
-def describe(kernels, request):
-    """Let a request say what Python builds its errors from."""
-    store(request, 8 * requests.OPERATOR, word(kernels, 0))
-
-
-@helper
-def judge_out(request, ndim):
-    """Return FITS, WRONG or PERHAPS for an output: whether it has the sizes that stand in a request."""
-    out = word(request, requests.OUT_AT)
-    if out == 0:
-        return FITS
-    if not has_sizes(request, out, word(request, requests.SIZES_AT), ndim):
-        return WRONG
-    return PERHAPS if may_overlap(request, out, word(request, requests.ITEMSIZE)) else FITS
-
-
-@helper
-def insist(request, verdict):
-    """Raise the error for arguments that do not fit."""
-    if verdict != FITS:
-        raise_error(request, verdict)

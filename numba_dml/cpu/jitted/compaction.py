@@ -11,13 +11,11 @@ from ..._jit.compile import _INNER_OPTIONS, kernel
 from ..._jit.emission import as_dtype
 from ..._jit.memory import overlaps, store
 from . import arguments, requests
-from .addresses import caller
-from .calls import describe, insist, judge_out
-from .entries import memory_of
+from .addresses import caller, entry_address
+from .entries import describe, insist, judge_out, memory_of
 from .errors import PERHAPS
 from .requests import ARRAYS, next_record, pack, word
 
-NUMBERS = (types.Boolean, types.Integer, types.Float, types.Complex)
 #: Said, or the caller's `fastmath` would take a NaN for zero.
 _jit = numba.njit(fastmath=False, **_INNER_OPTIONS)
 
@@ -49,8 +47,8 @@ def _check_count(count, size):
 
 
 def code(function, dtypes, parameters):
-    """Return the entry, which needs no kernel."""
-    return (entry,)
+    """Return the address of the entry, which needs no kernel."""
+    return (entry_address(entry),)
 
 
 @kernel
@@ -60,7 +58,7 @@ def entry(kernels, request):
     at, rows = word(request, requests.SIZES_AT), word(request, requests.OUT_AT)
     store(request, 8 * at, word(request, requests.K))  # the shape of the rows: any number, a column for each dimension
     store(request, 8 * (at + 1), word(request, ARRAYS + 1))
-    insist(request, judge_out(request, 2))
+    insist(request, judge_out(request, at, 2))
     low, high = memory_of(request, rows, word(request, requests.ITEMSIZE))
     count = word(request, next_record(request, ARRAYS))
     if overlaps(low, high, count, count + 8):
@@ -95,11 +93,9 @@ def _writer(a, index_type, out, rule, check_sizes, check_count):
 def nonzero_coordinates(a, size=None, fill_value=-1, index_dtype=None, bounds="raise", out=None):
     """Return what a call of `numba_dml.nonzero_coordinates` is compiled to."""
     function = "nonzero_coordinates"
-    arguments.check_data(function, a, NUMBERS, "an array of bool or numbers", 0)
+    arguments.check_data(function, a, arguments.NUMBERS, 0)
     arguments.check_integer(function, "fill_value", fill_value)
-    index_type = types.intp if arguments.is_absent(index_dtype) else getattr(index_dtype, "dtype", None)
-    if not arguments.is_integer(index_type):
-        arguments.refuse(function, "index_dtype", index_dtype, "an integer dtype, as numpy.uint32")
+    index_type = arguments.type_of_indices(function, index_dtype)
     rule = arguments.constant(function, "bounds", bounds, SCATTER_BOUNDS)
     dtype, ndim = as_dtype(index_type), a.ndim
     kind, limits = dtype.type, np.iinfo(dtype)

@@ -32,11 +32,8 @@ from ..tuning import moves as tuning_moves
 from ..tuning import scatter as tuning_scatter
 from ..tuning.top_k import TUNING
 from . import requests
-from .errors import FITS, PERHAPS, WRONG, raise_error
-from .requests import ARRAYS, WORDS, next_record, sizes_of, strides_of, word
-
-#: Of the entries.
-SIGNATURE = (WORDS, WORDS)
+from .errors import FITS, NO_RANK, PERHAPS, WRONG, raise_error
+from .requests import ARRAYS, next_record, sizes_of, strides_of, word
 
 # These have one home, which Python calls as well.
 for module in (shapes, plans, dispatch_gather, top_k):
@@ -108,6 +105,38 @@ def may_overlap(request, record, itemsize):
 
 
 @helper
+def describe(kernels, request):
+    """Let a request say what Python builds its errors from."""
+    store(request, 8 * requests.OPERATOR, word(kernels, 0))
+
+
+@helper
+def judge_out(request, at, ndim):
+    """Return FITS, WRONG or PERHAPS for an output: whether it has the sizes that stand in a request."""
+    out = word(request, requests.OUT_AT)
+    if out == 0:
+        return FITS
+    if not has_sizes(request, out, at, ndim):
+        return WRONG
+    return PERHAPS if may_overlap(request, out, word(request, requests.ITEMSIZE)) else FITS
+
+
+@helper
+def insist(request, verdict):
+    """Raise the error for arguments that do not fit."""
+    if verdict != FITS:
+        raise_error(request, verdict)
+
+
+@helper
+def finished(request, status):
+    """Return what a kernel has returned, or raise the error for the index that it found."""
+    if status > 0:
+        raise_error(request, status - 1)
+    return status
+
+
+@helper
 def judge_top_k(request):
     """Return FITS, WRONG or PERHAPS for the arguments of a top-k; write its axis and the sizes of its results."""
     sizes = sizes_of(request, ARRAYS)
@@ -138,7 +167,7 @@ def judge_top_k(request):
 
 @helper
 def judge_move(request):
-    """Return the same for a gather or a scatter; write its axis and the sizes of the packed array."""
+    """Return the same for a gather or a scatter, or NO_RANK; write its axis and the sizes of the packed array."""
     axis, addressing = word(request, requests.AXIS), word(request, requests.ADDRESSING)
     record, writes = next_record(request, ARRAYS), word(request, requests.WRITES) != 0
     sizes, indices = sizes_of(request, ARRAYS), sizes_of(request, record)
@@ -157,14 +186,12 @@ def judge_move(request):
     end = put_sizes(request, at, sizes, 0, start)
     end = put_sizes(request, end, indices, 0, points)
     end = put_sizes(request, end, sizes, stop, len(sizes))
-    if writes and not has_sizes(request, next_record(request, record), at, end - at):
-        return WRONG
-    out = word(request, requests.OUT_AT)
-    if out == 0:
-        return FITS
-    if not (has_sizes(request, out, ARRAYS + 2, len(sizes)) if writes else has_sizes(request, out, at, end - at)):
-        return WRONG
-    return PERHAPS if may_overlap(request, out, word(request, requests.ITEMSIZE)) else FITS
+    if writes:
+        updates_fit = has_sizes(request, next_record(request, record), at, end - at)
+        return judge_out(request, ARRAYS + 2, len(sizes)) if updates_fit else WRONG
+    if word(request, requests.OUT_AT) == 0 and end - at != word(request, requests.RANK):
+        return NO_RANK
+    return judge_out(request, at, end - at)
 
 
 @allocating
@@ -188,15 +215,14 @@ def run_top_k(kernels, request):
         plan[top_k_plan.RULE + i] = word(request, requests.RULE + i)
     x = reference(word(request, ARRAYS))
     values, indices = reference(word(request, requests.RESULT)), reference(word(request, requests.INDICES))
-    return run_here(word(kernels, row), x, values, indices, x, plan)
+    return run_here(word(kernels, row + 1), x, values, indices, x, plan)
 
 
 @kernel
 def top_k_entry(kernels, request):
-    """Check or run a top-k; `kernels` are by row of the table."""
-    verdict = judge_top_k(request)
-    if verdict != FITS:
-        raise_error(request, verdict)
+    """Check or run a top-k; `kernels` are its description, and by row of the table."""
+    describe(kernels, request)
+    insist(request, judge_top_k(request))
     return run_top_k(kernels, request) if word(request, requests.RESULT) != 0 else np.int64(requests.CHECKED)
 
 
@@ -256,14 +282,14 @@ def kernel_of(kernels, request, plan):
     if reduces or (plan[moves_plan.RUN] == itemsize and itemsize <= 8):
         plan[moves_plan.RUN] //= itemsize
     elif 1 < itemsize <= 8:
-        return word(kernels, 2)
-    return word(kernels, 0)
+        return word(kernels, 3)
+    return word(kernels, 1)
 
 
 @allocating
 def run_gather(kernels, request):
     """Make the plan of a gather, and run its kernel."""
-    plan = plan_move(request, strides_of(request, ARRAYS), word(kernels, 1))
+    plan = plan_move(request, strides_of(request, ARRAYS), word(kernels, 2))
     facts = dispatch_gather.facts_of(plan)
     dispatch_gather.plan_gather(plan, facts, GATHERS)
     a, index = reference(word(request, ARRAYS)), reference(word(request, next_record(request, ARRAYS)))
@@ -284,7 +310,7 @@ def run_scatter(kernels, request):
     else:
         put_packed_strides(request, word(request, requests.SIZES_AT))
         strides = array_at(request, 8 * word(request, requests.SIZES_AT), (word(request, ARRAYS + 1),))
-    plan = plan_move(request, strides, word(kernels, 1))
+    plan = plan_move(request, strides, word(kernels, 2))
     whole = whole_of(request, ARRAYS, word(request, requests.ITEMSIZE))
     plans.fill_scatter(plan, word(request, requests.REDUCTION), whole if fresh else 0, whole, SCATTERS.stream_bytes)
     plan[moves_plan.SPLIT] = moves_plan.BY_POINT if word(request, requests.UNIQUE) != 0 else moves_plan.BY_WINDOW
@@ -294,13 +320,13 @@ def run_scatter(kernels, request):
 
 @kernel
 def move_entry(kernels, request):
-    """Check or run a gather or a scatter; `kernels` are its kernel, the finder, and the kernel for longer slices."""
-    verdict = judge_move(request)
-    if verdict != FITS:
-        raise_error(request, verdict)
+    """Check or run a gather or a scatter.
+
+    `kernels` are its description, its kernel, the finder, and the kernel for longer slices.
+    """
+    describe(kernels, request)
+    insist(request, judge_move(request))
     if word(request, requests.RESULT) == 0:
         return np.int64(requests.CHECKED)
     status = run_scatter(kernels, request) if word(request, requests.WRITES) != 0 else run_gather(kernels, request)
-    if status > 0:
-        raise_error(request, status - 1)
-    return status
+    return finished(request, status)

@@ -21,12 +21,11 @@ from ..._jit.emission import add_symbol, cgutils, intrinsic, ir
 from ..._jit.emission_late import PY_UNICODE_1BYTE_KIND, _empty_string, _set_code_point
 from ..._jit.memory import empty
 from ..launch import later
-from ..primitives.moves.plan import INDEX_KINDS
 from . import requests
 
 #: What entries find out about arguments. In place of the position of a bad index, what is asked: what is wrong, or
-#: whether anything is.
-FITS, WRONG, PERHAPS = map(np.int64, (0, -1, -2))
+#: whether anything is; or that a result does not have the dimensions that it was compiled for.
+FITS, WRONG, PERHAPS, NO_RANK = map(np.int64, (0, -1, -2, -3))
 #: Characters of a text.
 ROOM = 4096
 
@@ -46,7 +45,7 @@ def _call(name, shapes, dtypes, parameters):
 def error_of(address, position):
     """Return the error for a request at an address, or None."""
     words = (c_int64 * requests.ARRAYS).from_address(address)
-    spec, kinds, parameters = (_described if words[requests.OPERATOR] >= len(OPERATORS) else _moved)(address, words)
+    spec, kinds, parameters = _described(address, words)
     count = len(kinds) - len(spec.outputs)
     arrays = list(_arrays(address, kinds if words[requests.OUT_AT] else kinds[:count]))
     inputs, outs = arrays[: len(spec.inputs)], arrays[count:]
@@ -62,28 +61,21 @@ def error_of(address, position):
         return error
     if position >= 0:
         return getattr(call, "lowering", call).error_at(*inputs[:2], position)
+    if position == NO_RANK:
+        expected = "a.ndim - batch_dims coordinates per tuple (the last size) without out"
+        return ValueError(f"{spec.name}: indices: expected {expected}")
     return None if position == PERHAPS else ValueError(f"{spec.name}: found arrays that do not fit each other")
 
 
-def _moved(address, words):
-    """Return the operator, the dtypes and the parameters of a request for a top-k, a gather or a scatter."""
-    spec = list(OPERATORS.values())[words[requests.OPERATOR]]
-    index_type = np.dtype(INDEX_KINDS[words[requests.KIND]])
-    data_type = np.dtype(f"{'i' if spec.compares else 'V'}{words[requests.ITEMSIZE]}")
-    axis, k = _given(address, words)
-    given = {"axis": axis, "batch_dims": axis, "k": k, "index_dtype": index_type}
-    kinds = [index_type if name == "indices" else data_type for name in (*spec.inputs, *spec.outputs)]
-    return spec, kinds, tuple(given.get(one.name, one.default) for one in spec.parameters)
-
-
 def _described(address, words):
-    """Return the same of a request whose OPERATOR is the address of the arguments of `addresses`, which it keeps.
+    """Return the operator, the dtypes and the parameters of a request.
 
-    They are a function, the operator's name, dtypes and parameters; ``...`` stands for one that the request holds.
+    Its OPERATOR is the address of the arguments of `addresses`, which keeps them: a function, the operator's name,
+    dtypes and parameters, and what else the function takes. ``...`` stands for a parameter that the request holds.
     """
-    _, name, kinds, parameters = cast(words[requests.OPERATOR], py_object).value
+    _, name, kinds, parameters, *_ = cast(words[requests.OPERATOR], py_object).value
     spec, (axis, number) = OPERATORS[name], _given(address, words)
-    told = {"axis": axis, "batch_dims": axis, "depth": number, "size": number}
+    told = {"axis": axis, "batch_dims": axis, "k": number, "depth": number, "size": number}
     if any(one.name == "shape" for one in spec.parameters):  # it comes as an array behind the others
         *_, shape = _arrays(address, kinds[:-1])
         told["shape"] = tuple(shape.tolist())

@@ -19,25 +19,20 @@ from ..._core.spec import OPERATORS
 from ..._core.tensor import normalize_data_type
 from ..._jit.compile import _INNER_OPTIONS
 from ..._jit.emission import as_dtype
-from ..._jit.memory import UNSIGNED, store
+from ..._jit.memory import ANY, SIGNED, SIGNED_REFS, UNSIGNED, reference_to, store
+from ..dispatch.top_k import jitted_kernels
+from ..kernels.gather import gather_kernel
+from ..kernels.scatter import scatter_kernel
 from ..primitives import reductions
 from ..primitives.moves import plan
-from . import argextreme, arguments, requests, scan
-from .addresses import addresses, caller, unit_of
-from .alone import short_lines_first, short_lines_first_out
-from .argextreme import argmax, argmin  # noqa: F401
+from ..primitives.moves.offsets import finder_address
+from . import alone, argextreme, arguments, compaction, max_unpool, one_hot, requests, reverse_subsequences, scan
+from .addresses import addresses, caller, entry_address, kernel_address
 from .arguments import constant, is_absent, refuse
-from .compaction import code as compaction_code
-from .compaction import nonzero_coordinates  # noqa: F401
+from .calls import jitted_call
 from .copies import copy_meets, packed
-from .max_unpool import code as max_unpool_code
-from .max_unpool import max_unpool  # noqa: F401
-from .one_hot import code as one_hot_code
-from .one_hot import one_hot  # noqa: F401
+from .entries import move_entry, top_k_entry
 from .requests import data, pack, result_sizes
-from .reverse_subsequences import code as reverse_code
-from .reverse_subsequences import reverse_subsequences  # noqa: F401
-from .scan import cumulative_prod, cumulative_sum  # noqa: F401
 
 #: How a function that only jitted code calls is compiled; it has an environment, which a helper of kernels lacks.
 _jit = numba.njit(**_INNER_OPTIONS)
@@ -54,19 +49,18 @@ def top_k(a, k, axis=-1, mode="largest", sorted=True, nan="last", index_dtype=No
     the caller gives them up: of a loop over rows of 64 float32 with k=8 and ``out=`` each takes 90 ns, and took 121. A
     third of that is what Numba counts for the caller, which slices three arrays for something that may raise.
     """
-    itemsize = arguments.check_data("top_k", a, arguments.ORDERED, "an array of bool, integers, float32 or float64")
+    arguments.check_data("top_k", a, arguments.ORDERED)
     arguments.check_integer("top_k", "k", k)
     arguments.check_integer("top_k", "axis", axis)
-    largest = constant("top_k", "mode", mode, tuple(MODES)) == "largest"
+    end = constant("top_k", "mode", mode, tuple(MODES))
     constant("top_k", "sorted", sorted, (True, False))
-    nan_first = nan_is_first(constant("top_k", "nan", nan, NAN_RULES), largest)
-    index_type = types.intp if is_absent(index_dtype) else getattr(index_dtype, "dtype", None)
-    if not arguments.is_integer(index_type):
-        refuse("top_k", "index_dtype", index_dtype, "an integer dtype, as numpy.uint32")
-    rule = rule_numbers(normalize_data_type(as_dtype(a.dtype)), largest, nan_first)
-    dtype, ndim = a.dtype, a.ndim
-    enter = caller("top_k_entry", itemsize, isinstance(dtype, types.Float), ndim > 1)
-    constants = (list(OPERATORS).index("top_k"), itemsize, arguments.kind_of(index_type), 0, *rule)
+    nan_rule = constant("top_k", "nan", nan, NAN_RULES)
+    index_type = arguments.type_of_indices("top_k", index_dtype)
+    dtype, ndim, largest = a.dtype, a.ndim, end == "largest"
+    made, index = as_dtype(dtype), as_dtype(index_type)
+    rule = rule_numbers(normalize_data_type(made), largest, nan_is_first(nan_rule, largest))
+    enter = caller(top_k_code, "top_k", (made, made, index), (..., ..., end, True, nan_rule, index), ndim > 1)
+    constants = (0, made.itemsize, arguments.kind_of(index_type), 0, *rule)
 
     if is_absent(out):
 
@@ -81,7 +75,7 @@ def top_k(a, k, axis=-1, mode="largest", sorted=True, nan="last", index_dtype=No
             enter(request, (a, values, indices))
             return TopK(values, indices)
 
-        return short_lines_first(_jit_counting(otherwise), a, index_type, rule)
+        return alone.short_lines_first(_jit_counting(otherwise), a, index_type, rule)
 
     if not isinstance(out, types.BaseTuple) or len(out) != 2:
         refuse("top_k", "out", out, "a pair (values, indices)")
@@ -104,7 +98,7 @@ def top_k(a, k, axis=-1, mode="largest", sorted=True, nan="last", index_dtype=No
             values[...] = new_values
             indices[...] = new_indices
 
-    return short_lines_first_out(_jit_counting(otherwise_out), a, index_type, rule, direct)
+    return alone.short_lines_first_out(_jit_counting(otherwise_out), a, index_type, rule, direct)
 
 
 def gather(a, indices, axis=0, out=None, bounds="raise"):
@@ -112,7 +106,7 @@ def gather(a, indices, axis=0, out=None, bounds="raise"):
     run = _gather("gather", a, indices, axis, out, bounds)
 
     def implementation(a, indices, axis=0, out=None, bounds="raise"):
-        return run(a, indices, axis, out)
+        return run((axis, 0), (a, packed(indices)), out, not copy_meets(indices, out))
 
     return implementation
 
@@ -122,7 +116,7 @@ def gather_elements(a, indices, axis=-1, out=None, bounds="raise"):
     run = _gather("gather_elements", a, indices, axis, out, bounds)
 
     def implementation(a, indices, axis=-1, out=None, bounds="raise"):
-        return run(a, indices, axis, out)
+        return run((axis, 0), (a, packed(indices)), out, not copy_meets(indices, out))
 
     return implementation
 
@@ -132,7 +126,7 @@ def gather_nd(a, indices, batch_dims=0, out=None, bounds="raise"):
     run = _gather("gather_nd", a, indices, batch_dims, out, bounds)
 
     def implementation(a, indices, batch_dims=0, out=None, bounds="raise"):
-        return run(a, indices, batch_dims, out)
+        return run((batch_dims, 0), (a, packed(indices)), out, not copy_meets(indices, out))
 
     return implementation
 
@@ -157,98 +151,66 @@ def scatter_nd(a, indices, updates, batch_dims=0, reduction="none", unique=False
     return implementation
 
 
-def _check(function: str, a: Any, indices: Any, axis: Any) -> tuple[Any, int, int]:
-    """Check what gathers and scatters have; return the operator, the size of its elements, and the kind of indices."""
+def _check(function: str, a: Any, indices: Any, axis: Any) -> tuple[Any, int]:
+    """Check what gathers and scatters have; return the operator, and the kind of indices."""
     spec = OPERATORS[function]
-    itemsize = arguments.check_data(function, a, arguments.MOVED, "an array of bool, numbers, datetimes or timedeltas")
+    arguments.check_data(function, a, arguments.MOVED)
     kind = arguments.check_indices(function, indices, 0 if spec.addressing == SLICES else 1)
     arguments.check_integer(function, "batch_dims" if spec.addressing == TUPLES else "axis", axis)
     if spec.addressing == ELEMENTS:
         arguments.check_same_rank(function, "indices", indices, a)
-    return spec, itemsize, kind
-
-
-def _constants(spec: Any, itemsize: int, kind: int, copied: bool, *others: int) -> tuple[int, ...]:
-    """Return what a request for a gather or a scatter has from OPERATOR on."""
-    number = list(OPERATORS).index(spec.name)
-    return number, itemsize, kind, int(copied), spec.addressing, int(spec.writes), *others
+    return spec, kind
 
 
 def _gather(function: str, a: Any, indices: Any, axis: Any, out: Any, bounds: Any) -> Any:
-    """Return a jitted ``run(a, indices, axis, out)``."""
-    spec, itemsize, kind = _check(function, a, indices, axis)
-    code = {"clamp": plan.CLAMP, "drop": plan.DROP}.get(constant(function, "bounds", bounds, config.BOUNDS), plan.RAISE)
-    enter = caller("move_entry", "gather", UNSIGNED[unit_of(itemsize)], 0, spec.addressing != ELEMENTS)
-    constants = _constants(spec, itemsize, kind, False, code)
+    """Return what `jitted_call` does."""
+    spec, kind = _check(function, a, indices, axis)
+    rule = constant(function, "bounds", bounds, config.BOUNDS)
     #: Of the result. Where tuples lead to slices, it has to be known when the call is compiled.
     ndim = {SLICES: a.ndim - 1 + indices.ndim, ELEMENTS: a.ndim, TUPLES: indices.ndim - 1}[spec.addressing]
-    leaves_none, dtype = spec.addressing == TUPLES, a.dtype
-
-    if is_absent(out):
-
-        def gather_new(a, indices, axis, out):
-            rows = packed(indices)
-            request = pack((axis, 0), constants, (a, rows), ())
-            enter(request, (a, rows))
-            if leaves_none and axis + indices.shape[-1] != a.ndim:
-                raise ValueError(
-                    "gather_nd: indices: expected a.ndim - batch_dims coordinates per tuple (the last size) without out"
-                )
-            result = np.empty(result_sizes(request, ndim), dtype)
-            store(request, TO_RESULT, data(result))
-            enter(request, (a, rows, result))
-            return result
-
-        return _jit(gather_new)
-
-    arguments.check_out(function, "out", out, dtype, getattr(out, "ndim", 0) if leaves_none else ndim)
-    direct = out.layout == "C"
-
-    def gather_out(a, indices, axis, out):
-        rows = packed(indices)
-        request = pack((axis, 0), constants, (a, rows), (out,))
-        if direct and not copy_meets(indices, out):
-            store(request, TO_RESULT, data(out))
-        if enter(request, (a, rows, out)) != 0:
-            result = np.empty(out.shape, dtype)
-            store(request, TO_RESULT, data(result))
-            enter(request, (a, rows, result))
-            out[...] = result
-        return out
-
-    return _jit(gather_out)
+    if spec.addressing == TUPLES and isinstance(out, types.Array):
+        ndim = out.ndim
+    code = {"clamp": plan.CLAMP, "drop": plan.DROP}.get(rule, plan.RAISE)
+    constants = (kind, 0, spec.addressing, 0, code, reductions.NONE, ndim)
+    inputs = as_dtype(a.dtype), as_dtype(indices.dtype)
+    return jitted_call(move_code, function, inputs, out, (a.dtype, ndim), (..., rule), constants)
 
 
-def _combination(function: str, a: Any, itemsize: int, reduction: Any) -> tuple[Any, int]:
-    """Return the type that the kernel of a scatter sees elements as, and the code of the reduction."""
-    reduced = constant(function, "reduction", reduction, lowering.REDUCTIONS)
-    if reduced == "none":
-        return UNSIGNED[unit_of(itemsize)], reductions.NONE
-    if not isinstance(a.dtype, (types.Boolean, types.Number)):
+def _reduction(function: str, a: Any, reduction: Any) -> str:
+    """Return the reduction, which fits the elements."""
+    reduced: str = constant(function, "reduction", reduction, lowering.REDUCTIONS)
+    if reduced != "none" and not isinstance(a.dtype, (types.Boolean, types.Number)):
         refuse(function, "reduction", repr(reduced), f"'none': {a.dtype} elements are not computed with")
     if reduced in ("min", "max") and isinstance(a.dtype, types.Complex):
         refuse(function, "reduction", repr(reduced), "'none', 'add' or 'mul': complex numbers have no order")
-    return reductions.arithmetic_type(normalize_data_type(as_dtype(a.dtype)), lowering.REDUCTIONS.index(reduced))
+    return reduced
+
+
+def _arithmetic(dtype: np.dtype[Any], reduction: str) -> tuple[Any, int]:
+    """Return the type that the kernel of a gather or a scatter sees elements as, and the code of the reduction."""
+    if reduction == "none":  # bytes move where no number is as wide as an element
+        return UNSIGNED.get(dtype.itemsize, UNSIGNED[1]), reductions.NONE
+    return reductions.arithmetic_type(normalize_data_type(dtype), lowering.REDUCTIONS.index(reduction))
 
 
 def _scatter(
     function: str, a: Any, indices: Any, updates: Any, axis: Any, reduction: Any, unique: Any, out: Any, bounds: Any
 ) -> Any:
     """Return a jitted ``run(a, indices, updates, axis, out)``."""
-    spec, itemsize, kind = _check(function, a, indices, axis)
+    spec, kind = _check(function, a, indices, axis)
     arguments.check_array(function, "updates", updates, 0)
     if updates.dtype != a.dtype:
         refuse(function, "updates", f"an array of {updates.dtype}", f"{a.dtype}, the dtype of a (no silent cast)")
     if spec.addressing == ELEMENTS:
         arguments.check_same_rank(function, "updates", updates, a)
-    code = plan.DROP if constant(function, "bounds", bounds, SCATTER_BOUNDS) == "drop" else plan.RAISE
-    element, combination = _combination(function, a, itemsize, reduction)
-    moves = combination == reductions.NONE
-    width = (4 if kind == plan.INT32 else 8) if moves else 0  # which the kernel sees indices as, see `calls.scatter`
-    enter = caller("move_entry", "scatter", element, width, moves and spec.addressing == TUPLES)
-    dtype, strided = a.dtype, a.layout != "C" and is_absent(out)
-    once = int(constant(function, "unique", unique, (True, False)))
-    constants = _constants(spec, itemsize, kind, strided, code, combination, once)
+    rule = constant(function, "bounds", bounds, SCATTER_BOUNDS)
+    reduced = _reduction(function, a, reduction)
+    once = constant(function, "unique", unique, (True, False))
+    dtype, made, strided = a.dtype, as_dtype(a.dtype), a.layout != "C" and is_absent(out)
+    enter = caller(move_code, function, (made, as_dtype(indices.dtype), made, made), (..., reduced, once, rule))
+    code = plan.DROP if rule == "drop" else plan.RAISE
+    _, combination = _arithmetic(made, reduced)
+    constants = (0, made.itemsize, kind, int(strided), spec.addressing, 1, code, combination, int(once))
 
     if is_absent(out):
 
@@ -284,31 +246,57 @@ def _scatter(
     return _jit(scatter_out)
 
 
-#: By family: what returns an entry and its kernels for dtypes of data and results (see `addresses`).
-CODES = {
-    "argextreme": argextreme.code,
-    "compaction": compaction_code,
-    "max_unpool": max_unpool_code,
-    "one_hot": one_hot_code,
-    "reverse_subsequences": reverse_code,
-    "scan": scan.code,
+def top_k_code(function, dtypes, parameters, lines):
+    """Return the addresses of the entry, and of the kernel for each row of the table, or 0 where calls need none."""
+    dtype, *_ = dtypes
+    x = reference_to(SIGNED[dtype.itemsize], dtype.kind == "f")
+    kernels = [kernel_address(kernel, x, x, ANY, ANY) if kernel else 0 for kernel in jitted_kernels(lines)]
+    return entry_address(top_k_entry), *kernels
+
+
+def move_code(function, dtypes, parameters):
+    """Return the addresses of the entry, the kernel, the finder, and of the kernel for slices of several elements."""
+    spec, (data, index, *_) = OPERATORS[function], dtypes
+    element, combination = _arithmetic(data, parameters[1] if spec.writes else "none")
+    x, moves = reference_to(element), combination == reductions.NONE
+    kernel, arrays = gather_kernel, (x, ANY, x, ANY)
+    if spec.writes:
+        indices = SIGNED_REFS[4 if index == np.int32 else 8] if moves else ANY  # see `calls.scatter`
+        kernel, arrays = scatter_kernel, (ANY, x, indices, x)
+    code = [entry_address(move_entry), kernel_address(kernel, *arrays), finder_address()]
+    return code + [kernel_address(kernel, ANY, ANY, ANY, ANY)] if moves and spec.addressing != ELEMENTS else code
+
+
+#: The other operators by family: a module with a function for each, and with `code`, as `addresses` takes it.
+FAMILIES = {
+    "argextreme": argextreme,
+    "compaction": compaction,
+    "max_unpool": max_unpool,
+    "one_hot": one_hot,
+    "reverse_subsequences": reverse_subsequences,
+    "scan": scan,
 }
+
+
+def function_of(name: str) -> Any:
+    """Return the function that returns what calls of an operator are compiled to."""
+    family = FAMILIES.get(OPERATORS[name].family)
+    return getattr(family, name) if family else globals()[name]
 
 
 def compile_ahead(function: str, dtype: np.dtype[Any]) -> None:
     """Compile what calls of a function in jitted code run, without reductions; nothing for a dtype that Numba lacks."""
-    spec = OPERATORS[function]
+    spec, index = OPERATORS[function], np.dtype(np.int64)
+    parameters = tuple([one.default for one in spec.parameters])
     has_arithmetic = dtype.kind in "biuc" or (dtype.kind == "f" and dtype.itemsize >= 4)
     if spec.addressing:
-        slices = spec.addressing != ELEMENTS
-        addresses("move_entry", spec.family, UNSIGNED[unit_of(dtype.itemsize)], 8 if spec.writes else 0, slices)
+        addresses(move_code, function, (dtype, index), parameters)
     elif not has_arithmetic:
         return
     elif spec.family == "top_k":
-        is_float = dtype.kind == "f"
-        addresses("alone", dtype.itemsize, is_float)
+        addresses(alone.code, dtype.itemsize, dtype.kind == "f")
         for lines in (False, True):
-            addresses("top_k_entry", dtype.itemsize, is_float, lines)
-    elif spec.family in CODES:
+            addresses(top_k_code, function, (dtype,), parameters, lines)
+    elif spec.family in FAMILIES:
         wide = scan.WIDE.get(dtype.kind) if spec.family == "scan" else None
-        addresses(CODES[spec.family], function, (dtype, as_dtype(wide) if wide else dtype), ())
+        addresses(FAMILIES[spec.family].code, function, (dtype, as_dtype(wide) if wide else dtype), parameters)

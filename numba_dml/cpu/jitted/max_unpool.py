@@ -14,11 +14,12 @@ from ..drivers import OVERLAP
 from ..primitives.moves.offsets import read_indices
 from ..primitives.moves.runs import copy_run
 from . import arguments, requests
+from .addresses import entry_address
 from .arguments import constant, converter
-from .calls import OWN, _jit, describe, insist, jitted_call, judge_out
+from .calls import OWN, _jit, jitted_call
 from .copies import copy_meets, packed
-from .entries import has_sizes, index_size, put_sizes, reference, whole_of
-from .errors import WRONG, raise_error
+from .entries import describe, finished, has_sizes, index_size, insist, judge_out, put_sizes, reference, whole_of
+from .errors import WRONG
 from .requests import ARRAYS, emit_number, next_record, sizes_of, word
 
 BATCH_DIMS, DROPS = requests.AXIS, OWN
@@ -29,7 +30,7 @@ CHUNK = 512
 def max_unpool(a, indices, shape, batch_dims=0, fill_value=0, unique=False, out=None, bounds="raise"):
     """Return what a call of `numba_dml.max_unpool` is compiled to."""
     function = "max_unpool"
-    arguments.check_data(function, a, arguments.MOVED, "an array of bool, numbers, datetimes or timedeltas", 0)
+    arguments.check_data(function, a, arguments.MOVED, 0)
     kind = arguments.check_indices(function, indices, 0)
     arguments.check_same_rank(function, "indices", indices, a)
     arguments.check_integer(function, "batch_dims", batch_dims)
@@ -70,8 +71,8 @@ def _sizes(typingctx, shape):
 
 
 def code(function, dtypes, parameters):
-    """Return the entry, which needs no kernel."""
-    return (entry,)
+    """Return the address of the entry, which needs no kernel."""
+    return (entry_address(entry),)
 
 
 @helper
@@ -83,8 +84,9 @@ def judge(request, batch_dims, indices, shape):
     for d in range(len(sizes)):
         if load(shape, 8 * d) < 0 or (d < batch_dims and load(shape, 8 * d) != sizes[d]):
             return WRONG
-    put_sizes(request, word(request, requests.SIZES_AT), array_at(shape, 0, (len(sizes),)), 0, len(sizes))
-    return judge_out(request, len(sizes))
+    at = word(request, requests.SIZES_AT)
+    put_sizes(request, at, array_at(shape, 0, (len(sizes),)), 0, len(sizes))
+    return judge_out(request, at, len(sizes))
 
 
 @helper
@@ -152,7 +154,4 @@ def entry(kernels, request):
     insist(request, judge(request, batch_dims, indices, shape))
     if word(request, requests.RESULT) == 0:
         return np.int64(requests.CHECKED)
-    status = run_unpool(request, batch_dims, indices, reference(word(request, value)), shape)
-    if status > 0:
-        raise_error(request, status - 1)
-    return status
+    return finished(request, run_unpool(request, batch_dims, indices, reference(word(request, value)), shape))

@@ -16,15 +16,14 @@ from ..kernels import one_hot as plans
 from ..primitives.moves.plan import CLAMP, DROP, RAISE
 from ..tuning.moves import TUNING
 from . import arguments, requests
-from .addresses import kernel_address
+from .addresses import entry_address, kernel_address
 from .arguments import constant, converter, has_dtype, is_absent, refuse
-from .calls import OWN, describe, insist, jitted_call, judge_out
+from .calls import OWN, jitted_call
 from .copies import copy_meets, packed
-from .entries import index_size, put_sizes, reference
-from .errors import WRONG, raise_error
+from .entries import describe, finished, index_size, insist, judge_out, put_sizes, reference
+from .errors import WRONG
 from .requests import ARRAYS, next_record, sizes_of, word
 
-NUMBERS = (types.Boolean, types.Integer, types.Float, types.Complex)
 DEPTH = requests.K
 MODE = OWN
 STREAM_BYTES = TUNING.stream_bytes
@@ -40,7 +39,7 @@ def one_hot(indices, depth, axis=-1, on_value=1, off_value=0, dtype=None, bounds
     result = getattr(dtype, "dtype", None)
     if is_absent(dtype):
         result = next((types.unliteral(one) for one in (on_value, off_value) if has_dtype(one)), types.float32)
-    if not isinstance(result, NUMBERS) or result == types.float16:
+    if not isinstance(result, arguments.NUMBERS) or result == types.float16:
         refuse("one_hot", "dtype", result or dtype, "a dtype of bool or numbers, as numpy.float32")
     on = converter("one_hot", "on_value", on_value, result)
     off = converter("one_hot", "off_value", off_value, result)
@@ -60,9 +59,9 @@ def one_hot(indices, depth, axis=-1, on_value=1, off_value=0, dtype=None, bounds
 
 
 def code(function, dtypes, parameters):
-    """Return the entry, and the address of the kernel."""
+    """Return the addresses of the entry and the kernel."""
     data = SIGNED_REFS.get(dtypes[-1].itemsize, UNSIGNED_REFS[1])
-    return entry, kernel_address(plans.one_hot_kernel, ANY, data, data, ANY)
+    return entry_address(entry), kernel_address(plans.one_hot_kernel, ANY, data, data, ANY)
 
 
 @helper
@@ -99,13 +98,11 @@ def entry(kernels, request):
     place = shapes.axis_from_start(word(request, requests.AXIS), len(sizes) + 1)
     if place < 0 or depth < 0:
         insist(request, WRONG)
-    at = put_sizes(request, word(request, requests.SIZES_AT), sizes, 0, place)
-    store(request, 8 * at, depth)
-    put_sizes(request, at + 1, sizes, place, len(sizes))
-    insist(request, judge_out(request, len(sizes) + 1))
+    at = word(request, requests.SIZES_AT)
+    put_sizes(request, at, sizes, 0, place)
+    store(request, 8 * (at + place), depth)
+    put_sizes(request, at + place + 1, sizes, place, len(sizes))
+    insist(request, judge_out(request, at, len(sizes) + 1))
     if word(request, requests.RESULT) == 0:
         return np.int64(requests.CHECKED)
-    status = run_one_hot(kernels, request, place)
-    if status > 0:
-        raise_error(request, status - 1)
-    return status
+    return finished(request, run_one_hot(kernels, request, place))

@@ -15,6 +15,8 @@ from ..._jit.emission_late import populate_array
 from ..._jit.memory import ArrayRef, load
 
 WORDS = ArrayRef(types.int64)
+#: Of entries: the addresses of kernels, and a request.
+SIGNATURE = (WORDS, WORDS)
 WORD = ir.IntType(64)
 
 # The first numbers: what the caller gives, what is known when it is compiled, and where arrays are. K is also the depth
@@ -23,8 +25,10 @@ WORD = ir.IntType(64)
 AXIS, K, SIZES_AT, OUT_AT, RESULT, OPERATOR, ITEMSIZE, KIND = range(8)
 # Those of a top-k: the address of the indices, and the rule of the keys, three numbers.
 INDICES, RULE = 8, 9
-# Those of the others. COPIED: the result holds the data already, so these are read and written there.
+# Those of gathers and scatters. COPIED: the result holds the data already, so these are read and written there. RANK:
+# the dimensions of a gather's result, which its caller makes.
 COPIED, ADDRESSING, WRITES, BOUNDS, REDUCTION, UNIQUE = range(8, 14)
+RANK = UNIQUE
 #: Where the records start.
 ARRAYS = 14
 #: How many numbers the caller gives, and the highest that a request holds, which stands for all above it.

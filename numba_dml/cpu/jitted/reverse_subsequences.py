@@ -12,12 +12,12 @@ from ..._jit.memory import ANY, UNSIGNED_REFS
 from ..drivers import run_here
 from ..kernels import reverse_subsequences as plans
 from . import arguments, requests
-from .addresses import kernel_address
+from .addresses import entry_address, kernel_address
 from .arguments import constant
-from .calls import OWN, describe, insist, jitted_call, judge_out
+from .calls import OWN, jitted_call
 from .copies import copy_meets, packed
-from .entries import index_size, put_sizes, reference
-from .errors import WRONG, raise_error
+from .entries import describe, finished, index_size, insist, judge_out, put_sizes, reference
+from .errors import WRONG
 from .requests import ARRAYS, next_record, sizes_of, strides_of, word
 
 CHECKS = OWN
@@ -27,7 +27,7 @@ MOST_COLUMNS, CACHED_BYTES, ROW_BYTES = plans.MOST_COLUMNS, plans.CACHED_BYTES, 
 def reverse_subsequences(a, lengths, axis=-1, bounds="raise", out=None):
     """Return what a call of `numba_dml.reverse_subsequences` is compiled to."""
     function = "reverse_subsequences"
-    arguments.check_data(function, a, arguments.MOVED, "an array of bool, numbers, datetimes or timedeltas")
+    arguments.check_data(function, a, arguments.MOVED)
     kind = arguments.check_indices(function, lengths, 1, "lengths")
     arguments.check_same_rank(function, "lengths", lengths, a)
     arguments.check_integer(function, "axis", axis)
@@ -42,9 +42,9 @@ def reverse_subsequences(a, lengths, axis=-1, bounds="raise", out=None):
 
 
 def code(function, dtypes, parameters):
-    """Return the entry, and the address of the kernel."""
+    """Return the addresses of the entry and the kernel."""
     unit = UNSIGNED_REFS[min(dtypes[0].itemsize, 8)]
-    return entry, kernel_address(plans.reverse_kernel, unit, unit, ANY, ANY)
+    return entry_address(entry), kernel_address(plans.reverse_kernel, unit, unit, ANY, ANY)
 
 
 @helper
@@ -122,11 +122,9 @@ def entry(kernels, request):
     axis = shapes.axis_from_start(word(request, requests.AXIS), len(sizes))
     if axis < 0 or not fits(request, axis):
         insist(request, WRONG)
-    put_sizes(request, word(request, requests.SIZES_AT), sizes, 0, len(sizes))
-    insist(request, judge_out(request, len(sizes)))
+    at = word(request, requests.SIZES_AT)
+    put_sizes(request, at, sizes, 0, len(sizes))
+    insist(request, judge_out(request, at, len(sizes)))
     if word(request, requests.RESULT) == 0:
         return np.int64(requests.CHECKED)
-    status = run_reverse(kernels, request, axis)
-    if status > 0:
-        raise_error(request, status - 1)
-    return status
+    return finished(request, run_reverse(kernels, request, axis))

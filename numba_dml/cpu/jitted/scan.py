@@ -16,14 +16,13 @@ from ..drivers import run_here
 from ..kernels.scan_lines import lines_kernel
 from ..primitives import scan
 from . import arguments, requests
-from .addresses import kernel_address
+from .addresses import entry_address, kernel_address
 from .arguments import constant, is_absent, refuse
-from .calls import OWN, _jit, describe, insist, jitted_call, judge_out
-from .entries import put_sizes, reference
+from .calls import OWN, _jit, jitted_call
+from .entries import describe, insist, judge_out, put_sizes, reference
 from .errors import WRONG
 from .requests import ARRAYS, sizes_of, strides_of, word
 
-NUMBERS = (types.Boolean, types.Integer, types.Float, types.Complex)
 #: The kind of a result for which no dtype is asked, as in NumPy.
 WIDE = {"b": types.int64, "i": types.int64, "u": types.uint64}
 # The constants of a request, instead of the kind of indices: whether numbers are multiplied, and the others.
@@ -44,7 +43,7 @@ def cumulative_prod(a, axis=None, dtype=None, include_initial=False, exclusive=F
 
 def _cumulative(function, multiplies, a, axis, dtype, *rest):
     *flags, out = rest
-    arguments.check_data(function, a, NUMBERS, "an array of bool or numbers")
+    arguments.check_data(function, a, arguments.NUMBERS)
     ndim, expected = a.ndim, f"{-a.ndim} to {a.ndim - 1} for an array with {a.ndim} dimensions"
     whole = is_absent(axis)
     if whole and ndim > 1:
@@ -79,7 +78,7 @@ def _result_type(function, a, dtype):
     if is_absent(dtype):
         return WIDE.get(as_dtype(a.dtype).kind, a.dtype)
     result = getattr(dtype, "dtype", None)
-    if not isinstance(result, NUMBERS) or result == types.float16:
+    if not isinstance(result, arguments.NUMBERS) or result == types.float16:
         refuse(function, "dtype", dtype, "a dtype of bool or numbers, as numpy.float64")
     if isinstance(a.dtype, types.Complex) and not isinstance(result, types.Complex):
         refuse(function, "dtype", result, f"a complex dtype for {a.dtype}")
@@ -87,12 +86,12 @@ def _result_type(function, a, dtype):
 
 
 def code(function, dtypes, parameters):
-    """Return the entry, and the address of the kernel."""
+    """Return the addresses of the entry and the kernel."""
     source, result = dtypes
     like, _ = OPERATORS[function].describe([(1,)], [np.dtype(np.int64)], (0, None, False, False, False))
     state = scan.state_reference(result, like.multiplies, in_order=False)
     arrays = scan.data_reference(source, is_source=True), scan.data_reference(result), state, ANY
-    return entry, kernel_address(lines_kernel, *arrays)
+    return entry_address(entry), kernel_address(lines_kernel, *arrays)
 
 
 @allocating
@@ -126,5 +125,5 @@ def entry(kernels, request):
     at = word(request, requests.SIZES_AT)
     put_sizes(request, at, sizes, 0, len(sizes))
     store(request, 8 * (at + axis), sizes[axis] + word(request, INITIAL))
-    insist(request, judge_out(request, len(sizes)))
+    insist(request, judge_out(request, at, len(sizes)))
     return run_scan(kernels, request, axis) if word(request, requests.RESULT) != 0 else np.int64(requests.CHECKED)
