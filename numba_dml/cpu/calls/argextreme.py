@@ -33,16 +33,17 @@ class ArgExtremeCall:
     facts: Facts | None = None
     tuning = TUNING
 
-    def __init__(self, descriptor: Any, strides: tuple[int, ...], dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
-        self.function, self.shape = descriptor.function, shape
+    def __init__(self, descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> None:
+        (strides, dtype), *_ = layouts
+        self.function, self.shape = descriptor.function, output_shapes[0]
         data = descriptor.input_tensor
         size, self.dtype = data.itemsize, descriptor.output_tensor.dtype
         self.copied = not dtype.isnative
         if self.copied:
             strides = packed_strides(data.sizes, size)
         lowering = descriptor.lower([strides])
-        self.empty = allocator(shape, self.dtype)
-        count = product(shape)
+        self.empty = allocator(self.shape, self.dtype)
+        count = product(self.shape)
         self.effort = count * lowering.total * size
         self.work = self.effort + count * self.dtype.itemsize
         self.pieces = 0
@@ -144,7 +145,4 @@ def _highest_key(lowering: Any, facts: Facts) -> int:
     return -lowest - 1
 
 
-def build(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> ArgExtremeCall:
-    """Return the call for a descriptor and the layout of its input."""
-    (strides, dtype), *_ = layouts
-    return ArgExtremeCall(descriptor, strides, dtype, output_shapes[0])
+build = ArgExtremeCall

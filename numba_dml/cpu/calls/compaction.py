@@ -26,10 +26,11 @@ _INPUTS = {**UNSIGNED_REFS, 16: reference_to(types.complex128)}
 class CompactionCall:
     """The coordinates of one layout."""
 
-    def __init__(self, descriptor: Any, strides: tuple[int, ...], dtype: np.dtype[Any], shapes: Any) -> None:
+    def __init__(self, descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> None:
+        (strides, dtype), *_ = layouts
         self.function, self.bounds = descriptor.function, descriptor.bounds
         data, count, rows = descriptor.tensors().values()
-        self.count_shape, shape = shapes
+        self.count_shape, shape = output_shapes
         self.sized = None not in shape
         self.capacity, columns = rows.sizes[-2:]
         self.shape = shape if self.sized else rows.sizes
@@ -119,7 +120,4 @@ def _swapped(mask: int, dtype: np.dtype[Any]) -> int:
     return sum(part << (8 * width * i) for i, part in enumerate(swapped))
 
 
-def build(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> CompactionCall:
-    """Return the call for a descriptor and the layout of its input."""
-    (strides, dtype), *_ = layouts
-    return CompactionCall(descriptor, strides, dtype, output_shapes)
+build = CompactionCall

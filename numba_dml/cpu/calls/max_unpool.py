@@ -37,10 +37,10 @@ class FilledScatter(ScatterCall):
 class MaxUnpoolCall:
     """The call for one layout."""
 
-    def __init__(self, descriptor: Any, layouts: Any, shape: tuple[int, ...]) -> None:
+    def __init__(self, descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> None:
         data, indices = descriptor.input_tensor, descriptor.indices_tensor
-        self.function, self.shape, self.dtype = descriptor.function, shape, data.dtype
-        inner = FilledScatter(descriptor.lower([layouts[0][0]]), self.dtype, shape)
+        self.function, self.shape, self.dtype = descriptor.function, output_shapes[0], data.dtype
+        inner = FilledScatter(descriptor.lower([layouts[0][0]]), self.dtype, self.shape)
         #: It takes the tile, the indices, the elements and the output.
         self.scatter = _prepared(inner, [None, _fix(indices, *layouts[1]), _fix(data, *layouts[0])])
         self.region, self.regions, self.facts, self.tuning = inner.region, inner.regions, inner.facts, inner.tuning
@@ -69,6 +69,4 @@ class MaxUnpoolCall:
         return self.scatter(tile, indices, a, out)
 
 
-def build(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> MaxUnpoolCall:
-    """Return the call for a descriptor and the layouts of its inputs."""
-    return MaxUnpoolCall(descriptor, layouts, output_shapes[0])
+build = MaxUnpoolCall

@@ -24,11 +24,11 @@ _BOUNDS = {"clamp": CLAMP, "drop": DROP}
 class OneHotCall:
     """The call for one layout."""
 
-    def __init__(self, descriptor: Any, layouts: Any, shape: tuple[int, ...]) -> None:
+    def __init__(self, descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> None:
         indices, output = descriptor.indices_tensor, descriptor.output_tensor
         self.function, self.axis = descriptor.function, descriptor.axis
-        self.shape, self.dtype = shape, output.dtype
-        self.empty = allocator(shape, self.dtype)
+        self.shape, self.dtype = output_shapes[0], output.dtype
+        self.empty = allocator(self.shape, self.dtype)
         (strides, dtype), self.values_layout = layouts
         self.copies = not (dtype.isnative and is_packed(indices.sizes, strides, dtype.itemsize))
         outer, depth, inner, bounds = low = descriptor.lower([strides])
@@ -74,6 +74,4 @@ def tile_sizes(outer: int, depth: int, inner: int, width: int) -> tuple[int, int
     return 1, max(min(depth, PART_BYTES // (columns * width)), 1), columns
 
 
-def build(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> OneHotCall:
-    """Return the call for a descriptor and the layouts of its inputs."""
-    return OneHotCall(descriptor, layouts, output_shapes[0])
+build = OneHotCall

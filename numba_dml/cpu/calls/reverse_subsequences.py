@@ -23,10 +23,11 @@ from ..primitives.moves.plan import INDEX_KINDS
 class ReverseCall:
     """The call for one layout."""
 
-    def __init__(self, descriptor: Any, layouts: Any, shape: tuple[int, ...]) -> None:
+    def __init__(self, descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> None:
         data, lengths = descriptor.input_tensor, descriptor.sequence_lengths_tensor
-        self.function, self.axis, self.shape, self.dtype = descriptor.function, descriptor.axis, shape, data.dtype
-        self.empty = allocator(shape, self.dtype)
+        self.function, self.axis, self.shape = descriptor.function, descriptor.axis, output_shapes[0]
+        self.dtype = data.dtype
+        self.empty = allocator(self.shape, self.dtype)
         (strides, dtype), (length_strides, length_dtype) = layouts
         self.copies = not dtype.isnative
         if self.copies:
@@ -92,6 +93,4 @@ def _lines(low: Any, itemsize: int) -> tuple[int, list[int]]:
     return unit, header + flat(rows)
 
 
-def build(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> ReverseCall:
-    """Return the call for a descriptor and the layouts of its inputs."""
-    return ReverseCall(descriptor, layouts, output_shapes[0])
+build = ReverseCall

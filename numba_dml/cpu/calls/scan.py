@@ -30,14 +30,10 @@ class ScanCall:
     tuning = TUNING
 
     def __init__(
-        self,
-        descriptor: Any,
-        strides: tuple[int, ...],
-        dtype: np.dtype[Any],
-        shape: tuple[int, ...],
-        continues: bool = False,
+        self, descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any, continues: bool = False
     ) -> None:
-        self.function, self.shape = descriptor.function, shape
+        (strides, dtype), *_ = layouts
+        self.function, self.shape = descriptor.function, output_shapes[0]
         sizes = descriptor.input_tensor.sizes
         self.dtype = result = descriptor.output_tensor.dtype
         lowering = descriptor.lower([strides])
@@ -52,8 +48,8 @@ class ScanCall:
             strides = tuple(packed[i] for i in self.inverse)
             lowering = descriptor.lower([strides], order)  # strides alone do not place an axis of one element
             lines = lowering.lines
-        self.laid_out = tuple(shape[d] for d in order)
-        self.empty = allocator(shape, result)
+        self.laid_out = tuple(self.shape[d] for d in order)
+        self.empty = allocator(self.shape, result)
         count, n = product([size for size, _, _ in lines]), lowering.size
         self.work = self.effort = count * (n * dtype.itemsize + (n + lowering.initial) * result.itemsize)
         self.identity = int(lowering.multiplies)
@@ -155,15 +151,7 @@ def fill_scan(
     plan[scan.IN_PLACE] = int(same and initial == 0)
 
 
-def _plan(
-    lowering: Any,
-    facts: Facts,
-    strides: Any,
-    sizes: Any,
-    dtype: np.dtype[Any],
-    result: np.dtype[Any],
-    continues: bool,
-) -> Any:
+def _plan(lowering: Any, facts: Facts, strides: Any, sizes: Any, dtype: Any, result: Any, continues: bool) -> Any:
     """Return the numbers that kernels read."""
     n, lines = lowering.size, flat(lowering.lines)
     low, high = extent(sizes, strides)
@@ -181,13 +169,10 @@ def _plan(
     return plan
 
 
-def build(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> ScanCall:
-    """Return the call for a descriptor and the layout of its input."""
-    (strides, dtype), *_ = layouts
-    return ScanCall(descriptor, strides, dtype, output_shapes[0])
+build = ScanCall
 
 
 def build_continued(descriptor: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> ScanCall:
     """Return the call for chunks of lines in C order; see `ScanCall.go_on`."""
-    strides = packed_strides(shape, dtype.itemsize)
-    return ScanCall(descriptor, strides, dtype, descriptor.output_tensor.sizes, continues=True)
+    layout = packed_strides(shape, dtype.itemsize), dtype
+    return ScanCall(descriptor, (layout,), (descriptor.output_tensor.sizes,), None, continues=True)
