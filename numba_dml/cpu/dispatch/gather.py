@@ -15,32 +15,19 @@ from ..tuning.gather import GatherTuning
 class Facts(NamedTuple):
     """The numbers that decide how a gather runs. A row is the points of the innermost loop."""
 
-    #: Slices that are moved, one per tuple of indices.
-    points: int
-    #: Bytes of a slice, which is contiguous.
-    slice_bytes: int
-    #: Indices of a tuple.
-    coordinates: int
-    #: Nested loops over the points.
-    loops: int
-    #: Points of a row.
-    length: int
-    #: Bytes in the data from one point of a row to the next, without their indices.
-    step: int
-    #: Elements of the indices from one point of a row to the next; 0: all have one tuple.
-    index_step: int
-    #: Bytes in the data from one iteration of the outermost loop to the next.
-    outer_step: int
-    #: Whether there are several rows, and all have the same indices.
-    rows_share_indices: bool
-    #: How many places in the data tuples of indices can lead to.
-    places: int
-    #: Bytes in the data from one value of the first index to the next.
-    place_step: int
-    #: Bytes of the data that can be touched.
-    data_bytes: int
-    #: Bytes of the output.
-    output_bytes: int
+    points: int  #: slices that are moved, one per tuple of indices
+    slice_bytes: int  #: bytes of a slice, which is contiguous
+    coordinates: int  #: indices of a tuple
+    loops: int  #: nested loops over the points
+    length: int  #: points of a row
+    step: int  #: bytes in the data from one point of a row to the next, without their indices
+    index_step: int  #: elements of the indices from one point of a row to the next; 0: all have one tuple
+    outer_step: int  #: bytes in the data from one iteration of the outermost loop to the next
+    rows_share_indices: bool  #: whether there are several rows, and all have the same indices
+    places: int  #: how many places in the data tuples of indices can lead to
+    place_step: int  #: bytes in the data from one value of the first index to the next
+    data_bytes: int  #: bytes of the data that can be touched
+    output_bytes: int  #: bytes of the output
 
 
 def facts_of(plan: Any) -> Facts:

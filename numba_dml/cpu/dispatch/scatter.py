@@ -24,39 +24,22 @@ NUMBERS = 1 << 31
 class Facts(NamedTuple):
     """The numbers that decide how a scatter runs. An update is a slice, which an index or a tuple of them places."""
 
-    #: Updates.
-    points: int
-    #: Bytes of all updates.
-    moved: int
-    #: Bytes of an update.
-    slice_bytes: int
-    #: Units that an update is written in; 1: it is a single element.
-    units: int
-    #: Bytes of an element.
-    itemsize: int
-    #: Bytes of the output.
-    whole: int
-    #: Bytes of the output from the first place that an update can start at to the last.
-    span: int
-    #: Bytes of all indices.
-    index_bytes: int
-    #: Whether an index out of range is an error.
-    raises: bool
-    #: Whether the caller promised that no two updates have one place.
-    unique: bool
-    #: Whether updates are combined with what is there.
-    reduces: bool
-    #: Whether another order of the updates gives other bits: sums and products of floats.
-    in_order: bool
-    #: Whether the kernel can copy the input to a new output: both are packed.
-    copies: bool
-    #: How threads share the work, as in a plan: from 0 on a loop, so that no place has two writers; or BY_WINDOW,
-    #: BY_SLICE or BY_POINT.
-    split: int
-    #: Bytes after which the places of that loop repeat; 0: no loop is shared.
-    period: int
-    #: Threads that there can be.
-    threads: int
+    points: int  #: updates
+    moved: int  #: bytes of all updates
+    slice_bytes: int  #: bytes of an update
+    units: int  #: units that an update is written in; 1: it is a single element
+    itemsize: int  #: bytes of an element
+    whole: int  #: bytes of the output
+    span: int  #: bytes of the output from the first place that an update can start at to the last
+    index_bytes: int  #: bytes of all indices
+    raises: bool  #: whether an index out of range is an error
+    unique: bool  #: whether the caller promised that no two updates have one place
+    reduces: bool  #: whether updates are combined with what is there
+    in_order: bool  #: whether another order of the updates gives other bits: sums and products of floats
+    copies: bool  #: whether the kernel can copy the input to a new output: both are packed
+    split: int  #: the loop that threads share, so that no place has two writers; or BY_WINDOW, BY_SLICE or BY_POINT
+    period: int  #: bytes after which the places of that loop repeat; 0: no loop is shared
+    threads: int  #: threads that there can be
 
 
 # How threads share a scatter.
