@@ -13,16 +13,25 @@ from .memory import _WORD, address, emit_byte_pointer, emit_load, emit_store
 _LINE = ir.VectorType(_WORD, CACHE_LINE // 8)
 
 
-@intrinsic
-def copy_bytes(typingctx, target, target_offset, source, source_offset, count):
+def _copy(emit):
+    """Return the function ``copy(target, offset, source, offset, count)`` for kernels; `emit` emits its code."""
+
+    def copy(typingctx, target, target_offset, source, source_offset, count):
+        def codegen(context, builder, signature, args):
+            emit(builder, *args)
+            return context.get_dummy_value()
+
+        return types.void(target, types.int64, source, types.int64, types.int64), codegen
+
+    copy.__name__, copy.__doc__ = emit.__name__, emit.__doc__
+    return intrinsic(copy)
+
+
+@_copy
+def copy_bytes(builder, target, to, source, fro, count):
     """``copy_bytes(target, offset, source, offset, count)``: a memcpy."""
-
-    def codegen(context, builder, signature, args):
-        to, fro = (emit_byte_pointer(builder, ref, offset) for ref, offset in (args[:2], args[2:4]))
-        cgutils.raw_memcpy(builder, to, fro, args[4], 1)
-        return context.get_dummy_value()
-
-    return types.void(target, types.int64, source, types.int64, types.int64), codegen
+    target, source = emit_byte_pointer(builder, target, to), emit_byte_pointer(builder, source, fro)
+    cgutils.raw_memcpy(builder, target, source, count, 1)
 
 
 def emit_prefetch(builder, pointer, level=1, writes=False):
@@ -52,20 +61,14 @@ prefetch, prefetch_to_l2, prefetch_to_write = _prefetch(1), _prefetch(2), _prefe
 
 
 def _ends_copy(size):
-    @intrinsic
-    def copy_ends(typingctx, target, target_offset, source, source_offset, count):
+    @_copy
+    def copy_ends(builder, target, to, source, fro, count):
         """``copy_ends(target, offset, source, offset, count)``: copy `size` to twice as many bytes, by both ends."""
-
-        def codegen(context, builder, signature, args):
-            target, to, source, fro, count = args
-            end = ir.IntType(8 * size) if size <= 8 else ir.VectorType(_WORD, size // 8)
-            rest = builder.sub(count, _WORD(size))
-            read = [emit_load(builder, source, offset, end) for offset in (fro, builder.add(fro, rest))]
-            for value, offset in zip(read, (to, builder.add(to, rest)), strict=True):
-                emit_store(builder, value, target, offset)
-            return context.get_dummy_value()
-
-        return types.void(target, types.int64, source, types.int64, types.int64), codegen
+        end = ir.IntType(8 * size) if size <= 8 else ir.VectorType(_WORD, size // 8)
+        rest = builder.sub(count, _WORD(size))
+        read = [emit_load(builder, source, offset, end) for offset in (fro, builder.add(fro, rest))]
+        for value, offset in zip(read, (to, builder.add(to, rest)), strict=True):
+            emit_store(builder, value, target, offset)
 
     return copy_ends
 
@@ -75,24 +78,18 @@ copy_2_to_4, copy_4_to_8, copy_8_to_16, copy_16_to_32 = map(_ends_copy, (2, 4, 8
 copy_32_to_64, copy_64_to_128, copy_128_to_256 = map(_ends_copy, (32, 64, 128))
 
 
-@intrinsic
-def copy_vectors(typingctx, target, target_offset, source, source_offset, count):
+@_copy
+def copy_vectors(builder, target, to, source, fro, count):
     """``copy_vectors(target, offset, source, offset, count)``: copy 64 bytes or more, the last of them by the end."""
 
-    def codegen(context, builder, signature, args):
-        target, to, source, fro, count = args
+    def copy_line(at):
+        words = emit_load(builder, source, builder.add(fro, at), _LINE)
+        emit_store(builder, words, target, builder.add(to, at))
 
-        def copy_line(at):
-            words = emit_load(builder, source, builder.add(fro, at), _LINE)
-            emit_store(builder, words, target, builder.add(to, at))
-
-        last = builder.sub(count, _WORD(CACHE_LINE))
-        with cgutils.for_range_slice(builder, _WORD(0), last, _WORD(CACHE_LINE)) as (at, _):
-            copy_line(at)
-        copy_line(last)
-        return context.get_dummy_value()
-
-    return types.void(target, types.int64, source, types.int64, types.int64), codegen
+    last = builder.sub(count, _WORD(CACHE_LINE))
+    with cgutils.for_range_slice(builder, _WORD(0), last, _WORD(CACHE_LINE)) as (at, _):
+        copy_line(at)
+    copy_line(last)
 
 
 def _store_past_caches(builder, words, ref, offset):
@@ -102,22 +99,16 @@ def _store_past_caches(builder, words, ref, offset):
     written.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
 
 
-@intrinsic
-def stream_lines(typingctx, target, target_offset, source, source_offset, lines):
+@_copy
+def stream_lines(builder, target, to, source, fro, lines):
     """``stream_lines(target, offset, source, offset, lines)``: copy cache lines past the caches.
 
     The target is aligned to them. Portable: without such stores, LLVM emits ordinary ones.
     """
-
-    def codegen(context, builder, signature, args):
-        target, to, source, fro, lines = args
-        with cgutils.for_range(builder, lines) as loop:
-            at = builder.mul(loop.index, _WORD(CACHE_LINE))
-            words = emit_load(builder, source, builder.add(fro, at), _LINE)
-            _store_past_caches(builder, words, target, builder.add(to, at))
-        return context.get_dummy_value()
-
-    return types.void(target, types.int64, source, types.int64, types.int64), codegen
+    with cgutils.for_range(builder, lines) as loop:
+        at = builder.mul(loop.index, _WORD(CACHE_LINE))
+        words = emit_load(builder, source, builder.add(fro, at), _LINE)
+        _store_past_caches(builder, words, target, builder.add(to, at))
 
 
 @intrinsic
