@@ -83,14 +83,17 @@ def _made_for(function: Any) -> str:
     return f"({','.join(parts)})" if parts else ""
 
 
-def chosen(choose: Callable[..., Any], allocates: bool = False) -> Callable[..., Any]:
-    """Return a function for helpers: what is compiled for a call of it, `choose` returns for the arguments' types."""
+def chosen(choose: Callable[..., Any], allocates: bool = False, helps: bool = True) -> Callable[..., Any]:
+    """Return a function for jitted code: what is compiled for a call of it, `choose` returns for the arguments' types.
+
+    Helpers call it, unless it is for users' functions alone.
+    """
 
     @wraps(choose)
     def function(*args: Any) -> Any:
         raise NotImplementedError
 
-    options: Any = {"_nrt": allocates, **_HELPER_OPTIONS}
+    options: Any = {"_nrt": allocates, **_HELPER_OPTIONS} if helps else {}
     overload(function, jit_options=options)(choose)
     return function
 

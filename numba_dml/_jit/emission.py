@@ -3,7 +3,7 @@
 from llvmlite import ir
 from llvmlite.binding import add_symbol
 from numba.core import cgutils
-from numba.core.extending import NativeValue, intrinsic, models, overload, register_jitable, register_model, unbox
+from numba.core.extending import NativeValue, intrinsic, models, overload, register_model, unbox
 from numba.np.numpy_support import as_dtype
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "ir",
     "models",
     "overload",
-    "register_jitable",
     "register_model",
     "unbox",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..._core.regions import Region, always
 from ..._jit.machine import CACHE_LINE
@@ -261,8 +261,3 @@ def sample_rank(facts: Facts, sample: int, deviations: int) -> tuple[int, int]:
     sample -= sample % LANES
     expected = sample * facts.k / facts.n
     return sample, int(expected + deviations * sqrt(expected)) + deviations
-
-
-def jitted_kernels(lines: bool) -> list[Any]:
-    """Return for each row of the table the kernel that jitted callers need, or None; without `lines`, for one line."""
-    return [region.kernel if lines or region.kernel is rows_kernel else None for region in TABLE]

@@ -157,11 +157,12 @@ def converter(function: str, name: str, value: Any, result: Any) -> Any:
     if known.__class__ is int and made.kind in "iufc":
         if made.kind in "iu" and not np.iinfo(made).min <= known <= np.iinfo(made).max:
             refuse(function, name, known, f"numbers that {made} holds")
-        whole = element(known)
-        return _jit(lambda value: whole)
-    is_flag = made.kind == "b" and known in (0, 1)
-    if not is_flag and (kind not in _PYTHON or _PYTHON[kind] > _RANKS.get(made.kind, -1)):
-        refuse(function, name, f"dtype {kind}", expected)
+    elif not (made.kind == "b" and known in (0, 1)):
+        if kind not in _PYTHON or _PYTHON[kind] > _RANKS.get(made.kind, -1):
+            refuse(function, name, f"dtype {kind}", expected)
+    if known is not None:
+        constant = element(known)
+        return _jit(lambda value: constant)
     if made.kind in "iu" and kind == types.int64:
         limits = np.iinfo(made)
         low, high = max(limits.min, -(1 << 63)), min(limits.max, (1 << 63) - 1)
@@ -173,7 +174,4 @@ def converter(function: str, name: str, value: Any, result: Any) -> Any:
             return element(value)
 
         return _jit(checked)
-    if known is not None:
-        constant = element(known)
-        return _jit(lambda value: constant)
     return _jit(lambda value: element(value))

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numba
 import numpy as np
 
-from ..._jit.compile import _INNER_OPTIONS
-from ..._jit.emission import overload
+from ..._jit.compile import _INNER_OPTIONS, chosen
 from .arguments import is_absent
 from .requests import data
 
 
+@partial(chosen, helps=False)
 def packed(array):
-    """Return an array in row-major order, itself if its type says so (inside jitted code only)."""
-    raise NotImplementedError
-
-
-@overload(packed)
-def _packed(array):
+    """Return an array in row-major order, itself if its type says so."""
     if array.layout == "C":
         return lambda array: array
     return lambda array: np.ascontiguousarray(array)
@@ -37,13 +34,9 @@ def _bounds_of(array):
     return low, high + array.itemsize
 
 
+@partial(chosen, helps=False)
 def copy_meets(array, out):
-    """Tell whether `packed` copies an array that may lie in the output (inside jitted code only)."""
-    raise NotImplementedError
-
-
-@overload(copy_meets)
-def _copy_meets(array, out):
+    """Tell whether `packed` copies an array that may lie in the output."""
     if array.layout == "C" or is_absent(out):
         return lambda array, out: False
 

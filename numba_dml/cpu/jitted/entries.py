@@ -152,17 +152,17 @@ def judge_top_k(request):
     put_sizes(request, at, sizes, 0, len(sizes))
     store(request, 8 * (at + axis), k)
     values = word(request, requests.OUT_AT)
-    if values == 0:
-        return FITS
-    indices, itemsize = next_record(request, values), word(request, requests.ITEMSIZE)
-    if not has_sizes(request, values, at, len(sizes)) or not has_sizes(request, indices, at, len(sizes)):
+    verdict = judge_out(request, at, len(sizes))
+    if values == 0 or verdict == WRONG:
+        return verdict
+    indices = next_record(request, values)
+    if not has_sizes(request, indices, at, len(sizes)):
         return WRONG
-    low_values, high_values = memory_of(request, values, itemsize)
+    low_values, high_values = memory_of(request, values, word(request, requests.ITEMSIZE))
     low_indices, high_indices = memory_of(request, indices, index_size(request))
-    if overlaps(low_values, high_values, low_indices, high_indices):  # those with gaps may lie beside each other
-        return PERHAPS
-    nests = not may_overlap(request, values, itemsize) and not may_overlap(request, indices, index_size(request))
-    return FITS if nests else PERHAPS
+    # Those with gaps may lie beside each other.
+    overlap = overlaps(low_values, high_values, low_indices, high_indices)
+    return PERHAPS if overlap or may_overlap(request, indices, index_size(request)) else verdict
 
 
 @helper

@@ -20,9 +20,10 @@ from ..._core.tensor import normalize_data_type
 from ..._jit.compile import _INNER_OPTIONS
 from ..._jit.emission import as_dtype
 from ..._jit.memory import ANY, SIGNED, SIGNED_REFS, UNSIGNED, reference_to, store
-from ..dispatch.top_k import jitted_kernels
+from ..dispatch.top_k import TABLE
 from ..kernels.gather import gather_kernel
 from ..kernels.scatter import scatter_kernel
+from ..kernels.top_k_rows import rows_kernel
 from ..primitives import reductions
 from ..primitives.moves import plan
 from ..primitives.moves.offsets import finder_address
@@ -247,11 +248,10 @@ def _scatter(
 
 
 def top_k_code(function, dtypes, parameters, lines):
-    """Return the addresses of the entry, and of the kernel for each row of the table, or 0 where calls need none."""
-    dtype, *_ = dtypes
-    x = reference_to(SIGNED[dtype.itemsize], dtype.kind == "f")
-    kernels = [kernel_address(kernel, x, x, ANY, ANY) if kernel else 0 for kernel in jitted_kernels(lines)]
-    return entry_address(top_k_entry), *kernels
+    """Return the addresses of the entry, and of the kernel for each row of the table; without `lines`, for one line."""
+    x = reference_to(SIGNED[dtypes[0].itemsize], dtypes[0].kind == "f")
+    needed = [region.kernel if lines or region.kernel is rows_kernel else None for region in TABLE]
+    return entry_address(top_k_entry), *(kernel_address(kernel, x, x, ANY, ANY) if kernel else 0 for kernel in needed)
 
 
 def move_code(function, dtypes, parameters):
