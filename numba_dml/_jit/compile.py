@@ -104,6 +104,11 @@ def shared(function: Callable[..., Any]) -> None:
     overload(function, jit_options=options, strict=False)(lambda *args: function)
 
 
+def called(function: Callable[..., Any], **options: Any) -> Any:
+    """Jit a function that only users' jitted code calls; it has an environment, which a helper of kernels lacks."""
+    return numba.njit(**_INNER_OPTIONS, **options)(function)
+
+
 def kernel(function: Callable[..., Any]) -> Any:
     """Jit what is called by its address: kernels, by the drivers, and what these call in turn."""
     return _with_disk_cache(numba.njit(**_INNER_OPTIONS)(function))

@@ -33,7 +33,7 @@ def _short_lines(a, index_type, rule):
     ``is_short(a, k, axis)``; ``select(a, out, k)`` returns 0 if it has done it.
     """
     itemsize, is_float = as_dtype(a.dtype).itemsize, isinstance(a.dtype, types.Float)
-    constant, called = addresses(code, itemsize, is_float), _signature(itemsize, is_float)
+    constant, seen = addresses(code, itemsize, is_float), _signature(itemsize, is_float)
     longest = min(TUNING.alone_most, index_type.maxval + 1)
 
     @intrinsic
@@ -69,15 +69,18 @@ def _short_lines(a, index_type, rule):
             for at, number in enumerate(numbers):
                 builder.store(number, builder.gep(memory, [WORD(at)]))
             references = [builder.ptrtoint(p, WORD) for p in (line.data, *(array.data for array in results), memory)]
-            return emit_call_of(context, builder, constant, called, lambda _: references, raises=False)
+            return emit_call_of(context, builder, constant, seen, lambda _: references, raises=False)
 
         return types.int64(a, out, types.int64), codegen
 
     return is_short, select
 
 
-def short_lines_first(otherwise, a, index_type, rule):
-    """Return what a top-k is compiled to: a short line is selected from at once, without a look at anything else."""
+def short_lines_first(otherwise, a, index_type, rule, direct=None):
+    """Return what a top-k is compiled to: a short line is selected from at once, without a look at anything else.
+
+    `direct`: whether a kernel can write to ``out``, or None without one.
+    """
     ndim, dtype = a.ndim, a.dtype
     is_short, select = _short_lines(a, index_type, rule) if ndim == 1 else (None, None)
 
@@ -89,20 +92,12 @@ def short_lines_first(otherwise, a, index_type, rule):
             free(results)
         return otherwise(a, k, axis)
 
-    return implementation
-
-
-def short_lines_first_out(otherwise_out, a, index_type, rule, direct):
-    """Return the same for a call with ``out=``; `direct`: a kernel can write there."""
-    ndim = a.ndim
-    is_short, select = _short_lines(a, index_type, rule) if ndim == 1 else (None, None)
-
     def implementation_out(a, k, axis=-1, mode="largest", sorted=True, nan="last", index_dtype=None, out=None):
         if not (ndim == 1 and direct and is_short(a, k, axis) and sizes_are(out, k) and select(a, out, k) == 0):
-            otherwise_out(a, k, axis, out)
+            otherwise(a, k, axis, out)
         return as_result(out, True)
 
-    return implementation_out
+    return implementation if direct is None else implementation_out
 
 
 @intrinsic

@@ -9,7 +9,7 @@ import numpy as np
 from numba import types
 
 from ..._core.operands import mask_hint
-from ..._jit.compile import _INNER_OPTIONS
+from ..._jit.compile import called
 from ..._jit.emission import as_dtype
 from ..._jit.emission_late import TypingError
 from ..primitives.moves.plan import INDEX_KINDS
@@ -25,8 +25,6 @@ _EXPECTED = {
 #: The types that Python's own numbers have in jitted code; each holds those before.
 _PYTHON = {types.boolean: 0, types.int64: 1, types.float64: 2, types.complex128: 3}
 _RANKS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
-
-_jit = numba.njit(**_INNER_OPTIONS)
 
 
 def refuse(function: str, name: str, found: Any, expected: str) -> NoReturn:
@@ -153,7 +151,7 @@ def converter(function: str, name: str, value: Any, result: Any) -> Any:
     made = as_dtype(result)
     element, expected = made.type, f"{result}, the dtype of the result (no silent cast)"
     if kind == result and known is None:
-        return _jit(lambda value: value)
+        return called(lambda value: value)
     if known.__class__ is int and made.kind in "iufc":
         if made.kind in "iu" and not np.iinfo(made).min <= known <= np.iinfo(made).max:
             refuse(function, name, known, f"numbers that {made} holds")
@@ -162,7 +160,7 @@ def converter(function: str, name: str, value: Any, result: Any) -> Any:
             refuse(function, name, f"dtype {kind}", expected)
     if known is not None:
         constant = element(known)
-        return _jit(lambda value: constant)
+        return called(lambda value: constant)
     if made.kind in "iu" and kind == types.int64:
         limits = np.iinfo(made)
         low, high = max(limits.min, -(1 << 63)), min(limits.max, (1 << 63) - 1)
@@ -173,5 +171,5 @@ def converter(function: str, name: str, value: Any, result: Any) -> Any:
                 raise ValueError(before + str(value) + after)
             return element(value)
 
-        return _jit(checked)
-    return _jit(lambda value: element(value))
+        return called(checked)
+    return called(lambda value: element(value))

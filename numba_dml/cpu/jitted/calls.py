@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import numba
+from functools import partial
+
 import numpy as np
 
-from ..._jit.compile import _INNER_OPTIONS
+from ..._jit.compile import called, chosen
 from ..._jit.emission import as_dtype
 from ..._jit.memory import store
 from . import arguments, requests
 from .addresses import caller
+from .arguments import is_absent
 from .requests import data, pack, result_sizes
 
-_jit = numba.njit(**_INNER_OPTIONS)
 TO_RESULT = 8 * requests.RESULT
 #: Where the first of an operator's own constants is.
 OWN = requests.KIND + 1
@@ -30,7 +31,7 @@ def jitted_call(code, function, inputs, out, result, parameters, constants):
     enter = caller(code, function, (*inputs, made), parameters)
     constants = (0, made.itemsize, *constants)
 
-    if arguments.is_absent(out):
+    if is_absent(out):
 
         def run_new(given, inputs, out, direct):
             request = pack(given, constants, inputs, ())
@@ -40,7 +41,7 @@ def jitted_call(code, function, inputs, out, result, parameters, constants):
             enter(request, (inputs, result))
             return result
 
-        return _jit(run_new)
+        return called(run_new)
 
     arguments.check_out(function, "out", out, dtype, ndim)
     is_packed = out.layout == "C"
@@ -56,4 +57,40 @@ def jitted_call(code, function, inputs, out, result, parameters, constants):
             out[...] = result
         return out
 
-    return _jit(run_out)
+    return called(run_out)
+
+
+@partial(chosen, helps=False)
+def packed(array):
+    """Return an array in row-major order, itself if its type says so."""
+    if array.layout == "C":
+        return lambda array: array
+    return lambda array: np.ascontiguousarray(array)
+
+
+@called
+def _bounds_of(array):
+    """Return the first byte of an array, and the one behind the last."""
+    low = high = data(array)
+    for size, stride in zip(array.shape, array.strides):  # noqa: B905 (Numba has no `strict`)
+        if size == 0:
+            return low, low
+        if stride < 0:
+            low += (size - 1) * stride
+        else:
+            high += (size - 1) * stride
+    return low, high + array.itemsize
+
+
+@partial(chosen, helps=False)
+def copy_meets(array, out):
+    """Tell whether `packed` copies an array that may lie in the output."""
+    if array.layout == "C" or is_absent(out):
+        return lambda array, out: False
+
+    def meets(array, out):
+        low, high = _bounds_of(array)
+        out_low, out_high = _bounds_of(out)
+        return low < out_high and out_low < high
+
+    return meets

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import numba
+from functools import partial
+
 import numpy as np
 from numba import types
 
 from ..._core.lowering import SCATTER_BOUNDS, Nonzero
-from ..._jit.compile import _INNER_OPTIONS, kernel
+from ..._jit.compile import called, kernel
 from ..._jit.emission import as_dtype
 from ..._jit.memory import overlaps, store
 from . import arguments, requests
@@ -17,7 +18,7 @@ from .errors import PERHAPS
 from .requests import ARRAYS, next_record, pack, word
 
 #: Said, or the caller's `fastmath` would take a NaN for zero.
-_jit = numba.njit(fastmath=False, **_INNER_OPTIONS)
+_jit = partial(called, fastmath=False)
 
 
 @_jit

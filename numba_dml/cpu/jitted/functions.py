@@ -17,7 +17,7 @@ from ..._core.lowering import MODES, NAN_RULES, SCATTER_BOUNDS, TopK, nan_is_fir
 from ..._core.shapes import ELEMENTS, SLICES, TUPLES
 from ..._core.spec import OPERATORS
 from ..._core.tensor import normalize_data_type
-from ..._jit.compile import _INNER_OPTIONS
+from ..._jit.compile import called
 from ..._jit.emission import as_dtype
 from ..._jit.memory import ANY, SIGNED, SIGNED_REFS, UNSIGNED, reference_to, store
 from ..dispatch.top_k import TABLE
@@ -30,14 +30,11 @@ from ..primitives.moves.offsets import finder_address
 from . import alone, argextreme, arguments, compaction, max_unpool, one_hot, requests, reverse_subsequences, scan
 from .addresses import addresses, caller, entry_address, kernel_address
 from .arguments import constant, is_absent, refuse
-from .calls import jitted_call
-from .copies import copy_meets, packed
+from .calls import copy_meets, jitted_call, packed
 from .entries import move_entry, top_k_entry
 from .requests import data, pack, result_sizes
 
-#: How a function that only jitted code calls is compiled; it has an environment, which a helper of kernels lacks.
-_jit = numba.njit(**_INNER_OPTIONS)
-#: The same where a function that counts no references is in between.
+#: How a function is compiled that jitted code calls where one that counts no references is in between.
 _jit_counting = numba.njit(_nrt=True, forceinline=False)
 #: Where numbers are that become known later, in bytes.
 TO_RESULT, TO_INDICES, TO_COPIED = (8 * word for word in (requests.RESULT, requests.INDICES, requests.COPIED))
@@ -99,7 +96,7 @@ def top_k(a, k, axis=-1, mode="largest", sorted=True, nan="last", index_dtype=No
             values[...] = new_values
             indices[...] = new_indices
 
-    return alone.short_lines_first_out(_jit_counting(otherwise_out), a, index_type, rule, direct)
+    return alone.short_lines_first(_jit_counting(otherwise_out), a, index_type, rule, direct)
 
 
 def gather(a, indices, axis=0, out=None, bounds="raise"):
@@ -226,7 +223,7 @@ def _scatter(
             enter(request, (a, rows, news, result))
             return result
 
-        return _jit(scatter_new)
+        return called(scatter_new)
 
     arguments.check_out(function, "out", out, dtype, a.ndim)
 
@@ -244,7 +241,7 @@ def _scatter(
             out[...] = result
         return out
 
-    return _jit(scatter_out)
+    return called(scatter_out)
 
 
 def top_k_code(function, dtypes, parameters, lines):

@@ -6,7 +6,7 @@ import numpy as np
 from numba import types
 
 from ..._core.lowering import SCATTER_BOUNDS
-from ..._jit.compile import allocating, helper, kernel
+from ..._jit.compile import allocating, called, helper, kernel
 from ..._jit.copies import copy_bytes
 from ..._jit.emission import as_dtype, cgutils, intrinsic
 from ..._jit.memory import array_at, empty, load, overlaps, seen_as
@@ -16,8 +16,7 @@ from ..primitives.moves.runs import copy_run
 from . import arguments, requests
 from .addresses import entry_address
 from .arguments import constant, converter
-from .calls import OWN, _jit, jitted_call
-from .copies import copy_meets, packed
+from .calls import OWN, copy_meets, jitted_call, packed
 from .entries import describe, finished, has_sizes, index_size, insist, judge_out, put_sizes, reference, whole_of
 from .errors import WRONG
 from .requests import ARRAYS, emit_number, next_record, sizes_of, word
@@ -41,7 +40,7 @@ def max_unpool(a, indices, shape, batch_dims=0, fill_value=0, unique=False, out=
     once = constant(function, "unique", unique, (False, True))
     rule = constant(function, "bounds", bounds, SCATTER_BOUNDS)
     is_zero = arguments.is_zero(fill_value)
-    fill = _jit(lambda value: 0) if is_zero else converter(function, "fill_value", fill_value, a.dtype)
+    fill = called(lambda value: 0) if is_zero else converter(function, "fill_value", fill_value, a.dtype)
     dtype, made = a.dtype, as_dtype(a.dtype)
     dtypes, parameters = (made, as_dtype(indices.dtype), made, np.dtype(np.int64)), (..., ..., 0, once, rule)
     run = jitted_call(code, function, dtypes, out, (dtype, a.ndim), parameters, (kind, int(rule == "drop")))

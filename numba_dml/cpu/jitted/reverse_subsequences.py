@@ -14,8 +14,7 @@ from ..kernels import reverse_subsequences as plans
 from . import arguments, requests
 from .addresses import entry_address, kernel_address
 from .arguments import constant
-from .calls import OWN, jitted_call
-from .copies import copy_meets, packed
+from .calls import OWN, copy_meets, jitted_call, packed
 from .entries import describe, finished, index_size, insist, judge_out, put_sizes, reference
 from .errors import WRONG
 from .requests import ARRAYS, next_record, sizes_of, strides_of, word

@@ -8,7 +8,7 @@ from numba import types
 from ..._core import shapes
 from ..._core.shapes import LINE_FIELDS
 from ..._core.spec import OPERATORS
-from ..._jit.compile import allocating, kernel, shared
+from ..._jit.compile import allocating, called, kernel, shared
 from ..._jit.emission import as_dtype
 from ..._jit.memory import ANY, store
 from ..calls.scan import can_read, fill_scan
@@ -18,7 +18,7 @@ from ..primitives import scan
 from . import arguments, requests
 from .addresses import entry_address, kernel_address
 from .arguments import constant, is_absent, refuse
-from .calls import OWN, _jit, jitted_call
+from .calls import OWN, jitted_call
 from .entries import describe, insist, judge_out, put_sizes, reference
 from .errors import WRONG
 from .requests import ARRAYS, sizes_of, strides_of, word
@@ -64,8 +64,8 @@ def _cumulative(function, multiplies, a, axis, dtype, *rest):
     parameters = (..., made, initial, left_out, from_end)
     constants = (int(multiplies), int(left_out), int(initial), int(from_end), source.itemsize)
     run = jitted_call(code, function, (source,), out, (result, ndim), parameters, constants)
-    start = _jit(lambda axis: 0) if whole else _jit(lambda axis: axis)
-    read = _jit(lambda a: a.astype(cast)) if cast else _jit(lambda a: a)
+    start = called(lambda axis: 0) if whole else called(lambda axis: axis)
+    read = called(lambda a: a.astype(cast)) if cast else called(lambda a: a)
 
     def implementation(a, axis=None, dtype=None, include_initial=False, exclusive=False, reverse=False, out=None):
         return run((start(axis), 0), (read(a),), out, True)
