@@ -163,12 +163,10 @@ LAYOUTS = {
 @pytest.mark.parametrize("shape", [(30, 90), (90, 6), (20, 7, 5), (6, 5, 20, 3)], ids=str)
 def test_gathers_in_every_layout(shape, layout, target, monkeypatch):
     """Of few indices the elements are found one by one; for many the input is copied first, if slices are no runs."""
-    from numba_dml.cpu.calls import build
-
     rng = np.random.default_rng(1)
     values = rng.integers(0, 99, shape, "i4")
     copies = []
-    monkeypatch.setattr(build, "_input_copy", lambda a: copies.append(a.shape) or np.ascontiguousarray(a))
+    monkeypatch.setattr(calls_gather, "_input_copy", lambda a: copies.append(a.shape) or np.ascontiguousarray(a))
     for a in (LAYOUTS[layout](values), np.broadcast_to(values[..., :1], shape)):
         for axis, size in enumerate(shape):
             for count in (max(size // 4, 1), 3 * size):

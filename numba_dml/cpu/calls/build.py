@@ -14,16 +14,12 @@ import numpy as np
 from numpy import ndarray
 
 from ..._core.descriptor import Descriptor
-from ..._core.lowering import Move
 from ..._core.operands import check_out
 from ..._core.pool import allocator
 from ..._core.shapes import ELEMENTS
 from ..._core.targets import family_calls
-from ..._core.tensor import TensorDesc, is_packed, packed_strides, product
+from ..._core.tensor import TensorDesc, is_packed
 
-#: A gather copies its input first if its slices have runs of fewer bytes than this, and it moves an element for each
-#: COPIED_PART of the input or more.
-SHORT_RUN, COPIED_PART = 64, 2
 #: A copy of BLOCKED_COPY bytes or more goes by blocks of BLOCK_COLUMNS columns if neighbours in a row of the source lie
 #: FAR_APART bytes or more apart.
 BLOCKED_COPY, BLOCK_COLUMNS, FAR_APART = 1 << 22, 256, 1 << 10
@@ -40,46 +36,8 @@ def build(descriptor: Descriptor, layouts: Layouts, output_shapes: Shapes, out_s
     """Return the call for a descriptor and the layouts of its inputs."""
     if order := _common_order(descriptor, layouts, out_strides):
         return _Transposed(descriptor, layouts, out_strides, order)
-    family = descriptor.spec.family
-    build_family = _FAMILIES.get(family) or family_calls("cpu", descriptor.function, family).build
-    return build_family(descriptor, layouts, output_shapes, out_strides)
-
-
-def _build_top_k(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> Any:
-    from .top_k import TopKCall
-
-    data, (strides, dtype) = descriptor.input_tensor, layouts[0]
-    # What a kernel sees of foreign byte order is a packed copy, whatever strides the array has.
-    lowering = descriptor.lower([strides if dtype.isnative else packed_strides(data.sizes, data.itemsize)])
-    call = TopKCall(descriptor, lowering, output_shapes)
-    return call if dtype.isnative else _Prepared(call, [_packed_copy])
-
-
-def _build_gather(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> Any:
-    from .gather import GatherCall
-
-    data, (strides, dtype), shape = descriptor.input_tensor, layouts[0], output_shapes[0]
-    lowering = descriptor.lower([strides])
-    copies = _copies_input(lowering, data.sizes, shape)
-    if copies:
-        lowering = descriptor.lower([packed_strides(data.sizes, data.itemsize)])
-    call = GatherCall(lowering, data.dtype, shape)
-    call = _prepared(call, [_input_copy if copies else None, *_fixes(descriptor, layouts)])
-    return call if dtype.isnative else _SwappedGather(call, data.dtype)
-
-
-def _build_scatter(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> Any:
-    from .scatter import ScatterCall
-
-    data, (strides, dtype) = descriptor.input_tensor, layouts[0]
-    if out_strides is None or len(out_strides) != data.dimension_count:  # of another rank: the call will say so
-        out_strides = packed_strides(data.sizes, data.itemsize)
-    kernel_copies = all(is_packed(data.sizes, each, data.itemsize) for each in (strides, out_strides))
-    call = ScatterCall(descriptor.lower([out_strides]), data.dtype, output_shapes[0], kernel_copies)
-    return _prepared(call, [None if dtype.isnative else _native_copy, *_fixes(descriptor, layouts)])
-
-
-_FAMILIES = {"gather": _build_gather, "scatter": _build_scatter, "top_k": _build_top_k}
+    family = family_calls("cpu", descriptor.function, descriptor.spec.family)
+    return family.build(descriptor, layouts, output_shapes, out_strides)
 
 
 def _fixes(descriptor: Descriptor, layouts: Layouts) -> list[Any]:
@@ -110,30 +68,8 @@ def _common_order(descriptor: Descriptor, layouts: Any, out_strides: tuple[int, 
     return order if order != sorted(order) else None
 
 
-def _copies_input(lowering: Move, sizes: tuple[int, ...], output_sizes: tuple[int, ...]) -> bool:
-    """Tell whether a gather of short runs is best from a packed copy of its input, as NumPy's: it moves as much."""
-    if not lowering.slices:
-        return False
-    size, stride = lowering.slices[-1]
-    run = size * stride if stride == lowering.itemsize else lowering.itemsize
-    whole = product([size for size, _ in lowering.slices]) * lowering.itemsize
-    return run < min(whole, SHORT_RUN) and product(sizes) <= COPIED_PART * product(output_sizes)
-
-
-def _native_copy(array: ndarray[Any, Any]) -> ndarray[Any, Any]:
-    return array.astype(array.dtype.newbyteorder("="))
-
-
 def _packed_copy(array: ndarray[Any, Any]) -> ndarray[Any, Any]:
     return np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
-
-
-def _input_copy(array: ndarray[Any, Any]) -> ndarray[Any, Any]:
-    if array.nbytes < BLOCKED_COPY:
-        return array.copy()
-    copy: ndarray[Any, Any] = allocator(array.shape, array.dtype)(array.shape, array.dtype)
-    _copy_to(copy, array)
-    return copy
 
 
 def _copy_to(target: ndarray[Any, Any], source: ndarray[Any, Any]) -> None:
@@ -226,21 +162,4 @@ class _Transposed:
         if out is None:
             out = self.empty(self.shape, self.dtype)
             _copy_to(out, result.transpose(self.inverse))
-        return out
-
-
-class _SwappedGather(_Around):
-    """A gather from an input in foreign byte order: only what was gathered is swapped."""
-
-    def __init__(self, call: Any, dtype: np.dtype[Any]) -> None:
-        super().__init__(call)
-        self.dtype = dtype
-
-    def __call__(self, a: Any, indices: Any, out: Any) -> Any:
-        # The bytes as they are, then NumPy's conversion: of a structured element only some fields may be foreign.
-        result = self.call(a.view(self.dtype), indices, None).view(a.dtype).astype(self.dtype)
-        if out is None:
-            return result
-        check_out(self.function, "out", out, result.shape, result.dtype)
-        out[...] = result
         return out

@@ -10,13 +10,14 @@ import numpy as np
 from ..._core.errors import index_error
 from ..._core.operands import check_out
 from ..._core.pool import allocator
-from ..._core.tensor import data_type_name, is_packed
+from ..._core.tensor import data_type_name
 from ..._jit.memory import ANY, SIGNED_REFS, UNSIGNED_REFS
 from ..drivers import OVERLAP
 from ..kernels.one_hot import BLOCK_BYTES, LEAST_ROWS, MOST_INDICES, PART_BYTES, one_hot_kernel
 from ..launch import launcher
 from ..primitives.moves.plan import CLAMP, DROP, INDEX_KINDS, RAISE
 from ..tuning.moves import TUNING
+from .build import _fix
 
 _BOUNDS = {"clamp": CLAMP, "drop": DROP}
 
@@ -29,8 +30,8 @@ class OneHotCall:
         self.function, self.axis = descriptor.function, descriptor.axis
         self.shape, self.dtype = output_shapes[0], output.dtype
         self.empty = allocator(self.shape, self.dtype)
-        (strides, dtype), self.values_layout = layouts
-        self.copies = not (dtype.isnative and is_packed(indices.sizes, strides, dtype.itemsize))
+        (strides, dtype), *_ = layouts
+        self.fix = _fix(indices, strides, dtype)
         outer, depth, inner, bounds = low = descriptor.lower([strides])
         self.depth, width = depth, self.dtype.itemsize
         index_bytes, out_bytes = outer * inner * dtype.itemsize, outer * depth * inner * width
@@ -45,7 +46,7 @@ class OneHotCall:
     def __call__(self, indices: Any, values: Any, out: Any) -> Any:
         result = self.empty(self.shape, self.dtype) if out is None else out
         if out is None or check_out(self.function, "out", out, self.shape, self.dtype):
-            packed = np.ascontiguousarray(indices, indices.dtype.newbyteorder("=")) if self.copies else indices
+            packed = self.fix(indices) if self.fix else indices
             if values.ndim != 1 or values.strides[0] != self.dtype.itemsize or not values.dtype.isnative:
                 values = values.reshape(-1)[:2].astype(self.dtype)
             status = self.launch(packed, result, values, packed, self.plan)

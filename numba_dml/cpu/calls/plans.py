@@ -77,14 +77,10 @@ def fill_move(plan: Any, loops: Any, loop_count: int, coordinates: Any, coordina
         first, last = reach(size, stride)
         low += first
         high += last
-    plan[moves_plan.POINTS] = points
-    plan[moves_plan.LOOPS] = loop_count
-    plan[moves_plan.COORDS] = coordinate_count
-    plan[moves_plan.LOW] = low
-    plan[moves_plan.HIGH] = high + run if points * run * places > 0 else low
-    plan[moves_plan.STARTS_LOW] = low
-    plan[moves_plan.STARTS_HIGH] = high + 1
-    plan[moves_plan.PACKED_BYTES] = points * run
+    plan[moves_plan.POINTS], plan[moves_plan.PACKED_BYTES] = points, points * run
+    plan[moves_plan.LOOPS], plan[moves_plan.COORDS] = loop_count, coordinate_count
+    plan[moves_plan.LOW], plan[moves_plan.HIGH] = low, high + run if points * run * places > 0 else low
+    plan[moves_plan.STARTS_LOW], plan[moves_plan.STARTS_HIGH] = low, high + 1
 
 
 def widen(plan: Any, low: int, high: int, run: int) -> None:
@@ -131,20 +127,12 @@ def fill_top_k(plan: Any, lines: Any, count: int, out_stride: int, index_size: i
         first, last = reach(lines[row], lines[row + 1])
         low += first
         high += last
-    plan[top_k_plan.LINES] = facts.lines
-    plan[top_k_plan.DIMS] = count
-    plan[top_k_plan.SIZE] = facts.n
-    plan[top_k_plan.STRIDE] = facts.stride
-    plan[top_k_plan.OUT_STRIDE] = out_stride
-    plan[top_k_plan.K] = facts.k
-    plan[top_k_plan.INDEX_SIZE] = index_size
-    plan[top_k_plan.CAPACITY] = choice.capacity
-    plan[top_k_plan.PIECES] = choice.pieces
-    plan[top_k_plan.GROUP] = choice.group
-    plan[top_k_plan.TILE] = choice.tile
-    plan[top_k_plan.SAMPLE] = choice.sample
-    plan[top_k_plan.SAMPLE_RANK] = choice.rank
-    plan[top_k_plan.LOW] = low
-    plan[top_k_plan.HIGH] = high + facts.itemsize
-    plan[top_k_plan.VALUE_BYTES] = facts.lines * facts.k * facts.itemsize
-    plan[top_k_plan.INDEX_BYTES] = facts.lines * facts.k * index_size
+    plan[top_k_plan.LINES], plan[top_k_plan.DIMS] = facts.lines, count
+    plan[top_k_plan.SIZE], plan[top_k_plan.STRIDE], plan[top_k_plan.OUT_STRIDE] = facts.n, facts.stride, out_stride
+    plan[top_k_plan.K], plan[top_k_plan.INDEX_SIZE] = facts.k, index_size
+    plan[top_k_plan.CAPACITY], plan[top_k_plan.PIECES] = choice.capacity, choice.pieces
+    plan[top_k_plan.GROUP], plan[top_k_plan.TILE] = choice.group, choice.tile
+    plan[top_k_plan.SAMPLE], plan[top_k_plan.SAMPLE_RANK] = choice.sample, choice.rank
+    plan[top_k_plan.LOW], plan[top_k_plan.HIGH] = low, high + facts.itemsize
+    results = facts.lines * facts.k
+    plan[top_k_plan.VALUE_BYTES], plan[top_k_plan.INDEX_BYTES] = results * facts.itemsize, results * index_size

@@ -12,12 +12,13 @@ from ..._core.errors import index_error
 from ..._core.operands import check_out
 from ..._core.pool import allocator
 from ..._core.shapes import extent, flat
-from ..._core.tensor import data_type_name, is_packed, packed_strides, product
+from ..._core.tensor import data_type_name, packed_strides, product
 from ..._jit.memory import ANY, UNSIGNED_REFS
 from ..drivers import OVERLAP
 from ..kernels.reverse_subsequences import CACHED_BYTES, CHECKS, LEAST_PART, MOST_COLUMNS, ROW_BYTES, reverse_kernel
 from ..launch import launcher
 from ..primitives.moves.plan import INDEX_KINDS
+from .build import _fix
 
 
 class ReverseCall:
@@ -28,13 +29,11 @@ class ReverseCall:
         self.function, self.axis, self.shape = descriptor.function, descriptor.axis, output_shapes[0]
         self.dtype = data.dtype
         self.empty = allocator(self.shape, self.dtype)
-        (strides, dtype), (length_strides, length_dtype) = layouts
+        (strides, dtype), length_layout = layouts
         self.copies = not dtype.isnative
         if self.copies:
             strides = packed_strides(data.sizes, data.itemsize)
-        self.copies_lengths = not (
-            length_dtype.isnative and is_packed(lengths.sizes, length_strides, length_dtype.itemsize)
-        )
+        self.fix_lengths = _fix(lengths, *length_layout)
         self.size = data.sizes[self.axis]
         count = lengths.element_count
         unit, numbers = _lines(descriptor.lower([strides]), data.itemsize)
@@ -57,7 +56,7 @@ class ReverseCall:
         result = self.empty(self.shape, self.dtype) if out is None else out
         if out is None or check_out(self.function, "out", out, self.shape, self.dtype):
             source = a.astype(self.dtype, "C") if self.copies else a
-            packed = np.ascontiguousarray(lengths, lengths.dtype.newbyteorder("=")) if self.copies_lengths else lengths
+            packed = self.fix_lengths(lengths) if self.fix_lengths else lengths
             status = self.launch(source, result, packed, packed, self.plan)
             if status == 0:
                 return result

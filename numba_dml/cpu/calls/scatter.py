@@ -13,7 +13,7 @@ from ..._core.lowering import Move
 from ..._core.operands import check_out
 from ..._core.pool import allocator
 from ..._core.regions import first
-from ..._core.tensor import data_type_name, product
+from ..._core.tensor import data_type_name, is_packed, packed_strides, product
 from ..._jit.machine import CACHE_LINE
 from ..._jit.memory import ANY, SIGNED_REFS, UNSIGNED_REFS, reference_to
 from ..dispatch import scatter as dispatch
@@ -24,6 +24,7 @@ from ..primitives import reductions
 from ..primitives.moves import plan as moves_plan
 from ..tuning import moves as tuning_moves
 from ..tuning.scatter import TUNING
+from .build import _fixes, _prepared
 from .move_call import MoveCall
 from .plans import fill_scatter
 
@@ -210,3 +211,17 @@ def _same_memory(a: ndarray[Any, Any], b: ndarray[Any, Any]) -> bool:
     """Return whether two arrays are the same elements in the same places."""
     same: bool = a.__array_interface__["data"] == b.__array_interface__["data"] and a.strides == b.strides
     return same
+
+
+def _native_copy(array: ndarray[Any, Any]) -> ndarray[Any, Any]:
+    return array.astype(array.dtype.newbyteorder("="))
+
+
+def build(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> Any:
+    """Return the call for a descriptor and the layouts of its inputs."""
+    data, (strides, dtype) = descriptor.input_tensor, layouts[0]
+    if out_strides is None or len(out_strides) != data.dimension_count:  # of another rank: the call will say so
+        out_strides = packed_strides(data.sizes, data.itemsize)
+    kernel_copies = all(is_packed(data.sizes, each, data.itemsize) for each in (strides, out_strides))
+    call = ScatterCall(descriptor.lower([out_strides]), data.dtype, output_shapes[0], kernel_copies)
+    return _prepared(call, [None if dtype.isnative else _native_copy, *_fixes(descriptor, layouts)])

@@ -14,6 +14,7 @@ from ..._core.operands import check_apart, check_out
 from ..._core.pool import allocator
 from ..._core.regions import Region, first
 from ..._core.shapes import LINE_FIELDS, flat
+from ..._core.tensor import packed_strides
 from ..._jit.machine import CACHE_LINE
 from ..._jit.memory import ANY, SIGNED, reference_to
 from ..dispatch.top_k import TABLE, Facts, choice_of, facts_of
@@ -21,6 +22,7 @@ from ..launch import launcher
 from ..primitives.top_k import plan as top_k_plan
 from ..tuning.top_k import TUNING
 from . import plans
+from .build import _packed_copy, _Prepared
 
 #: The most threads that there can be.
 THREADS = numba.config.NUMBA_NUM_THREADS
@@ -105,3 +107,12 @@ class TopKCall:
         out.values[...] = values
         out.indices[...] = indices
         return out
+
+
+def build(descriptor: Any, layouts: Any, output_shapes: Any, out_strides: Any) -> Any:
+    """Return the call for a descriptor and the layouts of its inputs."""
+    data, (strides, dtype) = descriptor.input_tensor, layouts[0]
+    # What a kernel sees of foreign byte order is a packed copy, whatever strides the array has.
+    lowering = descriptor.lower([strides if dtype.isnative else packed_strides(data.sizes, data.itemsize)])
+    call = TopKCall(descriptor, lowering, output_shapes)
+    return call if dtype.isnative else _Prepared(call, [_packed_copy])
