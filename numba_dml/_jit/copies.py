@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+from functools import wraps
+
 from numba import types
 
 from .compile import helper
 from .emission import cgutils, intrinsic, ir
 from .machine import CACHE_LINE
-from .memory import _WORD, address, emit_byte_pointer, emit_load, emit_store
+from .memory import _WORD, ArrayRef, address, emit_byte_pointer, emit_load, emit_store
 
 #: The words of a cache line.
 _LINE = ir.VectorType(_WORD, CACHE_LINE // 8)
 
 
-def _copy(emit):
-    """Return the function ``copy(target, offset, source, offset, count)`` for kernels; `emit` emits its code."""
+def _emitted(emit):
+    """Return the function for kernels whose code `emit(builder, *arguments)` emits: of references and of int64."""
 
-    def copy(typingctx, target, target_offset, source, source_offset, count):
+    @wraps(emit)  # Numba looks at the signature
+    def function(typingctx, *given):
         def codegen(context, builder, signature, args):
             emit(builder, *args)
             return context.get_dummy_value()
 
-        return types.void(target, types.int64, source, types.int64, types.int64), codegen
+        return types.void(*(kind if isinstance(kind, ArrayRef) else types.int64 for kind in given)), codegen
 
-    copy.__name__, copy.__doc__ = emit.__name__, emit.__doc__
-    return intrinsic(copy)
+    return intrinsic(function)
 
 
-@_copy
+@_emitted
 def copy_bytes(builder, target, to, source, fro, count):
     """``copy_bytes(target, offset, source, offset, count)``: a memcpy."""
     target, source = emit_byte_pointer(builder, target, to), emit_byte_pointer(builder, source, fro)
@@ -43,15 +45,10 @@ def emit_prefetch(builder, pointer, level=1, writes=False):
 
 
 def _prefetch(level, writes=False):
-    @intrinsic
-    def prefetch(typingctx, ref, offset):
+    @_emitted
+    def prefetch(builder, ref, offset):
         """``prefetch(ref, offset)``: ask for the cache line at a byte offset. It never faults."""
-
-        def codegen(context, builder, signature, args):
-            emit_prefetch(builder, emit_byte_pointer(builder, *args), level, writes)
-            return context.get_dummy_value()
-
-        return types.void(ref, types.int64), codegen
+        emit_prefetch(builder, emit_byte_pointer(builder, ref, offset), level, writes)
 
     return prefetch
 
@@ -61,7 +58,7 @@ prefetch, prefetch_to_l2, prefetch_to_write = _prefetch(1), _prefetch(2), _prefe
 
 
 def _ends_copy(size):
-    @_copy
+    @_emitted
     def copy_ends(builder, target, to, source, fro, count):
         """``copy_ends(target, offset, source, offset, count)``: copy `size` to twice as many bytes, by both ends."""
         end = ir.IntType(8 * size) if size <= 8 else ir.VectorType(_WORD, size // 8)
@@ -78,7 +75,7 @@ copy_2_to_4, copy_4_to_8, copy_8_to_16, copy_16_to_32 = map(_ends_copy, (2, 4, 8
 copy_32_to_64, copy_64_to_128, copy_128_to_256 = map(_ends_copy, (32, 64, 128))
 
 
-@_copy
+@_emitted
 def copy_vectors(builder, target, to, source, fro, count):
     """``copy_vectors(target, offset, source, offset, count)``: copy 64 bytes or more, the last of them by the end."""
 
@@ -99,7 +96,7 @@ def _store_past_caches(builder, words, ref, offset):
     written.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
 
 
-@_copy
+@_emitted
 def stream_lines(builder, target, to, source, fro, lines):
     """``stream_lines(target, offset, source, offset, lines)``: copy cache lines past the caches.
 
@@ -111,44 +108,33 @@ def stream_lines(builder, target, to, source, fro, lines):
         _store_past_caches(builder, words, target, builder.add(to, at))
 
 
-@intrinsic
-def stream_joint(typingctx, target, target_offset, source, end, start, head):
+@_emitted
+def stream_joint(builder, target, to, source, end, start, head):
     """``stream_joint(target, offset, source, end, start, head)``: write a line past the caches that two runs share.
 
     Its last `head` bytes, 16, 32 or 48, come from `start` on, those before from what ends at `end`. Both runs have 64
     bytes at least, all of which are read.
     """
+    before = builder.sub(end, _WORD(CACHE_LINE))
+    runs = [emit_load(builder, source, offset, _LINE) for offset in (before, start)]
 
-    def codegen(context, builder, signature, args):
-        target, to, source, end, start, head = args
-        before = builder.sub(end, _WORD(CACHE_LINE))
-        runs = [emit_load(builder, source, offset, _LINE) for offset in (before, start)]
+    def joined(head):
+        places = [ir.IntType(32)(head // 8 + i) for i in range(_LINE.count)]
+        return builder.shuffle_vector(*runs, ir.Constant(ir.VectorType(ir.IntType(32), _LINE.count), places))
 
-        def joined(head):
-            places = [ir.IntType(32)(head // 8 + i) for i in range(_LINE.count)]
-            return builder.shuffle_vector(*runs, ir.Constant(ir.VectorType(ir.IntType(32), _LINE.count), places))
-
-        value = joined(48)
-        for size in (32, 16):
-            value = builder.select(builder.icmp_signed("==", head, _WORD(size)), joined(size), value)
-        _store_past_caches(builder, value, target, to)
-        return context.get_dummy_value()
-
-    return types.void(target, types.int64, source, types.int64, types.int64, types.int64), codegen
+    value = joined(48)
+    for size in (32, 16):
+        value = builder.select(builder.icmp_signed("==", head, _WORD(size)), joined(size), value)
+    _store_past_caches(builder, value, target, to)
 
 
-@intrinsic
-def finish_streams(typingctx):
+@_emitted
+def finish_streams(builder):
     """``finish_streams()``: make streamed bytes visible before anything that this thread writes later.
 
     That is the flag that says it is done. Once at the end: it waits for all stores.
     """
-
-    def codegen(context, builder, signature, args):
-        builder.fence("seq_cst")
-        return context.get_dummy_value()
-
-    return types.void(), codegen
+    builder.fence("seq_cst")
 
 
 @helper

@@ -16,7 +16,7 @@ from ..._core.operands import check_out
 from ..._core.pool import allocator
 from ..._core.regions import Region, first
 from ..._core.shapes import LINE_FIELDS, collapse_rows, extent, flat, rows_of
-from ..._core.tensor import packed_strides, product
+from ..._core.tensor import element_size, packed_strides, product
 from ..._jit.memory import ANY, SIGNED, reference_to
 from ..dispatch.argextreme import TABLE, Facts, columns, cut_count, fold_of, tile_of
 from ..launch import launcher
@@ -122,7 +122,7 @@ def _plan(lowering: Any, facts: Facts, lines: tuple[Any, ...], starts: list[int]
     plan[plans.BACKWARDS], plan[plans.ORDERED] = int(lowering.backwards), int(ordered)
     rule = rule_numbers(lowering.data_type, lowering.largest, lowering.nan_first)
     plan[plans.RULE : plans.RULE + len(rule)] = rule
-    plan[plans.BEST] = _highest_key(lowering, facts)
+    plan[plans.BEST] = highest_key(lowering.data_type, lowering.largest)
     plan[plans.INDEX_SIZE] = lowering.index_itemsize
     plan[plans.BLOCK], plan[plans.TILE] = TUNING.block_bytes // facts.itemsize, tile
     plan[plans.ROWS], plan[plans.FOLD] = facts.n // facts.fold, facts.fold
@@ -137,12 +137,10 @@ def _packed_steps(rows: Sequence[tuple[int, int, int]]) -> list[int]:
     return [product([row[0] for row in rows[d + 1 :]]) for d in range(len(rows))]
 
 
-def _highest_key(lowering: Any, facts: Facts) -> int:
+def highest_key(data_type: TensorDataType, largest: bool) -> int:
     """Return the highest key that an element can have."""
-    lowest = -(1 << (8 * facts.itemsize - 1))
-    if lowering.data_type is TensorDataType.BOOL and lowering.largest:
-        return lowest + 1
-    return -lowest - 1
+    lowest = -(1 << (8 * element_size(data_type) - 1))
+    return lowest + 1 if data_type is TensorDataType.BOOL and largest else -lowest - 1
 
 
 build = ArgExtremeCall

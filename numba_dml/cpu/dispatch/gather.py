@@ -58,11 +58,6 @@ def facts_of(plan: Any) -> Facts:
     )
 
 
-def keeps_offsets(facts: Facts, tuning: GatherTuning) -> bool:
-    """Return whether offsets are worked out once for all rows."""
-    return facts.rows_share_indices and facts.length <= tuning.common_points
-
-
 TABLE: tuple[Region, ...] = (
     Region(
         "general",
@@ -120,7 +115,7 @@ def plan_gather(plan: Any, facts: Facts, tuning: GatherTuning) -> None:
     plan[moves_plan.FILLED] = 1
     plan[moves_plan.STREAM] = facts.output_bytes >= tuning.stream_bytes
     plan[moves_plan.CACHED] = 2 * facts.data_bytes <= tuning.l2_bytes
-    plan[moves_plan.COMMON] = keeps_offsets(facts, tuning)
+    plan[moves_plan.COMMON] = facts.rows_share_indices and facts.length <= tuning.common_points
     plan[moves_plan.AHEAD] = row_ahead(facts, tuning)
     tile = tile_of(facts, tuning)
     packed = packed_tile(facts, tuning) if tile > 0 else 0

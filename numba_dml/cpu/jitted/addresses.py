@@ -18,9 +18,10 @@ from ..._jit.compile import PLAN, code_address
 from ..._jit.disk_cache import _source_stamp
 from ..._jit.emission import cgutils, intrinsic, ir
 from ..._jit.emission_late import Environment
+from ..._jit.memory import emit_load, emit_store
 from ..._version import __version__
 from ..drivers import emit_call
-from .requests import SIGNATURE, WORD
+from .requests import OPERATOR, SIGNATURE, WORD
 
 #: What code in a disk cache was compiled for: with another package, requests would not mean the same.
 _STAMP = (__version__, _source_stamp())
@@ -109,7 +110,12 @@ def caller(*arguments: Any) -> Any:
     @intrinsic
     def enter(typingctx: Any, request: Any, arrays: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return emit_call_of(context, builder, constant, SIGNATURE, lambda kernels: [kernels, args[0]])
+            def described(kernels: Any) -> tuple[Any, Any]:
+                """Let the request say what Python builds its errors from, which stands before the kernels."""
+                emit_store(builder, emit_load(builder, kernels, WORD(0), WORD), args[0], WORD(8 * OPERATOR))
+                return kernels, args[0]
+
+            return emit_call_of(context, builder, constant, SIGNATURE, described)
 
         return types.int64(request, arrays), codegen
 

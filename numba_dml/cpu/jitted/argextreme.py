@@ -14,6 +14,7 @@ from ..._jit.compile import allocating, called, helper, kernel
 from ..._jit.emission import as_dtype
 from ..._jit.emission_late import TypingError
 from ..._jit.memory import ANY, SIGNED, SIGNED_REFS, reference_to, store
+from ..calls.argextreme import highest_key
 from ..drivers import run_here
 from ..kernels.argextreme import lines_kernel
 from ..primitives import argextreme as plans
@@ -22,7 +23,7 @@ from . import arguments, requests
 from .addresses import entry_address, kernel_address
 from .arguments import constant, is_absent, refuse
 from .calls import OWN, jitted_call
-from .entries import describe, index_size, insist, judge_out, reference
+from .entries import index_size, insist, judge_out, reference, whole_of
 from .errors import WRONG
 from .requests import ARRAYS, sizes_of, strides_of, word
 
@@ -54,9 +55,7 @@ def _search(function, largest, a, axis, keepdims, ties, nan, index_dtype, out):
     parameters = (... if axes == () else axes, keeps, "last" if backwards else "first", rule_name, result)
     mask = sum(1 << one for one in axes)
     data_type = normalize_data_type(dtype)
-    best = (1 << (8 * dtype.itemsize - 1)) - 1
-    if dtype.kind == "b" and largest:
-        best = 1 - (1 << 7)
+    best = highest_key(data_type, largest)
     rule = rule_numbers(data_type, largest, nan_is_first(rule_name, largest))
     constants = (arguments.kind_of(index_type), *rule, best, int(backwards) + 2 * int(keeps), dtype.itemsize)
     ndim = a.ndim if keeps else a.ndim - max(len(axes), 1)
@@ -153,9 +152,7 @@ def run_search(kernels, request, axes):
     dims, inner, total, start = lower(request, axes, lines, reduced)
     outer = max(inner - 1, 0)
     plan = np.zeros(plans.HEADER + LINE_FIELDS * (dims + outer), np.int64)
-    number = np.int64(1)
-    for d in range(dims):
-        number *= lines[LINE_FIELDS * d]
+    number = whole_of(request, ARRAYS, np.int64(1)) // total
     for i in range(LINE_FIELDS * dims):
         plan[plans.HEADER + i] = lines[i]
     for i in range(LINE_FIELDS * outer):
@@ -180,7 +177,6 @@ def run_search(kernels, request, axes):
 @kernel
 def entry(kernels, request):
     """Check or run a search; `kernels` are its description and its kernel."""
-    describe(kernels, request)
     axes = word(request, AXES)
     if axes == 0:
         axis = shapes.axis_from_start(word(request, requests.AXIS), word(request, ARRAYS + 1))

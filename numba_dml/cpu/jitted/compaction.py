@@ -13,7 +13,7 @@ from ..._jit.emission import as_dtype
 from ..._jit.memory import overlaps, store
 from . import arguments, requests
 from .addresses import caller, entry_address
-from .entries import describe, insist, judge_out, memory_of
+from .entries import insist, judge_out, memory_of
 from .errors import PERHAPS
 from .requests import ARRAYS, next_record, pack, word
 
@@ -55,7 +55,6 @@ def code(function, dtypes, parameters):
 @kernel
 def entry(kernels, request):
     """Check the outputs of a call; `kernels` is its description."""
-    describe(kernels, request)
     at, rows = word(request, requests.SIZES_AT), word(request, requests.OUT_AT)
     store(request, 8 * at, word(request, requests.K))  # the shape of the rows: any number, a column for each dimension
     store(request, 8 * (at + 1), word(request, ARRAYS + 1))

@@ -105,12 +105,6 @@ def may_overlap(request, record, itemsize):
 
 
 @helper
-def describe(kernels, request):
-    """Let a request say what Python builds its errors from."""
-    store(request, 8 * requests.OPERATOR, word(kernels, 0))
-
-
-@helper
 def judge_out(request, at, ndim):
     """Return FITS, WRONG or PERHAPS for an output: whether it has the sizes that stand in a request."""
     out = word(request, requests.OUT_AT)
@@ -221,7 +215,6 @@ def run_top_k(kernels, request):
 @kernel
 def top_k_entry(kernels, request):
     """Check or run a top-k; `kernels` are its description, and by row of the table."""
-    describe(kernels, request)
     insist(request, judge_top_k(request))
     return run_top_k(kernels, request) if word(request, requests.RESULT) != 0 else np.int64(requests.CHECKED)
 
@@ -324,7 +317,6 @@ def move_entry(kernels, request):
 
     `kernels` are its description, its kernel, the finder, and the kernel for longer slices.
     """
-    describe(kernels, request)
     insist(request, judge_move(request))
     if word(request, requests.RESULT) == 0:
         return np.int64(requests.CHECKED)

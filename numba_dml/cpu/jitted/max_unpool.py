@@ -17,7 +17,7 @@ from . import arguments, requests
 from .addresses import entry_address
 from .arguments import constant, converter
 from .calls import OWN, copy_meets, jitted_call, packed
-from .entries import describe, finished, has_sizes, index_size, insist, judge_out, put_sizes, reference, whole_of
+from .entries import finished, has_sizes, index_size, insist, judge_out, put_sizes, reference, whole_of
 from .errors import WRONG
 from .requests import ARRAYS, emit_number, next_record, sizes_of, word
 
@@ -146,7 +146,6 @@ def run_unpool(request, batch_dims, indices, value, shape):
 @kernel
 def entry(kernels, request):
     """Check or run a max-unpooling; `kernels` is its description."""
-    describe(kernels, request)
     batch_dims, indices = word(request, BATCH_DIMS), next_record(request, ARRAYS)
     value = next_record(request, indices)
     shape = seen_as(reference(word(request, next_record(request, value))), np.int64)

@@ -19,7 +19,7 @@ from . import arguments, requests
 from .addresses import entry_address, kernel_address
 from .arguments import constant, converter, has_dtype, is_absent, refuse
 from .calls import OWN, copy_meets, jitted_call, packed
-from .entries import describe, finished, index_size, insist, judge_out, put_sizes, reference
+from .entries import finished, index_size, insist, judge_out, put_sizes, reference
 from .errors import WRONG
 from .requests import ARRAYS, next_record, sizes_of, word
 
@@ -92,7 +92,6 @@ def run_one_hot(kernels, request, place):
 @kernel
 def entry(kernels, request):
     """Check or run a one-hot; `kernels` are its description and its kernel."""
-    describe(kernels, request)
     sizes, depth = sizes_of(request, ARRAYS), word(request, DEPTH)
     place = shapes.axis_from_start(word(request, requests.AXIS), len(sizes) + 1)
     if place < 0 or depth < 0:

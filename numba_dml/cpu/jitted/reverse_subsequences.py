@@ -15,7 +15,7 @@ from . import arguments, requests
 from .addresses import entry_address, kernel_address
 from .arguments import constant
 from .calls import OWN, copy_meets, jitted_call, packed
-from .entries import describe, finished, index_size, insist, judge_out, put_sizes, reference
+from .entries import finished, index_size, insist, judge_out, put_sizes, reference, whole_of
 from .errors import WRONG
 from .requests import ARRAYS, next_record, sizes_of, strides_of, word
 
@@ -92,13 +92,11 @@ def run_reverse(kernels, request, axis):
         count -= 1
         for i in range(LOOP_FIELDS):
             plan[plans.WIDTH + i] = rows[LOOP_FIELDS * count + i]  # and STEP, OUT_STEP and LENGTH_STEP
-    lines, whole = np.int64(1), itemsize
+    lines, whole = np.int64(1), whole_of(request, ARRAYS, itemsize)
     for i in range(LOOP_FIELDS * count):
         plan[plans.HEADER + i] = rows[i]
     for row in range(count):
         lines *= rows[LOOP_FIELDS * row]
-    for d in range(len(sizes)):
-        whole *= sizes[d]
     low, high = shapes.extent(sizes, strides)
     line = max(sizes[axis] * itemsize, 1)
     plan[plans.LINES], plan[plans.ROWS], plan[plans.SIZE] = lines, count, sizes[axis]
@@ -116,7 +114,6 @@ def run_reverse(kernels, request, axis):
 @kernel
 def entry(kernels, request):
     """Check or run a reversal; `kernels` are its description and its kernel."""
-    describe(kernels, request)
     sizes = sizes_of(request, ARRAYS)
     axis = shapes.axis_from_start(word(request, requests.AXIS), len(sizes))
     if axis < 0 or not fits(request, axis):

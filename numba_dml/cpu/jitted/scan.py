@@ -19,7 +19,7 @@ from . import arguments, requests
 from .addresses import entry_address, kernel_address
 from .arguments import constant, is_absent, refuse
 from .calls import OWN, jitted_call
-from .entries import describe, insist, judge_out, put_sizes, reference
+from .entries import insist, judge_out, put_sizes, reference
 from .errors import WRONG
 from .requests import ARRAYS, sizes_of, strides_of, word
 
@@ -117,7 +117,6 @@ def run_scan(kernels, request, axis):
 @kernel
 def entry(kernels, request):
     """Check or run a scan; `kernels` are its description and its kernel."""
-    describe(kernels, request)
     sizes = sizes_of(request, ARRAYS)
     axis = shapes.axis_from_start(word(request, requests.AXIS), len(sizes))
     if axis < 0:
