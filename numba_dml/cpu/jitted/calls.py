@@ -14,17 +14,19 @@ from .addresses import caller
 from .arguments import is_absent
 from .requests import data, pack, result_sizes
 
-TO_RESULT = 8 * requests.RESULT
+#: Where numbers are that become known later, in bytes.
+TO_RESULT, TO_COPIED = 8 * requests.RESULT, 8 * requests.COPIED
 #: Where the first of an operator's own constants is.
 OWN = requests.KIND + 1
 
 
-def jitted_call(code, function, inputs, out, result, parameters, constants):
+def jitted_call(code, function, inputs, out, result, parameters, constants, updates=False):
     """Return a jitted ``run(given, inputs, out, direct)``; `direct`: whether a kernel may write to a packed `out`.
 
     `code`: what returns the entry and its kernels (see `addresses`). `inputs`: dtypes. `result`: its element type and
     number of dimensions. `parameters`: all of the function's, ``...`` are `given`: the axis, and another number.
-    `constants`: what follows on ITEMSIZE in a request.
+    `constants`: what follows on ITEMSIZE in a request. `updates`: a new result starts as a copy of the first input, and
+    `out` need not be packed.
     """
     dtype, ndim = result
     made = as_dtype(dtype)
@@ -37,6 +39,8 @@ def jitted_call(code, function, inputs, out, result, parameters, constants):
             request = pack(given, constants, inputs, ())
             enter(request, inputs)
             result = np.empty(result_sizes(request, ndim), dtype)
+            if updates:
+                result[...] = inputs[0]
             store(request, TO_RESULT, data(result))
             enter(request, (inputs, result))
             return result
@@ -44,14 +48,17 @@ def jitted_call(code, function, inputs, out, result, parameters, constants):
         return called(run_new)
 
     arguments.check_out(function, "out", out, dtype, ndim)
-    is_packed = out.layout == "C"
+    writes_to = updates or out.layout == "C"
 
     def run_out(given, inputs, out, direct):
         request = pack(given, constants, inputs, (out,))
-        if is_packed and direct:
+        if writes_to and direct:
             store(request, TO_RESULT, data(out))
         if enter(request, (inputs, out)) != 0:
             result = np.empty(out.shape, dtype)
+            if updates:
+                result[...] = inputs[0]
+                store(request, TO_COPIED, 1)
             store(request, TO_RESULT, data(result))
             enter(request, (inputs, result))
             out[...] = result

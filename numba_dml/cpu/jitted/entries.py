@@ -161,7 +161,7 @@ def judge_top_k(request):
 
 @helper
 def judge_move(request):
-    """Return the same for a gather or a scatter, or NO_RANK; write its axis and the sizes of the packed array."""
+    """Return the same for a gather or a scatter, or NO_RANK; write its axis and the sizes of its result."""
     axis, addressing = word(request, requests.AXIS), word(request, requests.ADDRESSING)
     record, writes = next_record(request, ARRAYS), word(request, requests.WRITES) != 0
     sizes, indices = sizes_of(request, ARRAYS), sizes_of(request, record)
@@ -181,9 +181,10 @@ def judge_move(request):
     end = put_sizes(request, end, indices, 0, points)
     end = put_sizes(request, end, sizes, stop, len(sizes))
     if writes:
-        updates_fit = has_sizes(request, next_record(request, record), at, end - at)
-        return judge_out(request, ARRAYS + 2, len(sizes)) if updates_fit else WRONG
-    if word(request, requests.OUT_AT) == 0 and end - at != word(request, requests.RANK):
+        if not has_sizes(request, next_record(request, record), at, end - at):
+            return WRONG
+        end = put_sizes(request, at, sizes, 0, len(sizes))
+    elif word(request, requests.OUT_AT) == 0 and end - at != word(request, requests.RANK):
         return NO_RANK
     return judge_out(request, at, end - at)
 

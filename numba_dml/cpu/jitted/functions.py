@@ -17,7 +17,6 @@ from ..._core.lowering import MODES, NAN_RULES, SCATTER_BOUNDS, TopK, nan_is_fir
 from ..._core.shapes import ELEMENTS, SLICES, TUPLES
 from ..._core.spec import OPERATORS
 from ..._core.tensor import normalize_data_type
-from ..._jit.compile import called
 from ..._jit.emission import as_dtype
 from ..._jit.memory import ANY, SIGNED, SIGNED_REFS, UNSIGNED, reference_to, store
 from ..dispatch.top_k import TABLE
@@ -37,7 +36,7 @@ from .requests import data, pack, result_sizes
 #: How a function is compiled that jitted code calls where one that counts no references is in between.
 _jit_counting = numba.njit(_nrt=True, forceinline=False)
 #: Where numbers are that become known later, in bytes.
-TO_RESULT, TO_INDICES, TO_COPIED = (8 * word for word in (requests.RESULT, requests.INDICES, requests.COPIED))
+TO_RESULT, TO_INDICES = 8 * requests.RESULT, 8 * requests.INDICES
 
 
 def top_k(a, k, axis=-1, mode="largest", sorted=True, nan="last", index_dtype=None, out=None):
@@ -134,7 +133,8 @@ def scatter_elements(a, indices, updates, axis=-1, reduction="none", unique=Fals
     run = _scatter("scatter_elements", a, indices, updates, axis, reduction, unique, out, bounds)
 
     def implementation(a, indices, updates, axis=-1, reduction="none", unique=False, out=None, bounds="raise"):
-        return run(a, indices, updates, axis, out)
+        inputs = a, packed(indices), packed(updates)
+        return run((axis, 0), inputs, out, not (copy_meets(indices, out) or copy_meets(updates, out)))
 
     return implementation
 
@@ -144,7 +144,8 @@ def scatter_nd(a, indices, updates, batch_dims=0, reduction="none", unique=False
     run = _scatter("scatter_nd", a, indices, updates, batch_dims, reduction, unique, out, bounds)
 
     def implementation(a, indices, updates, batch_dims=0, reduction="none", unique=False, out=None, bounds="raise"):
-        return run(a, indices, updates, batch_dims, out)
+        inputs = a, packed(indices), packed(updates)
+        return run((batch_dims, 0), inputs, out, not (copy_meets(indices, out) or copy_meets(updates, out)))
 
     return implementation
 
@@ -194,7 +195,7 @@ def _arithmetic(dtype: np.dtype[Any], reduction: str) -> tuple[Any, int]:
 def _scatter(
     function: str, a: Any, indices: Any, updates: Any, axis: Any, reduction: Any, unique: Any, out: Any, bounds: Any
 ) -> Any:
-    """Return a jitted ``run(a, indices, updates, axis, out)``."""
+    """Return what `jitted_call` does."""
     spec, kind = _check(function, a, indices, axis)
     arguments.check_array(function, "updates", updates, 0)
     if updates.dtype != a.dtype:
@@ -204,44 +205,13 @@ def _scatter(
     rule = constant(function, "bounds", bounds, SCATTER_BOUNDS)
     reduced = _reduction(function, a, reduction)
     once = constant(function, "unique", unique, (True, False))
-    dtype, made, strided = a.dtype, as_dtype(a.dtype), a.layout != "C" and is_absent(out)
-    enter = caller(move_code, function, (made, as_dtype(indices.dtype), made, made), (..., reduced, once, rule))
+    made, copied = as_dtype(a.dtype), a.layout != "C" and is_absent(out)  # a kernel copies what is packed
     code = plan.DROP if rule == "drop" else plan.RAISE
     _, combination = _arithmetic(made, reduced)
-    constants = (0, made.itemsize, kind, int(strided), spec.addressing, 1, code, combination, int(once))
-
-    if is_absent(out):
-
-        def scatter_new(a, indices, updates, axis, out):
-            rows, news = packed(indices), packed(updates)
-            request = pack((axis, 0), constants, (a, rows, news), ())
-            enter(request, (a, rows, news))
-            result = np.empty(a.shape, dtype)
-            store(request, TO_RESULT, data(result))
-            if strided:
-                result[...] = a
-            enter(request, (a, rows, news, result))
-            return result
-
-        return called(scatter_new)
-
-    arguments.check_out(function, "out", out, dtype, a.ndim)
-
-    def scatter_out(a, indices, updates, axis, out):
-        rows, news = packed(indices), packed(updates)
-        request = pack((axis, 0), constants, (a, rows, news), (out,))
-        if not (copy_meets(indices, out) or copy_meets(updates, out)):
-            store(request, TO_RESULT, data(out))
-        if enter(request, (a, rows, news, out)) != 0:
-            result = np.empty(a.shape, dtype)
-            result[...] = a
-            store(request, TO_RESULT, data(result))
-            store(request, TO_COPIED, 1)
-            enter(request, (rows, news, result))
-            out[...] = result
-        return out
-
-    return called(scatter_out)
+    constants = (kind, int(copied), spec.addressing, 1, code, combination, int(once))
+    inputs, parameters = (made, as_dtype(indices.dtype), made), (..., reduced, once, rule)
+    updates_result = copied or not is_absent(out)
+    return jitted_call(move_code, function, inputs, out, (a.dtype, a.ndim), parameters, constants, updates_result)
 
 
 def top_k_code(function, dtypes, parameters, lines):
