@@ -10,7 +10,7 @@ from ..._core.lowering import NAN_RULES, is_float, nan_is_first, rule_numbers
 from ..._core.shapes import LINE_FIELDS
 from ..._core.spec import OPERATORS
 from ..._core.tensor import normalize_data_type
-from ..._jit.compile import allocating, called, helper, kernel
+from ..._jit.compile import allocating, helper, kernel
 from ..._jit.emission import as_dtype
 from ..._jit.emission_late import TypingError
 from ..._jit.memory import ANY, SIGNED, SIGNED_REFS, reference_to, store
@@ -61,10 +61,10 @@ def _search(function, largest, a, axis, keepdims, ties, nan, index_dtype, out):
     ndim = a.ndim if keeps else a.ndim - max(len(axes), 1)
     run = jitted_call(code, function, (dtype,), out, (index_type, ndim), parameters, constants)
 
-    start = called(lambda axis: 0) if axes else called(lambda axis: axis)
+    several = len(axes) > 0
 
     def implementation(a, axis=None, keepdims=False, ties="first", nan="first", index_dtype=None, out=None):
-        return run((start(axis), mask), (a,), out, True)
+        return run((0 if several else axis, mask), (a,), out, True)
 
     return implementation
 

@@ -62,12 +62,19 @@ def index_size(request):
 
 
 @helper
+def product(sizes, begin, end):
+    """Return how many elements some dimensions have."""
+    found = np.int64(1)
+    for i in range(begin, end):
+        found *= sizes[i]
+    return found
+
+
+@helper
 def whole_of(request, record, itemsize):
     """Return the bytes of all elements of an array."""
-    sizes, whole = sizes_of(request, record), itemsize
-    for i in range(len(sizes)):
-        whole *= sizes[i]
-    return whole
+    sizes = sizes_of(request, record)
+    return itemsize * product(sizes, 0, len(sizes))
 
 
 @helper

@@ -17,7 +17,7 @@ from . import arguments, requests
 from .addresses import entry_address
 from .arguments import constant, converter
 from .calls import OWN, copy_meets, jitted_call, packed
-from .entries import finished, has_sizes, index_size, insist, judge_out, put_sizes, reference, whole_of
+from .entries import finished, has_sizes, index_size, insist, judge_out, product, put_sizes, reference, whole_of
 from .errors import WRONG
 from .requests import ARRAYS, emit_number, next_record, sizes_of, word
 
@@ -81,10 +81,10 @@ def judge(request, batch_dims, indices, shape):
     if batch_dims < 0 or batch_dims > len(sizes) or not has_sizes(request, indices, ARRAYS + 2, len(sizes)):
         return WRONG
     for d in range(len(sizes)):
-        if load(shape, 8 * d) < 0 or (d < batch_dims and load(shape, 8 * d) != sizes[d]):
+        if shape[d] < 0 or (d < batch_dims and shape[d] != sizes[d]):
             return WRONG
     at = word(request, requests.SIZES_AT)
-    put_sizes(request, at, array_at(shape, 0, (len(sizes),)), 0, len(sizes))
+    put_sizes(request, at, shape, 0, len(sizes))
     return judge_out(request, at, len(sizes))
 
 
@@ -121,13 +121,8 @@ def write_block(request, a, index, result, first, count, block, buffer):
 def run_unpool(request, batch_dims, indices, value, shape):
     """Fill the result, and write the elements block by block."""
     sizes, itemsize = sizes_of(request, ARRAYS), word(request, requests.ITEMSIZE)
-    blocks = count = block = np.int64(1)
-    for d in range(len(sizes)):
-        if d < batch_dims:
-            blocks *= sizes[d]
-        else:
-            count *= sizes[d]
-            block *= load(shape, 8 * d)
+    blocks, count = product(sizes, 0, batch_dims), product(sizes, batch_dims, len(sizes))
+    block = product(shape, batch_dims, len(sizes))
     to, whole = word(request, requests.RESULT), blocks * block * itemsize
     at, index_bytes = word(request, indices), whole_of(request, indices, index_size(request))
     low, high = word(request, ARRAYS), word(request, ARRAYS) + whole_of(request, ARRAYS, itemsize)
@@ -148,7 +143,8 @@ def entry(kernels, request):
     """Check or run a max-unpooling; `kernels` is its description."""
     batch_dims, indices = word(request, BATCH_DIMS), next_record(request, ARRAYS)
     value = next_record(request, indices)
-    shape = seen_as(reference(word(request, next_record(request, value))), np.int64)
+    sizes = seen_as(reference(word(request, next_record(request, value))), np.int64)
+    shape = array_at(sizes, 0, (word(request, ARRAYS + 1),))
     insist(request, judge(request, batch_dims, indices, shape))
     if word(request, requests.RESULT) == 0:
         return np.int64(requests.CHECKED)

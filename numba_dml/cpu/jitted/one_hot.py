@@ -7,7 +7,7 @@ from numba import types
 
 from ..._core import shapes
 from ..._core.config import BOUNDS
-from ..._jit.compile import allocating, helper, kernel, shared
+from ..._jit.compile import allocating, kernel, shared
 from ..._jit.emission import as_dtype
 from ..._jit.memory import ANY, SIGNED_REFS, UNSIGNED_REFS, store
 from ..calls.one_hot import tile_sizes
@@ -19,7 +19,7 @@ from . import arguments, requests
 from .addresses import entry_address, kernel_address
 from .arguments import constant, converter, has_dtype, is_absent, refuse
 from .calls import OWN, copy_meets, jitted_call, packed
-from .entries import finished, index_size, insist, judge_out, put_sizes, reference
+from .entries import finished, index_size, insist, judge_out, product, put_sizes, reference
 from .errors import WRONG
 from .requests import ARRAYS, next_record, sizes_of, word
 
@@ -61,15 +61,6 @@ def code(function, dtypes, parameters):
     """Return the addresses of the entry and the kernel."""
     data = SIGNED_REFS.get(dtypes[-1].itemsize, UNSIGNED_REFS[1])
     return entry_address(entry), kernel_address(plans.one_hot_kernel, ANY, data, data, ANY)
-
-
-@helper
-def product(sizes, begin, end):
-    """Return how many elements some dimensions have."""
-    found = np.int64(1)
-    for d in range(begin, end):
-        found *= sizes[d]
-    return found
 
 
 @allocating

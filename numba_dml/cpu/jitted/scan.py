@@ -8,7 +8,7 @@ from numba import types
 from ..._core import shapes
 from ..._core.shapes import LINE_FIELDS
 from ..._core.spec import OPERATORS
-from ..._jit.compile import allocating, called, kernel, shared
+from ..._jit.compile import allocating, kernel, shared
 from ..._jit.emission import as_dtype
 from ..._jit.memory import ANY, store
 from ..calls.scan import can_read, fill_scan
@@ -58,17 +58,14 @@ def _cumulative(function, multiplies, a, axis, dtype, *rest):
         refuse(function, "exclusive", True, "False (include_initial is True)")
     source, result = as_dtype(a.dtype), _result_type(function, a, dtype)
     made = as_dtype(result)
-    cast = made.type if not can_read(source, made) else None
-    if cast:
-        source = made
+    casts, kind = not can_read(source, made), made.type
+    source = made if casts else source
     parameters = (..., made, initial, left_out, from_end)
     constants = (int(multiplies), int(left_out), int(initial), int(from_end), source.itemsize)
     run = jitted_call(code, function, (source,), out, (result, ndim), parameters, constants)
-    start = called(lambda axis: 0) if whole else called(lambda axis: axis)
-    read = called(lambda a: a.astype(cast)) if cast else called(lambda a: a)
 
     def implementation(a, axis=None, dtype=None, include_initial=False, exclusive=False, reverse=False, out=None):
-        return run((start(axis), 0), (read(a),), out, True)
+        return run((0 if whole else axis, 0), (a.astype(kind) if casts else a,), out, True)
 
     return implementation
 
