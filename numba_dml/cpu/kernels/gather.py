@@ -11,33 +11,18 @@ from numba import types
 from ..._jit.compile import allocating, chosen, helper, kernel
 from ..._jit.copies import finish_streams
 from ..._jit.memory import address, empty, itemsize, load, overlaps, store
-from ..drivers import ASK, OVERLAP
+from ..drivers import ASK, OVERLAP, lower_status
+from ..primitives.moves import plan as fields
 from ..primitives.moves.elements import lines_ahead, read_soon, take_directly, take_found
 from ..primitives.moves.offsets import find_offsets
 from ..primitives.moves.plan import (
-    ALL_INSIDE,
     BLOCK,
-    COMMON,
-    DATA_BASE,
-    DROPPED,
     FAR_BLOCK,
-    HEADER,
-    HIGH,
-    INDEX_BYTES,
-    LOOP_FIELDS,
-    LOOPS,
-    LOW,
-    PACKED_BYTES,
-    PACKS,
-    POINTS,
-    RUN,
-    STREAM,
-    TILE,
     block_at,
     block_points,
-    coords_at,
+    coord_at,
     find_rows,
-    first_of,
+    last_loop,
     share_of_loop,
 )
 from ..primitives.moves.runs import copy_run, move_strip, take_runs
@@ -72,13 +57,13 @@ def gather_blocks(
 ):
     """Gather a share of the points, block by block; return the position of the first bad index, or -1."""
     size = itemsize(data)
-    last = HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)
+    last = last_loop(plan)
     step, index_step, packed_step = plan[last + 1], plan[last + 2], plan[last + 3]
     room, pattern, offsets = buffer[:BLOCK], buffer[BLOCK : 2 * BLOCK], buffer[2 * BLOCK :]
     rows = find_rows(plan, pattern)
     _, length, unit = rows
     points = offsets.size if unit == 1 else min(offsets.size, block_points(plan))
-    known, status = False, ALL_INSIDE
+    known, status = False, fields.ALL_INSIDE
     single = high - low == 1 and packed_step == size  # so low is 0
     index_lines, data_lines, output_lines = lines_ahead(plan, length, size)
     lines = (0 if common or index_step == 0 else index_lines), data_lines, output_lines
@@ -102,21 +87,21 @@ def gather_blocks(
             if status >= 0:
                 return status
             known = common
-        if status == ALL_INSIDE and single:
+        if status == fields.ALL_INSIDE and single:
             take_found(data, base, found, packed, place, count, index, soon, lines)
-        elif status == ALL_INSIDE:
+        elif status == fields.ALL_INSIDE:
             at = low * size
             take_slices(data, base + at, found, packed, place + at, packed_step, count, (high - low) * size, plan, room)
         else:
             for i in range(count):
                 to = place + i * packed_step + low * size
-                if found[i] == DROPPED:
+                if found[i] == fields.DROPPED:
                     for k in range(high - low):
                         store(packed, to + k * size, 0)
                 else:
                     copy_run(packed, to, data, base + found[i] + low * size, high - low)
         p += count
-    if plan[STREAM] != 0:
+    if plan[fields.STREAM] != 0:
         finish_streams()
     return np.int64(-1)
 
@@ -124,9 +109,9 @@ def gather_blocks(
 @allocating
 def gather_range(data, index, packed, plan, begin, end, low, high):
     """Gather a share of the points; see `gather_blocks`."""
-    length = plan[HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)]
-    common = plan[COMMON] != 0 and end - begin > length
-    far = plan[STREAM] != 0 and high - low > 1
+    length = plan[last_loop(plan)]
+    common = plan[fields.COMMON] != 0 and end - begin > length
+    far = plan[fields.STREAM] != 0 and high - low > 1
     points = length if common else FAR_BLOCK if far else block_points(plan)
     buffer = empty(2 * BLOCK + points, np.int64)  # each takes 0.05 us
     return gather_blocks(data, index, packed, plan, begin, end, low, high, common, buffer)
@@ -138,47 +123,46 @@ def pack_tile(data, share, step, width, room):
 
     Rows are often a power of two apart, and a cache has few places for a tile of them.
     """
-    field = coords_at(share)
+    field = coord_at(share, 0)
     at, bytes_of_row = room.ctypes.data - address(data), width * step
-    move_strip(data, at, bytes_of_row, data, share[DATA_BASE], share[field + 1], bytes_of_row, share[field], False)
-    share[DATA_BASE], share[field + 1] = at, bytes_of_row
+    source, rows, row_step = share[fields.DATA_BASE], share[field], share[field + 1]
+    move_strip(data, at, bytes_of_row, data, source, row_step, bytes_of_row, rows, False)
+    share[fields.DATA_BASE], share[field + 1] = at, bytes_of_row
 
 
 @allocating
 def gather_share(data, index, packed, plan, thread, threads):
-    """Gather one thread's share of the points; return the position of the first bad index, or -1."""
-    units = plan[RUN]
-    loop = plan[LOOPS] - 1
-    length = plan[HEADER + LOOP_FIELDS * loop]
-    low, high, left, right, tile = 0, units, 0, length, max(plan[TILE], 1)
-    begin, end = plan[POINTS] * thread // threads, plan[POINTS] * (thread + 1) // threads
-    if plan[POINTS] < 4 * threads and 1 < units >= plan[POINTS]:  # few slices: a part of each
-        begin, end = 0, plan[POINTS]
+    """Gather one thread's share of the points; return 1 + the position of the first bad index, or 0."""
+    units, last = plan[fields.RUN], last_loop(plan)
+    length = plan[last]
+    low, high, tile = 0, units, plan[fields.TILE]
+    left, right = (0, length) if tile else (0, 1)
+    begin, end = plan[fields.POINTS] * thread // threads, plan[fields.POINTS] * (thread + 1) // threads
+    if plan[fields.POINTS] < 4 * threads and 1 < units >= plan[fields.POINTS]:  # few slices: a part of each
+        begin, end = 0, plan[fields.POINTS]
         low, high = units * thread // threads, units * (thread + 1) // threads
-    elif plan[TILE]:
+    elif tile:
         left, right = length * thread // threads, length * (thread + 1) // threads
-    if plan[TILE] == 0:
-        left, right, tile = 0, 1, 1
-    first = np.int64(-1)
+    status = np.int64(0)
     share = plan
-    room = empty(plan[PACKS], np.uint8)
-    for at in range(left, right, tile):  # one call: a second one would be compiled, inlined, once more
-        if plan[TILE]:
+    room = empty(plan[fields.PACKS], np.uint8)
+    for at in range(left, right, max(tile, 1)):  # one call: a second one would be compiled, inlined, once more
+        if tile:
             width = min(tile, right - at)
-            share = share_of_loop(plan, loop, at, at + width)
-            begin, end = 0, share[POINTS]
+            share = share_of_loop(plan, plan[fields.LOOPS] - 1, at, at + width)
+            begin, end = 0, share[fields.POINTS]
             if room.size:
-                pack_tile(data, share, plan[HEADER + LOOP_FIELDS * loop + 1], width, room)
-        first = first_of(first, gather_range(data, index, packed, share, begin, end, low, high))
-    return first
+                pack_tile(data, share, plan[last + 1], width, room)
+        status = lower_status(status, gather_range(data, index, packed, share, begin, end, low, high) + 1)
+    return status
 
 
 @helper
 def clashes(data, index, packed, plan):
     """Return whether the output lies in one of the inputs."""
-    to = address(packed)
-    return overlaps(to, to + plan[PACKED_BYTES], address(data) + plan[LOW], address(data) + plan[HIGH]) or overlaps(
-        to, to + plan[PACKED_BYTES], address(index), address(index) + plan[INDEX_BYTES]
+    low, high = address(packed), address(packed) + plan[fields.PACKED_BYTES]
+    return overlaps(low, high, address(data) + plan[fields.LOW], address(data) + plan[fields.HIGH]) or overlaps(
+        low, high, address(index), address(index) + plan[fields.INDEX_BYTES]
     )
 
 
@@ -186,7 +170,7 @@ def clashes(data, index, packed, plan):
 def gather_kernel(phase, task, tasks, data, index, packed, _, plan):
     """Run a task of a gather, or tell how many there are."""
     if task != ASK:
-        return gather_share(data, index, packed, plan, task, tasks) + 1
+        return gather_share(data, index, packed, plan, task, tasks)
     if phase > 0:
         return np.int64(0)
     return np.int64(OVERLAP) if clashes(data, index, packed, plan) else tasks

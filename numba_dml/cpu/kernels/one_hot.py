@@ -10,16 +10,7 @@ from numba import types
 
 from ..._jit.compile import allocating, chosen, helper, kernel
 from ..._jit.copies import copy_bytes, finish_streams, stream_bytes
-from ..._jit.memory import (
-    address,
-    empty,
-    further,
-    itemsize,
-    load,
-    overlaps,
-    seen_as,
-    store,
-)
+from ..._jit.memory import address, empty, further, itemsize, load, overlaps, seen_as, store
 from ..drivers import ASK, OVERLAP
 from ..primitives.moves.offsets import read_indices
 from ..primitives.moves.plan import CLAMP, RAISE

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._core.shapes import LOOP_FIELDS
 from ..._jit.compile import allocating, helper, kernel
 from ..._jit.copies import copy_bytes
 from ..._jit.memory import address, empty, further, itemsize, load, overlaps, seen_as, store
 from ..drivers import ASK, OVERLAP
 from ..primitives.moves.offsets import read_indices
+from ..primitives.moves.plan import offsets_in_nest
 
 # What the kernel reads. A row is the last one after the axis whose lines have lengths of their own; a slice is what
 # follows, as units. Then the rows of all other lines, as in the lowering.
@@ -47,21 +47,6 @@ MOST_COLUMNS, CACHED_BYTES, ROW_BYTES = 512, 1 << 18, 64
 LONG_BYTES = 64
 #: Elements of a part of an axis, and of a strip of a row, at least.
 LEAST_PART = 1 << 12
-
-
-@helper
-def line_bases(plan, line):
-    """Return where a line starts in the input, in the output and in the lengths."""
-    source = to = at = np.int64(0)
-    for row in range(plan[ROWS] - 1, -1, -1):
-        field = HEADER + LOOP_FIELDS * row
-        rest = line // plan[field]
-        i = line - rest * plan[field]
-        source += i * plan[field + 1]
-        to += i * plan[field + 2]
-        at += i * plan[field + 3]
-        line = rest
-    return source, to, at
 
 
 @helper
@@ -140,7 +125,7 @@ def move_piece(x, y, index, plan, piece, lengths, numbers):
     """Move a piece: a strip of the columns of a row, or a part of the axis with its mirror image."""
     in_place = address(x) == address(y)
     part, strip = piece % plan[PARTS], piece // plan[PARTS] % plan[STRIPS]
-    fro, to, at = line_bases(plan, piece // (plan[PARTS] * plan[STRIPS]))
+    fro, to, at = offsets_in_nest(plan, HEADER, plan[ROWS], piece // (plan[PARTS] * plan[STRIPS]))
     size, half = plan[SIZE], (plan[SIZE] + 1) // 2
     low, high = half * part // plan[PARTS], half * (part + 1) // plan[PARTS]
     begin, end = plan[WIDTH] * strip // plan[STRIPS], plan[WIDTH] * (strip + 1) // plan[STRIPS]

@@ -12,30 +12,9 @@ import numpy as np
 from ..._jit.compile import allocating, helper, kernel
 from ..._jit.copies import finish_streams
 from ..._jit.memory import address, empty
-from ..drivers import ASK, OVERLAP
-from ..primitives.moves.plan import (
-    ALONE,
-    BLOCK,
-    BOUNDS,
-    BY_POINT,
-    BY_SLICE,
-    COPY,
-    HEADER,
-    INDEX_BYTES,
-    LOOP_FIELDS,
-    PERIOD,
-    POINTS,
-    RAISE,
-    RUN,
-    SPLIT,
-    STARTS_HIGH,
-    STARTS_LOW,
-    STREAM,
-    WINDOW,
-    first_of,
-    scatter_clashes,
-    share_of_loop,
-)
+from ..drivers import ASK, OVERLAP, lower_status
+from ..primitives.moves import plan as fields
+from ..primitives.moves.plan import BLOCK, loop_at, scatter_clashes, share_of_loop
 from ..primitives.moves.runs import move_strip
 from ..primitives.moves.strips import copy_old, copy_strip, count_strips, pack_plan, packed_strip, strip_start
 from ..primitives.moves.updates import scatter_range
@@ -49,25 +28,25 @@ PREPARED_BYTES = 1 << 21
 def window_of(plan, thread, threads):
     """Return a plan for the slices that start in a thread's part of the output."""
     share = plan.copy()
-    span = -(-(plan[STARTS_HIGH] - plan[STARTS_LOW]) // threads)
-    share[STARTS_LOW] += span * thread
-    share[STARTS_HIGH] = share[STARTS_LOW] + span
-    share[WINDOW] = 1
+    span = -(-(plan[fields.STARTS_HIGH] - plan[fields.STARTS_LOW]) // threads)
+    share[fields.STARTS_LOW] += span * thread
+    share[fields.STARTS_HIGH] = share[fields.STARTS_LOW] + span
+    share[fields.WINDOW] = 1
     return share
 
 
 @allocating
 def scatter_share(writing, fresh, source, data, index, packed, plan, thread, threads):
-    """Check or write one thread's share of the updates; return the position of the first bad index, or -1.
+    """Check or write one thread's share of the updates; return 1 + the position of the first bad index, or 0.
 
     `fresh` says that strips must be copied before; those that are packed are updated in memory of their own.
     """
-    split, period, units, share = plan[SPLIT], plan[PERIOD], plan[RUN], plan
-    begin, end, part = np.int64(0), plan[POINTS], (np.int64(0), units)
+    split, period, units, share = plan[fields.SPLIT], plan[fields.PERIOD], plan[fields.RUN], plan
+    begin, end, part = np.int64(0), plan[fields.POINTS], (np.int64(0), units)
     strips, left, right, packs = np.int64(0), np.int64(0), np.int64(1), np.int64(0)
-    if split == BY_POINT or not writing:
+    if split == fields.BY_POINT or not writing:
         begin, end = end * thread // threads, end * (thread + 1) // threads
-    elif split == BY_SLICE:
+    elif split == fields.BY_SLICE:
         part = units * thread // threads, units * (thread + 1) // threads
     elif split >= 0:
         packs = packed_strip(plan, fresh, threads)
@@ -76,17 +55,17 @@ def scatter_share(writing, fresh, source, data, index, packed, plan, thread, thr
     elif threads > 1:
         share = window_of(plan, thread, threads)
     buffer, room = empty(4 * BLOCK, np.int64), empty(packs, np.uint8)
-    step = plan[HEADER + LOOP_FIELDS * max(split, 0) + 1]
+    step = plan[loop_at(max(split, 0)) + 1]
     at = room.ctypes.data - address(data)
-    rows = plan[COPY] // period if packs else 0
-    first = np.int64(-1)
+    rows = plan[fields.COPY] // period if packs else 0
+    status = np.int64(0)
     for strip in range(left, right):  # one call of `scatter_range`: a second one would be compiled once more
         start, width = np.int64(0), np.int64(0)
         if strips:
             low = strip_start(data, plan, strip, strips, threads)
             high = strip_start(data, plan, strip + 1, strips, threads)
             share = share_of_loop(plan, split, low, high)
-            end, start, width = share[POINTS], low * step, (high - low) * step
+            end, start, width = share[fields.POINTS], low * step, (high - low) * step
             move_strip(data, at, width, source, start, period, width, rows, False)
             if packs:
                 pack_plan(share, period, width, start, at)
@@ -95,23 +74,23 @@ def scatter_share(writing, fresh, source, data, index, packed, plan, thread, thr
                 copy_strip(source, data, plan, done, (period if strip == strips - 1 else start + width) - done)
         position = scatter_range(writing, data, index, packed, share, begin, end, part, buffer)
         if room.size:  # which is not freed before
-            move_strip(data, start, period, data, at, width, width, rows, plan[STREAM] != 0)
-        first = first_of(first, position)
-    return first
+            move_strip(data, start, period, data, at, width, width, rows, plan[fields.STREAM] != 0)
+        status = lower_status(status, position + 1)
+    return status
 
 
 @helper
 def scatter_phase(phase, source, data, index, packed, plan, thread, threads):
-    """Run one thread's share of a phase; return the position of the first bad index, or -1."""
+    """Run one thread's share of a phase; return 1 + the position of the first bad index, or 0."""
     in_place = address(source) == address(data)
     if phase == PREPARE:
-        if not in_place and plan[SPLIT] < 0:
-            begin, end = plan[COPY] * thread // threads, plan[COPY] * (thread + 1) // threads
+        if not in_place and plan[fields.SPLIT] < 0:
+            begin, end = plan[fields.COPY] * thread // threads, plan[fields.COPY] * (thread + 1) // threads
             copy_old(source, data, plan, begin, end - begin)
-            if plan[STREAM] != 0:
+            if plan[fields.STREAM] != 0:
                 finish_streams()
-        if not in_place or plan[BOUNDS] != RAISE:
-            return np.int64(-1)
+        if not in_place or plan[fields.BOUNDS] != fields.RAISE:
+            return np.int64(0)
     writing = phase == WRITE
     return scatter_share(writing, writing and not in_place, source, data, index, packed, plan, thread, threads)
 
@@ -120,10 +99,10 @@ def scatter_phase(phase, source, data, index, packed, plan, thread, threads):
 def scatter_kernel(phase, task, tasks, source, data, index, packed, plan):
     """Run a task of a phase of a scatter, or tell how many there are."""
     if task != ASK:
-        return scatter_phase(phase, source, data, index, packed, plan, task, tasks) + 1
+        return scatter_phase(phase, source, data, index, packed, plan, task, tasks)
     if phase > WRITE:
         return np.int64(0)
-    if plan[ALONE] != 0:
-        to_prepare = plan[INDEX_BYTES] if address(source) == address(data) else plan[COPY]
+    if plan[fields.ALONE] != 0:
+        to_prepare = plan[fields.INDEX_BYTES] if address(source) == address(data) else plan[fields.COPY]
         tasks = tasks if phase == PREPARE and to_prepare >= PREPARED_BYTES else np.int64(1)
     return np.int64(OVERLAP) if phase == PREPARE and scatter_clashes(source, data, index, packed, plan) else tasks

@@ -11,19 +11,9 @@ from ..._jit.compile import allocating, helper, kernel
 from ..._jit.copies import copy_bytes, finish_streams, prefetch_to_write, stream_bytes
 from ..._jit.memory import address, array_at, empty, itemsize, load, seen_as, store
 from ..drivers import ASK, OVERLAP
+from ..primitives.moves import plan as fields
 from ..primitives.moves.offsets import in_slices, number_block
-from ..primitives.moves.plan import (
-    BLOCK,
-    COPY,
-    IN_PLACE,
-    POINTS,
-    REDUCTION,
-    SCRATCH,
-    SHARES,
-    TILE,
-    find_rows,
-    scatter_clashes,
-)
+from ..primitives.moves.plan import BLOCK, find_rows, scatter_clashes
 from ..primitives.reductions import NONE, combine
 
 # The phases of a scatter by bins: strips of the output that stay in a cache.
@@ -43,20 +33,20 @@ def bin_buffers(data, plan):
     number of the element that each update writes, in their order, below 0 of those that are dropped; and, as offsets in
     `data`, where the updates are bin by bin, each after its number, and by how much they are apart.
     """
-    bins = -(-plan[COPY] // plan[TILE])
-    at = plan[SCRATCH] - address(data)
-    starts = array_at(seen_as(data, np.int64), at, (plan[SHARES], bins + 1))
+    bins = -(-plan[fields.COPY] // plan[fields.TILE])
+    at = plan[fields.SCRATCH] - address(data)
+    starts = array_at(seen_as(data, np.int64), at, (plan[fields.SHARES], bins + 1))
     at += starts.size * 8
     apart = 2 * max(itemsize(data), 4)
-    room = plan[POINTS] + BIN_SKEW * (bins + 1)
-    return starts, array_at(seen_as(data, np.int32), at + room * apart, (plan[POINTS],)), at, apart
+    room = plan[fields.POINTS] + BIN_SKEW * (bins + 1)
+    return starts, array_at(seen_as(data, np.int32), at + room * apart, (plan[fields.POINTS],)), at, apart
 
 
 @helper
 def bin_shift(data, plan):
     """Return by how many bits the number of an element is shifted to get its bin."""
     shift = 0
-    while itemsize(data) << shift < plan[TILE]:
+    while itemsize(data) << shift < plan[fields.TILE]:
         shift += 1
     return np.uint32(shift)
 
@@ -69,19 +59,19 @@ def fill_bins(source, data, plan, begin, end, room):
     at = room.ctypes.data - address(data)
     within = (np.int32(1) << np.int32(bin_shift(data, plan))) - np.int32(1)
     for b in range(begin, end):
-        low = b * plan[TILE]
-        length = min(plan[TILE], plan[COPY] - low)
+        low = b * plan[fields.TILE]
+        length = min(plan[fields.TILE], plan[fields.COPY] - low)
         copy_bytes(data, at, source, low, length)
         # The last share of a bin ends where the bin ends.
-        first = starts[plan[SHARES] - 1, b - 1] + BIN_SKEW if b > 0 else 0
-        for i in range(first, starts[plan[SHARES] - 1, b]):
+        first = starts[plan[fields.SHARES] - 1, b - 1] + BIN_SKEW if b > 0 else 0
+        for i in range(first, starts[plan[fields.SHARES] - 1, b]):
             number = load(seen_as(data, np.int32), binned + i * apart)
             update = load(data, binned + i * apart + apart // 2)
             to = at + np.int64(number & within) * size
-            if plan[REDUCTION] == NONE:
+            if plan[fields.REDUCTION] == NONE:
                 store(data, to, update)
             else:
-                store(data, to, combine(plan[REDUCTION], load(data, to), update))
+                store(data, to, combine(plan[fields.REDUCTION], load(data, to), update))
         stream_bytes(data, low, data, at, length)
     finish_streams()
 
@@ -136,9 +126,9 @@ def scatter_bins(phase, source, data, index, packed, plan, task, tasks):
     Updates are sorted by the strip of the output that they write to, and stay in their order within it; then a strip is
     copied into a buffer, updated there, and written past the caches: a new output is not read, and none written twice.
     """
-    bins = -(-plan[COPY] // plan[TILE])
+    bins = -(-plan[fields.COPY] // plan[fields.TILE])
     starts, _, _, _ = bin_buffers(data, plan)
-    begin, end = plan[POINTS] * task // tasks, plan[POINTS] * (task + 1) // tasks
+    begin, end = plan[fields.POINTS] * task // tasks, plan[fields.POINTS] * (task + 1) // tasks
     if phase == COUNT:
         numbered = in_slices(plan, itemsize(data))
         return count_share(data, index, plan, task, begin, end, numbered, empty(3 * BLOCK, np.int64))
@@ -147,13 +137,14 @@ def scatter_bins(phase, source, data, index, packed, plan, task, tasks):
     elif phase == ORDER:
         total = 0
         for b in range(bins + 1):
-            for share in range(plan[SHARES]):
+            for share in range(plan[fields.SHARES]):
                 count = starts[share, b]
                 starts[share, b] = total
                 total += count
             total += BIN_SKEW
     else:
-        fill_bins(source, data, plan, bins * task // tasks, bins * (task + 1) // tasks, empty(plan[TILE], np.uint8))
+        begin, end = bins * task // tasks, bins * (task + 1) // tasks
+        fill_bins(source, data, plan, begin, end, empty(plan[fields.TILE], np.uint8))
     return np.int64(-1)
 
 
@@ -162,11 +153,11 @@ def bins_kernel(phase, task, tasks, source, data, index, packed, plan):
     """Run a task of a phase of a scatter strip by strip, or tell how many there are; in place if the plan says so."""
     if task != ASK:
         return scatter_bins(phase, source, data, index, packed, plan, task, tasks) + 1
-    in_place = address(source) == address(data) and plan[IN_PLACE] == 0
+    in_place = address(source) == address(data) and plan[fields.IN_PLACE] == 0
     if phase == COUNT and (in_place or scatter_clashes(source, data, index, packed, plan)):
         return np.int64(OVERLAP)
     if phase == FILL:
-        return min(-(-plan[COPY] // plan[TILE]), 4 * tasks)
+        return min(-(-plan[fields.COPY] // plan[fields.TILE]), 4 * tasks)
     if phase == ORDER:
         return np.int64(1)
-    return plan[SHARES] if phase < FILL else np.int64(0)
+    return plan[fields.SHARES] if phase < FILL else np.int64(0)

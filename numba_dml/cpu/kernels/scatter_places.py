@@ -8,8 +8,9 @@ from ..._jit.compile import allocating, kernel
 from ..._jit.copies import finish_streams
 from ..._jit.memory import address, empty, itemsize
 from ..drivers import ASK, OVERLAP
+from ..primitives.moves import plan as fields
 from ..primitives.moves.offsets import in_slices, number_block
-from ..primitives.moves.plan import BLOCK, COPY, FAR_BLOCK, POINTS, RUN, find_rows, scatter_clashes
+from ..primitives.moves.plan import BLOCK, FAR_BLOCK, find_rows, scatter_clashes
 from ..primitives.moves.runs import take_runs
 
 
@@ -21,8 +22,8 @@ def scatter_places(source, data, index, packed, plan, thread, threads):
     output is gathered from both, in its own order. Nothing is written twice, or read to be overwritten. See "A new
     output in the order of its places" in docs/measurements/cpumoves.md.
     """
-    size = plan[RUN] * itemsize(data)
-    count = plan[COPY] // size
+    size = plan[fields.RUN] * itemsize(data)
+    count = plan[fields.COPY] // size
     first = count * thread // threads
     count = count * (thread + 1) // threads - first
     sources = empty(count + 1, np.int32)  # the update of each slice, -1: none; then a place for other threads' ones
@@ -33,8 +34,8 @@ def scatter_places(source, data, index, packed, plan, thread, threads):
     buffer = empty(3 * BLOCK, np.int64)
     rows = find_rows(numbered, buffer[BLOCK : 2 * BLOCK])
     p = 0
-    while p < plan[POINTS]:
-        points, status = number_block(index, numbered, rows, p, plan[POINTS], numbers, buffer)
+    while p < plan[fields.POINTS]:
+        points, status = number_block(index, numbered, rows, p, plan[fields.POINTS], numbers, buffer)
         if status >= 0:
             return status
         for i in range(points):

@@ -7,22 +7,8 @@ import numpy as np
 from ...._jit.compile import helper
 from ...._jit.machine import CACHE_LINE
 from ...._jit.memory import itemsize, load, seen_as, store
-from .plan import (
-    AHEAD,
-    BLOCK,
-    COORDS,
-    HEADER,
-    INT32,
-    INT64,
-    KIND,
-    LOOP_FIELDS,
-    LOOPS,
-    PACKED_BYTES,
-    TILE,
-    all_inside,
-    coords_at,
-    row_bases,
-)
+from . import plan as fields
+from .plan import BLOCK, all_inside, coord_at, last_loop, row_bases
 from .runs import LEAST_OUTPUT, PREFETCHES_WRITES, ROWS_AHEAD, prefetch_lines, prefetch_lines_to_write
 
 # Single elements are copied in chunks. In passing, each chunk prefetches its share of what is read soon, into the L2:
@@ -50,28 +36,28 @@ def read_soon(
     base, position, row, j = block
     index_lines, data_lines, _ = lines
     ahead = base
-    index_ahead = position + BLOCKS_AHEAD * BLOCK * plan[COORDS]
+    index_ahead = position + BLOCKS_AHEAD * BLOCK * plan[fields.COORDS]
     if data_lines and p - j + length < end:
         ahead = row_bases(plan, loop, row + 1)[0] + j // CHUNK * data_lines * CACHE_LINE
     elif index_lines and length <= BLOCK:  # short rows, of a tile: the next ones are elsewhere
-        last = HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)
+        last = last_loop(plan)
         index_ahead = row_bases(plan, loop, row + ROWS_AHEAD)[1] + j * plan[last + 2]
-    return index_ahead << (plan[KIND] & 3), ahead
+    return index_ahead << (plan[fields.KIND] & 3), ahead
 
 
 @helper
 def tuple_bytes(plan):
     """Return how many bytes a tuple of indices has."""
-    return plan[COORDS] << (plan[KIND] & 3)
+    return plan[fields.COORDS] << (plan[fields.KIND] & 3)
 
 
 @helper
 def lines_ahead(plan, length, size):
     """Return how many lines of indices, data and output each chunk of rows of `length` points prefetches."""
     index_lines = -(-CHUNK * tuple_bytes(plan) // CACHE_LINE)
-    data_lines = min(-(-plan[AHEAD] * CHUNK // (CACHE_LINE * length)), AHEAD_LINES)
+    data_lines = min(-(-plan[fields.AHEAD] * CHUNK // (CACHE_LINE * length)), AHEAD_LINES)
     # What is behind a row of a tile is another tile's.
-    asks = PREFETCHES_WRITES and plan[PACKED_BYTES] >= LEAST_OUTPUT and plan[TILE] == 0
+    asks = PREFETCHES_WRITES and plan[fields.PACKED_BYTES] >= LEAST_OUTPUT and plan[fields.TILE] == 0
     return index_lines, data_lines, CHUNK * size // CACHE_LINE if asks else 0
 
 
@@ -114,7 +100,7 @@ def take_numbered(plan, data, base, packed, to, count, index, position, soon, li
     Return whether they are. Data must stand still from element to element, but for the indices.
     """
     size, width = itemsize(data), itemsize(index)
-    field, at = coords_at(plan), position * width
+    field, at = coord_at(plan, 0), position * width
     stride = plan[field + 1]
     if not all_inside(index, at, count, plan[field]):
         return False
@@ -128,12 +114,12 @@ def take_numbered(plan, data, base, packed, to, count, index, position, soon, li
 @helper
 def take_directly(plan, data, base, packed, to, count, index, position, soon, lines):
     """Do what `take_numbered` does where single indices are of int64 or int32."""
-    if plan[COORDS] != 1:
+    if plan[fields.COORDS] != 1:
         return False
-    if plan[KIND] == INT64:
+    if plan[fields.KIND] == fields.INT64:
         numbers = seen_as(index, np.int64)
         return take_numbered(plan, data, base, packed, to, count, numbers, position, soon, lines)
-    if plan[KIND] == INT32:
+    if plan[fields.KIND] == fields.INT32:
         narrow = seen_as(index, np.int32)
         return take_numbered(plan, data, base, packed, to, count, narrow, position, soon, lines)
     return False

@@ -17,27 +17,8 @@ from ...._jit.compile import PLAN, allocating, code_address, helper, kernel
 from ...._jit.emission import intrinsic
 from ...._jit.memory import ANY, SIGNED, ArrayRef, array_at, further, load, seen_as, store
 from ...drivers import emit_call
-from .plan import (
-    ALL_INSIDE,
-    BLOCK,
-    BOUNDS,
-    COORDS,
-    DATA_BASE,
-    DROP,
-    DROPPED,
-    FILLED,
-    FINDER,
-    HEADER,
-    INT64,
-    KIND,
-    LOOP_FIELDS,
-    LOOPS,
-    RAISE,
-    SETTLED,
-    block_at,
-    block_points,
-    coords_at,
-)
+from . import plan as fields
+from .plan import BLOCK, block_at, block_points, coord_at, last_loop, loop_at
 
 MAX_INT64 = np.int64(2**63 - 1)
 MAX_UINT32 = np.int64(2**32 - 1)
@@ -52,7 +33,7 @@ def read_indices(
     buffer,  # OUT  (count,) int64, if they have to be copied
 ):
     """Return where neighbouring indices of any integer type are int64. What is above int64 is read as its maximum."""
-    if kind == INT64:
+    if kind == fields.INT64:
         return further(seen_as(index, np.int64), start * 8)
     width = kind & 3
     mask = np.int64(-1)
@@ -138,17 +119,17 @@ def tuple_offsets(numbers, count, plan, start, pattern, offsets):
     All coordinates of a tuple at once are read as vectors, turned around in registers. Four products of 32-bit numbers
     are one instruction on AVX2, of 64-bit numbers five.
     """
-    field = coords_at(plan)
-    for c in range(plan[COORDS]):
+    field = coord_at(plan, 0)
+    for c in range(plan[fields.COORDS]):
         n, stride = plan[field + COORD_FIELDS * c], plan[field + COORD_FIELDS * c + 1]
         if n > MAX_UINT32 or not 0 <= stride <= MAX_UINT32:
             return False
     size, stride = plan[field], plan[field + 1] & MAX_UINT32
-    if plan[COORDS] == 1:
+    if plan[fields.COORDS] == 1:
         return single_offsets(numbers, count, size, stride, start, pattern, offsets)
     sizes = size, plan[field + COORD_FIELDS]
     strides = stride, plan[field + COORD_FIELDS + 1] & MAX_UINT32
-    if plan[COORDS] == 2:
+    if plan[fields.COORDS] == 2:
         return pair_offsets(numbers, count, sizes, strides, start, pattern, offsets)
     field += 2 * COORD_FIELDS
     three, by_three = (*sizes, plan[field]), (*strides, plan[field + 1] & MAX_UINT32)
@@ -165,22 +146,22 @@ def settle_block(
     offsets,  # IN OUT  (count,) int64, and the offsets
 ):
     """Deal with a block that has indices out of range, the rare case: clamp, drop, or return the position to report."""
-    field = coords_at(plan)
-    mode = plan[BOUNDS]
-    for c in range(plan[COORDS]):
-        if plan[field + COORD_FIELDS * c] == 0 and plan[FILLED] != 0:
-            mode = RAISE  # nothing can be there
+    field = coord_at(plan, 0)
+    mode = plan[fields.BOUNDS]
+    for c in range(plan[fields.COORDS]):
+        if plan[field + COORD_FIELDS * c] == 0 and plan[fields.FILLED] != 0:
+            mode = fields.RAISE  # nothing can be there
     for i in range(count):
-        for c in range(plan[COORDS]):
+        for c in range(plan[fields.COORDS]):
             n = plan[field + COORD_FIELDS * c]
             v = load(numbers, (i * step + c) * 8)
             v += n & (v >> 63)
             if np.uint64(v) >= np.uint64(n):
-                if mode == RAISE:
+                if mode == fields.RAISE:
                     return position + i * step + c
-                if mode == DROP or n == 0:
-                    offsets[i] = DROPPED
-                elif offsets[i] != DROPPED:
+                if mode == fields.DROP or n == 0:
+                    offsets[i] = fields.DROPPED
+                elif offsets[i] != fields.DROPPED:
                     offsets[i] += min(max(v, 0), n - 1) * plan[field + COORD_FIELDS * c + 1]
     return np.int64(-1)
 
@@ -195,14 +176,14 @@ def block_offsets(
     offsets,  # OUT  (count,) int64, one per point, inside the data
 ):
     """Turn tuples of indices into offsets. Return whether any index was out of range (it counts as 0 then)."""
-    coords = plan[COORDS]
+    coords = plan[fields.COORDS]
     if coords < 4 and tuple_offsets(numbers, count, plan, start, pattern, offsets):
         return False
     for i in range(count):
         offsets[i] = start + pattern[i]
     bad = np.int64(0)
     for c in range(coords):
-        field = coords_at(plan) + COORD_FIELDS * c
+        field = coord_at(plan, c)
         bad |= add_coordinate(numbers, c, coords, count, plan[field], plan[field + 1], offsets)
     return bad != 0
 
@@ -211,13 +192,13 @@ def block_offsets(
 def find_offsets_of(plan, index, position, count, pattern, step, index_step, buffer, offsets):
     """Turn tuples of indices into offsets; see `find_offsets`."""
     patterns = array_at(pattern, 0, (min(count, BLOCK),))
-    coords = plan[COORDS]
-    status = np.int64(ALL_INSIDE)
+    coords = plan[fields.COORDS]
+    status = np.int64(fields.ALL_INSIDE)
     for i in range(0, count, block_points(plan)):
         points = min(block_points(plan), count - i)
         at = position + i * index_step
         tuples = points if index_step else 1
-        numbers = read_indices(index, plan[KIND], at, tuples * coords, buffer)
+        numbers = read_indices(index, plan[fields.KIND], at, tuples * coords, buffer)
         found = array_at(offsets, 8 * i, (points,))
         bad = block_offsets(plan, numbers, tuples, i * step, patterns, found)
         for j in range(tuples, points):
@@ -226,7 +207,7 @@ def find_offsets_of(plan, index, position, count, pattern, step, index_step, buf
             status = settle_block(plan, at, points, index_step, numbers, found)
             if status >= 0:
                 break
-            status = SETTLED
+            status = fields.SETTLED
     return status
 
 
@@ -263,18 +244,20 @@ def find_offsets(
 ):
     """Turn tuples of indices into offsets, and deal with those out of range; return the position of one to report."""
     of_pattern, of_buffer, of_offsets = pattern.ctypes.data, buffer.ctypes.data, offsets.ctypes.data
-    return call_finder(plan[FINDER], plan, index, position, count, of_pattern, step, index_step, of_buffer, of_offsets)
+    return call_finder(
+        plan[fields.FINDER], plan, index, position, count, of_pattern, step, index_step, of_buffer, of_offsets
+    )
 
 
 @allocating
 def in_slices(plan, size):
     """Return a plan whose offsets are numbers of slices."""
     numbered = plan.copy()
-    numbered[DATA_BASE] //= size
-    for loop in range(plan[LOOPS]):
-        numbered[HEADER + LOOP_FIELDS * loop + 1] //= size
-    for coord in range(plan[COORDS]):
-        numbered[coords_at(plan) + COORD_FIELDS * coord + 1] //= size
+    numbered[fields.DATA_BASE] //= size
+    for loop in range(plan[fields.LOOPS]):
+        numbered[loop_at(loop) + 1] //= size
+    for coord in range(plan[fields.COORDS]):
+        numbered[coord_at(plan, coord) + 1] //= size
     return numbered
 
 
@@ -289,12 +272,12 @@ def number_block(
     buffer,  # IN OUT  (3 * BLOCK,) int64: scratch, what `find_rows` leaves, scratch
 ):
     """Find out where a block of updates leads; return how many, and -1 or the position of the first bad index."""
-    last = HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)
+    last = last_loop(plan)
     step, index_step = plan[last + 1], plan[last + 2]
     offsets = buffer[2 * BLOCK :]
     place = p // rows[1], p % rows[1]
     count, base, position, _, first, _ = block_at(plan, rows, block_points(plan), place, end - p)
     status = find_offsets(plan, index, position, count, buffer[BLOCK + first :], step, index_step, buffer, offsets)
     for i in range(count):
-        numbers[i] = -1 if offsets[i] == DROPPED else base + offsets[i]
+        numbers[i] = -1 if offsets[i] == fields.DROPPED else base + offsets[i]
     return count, max(status, np.int64(-1))

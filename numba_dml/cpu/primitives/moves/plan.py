@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...._core.shapes import LOOP_FIELDS
+from ...._core.shapes import COORD_FIELDS, LOOP_FIELDS
 from ...._jit.compile import allocating, helper
 from ...._jit.memory import address, itemsize, load, overlaps
 
@@ -72,9 +72,21 @@ BY_POINT = -3  # each thread has its own points: the caller promised that they a
 
 
 @helper
-def coords_at(plan):
-    """Return where the coordinates start in a plan."""
-    return HEADER + LOOP_FIELDS * plan[LOOPS]
+def loop_at(loop):
+    """Return where a loop starts in a plan."""
+    return HEADER + LOOP_FIELDS * loop
+
+
+@helper
+def last_loop(plan):
+    """Return where the innermost loop starts in a plan."""
+    return loop_at(plan[LOOPS] - 1)
+
+
+@helper
+def coord_at(plan, coord):
+    """Return where a coordinate starts in a plan, behind the loops."""
+    return loop_at(plan[LOOPS]) + COORD_FIELDS * coord
 
 
 @helper
@@ -102,7 +114,7 @@ def find_rows(plan, pattern):
     points from the start of a unit, without their indices.
     """
     loop = plan[LOOPS] - 1
-    field = HEADER + LOOP_FIELDS * loop
+    field = loop_at(loop)
     block = block_points(plan)
     unit = 1
     for i in range(min(plan[field], block)):
@@ -134,12 +146,12 @@ def block_at(
     unit, see `find_rows`); which point of the unit is the first; and the place of the next block.
     """
     loop, length, unit = rows
-    last = HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)
+    last = last_loop(plan)
     row, j = place
     number = j // unit if j > 0 else 0
     first = j - number * unit
     base, start, to = row_bases(plan, loop, row)
-    base += number * plan[HEADER + LOOP_FIELDS * loop + 1]
+    base += number * plan[loop_at(loop) + 1]
     whole = block if unit == 1 else block // unit * unit
     count = min(whole - first, min(length - j, left))
     after = (row, j + count) if j + count < length else (row + 1, np.int64(0))
@@ -150,7 +162,7 @@ def block_at(
 def share_of_loop(plan, loop, begin, end):
     """Return a plan for the iterations begin <= i < end of a loop."""
     share = plan.copy()
-    field = HEADER + LOOP_FIELDS * loop
+    field = loop_at(loop)
     share[field] = end - begin
     share[DATA_BASE] += begin * plan[field + 1]
     share[INDEX_BASE] += begin * plan[field + 2]
@@ -160,29 +172,28 @@ def share_of_loop(plan, loop, begin, end):
 
 
 @helper
+def offsets_in_nest(plan, field, loops, row):
+    """Return the offsets of row `row` of a nest of loops, which start at a field of a plan, by their three strides."""
+    first = second = third = np.int64(0)
+    for d in range(loops - 1, -1, -1):
+        at = field + LOOP_FIELDS * d
+        rest = row // plan[at] if d else 0  # a division takes as long as some elements
+        i = row - rest * plan[at]
+        first += i * plan[at + 1]
+        second += i * plan[at + 2]
+        third += i * plan[at + 3]
+        row = rest
+    return first, second, third
+
+
+@helper
 def row_bases(plan, loop, row):
     """Return where row `row` of the nest of the loops before `loop` starts in data, indices and packed array.
 
     One behind the last is where the outermost loop would go on, outside of them: it may be prefetched, not read.
     """
-    data = plan[DATA_BASE]
-    index = plan[INDEX_BASE]
-    packed = plan[PACKED_BASE]
-    for d in range(loop - 1, -1, -1):
-        field = HEADER + LOOP_FIELDS * d
-        rest = row // plan[field] if d else 0  # a division takes as long as some elements
-        i = row - rest * plan[field]
-        data += i * plan[field + 1]
-        index += i * plan[field + 2]
-        packed += i * plan[field + 3]
-        row = rest
-    return data, index, packed
-
-
-@helper
-def first_of(a, b):
-    """Return the lower of two positions; -1 is none."""
-    return b if a < 0 or 0 <= b < a else a
+    data, index, packed = offsets_in_nest(plan, HEADER, loop, row)
+    return plan[DATA_BASE] + data, plan[INDEX_BASE] + index, plan[PACKED_BASE] + packed
 
 
 @helper

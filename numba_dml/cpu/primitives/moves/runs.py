@@ -8,25 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
+from ...._jit import copies
 from ...._jit.compile import chosen, helper
-from ...._jit.copies import (
-    copy_2_to_4,
-    copy_4_to_8,
-    copy_8_to_16,
-    copy_16_to_32,
-    copy_32_to_64,
-    copy_64_to_128,
-    copy_128_to_256,
-    copy_bytes,
-    copy_vectors,
-    finish_streams,
-    prefetch,
-    prefetch_to_l2,
-    prefetch_to_write,
-    stream_bytes,
-    stream_joint,
-    stream_lines,
-)
+from ...._jit.copies import copy_bytes, finish_streams, prefetch, prefetch_to_l2, prefetch_to_write, stream_bytes
 from ...._jit.machine import CACHE_LINE, IS_ZEN
 from ...._jit.memory import address, itemsize, load, seen_as, store
 from .plan import CACHED, STREAM
@@ -66,7 +50,7 @@ def copy_1(target, to, source, fro):
 @helper
 def copy_16(target, to, source, fro, length):
     """Copy 16 bytes, as one vector."""
-    copy_16_to_32(target, to, source, fro, 16)
+    copies.copy_16_to_32(target, to, source, fro, 16)
 
 
 @helper
@@ -76,24 +60,24 @@ def copy_short(target, to, source, fro, length):
         if length == 1:
             copy_1(target, to, source, fro)
     elif length < 4:
-        copy_2_to_4(target, to, source, fro, length)
+        copies.copy_2_to_4(target, to, source, fro, length)
     elif length < 8:
-        copy_4_to_8(target, to, source, fro, length)
+        copies.copy_4_to_8(target, to, source, fro, length)
     elif length < 16:
-        copy_8_to_16(target, to, source, fro, length)
+        copies.copy_8_to_16(target, to, source, fro, length)
     elif length == 16:
         copy_16(target, to, source, fro, length)
     elif length <= 32:
-        copy_16_to_32(target, to, source, fro, length)
+        copies.copy_16_to_32(target, to, source, fro, length)
     else:
-        copy_32_to_64(target, to, source, fro, length)
+        copies.copy_32_to_64(target, to, source, fro, length)
 
 
 @helper
 def copy_long(target, to, source, fro, length):
     """Copy 64 bytes or more."""
     if length <= VECTOR_BYTES:
-        copy_vectors(target, to, source, fro, length)
+        copies.copy_vectors(target, to, source, fro, length)
     else:
         copy_bytes(target, to, source, fro, length)
 
@@ -165,7 +149,7 @@ def stream_runs(data, base, offsets, packed, to, length, count):
     if (address(packed) + to | length) & (CACHE_LINE - 1) == 0:  # no line is shared
         for i in range(count):
             prefetch_far(data, base, offsets, i, count, length)
-            stream_lines(packed, to + i * length, data, base + offsets[np.uint64(i)], length // CACHE_LINE)
+            copies.stream_lines(packed, to + i * length, data, base + offsets[np.uint64(i)], length // CACHE_LINE)
         return
     head = -(address(packed) + to) & (CACHE_LINE - 1)  # of a slice, in the line that it shares with the one before
     copy_short(packed, to, data, base + offsets[0], head)
@@ -173,12 +157,12 @@ def stream_runs(data, base, offsets, packed, to, length, count):
         prefetch_far(data, base, offsets, i, count, length)
         fro = base + offsets[np.uint64(i)]
         lines = (length - head) // CACHE_LINE
-        stream_lines(packed, to + head, data, fro + head, lines)
+        copies.stream_lines(packed, to + head, data, fro + head, lines)
         rest = length - head - lines * CACHE_LINE
         to += length
         head = -rest & (CACHE_LINE - 1)
         if rest > 0:
-            stream_joint(packed, to - rest, data, fro + length, base + offsets[np.uint64(i + 1)], head)
+            copies.stream_joint(packed, to - rest, data, fro + length, base + offsets[np.uint64(i + 1)], head)
     stream_bytes(packed, to + head, data, base + offsets[count - 1] + head, length - head)
 
 
@@ -187,7 +171,7 @@ def copy_to_cached(target, to, source, fro, length):
     """Copy 129 to 256 bytes to an output that the caches hold."""
     if PREFETCHES_WRITES and length >= LEAST_WRITTEN:
         prefetch_lines_to_write(target, to, 4)
-    copy_128_to_256(target, to, source, fro, length)
+    copies.copy_128_to_256(target, to, source, fro, length)
 
 
 def _taker(copy, ahead, lines):
@@ -211,13 +195,13 @@ def _taker(copy, ahead, lines):
 
 # Each length has a loop of its own, in which the copy is a few vectors: a loop that chooses for every slice takes up to
 # 1.8 times as long.
-take_2_to_3 = _taker(copy_2_to_4, SHORT_AHEAD, 1)
-take_4_to_7 = _taker(copy_4_to_8, SHORT_AHEAD, 1)
-take_8_to_15 = _taker(copy_8_to_16, SHORT_AHEAD, 1)
+take_2_to_3 = _taker(copies.copy_2_to_4, SHORT_AHEAD, 1)
+take_4_to_7 = _taker(copies.copy_4_to_8, SHORT_AHEAD, 1)
+take_8_to_15 = _taker(copies.copy_8_to_16, SHORT_AHEAD, 1)
 take_16 = _taker(copy_16, SHORT_AHEAD, 1)
-take_17_to_32 = _taker(copy_16_to_32, SHORT_AHEAD, 1)
-take_33_to_64 = _taker(copy_32_to_64, SHORT_AHEAD, 1)
-take_65_to_128 = _taker(copy_64_to_128, NEAR_AHEAD, 2)
+take_17_to_32 = _taker(copies.copy_16_to_32, SHORT_AHEAD, 1)
+take_33_to_64 = _taker(copies.copy_32_to_64, SHORT_AHEAD, 1)
+take_65_to_128 = _taker(copies.copy_64_to_128, NEAR_AHEAD, 2)
 take_129_to_256 = _taker(copy_to_cached, NEAR_AHEAD, 4)
 
 
@@ -264,7 +248,7 @@ def take_some(
             at = to + (i - first) * step
             prefetch_lines_to_write(packed, at, lines)
             prefetch_near(data, base, offsets, i, count, length)
-            copy_vectors(packed, at, data, base + offsets[np.uint64(i)], length)
+            copies.copy_vectors(packed, at, data, base + offsets[np.uint64(i)], length)
         return
     for i in range(first, last):
         at, fro = to + (i - first) * step, base + offsets[np.uint64(i)]

@@ -7,27 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...._core.shapes import COORD_FIELDS
 from ...._jit.compile import helper
 from ...._jit.copies import copy_bytes, stream_bytes
 from ...._jit.machine import CACHE_LINE
 from ...._jit.memory import address
-from .plan import (
-    COORDS,
-    COPY,
-    DATA_BASE,
-    FILL,
-    HEADER,
-    LOOP_FIELDS,
-    LOOPS,
-    PACKED_BYTES,
-    PERIOD,
-    RUN,
-    SPLIT,
-    STREAM,
-    TILE,
-    coords_at,
-)
+from . import plan as fields
+from .plan import coord_at, loop_at
 
 #: Bytes of a row of the narrowest packed strip whose iterations write to neighbours; of others it is a cache line.
 LEAST_STRIP = 16
@@ -45,10 +30,10 @@ FEW_ROWS = 16
 @helper
 def count_strips(plan, packs, threads):
     """Return how many strips the split loop is cut into: as many for each thread, if they are not too narrow."""
-    field = HEADER + LOOP_FIELDS * plan[SPLIT]
+    field = loop_at(plan[fields.SPLIT])
     size, step = plan[field], abs(plan[field + 1])
     least = max((LEAST_STRIP if packs else CACHE_LINE) // max(step, 1), 1)
-    width = max(min(plan[TILE], -(-size // threads)), least)
+    width = max(min(plan[fields.TILE], -(-size // threads)), least)
     return max(min(-(-size // (width * threads)) * threads, size // least), 1)
 
 
@@ -59,12 +44,12 @@ def strip_start(data, plan, strip, strips, threads):
     Two threads that write to one cache line wait for each other. If rows are a multiple of it, a line has one thread,
     wherever the array starts.
     """
-    field = HEADER + LOOP_FIELDS * plan[SPLIT]
+    field = loop_at(plan[fields.SPLIT])
     size, step = plan[field], plan[field + 1]
     start = size * strip // strips
-    least = LINED_STRIP if strips == threads and plan[PERIOD] % CACHE_LINE else CACHE_LINE
+    least = LINED_STRIP if strips == threads and plan[fields.PERIOD] % CACHE_LINE else CACHE_LINE
     if 0 < strip < strips and 0 < step < CACHE_LINE and size * step >= strips * least:
-        rest = (address(data) + plan[DATA_BASE] + start * step) % CACHE_LINE
+        rest = (address(data) + plan[fields.DATA_BASE] + start * step) % CACHE_LINE
         start -= min(rest // step, start)
     return start
 
@@ -72,12 +57,12 @@ def strip_start(data, plan, strip, strips, threads):
 @helper
 def copy_old(source, data, plan, at, count):
     """Copy `count` bytes from `at` on to the output, of the input or of what is repeated there."""
-    size = plan[FILL] if plan[FILL] else at + count
+    size = plan[fields.FILL] if plan[fields.FILL] else at + count
     done = np.int64(0)
     while done < count:
-        fro = (at + done) % size if plan[FILL] else at
+        fro = (at + done) % size if plan[fields.FILL] else at
         part = min(size - fro, count - done)
-        if plan[STREAM] != 0 and plan[SPLIT] < 0:
+        if plan[fields.STREAM] != 0 and plan[fields.SPLIT] < 0:
             stream_bytes(data, at + done, source, fro, part)
         else:
             copy_bytes(data, at + done, source, fro, part)
@@ -87,7 +72,7 @@ def copy_old(source, data, plan, at, count):
 @helper
 def copy_strip(source, data, plan, start, count):
     """Copy what some iterations of the split loop can write to: `count` bytes from `start` on, in every period."""
-    for at in range(start, plan[COPY] if count else 0, plan[PERIOD]):
+    for at in range(start, plan[fields.COPY] if count else 0, plan[fields.PERIOD]):
         copy_old(source, data, plan, at, count)
 
 
@@ -98,22 +83,23 @@ def packed_strip(plan, fresh, threads):
     Rows are often a power of two apart, and a cache has few places for a strip of them. In place a packed strip is
     copied twice, which pays if updates are dense.
     """
-    field = HEADER + LOOP_FIELDS * plan[SPLIT]
+    field = loop_at(plan[fields.SPLIT])
     size, step = plan[field], plan[field + 1]
-    dense = SPARSE * plan[PACKED_BYTES] >= plan[COPY] > FEW_ROWS * plan[PERIOD]
-    if step >= CACHE_LINE or plan[RUN] != 1 or plan[FILL] or not (fresh or dense):
+    dense = SPARSE * plan[fields.PACKED_BYTES] >= plan[fields.COPY] > FEW_ROWS * plan[fields.PERIOD]
+    if step >= CACHE_LINE or plan[fields.RUN] != 1 or plan[fields.FILL] or not (fresh or dense):
         return 0
-    room = plan[COPY] // plan[PERIOD] * (-(-size // count_strips(plan, True, threads)) * step + CACHE_LINE)
+    width = -(-size // count_strips(plan, True, threads)) * step
+    room = plan[fields.COPY] // plan[fields.PERIOD] * (width + CACHE_LINE)
     return room if room <= MOST_PACKED else 0
 
 
 @helper
 def pack_plan(share, period, width, start, at):
     """Let a strip's plan write rows of `width` bytes that follow each other, not one every `period` from `start` on."""
-    share[DATA_BASE] = (share[DATA_BASE] - start) // period * width + at
-    for d in range(share[LOOPS] + share[COORDS]):
-        field = HEADER + LOOP_FIELDS * d + 1
-        if d >= share[LOOPS]:
-            field = coords_at(share) + COORD_FIELDS * (d - share[LOOPS]) + 1
+    share[fields.DATA_BASE] = (share[fields.DATA_BASE] - start) // period * width + at
+    for d in range(share[fields.LOOPS] + share[fields.COORDS]):
+        field = loop_at(d) + 1
+        if d >= share[fields.LOOPS]:
+            field = coord_at(share, d - share[fields.LOOPS]) + 1
         if share[field] >= period:
             share[field] = share[field] // period * width

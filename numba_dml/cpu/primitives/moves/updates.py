@@ -14,34 +14,10 @@ from ...._jit.copies import prefetch, prefetch_to_write
 from ...._jit.machine import IS_ZEN
 from ...._jit.memory import ANY, UNSIGNED, itemsize, load, store
 from ..reductions import ADD, MAX, MIN, NONE, combine, extreme, kind_of
+from . import plan as fields
 from .elements import BLOCKS_AHEAD
 from .offsets import find_offsets
-from .plan import (
-    ALL_INSIDE,
-    BLOCK,
-    COORDS,
-    DROPPED,
-    HEADER,
-    HIGH,
-    INT32,
-    INT64,
-    KIND,
-    LOOP_FIELDS,
-    LOOPS,
-    LOW,
-    REDUCTION,
-    RUN,
-    SPLIT,
-    STARTS_HIGH,
-    STARTS_LOW,
-    WINDOW,
-    all_inside,
-    block_at,
-    block_points,
-    coords_at,
-    find_rows,
-    row_bases,
-)
+from .plan import BLOCK, all_inside, block_at, block_points, coord_at, find_rows, last_loop, row_bases
 from .runs import PREFETCHED_BYTES, PREFETCHES_WRITES, ROWS_AHEAD, SHORT_AHEAD, SHORT_BYTES, copy_run, prefetch_span
 
 #: Single updates that are written together: in passing, each chunk prefetches its share of what is read soon.
@@ -81,7 +57,7 @@ def put_elements(
     """Write single updates if their indices are all 0 or more and in range; return whether they were."""
     size, width = itemsize(data), itemsize(index)
     position, fro = at[0] * width, at[1]
-    field = coords_at(plan)
+    field = coord_at(plan, 0)
     n, stride = plan[field], plan[field + 1]
     if not all_inside(index, position, count, n):
         return False
@@ -107,7 +83,9 @@ def put_directly(plan, data, base, pattern, stepped, index, packed, at, count, s
         return lambda plan, data, base, pattern, stepped, index, packed, at, count, soon: False
 
     def put(plan, data, base, pattern, stepped, index, packed, at, count, soon):
-        as_they_are = plan[COORDS] == 1 and plan[KIND] == (INT64 if itemsize(index) == 8 else INT32)
+        as_they_are = plan[fields.COORDS] == 1 and plan[fields.KIND] == (
+            fields.INT64 if itemsize(index) == 8 else fields.INT32
+        )
         return as_they_are and put_elements(plan, data, base, pattern, stepped, index, packed, at, count, soon)
 
     return put
@@ -179,16 +157,16 @@ def put_run(reduction, data, to, packed, fro, count):
 def put_kept(data, origin, offsets, kept, packed, fro, step, count, part, plan):
     """Write or combine `part` of the slices that are not dropped, and that start in the window of the plan, if any."""
     size, (low, high) = itemsize(data), part
-    everywhere = plan[WINDOW] == 0
+    everywhere = plan[fields.WINDOW] == 0
     # Compressed without a branch: about half of the points are another thread's, in no order.
     count_kept = 0
     for i in range(count):
         kept[count_kept] = i
-        here = (origin + offsets[i] >= plan[STARTS_LOW]) & (origin + offsets[i] < plan[STARTS_HIGH])
-        count_kept += np.int64((offsets[i] != DROPPED) & (here | everywhere))
+        here = (origin + offsets[i] >= plan[fields.STARTS_LOW]) & (origin + offsets[i] < plan[fields.STARTS_HIGH])
+        count_kept += np.int64((offsets[i] != fields.DROPPED) & (here | everywhere))
     begin, length = low * size, (high - low) * size
     distance = SHORT_AHEAD if length < SHORT_BYTES else SLICES_AHEAD
-    rolls = plan[HIGH] - plan[LOW] > ROLLED_BYTES
+    rolls = plan[fields.HIGH] - plan[fields.LOW] > ROLLED_BYTES
     for c in range(min(distance, count_kept) if rolls else count_kept):
         prefetch(data, origin + offsets[kept[c]])
     for c in range(count_kept):
@@ -196,7 +174,7 @@ def put_kept(data, origin, offsets, kept, packed, fro, step, count, part, plan):
             soon = origin + offsets[kept[min(c + distance, count_kept - 1)]] + begin
             prefetch_span(data, soon, min(length, PREFETCHED_BYTES))
         to, at = origin + offsets[kept[c]] + begin, fro + kept[c] * step + begin
-        put_run(plan[REDUCTION], data, to, packed, at, high - low)
+        put_run(plan[fields.REDUCTION], data, to, packed, at, high - low)
 
 
 @helper
@@ -212,19 +190,19 @@ def scatter_range(
     buffer,  # OUT  (4 * BLOCK,) int64, scratch
 ):
     """Write a share of the updates, in row-major order; return the position of the first bad index, or -1."""
-    last = HEADER + LOOP_FIELDS * (plan[LOOPS] - 1)
+    last = last_loop(plan)
     step, index_step, packed_step = plan[last + 1], plan[last + 2], plan[last + 3]
-    alone = writing and plan[RUN] == 1 and plan[WINDOW] == 0
-    if plan[REDUCTION] == NONE:
-        asks = PREFETCHES_WRITES and plan[HIGH] - plan[LOW] > SMALL_BYTES
+    alone = writing and plan[fields.RUN] == 1 and plan[fields.WINDOW] == 0
+    if plan[fields.REDUCTION] == NONE:
+        asks = PREFETCHES_WRITES and plan[fields.HIGH] - plan[fields.LOW] > SMALL_BYTES
     else:
-        asks = plan[SPLIT] < 0 and plan[HIGH] - plan[LOW] > CACHED_BYTES
+        asks = plan[fields.SPLIT] < 0 and plan[fields.HIGH] - plan[fields.LOW] > CACHED_BYTES
     neighbours = index_step == 1 and packed_step == itemsize(data)
     pattern, offsets, kept = buffer[BLOCK : 2 * BLOCK], buffer[2 * BLOCK : 3 * BLOCK], buffer[3 * BLOCK :]
     rows = find_rows(plan, pattern)
     loop, length, unit = rows
     stepped = unit > 1 or step != 0
-    shift = plan[KIND] & 3
+    shift = plan[fields.KIND] & 3
     points = block_points(plan)
     p, place = begin, (begin // length, begin % length)
     while p < end:
@@ -233,7 +211,7 @@ def scatter_range(
         shape = pattern[first:]
         p += count
         if alone:
-            index_ahead, packed_ahead = position + BLOCKS_AHEAD * BLOCK * plan[COORDS], fro + BLOCK * packed_step
+            index_ahead, packed_ahead = position + BLOCKS_AHEAD * BLOCK * plan[fields.COORDS], fro + BLOCK * packed_step
             if count == length:  # short rows, of a strip: the next ones are elsewhere
                 _, index_ahead, packed_ahead = row_bases(plan, loop, row + ROWS_AHEAD)
             soon = index_ahead << shift, packed_ahead
@@ -244,11 +222,11 @@ def scatter_range(
         status = find_offsets(plan, index, position, count, shape, step, index_step, buffer, offsets)
         if status >= 0:
             return status
-        if alone and status == ALL_INSIDE:
+        if alone and status == fields.ALL_INSIDE:
             for chunk in range(0, count, CHUNK):
                 last = min(chunk + CHUNK, count)
-                prefetch_updates(index, packed, soon, plan[COORDS] << shift, packed_step, chunk, last)
-                put_chunk(plan[REDUCTION], data, origin, offsets, packed, fro, packed_step, (chunk, last), asks)
+                prefetch_updates(index, packed, soon, plan[fields.COORDS] << shift, packed_step, chunk, last)
+                put_chunk(plan[fields.REDUCTION], data, origin, offsets, packed, fro, packed_step, (chunk, last), asks)
         elif writing:
             put_kept(data, origin, offsets, kept, packed, fro, packed_step, count, part, plan)
     return np.int64(-1)
