@@ -21,17 +21,15 @@ from .keys import (
     _place_of,
     _vector_of,
     as_mask,
-    emit_key,
     emit_larger,
     emit_levels,
     emit_rows,
+    key_maker,
     key_of,
     load_vector,
     lowest_bit,
     lowest_key,
     lowest_of,
-    read_keys,
-    rule_values,
     splat_constant,
 )
 from .lines import unravelled, write_index
@@ -71,6 +69,12 @@ NOTHING, NOWHERE = -(1 << 63), (1 << 63) - 1
     OUT_BYTES,
     HEADER,
 ) = (*range(15), *range(17, 27))
+
+
+@helper
+def inner_dimension(plan):
+    """Return where the innermost dimension of the lines starts in a plan."""
+    return HEADER + LINE_FIELDS * (plan[DIMS] - 1)
 
 
 @helper
@@ -127,12 +131,12 @@ def best_key(typingctx, x, offset, count, rule):
     def codegen(context, builder, signature, args):
         x, offset, count, rule = args
         vector = _vector_of(signature.args[0].dtype, VECTOR_BITS)
-        values = [splat(builder, value, vector.count) for value in rule_values(builder, signature.args[3], rule)]
+        keys_of = key_maker(builder, rule, vector.count)
         lanes = count.type(vector.count)
         larger = partial(emit_larger, builder)
 
         def keys_at(at):
-            return emit_key(builder, emit_load(builder, x, at, vector), values)
+            return keys_of(emit_load(builder, x, at, vector))
 
         def raised(_, at, *best):
             if len(best) > 1:
@@ -160,8 +164,7 @@ def best_of_some(typingctx, x, offset, first, count, rule):
     def codegen(context, builder, signature, args):
         x, offset, first, count, rule = args
         vector = _vector_of(signature.args[0].dtype, VECTOR_BITS)
-        values = [splat(builder, value, vector.count) for value in rule_values(builder, signature.args[4], rule)]
-        keys = emit_key(builder, emit_load(builder, x, offset, vector), values)
+        keys = key_maker(builder, rule, vector.count)(emit_load(builder, x, offset, vector))
         ones = builder.sub(builder.shl(count.type(1), count), count.type(1))
         inside = builder.trunc(builder.shl(ones, first), ir.IntType(vector.count))
         inside = builder.bitcast(inside, ir.VectorType(ir.IntType(1), vector.count))
@@ -182,8 +185,7 @@ def lanes_equal(typingctx, x, offset, key, rule):
     def codegen(context, builder, signature, args):
         x, offset, key, rule = args
         vector = _vector_of(signature.args[0].dtype, VECTOR_BITS)
-        values = [splat(builder, value, vector.count) for value in rule_values(builder, signature.args[3], rule)]
-        keys = emit_key(builder, emit_load(builder, x, offset, vector), values)
+        keys = key_maker(builder, rule, vector.count)(emit_load(builder, x, offset, vector))
         found = builder.icmp_signed("==", keys, splat(builder, key, vector.count))
         return builder.zext(as_mask(builder, found), ir.IntType(64))
 
@@ -242,7 +244,7 @@ def _improving(vectors):
             x, offset, step, count, best, rows, first, row, rule = args
             kind = signature.args[4]
             vector = _vector_of(kind.dtype, VECTOR_BITS)
-            read = read_keys(builder, rule_values(builder, signature.args[8], rule), vector.count)
+            keys_of = key_maker(builder, rule, vector.count)
             firsts = [builder.add(first, first.type(i * vector.count)) for i in range(vectors)]
             places = [_place_of(context, builder, kind, array, at, vector) for array in (best, rows) for at in firsts]
             before = [load_vector(builder, place, vector) for place in places]
@@ -250,7 +252,7 @@ def _improving(vectors):
             one = splat_constant(vector, 1)
 
             def improve(_, at, number, *before):
-                (new,) = emit_rows(builder, emit_byte_pointer(builder, x, at), 1, step, vector, vectors, read)
+                (new,) = emit_rows(builder, emit_byte_pointer(builder, x, at), 1, step, vector, vectors, keys_of)
                 keys, rows = before[:vectors], before[vectors:]
                 above = [builder.icmp_signed(">", *pair) for pair in zip(new, keys, strict=True)]
                 keys = [builder.select(*three) for three in zip(above, new, keys, strict=True)]

@@ -33,7 +33,7 @@ def lowest_of(width):
     return -(1 << (width - 1))
 
 
-def emit_key(builder, bits, rule):
+def _emit_key(builder, bits, rule):
     """Emit the key of an integer or of a vector of integers; `rule` holds values of the same type."""
     if len(rule) == 1:
         return builder.xor(bits, rule[0])
@@ -64,8 +64,12 @@ def _opaque(builder, number):
     return builder.asm(ir.FunctionType(number.type, [number.type]), "", "=r,0", [number], False)
 
 
-def rule_values(builder, rule_type, rule):
-    return [builder.extract_value(rule, i) for i in range(len(rule_type))]
+def key_maker(builder, rule, lanes=0):
+    """Emit what keys need of a rule; return what emits the keys of a vector of `lanes`, or that of a single element."""
+    values = [builder.extract_value(rule, i) for i in range(rule.type.count)]
+    if lanes:
+        values = [splat(builder, value, lanes) for value in values]
+    return lambda bits: _emit_key(builder, bits, values)
 
 
 @intrinsic
@@ -73,7 +77,7 @@ def key_of(typingctx, bits, rule):
     """``key_of(bits, rule)``: the key of one element."""
 
     def codegen(context, builder, signature, args):
-        return emit_key(builder, args[0], rule_values(builder, signature.args[1], args[1]))
+        return key_maker(builder, args[1])(args[0])
 
     return rule.dtype(rule.dtype, rule), codegen
 
@@ -119,12 +123,6 @@ def emit_rows(builder, pointer, count, step, vector, parts, read):
             at = builder.gep(pointer, [step.type(part * vector.count * vector.element.width // 8)])
             lanes.append(read(load_vector(builder, builder.bitcast(at, vector.as_pointer()), vector)))
         yield lanes
-
-
-def read_keys(builder, rule, count):
-    """Emit what vectors of keys need; return what reads them (see `emit_rows`)."""
-    values = [splat(builder, value, count) for value in rule]
-    return lambda bits: emit_key(builder, bits, values)
 
 
 def emit_levels(builder, count, carried, body):

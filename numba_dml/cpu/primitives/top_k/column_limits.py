@@ -24,23 +24,17 @@ from ..keys import (
     emit_larger,
     emit_levels,
     emit_rows,
+    key_maker,
     load_lanes,
     load_vector,
     lowest_of,
-    read_keys,
-    rule_values,
     splat_constant,
 )
 
 
 def _emit_keys_of_rows(builder, ref, offset, count, step, vector, parts, rule):
     pointer = emit_byte_pointer(builder, ref, offset)
-    return emit_rows(builder, pointer, count, step, vector, parts, read_keys(builder, rule, vector.count))
-
-
-def _emit_larger_rows(builder, rows, larger=emit_larger):
-    """Emit the larger of each place of some rows, see `emit_rows`."""
-    return reduce(lambda best, row: list(map(partial(larger, builder), row, best)), rows)
+    return emit_rows(builder, pointer, count, step, vector, parts, key_maker(builder, rule, vector.count))
 
 
 def _emit_best_of_rows(builder, ref, offset, count, step, vector, parts, rule):
@@ -64,14 +58,13 @@ def _columns_above(count):
             array_type = signature.args[3]
             vector = _vector_of(array_type.dtype, 8 * CACHE_LINE)
             parts = LANES // vector.count
-            values = rule_values(builder, signature.args[5], rule)
             word = ir.IntType(LANES)
             least = [
                 load_lanes(context, builder, array_type, limits, builder.add(first, first.type(lane)), vector.count)
                 for lane in range(0, LANES, vector.count)
             ]
 
-            best = _emit_best_of_rows(builder, ref, offset, count, step, vector, parts, values)
+            best = _emit_best_of_rows(builder, ref, offset, count, step, vector, parts, rule)
             found = word(0)
             for part, (keys, limit) in enumerate(zip(best, least, strict=True)):
                 mask = as_mask(builder, builder.icmp_signed(">", keys, limit))
@@ -101,11 +94,10 @@ def rows_that_beat(typingctx, ref, offset, step, limits, first, rule):
         ref, offset, step, limits, first, rule = args
         array_type = signature.args[3]
         vector = _vector_of(array_type.dtype, _LIST_BITS)
-        values = rule_values(builder, signature.args[5], rule)
         least = load_lanes(context, builder, array_type, limits, first, vector.count)
         word, number = ir.IntType(64), ir.IntType(vector.count)
         found = word(0)
-        rows = _emit_keys_of_rows(builder, ref, offset, ROWS_AT_ONCE, step, vector, 1, values)
+        rows = _emit_keys_of_rows(builder, ref, offset, ROWS_AT_ONCE, step, vector, 1, rule)
         for row, (keys,) in enumerate(rows):
             above = builder.bitcast(builder.icmp_signed(">", keys, least), number)
             bit = builder.zext(builder.icmp_unsigned("!=", above, number(0)), word)
@@ -127,9 +119,8 @@ def best_of_rows(typingctx, ref, offset, step, best, first, rule):
         array_type = signature.args[3]
         vector = _vector_of(array_type.dtype, 8 * CACHE_LINE)
         parts = LANES // vector.count
-        values = rule_values(builder, signature.args[5], rule)
 
-        found = _emit_best_of_rows(builder, ref, offset, ROWS_AT_ONCE, step, vector, parts, values)
+        found = _emit_best_of_rows(builder, ref, offset, ROWS_AT_ONCE, step, vector, parts, rule)
         for part, keys in enumerate(found):
             at = builder.add(first, first.type(part * vector.count))
             builder.store(keys, _place_of(context, builder, array_type, best, at, vector)).align = 1
@@ -150,12 +141,11 @@ def lower_limits(typingctx, ref, offset, step, limits, first, rule):
         ref, offset, step, limits, first, rule = args
         array_type = signature.args[3]
         vector = _vector_of(array_type.dtype, _LIST_BITS)
-        values = rule_values(builder, signature.args[5], rule)
-        rows = _emit_keys_of_rows(builder, ref, offset, ROWS_AT_ONCE, step, vector, 1, values)
+        rows = _emit_keys_of_rows(builder, ref, offset, ROWS_AT_ONCE, step, vector, 1, rule)
         place = _place_of(context, builder, array_type, limits, first, vector)
         limit = load_vector(builder, place, vector)
         for _ in range(2):
-            (key,) = _emit_larger_rows(builder, islice(rows, ROWS_AT_ONCE // 2))
+            key = reduce(partial(emit_larger, builder), (keys for (keys,) in islice(rows, ROWS_AT_ONCE // 2)))
             limit = builder.select(builder.icmp_signed("<", key, limit), key, limit)
         builder.store(limit, place).align = 1
         return context.get_dummy_value()

@@ -9,7 +9,7 @@ from numba import types
 
 from ...._jit.emission import intrinsic, ir
 from ...._jit.memory import splat
-from ..keys import _LIST_BITS, _place_of, _vector_of, emit_levels, load_lanes, load_vector, rule_values
+from ..keys import _LIST_BITS, _place_of, _vector_of, emit_levels, load_lanes, load_vector
 from .column_limits import _emit_keys_of_rows
 
 
@@ -54,8 +54,7 @@ def insert_lanes(typingctx, ref, offset, best, where, limits, lane, levels, k, p
     def codegen(context, builder, signature, args):
         ref, offset, best, where, limits, lane, levels, k, position, rule = args
         vector = _vector_of(signature.args[2].dtype, _LIST_BITS)
-        values = rule_values(builder, signature.args[9], rule)
-        ((key,),) = _emit_keys_of_rows(builder, ref, offset, 1, offset, vector, 1, values)
+        ((key,),) = _emit_keys_of_rows(builder, ref, offset, 1, offset, vector, 1, rule)
         number = ir.IntType(signature.args[3].dtype.bitwidth)
         position = position if number.width == 64 else builder.trunc(position, number)
         place = splat(builder, position, vector.count)

@@ -6,7 +6,7 @@ from numba import types
 
 from ...._jit.emission import intrinsic
 from ...._jit.memory import splat
-from ..keys import LANES, as_mask, emit_key, load_lanes, rule_values
+from ..keys import LANES, as_mask, key_maker, load_lanes
 
 
 @intrinsic
@@ -14,9 +14,8 @@ def beats(typingctx, row, at, threshold, rule):
     """``beats(row, at, threshold, rule)``: bit i: the key of ``row[at + i]`` is above the threshold."""
 
     def codegen(context, builder, signature, args):
-        lanes = load_lanes(context, builder, signature.args[0], args[0], args[1])
-        values = [splat(builder, value, LANES) for value in rule_values(builder, signature.args[3], args[3])]
-        above = builder.icmp_signed(">", emit_key(builder, lanes, values), splat(builder, args[2], LANES))
+        keys = key_maker(builder, args[3], LANES)(load_lanes(context, builder, signature.args[0], args[0], args[1]))
+        above = builder.icmp_signed(">", keys, splat(builder, args[2], LANES))
         return as_mask(builder, above)
 
     return types.uint64(row, types.int64, row.dtype, rule), codegen

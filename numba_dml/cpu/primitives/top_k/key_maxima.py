@@ -9,8 +9,7 @@ from numba import types
 from ...._jit.copies import emit_prefetch
 from ...._jit.emission import intrinsic, ir
 from ...._jit.machine import CACHE_LINE
-from ...._jit.memory import splat
-from ..keys import BLOCKS_AT_ONCE, LANES, _opaque, _place_of, emit_key, emit_larger, load_lanes, rule_values
+from ..keys import BLOCKS_AT_ONCE, LANES, _opaque, _place_of, emit_larger, key_maker, load_lanes
 
 
 def _emit_best(builder, blocks):
@@ -58,12 +57,11 @@ def _best_lanes(blocks):
             row, at, best, first, rule = args
             array_type = signature.args[0]
             lanes = 8 * CACHE_LINE // array_type.dtype.bitwidth
-            values = [splat(builder, value, lanes) for value in rule_values(builder, signature.args[4], rule)]
+            keys_of = key_maker(builder, rule, lanes)
 
             def keys(block):
                 for part in range(block * LANES, (block + 1) * LANES, lanes):
-                    vector = load_lanes(context, builder, array_type, row, builder.add(at, at.type(part)), lanes)
-                    yield emit_key(builder, vector, values)
+                    yield keys_of(load_lanes(context, builder, array_type, row, builder.add(at, at.type(part)), lanes))
 
             found = _emit_best(builder, [list(keys(block)) for block in range(blocks)])
             builder.store(found, _place_of(context, builder, signature.args[2], best, first, found.type)).align = 1
@@ -85,8 +83,7 @@ def raise_lanes(typingctx, row, at, best, first, rule):
 
     def codegen(context, builder, signature, args):
         lanes = load_lanes(context, builder, signature.args[0], args[0], args[1])
-        values = [splat(builder, value, LANES) for value in rule_values(builder, signature.args[4], args[4])]
-        keys = emit_key(builder, lanes, values)
+        keys = key_maker(builder, args[4], LANES)(lanes)
         before = load_lanes(context, builder, signature.args[2], args[2], args[3])
         # If LLVM saw that it is the same place, it would store by masks: 64-bit keys took four times as long.
         place = _place_of(context, builder, signature.args[2], args[2], _opaque(builder, args[3]), before.type)

@@ -15,14 +15,13 @@ from ..keys import (
     LANES,
     _place_of,
     bit_count,
-    emit_key,
     emit_larger,
     emit_levels,
+    key_maker,
     key_of,
     load_lanes,
     lowest_key,
     lowest_of,
-    rule_values,
     splat_constant,
 )
 from .key_masks import beats
@@ -67,14 +66,11 @@ def group_bound(typingctx, row, whole, start, inside, k, rule):
         row, whole, start, inside, k, rule = args
         vector = ir.VectorType(ir.IntType(signature.args[0].dtype.bitwidth), LISTED)
         lowest = splat_constant(vector, lowest_of(vector.element.width))
-        values = [splat(builder, value, LISTED) for value in rule_values(builder, signature.args[5], rule)]
+        keys_of = key_maker(builder, rule, LISTED)
 
         def keys_from(at):
             starts = (builder.add(at, at.type(i)) for i in range(0, LANES, LISTED))
-            return [
-                emit_key(builder, load_lanes(context, builder, signature.args[0], row, i, LISTED), values)
-                for i in starts
-            ]
+            return [keys_of(load_lanes(context, builder, signature.args[0], row, i, LISTED)) for i in starts]
 
         def raised(even, odd, keys):
             pairs = ((even, keys[::2]), (odd, keys[1::2]))
@@ -127,14 +123,14 @@ def insert_best(typingctx, row, at, mask, most, keys, places, rule):
 
     def codegen(context, builder, signature, args):
         row, at, mask, most, keys, places, rule = args
-        rule = rule_values(builder, signature.args[6], rule)
+        key_at = key_maker(builder, rule)
         data = context.make_array(signature.args[0])(context, builder, row).data
         lists = list(zip(signature.args[4:6], (keys, places), strict=True))
         starts = [load_lanes(context, builder, kind, array, at.type(0), LISTED) for kind, array in lists]
 
         def insert(_, left, best, where):
             place = builder.add(at, builder.cttz(left, ir.Constant(ir.IntType(1), 1)))
-            key = emit_key(builder, builder.load(builder.gep(data, [place])), rule)
+            key = key_at(builder.load(builder.gep(data, [place])))
             place = builder.trunc(place, where.type.element)
             rest = builder.and_(left, builder.sub(left, left.type(1)))
             return rest, *_emit_insertion(builder, best, where, key, place)

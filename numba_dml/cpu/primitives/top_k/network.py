@@ -20,16 +20,7 @@ from ...._jit.copies import prefetch_to_l2
 from ...._jit.emission import as_dtype, intrinsic, ir
 from ...._jit.machine import CACHE_LINE, HAS_WIDE_VECTORS
 from ...._jit.memory import emit_byte_pointer, empty, itemsize, splat
-from ..keys import (
-    emit_key,
-    emit_levels,
-    emit_rows,
-    load_vector,
-    lowest_key,
-    lowest_of,
-    rule_values,
-    splat_constant,
-)
+from ..keys import emit_levels, emit_rows, key_maker, load_vector, lowest_key, lowest_of, splat_constant
 
 #: How many lines go through the network together, and how many elements of each.
 NETWORK_LINES = 8
@@ -308,8 +299,7 @@ def insert_block(typingctx, ref, offset, line_step, step, at, skip, best, first,
         ref, offset, line_step, step, at, skip, best, first, depth, rule = args
         start = builder.add(offset, builder.mul(at, step))
         columns = _emit_block(builder, ref, start, line_step, step, width)
-        values = [splat(builder, value, NETWORK_LINES) for value in rule_values(builder, signature.args[9], rule)]
-        columns = [emit_key(builder, column, values) for column in columns]
+        columns = list(map(key_maker(builder, rule, NETWORK_LINES), columns))
         vector = ir.VectorType(context.get_data_type(_key_type(width)), NETWORK_LINES)
         columns = _emit_without_first(builder, _emit_placed(builder, columns, at, vector), skip)
         data = context.make_array(signature.args[6])(context, builder, best).data
