@@ -11,18 +11,15 @@ from . import moves
 class GatherTuning(NamedTuple):
     """Which kernel runs a gather, and in which tiles."""
 
-    #: Bytes of the L2. Data of up to half of it are not prefetched.
-    l2_bytes: int = moves.L2_BYTES
+    l2_bytes: int = moves.L2_BYTES  #: bytes of the L2: data of up to half of it are not prefetched
     #: Bytes of an output from which on it is written by non-temporal stores.
     stream_bytes: int = moves.TUNING.stream_bytes
     #: Points of a row whose offsets are kept for all rows: 512 KiB of them, half of a common L2.
     common_points: int = 1 << 16
     #: Bytes of a row of data up to which the next row is prefetched, if a row has a point for each of its lines.
     row_ahead_bytes: int = 1 << 17
-    #: Bytes that a tile touches of the data.
-    tile_bytes: int = moves.TUNING.tile_bytes
-    #: Bytes that a packed tile touches.
-    small_tile: int = moves.TUNING.small_tile
+    tile_bytes: int = moves.TUNING.tile_bytes  #: bytes that a tile touches of the data
+    small_tile: int = moves.TUNING.small_tile  #: bytes that a packed tile touches
     #: Elements of a row of any tile; below it, go row by row: each row of a tile touches another cache line.
     least_tile: int = 160
     #: Bytes of a row that is cut into tiles: threads share them, and each needs many cache lines of its own.
@@ -33,10 +30,8 @@ class GatherTuning(NamedTuple):
     packs_all_tiles: bool = False
     #: Elements of the matrix per point up to which its tiles are packed: a copy of what nobody reads does not pay.
     packed_part: int = 2
-    #: Tiles that a matrix must exceed for them to be packed.
-    packed_tiles: int = 4
-    #: Elements of a row of a packed tile; narrower tiles are not packed.
-    packed_width: int = 96
+    packed_tiles: int = 4  #: tiles that a matrix must exceed for them to be packed
+    packed_width: int = 96  #: elements of a row of a packed tile; narrower tiles are not packed
 
 
 LARGE_L2 = GatherTuning()

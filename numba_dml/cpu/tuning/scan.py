@@ -8,12 +8,10 @@ from typing import NamedTuple
 class Tuning(NamedTuple):
     """Which kernel scans, and what threads share."""
 
-    #: Neighbouring lines from which on they are scanned together, row by row.
-    columns_across: int = 16
+    columns_across: int = 16  #: neighbouring lines from which on they are scanned together, row by row
     #: Of these, as many at once: a row of them is one stream of the memory, and their totals stay in the L1.
     tile: int = 1024
-    #: The fewest at once, where threads have too few tiles: a cache line of float32.
-    least_tile: int = 16
+    least_tile: int = 16  #: the fewest at once, where threads have too few tiles: a cache line of float32
     #: Superblocks (65,536 elements) of a part of a line that threads share: of floats, and of integers, which take a
     #: third of the time: two threads, which read a half twice, wait for the memory longer than one.
     least_part: int = 2

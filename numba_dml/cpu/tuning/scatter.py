@@ -16,8 +16,7 @@ class ScatterTuning(NamedTuple):
     stream_bytes: int = moves.TUNING.stream_bytes
 
     # Whether threads share a loop: each has its own part of the output, but they all read their part of every row.
-    #: Iterations of a loop over far places from which on threads share it.
-    shared_iterations: int = 64
+    shared_iterations: int = 64  #: iterations of a loop over far places from which on threads share it
     #: Bytes of neighbouring places, times the threads, above which these share the loop over them: otherwise each
     #: thread reads all indices, which is the slower the more there are.
     near_bytes: int = 128 * CACHE_LINE
@@ -31,56 +30,41 @@ class ScatterTuning(NamedTuple):
     shared_slice: int = 1 << 16
 
     # Strips: parts of the output that one thread copies and then updates while they are in a cache.
-    #: Bytes of a strip of an output that is one row.
-    strip_bytes: int = 1 << 18
-    #: Bytes of a strip of a matrix, whose updates go through the same cache.
-    small_tile: int = moves.TUNING.small_tile
+    strip_bytes: int = 1 << 18  #: bytes of a strip of an output that is one row
+    small_tile: int = moves.TUNING.small_tile  #: bytes of a strip of a matrix, whose updates go through the same cache
     #: Bytes of a strip's row, unless a thread's part of a row has fewer: each row costs more than its points do.
     least_width: int = 256
 
     # A new output in the order of its places.
-    #: Bytes of a slice from which on it pays to find the last update of each slice first.
-    place_bytes: int = 16
+    place_bytes: int = 16  #: bytes of a slice from which on it pays to find the last update of each slice first
     #: Bytes of updates that there must be for each slice of the output: what is noted for each of them.
     noted_place: int = 4
 
     # Updates that are sorted by bins, strips of the output that stay in a cache.
-    #: Bytes of an output from which on single elements are sorted by bins.
-    binned_bytes: int = 1 << 25
+    binned_bytes: int = 1 << 25  #: bytes of an output from which on single elements are sorted by bins
     #: The same where there is an update for every few elements (`strips.SPARSE`), and more than one thread.
     dense_bytes: int = 10 << 20
-    #: Bytes of the output for each of which there must be an update.
-    binned_part: int = 128
-    #: Bytes of a bin: more would not stay in the cache, fewer make too many bins.
-    bin_bytes: int = 1 << 18
-    #: Bins; more cannot be written to in turn, so that bins become larger instead.
-    most_bins: int = 1 << 10
+    binned_part: int = 128  #: bytes of the output for each of which there must be an update
+    bin_bytes: int = 1 << 18  #: bytes of a bin: more would not stay in the cache, fewer make too many bins
+    most_bins: int = 1 << 10  #: bins; more cannot be written to in turn, so that bins become larger instead
 
     # A small output, of which each share of the points has a copy of its own.
-    #: Bytes of such an output.
-    own_bytes: int = 1 << 20
+    own_bytes: int = 1 << 20  #: bytes of such an output
     #: Points of a share for each element of the output: below it, the copies cost more than they save.
     updates_per_own: int = 4
-    #: Points of a share.
-    least_share: int = 1 << 12
-    #: Shares that there must be ...
-    least_shares: int = 4
-    #: ... unless updates are this many.
-    combined_by_few: int = 1 << 18
+    least_share: int = 1 << 12  #: points of a share
+    least_shares: int = 4  #: shares that there must be ...
+    combined_by_few: int = 1 << 18  #: ... unless updates are this many
 
     # In place, where every index is looked at before anything is written.
     #: Bytes of indices per byte of the output from which on a new output is made and copied instead.
     in_place_copy: int = 8
-    #: Bytes that an output counts as at least for that.
-    least_copy: int = 1 << 15
+    least_copy: int = 1 << 15  #: bytes that an output counts as at least for that
 
     # One thread that writes alone: others wake first, and each of them reads all indices.
-    #: Threads below which one alone writes single elements anywhere in a cached output.
-    alone_threads: int = 4
-    #: Points below which one alone does, however many threads there are.
-    alone_points: int = 1 << 15
-    #: Bytes of an output that counts as cached.
-    alone_bytes: int = CACHED_BYTES
+    alone_threads: int = 4  #: threads below which one alone writes single elements anywhere in a cached output
+    alone_points: int = 1 << 15  #: points below which one alone does, however many threads there are
+    alone_bytes: int = CACHED_BYTES  #: bytes of an output that counts as cached
 
 
 #: The thresholds of every machine.
