@@ -11,41 +11,11 @@ from functools import partial
 import numpy as np
 from numba import types
 
-from ..._core.shapes import LINE_FIELDS
 from ..._jit.compile import allocating, chosen, helper, kernel
 from ..._jit.memory import itemsize, load, seen_as, store
 from ..drivers import ASK
-from ..primitives.scan import (
-    BLOCK,
-    BLOCK_SIZE,
-    CONTINUES,
-    DIMS,
-    EXCLUSIVE,
-    HEADER,
-    INITIAL,
-    LINES,
-    NO_BLOCKS,
-    OUT_STRIDE,
-    PARTS,
-    POSITION,
-    SIZE,
-    STRIDE,
-    SUPERBLOCKS,
-    TOTALS,
-    absent,
-    begun,
-    buffer,
-    carried,
-    combine,
-    computed_type,
-    identity,
-    keep_line,
-    lifted,
-    line_bases,
-    read,
-    task_count,
-    write,
-)
+from ..primitives import scan
+from ..primitives.scan import BLOCK, combine, lifted, read, write
 
 #: Chains of totals that go on together: an addition takes as many cycles.
 CHAINS = 4
@@ -89,15 +59,15 @@ def write_totals(y, state, to, step, count, levels, sums, first):
 @helper
 def scan_lines(x, y, state, plan, sums, first, lines):
     """Scan neighbouring lines in order, up to CHAINS of them."""
-    n, step, out_step, shown = plan[SIZE], plan[STRIDE], plan[OUT_STRIDE], 1 - plan[EXCLUSIVE]
-    none, start, begins = absent(state), identity(state), plan[POSITION] == 0
+    n, step, out_step, shown = plan[scan.SIZE], plan[scan.STRIDE], plan[scan.OUT_STRIDE], 1 - plan[scan.EXCLUSIVE]
+    none, start, begins = scan.absent(state), scan.identity(state), plan[scan.POSITION] == 0
     levels = none, none, none, none
-    source, to = line_bases(plan, first)
-    last = HEADER + LINE_FIELDS * (plan[DIMS] - 1)
+    source, to = scan.line_bases(plan, first)
+    last = scan.inner_dimension(plan)
     far, out_far = (plan[last + 1], plan[last + 2]) if lines > 1 else (0, 0)
     for k in range(lines):
-        sums[k * ROW] = begun(state, plan, first + k)[0]
-        if plan[INITIAL] != 0:
+        sums[k * ROW] = scan.begun(state, plan, first + k)[0]
+        if plan[scan.INITIAL] != 0:
             write(y, to + k * out_far - out_step, start)
     for i in range(0, n, BLOCK):
         count = min(BLOCK, n - i)
@@ -107,7 +77,7 @@ def scan_lines(x, y, state, plan, sums, first, lines):
             write_totals(y, state, to + k * out_far + i * out_step, out_step, count, levels, sums, row + shown)
             sums[row] = sums[row + count]
     for k in range(lines):
-        keep_line(state, plan, first + k, sums[k * ROW], levels)
+        scan.keep_line(state, plan, first + k, sums[k * ROW], levels)
 
 
 def _has_blocks(state):
@@ -118,33 +88,33 @@ def _has_blocks(state):
 @helper
 def part_of(plan, part):
     """Return where a part of a line starts and ends: with a superblock, or the line."""
-    parts, superblocks = plan[PARTS], plan[SUPERBLOCKS]
+    parts, superblocks = plan[scan.PARTS], plan[scan.SUPERBLOCKS]
     start, end = superblocks * part // parts, superblocks * (part + 1) // parts
-    return start * (BLOCK * BLOCK), min(end * (BLOCK * BLOCK), plan[SIZE])
+    return start * (BLOCK * BLOCK), min(end * (BLOCK * BLOCK), plan[scan.SIZE])
 
 
 @helper
 def levels_before(state, plan, line, count):
     """Return the levels behind the first superblocks of a line."""
-    none = absent(state)
+    none = scan.absent(state)
     levels = none, none, none, none
     for i in range(count):
-        total = load(state, (line * plan[TOTALS] + i) * itemsize(state))
-        levels = carried(state, levels, total, (i + 1) * BLOCK)
+        total = load(state, (line * plan[scan.TOTALS] + i) * itemsize(state))
+        levels = scan.carried(state, levels, total, (i + 1) * BLOCK)
     return levels
 
 
 @helper
 def scan_blocks(x, y, state, plan, sums, line, part):
     """Scan a part of a line, which starts with a superblock."""
-    step, out_step, shown = plan[STRIDE], plan[OUT_STRIDE], 1 - plan[EXCLUSIVE]
+    step, out_step, shown = plan[scan.STRIDE], plan[scan.OUT_STRIDE], 1 - plan[scan.EXCLUSIVE]
     i, end = part_of(plan, part)
     levels = levels_before(state, plan, line, i // (BLOCK * BLOCK))
-    source, to = line_bases(plan, line)
-    before = absent(state)
+    source, to = scan.line_bases(plan, line)
+    before = scan.absent(state)
     if i == 0:
-        before = identity(state)
-        if plan[INITIAL] != 0:
+        before = scan.identity(state)
+        if plan[scan.INITIAL] != 0:
             write(y, to - out_step, before)
     while i < end:
         count, chains = min(BLOCK, end - i), max(min((end - i) // BLOCK, CHAINS), 1)
@@ -153,34 +123,35 @@ def scan_blocks(x, y, state, plan, sums, line, part):
             sums[k * ROW] = before
             write_totals(y, state, to + i * out_step, out_step, count, levels, sums, k * ROW + shown)
             i += count
-            levels = carried(state, levels, sums[k * ROW + count], i // BLOCK)
-            before = absent(state)
+            levels = scan.carried(state, levels, sums[k * ROW + count], i // BLOCK)
+            before = scan.absent(state)
 
 
 @helper
 def scan_chunk(x, y, state, plan, line):
     """Scan a chunk of a longer line from any position on."""
-    step, out_step, exclusive, position = plan[STRIDE], plan[OUT_STRIDE], plan[EXCLUSIVE] != 0, plan[POSITION]
-    last, levels = begun(state, plan, line)
-    total = absent(state) if position == 0 else last
-    source, to = line_bases(plan, line)
-    if plan[INITIAL] != 0:
+    step, out_step, exclusive = plan[scan.STRIDE], plan[scan.OUT_STRIDE], plan[scan.EXCLUSIVE] != 0
+    position = plan[scan.POSITION]
+    last, levels = scan.begun(state, plan, line)
+    total = scan.absent(state) if position == 0 else last
+    source, to = scan.line_bases(plan, line)
+    if plan[scan.INITIAL] != 0:
         write(y, to - out_step, last)
-    for i in range(plan[SIZE]):
+    for i in range(plan[scan.SIZE]):
         total = combine(state, total, read(x, state, source + i * step))
         write(y, to + i * out_step, lifted(state, levels, last if exclusive else total))
         if (position + i + 1) % BLOCK == 0:
-            levels = carried(state, levels, total, (position + i + 1) // BLOCK)
-            total = absent(state)
+            levels = scan.carried(state, levels, total, (position + i + 1) // BLOCK)
+            total = scan.absent(state)
         last = total
-    keep_line(state, plan, line, total, levels)
+    scan.keep_line(state, plan, line, total, levels)
 
 
 @helper
 def superblock_total(x, state, plan, at):
     """Return the sum of a superblock; CHAINS blocks at once."""
-    step, far = plan[STRIDE], BLOCK * plan[STRIDE]
-    total = absent(state)
+    step, far = plan[scan.STRIDE], BLOCK * plan[scan.STRIDE]
+    total = scan.absent(state)
     for _ in range(BLOCK // CHAINS):
         a, b = read(x, state, at), read(x, state, at + far)
         c, d = read(x, state, at + 2 * far), read(x, state, at + 3 * far)
@@ -200,7 +171,7 @@ def scan_part(x, y, state, plan, sums, line, part):
     """Scan a part of a line, or a chunk of a longer one, by blocks (inside kernels only)."""
 
     def scan_blocks_or_chunk(x, y, state, plan, sums, line, part):
-        if plan[CONTINUES] != 0:
+        if plan[scan.CONTINUES] != 0:
             scan_chunk(x, y, state, plan, line)
         else:
             scan_blocks(x, y, state, plan, sums, line, part)
@@ -213,8 +184,8 @@ def keep_total(x, state, plan, task):
     """Keep the sum of a superblock for the next phase (inside kernels only)."""
 
     def keep(x, state, plan, task):
-        source, _ = line_bases(plan, task // plan[TOTALS])
-        at = source + task % plan[TOTALS] * (BLOCK * BLOCK * plan[STRIDE])
+        source, _ = scan.line_bases(plan, task // plan[scan.TOTALS])
+        at = source + task % plan[scan.TOTALS] * (BLOCK * BLOCK * plan[scan.STRIDE])
         store(state, task * itemsize(state), superblock_total(x, state, plan, at))
 
     return keep if _has_blocks(state) else lambda x, state, plan, task: None
@@ -223,33 +194,33 @@ def keep_total(x, state, plan, task):
 @helper
 def scan_integers(x, y, state, plan, begin, end):
     """Scan some pieces of integers: their additions take a cycle, and their order leaves no trace."""
-    step, out_step, exclusive = plan[STRIDE], plan[OUT_STRIDE], plan[EXCLUSIVE] != 0
+    step, out_step, exclusive = plan[scan.STRIDE], plan[scan.OUT_STRIDE], plan[scan.EXCLUSIVE] != 0
     for piece in range(begin, end):
-        line, part = piece // plan[PARTS], piece % plan[PARTS]
+        line, part = piece // plan[scan.PARTS], piece % plan[scan.PARTS]
         first, stop = part_of(plan, part)
-        total, levels = begun(state, plan, line)
+        total, levels = scan.begun(state, plan, line)
         for i in range(first // (BLOCK * BLOCK)):  # none of products
-            total = combine(state, total, load(seen_as(state, np.int64), (line * plan[TOTALS] + i) * 8))
-        source, to = line_bases(plan, line)
-        if first == 0 and plan[INITIAL] != 0:
+            total = combine(state, total, load(seen_as(state, np.int64), (line * plan[scan.TOTALS] + i) * 8))
+        source, to = scan.line_bases(plan, line)
+        if first == 0 and plan[scan.INITIAL] != 0:
             write(y, to - out_step, total)
         for i in range(first, stop):
             last = total
             total = combine(state, total, read(x, state, source + i * step))
             write(y, to + i * out_step, last if exclusive else total)
-        keep_line(state, plan, line, total, levels)
+        scan.keep_line(state, plan, line, total, levels)
 
 
 @helper
 def scan_share(x, y, state, plan, sums, begin, end):
     """Scan some pieces: lines, or parts of them."""
-    parts, across = plan[PARTS], np.int64(1)
-    if plan[DIMS] > 0:
-        across = plan[HEADER + LINE_FIELDS * (plan[DIMS] - 1)]
+    parts, across = plan[scan.PARTS], np.int64(1)
+    if plan[scan.DIMS] > 0:
+        across = plan[scan.inner_dimension(plan)]
     piece = begin
     while piece < end:
         lines = np.int64(1)
-        if plan[BLOCK_SIZE] == NO_BLOCKS:
+        if plan[scan.BLOCK_SIZE] == scan.NO_BLOCKS:
             lines = min(CHAINS, end - piece, across - piece % across)
             scan_lines(x, y, state, plan, sums, piece, lines)
         else:
@@ -260,13 +231,13 @@ def scan_share(x, y, state, plan, sums, begin, end):
 @allocating
 def scan_floats(x, y, state, plan, begin, end):
     """Scan some pieces with a buffer of their own."""
-    scan_share(x, y, state, plan, buffer(state, CHAINS * ROW), begin, end)
+    scan_share(x, y, state, plan, scan.buffer(state, CHAINS * ROW), begin, end)
 
 
 @partial(chosen, allocates=True)
 def scan_pieces(x, y, state, plan, begin, end):
     """Scan some pieces: lines, or parts of them (inside kernels only)."""
-    if computed_type(state) == types.int64:
+    if scan.computed_type(state) == types.int64:
         return lambda x, y, state, plan, begin, end: scan_integers(x, y, state, plan, begin, end)
     return lambda x, y, state, plan, begin, end: scan_floats(x, y, state, plan, begin, end)
 
@@ -274,13 +245,13 @@ def scan_pieces(x, y, state, plan, begin, end):
 @kernel
 def lines_kernel(phase, task, tasks, x, y, state, _, plan):
     """Run a task, or tell how many there are: totals first, if lines are cut into parts, then the results."""
-    pieces = plan[LINES] * plan[PARTS]
-    last = np.int64(plan[PARTS] > 1)
+    pieces = plan[scan.LINES] * plan[scan.PARTS]
+    last = np.int64(plan[scan.PARTS] > 1)
     if task == ASK:
         if phase < last:
-            return task_count(x, y, plan, plan[LINES] * plan[TOTALS])
+            return scan.task_count(x, y, plan, plan[scan.LINES] * plan[scan.TOTALS])
         shares = min(pieces, SHARES * tasks)
-        return np.int64(0) if phase > last else shares if phase > 0 else task_count(x, y, plan, shares)
+        return np.int64(0) if phase > last else shares if phase > 0 else scan.task_count(x, y, plan, shares)
     if phase < last:
         keep_total(x, state, plan, task)
     else:

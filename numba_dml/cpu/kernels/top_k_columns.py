@@ -13,30 +13,10 @@ from ..._jit.machine import CACHE_LINE, cache_bytes
 from ..._jit.memory import address, itemsize, load
 from ..drivers import ASK
 from ..primitives.keys import LANES, ROWS_AT_ONCE, key_buffer, lowest_bit, lowest_key, place_buffer, rule_from
-from ..primitives.top_k.column_limits import (
-    any_row_beats,
-    best_of_rows,
-    insert_width,
-    lower_limits,
-    row_beats,
-    rows_that_beat,
-)
+from ..primitives.top_k import column_limits
+from ..primitives.top_k import plan as fields
 from ..primitives.top_k.column_lists import insert_lanes, raise_lists
-from ..primitives.top_k.plan import (
-    DIMS,
-    HEADER,
-    INDEX_SIZE,
-    LINE_FIELDS,
-    OUT_STRIDE,
-    RULE,
-    SIZE,
-    STRIDE,
-    K,
-    line_bases,
-    task_count,
-    tile_count,
-    tile_of_columns,
-)
+from ..primitives.top_k.plan import inner_dimension, line_bases, task_count, tile_count, tile_of_columns
 from ..primitives.top_k.writing import write_element
 
 #: Of long columns, a sample of the groups of `ROWS_AT_ONCE` rows is looked at first: it tells what not to insert. It is
@@ -75,9 +55,9 @@ def list_of(lane, lanes, width):
 
 
 @helper
-def place_of_list(number, k, together):
-    """Return where a list starts, among those of `together` columns each."""
-    return number // together * together * k + number % together
+def place_in_list(number, j, k, together):
+    """Return where place `j` of a list is, among those of `together` columns each."""
+    return number // together * together * k + number % together + j * together
 
 
 @helper
@@ -117,7 +97,7 @@ def bound_columns(x, source, stride, n, k, lanes, staged, lists, rule):
     """
     best, _, limits = lists
     lowest = lowest_key(best)
-    together = insert_width(best)
+    together = column_limits.insert_width(best)
     rows_at_once = np.int64(ROWS_AT_ONCE)
     least, most = COLUMN_SAMPLES[0] * k, COLUMN_SAMPLES[1] * k
     often, seldom = n // (ROWS_AT_ONCE * COLUMN_SAMPLED[0]), n // (ROWS_AT_ONCE * COLUMN_SAMPLED[1])
@@ -128,7 +108,7 @@ def bound_columns(x, source, stride, n, k, lanes, staged, lists, rule):
     for group in range(groups):
         rows, step = column_rows(x, source + group * n // groups * stride, stride, rows_at_once, lanes, staged)
         for first in range(0, limits.size, LANES):
-            best_of_rows(x, rows + first_of_mask(first, lanes) * itemsize(x), step, limits, first, rule)
+            column_limits.best_of_rows(x, rows + first_of_mask(first, lanes) * itemsize(x), step, limits, first, rule)
         for lane in range(0, limits.size, together):
             raise_lists(limits, lane, best, lane * k, k)
     limits[:] = ~lowest  # the highest
@@ -139,16 +119,16 @@ def bound_columns(x, source, stride, n, k, lanes, staged, lists, rule):
         for first in range(0, limits.size, LANES):
             at = rows + first_of_mask(first, lanes) * itemsize(x)
             for lane in range(0, LANES, together):
-                lower_limits(x, at + lane * itemsize(x), step, limits, first + lane, rule)
+                column_limits.lower_limits(x, at + lane * itemsize(x), step, limits, first + lane, rule)
     for i in range(limits.size):
-        limits[i] = max(limits[i], best[place_of_list(i, k, together) + (k - 1) * together])
+        limits[i] = max(limits[i], best[place_in_list(i, k - 1, k, together)])
     for lane in range(lanes):
         if limits[list_of(lane, lanes, limits.size)] == lowest:
             return False  # no limit is below
     for i in range(limits.size):
         limits[i] = best.dtype.type(limits[i] - 1)
         for j in range(k):
-            best[place_of_list(i, k, together) + j * together] = limits[i]
+            best[place_in_list(i, j, k, together)] = limits[i]
     return True
 
 
@@ -159,14 +139,14 @@ def insert_hits(x, at, step, count, mask, lists, first, levels, k, position, rul
     A mask tells in which columns, from byte `at` and from list `first` on, any of the rows beats its limit.
     """
     best, where, limits = lists
-    together = insert_width(best)
+    together = column_limits.insert_width(best)
     inserted = (np.uint64(1) << np.uint64(together)) - np.uint64(1)
     while mask != np.uint64(0):
         lane = lowest_bit(mask) // together * together
         mask &= ~(inserted << np.uint64(lane))
         hits = np.uint64(1)
         if count > 1:
-            hits = rows_that_beat(x, at + lane * itemsize(x), step, limits, first + lane, rule)
+            hits = column_limits.rows_that_beat(x, at + lane * itemsize(x), step, limits, first + lane, rule)
         while hits != np.uint64(0):
             j = lowest_bit(hits)
             hits &= hits - np.uint64(1)
@@ -177,7 +157,7 @@ def insert_hits(x, at, step, count, mask, lists, first, levels, k, position, rul
 @helper
 def scan_columns(x, plan, source, lanes, bounded, lists, staged, rule):
     """Look at all rows of a tile, and insert what beats the last of its list."""
-    size, n, k, stride = itemsize(x), plan[SIZE], plan[K], plan[STRIDE]
+    size, n, k, stride = itemsize(x), plan[fields.SIZE], plan[fields.K], plan[fields.STRIDE]
     limits = lists[2]
     own = ~np.uint64(0) >> np.uint64(max(LANES - lanes, 0))
     many = n > CROWDED * k and (abs(stride) >= LONG_ROW or lanes < LANES or stride == LANES * size)
@@ -193,12 +173,12 @@ def scan_columns(x, plan, source, lanes, bounded, lists, staged, rule):
             mask = ~np.uint64(0)
             if count > 1:
                 ask_for_rows(x, here, here + count * stride, stride, first, lanes, limits.size)
-                mask = any_row_beats(x, at, step, limits, first, rule)
+                mask = column_limits.any_row_beats(x, at, step, limits, first, rule)
             else:
                 for byte in range(0, LANES * size if i + ROWS_AHEAD < n else 0, CACHE_LINE):
                     prefetch(x, here + ROWS_AHEAD * stride + begin * size + byte)
                 if levels == k:
-                    mask = row_beats(x, at, step, limits, first, rule)
+                    mask = column_limits.row_beats(x, at, step, limits, first, rule)
             mask &= own << np.uint64(first - begin)
             insert_hits(x, at, step, count, mask, lists, first, levels, k, i, rule)
         i += count
@@ -208,15 +188,14 @@ def scan_columns(x, plan, source, lanes, bounded, lists, staged, rule):
 def write_columns(x, values, indices, plan, source, to, lanes, lists):
     """Write what the lists of a tile have, row by row."""
     best, where, limits = lists
-    size, k = itemsize(x), plan[K]
-    lane_step = plan[HEADER + LINE_FIELDS * (plan[DIMS] - 1) + 2]
+    size, k, stride, index_size = itemsize(x), plan[fields.K], plan[fields.STRIDE], plan[fields.INDEX_SIZE]
+    lane_step, out_step = plan[inner_dimension(plan) + 2], plan[fields.OUT_STRIDE]
+    together = column_limits.insert_width(best)
     for j in range(k):
         for lane in range(lanes):
-            place = place_of_list(list_of(lane, lanes, limits.size), k, insert_width(best)) + j * insert_width(best)
-            at = to + lane * lane_step + j * plan[OUT_STRIDE]
-            write_element(
-                x, source + lane * size, plan[STRIDE], values, indices, plan[INDEX_SIZE], at, np.int64(where[place])
-            )
+            position = np.int64(where[place_in_list(list_of(lane, lanes, limits.size), j, k, together)])
+            at = to + lane * lane_step + j * out_step
+            write_element(x, source + lane * size, stride, values, indices, index_size, at, position)
 
 
 @allocating
@@ -227,16 +206,16 @@ def column_tile(x, values, indices, plan, task):
     elements of its neighbours, for some of them in vain. Rows of long lines are looked at eight together, a part of
     each, then the next: the memory is read in eight long streams.
     """
-    k = plan[K]
+    k = plan[fields.K]
     line, lanes = tile_of_columns(plan, task, LANES)  # the last tile is a mask at least, if there is one
     source, to = line_bases(plan, line)
-    rule = rule_from(x, plan, RULE)
+    rule = rule_from(x, plan, fields.RULE)
     width = -(-lanes // LANES) * LANES
     # The keys of the lists, their positions, and the last keys.
     lists = key_buffer(x, k * width), place_buffer(x, k * width), key_buffer(x, width)
     staged = key_buffer(x, ROWS_AT_ONCE * LANES)
     staged[:] = 0
-    bounded = bound_columns(x, source, plan[STRIDE], plan[SIZE], k, lanes, staged, lists, rule)
+    bounded = bound_columns(x, source, plan[fields.STRIDE], plan[fields.SIZE], k, lanes, staged, lists, rule)
     scan_columns(x, plan, source, lanes, bounded, lists, staged, rule)
     write_columns(x, values, indices, plan, source, to, lanes, lists)
 

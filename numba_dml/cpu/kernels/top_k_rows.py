@@ -13,23 +13,9 @@ from ..._jit.compile import allocating, helper, kernel
 from ..._jit.memory import address, array_at, empty, itemsize, seen_as
 from ..drivers import ASK, OVERLAP
 from ..primitives.keys import LANES, SPARE, key_buffer, rule_from
+from ..primitives.top_k import plan as fields
 from ..primitives.top_k.line_list import LISTED, list_best
-from ..primitives.top_k.plan import (
-    CAPACITY,
-    GROUP,
-    LINES,
-    PIECES,
-    RULE,
-    SAMPLE,
-    SIZE,
-    STRIDE,
-    TOO_FEW,
-    K,
-    clashes,
-    line_bases,
-    share_count,
-    task_count,
-)
+from ..primitives.top_k.plan import TOO_FEW, clashes, line_bases, share_count, task_count
 from ..primitives.top_k.selection import Buffers, add_ties, bound_of_sample, feed
 from ..primitives.top_k.staging import STAGE, batches, stage_batch, stage_for, stage_lines
 from ..primitives.top_k.writing import finish_line, write_line
@@ -53,11 +39,11 @@ class Group(NamedTuple):
 @helper
 def feed_lines(x, plan, line, lines, piece, group):
     """Feed a piece of some lines to the buffers of their group, where there may be thresholds already."""
-    staged = plan[GROUP] > 0
-    first = plan[SIZE] * piece // plan[PIECES]
-    last = plan[SIZE] * (piece + 1) // plan[PIECES]
+    staged, stride = plan[fields.GROUP] > 0, plan[fields.STRIDE]
+    first = plan[fields.SIZE] * piece // plan[fields.PIECES]
+    last = plan[fields.SIZE] * (piece + 1) // plan[fields.PIECES]
     block = STAGE if staged else max(last - first, 1)
-    rule = rule_from(x, plan, RULE)
+    rule = rule_from(x, plan, fields.RULE)
     found, full, thresholds = group.found, group.full, group.thresholds
     for g in range(lines):
         group.bases[g] = line_bases(plan, line + g)[0]
@@ -65,12 +51,12 @@ def feed_lines(x, plan, line, lines, piece, group):
     for start in range(first, last, block):
         stop = min(start + block, last)
         if staged:
-            stage_lines(x, group.bases, plan[STRIDE], start, stop - start, group.stage, lines)
+            stage_lines(x, group.bases, stride, start, stop - start, group.stage, lines)
         for g in range(lines):
-            row = group.stage[g] if staged else array_at(x, group.bases[g] + start * plan[STRIDE], (stop - start,))
+            row = group.stage[g] if staged else array_at(x, group.bases[g] + start * stride, (stop - start,))
             buffers = Buffers(group.keys[g], group.positions[g], group.blocks, group.scratch)
             found[g], full[g], thresholds[g] = feed(
-                row, stop - start, start, plan[K], rule, buffers, found[g], full[g], thresholds[g]
+                row, stop - start, start, plan[fields.K], rule, buffers, found[g], full[g], thresholds[g]
             )
 
 
@@ -82,9 +68,9 @@ def finish_lines(x, values, indices, plan, line, lines, group):
     """
     for g in range(lines):
         keys, positions, count = group.keys[g], group.positions[g], group.found[g]
-        if count < plan[K] and plan[SAMPLE] > 0:
+        if count < plan[fields.K] and plan[fields.SAMPLE] > 0:
             count = add_ties(plan, x, line + g, group.thresholds[g], keys, positions, count, group.scratch)
-        if count < plan[K]:
+        if count < plan[fields.K]:
             return g
         finish_line(plan, x, line + g, values, indices, keys, positions, count, group.scratch, group.scratch_positions)
     return lines
@@ -96,8 +82,8 @@ def select_lines_in(x, values, indices, plan, begin, end, phase, piece, group):
 
     If lines are in pieces, phase 0 finds their bounds, 1 feeds a piece of one group, and 2 finishes a line.
     """
-    whole = plan[PIECES] == 1
-    sampled = plan[SAMPLE] > 0
+    whole = plan[fields.PIECES] == 1
+    sampled = plan[fields.SAMPLE] > 0
     line, done = begin, 0
     while line < end:
         done = lines = min(group.found.size, end - line)
@@ -111,7 +97,8 @@ def select_lines_in(x, values, indices, plan, begin, end, phase, piece, group):
             done = finish_lines(x, values, indices, plan, line, lines, group)
         if not whole:
             return done
-        sampled = plan[SAMPLE] > 0 and done == lines  # else the rest of the group is looked at again, without a sample
+        # Else the rest of the group is looked at again, without a sample.
+        sampled = plan[fields.SAMPLE] > 0 and done == lines
         line += done
     return done
 
@@ -119,9 +106,9 @@ def select_lines_in(x, values, indices, plan, begin, end, phase, piece, group):
 @helper
 def piece_buffers(x, scratch, plan):
     """Return what phases hand on, in memory of the caller: bounds; the best of every piece, and how many they are."""
-    lines = plan[LINES]
-    pieces = plan[PIECES]
-    shape = (pieces, lines, plan[CAPACITY])
+    lines = plan[fields.LINES]
+    pieces = plan[fields.PIECES]
+    shape = (pieces, lines, plan[fields.CAPACITY])
     at = address(scratch) - address(x)
     words = seen_as(x, np.int64)
     positions = array_at(words, at, shape)
@@ -164,10 +151,10 @@ def merge_pieces(line, piece_keys, piece_positions, piece_found, keys, positions
 @helper
 def list_lines_in(x, values, indices, plan, begin, end, keys, places, rest):
     """Select from the lines begin <= line < end by sorted lists; the last three are scratch, see `list_best`."""
-    rule = rule_from(x, plan, RULE)
+    rule = rule_from(x, plan, fields.RULE)
     for line in range(begin, end):
         source, to = line_bases(plan, line)
-        list_best(array_at(x, source, (plan[SIZE],)), plan[K], rule, keys, places, rest)
+        list_best(array_at(x, source, (plan[fields.SIZE],)), plan[fields.K], rule, keys, places, rest)
         write_line(plan, x, source, values, indices, to, places)
 
 
@@ -185,8 +172,8 @@ def list_lines(x, values, indices, plan, begin, end):
 @allocating
 def rows_task(x, values, indices, plan, phase, task, tasks, scratch):
     """Run a task of a phase: select from some lines; or of pieces, see `select_lines_in`."""
-    pieces, capacity, size = plan[PIECES], plan[CAPACITY], max(plan[GROUP], 1)
-    begin, end, piece = plan[LINES] * task // tasks, plan[LINES] * (task + 1) // tasks, np.int64(0)
+    pieces, capacity, size = plan[fields.PIECES], plan[fields.CAPACITY], max(plan[fields.GROUP], 1)
+    begin, end, piece = plan[fields.LINES] * task // tasks, plan[fields.LINES] * (task + 1) // tasks, np.int64(0)
     if capacity == 0:
         list_lines(x, values, indices, plan, begin, end)
         return np.int64(0)
@@ -195,10 +182,10 @@ def rows_task(x, values, indices, plan, phase, task, tasks, scratch):
         begin, end = task, task + 1
         if phase == 1:
             piece, begin = task % pieces, task // pieces * size
-            end = min(begin + size, plan[LINES])
+            end = min(begin + size, plan[fields.LINES])
         size = end - begin
         if phase == 2:
-            capacity = max(plan[K], found_of(piece_found, task)) + SPARE
+            capacity = max(plan[fields.K], found_of(piece_found, task)) + SPARE
     keys = key_buffer(x, (size, capacity if pieces == 1 or phase == 2 else 0))
     positions = empty(keys.shape, np.int64)
     found, thresholds = empty(size, np.int64), key_buffer(x, size)
@@ -212,7 +199,7 @@ def rows_task(x, values, indices, plan, phase, task, tasks, scratch):
             found = piece_found[piece, begin:end]
         elif phase == 2:
             found[0] = merge_pieces(task, piece_keys, piece_positions, piece_found, keys[0], positions[0])
-    length = -(-plan[SIZE] // pieces)
+    length = -(-plan[fields.SIZE] // pieces)
     group = Group(
         keys,
         positions,
@@ -221,8 +208,8 @@ def rows_task(x, values, indices, plan, phase, task, tasks, scratch):
         empty(size, np.bool_),
         empty(size, np.int64),
         stage_for(x, plan, min(STAGE, length)),
-        key_buffer(x, -(-(STAGE if plan[GROUP] > 0 else length) // LANES) + SPARE),
-        key_buffer(x, max(capacity, plan[SAMPLE], 4 * plan[K] + LANES)),
+        key_buffer(x, -(-(STAGE if plan[fields.GROUP] > 0 else length) // LANES) + SPARE),
+        key_buffer(x, max(capacity, plan[fields.SAMPLE], 4 * plan[fields.K] + LANES)),
         empty(capacity, np.int64),
     )
     done = select_lines_in(x, values, indices, plan, begin, end, phase, piece, group)
@@ -235,15 +222,15 @@ def piece_task_count(phase, x, values, indices, plan):
     if phase == 0 and clashes(x, values, indices, plan):
         return np.int64(OVERLAP)
     if phase == 1:
-        return -(-plan[LINES] // max(plan[GROUP], 1)) * plan[PIECES]
-    return plan[LINES] if phase < 3 else np.int64(0)
+        return -(-plan[fields.LINES] // max(plan[fields.GROUP], 1)) * plan[fields.PIECES]
+    return plan[fields.LINES] if phase < 3 else np.int64(0)
 
 
 @kernel
 def rows_kernel(phase, task, tasks, x, values, indices, scratch, plan):
     """Run a task, or tell how many there are: select from whole lines, or in phases from pieces of lines."""
     if task == ASK:
-        if plan[PIECES] > 1:
+        if plan[fields.PIECES] > 1:
             return piece_task_count(phase, x, values, indices, plan)
         return task_count(phase, x, values, indices, plan, share_count(plan, tasks))
     return rows_task(x, values, indices, plan, phase, task, tasks, scratch)

@@ -11,27 +11,9 @@ from ..._jit.compile import allocating, helper, kernel
 from ..._jit.memory import address, empty, itemsize, load
 from ..drivers import ASK
 from ..primitives.keys import key_buffer, rule_from
+from ..primitives.top_k import plan as fields
 from ..primitives.top_k.network import NETWORK_LINES, list_depth, listed_place, network_lists, select_lines
-from ..primitives.top_k.plan import (
-    DIMS,
-    GROUP,
-    HEADER,
-    INDEX_SIZE,
-    LINE_FIELDS,
-    LINES,
-    LOW,
-    OUT_STRIDE,
-    RULE,
-    SIZE,
-    STRIDE,
-    TILE,
-    K,
-    line_bases,
-    share_count,
-    task_count,
-    tile_count,
-    tile_of_columns,
-)
+from ..primitives.top_k.plan import inner_dimension, line_bases, share_count, task_count, tile_count, tile_of_columns
 from ..primitives.top_k.staging import batches, stage_batch
 from ..primitives.top_k.writing import write_element
 
@@ -39,7 +21,7 @@ from ..primitives.top_k.writing import write_element
 @helper
 def goes_across(x, plan):
     """Tell whether lines are columns that lie side by side, and are read as they are."""
-    return plan[GROUP] == 0 and plan[STRIDE] != itemsize(x) and plan[SIZE] > 1
+    return plan[fields.GROUP] == 0 and plan[fields.STRIDE] != itemsize(x) and plan[fields.SIZE] > 1
 
 
 @helper
@@ -57,8 +39,8 @@ def stage_few(x, sources, lines, n, few):
 @helper
 def find_bases(plan, line, lanes, sources, targets):
     """Write where lines start, in the input and in the outputs; return whether all are neighbours."""
-    inner = HEADER + LINE_FIELDS * (plan[DIMS] - 1)
-    neighbours = plan[inner] if plan[DIMS] else 1
+    inner = inner_dimension(plan)
+    neighbours = plan[inner] if plan[fields.DIMS] else 1
     left = neighbours - line % neighbours
     joint = left >= lanes
     source, to = line_bases(plan, line)
@@ -74,8 +56,8 @@ def find_bases(plan, line, lanes, sources, targets):
 @helper
 def write_group(x, values, indices, plan, step, best, place, sources, targets, skip):
     """Write what lines that went through the network together have in their lists, but for those that are skipped."""
-    out_step, index_size = plan[OUT_STRIDE], plan[INDEX_SIZE]
-    for j in range(plan[K]):
+    out_step, index_size = plan[fields.OUT_STRIDE], plan[fields.INDEX_SIZE]
+    for j in range(plan[fields.K]):
         for i in range(skip, sources.size):
             position = listed_place(x, best, place + j, i)
             write_element(x, sources[i], step, values, indices, index_size, targets[i] + j * out_step, position)
@@ -94,12 +76,12 @@ def short_lines_in(
     bases,  # OUT  scratch: (2, tile) int64, where the lines of a tile start, in the input and in the outputs
 ):
     """Select from short lines, a tile at a time: those of the network, or as many columns as the plan tells."""
-    n, width, tile, depth = plan[SIZE], itemsize(x), plan[TILE], list_depth(plan[K])
+    n, width, tile, depth = plan[fields.SIZE], itemsize(x), plan[fields.TILE], list_depth(plan[fields.K])
     across = goes_across(x, plan)
-    step = plan[STRIDE] if across else width
-    line_step = plan[HEADER + LINE_FIELDS * (plan[DIMS] - 1) + 1] if plan[DIMS] else 0
-    first_byte = plan[LOW] + max(NETWORK_LINES - n, 0) * width
-    rule = rule_from(x, plan, RULE)
+    step = plan[fields.STRIDE] if across else width
+    line_step = plan[inner_dimension(plan) + 1] if plan[fields.DIMS] else 0
+    first_byte = plan[fields.LOW] + max(NETWORK_LINES - n, 0) * width
+    rule = rule_from(x, plan, fields.RULE)
     sources, targets = bases[0], bases[1]
     for line in range(begin, end, tile):
         lanes = min(tile, end - line)
@@ -120,9 +102,9 @@ def short_lines_in(
 @allocating
 def short_lines(x, values, indices, plan, begin, end):
     """Select from the lines begin <= line < end, which are short; those that are to be are staged in batches."""
-    tile = plan[TILE]
-    best = network_lists(x, -(-tile // NETWORK_LINES) * list_depth(plan[K]))
-    few = key_buffer(x, NETWORK_LINES * plan[SIZE] + NETWORK_LINES if tile == NETWORK_LINES else 0)
+    tile = plan[fields.TILE]
+    best = network_lists(x, -(-tile // NETWORK_LINES) * list_depth(plan[fields.K]))
+    few = key_buffer(x, NETWORK_LINES * plan[fields.SIZE] + NETWORK_LINES if tile == NETWORK_LINES else 0)
     bases = empty((2, tile), np.int64)
     batch, packed, staging = batches(x, plan, end - begin)
     for first in range(begin, end, batch):
@@ -138,7 +120,7 @@ def short_kernel(phase, task, tasks, x, values, indices, _, plan):
     if task == ASK:
         count = tile_count(plan) if across else share_count(plan, tasks)
         return task_count(phase, x, values, indices, plan, count)
-    begin, end = plan[LINES] * task // tasks, plan[LINES] * (task + 1) // tasks
+    begin, end = plan[fields.LINES] * task // tasks, plan[fields.LINES] * (task + 1) // tasks
     if across:
         begin, lanes = tile_of_columns(plan, task, NETWORK_LINES)
         end = begin + lanes

@@ -1,4 +1,4 @@
-"""Where the lines of a plan start, and how an index is written: what operators along lines have in common."""
+"""Where the lines and tiles of a plan start, and how an index is written: what operators along lines have in common."""
 
 from __future__ import annotations
 
@@ -21,6 +21,17 @@ def unravelled(plan, field, dims, number):
         second += i * plan[at + 2]
         number = rest
     return first, second
+
+
+@helper
+def tile_of(number, across, most, least):
+    """Return the first line of a tile, and how many it has: `most` of `across` neighbours.
+
+    The last one of these begins earlier, if it had fewer than `least`.
+    """
+    tiles = -(-across // most)
+    first = max(min(number % tiles * most, across - least), 0)
+    return number // tiles * across + first, min(most, across - first)
 
 
 @helper

@@ -17,19 +17,13 @@ import numpy as np
 from numba import types
 
 from ..._core.lowering import SUM_BLOCK
+from ..._core.shapes import LINE_FIELDS
 from ..._jit.compile import chosen, helper
 from ..._jit.emission import as_dtype
 from ..._jit.memory import address, empty, itemsize, load, overlaps, reference_to, seen_as, store
 from ..drivers import OVERLAP
 from .lines import unravelled
-from .reductions import (
-    bfloat_to_float,
-    bits_to_float,
-    float_to_bfloat,
-    float_to_bits,
-    from_half,
-    to_half,
-)
+from .reductions import bfloat_to_float, bits_to_float, float_to_bfloat, float_to_bits, from_half, to_half
 
 #: Elements of a block, and blocks of a superblock.
 BLOCK = SUM_BLOCK
@@ -265,6 +259,12 @@ def keep_line(state, plan, line, total, levels):
         store(kept, at, total)
         for k in range(LEVELS):
             store(kept, at + (1 + k) * itemsize(kept), levels[k])
+
+
+@helper
+def inner_dimension(plan):
+    """Return where the innermost dimension of the lines starts in a plan."""
+    return HEADER + LINE_FIELDS * (plan[DIMS] - 1)
 
 
 @helper

@@ -24,7 +24,7 @@ from ...._core.shapes import LINE_FIELDS
 from ...._jit.compile import helper
 from ...._jit.memory import address, overlaps
 from ...drivers import OVERLAP
-from ..lines import unravelled
+from ..lines import tile_of, unravelled
 
 #: The status of a kernel if a bound was too high: the plan shall be run without a sample; or if a line is not one that
 #: it can do.
@@ -54,6 +54,12 @@ TOO_FEW, REFUSED = 1, 2
     ANY_ORDER,  # 1: the result need not be sorted
     HEADER,
 ) = (*range(8), *range(10, 23))
+
+
+@helper
+def inner_dimension(plan):
+    """Return where the innermost dimension of the lines starts in a plan."""
+    return HEADER + LINE_FIELDS * (plan[DIMS] - 1)
 
 
 @helper
@@ -101,17 +107,11 @@ def task_count(phase, x, values, indices, plan, count):
 @helper
 def tile_count(plan):
     """How many tiles of columns there are."""
-    across = plan[HEADER + LINE_FIELDS * (plan[DIMS] - 1)]
+    across = plan[inner_dimension(plan)]
     return plan[LINES] // across * -(-across // plan[TILE])
 
 
 @helper
 def tile_of_columns(plan, task, least):
-    """Return the first line of a tile of neighbours, and how many it has.
-
-    The last one begins earlier, if it had fewer than `least`.
-    """
-    across = plan[HEADER + LINE_FIELDS * (plan[DIMS] - 1)]  # lines that are neighbours
-    tiles = -(-across // plan[TILE])
-    first = max(min(task % tiles * plan[TILE], across - least), 0)
-    return task // tiles * across + first, min(plan[TILE], across - first)
+    """Return what `tile_of` tells of a tile of columns."""
+    return tile_of(task, plan[inner_dimension(plan)], plan[TILE], least)
