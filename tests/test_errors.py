@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import numba_dml as dml
+from numba_dml._core.descriptor import MAX_DIMENSIONS as MOST
 
 A = np.arange(32.0).reshape(4, 8)
 I2 = np.zeros((2, 2), np.int64)
@@ -85,6 +86,21 @@ MESSAGES = [
     (lambda: dml.scatter_elements(A, I2, np.zeros((2, 3))), ValueError, r"updates: found sizes \(2, 3\).*\(2, 2\)"),
     (lambda: dml.gather_nd(A, np.zeros((2, 3), int)), ValueError, "indices: found 3 coordinates per tuple.*1 to 2"),
     (lambda: dml.gather_nd(A, np.zeros((2, 0), int)), ValueError, "indices: found 0 coordinates per tuple"),
+    (
+        lambda: dml.one_hot(np.zeros((1,) * MOST, int), 3),
+        ValueError,
+        f"one_hot: indices: found {MOST} dimensions, expected at most {MOST - 1} .the result would have {MOST + 1}",
+    ),
+    (
+        lambda: dml.gather(np.zeros((1,) * 20), np.zeros((1,) * (MOST - 9), int)),
+        ValueError,
+        f"gather: indices: found {MOST - 9} dimensions, expected at most {MOST - 19} ",
+    ),
+    (
+        lambda: dml.gather_nd(np.zeros((1,) * 20), np.zeros((1,) * (MOST - 9), int)),
+        ValueError,
+        f"gather_nd: indices: found {MOST - 9} dimensions, expected at most {MOST - 18} ",
+    ),
     (lambda: dml.gather_nd(A, 3), ValueError, "gather_nd: indices: found 0 dimensions, expected at least 1"),
     (lambda: dml.gather_nd(A, np.zeros((3, 1), int), batch_dims=1), ValueError, r"batch sizes \(3,\), expected \(4,\)"),
     (lambda: dml.scatter_nd(A, I2, np.zeros(3)), ValueError, r"updates: found shape \(3,\), expected shape \(2,\)"),

@@ -11,6 +11,7 @@ from numba.core.errors import TypingError
 
 import numba_dml as dml
 from numba_dml import DescriptorError, FeatureLevel, TensorDesc
+from numba_dml._core.descriptor import MAX_DIMENSIONS as MOST
 
 from . import reference
 from .levels import I4, T8, T11, TF, check_level
@@ -302,8 +303,19 @@ def test_descriptors():
             "output_tensor": TensorDesc("int32", (1, 1, 1, 3))
         },
         "indices_tensor: found float32, expected an integer": {"indices_tensor": TensorDesc("float32", (1, 1, 1, 1))},
-        "indices_tensor: found 4 dimensions, expected 1, as values_tensor has": {
+        "values_tensor: found 1 dimensions, expected 4, as indices_tensor has": {
             "values_tensor": TensorDesc("float32", (2,))
+        },
+        "indices_tensor: found 1 dimensions, expected 4, as values_tensor has": {
+            "indices_tensor": TensorDesc("uint32", (1,))
+        },
+        "output_tensor: found 1 dimensions, expected 4, as indices_tensor has": {
+            "output_tensor": TensorDesc("float32", (3,))
+        },
+        f"indices_tensor: found {MOST + 1} dimensions, expected at most {MOST}, NumPy's limit": {
+            "indices_tensor": TensorDesc("uint32", (1,) * (MOST + 1)),
+            "values_tensor": TensorDesc("float32", (*(1,) * MOST, 2)),
+            "output_tensor": TensorDesc("float32", (*(1,) * MOST, 3)),
         },
     }
     for text, fields in wrong.items():
@@ -379,6 +391,8 @@ def test_errors_in_jitted_code():
     for some in (i, i[:0]):
         with pytest.raises(ValueError, match="array is too big"):
             jitted(some, largest, 0)
+    with pytest.raises(TypingError, match=f"one_hot: indices: found {MOST} dimensions, expected at most {MOST - 1} "):
+        jitted(np.zeros((1,) * MOST, int), 5, 0)
     with pytest.raises(ValueError, match=r"one_hot: out: found shape \(2, 2, 4\), expected \(2, 2, 5\)"):
         jitted_values(i, 5, np.float32(1), np.empty((2, 2, 4), "u1"))
 

@@ -32,7 +32,8 @@ U32 = frozenset({D.UINT32})
 INDEX_TYPES = I4 | {D.INT16, D.INT8, D.UINT16, D.UINT8}
 
 MAX_ELEMENTS = 2**32 - 1
-MAX_DIMENSIONS = 64
+#: NumPy 1 has fewer, and says so.
+MAX_DIMENSIONS: int = getattr(np, "MAXDIMS", 64)
 
 
 class Level(NamedTuple):
@@ -59,6 +60,15 @@ def known_level(value: Any) -> FeatureLevel:
     except ValueError:
         names = ", ".join(level.name for level in FeatureLevel)
         raise ValueError(f"feature_level: found {value!r}, expected a FeatureLevel: {names}") from None
+
+
+def check_result_rank(function: str, argument: str, found: int, result: int) -> None:
+    """Refuse an argument with so many dimensions that the result would have more than NumPy's arrays can."""
+    if result > MAX_DIMENSIONS:
+        reason = f"the result would have {result}, and NumPy's limit is {MAX_DIMENSIONS}"
+        raise DescriptorError(
+            function, argument, f"{found} dimensions", f"at most {found + MAX_DIMENSIONS - result}", reason
+        )
 
 
 @dataclass(frozen=True)
@@ -116,13 +126,13 @@ class Descriptor:
                 raise self.refuse(name, f"a {type(tensor).__name__}", "a TensorDesc")
         index_field = self.index_field
         first = next(name for name in self.input_fields if name != index_field)
-        data = tensors[first]
-        rank, kind = len(data.sizes), data.data_type
+        kind, leader = tensors[first].data_type, self.rank_leader(first)
+        rank = len(tensors[leader].sizes)
         if rank > MAX_DIMENSIONS:
-            raise self.refuse(first, f"{rank} dimensions", f"at most {MAX_DIMENSIONS}, NumPy's limit")
+            raise self.refuse(leader, f"{rank} dimensions", f"at most {MAX_DIMENSIONS}, NumPy's limit")
         for name, tensor in tensors.items():
             if self.same_ranks and len(tensor.sizes) != rank:
-                raise self.refuse(name, f"{len(tensor.sizes)} dimensions", f"{rank}, as {first} has")
+                raise self.refuse(name, f"{len(tensor.sizes)} dimensions", f"{rank}, as {leader} has")
             if self.holds_indices(name):
                 if tensor.data_type not in INDEX_TYPES:
                     raise self.refuse(name, data_type_name(tensor.data_type), "an integer data type")
@@ -133,6 +143,10 @@ class Descriptor:
             tensor = tensors[name]
             if tensor.strides is not None and elements_overlap(tensor.sizes, tensor.strides):
                 raise self.refuse(name, f"strides {tensor.strides}", "elements that do not overlap", "it is an output")
+
+    def rank_leader(self, data: str) -> str:
+        """Return the tensor whose number of dimensions the others must have: that of the data."""
+        return data
 
     def check_output(self, field: str, expected: tuple[int, ...]) -> None:
         """Check the sizes of an output, or of updates, against the operator's shape rule."""

@@ -13,7 +13,7 @@ from numpy import ndarray
 from .._core import config
 from .._core import descriptor as core_descriptor
 from .._core.calls import call_two
-from .._core.descriptor import Level
+from .._core.descriptor import Level, check_result_rank
 from .._core.enums import FeatureLevel, OperatorType
 from .._core.errors import integer
 from .._core.lowering import Move, move
@@ -94,6 +94,7 @@ def _build(a: Array, indices: Array, axis: int, bounds: str) -> Any:
     a = Array(a.kind, a.shape or (1,))  # NumPy's take lets a scalar count as one element
     axis = normalize_axis("gather", axis, len(a.shape))
     output = Array(a.kind, packed_sizes(SLICES, axis, a.shape, indices.shape))
+    check_result_rank("gather", "indices", len(indices.shape), len(output.shape))
     rank, (x, i, y) = padded(a, indices, output)
     return GatherDesc(x, i, y, axis + rank - len(a.shape), len(indices.shape), bounds=bounds), output.shape
 

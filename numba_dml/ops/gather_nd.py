@@ -11,6 +11,7 @@ from numpy import ndarray
 from .._core import config
 from .._core import descriptor as core_descriptor
 from .._core.calls import call_two
+from .._core.descriptor import check_result_rank
 from .._core.enums import OperatorType
 from .._core.errors import integer
 from .._core.lowering import Move, move
@@ -151,6 +152,7 @@ class GatherND1Desc(_GatherND):
 def _build(a: Array, indices: Array, batch_dims: int, bounds: str) -> Any:
     check_ranks("gather_nd", len(a.shape), len(indices.shape), batch_dims)
     output = Array(a.kind, packed_sizes(TUPLES, batch_dims, a.shape, indices.shape))
+    check_result_rank("gather_nd", "indices", len(indices.shape), len(output.shape))
     _, (x, i, y) = padded(a, indices, output)
     return GatherND1Desc(x, i, y, len(a.shape), len(indices.shape), batch_dims, bounds=bounds), output.shape
 

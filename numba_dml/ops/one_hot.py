@@ -14,7 +14,7 @@ from .._core import config
 from .._core import descriptor as core_descriptor
 from .._core.calls import build_call, call_one
 from .._core.config import BOUNDS
-from .._core.descriptor import Descriptor, Level
+from .._core.descriptor import Descriptor, Level, check_result_rank
 from .._core.enums import FeatureLevel, OperatorType
 from .._core.errors import integer
 from .._core.shapes import axis_from_start
@@ -107,6 +107,11 @@ class OneHotDesc(Descriptor):
         depth = self.output_tensor.sizes[self.axis]
         self.check_output("output_tensor", (*sizes[: self.axis], depth, *sizes[self.axis + 1 :]))
 
+    def rank_leader(self, data: str) -> str:
+        """Return one of the two tensors that have the same number of dimensions: the third is wrong."""
+        indices, values, output = (len(tensor.sizes) for tensor in self.tensors().values())
+        return "values_tensor" if values == output != indices else "indices_tensor"
+
     def lower(self, strides: Sequence[tuple[int, ...]]) -> OneHot:
         """Return the lowering; the indices are packed."""
         sizes = self.output_tensor.sizes
@@ -139,6 +144,7 @@ def _index_type(function: str, _: str, dtype: np.dtype[Any]) -> Any:
 @builds(SPEC, OneHotDesc.arguments, _index_type)
 def _describe(indices: Array, depth: int, axis: int, on_value: Any, off_value: Any, dtype: Any, bounds: str) -> Any:
     rank = len(indices.shape)
+    check_result_rank("one_hot", "indices", rank, rank + 1)
     place = axis_from_start(axis, rank + 1)
     if place < 0:
         raise ValueError(

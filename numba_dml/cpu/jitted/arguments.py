@@ -8,6 +8,7 @@ import numba
 import numpy as np
 from numba import types
 
+from ..._core import descriptor
 from ..._core.operands import mask_hint
 from ..._jit.compile import called
 from ..._jit.emission import as_dtype
@@ -69,6 +70,14 @@ def check_array(function: str, name: str, kind: Any, least: int = 1) -> None:
         refuse(function, name, kind, "an array")
     if kind.ndim < least:
         refuse(function, name, f"{kind.ndim} dimensions", f"at least {least}")
+
+
+def check_result_rank(function: str, indices: Any, ndim: int) -> None:
+    """Refuse indices with so many dimensions that the result would have more than NumPy's arrays can."""
+    try:
+        descriptor.check_result_rank(function, "indices", indices.ndim, ndim)
+    except ValueError as error:
+        raise TypingError(str(error)) from None
 
 
 def is_integer(kind: Any) -> bool:

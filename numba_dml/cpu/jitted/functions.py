@@ -167,6 +167,7 @@ def _gather(function: str, a: Any, indices: Any, axis: Any, out: Any, bounds: An
     rule = constant(function, "bounds", bounds, config.BOUNDS)
     #: Of the result. Where tuples lead to slices, it has to be known when the call is compiled.
     ndim = {SLICES: a.ndim - 1 + indices.ndim, ELEMENTS: a.ndim, TUPLES: indices.ndim - 1}[spec.addressing]
+    arguments.check_result_rank(function, indices, ndim)
     if spec.addressing == TUPLES and isinstance(out, types.Array):
         ndim = out.ndim
     code = {"clamp": plan.CLAMP, "drop": plan.DROP}.get(rule, plan.RAISE)

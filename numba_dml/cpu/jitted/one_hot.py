@@ -32,6 +32,7 @@ shared(tile_sizes)
 def one_hot(indices, depth, axis=-1, on_value=1, off_value=0, dtype=None, bounds="raise", out=None):
     """Return what a call of `numba_dml.one_hot` is compiled to."""
     index_kind = arguments.check_indices("one_hot", indices, 0)
+    arguments.check_result_rank("one_hot", indices, indices.ndim + 1)
     arguments.check_integer("one_hot", "depth", depth)
     arguments.check_integer("one_hot", "axis", axis)
     rule = constant("one_hot", "bounds", bounds, BOUNDS)
