@@ -41,6 +41,9 @@ def reference_ops(target: str | None = None) -> tuple[type[OpRun], ...]:
 
     Notes
     -----
+    Errors name the arguments of the function that does the same; those of wrong shapes in OneHot, ReverseSequence and
+    MaxUnpool name the inputs of the node.
+
     Ties of TopK go to the lower index, and NaN stands above +inf, as ONNX has it. ArgMax and ArgMin find a NaN before
     any number. Negative indices count from the end. An index out of range is an `IndexError`; of updates of one place
     the last one wins, which ONNX leaves open. Reductions combine in the order of the updates. CumSum adds floats as
@@ -70,15 +73,40 @@ def reference_ops(target: str | None = None) -> tuple[type[OpRun], ...]:
     return _operators(target)
 
 
+def _refusal(node: str, field: str, found: Any, expected: str) -> ValueError:
+    """Return the error for an input or an attribute of a node, by ONNX's names."""
+    return ValueError(f"{node}: {field}: found {found}, expected {expected}")
+
+
+def _only(node: str, field: str, value: Any) -> Any:
+    """Return the element of an input that has one."""
+    if value.size != 1:
+        raise _refusal(node, field, f"shape {value.shape}", "one element")
+    return value.item()
+
+
 def _one_hot(indices: Any, depth: Any, values: Any, *, axis: int = -1, bounds: str, target: str | None) -> Any:
     whole = indices if indices.dtype.kind in "iu" else indices.astype(np.int64)
-    count, (off, on) = int(np.asarray(depth).item()), values
+    count = int(_only("OneHot", "depth", np.asarray(depth)))
+    if np.shape(values) != (2,):
+        raise _refusal("OneHot", "values", f"shape {np.shape(values)}", "(2,): what stands elsewhere and at an index")
+    off, on = values
     return ops.one_hot(whole, count, axis=axis, on_value=on, off_value=off, bounds="drop", target=target)
 
 
 def _reverse_sequence(
     data: Any, lengths: Any, *, batch_axis: int = 1, time_axis: int = 0, bounds: str, target: str | None
 ) -> Any:
+    if data.ndim < 2:
+        raise _refusal("ReverseSequence", "input", f"{data.ndim} dimensions", "at least 2")
+    for name, axis in (("batch_axis", batch_axis), ("time_axis", time_axis)):
+        if not 0 <= axis < data.ndim:
+            raise _refusal("ReverseSequence", name, axis, f"0 to {data.ndim - 1}")
+    if time_axis == batch_axis:
+        raise _refusal("ReverseSequence", "time_axis", time_axis, "another axis than batch_axis")
+    batch = (data.shape[batch_axis],)
+    if lengths.shape != batch:
+        raise _refusal("ReverseSequence", "sequence_lens", f"shape {lengths.shape}", f"{batch}, the size of batch_axis")
     sizes = [-1 if d == batch_axis else 1 for d in range(data.ndim)]
     return ops.reverse_subsequences(data, lengths.reshape(sizes), axis=time_axis, bounds="clamp", target=target)
 
@@ -96,12 +124,26 @@ def _max_unpool(
 ) -> Any:
     count = len(kernel_shape)
     steps, around = strides or [1] * count, pads or [0] * (2 * count)
+    if data.ndim != count + 2:
+        raise _refusal("MaxUnpool", "X", f"{data.ndim} dimensions", f"{count + 2}, two more than kernel_shape tells of")
+    if indices.shape != data.shape:
+        raise _refusal("MaxUnpool", "I", f"shape {indices.shape}", f"{data.shape}, that of X")
+    for name, numbers, wanted in (("strides", steps, count), ("pads", around, 2 * count)):
+        if len(numbers) != wanted:
+            raise _refusal("MaxUnpool", name, f"{len(numbers)} numbers", f"{wanted}")
     columns = data.shape[2:], steps, around[:count], around[count:], kernel_shape
     inner = [(n - 1) * step - before - after + kernel for n, step, before, after, kernel in zip(*columns, strict=True)]
-    found = ops.max_unpool(data, indices, (*data.shape[:2], *inner), bounds=bounds, target=target)
-    if output_shape is None or tuple(output_shape) == found.shape:
+    shape = (*data.shape[:2], *inner)
+    if min(inner, default=0) < 0:
+        raise _refusal("MaxUnpool", "pads", around, f"numbers that leave sizes of at least 0, not {shape}")
+    whole = shape if output_shape is None else np.asarray(output_shape)
+    if np.shape(whole) != (data.ndim,) or np.less(whole, shape).any():
+        expected = f"{data.ndim} sizes of at least {shape}, the shape that follows from the attributes"
+        raise _refusal("MaxUnpool", "output_shape", np.asarray(whole).tolist(), expected)
+    found = ops.max_unpool(data, indices, shape, bounds=bounds, target=target)
+    if tuple(whole) == shape:
         return found
-    larger = np.zeros(output_shape, found.dtype)
+    larger = np.zeros(whole, found.dtype)
     larger[tuple(map(slice, found.shape))] = found
     return larger
 
@@ -122,17 +164,17 @@ def _top_k(
     bounds: str,
     target: str | None,
 ) -> Any:
-    count: Any = k if counts is None else counts.item()
+    count: Any = k if counts is None else _only("TopK", "K", counts)
     mode, is_sorted = "smallest" if largest == 0 else "largest", sorted != 0
     return ops.top_k(
         data, count, axis=axis, mode=mode, sorted=is_sorted, nan="largest", index_dtype="int64", target=target
     )
 
 
-def _cumulative(function: Callable[..., Any]) -> Callable[..., Any]:
+def _cumulative(node: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def adapted(data: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0, bounds: str, target: str | None) -> Any:
         flags = {"exclusive": exclusive != 0, "reverse": reverse != 0}
-        return function(data, axis=axis.item(), dtype=data.dtype, **flags, target=target)
+        return function(data, axis=_only(node, "axis", axis), dtype=data.dtype, **flags, target=target)
 
     return adapted
 
@@ -162,8 +204,8 @@ def _operators(target: str | None) -> tuple[type[OpRun], ...]:
     return (
         operator("ArgMax", _extreme(ops.argmax)),
         operator("ArgMin", _extreme(ops.argmin)),
-        operator("CumProd", _cumulative(ops.cumulative_prod)),
-        operator("CumSum", _cumulative(ops.cumulative_sum)),
+        operator("CumProd", _cumulative("CumProd", ops.cumulative_prod)),
+        operator("CumSum", _cumulative("CumSum", ops.cumulative_sum)),
         operator("Gather", ops.gather),
         operator("GatherElements", ops.gather_elements),
         operator("GatherND", ops.gather_nd),

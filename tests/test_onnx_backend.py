@@ -7,6 +7,7 @@ takes to run them: ONNX's defaults for absent attributes, and its rule that a Na
 from __future__ import annotations
 
 import importlib
+import re
 from collections import Counter
 
 import numpy as np
@@ -15,6 +16,11 @@ import pytest
 import numba_dml as dml
 
 onnx = pytest.importorskip("onnx", reason="the package onnx, which holds these tests, is not installed")
+
+from onnx import parser  # noqa: E402
+from onnx.reference import ReferenceEvaluator  # noqa: E402
+
+import numba_dml.onnx  # noqa: E402
 
 # How many tests of each operator onnx 1.23 has.
 COUNTS = {
@@ -172,3 +178,72 @@ def test_node(case):
             np.testing.assert_array_equal(result, wanted, strict=True)
         for x, y in zip(inputs, before, strict=True):
             np.testing.assert_array_equal(x, y, strict=True)
+
+
+X = np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2)
+PLACES = np.zeros((1, 1, 2, 2), int)
+WRONG = {
+    "ReverseSequence: sequence_lens: found shape (3,), expected (2,)": ("ReverseSequence", X[0, 0], [1, 2, 1]),
+    "ReverseSequence: sequence_lens: found shape (1, 2), expected (2,)": ("ReverseSequence", X[0, 0], [[1, 2]]),
+    "ReverseSequence: sequence_lens: found shape (), expected (2,)": ("ReverseSequence", X[0, 0], 1),
+    "ReverseSequence: input: found 1 dimensions, expected at least 2": ("ReverseSequence", X[0, 0, 0], [1]),
+    "ReverseSequence: batch_axis: found 2, expected 0 to 1": ("ReverseSequence <batch_axis = 2>", X[0, 0], [1, 1]),
+    "ReverseSequence: time_axis: found -1, expected 0 to 1": ("ReverseSequence <time_axis = -1>", X[0, 0], [1, 1]),
+    "ReverseSequence: time_axis: found 1, expected another axis than batch_axis": (
+        "ReverseSequence <time_axis = 1>",
+        X[0, 0],
+        [1, 1],
+    ),
+    "OneHot: depth: found shape (2,), expected one element": ("OneHot", [0, 1], [3, 4], [0, 1]),
+    "OneHot: depth: found shape (0,), expected one element": ("OneHot", [0, 1], [], [0, 1]),
+    "OneHot: values: found shape (3,), expected (2,)": ("OneHot", [0, 1], 3, [0, 1, 2]),
+    "OneHot: values: found shape (2, 1), expected (2,)": ("OneHot", [0, 1], 3, [[0], [1]]),
+    "OneHot: values: found shape (), expected (2,)": ("OneHot", [0, 1], 3, 1),
+    "MaxUnpool: X: found 1 dimensions, expected 4": ("MaxUnpool <kernel_shape = [2, 2]>", X[0, 0, 0], PLACES),
+    "MaxUnpool: I: found shape (1, 2, 2), expected (1, 1, 2, 2)": (
+        "MaxUnpool <kernel_shape = [2, 2]>",
+        X,
+        PLACES[0],
+    ),
+    "MaxUnpool: strides: found 1 numbers, expected 2": ("MaxUnpool <kernel_shape = [2, 2], strides = [2]>", X, PLACES),
+    "MaxUnpool: pads: found 2 numbers, expected 4": ("MaxUnpool <kernel_shape = [2, 2], pads = [1, 1]>", X, PLACES),
+    "MaxUnpool: pads: found [9, 0, 0, 0], expected numbers that leave sizes of at least 0, not (1, 1, -6, 3)": (
+        "MaxUnpool <kernel_shape = [2, 2], pads = [9, 0, 0, 0]>",
+        X,
+        PLACES,
+    ),
+    "MaxUnpool: output_shape: found [1, 1, 2, 9], expected 4 sizes of at least (1, 1, 3, 3)": (
+        "MaxUnpool <kernel_shape = [2, 2]>",
+        X,
+        PLACES,
+        [1, 1, 2, 9],
+    ),
+    "MaxUnpool: output_shape: found [1, 3, 3], expected 4 sizes": (
+        "MaxUnpool <kernel_shape = [2, 2]>",
+        X,
+        PLACES,
+        [1, 3, 3],
+    ),
+    "MaxUnpool: output_shape: found [[1, 1, 3, 3]], expected 4 sizes": (
+        "MaxUnpool <kernel_shape = [2, 2]>",
+        X,
+        PLACES,
+        [[1, 1, 3, 3]],
+    ),
+    "TopK: K: found shape (2,), expected one element": ("TopK", X, [1, 2]),
+    "CumSum: axis: found shape (2,), expected one element": ("CumSum", X, [1, 2]),
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_wrong_shapes_are_refused_by_the_names_of_onnx(text):
+    node, *inputs = WRONG[text]
+    arrays = [x if isinstance(x, np.ndarray) else np.array(x, np.int64) for x in inputs]
+    names = "xyz"[: len(arrays)]
+    kinds = [f"{'float' if x.dtype == np.float32 else 'int64'} {name}" for name, x in zip(names, arrays, strict=True)]
+    outputs = "a, b" if node == "TopK" else "a"
+    graph = f"g ({', '.join(kinds)}) => (float a) {{ {outputs} = {node} ({', '.join(names)}) }}"
+    model = parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]>\n{graph}')
+    evaluator = ReferenceEvaluator(model, new_ops=numba_dml.onnx.reference_ops())
+    with pytest.raises(ValueError, match=re.escape(text)):
+        evaluator.run(None, dict(zip(names, arrays, strict=True)))
