@@ -908,6 +908,51 @@ def test_bfloat16_is_a_dtype_with_ml_dtypes(monkeypatch, capsys):
     assert "pip install ml_dtypes" in refusal(capsys, "warmup", "top-k", "--dtypes", "bfloat16")
 
 
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e5m2", "float4_e2m1fn", "int4"])
+def test_dtypes_of_ml_dtypes_come_back_as_they_were(name, monkeypatch, capsys):
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="the dtypes come from the package ml_dtypes")
+    a = np.arange(-4, 4).reshape(4, 2).astype(getattr(ml_dtypes, name))
+    with _files.Results(Path("a.npy")) as results:
+        results.add("a", a.shape, a.dtype)
+        results.make()
+        results.map("a")[...] = a
+    np.save("i.npy", [2, 0])
+    for file, method in (("s.npz", zipfile.ZIP_STORED), ("c.npz", zipfile.ZIP_DEFLATED)):
+        with zipfile.ZipFile(file, "w", method) as archive:
+            archive.write("a.npy")
+    for file in ("a.npy", "s.npz", "c.npz"):
+        for output in ("o.npy", "o.npz"):
+            call("gather", file, "i.npy", "-o", output, "-q")
+            same(output, a[[2, 0]])
+    # In a process of its own: NumPy does not know the name before somebody imports that package.
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    arguments = ["explain", "gather", "a.npy", "i.npy", "--json"]
+    done = subprocess.run([sys.executable, "-m", "numba_dml", *arguments], env=environment, capture_output=True)
+    assert json.loads(done.stdout)["outputs"][0]["dtype"] == name
+    call("explain", "gather", "--shape", "4,2", "--dtype", f"ml_dtypes.{name}", "--indices-shape", "2")
+    capsys.readouterr()
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    assert f"{name} arrays need the package ml_dtypes: pip install ml_dtypes" in refusal(
+        capsys, "gather", "a.npy", "i.npy", "-o", "o.npy"
+    )
+
+
+def test_a_dtype_that_ml_dtypes_has_not(capsys):
+    pytest.importorskip("ml_dtypes", reason="the dtypes come from the package ml_dtypes")
+    assert "found float8_no, expected a dtype of the installed ml_dtypes" in refusal(
+        capsys, "explain", "gather", "--shape", 3, "--indices-shape", 2, "--dtype", "float8_no"
+    )
+
+
+def test_bfloat16_sums_in_files_go_on(capsys):
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="bfloat16 arrays come from the package ml_dtypes")
+    np.save("a.npy", np.arange(6, dtype="f4"))
+    call("cumulative-sum", "a.npy", "--result-dtype", "bfloat16", "-o", "s.npy", "-q")
+    call("cumulative-sum", "s.npy", "-o", "t.npy", "-q")
+    expected = dml.cumulative_sum(np.arange(6, dtype="f4"), dtype=ml_dtypes.bfloat16)
+    same("t.npy", dml.cumulative_sum(expected))
+
+
 def test_warmup_is_idempotent_and_covers_every_way(capsys, monkeypatch):
     ways = set()
     for function, cases in warmup.CASES.items():

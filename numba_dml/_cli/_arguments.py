@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import Any
 
 import numpy as np
 
 import numba_dml as dml
 
-from .._core.enums import TensorDataType
 from .._core.spec import REQUIRED, Spec
 from .._core.targets import TARGETS
-from .._core.tensor import dtype_of
+from .._core.tensor import ml_dtype
+from . import _files
 
 
 def positive(text: str) -> int:
@@ -23,10 +24,11 @@ def positive(text: str) -> int:
 
 
 def dtype(text: str) -> np.dtype[Any]:
-    """Return a dtype, for argparse."""
-    if text == "bfloat16":  # which NumPy may not know yet
+    """Return a dtype of NumPy or of ml_dtypes, for argparse."""
+    name = text.removeprefix("ml_dtypes.")
+    if re.fullmatch(_files.ML_DTYPES, name):
         try:
-            return dtype_of(TensorDataType.BFLOAT16)
+            return ml_dtype(name)
         except TypeError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
     try:

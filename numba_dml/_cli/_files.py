@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 import shutil
 import struct
 import zipfile
@@ -25,7 +26,7 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from .._core.tensor import product
+from .._core.tensor import ml_dtype, product
 from . import _terminal
 
 Array = ndarray[Any, Any]
@@ -37,6 +38,10 @@ NEAR = 8
 #: Bytes behind the arrays of an archive in which its directory has room, and those that are read at once.
 DIRECTORY = 1 << 12
 CHUNK = 1 << 20
+
+
+#: The names of dtypes that NumPy knows only once the package ml_dtypes is imported.
+ML_DTYPES = r"bfloat16|float[468]_\w+|u?int[124]"
 
 
 class Source(NamedTuple):
@@ -120,6 +125,7 @@ def _member(name: str, path: Path, member: str) -> Source:
             entry = archive.getinfo(f"{member}.npy")
             if entry.compress_type != zipfile.ZIP_STORED:
                 with archive.open(entry) as stream, _as_saved(name):
+                    _learn_dtype(stream)
                     array = np.lib.format.read_array(stream)
                 return Source(name, path, array.shape, array.dtype, "C", 0, array)
     except (zipfile.BadZipFile, zlib.error) as error:
@@ -153,8 +159,18 @@ def _source(name: str, path: Path, start: int, length: int | None) -> Source:
     return source
 
 
+def _learn_dtype(stream: Any) -> None:
+    """Let NumPy know the dtype of an array, if its header has the name of one of ml_dtypes."""
+    start = stream.tell()
+    found = re.search(f"'descr': '({ML_DTYPES})'".encode(), stream.read(128))
+    stream.seek(start)
+    if found:
+        ml_dtype(found[1].decode())
+
+
 def _header(stream: BinaryIO) -> Any:
     """Return shape, order and dtype of an array, and leave the stream where its elements begin."""
+    _learn_dtype(stream)
     version = np.lib.format.read_magic(stream)
     if version != (3, 0):
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -168,8 +184,12 @@ def _header(stream: BinaryIO) -> Any:
 
 
 def _written_header(shape: Shape, dtype: np.dtype[Any], order: str) -> bytes:
-    """Return what `_header` reads: NumPy's public functions write no names of fields that are not Latin-1."""
-    about = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": order == "F", "shape": shape}
+    """Return what `_header` reads: NumPy's public functions write no names of fields that are not Latin-1.
+
+    And of dtypes of ml_dtypes they write the size alone, so that bytes come back, or nothing does.
+    """
+    descr = dtype.name if dtype.type.__module__ == "ml_dtypes" else np.lib.format.dtype_to_descr(dtype)
+    about = {"descr": descr, "fortran_order": order == "F", "shape": shape}
     text = repr(about).encode("utf-8")
     before = np.lib.format.magic(2 if text.isascii() else 3, 0)
     padding = -(len(before) + 4 + len(text) + 1) % 64

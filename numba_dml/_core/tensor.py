@@ -55,15 +55,10 @@ def normalize_data_type(value: Any) -> TensorDataType | np.dtype[Any]:
         if value is None:  # NumPy would take it for float64
             raise TypeError
         longer = isinstance(value, str) and value.startswith("ml_dtypes.")
-        if longer:
-            import ml_dtypes
-
-            dtype = np.dtype(getattr(ml_dtypes, value.removeprefix("ml_dtypes.")))
-        else:
-            dtype = np.dtype(value)
+        dtype = ml_dtype(value.removeprefix("ml_dtypes.")) if longer else np.dtype(value)
         if isinstance(value, str) and _is_small(dtype) != longer:  # NumPy knows short names once that is imported
             raise TypeError
-    except (TypeError, ImportError, AttributeError):
+    except TypeError:
         raise _refusal("data_type", repr(value), _DATA_TYPES) from None
     native = dtype.newbyteorder("=")
     member: TensorDataType | None = _MEMBERS.get(native)
@@ -89,12 +84,20 @@ def dtype_of(data_type: TensorDataType | np.dtype[Any]) -> np.dtype[Any]:
         return data_type
     if data_type in _DTYPES:
         return _DTYPES[data_type]
+    return ml_dtype("bfloat16")
+
+
+def ml_dtype(name: str) -> np.dtype[Any]:
+    """Return a dtype of ``ml_dtypes`` by its name there; NumPy knows the name too from then on."""
     try:
         import ml_dtypes
     except ImportError:
-        raise TypeError("bfloat16 arrays need the package ml_dtypes: pip install ml_dtypes") from None
-    bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
-    return bfloat16
+        raise TypeError(f"{name} arrays need the package ml_dtypes: pip install ml_dtypes") from None
+    kind = getattr(ml_dtypes, name, None)
+    if kind is None:
+        raise TypeError(f"found {name}, expected a dtype of the installed ml_dtypes {ml_dtypes.__version__}")
+    found: np.dtype[Any] = np.dtype(kind)
+    return found
 
 
 def element_size(data_type: TensorDataType | np.dtype[Any]) -> int:
