@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -21,8 +21,8 @@ from numpy.lib.stride_tricks import as_strided
 import numba_dml as dml
 
 from .._core import config
-from .._core.errors import index_error
-from .._core.shapes import ELEMENTS, SLICES, TUPLES
+from .._core.coordinates import Indexed, checked_coordinates
+from .._core.shapes import ELEMENTS, SLICES, TUPLES, tuple_size
 from .._core.spec import OPERATORS, Spec
 from .._core.tensor import packed_strides, product
 from . import _arguments, _files, _terminal, stores
@@ -191,7 +191,7 @@ def _move(
     # The points of a gather are those of its output, of a scatter those of its updates.
     shape = inputs[2].shape if scatters else call.shape
     if spec.addressing == SLICES:
-        axis, rank = cut.axis, len(indices.shape)
+        axis, rank = cut.start, len(indices.shape)
         shape = (*shape[:axis], product(indices.shape), *shape[axis + rank :])
     itemsize, memory = source.dtype.itemsize, args.part_mb * MEGABYTE
     most = max(1, memory // (4 * (itemsize * cut.reached(shape) + indices.dtype.itemsize)))
@@ -221,7 +221,8 @@ def _move(
                         source.map()[cut.data(part)], points, **arguments
                     )
             except IndexError:
-                cut.refuse(indices, shape, most)
+                cut.refuse(indices, most)
+                raise
             shown.advance(product([s.stop - s.start for s in part]) * itemsize)
 
 
@@ -248,26 +249,25 @@ class _Cuts:
 
     def __init__(self, spec: Spec, source: Source, indices: Source, arguments: dict[str, Any]) -> None:
         self.spec, self.source, self.index_shape = spec, source, indices.shape
-        rank = len(source.shape)
         self.nd = spec.addressing == TUPLES
-        self.batch = arguments.get("batch_dims", 0)
-        self.axis = arguments.get("axis", 0) % max(rank, 1)
-        #: The axes that are indexed, and how many elements lie together.
-        count = indices.shape[-1] if self.nd else 1
-        self.axes = range(self.batch, self.batch + count) if self.nd else range(self.axis, self.axis + 1)
+        #: The axis, or how many dimensions of batches stand before the indexed ones.
+        self.start = arguments["batch_dims"] if self.nd else arguments["axis"] % max(len(source.shape), 1)
+        self.axes = range(self.start, self.start + tuple_size(spec.addressing, indices.shape))
+        sizes = source.shape or (1,)
+        self.indexed = Indexed(spec.name, self.axes, tuple(sizes[axis] for axis in self.axes), "raise")
+        #: How many elements lie together.
         self.together = 1 if spec.addressing == ELEMENTS else product(source.shape[self.axes.stop :])
 
     def scattered(self, shape: Shape, most: int) -> bool:
         """Tell whether a part of the points may need elements from all over the data."""
-        return product(shape[self.axes.start :]) > most or self.axes.start == 0
+        return product(shape[self.start :]) > most or self.start == 0
 
     def reached(self, shape: Shape) -> int:
         """Return how many elements of the data a point may reach, if each part reaches others, else 1."""
-        if not self.axes.start:
+        if not self.start:
             return 1
-        points = len(self.index_shape) - 1 - self.batch if self.nd else 1
-        count = product(shape[self.axes.start : self.axes.start + points])
-        return max(product(self.source.shape[axis] for axis in self.axes) // max(count, 1), 1)
+        stop = len(self.index_shape) - 1 if self.nd else self.start + 1
+        return max(product(self.indexed.sizes) // max(product(shape[self.start : stop]), 1), 1)
 
     def parts(self, shape: Shape, most: int, order: Order) -> Iterator[tuple[slice, ...]]:
         """Yield the parts of the points, each with what lies together in a file of that order.
@@ -277,8 +277,8 @@ class _Cuts:
         behind = len(self.source.shape) - self.axes.stop
         axes = list(range(len(shape)))
         if order == "F":
-            start, stop = self.axes.start, len(shape) - behind
-            axes = [*axes[stop:][::-1], *axes[start:stop], *axes[:start]]
+            stop = len(shape) - behind
+            axes = [*axes[stop:][::-1], *axes[self.start : stop], *axes[: self.start]]
         for part in _files.blocks(tuple(shape[axis] for axis in axes), most):
             yield tuple(part[axes.index(axis)] for axis in range(len(shape)))
 
@@ -286,7 +286,7 @@ class _Cuts:
         """Return the indices of the points."""
         whole = indices.map()
         if self.spec.addressing == SLICES:
-            found: Array = whole.reshape(-1)[part[self.axis]]
+            found: Array = whole.reshape(-1)[part[self.start]]
         else:
             found = whole[part[: len(self.index_shape) - 1] if self.nd else part]
         return found
@@ -296,32 +296,18 @@ class _Cuts:
         if not self.source.shape:
             return ()
         if self.nd:
-            return (*part[: self.batch], *[_ALL] * len(self.axes), *part[len(self.index_shape) - 1 :])
+            return (*part[: self.start], *[_ALL] * len(self.axes), *part[len(self.index_shape) - 1 :])
         # Of a size 1 that is broadcast, every part needs all.
         return tuple(
-            _ALL if axis == self.axis or size == 1 else part[axis] for axis, size in enumerate(self.source.shape)
+            _ALL if axis == self.start or size == 1 else part[axis] for axis, size in enumerate(self.source.shape)
         )
 
-    def refuse(self, indices: Source, shape: Shape, most: int) -> NoReturn:
+    def refuse(self, indices: Source, most: int) -> None:
         """Raise the error for the first bad index of all, with its position among them."""
-        sizes = np.array([self.source.shape[axis] if self.source.shape else 1 for axis in self.axes])
-        if not self.nd:
-            sizes = sizes[0]
-        for part in self.parts(shape, most, "C"):
-            points = self.points(indices, part)
-            bad = np.argwhere((points >= sizes) | (points.astype(np.int64) < -sizes))
-            if len(bad):
-                break
-        position = bad[0]
-        value = points[tuple(position)]
-        axis = self.axes[int(position[-1]) if self.nd else 0]
-        if self.spec.addressing == SLICES:
-            position = np.array(np.unravel_index(position[0] + part[self.axis].start, self.index_shape))
-        else:
-            starts = [s.start for s in part[: len(position) - self.nd]]  # of a tuple there are no parts
-            position[: len(starts)] += np.array(starts, np.int64)  # which may be none
-        size = self.source.shape[axis] if self.source.shape else 1
-        raise index_error(self.spec.name, position, value, axis, size) from None
+        whole = indices.map()
+        for part in _files.blocks(self.index_shape[:-1] if self.nd else self.index_shape, most):
+            first = [*(s.start for s in part), *([0] if self.nd else [])]  # of a tuple there are no parts
+            checked_coordinates(whole[part], first, self.indexed)
 
 
 class _Far:
@@ -334,7 +320,8 @@ class _Far:
     def __init__(self, cut: _Cuts, file: Source, arguments: dict[str, Any], memory: int, dtype: Any) -> None:
         self.cut, self.file, self.memory = cut, file, memory
         scatters = cut.spec.writes
-        self.bounds = config.defaults(None, arguments["bounds"], not scatters)[1]
+        bounds = config.defaults(None, arguments["bounds"], not scatters)[1]
+        self.indexed = cut.indexed._replace(bounds=bounds if bounds in ("clamp", "drop") else "raise")
         self.keywords = {name: arguments[name] for name in ("reduction", "unique") if scatters}
         self.width, self.dtype = cut.together if file.order == "C" else 1, dtype
 
@@ -396,23 +383,16 @@ class _Far:
         for axis, place in others.items():
             along = np.arange(part[place].start, part[place].stop) * (sizes[axis] > 1)  # a size of 1 is broadcast
             at[axis] = along.reshape([-1 if d == place else 1 for d in range(rank)])
-        bad: Any = False
-        for number, axis in enumerate(cut.axes):
-            values, size = points[..., number] if cut.nd else points, sizes[axis]
-            if values.dtype.kind == "u":
-                values = np.minimum(values, np.uint64(size))
-            values = np.array(values, np.int64)
-            values[values < 0] += size
-            bad = bad | (values < 0) | (values >= size)
-            # Before the axes of a gather's indices, and behind those of tuples, there are others.
-            before, behind = lead - values.ndim, rank - max(lead, values.ndim)
-            at[axis] = np.clip(values, 0, size - 1).reshape((1,) * before + values.shape + (1,) * behind)
+        coordinates = checked_coordinates(points, [0] * points.ndim, self.indexed)
+        # Before the axes of a gather's indices, and behind those of tuples, there are others.
+        shape = points.shape[:-1] if cut.nd else points.shape
+        shape = (1,) * (lead - len(shape)) + shape + (1,) * (rank - max(lead, len(shape)))
+        for axis, row in zip(cut.axes, coordinates, strict=True):
+            at[axis] = row.clip(0).reshape(shape)
         found: Array = np.ravel_multi_index(
             [at[axis] for axis in range(len(at))], sizes[: len(at)], order=self.file.order
         )
-        if np.any(bad) and self.bounds == "drop":
-            bad = bad.reshape((1,) * before + bad.shape + (1,) * behind)
-            found[np.broadcast_to(bad, found.shape)] = product(sizes) // self.width
-        elif np.any(bad) and self.bounds != "clamp":
-            raise IndexError
+        dropped = coordinates[0].reshape(shape) < 0
+        if dropped.any():
+            found[np.broadcast_to(dropped, found.shape)] = product(sizes) // self.width
         return found

@@ -2,7 +2,8 @@
 
 Pass arrays of `dask.array` to the functions of `numba_dml` itself. This package has what is public beside them, and one
 file per concern: `calls` (arguments and results), `places` (which chunk an index leads to), and one for each family of
-operators. It has no kernels: tasks call the same functions on chunks, and `scan` the CPU's calls, which can go on.
+operators, or for several. It has no kernels: tasks call the same functions on chunks, and `scan` the CPU's calls, which
+can go on.
 """
 
 from typing import Any

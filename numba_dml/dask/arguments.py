@@ -13,11 +13,12 @@ import numpy as np
 from dask.array.core import normalize_chunks
 
 from .. import ops
+from .._core.coordinates import Indexed, checked_coordinates
 from .._core.shapes import ELEMENTS, TUPLES, packed_parts, tuple_size
 from .._core.spec import Spec
 from .._core.targets import is_chunked
 from .graphs import Block, Chunks, first_chunks, in_memory_of, rechunked, starts_of, task
-from .places import Places, Rule, checked_coordinates, find_places
+from .places import Places, Rule, find_places
 
 
 @task
@@ -25,9 +26,9 @@ def move_chunk(chunk: Any, *others: Any, first: list[int], rule: Rule, parameter
     """Return what a block of indices, and its updates, give with the only chunk that they can reach."""
     others = tuple(in_memory_of(array, chunk) for array in others)
     try:
-        return getattr(ops, rule.function)(chunk, *others, **parameters)
+        return getattr(ops, rule.indexed.function)(chunk, *others, **parameters)
     except IndexError:
-        checked_coordinates(others[0], first, rule)  # raises it with the position among all indices
+        checked_coordinates(others[0], first, rule.indexed)  # raises it with the position among all indices
         raise
 
 
@@ -39,7 +40,9 @@ class Geometry:
     a, indices : Array
         The data, as a Dask array, and the indices; a Dask array follows the chunks of the data where they share
         dimensions. Data in memory follow the indices.
-    axes, points : see `Rule`
+    axes : range
+        The indexed axes of the data.
+    points : see `Rule`
     paired : list of int
         The dimensions that data and indices share: batches, or those off the axis of elements.
     outer : int
@@ -74,11 +77,8 @@ class Geometry:
         self.parameters = {**given, "bounds": self.bounds}
         starts = [starts_of(self.a.chunks[axis]) for axis in self.axes]
         self.rule = Rule(
-            function=spec.name,
-            axes=self.axes,
-            sizes=tuple(a.shape[axis] for axis in self.axes),
+            indexed=Indexed(spec.name, self.axes, tuple(a.shape[axis] for axis in self.axes), self.bounds),
             starts=starts,
-            bounds=self.bounds,
             points=self.points,
             paired=[(d, self.follows(d)) for d in self.paired],
         )
@@ -133,7 +133,7 @@ class IndexBlocks:
 
     def __init__(self, geometry: Geometry, chunks: Chunks, token: str) -> None:
         self.rule, self.one_chunk = geometry.rule, prod(geometry.grid) == 1
-        self.name, self.picks = (f"{self.rule.function}-{kind}-{token}" for kind in ("indices", "pick"))
+        self.name, self.picks = (f"{self.rule.indexed.function}-{kind}-{token}" for kind in ("indices", "pick"))
         self.tasks: dict[Any, Any] = {}
         self.every = range(prod(geometry.grid))
         #: What is known of indices in memory.

@@ -13,22 +13,20 @@ from .._core.lowering import Nonzero, TopK
 from .._core.operands import INDICES, host_array, index_array, update_array
 from .._core.spec import Spec
 from .._core.targets import is_chunked
-from . import argextreme, compaction, gather, max_unpool, one_hot, reverse_subsequences, scan, scatter, top_k
+from . import argextreme, chunkwise, compaction, gather, scan, scatter, top_k
 
 #: What makes the graph of a call, by the family of its operator.
 _FAMILIES = {
     "argextreme": argextreme.build,
     "compaction": compaction.build,
     "gather": gather.build,
-    "max_unpool": max_unpool.build,
-    "one_hot": one_hot.build,
-    "reverse_subsequences": reverse_subsequences.build,
+    "max_unpool": chunkwise.max_unpool,
+    "one_hot": chunkwise.one_hot,
+    "reverse_subsequences": chunkwise.reverse_subsequences,
     "scan": scan.build,
     "scatter": scatter.build,
     "top_k": top_k.build,
 }
-
-
 #: What several results of a family are.
 _RESULTS: dict[str, Any] = {"compaction": Nonzero, "top_k": TopK}
 

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.errors import index_error
+from .._core.coordinates import Indexed, checked_coordinates
 from .graphs import in_memory_of
 
-_MAX = np.iinfo(np.int64).max
 #: Fewer chunks than this have numbers of 16 bits, which NumPy sorts in linear time.
 _SHORT = np.iinfo(np.uint16).max
 
@@ -22,27 +21,18 @@ class Rule(NamedTuple):
 
     Attributes
     ----------
-    function : str
-        Whose indices they are.
-    axes : range
+    indexed : Indexed
         The indexed axes of the data.
-    sizes : tuple of int
-        Their sizes.
     starts : list of list of int
         Where the chunks start on each of them.
-    bounds : str
-        "raise", "clamp" or "drop".
     points : int
         How many dimensions of the indices are points; the coordinates of a tuple are another one.
     paired : list of (int, bool)
         The dimensions that data and indices share, and whether data have an element there for each point.
     """
 
-    function: str
-    axes: range
-    sizes: tuple[int, ...]
+    indexed: Indexed
     starts: list[list[int]]
-    bounds: str
     points: int
     paired: list[tuple[int, bool]]
 
@@ -63,7 +53,7 @@ class Places:
         The points of chunk n are ``order[ends[n]:ends[n + 1]]``.
     coordinates : list of ndarray, (points,)
         Where they are in their chunks, on each indexed axis, in that order.
-    axes, paired : see `Rule`
+    axes, paired : see `Indexed` and `Rule`
     """
 
     shape: tuple[int, ...]
@@ -94,41 +84,9 @@ class Places:
         return np.flatnonzero(np.diff(self.ends)).tolist()
 
 
-def error_at(
-    function: str, indices: Any, wrong: Any, first: Sequence[int], axis: int, size: int, argument: str = "indices"
-) -> IndexError:
-    """Return the error for the first index of a block that is wrong; the block begins at `first` among all indices."""
-    here = np.unravel_index(int(wrong.reshape(-1).argmax()), indices.shape)
-    where = [int(i) + start for i, start in zip(here, first, strict=True)]
-    return index_error(function, where, int(indices[here]), axis, size, argument)
-
-
-def checked_coordinates(indices: Any, first: Sequence[int], rule: Rule) -> list[Any]:
-    """Return where the points of indices are on each indexed axis, as int64; a dropped point is at -1.
-
-    `first` is the position of the block among all indices, for the error.
-    """
-    count, sizes = len(rule.axes), rule.sizes
-    flat = indices.reshape(-1)
-    if flat.dtype.kind == "u" and flat.dtype.itemsize == 8:  # in any byte order
-        flat = np.minimum(flat, _MAX)
-    flat = flat.astype(np.int64, copy=False)
-    rows = [flat[column::count] for column in range(count)]
-    if not flat.size or (flat.min() >= 0 and all(row.max() < size for row, size in zip(rows, sizes, strict=True))):
-        return rows
-    rows = [np.where(row < 0, row + size, row) for row, size in zip(rows, sizes, strict=True)]
-    if rule.bounds == "clamp":
-        return [row.clip(0, size - 1) for row, size in zip(rows, sizes, strict=True)]
-    wrong = np.stack([(row < 0) | (row >= size) for row, size in zip(rows, sizes, strict=True)], axis=-1)
-    if rule.bounds == "raise" and wrong.any():
-        coordinate = int(wrong.reshape(-1).argmax()) % count
-        raise error_at(rule.function, indices, wrong, first, rule.axes[coordinate], sizes[coordinate])
-    return [np.where(wrong.any(axis=-1), -1, row) for row in rows]
-
-
 def find_places(indices: Any, first: Sequence[int], rule: Rule) -> Places:
     """Return the points of a block of indices by chunk."""
-    rows = checked_coordinates(indices, first, rule)
+    rows = checked_coordinates(indices, first, rule.indexed)
     dropped = rows[0] < 0
     owner: Any = np.zeros_like(rows[0])
     for axis, starts in enumerate(rule.starts):
@@ -141,7 +99,7 @@ def find_places(indices: Any, first: Sequence[int], rule: Rule) -> Places:
     order = owner.astype(np.uint16 if total < _SHORT else np.int64).argsort(kind="stable")
     ends = [0, *np.cumsum(np.bincount(owner, minlength=total + 1)[:total]).tolist()]
     shape = indices.shape[: rule.points]
-    return Places(shape, order, ends, [row[order] for row in rows], rule.axes, rule.paired)
+    return Places(shape, order, ends, [row[order] for row in rows], rule.indexed.axes, rule.paired)
 
 
 def _chunk_of(row: Any, starts: list[int]) -> Any:
