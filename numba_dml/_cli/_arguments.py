@@ -60,11 +60,7 @@ def sizes(text: str) -> tuple[int, ...]:
 
 
 #: What makes a value of a text, for kinds that are no types, and what stands for it in the help.
-_KINDS: dict[Any, tuple[Any, str]] = {
-    "dtype": (dtype, "DTYPE"),
-    "sizes": (sizes, "SIZES"),
-    "axes": (axes, "AXES"),
-}
+_KINDS: dict[Any, tuple[Any, str]] = {"dtype": (dtype, "DTYPE"), "sizes": (sizes, "SIZES"), "axes": (axes, "AXES")}
 
 
 def add_parameters(parser: argparse.ArgumentParser, spec: Spec) -> None:

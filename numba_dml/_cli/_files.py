@@ -20,7 +20,6 @@ from io import BytesIO
 from pathlib import Path
 from time import localtime
 from tokenize import TokenError
-from types import TracebackType
 from typing import Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
@@ -262,9 +261,7 @@ class Results:
         """Return an array to write to."""
         return self.members[name].map("r+", shape)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
         try:
             if kind is None:
                 if self.path.suffix == ".npz":

@@ -88,18 +88,7 @@ def check_place(option: str, path: Path, target: Path | None = None) -> None:
 
 
 def check_picture(path: Path) -> None:
-    """Refuse a path that no picture can be saved to, before the work is done.
-
-    Parameters
-    ----------
-    path : Path
-        The file to write; its ending says the format.
-
-    Raises
-    ------
-    ValueError
-        If no file can be written there, or the format is unknown.
-    """
+    """Refuse a path that no picture can be saved to, before the work is done; its ending says the format."""
     from matplotlib.figure import Figure
 
     check_place("--plot", path)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.operands import INDICES
-from .._core.shapes import ELEMENTS
+from .._core.shapes import TUPLES, packed_sizes
 from .._core.spec import OPERATORS, Spec
 from .._core.tensor import product
 from . import _arguments, _files, _terminal
@@ -151,13 +151,11 @@ def layouts(args: argparse.Namespace) -> list[Any]:
     if len(spec.inputs) > 1:
         second = np.dtype(_usual(spec.inputs[1])) if args.indices_dtype is None else args.indices_dtype
         found.append(Layout(args.indices_shape, second))
-    if spec.writes and spec.addressing == ELEMENTS:
-        found.append(Layout(args.indices_shape, kind))
-    elif spec.writes:
-        if not args.indices_shape:
+    if spec.writes:
+        if spec.addressing == TUPLES and not args.indices_shape:
             raise ValueError("--indices-shape: found no size, expected at least one: that of the tuples")
-        taken = args.batch_dims + args.indices_shape[-1]
-        found.append(Layout((*args.indices_shape[:-1], *args.shape[taken:]), kind))
+        start = args.batch_dims if spec.addressing == TUPLES else args.axis
+        found.append(Layout(packed_sizes(spec.addressing, start, args.shape, args.indices_shape), kind))
     return found
 
 

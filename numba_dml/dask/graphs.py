@@ -71,11 +71,6 @@ def with_chunks(array: Any, chunks: Chunks) -> da.Array:
     return rechunked(array, chunks) if is_chunked(array) else da.from_array(array, chunks=chunks, asarray=False)
 
 
-def in_memory(array: da.Array) -> bool:
-    """Tell whether the chunks of an array are NumPy's."""
-    return isinstance(array._meta, np.ndarray)
-
-
 def merge_all(tasks: dict[Any, Any], keys: list[Any], merge: Any, name: str, block: Block = ()) -> Any:
     """Add the tasks that merge results, SPLIT_EVERY neighbours at once; return the key of the last one."""
     level = 0

@@ -15,7 +15,7 @@ from dask.base import tokenize
 from .._core.calls import cached_call
 from .._core.spec import Spec
 from .._core.targets import family_calls, kernels
-from .graphs import in_memory, lazy, rechunked, starts_of, task, whole_lines
+from .graphs import lazy, rechunked, starts_of, task, whole_lines
 
 
 @task
@@ -39,7 +39,7 @@ def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any])
     given = {**given, "axis": axis, "dtype": descriptor.output_tensor.dtype}
     token = tokenize(spec.name, a.name, given)
     name, both, state = (f"{spec.name}{part}-{token}" for part in ("", "-both", "-state"))
-    if not in_memory(a):  # kernels of a GPU have no way to go on
+    if not isinstance(a._meta, np.ndarray):  # kernels of a GPU have no way to go on
         a = rechunked(a, (*a.chunks[:axis], (a.shape[axis],), *a.chunks[axis + 1 :]))
     sizes = a.chunks[axis]
     count = len(sizes)
