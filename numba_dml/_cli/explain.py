@@ -66,14 +66,10 @@ def _failed(condition: Callable[..., bool], facts: Any, tuning: Any) -> tuple[st
     if condition(facts, tuning):
         return None
     given = {"facts": facts, "tuning": tuning}
-    function = ast.parse(textwrap.dedent(inspect.getsource(condition))).body[0]
-    assert isinstance(function, ast.FunctionDef)
-    last = function.body[-1]
-    assert isinstance(last, ast.Return)
-    assert last.value is not None
-    parts = (
-        last.value.values if isinstance(last.value, ast.BoolOp) and isinstance(last.value.op, ast.And) else [last.value]
-    )
+    source = ast.parse(textwrap.dedent(inspect.getsource(condition)))
+    value: Any = next(node.value for node in ast.walk(source) if isinstance(node, ast.Return))
+    joined = isinstance(value, ast.BoolOp) and isinstance(value.op, ast.And)
+    parts = value.values if joined else [value]
     known = {**condition.__globals__, **given}
     for part in parts:
         if not eval(compile(ast.Expression(part), "<condition>", "eval"), known):
@@ -236,17 +232,14 @@ def run(args: argparse.Namespace) -> int:
         ", ".join(f"{tuple(one['shape'])} {one['dtype']}" for one in found[name]) for name in ("inputs", "outputs")
     ]
     scratch, numbers = found.get("scratch_bytes", 0), found["numbers"]
+    sizes = f"{_terminal.size(found['work_bytes'])} touched, results of {_terminal.size(found['result_bytes'])}"
+    sizes += f", {_terminal.size(scratch)} of scratch" if scratch else ""
     _terminal.print_facts(
         [
             ("call", f"{found['function']}: {shapes[0]} -> {shapes[1]}"),
             ("kernel", found["kernel"]),
             *([("threads", str(found["threads"]))] if "threads" in found else []),
-            (
-                "bytes",
-                f"{_terminal.size(found['work_bytes'])} touched, results of "
-                f"{_terminal.size(found['result_bytes'])}"
-                + (f", {_terminal.size(scratch)} of scratch" if scratch else ""),
-            ),
+            ("bytes", sizes),
             *(("why" if i == 0 else "", text) for i, text in enumerate(found["why"])),
             *([("numbers", ", ".join(f"{name} {value}" for name, value in numbers.items()))] if numbers else []),
             *(("passed over" if i == 0 else "", text) for i, text in enumerate(found["passed_over"])),
