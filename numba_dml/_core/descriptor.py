@@ -63,7 +63,7 @@ def known_level(value: Any) -> FeatureLevel:
 
 
 def check_result_rank(function: str, argument: str, found: int, result: int) -> None:
-    """Refuse an argument with so many dimensions that the result would have more than NumPy's arrays can."""
+    """Refuse an argument if the result would have more dimensions than NumPy's arrays can."""
     if result > MAX_DIMENSIONS:
         reason = f"the result would have {result}, and NumPy's limit is {MAX_DIMENSIONS}"
         raise DescriptorError(

@@ -21,18 +21,15 @@ from .graphs import Chunks, in_memory_of, lazy, starts_of, task, with_chunks
 
 
 @task
-def call_chunk(*arrays: Any, call: Any, function: str, first: list[int], axis: int, size: int) -> Any:
+def call_chunk(*arrays: Any, call: Any, spec: Spec, first: list[int], axis: int, size: int, valid: range) -> Any:
     """Return what chunks give; the last are indices along an axis of a size, which begin at `first` among all."""
     *data, indices = arrays
     indices = in_memory_of(indices, arrays[0])
     try:
         return call(*data, indices)
     except IndexError as error:
-        argument, low, high = "indices", -size, size - 1
-        if function == "reverse_subsequences":
-            argument, low, high = "lengths", 0, size
-        wrong = (indices < low) | (indices > high)
-        raise error_at(function, indices, wrong, first, axis, size, argument) from error
+        wrong = (indices < valid.start) | (indices >= valid.stop)
+        raise error_at(spec.name, indices, wrong, first, axis, size, spec.inputs[-1]) from error
 
 
 def _one_hot(indices: Any, depth: int, **given: Any) -> Any:
@@ -50,7 +47,7 @@ def one_hot(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any
     values = {name: _plain(given[name]) for name in ("on_value", "off_value")}
     how = {"depth": depth, "axis": place, "dtype": descriptor.output_tensor.dtype, **values}
     chunks = (*indices.chunks[:place], (depth,), *indices.chunks[place:])
-    return _lazy(spec, descriptor, arrays, chunks, _one_hot, how, place, depth)
+    return _lazy(spec, descriptor, arrays, chunks, _one_hot, how, place, depth, range(-depth, depth))
 
 
 def reverse_subsequences(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:
@@ -63,8 +60,8 @@ def reverse_subsequences(spec: Spec, descriptor: Any, arrays: list[Any], given: 
     )
     own = tuple(sizes if d != axis and lengths.shape[d] == a.shape[d] else (1,) for d, sizes in enumerate(chunks))
     inputs = [with_chunks(a, chunks), with_chunks(lengths, own)]
-    size = a.shape[axis]
-    return _lazy(spec, descriptor, inputs, chunks, ops.reverse_subsequences, {"axis": axis}, axis, size)
+    size, how = a.shape[axis], {"axis": axis}
+    return _lazy(spec, descriptor, inputs, chunks, ops.reverse_subsequences, how, axis, size, range(size + 1))
 
 
 def max_unpool(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:
@@ -75,7 +72,8 @@ def max_unpool(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, 
     inputs = [with_chunks(array, (*shared, *((size,) for size in a.shape[batch:]))) for array in (a, indices)]
     how = {"rest": rest, "batch_dims": batch, "fill_value": _plain(given["fill_value"]), "unique": given["unique"]}
     chunks = (*shared, *((size,) for size in rest))
-    return _lazy(spec, descriptor, inputs, chunks, _max_unpool, how, batch, prod(rest))
+    size = prod(rest)
+    return _lazy(spec, descriptor, inputs, chunks, _max_unpool, how, batch, size, range(-size, size))
 
 
 def _plain(value: Any) -> Any:
@@ -84,19 +82,28 @@ def _plain(value: Any) -> Any:
 
 
 def _lazy(
-    spec: Spec, descriptor: Any, inputs: list[Any], chunks: Chunks, call: Any, given: Any, axis: int, size: int
+    spec: Spec,
+    descriptor: Any,
+    inputs: list[Any],
+    chunks: Chunks,
+    call: Any,
+    given: dict[str, Any],
+    axis: int,
+    size: int,
+    valid: range,
 ) -> list[Any]:
-    """Return the result, in chunks, of calls with `given`; indices lead along an axis of a size."""
+    """Return the result, in chunks, of calls with `given`; indices in a range are valid along an axis of a size."""
     given = {**given, "bounds": "raise" if descriptor.bounds == "deferred" else descriptor.bounds}
     name = f"{spec.name}-{tokenize([array.name for array in inputs], given)}"
-    how: dict[str, Any] = {"call": partial(call, **given), "function": spec.name, "axis": axis, "size": size}
+    call = partial(call, **given)
     starts = [starts_of(sizes) for sizes in inputs[-1].chunks]
     tasks: dict[Any, Any] = {}
     for block in np.ndindex(inputs[0].numblocks):
         # Of lengths, one chunk may be for all chunks of the data along a dimension.
         at = [min(i, n - 1) for i, n in zip(block, inputs[-1].numblocks, strict=True)]
         first = [begins[i] for begins, i in zip(starts, at, strict=True)]
-        key = (name, *block[:axis], 0, *block[axis:]) if spec.name == "one_hot" else (name, *block)
+        place = block if len(chunks) == len(block) else (*block[:axis], 0, *block[axis:])  # with a new axis
         sources = [*((array.name, *block) for array in inputs[:-1]), (inputs[-1].name, *at)]
-        tasks[key] = (partial(call_chunk, first=first, **how), *sources)
+        run = partial(call_chunk, call=call, spec=spec, first=first, axis=axis, size=size, valid=valid)
+        tasks[(name, *place)] = (run, *sources)
     return [lazy(name, tasks, chunks, descriptor.output_tensor.dtype, inputs)]

@@ -73,7 +73,7 @@ def check_array(function: str, name: str, kind: Any, least: int = 1) -> None:
 
 
 def check_result_rank(function: str, indices: Any, ndim: int) -> None:
-    """Refuse indices with so many dimensions that the result would have more than NumPy's arrays can."""
+    """Refuse indices if the result would have more dimensions than NumPy's arrays can."""
     try:
         descriptor.check_result_rank(function, "indices", indices.ndim, ndim)
     except ValueError as error:
