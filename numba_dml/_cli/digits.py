@@ -194,19 +194,6 @@ def classify(digits: Digits, k: int, bench: _Bench) -> Result:
     return Result(predicted, nearest, float(np.mean(predicted == digits.query_labels)), not bench.different)
 
 
-def _cells(row: _Row) -> dict[str, str]:
-    """Return a line of the table as text, by the titles of the columns."""
-    ratio = row.numpy / row.ours
-    return {
-        "step": row.title,
-        "kernel": row.kernel,
-        "first": _terminal.duration(row.first),
-        "median": _terminal.duration(row.ours),
-        "NumPy": _terminal.duration(row.numpy),
-        "ratio": f"{ratio:.1f}x" if ratio >= 1 else f"{ratio:.2g}x",
-    }
-
-
 def _report(digits: Digits, k: int, result: Result, bench: _Bench) -> None:
     wrong = int(np.sum(result.predicted != digits.query_labels))
     targets = ", ".join(sorted({row.target for row in bench.rows}))
@@ -220,17 +207,23 @@ def _report(digits: Digits, k: int, result: Result, bench: _Bench) -> None:
         ],
         columns,
     )
+    numbers = ("median", "NumPy", "ratio")
+    titles = ("step", *numbers) if columns < NARROW else ("step", "kernel", "first", *numbers)
+    rows, kernels = [], []
     durations = zip(*((row.first, row.ours, row.numpy) for row in bench.rows), strict=True)
-    table = list(map(_cells, [*bench.rows, _Row("all", "", "", *map(sum, durations))]))
-    narrow = columns < NARROW
-    titles = [title for title in table[0] if not (narrow and title in ("kernel", "first"))]
-    right = [title for title in titles if title not in ("step", "kernel")]
+    for row in [*bench.rows, _Row("all", "", "", *map(sum, durations))]:
+        ratio = row.numpy / row.ours
+        first, ours, theirs = map(_terminal.duration, (row.first, row.ours, row.numpy))
+        cells = (row.title, row.kernel, first, ours, theirs, f"{ratio:.1f}x" if ratio >= 1 else f"{ratio:.2g}x")
+        rows.append(
+            [cell for cell, title in zip(cells, ("step", "kernel", "first", *numbers), strict=True) if title in titles]
+        )
+        kernels.append((row.title, f"{row.kernel}{', ' if row.kernel else ''}first {first}"))
     print()
-    _terminal.print_table(titles, [[row[title] for title in titles] for row in table], right)
+    _terminal.print_table(titles, rows, ("first", *numbers))
     print()
-    if narrow:
-        facts = [(row["step"], f"{row['kernel']}{', ' if row['kernel'] else ''}first {row['first']}") for row in table]
-        _terminal.print_facts(facts, columns)
+    if columns < NARROW:
+        _terminal.print_facts(kernels, columns)
         print()
     for text in (
         "Compared with NumPy's exact equivalents on the same arrays: partition of unique keys, labels[indices], "

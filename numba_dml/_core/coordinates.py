@@ -13,24 +13,12 @@ _MAX = np.iinfo(np.int64).max
 
 
 class Indexed(NamedTuple):
-    """The axes that the indices of a call lead along.
+    """The axes of the data that the indices of a call lead along."""
 
-    Attributes
-    ----------
-    function : str
-        Whose indices they are.
-    axes : range
-        The indexed axes of the data.
-    sizes : tuple of int
-        Their sizes.
-    bounds : str
-        "raise", "clamp" or "drop".
-    """
-
-    function: str
+    function: str  #: whose indices they are
     axes: range
-    sizes: tuple[int, ...]
-    bounds: str
+    sizes: tuple[int, ...]  #: of these axes
+    bounds: str  #: "raise", "clamp" or "drop"
 
 
 def error_at(
