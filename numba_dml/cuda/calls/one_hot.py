@@ -15,30 +15,19 @@ from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
 from ..driver.memory import DeviceMemory
 from ..driver.numba import BLOCK, cuda
+from ..primitives import plan as fields
 from ..primitives.access import LOAD_INDEX, unit_access
 from ..primitives.bad_indices import record_bad
 from ..primitives.groups import QUAD_BYTES
 from ..primitives.moves.places import divide
-from ..primitives.plan import (
-    BOUNDS,
-    CLAMP,
-    DROP,
-    HEADER,
-    IDENTITY,
-    LOOP_FIELDS,
-    SLICE,
-    Plan,
-    number,
-    numbers_in,
-    quotient,
-)
+from ..primitives.plan import Plan, number, numbers_in, quotient
 from ..primitives.ptx import await_inputs
 from ..tuning.moves import TUNING
 from .gather import packed
 from .move_call import IndexedCall
 
 #: Where the plan's loops stand: over blocks, their rows, and the elements of a row.
-_DEPTH, _INNER = HEADER + LOOP_FIELDS, HEADER + 2 * LOOP_FIELDS
+_DEPTH, _INNER = fields.HEADER + fields.LOOP_FIELDS, fields.HEADER + 2 * fields.LOOP_FIELDS
 
 
 @cache
@@ -58,13 +47,13 @@ def row_steps(index_type: str):
         if signed and row < 0:
             row += size
         if row < 0 or row >= size:
-            bounds = number(plan, BOUNDS)
-            if bounds == CLAMP:
+            bounds = number(plan, fields.BOUNDS)
+            if bounds == fields.CLAMP:
                 row = np.int64(0) if signed and row < 0 else size - 1
             else:
                 row = np.int64(-1)
-                if looks and bounds != DROP:
-                    record_bad(record, launch, line, value, number(plan, IDENTITY))
+                if looks and bounds != fields.DROP:
+                    record_bad(record, launch, line, value, number(plan, fields.IDENTITY))
         return row
 
     @helper
@@ -89,12 +78,12 @@ def one_hot_kernel(width: int, index_type: str, group: int) -> Kernel:
 
     @helper
     def write_unit(out, index, values, plan, record, launch, size, unit):
-        element = quotient(unit, plan, SLICE)
-        part = unit - element * number(plan, SLICE)
+        element = quotient(unit, plan, fields.SLICE)
+        part = unit - element * number(plan, fields.SLICE)
         block, row, column = place_of(plan, element)
         line = block * number(plan, _INNER) + column
         found = row_of(index, plan, record, launch, size, line, row == 0 and part == 0)
-        at = part if found != row else part + number(plan, SLICE)
+        at = part if found != row else part + number(plan, fields.SLICE)
         first, second = load(values + at * width)
         store(out + unit * width, first, second)
 
@@ -185,7 +174,7 @@ class OneHotCall(IndexedCall):
             values = [packed(values[0], stream)]
         at = values[0].pointer if values else self.constant(device)
         target, count, memory = out.pointer, self.out_bytes // width, None
-        if self.depth == 0 and self.bounds != DROP:  # indices are looked at, and what is written is left
+        if self.depth == 0 and self.bounds != fields.DROP:  # indices are looked at, and what is written is left
             count = self.points
             memory = scratch(out, count * width)
             target = memory.pointer

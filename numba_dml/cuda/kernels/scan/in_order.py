@@ -11,23 +11,11 @@ from ...._core.tensor import element_size
 from ...driver.compile import kernel
 from ...driver.launch import Kernel
 from ...driver.numba import BLOCK, cuda
+from ...primitives import scan as fields
 from ...primitives.access import unit_access
 from ...primitives.plan import number
 from ...primitives.ptx import await_inputs
-from ...primitives.scan import (
-    EXCLUSIVE,
-    FIELDS,
-    INITIAL,
-    INNER,
-    LINES,
-    LOADS,
-    REVERSE,
-    SIZE,
-    in_order,
-    initial_place,
-    out_shift,
-    place_of,
-)
+from ...primitives.scan import LOADS, in_order, initial_place, out_shift, place_of
 
 
 @cache
@@ -46,21 +34,21 @@ def in_order_kernel(source: D, result: D, multiplies: bool, own_type: bool, iden
     ):
         await_inputs()
         line = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
-        if line >= number(plan, LINES):
+        if line >= number(plan, fields.LINES):
             return
-        size, inner = number(plan, SIZE), number(plan, INNER)
+        size, inner = number(plan, fields.SIZE), number(plan, fields.INNER)
         outer, column = line // inner, line % inner
-        step = inner if number(plan, REVERSE) == 0 else -inner
+        step = inner if number(plan, fields.REVERSE) == 0 else -inner
         source_line = x + width * (outer * size * inner + column)
-        target_line = y + out_width * (outer * (size + number(plan, INITIAL)) * inner + column)
-        if number(plan, INITIAL) != 0:
+        target_line = y + out_width * (outer * (size + number(plan, fields.INITIAL)) * inner + column)
+        if number(plan, fields.INITIAL) != 0:
             store(target_line + out_width * inner * initial_place(plan), none, none_second)
         if size == 0:
             return
         place = place_of(plan, np.int64(0))
         source_line += width * inner * place
         target_line += out_width * inner * (place + out_shift(plan))
-        leaves_out = number(plan, EXCLUSIVE) != 0
+        leaves_out = number(plan, fields.EXCLUSIVE) != 0
         words = cuda.local.array((LOADS, 2), np.int64)
         total = second = np.int64(0)
         for first in range(0, size, LOADS):
@@ -82,4 +70,4 @@ def in_order_kernel(source: D, result: D, multiplies: bool, own_type: bool, iden
                         word, word_second = np.int64(none), np.int64(none_second)
                     store(target_line + out_width * step * at, word, word_second)
 
-    return Kernel(scan_in_order, 3, plan=(2, FIELDS))
+    return Kernel(scan_in_order, 3, plan=(2, fields.FIELDS))

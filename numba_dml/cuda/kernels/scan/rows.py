@@ -24,33 +24,11 @@ from ...._core.tensor import element_size
 from ...driver.compile import helper, kernel
 from ...driver.launch import Kernel
 from ...driver.numba import LANES, SIMULATED, cuda
+from ...primitives import scan as fields
 from ...primitives.access import OWN_LOAD, unit_access
 from ...primitives.plan import number, quotient
 from ...primitives.ptx import ARRAY_TYPES, await_inputs
-from ...primitives.scan import (
-    ALL_SETS,
-    CHUNK_PIECES,
-    CHUNKS,
-    COLUMNS,
-    EXCLUSIVE,
-    FIELDS,
-    GROUPS,
-    INITIAL,
-    INNER,
-    LENGTH,
-    LEVELS,
-    LINES,
-    REVERSE,
-    ROWS,
-    SEGMENT,
-    SEGMENTS,
-    SET_STRIDE,
-    SETS,
-    SIZE,
-    fetch_of,
-    slot_of,
-    sums,
-)
+from ...primitives.scan import SEGMENT, fetch_of, slot_of, sums
 from ...primitives.shared import SHARED_LOAD, SHARED_STORE, load_word, shared_address, store_word
 from ...primitives.warp import lane_long_word, lane_word, sync_lanes
 
@@ -84,23 +62,25 @@ class Row(NamedTuple):
 @helper
 def row_of(plan, tile, lane):
     """Return the row of a lane."""
-    columns = np.int32(number(plan, COLUMNS))
+    columns = np.int32(number(plan, fields.COLUMNS))
     own_set = np.int32(lane // columns)
-    at = tile * number(plan, SETS) + own_set
-    row = quotient(at, plan, GROUPS)
-    first = (at - row * number(plan, GROUPS)) * columns
-    outer = quotient(row, plan, ROWS)
-    row -= outer * number(plan, ROWS)
-    column, sets_left = np.int32(lane - own_set * columns), number(plan, ALL_SETS) - at
-    there = own_set < number(plan, SETS) and sets_left > 0 and first + column < number(plan, INNER)
-    count = min(number(plan, SIZE) - row * number(plan, LENGTH), number(plan, LENGTH)) if there else np.int64(0)
+    at = tile * number(plan, fields.SETS) + own_set
+    row = quotient(at, plan, fields.GROUPS)
+    first = (at - row * number(plan, fields.GROUPS)) * columns
+    outer = quotient(row, plan, fields.ROWS)
+    row -= outer * number(plan, fields.ROWS)
+    column, sets_left = np.int32(lane - own_set * columns), number(plan, fields.ALL_SETS) - at
+    there = own_set < number(plan, fields.SETS) and sets_left > 0 and first + column < number(plan, fields.INNER)
+    length = number(plan, fields.LENGTH)
+    count = min(number(plan, fields.SIZE) - row * length, length) if there else np.int64(0)
     return Row(there, own_set, sets_left, column, outer, row, first, np.int32(count))
 
 
 @helper
 def set_start(plan, row):
     """Return where a set starts in the input, in elements."""
-    return (row.outer * number(plan, SIZE) + row.number * number(plan, LENGTH)) * number(plan, INNER) + row.first
+    before = row.outer * number(plan, fields.SIZE) + row.number * number(plan, fields.LENGTH)
+    return before * number(plan, fields.INNER) + row.first
 
 
 @helper
@@ -111,11 +91,12 @@ def list_pieces(plan, row, lane, listed, x, step, y, out_step):
     lane has an element of a piece if its index, from `first_index`, is less than the piece's count.
     """
     froms, tos, counts = listed
-    inner, is_apart, columns = number(plan, INNER), number(plan, GROUPS) > 1, np.int32(number(plan, COLUMNS))
-    place, count, pieces_of_chunk = set_start(plan, row), row.count, np.int32(number(plan, CHUNK_PIECES))
-    out_place = place + (row.outer + 1) * number(plan, INITIAL) * inner
-    if number(plan, CHUNKS) < number(plan, SETS):  # all sets are one chunk, which ends with the last of them
-        count = np.int32(min(row.sets_left, number(plan, SETS)) * number(plan, SIZE))
+    inner, columns = number(plan, fields.INNER), np.int32(number(plan, fields.COLUMNS))
+    is_apart, sets = number(plan, fields.GROUPS) > 1, number(plan, fields.SETS)
+    place, count, pieces_of_chunk = set_start(plan, row), row.count, np.int32(number(plan, fields.CHUNK_PIECES))
+    out_place = place + (row.outer + 1) * number(plan, fields.INITIAL) * inner
+    if number(plan, fields.CHUNKS) < sets:  # all sets are one chunk, which ends with the last of them
+        count = np.int32(min(row.sets_left, sets) * number(plan, fields.SIZE))
     for begin in range(0, SEGMENT, LANES):
         piece = np.int32(begin + lane)
         chunk = np.int32(piece // pieces_of_chunk)
@@ -124,7 +105,7 @@ def list_pieces(plan, row, lane, listed, x, step, y, out_step):
         there = np.int32(there - k if is_apart else there * columns - k * LANES)
         store_long_word(froms + 8 * piece, x + step * (lane_long_word(place, of_lane) + further))
         store_long_word(tos + 8 * piece, y + out_step * (lane_long_word(out_place, of_lane) + further))
-        store_word(counts + 4 * piece, there if chunk < number(plan, CHUNKS) else np.int32(0))
+        store_word(counts + 4 * piece, there if chunk < number(plan, fields.CHUNKS) else np.int32(0))
     sync_lanes()
 
 
@@ -140,9 +121,9 @@ def lists_of(warp):
 @helper
 def first_index(plan, row, lane):
     """Return the index of a lane in the pieces of the first segment, and how much greater it is in the next one."""
-    if number(plan, GROUPS) == 1:
-        return lane, np.int32(SEGMENT * number(plan, COLUMNS))
-    return np.int32(0 if lane < number(plan, COLUMNS) and row.there else NEVER), np.int32(SEGMENT)
+    if number(plan, fields.GROUPS) == 1:
+        return lane, np.int32(SEGMENT * number(plan, fields.COLUMNS))
+    return np.int32(0 if lane < number(plan, fields.COLUMNS) and row.there else NEVER), np.int32(SEGMENT)
 
 
 @helper
@@ -154,19 +135,20 @@ def cells_of(elements):
 @helper
 def sum_before(plan, carries, row, level):
     """Return the sum before a row's block, or before the block of blocks that it is in, at a level."""
-    blocks = (number(plan, SIZE) + SUM_BLOCK - 1) // SUM_BLOCK
-    block = row.number * number(plan, LENGTH) // SUM_BLOCK
+    blocks = (number(plan, fields.SIZE) + SUM_BLOCK - 1) // SUM_BLOCK
+    block = row.number * number(plan, fields.LENGTH) // SUM_BLOCK
     for _ in range(level):
-        carries += 8 * number(plan, LINES) * blocks
+        carries += 8 * number(plan, fields.LINES) * blocks
         blocks, block = (blocks + SUM_BLOCK - 1) // SUM_BLOCK, block // SUM_BLOCK
-    return load_total(carries + 8 * ((row.outer * blocks + block) * number(plan, INNER) + row.first + row.column))
+    at = (row.outer * blocks + block) * number(plan, fields.INNER) + row.first + row.column
+    return load_total(carries + 8 * at)
 
 
 @helper
 def first_segment(plan, row):
     """Return the number of a row's first segment, in lines of whole blocks."""
-    blocks = (number(plan, SIZE) + SUM_BLOCK - 1) // SUM_BLOCK
-    return (row.outer * blocks * SUM_BLOCK + row.number * number(plan, LENGTH)) // SEGMENT
+    blocks = (number(plan, fields.SIZE) + SUM_BLOCK - 1) // SUM_BLOCK
+    return (row.outer * blocks * SUM_BLOCK + row.number * number(plan, fields.LENGTH)) // SEGMENT
 
 
 @cache
@@ -209,41 +191,63 @@ def moves(source: D, result: D):
 
 
 @cache
-def reader(result: D):
-    """Return ``read_one(cells, element)``: an element of a segment, as it is added up."""
-    cell_type, read = slot_of(result)[0], sums(result, result).read
-    load_cell, _, cell_bytes = CELL_ACCESS[cell_type]
+def segment_adder(result: D, writes: bool):
+    """Return ``add_segment(...)``: a lane's total of a row, after a segment.
+
+    If it `writes`, it puts the results of the segment in place of its elements.
+    """
+    steps, (cell_type, cell_of) = sums(result, result), slot_of(result)
+    read, plus, write = steps.read, steps.add, steps.write
+    load_cell, store_cell, cell_bytes = CELL_ACCESS[cell_type]
 
     @helper
     def read_one(cells, element):
         return read(np.int64(load_cell(cells + cell_bytes * cells_of(element))))
 
-    return read_one
-
-
-@cache
-def adder(result: D):
-    """Return ``add_segment(...)``: a lane's total of a row, after a segment.
-
-    Of rows that are whole lines, ``raised(before, total, end)`` takes the total to the next level where a block ends.
-    """
-    read_one, plus, none = reader(result), sums(result, result).add, sums(result, result).absent
+    @helper
+    def write_one(cells, element, word):
+        store_cell(cells + cell_bytes * cells_of(element), cell_of(word))
 
     @helper
-    def add_segment(cells, element, step, count, total):
-        values = cuda.local.array(UNROLLED, np.int64)
+    def result_of(plan, before, total):
+        if number(plan, fields.LEVELS) > 0:
+            total = plus(before[0], total)
+        if number(plan, fields.LEVELS) > 1:
+            total = plus(before[1], total)
+        if number(plan, fields.LEVELS) > 2:
+            total = plus(before[3], plus(before[2], total))
+        return write(total)
+
+    @helper
+    def add_segment(cells, element, step, count, total, plan, before):
+        values, leaves_out = cuda.local.array(UNROLLED, np.int64), number(plan, fields.EXCLUSIVE) != 0
         for first in range(0, count, UNROLLED):
             if first + UNROLLED <= count:
                 for k in range(UNROLLED):
                     values[k] = read_one(cells, np.int32(element + k * step))
                 for k in range(UNROLLED):
-                    total = plus(total, values[k])
+                    old, total = total, plus(total, values[k])
+                    if writes:
+                        values[k] = result_of(plan, before, old if leaves_out else total)
+                if writes:
+                    for k in range(UNROLLED):
+                        write_one(cells, np.int32(element + k * step), values[k])
                 element = np.int32(element + UNROLLED * step)
             else:
                 for _ in range(first, count):
-                    total = plus(total, read_one(cells, element))
+                    old, total = total, plus(total, read_one(cells, element))
+                    if writes:
+                        write_one(cells, element, result_of(plan, before, old if leaves_out else total))
                     element = np.int32(element + step)
         return total
+
+    return add_segment
+
+
+@cache
+def level_raiser(result: D):
+    """Return ``raised(before, total, end)``: the sums of a row that is a whole line; blocks that end go up a level."""
+    plus, none = sums(result, result).add, sums(result, result).absent
 
     @helper
     def raised(before, total, end):
@@ -254,54 +258,14 @@ def adder(result: D):
             second, first = plus(second, first), np.int64(none)
         return (first, second, third, fourth), total
 
-    return add_segment, raised
-
-
-@cache
-def writer(result: D):
-    """Return ``write_segment(...)``: the same total, with the results of the segment in place of its elements."""
-    steps, read_one, (cell_type, cell_of) = sums(result, result), reader(result), slot_of(result)
-    write, plus, (_, store_cell, cell_bytes) = steps.write, steps.add, CELL_ACCESS[cell_type]
-
-    @helper
-    def lifted(plan, before, total):
-        if number(plan, LEVELS) > 0:
-            total = plus(before[0], total)
-        if number(plan, LEVELS) > 1:
-            total = plus(before[1], total)
-        if number(plan, LEVELS) > 2:
-            total = plus(before[3], plus(before[2], total))
-        return total
-
-    @helper
-    def write_segment(cells, element, step, count, total, plan, before):
-        values, leaves_out = cuda.local.array(UNROLLED, np.int64), number(plan, EXCLUSIVE) != 0
-        for first in range(0, count, UNROLLED):
-            if first + UNROLLED <= count:
-                for k in range(UNROLLED):
-                    values[k] = read_one(cells, np.int32(element + k * step))
-                for k in range(UNROLLED):
-                    old, total = total, plus(total, values[k])
-                    values[k] = write(lifted(plan, before, old if leaves_out else total))
-                for k in range(UNROLLED):
-                    store_cell(cells + cell_bytes * cells_of(np.int32(element + k * step)), cell_of(values[k]))
-                element = np.int32(element + UNROLLED * step)
-            else:
-                for _ in range(first, count):
-                    old, total = total, plus(total, read_one(cells, element))
-                    word = write(lifted(plan, before, old if leaves_out else total))
-                    store_cell(cells + cell_bytes * cells_of(element), cell_of(word))
-                    element = np.int32(element + step)
-        return total
-
-    return write_segment
+    return raised
 
 
 @cache
 def rows_kernel(source: D, result: D) -> Kernel:
     """Return the kernel of a pass over lines."""
     load_segment, store_segment = moves(source, result)
-    (add_segment, raised), write_segment = adder(result), writer(result)
+    add_segment, write_segment, raised = segment_adder(result, False), segment_adder(result, True), level_raiser(result)
     cell_type, cell_of = slot_of(result)
     shared_type, (_, store_cell, cell_bytes) = ARRAY_TYPES[cell_type], CELL_ACCESS[cell_type]
     store, none = sums(source, result).store, sums(source, result).absent
@@ -321,12 +285,12 @@ def rows_kernel(source: D, result: D) -> Kernel:
         cells = np.int64(shared_address(cuda.shared.array(ALL_CELLS, shared_type))) + cell_bytes * CELLS * warp
         froms, tos, counts = lists_of(warp)
         tile = np.int64(cuda.blockIdx.x) * WARPS + warp
-        if tile * number(plan, SETS) >= number(plan, ALL_SETS):
+        if tile * number(plan, fields.SETS) >= number(plan, fields.ALL_SETS):
             return
-        inner, row = number(plan, INNER), row_of(plan, tile, lane)
-        step, out_step = (-width, -out_width) if number(plan, REVERSE) != 0 else (width, out_width)
+        inner, row = number(plan, fields.INNER), row_of(plan, tile, lane)
+        step, out_step = (-width, -out_width) if number(plan, fields.REVERSE) != 0 else (width, out_width)
         list_pieces(plan, row, lane, (froms, tos, counts), x, step, y, out_step)
-        levels, at = number(plan, LEVELS) if carries != 0 and row.there else np.int64(0), row.first + row.column
+        levels, at = number(plan, fields.LEVELS) if carries != 0 and row.there else np.int64(0), row.first + row.column
         before = (
             sum_before(plan, carries, row, 0) if levels > 0 else np.int64(none),
             sum_before(plan, carries, row, 1) if levels > 1 else np.int64(none),
@@ -339,31 +303,31 @@ def rows_kernel(source: D, result: D) -> Kernel:
             total = load_total(mark)
         piece_index, index_step = first_index(plan, row, lane)
         offset, out_offset = np.int64(step * lane), np.int64(out_step * lane)
-        pieces = np.int32(number(plan, CHUNKS) * number(plan, CHUNK_PIECES))
-        cell_step = np.int32(number(plan, COLUMNS) if number(plan, GROUPS) == 1 else LANES)
-        element, cell = np.int32(row.set * number(plan, SET_STRIDE) + row.column), cells + cell_bytes * lane
-        for segment in range(number(plan, SEGMENTS)):
+        pieces = np.int32(number(plan, fields.CHUNKS) * number(plan, fields.CHUNK_PIECES))
+        cell_step = np.int32(number(plan, fields.COLUMNS) if number(plan, fields.GROUPS) == 1 else LANES)
+        element, cell = np.int32(row.set * number(plan, fields.SET_STRIDE) + row.column), cells + cell_bytes * lane
+        for segment in range(number(plan, fields.SEGMENTS)):
             count = min(np.int32(row.count - segment * SEGMENT), np.int32(SEGMENT))
             load_segment(cell, froms, counts, piece_index, offset, pieces)
             sync_lanes()
             if y == 0:
                 if marks != 0 and count > 0:
                     store_total(mark + 8 * segment * inner, total, 0)
-                total = add_segment(cells, element, cell_step, count, total)
+                total = add_segment(cells, element, cell_step, count, total, plan, before)
             else:
                 total = write_segment(cells, element, cell_step, count, total, plan, before)
-                if number(plan, EXCLUSIVE) != 0 and row.number == 0 and segment == 0 and count > 0:
+                if number(plan, fields.EXCLUSIVE) != 0 and row.number == 0 and segment == 0 and count > 0:
                     store_cell(cells + cell_bytes * cells_of(element), cell_of(np.int64(0)))
                 sync_lanes()
                 store_segment(cell, tos, counts, piece_index, out_offset, pieces)
             sync_lanes()
-            if number(plan, LENGTH) > SUM_BLOCK:
+            if number(plan, fields.LENGTH) > SUM_BLOCK:
                 before, total = raised(before, total, (segment + 1) * SEGMENT)
             piece_index = np.int32(piece_index + index_step)
             offset, out_offset = offset + step * SEGMENT * inner, out_offset + out_step * SEGMENT * inner
         if row.there and totals != 0:
-            store_total(totals + 8 * ((row.outer * number(plan, ROWS) + row.number) * inner + at), total, 0)
-        if row.there and y != 0 and number(plan, INITIAL) != 0 and row.number == 0:
-            store(y + out_step * (row.outer * (number(plan, SIZE) + 1) * inner + at), np.int64(0), 0)
+            store_total(totals + 8 * ((row.outer * number(plan, fields.ROWS) + row.number) * inner + at), total, 0)
+        if row.there and y != 0 and number(plan, fields.INITIAL) != 0 and row.number == 0:
+            store(y + out_step * (row.outer * (number(plan, fields.SIZE) + 1) * inner + at), np.int64(0), 0)
 
-    return Kernel(sum_rows, 6, plan=(2, FIELDS), waits=True, threads=WARPS * LANES)
+    return Kernel(sum_rows, 6, plan=(2, fields.FIELDS), waits=True, threads=WARPS * LANES)
