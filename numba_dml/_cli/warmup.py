@@ -283,10 +283,10 @@ def run(args: argparse.Namespace) -> int:
             new = len(cache.kernels(args.target) - before)
             rows.append([function, str(new), _terminal.duration(perf_counter() - start)])
     if args.target == "cuda":
-        from ..cuda.replay.entry import entry
+        from ..cuda.replay.entry import machine_code
 
         for given_arrays in (False, True):
-            entry(given_arrays)
+            machine_code(given_arrays)
     if not args.quiet:
         _terminal.print_table(["operator", "new kernels", "time"], rows, ["new kernels", "time"])
         print(cache.sentence(cache.state(args.target)))

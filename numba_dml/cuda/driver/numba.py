@@ -12,21 +12,8 @@ from ..._jit.waiting import require_jit
 _INSTALL = 'pip install "numba-cuda[cu13]" "numpy<2.5" (or [cu12], whichever the driver supports)'
 
 
-def _inside(simulated: bool) -> tuple[Any, ...]:
-    """Import what a GPU's code is made of, and the driver's functions: neither is there in the simulator."""
-    if simulated:
-        return (True, *[None] * 6)
-    from cuda.bindings import driver
-    from llvmlite import ir
-    from numba.cuda import cgutils, types
-    from numba.cuda.extending import intrinsic
-    from numba.cuda.np import arrayobj
-
-    return False, driver, ir, cgutils, types, intrinsic, arrayobj
-
-
 def _load() -> tuple[Any, ...]:
-    """Import numba-cuda, or say what is missing."""
+    """Import numba-cuda, what a GPU's code is made of and the driver's functions, or say what is missing."""
     # numba-cuda 0.30 looks up a name that NumPy 2.5 has dropped. The extras pin an older NumPy, but GPU images ship
     # that pair; so the name is there while the module that wants it loads, and only then.
     missing = not hasattr(np, "row_stack")
@@ -39,7 +26,15 @@ def _load() -> tuple[Any, ...]:
 
             if getattr(cuda, "implementation", None) != "NVIDIA":  # Numba's own, which is older
                 raise RuntimeError(f"target 'cuda': the package numba-cuda is missing: {_INSTALL}")
-            return cuda, *_inside(bool(cuda.core.config.ENABLE_CUDASIM))
+            if cuda.core.config.ENABLE_CUDASIM:  # which has nothing else
+                return cuda, True, *[None] * 6
+            from cuda.bindings import driver
+            from llvmlite import ir
+            from numba.cuda import cgutils, types
+            from numba.cuda.extending import intrinsic
+            from numba.cuda.np import arrayobj
+
+            return cuda, False, driver, ir, cgutils, types, intrinsic, arrayobj
     except ImportError as error:
         raise RuntimeError(f"target 'cuda': numba-cuda cannot be loaded ({error}): {_INSTALL}") from error
     finally:

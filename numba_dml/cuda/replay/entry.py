@@ -125,11 +125,8 @@ def has(typingctx, value, name, wanted, is_method):
             with attribute:
                 builder.store(api.object_getattr(value, name), result)
         found = builder.load(result)
-        with builder.if_else(cgutils.is_null(builder, found)) as (failed, there):
-            with failed:
-                api.err_clear()
-            with there:
-                api.decref(found)
+        api.err_clear()
+        api.decref(found)  # null, if there is no answer
         return builder.icmp_unsigned("==", builder.ptrtoint(found, ir.IntType(64)), args[2])
 
     return types.boolean(value, name, wanted, is_method), codegen
@@ -253,14 +250,11 @@ def lie_alike(known, found):
                 continue
             one, other = load(words_at(found + _TENSOR * i), _DATA), load(words_at(found + _TENSOR * j), _DATA)
             of_one, of_other = 8 * (HEADER + ARRAY_FIELDS * i), 8 * (HEADER + ARRAY_FIELDS * j)
-            if relation == SAME:
-                if one != other:
-                    return False
-                continue
-            end_of_one, end_of_other = one + load(known, of_one + 8 * HIGH), other + load(known, of_other + 8 * HIGH)
-            one += load(known, of_one + 8 * LOW)
-            other += load(known, of_other + 8 * LOW)
-            if one < end_of_other and other < end_of_one:
+            if relation == SAME and one != other:
+                return False
+            starts_before = one + load(known, of_one + 8 * LOW) < other + load(known, of_other + 8 * HIGH)
+            ends_behind = other + load(known, of_other + 8 * LOW) < one + load(known, of_one + 8 * HIGH)
+            if relation == APART and starts_before and ends_behind:
                 return False
     return True
 
@@ -356,7 +350,7 @@ def repeat_at(memo, a, b, c, d, stream, scratch, record, number):
 
 
 @cache
-def entry(given_arrays: bool) -> Callable[..., int]:
+def machine_code(given_arrays: bool) -> Callable[..., int]:
     """Return `repeat`, or `repeat_at`, compiled."""
     memo, stream, scratch, record, number = (types.int64,) * 5
     if given_arrays:

@@ -28,24 +28,7 @@ from ..driver.arrays import Output
 from ..driver.context import check, driver_address
 from ..driver.launch import Step, recorder
 from ..driver.memory import DeviceMemory
-from .entry import (
-    ALIGNED,
-    ANY,
-    APART,
-    ARRAY,
-    DIFFERENT,
-    LAUNCH_NUMBER,
-    LAUNCHES_AT,
-    MOST_ARGUMENTS,
-    MOST_ARRAYS,
-    NUMBER,
-    PAIRS,
-    PAIRS_AT,
-    RECORD,
-    SAME,
-    SCRATCH,
-    entry,
-)
+from . import entry
 
 #: The first launch that is recorded, and then each time that there were twice as many.
 FIRST_RECORDED = 8
@@ -77,8 +60,8 @@ class Repeat:
         self.misses = 0
         #: The machine code asks about the arrays, so that it is given these; else their addresses, and the stream.
         self.given_arrays = self.library.exchange is not None
-        self.missing: tuple[Any, ...] = (None if self.given_arrays else 0,) * (MOST_ARRAYS - len(arrays))
-        self.entry = entry(self.given_arrays)
+        self.missing: tuple[Any, ...] = (None if self.given_arrays else 0,) * (entry.MOST_ARRAYS - len(arrays))
+        self.entry = entry.machine_code(self.given_arrays)
 
     def new(self, output: Output) -> Any:
         """Return a new array of the library."""
@@ -93,14 +76,14 @@ class Repeat:
         """
         given = (*arrays, *self.missing) if self.given_arrays else self.addresses(arrays)
         scratch = memory.pointer if memory else 0
-        status = self.entry(self.address, *given, scratch, record, number) if given else DIFFERENT
+        status = self.entry(self.address, *given, scratch, record, number) if given else entry.DIFFERENT
         if status >= 0 and self.scratch_size and not memory:  # nothing is different
             memory = self.library.memory(self.scratch_size, self.device)
             status = self.entry(self.address, *given, memory.pointer, record, number)
         if status >= 0:
             self.misses = 0
             return status
-        check(DIFFERENT - status)
+        check(entry.DIFFERENT - status)
         self.misses += 1
         if self.misses >= MOST_MISSES and self.call.again is self:
             self.call.again = None
@@ -137,8 +120,8 @@ class Repeatable:
         """
         self.launches += 1
         stream, library = inputs[0].stream, inputs[0].library
-        if self.launches == 1 and library.repeats:
-            entry(library.exchange is not None)  # compiled with the kernels: no later call waits for a compiler
+        if self.launches == 1 and library.repeats:  # compiled with the kernels: no later call waits for a compiler
+            entry.machine_code(library.exchange is not None)
         arrays = (*inputs, *outputs)
         if (
             recorder.steps is not None
@@ -168,7 +151,7 @@ def _recorded(
     """Return what `repeat` needs to know of some steps, or None if that is not all that they depend on."""
     memories = [step for step in steps if isinstance(step, DeviceArray)]
     launches = [step for step in steps if isinstance(step, Step)]
-    if None in steps or not launches or len(arrays) > MOST_ARRAYS:
+    if None in steps or not launches or len(arrays) > entry.MOST_ARRAYS:
         return None
     kind, *functions = exchange or (None, 0, 0)
     words = [
@@ -195,28 +178,28 @@ def _recorded(
         low, high = extent(array.shape, array.strides)
         high += array.dtype.itemsize
         spans.append((array.pointer + low, array.pointer + high))
-        words += [device, rank_and_type, array.pointer % ALIGNED, low, high, is_real]
-    words += [0] * (PAIRS_AT - len(words))
-    for i, j in PAIRS:
-        relation = ANY
+        words += [device, rank_and_type, array.pointer % entry.ALIGNED, low, high, is_real]
+    words += [0] * (entry.PAIRS_AT - len(words))
+    for i, j in entry.PAIRS:
+        relation = entry.ANY
         if j < len(arrays):
             (low, high), (other_low, other_high) = spans[i], spans[j]
             if arrays[i].pointer == arrays[j].pointer:
-                relation = SAME
+                relation = entry.SAME
             elif j >= inputs:
                 if low < other_high and other_low < high:
                     return None
-                relation = APART
+                relation = entry.APART
         words.append(relation)
     words += layouts
-    words[LAUNCHES_AT] = 8 * len(words)
+    words[entry.LAUNCHES_AT] = 8 * len(words)
     for step in launches:
         given = step.arguments()
-        if len(given) > MOST_ARGUMENTS:
+        if len(given) > entry.MOST_ARGUMENTS:
             return None
         words += [step.kernel.handle(arrays[0].device), len(given), *step.config()]
         for value, may_be_address in given:
-            argument = _argument(value, arrays, spans, memories) if may_be_address else (NUMBER, value)
+            argument = _argument(value, arrays, spans, memories) if may_be_address else (entry.NUMBER, value)
             if argument is None:
                 return None
             words += argument
@@ -253,19 +236,19 @@ def _argument(
     """Return what an argument of a kernel is, and a number, or None if nobody knows of which array it is an address."""
     for i, array in enumerate(arrays):
         if value is array.pointer:  # not a number that happens to be the same
-            return ARRAY + i, 0
+            return entry.ARRAY + i, 0
     if recorder.given and value in recorder.given:
-        return (RECORD, LAUNCH_NUMBER)[recorder.given.index(value)], 0
+        return (entry.RECORD, entry.LAUNCH_NUMBER)[recorder.given.index(value)], 0
     if value in DeviceMemory.known:  # a plan, which may lie right behind an array
-        return NUMBER, value
+        return entry.NUMBER, value
     found, start = {}, 0  # memories are parts of one, when the call is made again
     for memory in memories:
         if 0 <= value - memory.pointer <= memory.shape[0]:
-            found[memory.pointer - start] = SCRATCH
+            found[memory.pointer - start] = entry.SCRATCH
         start += _room(memory)
     for i, (low, high) in enumerate(spans):
         if low <= value < high:
-            found[arrays[i].pointer] = ARRAY + i
+            found[arrays[i].pointer] = entry.ARRAY + i
     if len(found) > 1:
         return None
-    return next(((what, value - pointer) for pointer, what in found.items()), (NUMBER, value))
+    return next(((what, value - pointer) for pointer, what in found.items()), (entry.NUMBER, value))
