@@ -18,7 +18,7 @@ from ..._core.shapes import COORD_FIELDS, collapse_rows
 from ..driver.arrays import OWN, Output, join, part, scratch
 from ..driver.context import is_current, on_device
 from ..driver.launch import recorder
-from ..driver.memory import DeviceMemory, HostWords
+from ..driver.memory import HostWords, OnDevices
 from ..driver.numba import BLOCK
 from ..driver.streams import refuse_capture, synchronize
 from ..kernels import compaction
@@ -62,7 +62,7 @@ class CompactionCall(Repeatable):
             numbers += [*reciprocal(max(dims[at], 1)), dims[at + 1]]
         for extent in data.sizes[len(data.sizes) - self.columns :]:
             numbers += reciprocal(max(extent, 1))
-        self.numbers = np.array(numbers, np.int64)
+        self.plans = OnDevices(np.array(numbers, np.int64))
         self.is_line = len(dims) == COORD_FIELDS
         self.identity = new_identity()
         self.tiles = -(-size // compaction.TILE)
@@ -71,7 +71,6 @@ class CompactionCall(Repeatable):
         self.widths = data.itemsize, number.itemsize, rows.itemsize
         self.work = size * data.itemsize
         self.kernel = f"{self.function} {8 * data.itemsize}-bit cuda"
-        self.plans: dict[int, DeviceMemory] = {}
 
     def __call__(self, a: DeviceArray, out: Any) -> Any:
         if not is_current(a.device):
@@ -103,11 +102,8 @@ class CompactionCall(Repeatable):
             pair[1][..., :found, :] = a.library.finish(rows, a.stream)[..., :found, :]
             return Nonzero(*pair)
         (number, _), (rows, packed) = self.number.view(a, pair[0]), self.rows.view(a, pair[1])
-        if (
-            packed
-            and number.pointer < rows.pointer + self.rows.size
-            and rows.pointer < number.pointer + self.number.size
-        ):
+        overlap = number.pointer < rows.pointer + self.rows.size and rows.pointer < number.pointer + self.number.size
+        if packed and overlap:
             raise shared_outputs(self.function)
         if packed:
             self.launch(a, number, rows, False)
@@ -145,7 +141,7 @@ class CompactionCall(Repeatable):
         where, (read, count_width, _) = (a.device, a.stream), self.widths
         memory = scratch(a, self.bits_at + compaction.WORD_BYTES * BLOCK * self.tiles)
         mark = compaction.mark_kernel(read, self.is_line)
-        mark(*where, self.tiles, a.pointer, memory.pointer + self.bits_at, memory.pointer, self.plan(a.device))
+        mark(*where, self.tiles, a.pointer, memory.pointer + self.bits_at, memory.pointer, self.plans[a.device].address)
         totals = number.pointer if number else 0, words.address if words else 0
         record = self.record(a.device, len(a.shape)) if deferred else (0, 0)
         if recorder.steps is not None:
@@ -155,11 +151,6 @@ class CompactionCall(Repeatable):
         given = memory.pointer, self.tiles, *totals, self.capacity, *record, self.identity
         add_up(*where, 1, *given, threads=threads)
         return memory
-
-    def plan(self, device: int) -> int:
-        """Return the address of the plan on a device."""
-        plan = self.plans.get(device) or self.plans.setdefault(device, DeviceMemory(device, self.numbers))
-        return plan.address
 
     def record(self, device: int, ndim: int) -> tuple[int, int]:
         """Return the address of the record of too many elements, and the number of a launch."""
@@ -190,7 +181,7 @@ class CompactionCall(Repeatable):
         counts, bits = memory.pointer, memory.pointer + self.bits_at
         staged = self.columns >= compaction.LEAST_STAGED
         write = compaction.write_kernel(width, staged)
-        given = bits, counts, rows.pointer, room, self.plan(rows.device)
+        given = bits, counts, rows.pointer, room, self.plans[rows.device].address
         write(*where, self.tiles, *given, shared=BLOCK * self.columns * width if staged else 0)
         if fills:
             end = room * self.columns

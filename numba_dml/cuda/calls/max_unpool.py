@@ -10,7 +10,7 @@ from numpy import ndarray
 from ..._core.devices.arrays import DeviceArray
 from ..driver.arrays import Span
 from ..driver.launch import recorder
-from ..driver.memory import DeviceMemory
+from ..driver.memory import OnDevices
 from ..primitives.fill import set_words
 from ..primitives.groups import QUAD_BYTES
 from .gather import copy
@@ -26,8 +26,7 @@ class MaxUnpoolCall(ScatterCall):
         tensors = (descriptor.output_tensor.sizes, data), (indices.sizes, indices), (data.sizes, data)
         spans = [Span.of(sizes, step, t.itemsize) for (sizes, t), step in zip(tensors, steps, strict=True)]
         super().__init__(descriptor.lower([layouts[0][0]]), data.dtype, shape, spans)
-        self.value: ndarray[Any, Any] = np.zeros(1, data.dtype)
-        self.values: dict[int, DeviceMemory] = {}
+        self.values = OnDevices(np.zeros(1, data.dtype))
 
     def __call__(self, a: DeviceArray, *others: Any) -> Any:
         """Make the call, with the indices, the value that stands elsewhere (or without it, for 0) and the output."""
@@ -35,9 +34,7 @@ class MaxUnpoolCall(ScatterCall):
         if fill and not isinstance(fill[0], ndarray):  # a call of its own, for another device or output
             return super().__call__(a, *others)
         if fill:
-            self.value = fill[0].reshape(1)
-        if a.device not in self.values:
-            self.values.setdefault(a.device, DeviceMemory(a.device, self.value))
+            self.values.contents = fill[0].reshape(1)
         memory, shape = self.values[a.device], self.output.shape
         strides = (0,) * len(shape)
         value = DeviceArray(memory, a.library, memory.address, shape, strides, self.dtype, a.device, a.stream)
@@ -49,7 +46,7 @@ class MaxUnpoolCall(ScatterCall):
         if 8 % self.dtype.itemsize or (out.pointer | self.out_bytes) % QUAD_BYTES:
             copy(a, out, stream)
         else:
-            word = np.tile(self.value, 8 // self.dtype.itemsize).view(np.int64)
+            word = np.tile(self.values.contents, 8 // self.dtype.itemsize).view(np.int64)
             set_words(out.device, stream, out.pointer, self.out_bytes, int(word[0]))
         return out.pointer
 

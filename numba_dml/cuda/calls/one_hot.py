@@ -13,7 +13,7 @@ from ..._core.errors import index_error
 from ..driver.arrays import part, scratch, spans_of
 from ..driver.compile import helper, kernel
 from ..driver.launch import Kernel
-from ..driver.memory import DeviceMemory
+from ..driver.memory import OnDevices
 from ..driver.numba import BLOCK, cuda
 from ..primitives import plan as fields
 from ..primitives.access import LOAD_INDEX, unit_access
@@ -153,12 +153,12 @@ class OneHotCall(IndexedCall):
         super().__init__(descriptor.function, values.dtype, indices.dtype, output_shapes[0], spans, bounds)
         self.work = self.out_bytes + self.points * self.index_dtype.itemsize
         self.kernel = f"one_hot {8 * self.dtype.itemsize}-bit cuda"
-        self.constants: dict[int, DeviceMemory] = {}
+        self.constants = OnDevices(np.zeros(2, self.dtype))
 
     def __call__(self, indices: Any, *others: Any) -> Any:
         values, out = others if len(others) > 1 else (None, *others)
         if values.__class__ is ndarray:  # of the function, whose values are those of all its calls
-            self.values, others = values, (out,)
+            self.constants.contents, others = values, (out,)
         return super().__call__(indices, *others)
 
     def new_plan(self, device: int, width: int) -> Plan:
@@ -172,7 +172,7 @@ class OneHotCall(IndexedCall):
             indices = packed(indices, stream)
         if values and not self.spans[1].packed:
             values = [packed(values[0], stream)]
-        at = values[0].pointer if values else self.constant(device)
+        at = values[0].pointer if values else self.constants[device].address
         target, count, memory = out.pointer, self.out_bytes // width, None
         if self.depth == 0 and self.bounds != fields.DROP:  # indices are looked at, and what is written is left
             count = self.points
@@ -197,12 +197,6 @@ class OneHotCall(IndexedCall):
         part(device, stream, waiting)
         self.finish(records, record, stream, 0, index_shape)
         del memory  # the kernels are done, or the stream orders whoever gets it next
-
-    def constant(self, device: int) -> int:
-        """Return the address of the function's values on a device."""
-        if device not in self.constants:
-            self.constants.setdefault(device, DeviceMemory(device, self.values))
-        return self.constants[device].address
 
     def index_error(self, ndim: int, index_shape: tuple[int, ...], position: int, value: int) -> IndexError:
         return index_error(self.function, np.unravel_index(position, index_shape), value, self.axis, self.depth)

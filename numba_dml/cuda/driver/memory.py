@@ -58,12 +58,19 @@ class DeviceMemory:
     def __init__(self, device: int, contents: ndarray[Any, Any]) -> None:
         self.device = device
         self.size = contents.nbytes
-        self.address = self.allocate(contents)
+        self.address = allocate(self, contents)
         self.known[self.address] = self
 
-    def allocate(self, contents: ndarray[Any, Any]) -> int:
-        """Return the address of new memory with these contents."""
-        return allocate(self, contents)
+
+class OnDevices(dict[int, DeviceMemory]):
+    """Contents that calls read on a device: memory with them, by the devices that have asked for it."""
+
+    def __init__(self, contents: ndarray[Any, Any]) -> None:
+        super().__init__()
+        self.contents = contents
+
+    def __missing__(self, device: int) -> DeviceMemory:
+        return self.setdefault(device, DeviceMemory(device, self.contents))
 
 
 class HostWords:
