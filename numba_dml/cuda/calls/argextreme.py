@@ -19,13 +19,11 @@ from ..driver.arrays import Output, Span, part, scratch
 from ..driver.compile import kernel
 from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, cuda
-from ..primitives.access import LOAD_INDEX
+from ..primitives.access import load_i64
 from ..primitives.ptx import await_inputs
 from ..primitives.top_k.plan import write_index
 from .one_output import OneOutputCall
 from .top_k import TopKCall
-
-load_place = LOAD_INDEX["int64"]
 
 
 @cache
@@ -47,10 +45,8 @@ def place_kernel() -> Kernel:
         line = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
         if line >= lines:
             return
-        row = np.int64(0)
-        if rows != 0:
-            row = load_place(rows + 8 * line)
-        place = row * size + load_place(places + 8 * (line * count + row))
+        row = load_i64(rows + 8 * line) if rows != 0 else np.int64(0)
+        place = row * size + load_i64(places + 8 * (line * count + row))
         if last >= 0:
             place = last - place
         write_index(out, itemsize, line, place)
@@ -95,8 +91,8 @@ class ArgExtremeCall(OneOutputCall):
         row_bytes = self.rows * data.itemsize
         self.of_lines = best([(self.lines, row_bytes, 1)], self.rows, data.itemsize, 8) if outer else None
         #: Where its memory has the values and the places of rows, and those of lines, and how many bytes it has.
-        counts = [self.lines * self.rows] * 2 + [self.lines] * 2
-        sizes = [-(-count * width // 16) * 16 for count, width in zip(counts, (data.itemsize, 8) * 2, strict=True)]
+        counts, widths = (self.lines * self.rows, self.lines), (data.itemsize, 8)
+        sizes = [-(-count * width // 16) * 16 for count in counts for width in widths]
         *self.at, self.bytes = np.cumsum([0, *sizes]).tolist()
         self.spans = [Span.of(data.sizes, strides, data.itemsize)]
         self.idle = self.lines == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Collection
 from typing import Any
 
@@ -47,7 +48,7 @@ class ScanCall(OneOutputCall):
         low = descriptor.lower([packed_strides(sizes, dtype.itemsize)])
         self.low, inner = low, product(sizes[axis + 1 :])
         self.in_place = dtype.itemsize == result.dtype.itemsize and not low.initial
-        self.types = source_type(dtype), result.data_type
+        self.types = D[dtype.name.upper()], result.data_type
         by_threads = low.in_order or low.multiplies
         if self.types[1] in PARTS_OF and not by_threads:
             self.types = PARTS_OF[self.types[0]], PARTS_OF[self.types[1]]
@@ -70,16 +71,10 @@ class ScanCall(OneOutputCall):
         """Return the numbers that kernels are given, for rows of a length."""
         facts, low = self.facts, self.low
         shape = scan.shape_of(facts, length, low.initial)
-        numbers = np.zeros(scan_plan.FIELDS, np.int64)
-        numbers[scan_plan.SIZE : scan_plan.EXCLUSIVE] = facts.size, facts.lines, facts.inner
-        numbers[scan_plan.EXCLUSIVE : scan_plan.LENGTH] = low.exclusive, low.initial, low.reverse
-        numbers[scan_plan.LENGTH], numbers[scan_plan.LEVELS] = length, len(facts.counts)
-        numbers[scan_plan.ROWS : scan_plan.GROUPS] = reciprocal(shape.rows)
-        numbers[scan_plan.GROUPS : scan_plan.COLUMNS] = reciprocal(shape.groups)
-        numbers[scan_plan.COLUMNS : scan_plan.ALL_SETS] = shape.columns, shape.sets
-        numbers[scan_plan.ALL_SETS] = facts.lines // max(facts.inner, 1) * shape.rows * shape.groups
-        numbers[scan_plan.SEGMENTS : scan_plan.LEVELS] = shape[4:]
-        return numbers
+        all_sets = facts.lines // max(facts.inner, 1) * shape.rows * shape.groups
+        numbers = [facts.size, facts.lines, facts.inner, low.exclusive, low.initial, low.reverse, length]
+        numbers += [*reciprocal(shape.rows), *reciprocal(shape.groups), shape.columns, shape.sets, all_sets]
+        return np.array([*numbers, *shape[4:], len(facts.counts)], np.int64)
 
     def launch(self, a: DeviceArray, out: DeviceArray, stream: int, waiting: Collection[int | None]) -> None:
         """Run the kernels, and let the other streams wait."""
@@ -93,9 +88,8 @@ class ScanCall(OneOutputCall):
 
     def run_in_order(self, where: tuple[int, int], a: int, out: DeviceArray) -> None:
         """Scan every line in order."""
-        bits = np.ones(1, self.output.dtype) if self.low.multiplies else np.zeros(1, self.output.dtype)
-        words = np.frombuffer(bits.tobytes().ljust(16, b"\0"), np.int64)
-        identity = int(words[0]), int(words[1])
+        bits = np.array([self.low.multiplies], self.output.dtype).tobytes().ljust(16, b"\0")
+        identity = struct.unpack("qq", bits)
         kernel = in_order.in_order_kernel(*self.types, self.low.multiplies, self.low.in_order, identity)
         kernel(*where, -(-self.facts.lines // BLOCK), a, out.pointer, self.last_plan.ctypes.data)
 
@@ -131,11 +125,6 @@ class ScanCall(OneOutputCall):
         warps = -(-int(plan[scan_plan.ALL_SETS]) // int(plan[scan_plan.SETS]))
         kernel = rows.rows_kernel(*self.types)
         kernel(*where, -(-warps // rows.WARPS), x, y, plan.ctypes.data, above, marks, carries)
-
-
-def source_type(dtype: np.dtype[Any]) -> D:
-    """Return the data type of an input."""
-    return D[dtype.name.upper()]
 
 
 build = ScanCall
