@@ -17,12 +17,15 @@ import numpy as np
 
 from .driver.compile import helper
 from .driver.numba import LANES, SIMULATED, cuda
-from .primitives.warp import _partner_twin
 
 __all__ = ["LANES", "block_top_k", "checked_offset", "comes_first", "thread_top_k", "warp_top_k"]
 
 if SIMULATED:
-    _partner: Any = _partner_twin
+    from .driver.simulator import meet
+
+    def _partner(value: Any, mask: int) -> Any:
+        lane, values = meet(value)
+        return values[lane ^ mask]
 else:
 
     @helper

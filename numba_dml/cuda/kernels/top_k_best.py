@@ -110,9 +110,7 @@ def best_by_lanes_kernel(width: int, infinity: int) -> Kernel:
         lane = thread - (item << bits)
         has_part = item < lines * parts
         item = min(item, lines * parts - 1)  # all lanes of a warp take part
-        part = np.int64(0)
-        if parts > 1:
-            part = item // lines
+        part = item // lines if parts > 1 else np.int64(0)
         line = item - part * lines
         from_x, to = line_bases(plan, line)
         stride = number(plan, fields.STRIDE)

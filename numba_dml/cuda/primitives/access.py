@@ -44,20 +44,14 @@ def unit_access(width, pure=True):
     into a branch, where it is waited for by itself; those that are not pure stay together, and come at once.
     """
     load_twin, store_twin = _unit_twins(width)
+    load, store = f"{{ ld.global.nc.u{8 * width} $0, [$2]; mov.u64 $1, 0; }}", f"st.global.u{8 * width} [$0], $1;"
     if width == 16:
-        return (
-            ptx("ld.global.nc.v2.u64 {$0, $1}, [$2];", 2, 1, load_twin, pure=pure),
-            ptx("st.global.v2.u64 [$0], {$1, $2};", 0, 3, store_twin),
-        )
-    return (
-        ptx(f"{{ ld.global.nc.u{8 * width} $0, [$2]; mov.u64 $1, 0; }}", 2, 1, load_twin, pure=pure),
-        ptx(f"st.global.u{8 * width} [$0], $1;", 0, 3, store_twin),
-    )
+        load, store = "ld.global.nc.v2.u64 {$0, $1}, [$2];", "st.global.v2.u64 [$0], {$1, $2};"
+    return ptx(load, 2, 1, load_twin, pure=pure), ptx(store, 0, 3, store_twin)
 
 
 #: The same of one that this thread may have written.
 OWN_LOAD = _loads_of_integers("global", pure=False)
-
 
 _quad_twin = words_twin(ctypes.c_int32, 4)
 #: ``load_quad(address)``: 16 aligned bytes that no thread writes, as four int32.
@@ -74,9 +68,5 @@ def _store_two_words_twin(address, first, second):
 load_two_words = ptx("ld.global.v2.u32 {$0, $1}, [$2];", 2, 1, words_twin(ctypes.c_int32, 2), bits=32)
 load_two_long_words = ptx("ld.global.v2.u64 {$0, $1}, [$2];", 2, 1, words_twin(ctypes.c_int64, 2))
 load_four_words = ptx("ld.global.v4.u32 {$0, $1, $2, $3}, [$4];", 4, 1, _quad_twin, bits=32)
-store_two_words = ptx(
-    "{ .reg .b32 a, b; cvt.u32.u64 a, $1; cvt.u32.u64 b, $2; st.global.v2.u32 [$0], {a, b}; }",
-    0,
-    3,
-    _store_two_words_twin,
-)
+_store_two_words = "{ .reg .b32 a, b; cvt.u32.u64 a, $1; cvt.u32.u64 b, $2; st.global.v2.u32 [$0], {a, b}; }"
+store_two_words = ptx(_store_two_words, 0, 3, _store_two_words_twin)

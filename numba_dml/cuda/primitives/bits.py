@@ -77,10 +77,7 @@ COUNT_REACHING = {bits: _count_if("ge", bits, lambda count, key, bar: count + (k
 COUNT_ABOVE = {bits: _count_if("gt", bits, lambda count, key, bar: count + (key > bar)) for bits in (32, 64)}
 #: ``negative_word(number)``: the lower 32 bits of what a number is below 0.
 negative_word = _step(
-    "{ .reg .u32 t; cvt.u32.u64 t, $1; neg.s32 $0, t; }",
-    1,
-    lambda number: wrapped(-number, 32),
-    bits=32,
+    "{ .reg .u32 t; cvt.u32.u64 t, $1; neg.s32 $0, t; }", 1, lambda number: wrapped(-number, 32), bits=32
 )
 #: By bits of the keys: ``reversed_key(key, low)``, how far a key is above a lowest one, with all bits turned around: as
 #: a number without a sign it is the lower, the better the key.

@@ -20,7 +20,6 @@ from ..driver.numba import SIMULATED
 from .access import OWN_LOAD, unit_access
 from .bits import wrapped
 from .moves.reductions import PARTS_OF, QUIET_NAN, add, element_step, upper
-from .plan import number
 from .ptx import load_twin, ptx
 
 # Numbers of a plan; the first ones are those of kernels that go through lines in order, too. A set is the same row of
@@ -303,21 +302,3 @@ def in_order(source: D, result: D, multiplies: bool, own_type: bool):
         return clean(first), clean(second) if part is not None else second
 
     return load, write, combine
-
-
-@helper
-def place_of(plan, position):
-    """Return which element of a line stands at a position, counted from where the scan starts."""
-    return number(plan, SIZE) - 1 - position if number(plan, REVERSE) != 0 else position
-
-
-@helper
-def out_shift(plan):
-    """Return how many places further an element's result stands in the line of results."""
-    return np.int64(0) if number(plan, REVERSE) != 0 else number(plan, INITIAL)
-
-
-@helper
-def initial_place(plan):
-    """Return where the initial result stands."""
-    return number(plan, SIZE) if number(plan, REVERSE) != 0 else np.int64(0)

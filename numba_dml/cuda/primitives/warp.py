@@ -13,42 +13,34 @@ def _meet(value: int) -> tuple[int, list[int]]:
     return simulator.meet(value)
 
 
-def _together(found):
-    """Return the twin that is ``found(lane, values, ...)``, where the lanes of a warp come with a value each."""
-    return lambda value, *others: found(*_meet(value), *others)
+def _step(asm, arguments, found, bits=32, of=32):
+    """Return a step that the lanes of a warp take together; with a value of each, ``found(lane, values, ...)``."""
+    return ptx(asm, 1, arguments, lambda value, *others: found(*_meet(value), *others), bits=bits, of=of, together=True)
 
 
-_partner_twin = _together(lambda lane, values, mask: values[lane ^ mask])
-_lane_twin = _together(lambda _, values, lane: values[lane % LANES])
-
-
-def _shuffle(mode, twin, bits):
+def _shuffle(mode, found, bits):
     word, halves = "{ .reg .b32 a, n; cvt.u32.u64 n, $2; ", "{ .reg .b32 a, b, n; cvt.u32.u64 n, $2; "
     shuffle = "shfl.sync." + mode + ".b32 {0}, {0}, n, 31, -1; "
     if bits == 32:
         asm = word + "cvt.u32.u64 a, $1; " + shuffle.format("a") + "mov.b32 $0, a; }"
     else:
         asm = halves + "mov.b64 {a, b}, $1; " + shuffle.format("a") + shuffle.format("b") + "mov.b64 $0, {a, b}; }"
-    return ptx(asm, 1, 2, twin, bits=bits, together=True)
+    return _step(asm, 2, found, bits, of=64)
 
 
 #: By bits: ``partner_value(value, mask)``, what the lane with the number ``lane ^ mask`` has. All lanes take part.
-PARTNER_VALUE = {bits: _shuffle("bfly", _partner_twin, bits) for bits in (32, 64)}
+PARTNER_VALUE = {bits: _shuffle("bfly", lambda lane, values, mask: values[lane ^ mask], bits) for bits in (32, 64)}
 #: By bits: ``lane_value(value, lane)``, what a lane has; its number is taken modulo those of a warp. Below: by name.
-LANE_VALUE = {bits: _shuffle("idx", _lane_twin, bits) for bits in (32, 64)}
+LANE_VALUE = {bits: _shuffle("idx", lambda _, values, lane: values[lane % LANES], bits) for bits in (32, 64)}
 lane_word, lane_long_word = LANE_VALUE[32], LANE_VALUE[64]
 
 #: ``sum_of_lanes(value)``: the sum of the 32-bit numbers of this lane and of those before it. All lanes take part.
-sum_of_lanes = ptx(
+sum_of_lanes = _step(
     "{ .reg .pred p; .reg .u32 t, s; mov.u32 s, $1; "
     + "".join(f"shfl.sync.up.b32 t|p, s, {1 << i}, 0, -1; @p add.u32 s, s, t; " for i in range(LANES.bit_length() - 1))
     + "mov.u32 $0, s; }",
     1,
-    1,
-    _together(lambda lane, values: sum(values[: lane + 1])),
-    bits=32,
-    of=32,
-    together=True,
+    lambda lane, values: sum(values[: lane + 1]),
 )
 
 
@@ -62,14 +54,10 @@ def _sync_lanes_twin():
 sync_lanes = ptx("bar.warp.sync -1;", 0, 0, _sync_lanes_twin)
 
 #: ``lanes_where(flag)``: the lanes whose flag is not 0, as the bits of a word. All lanes take part.
-lanes_where = ptx(
+lanes_where = _step(
     "{ .reg .pred p; setp.ne.u32 p, $1, 0; vote.sync.ballot.b32 $0, p, -1; }",
     1,
-    1,
-    _together(lambda _, flags: sum(1 << lane for lane, flag in enumerate(flags) if flag != 0)),
-    bits=32,
-    of=32,
-    together=True,
+    lambda _, flags: sum(1 << lane for lane, flag in enumerate(flags) if flag != 0),
 )
 
 
@@ -82,4 +70,4 @@ def lanes_with(bits):
     def found(lane, values):
         return sum(1 << other for other, value in enumerate(values) if (value ^ values[lane]) & ((1 << bits) - 1) == 0)
 
-    return ptx(asm + "cvt.u64.u32 $0, m; }", 1, 1, _together(found), together=True)
+    return _step(asm + "cvt.u64.u32 $0, m; }", 1, found, bits=64, of=64)

@@ -15,7 +15,7 @@ from ...primitives import scan as fields
 from ...primitives.access import unit_access
 from ...primitives.plan import number
 from ...primitives.ptx import await_inputs
-from ...primitives.scan import LOADS, in_order, initial_place, out_shift, place_of
+from ...primitives.scan import LOADS, in_order
 
 
 @cache
@@ -36,18 +36,17 @@ def in_order_kernel(source: D, result: D, multiplies: bool, own_type: bool, iden
         line = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
         if line >= number(plan, fields.LINES):
             return
-        size, inner = number(plan, fields.SIZE), number(plan, fields.INNER)
-        outer, column = line // inner, line % inner
-        step = inner if number(plan, fields.REVERSE) == 0 else -inner
+        size, inner, initial = number(plan, fields.SIZE), number(plan, fields.INNER), number(plan, fields.INITIAL)
+        outer, column, forwards = line // inner, line % inner, number(plan, fields.REVERSE) == 0
+        step = inner if forwards else -inner
         source_line = x + width * (outer * size * inner + column)
-        target_line = y + out_width * (outer * (size + number(plan, fields.INITIAL)) * inner + column)
-        if number(plan, fields.INITIAL) != 0:
-            store(target_line + out_width * inner * initial_place(plan), none, none_second)
+        target_line = y + out_width * (outer * (size + initial) * inner + column)
+        if initial != 0:
+            store(target_line + out_width * inner * (np.int64(0) if forwards else size), none, none_second)
         if size == 0:
             return
-        place = place_of(plan, np.int64(0))
-        source_line += width * inner * place
-        target_line += out_width * inner * (place + out_shift(plan))
+        source_line += width * inner * (np.int64(0) if forwards else size - 1)
+        target_line += out_width * inner * (initial if forwards else size - 1)
         leaves_out = number(plan, fields.EXCLUSIVE) != 0
         words = cuda.local.array((LOADS, 2), np.int64)
         total = second = np.int64(0)
