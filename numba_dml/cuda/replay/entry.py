@@ -113,11 +113,8 @@ def has(typingctx, value, name, wanted, is_method):
     def codegen(context, builder, signature, args):
         api = context.get_python_api(builder)
         value, name = (_object(context, builder, number) for number in args[:2])
-        call = cgutils.get_or_insert_function(
-            builder.module,
-            ir.FunctionType(api.pyobj, [api.pyobj, api.pyobj], var_arg=True),
-            "PyObject_CallMethodObjArgs",
-        )
+        kind = ir.FunctionType(api.pyobj, [api.pyobj, api.pyobj], var_arg=True)
+        call = cgutils.get_or_insert_function(builder.module, kind, "PyObject_CallMethodObjArgs")
         result = cgutils.alloca_once_value(builder, cgutils.get_null_value(api.pyobj))
         with builder.if_else(args[3]) as (method, attribute):
             with method:
@@ -213,12 +210,10 @@ def is_like(known, i, value, tensor, layout):
         return DIFFERENT
     found = words_at(tensor)
     fields = 8 * (HEADER + ARRAY_FIELDS * i)
-    if (
-        load(found, _DEVICE) != load(known, fields + 8 * DEVICE)
-        or load(found, _TYPE) != load(known, fields + 8 * TYPE)
-        or load(found, _OFFSET) != 0
-        or load(found, _STRIDES) == 0
-    ):
+    device, kind = load(known, fields + 8 * DEVICE), load(known, fields + 8 * TYPE)
+    if load(found, _DEVICE) != device or load(found, _TYPE) != kind:
+        return DIFFERENT
+    if load(found, _OFFSET) != 0 or load(found, _STRIDES) == 0:
         return DIFFERENT
     dims = load(found, _TYPE) & 0xFFFFFFFF
     sizes, strides = words_at(load(found, _SIZES)), words_at(load(found, _STRIDES))
@@ -227,9 +222,8 @@ def is_like(known, i, value, tensor, layout):
             return DIFFERENT
     if load(known, fields + 8 * IS_REAL) != 0:
         no = load(known, 8 * FALSE)
-        if not (
-            has(value, load(known, 8 * REQUIRES_GRAD), no, False) and has(value, load(known, 8 * IS_NEG), no, True)
-        ):
+        needs_no_grad = has(value, load(known, 8 * REQUIRES_GRAD), no, False)
+        if not needs_no_grad or not has(value, load(known, 8 * IS_NEG), no, True):
             return DIFFERENT
     return layout + 16 * dims
 
