@@ -164,10 +164,8 @@ class Borrowed:
         self.shape: tuple[int, ...] = tuple(tensor.shape[: tensor.ndim]) if tensor.ndim else ()
         self.pointer: int = (tensor.data or 0) + tensor.byte_offset
         size = self.dtype.itemsize
-        if tensor.ndim and tensor.strides:
-            self.strides = tuple(stride * size for stride in tensor.strides[: tensor.ndim])
-        else:
-            self.strides = packed_strides(self.shape, size)
+        steps = tensor.strides[: tensor.ndim] if tensor.ndim and tensor.strides else packed_strides(self.shape)
+        self.strides = tuple(step * size for step in steps)
 
     @staticmethod
     def _capsule_of(array: Any) -> Any:
