@@ -14,7 +14,7 @@ import numpy as np
 from ..._core.devices.arrays import DeviceArray
 from ..._core.lowering import Select
 from ..._core.shapes import LINE_FIELDS, collapse_rows, flat, rows_of
-from ..._core.tensor import product
+from ..._core.tensor import packed_strides, product
 from ..driver.arrays import Output, Span, part, scratch
 from ..driver.compile import kernel
 from ..driver.launch import Kernel
@@ -84,7 +84,7 @@ class ArgExtremeCall(OneOutputCall):
             )
             return TopKCall((data.dtype, index.dtype), select, shape)
 
-        packed = [product([size for size, *_ in outer[d + 1 :]]) for d in range(len(outer))]
+        packed = packed_strides([size for size, *_ in outer])
         lines = [(size, step, to * self.rows) for size, step, to in lowering.lines]
         lines += [(size, step, to) for (size, step, _), to in zip(outer, packed, strict=True)]
         self.of_rows = best(lines, n, stride, lowering.index_itemsize if self.direct else 8)
@@ -104,7 +104,6 @@ class ArgExtremeCall(OneOutputCall):
 
     def launch(self, a: DeviceArray, result: DeviceArray, stream: int, waiting: Collection[int | None]) -> None:
         """Run the kernels."""
-        device = a.device
         if self.direct and self.of_rows.way.can_omit_values:
             values, places, memory = copy(a), result, None
             values.pointer = 0
@@ -119,8 +118,8 @@ class ArgExtremeCall(OneOutputCall):
             blocks, low = -(-self.lines // BLOCK), self.lowering
             numbers = self.lines, self.rows, self.n, low.total - 1 if low.backwards else -1, low.index_itemsize
             found = places.pointer, rows.pointer if self.of_lines else 0, result.pointer
-            place_kernel()(device, stream, blocks, *found, *numbers)
-        part(device, stream, waiting)
+            place_kernel()(a.device, stream, blocks, *found, *numbers)
+        part(a.device, stream, waiting)
         del memory  # only now
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections import deque
+from collections import defaultdict, deque
 from functools import partial
 from itertools import count
 from typing import Any
@@ -34,8 +33,7 @@ UNKNOWN, MOST_LOOKS = -1, 500
 #: Unique launch ids, above those of gathers and scatters: one check reports all of them.
 _launches = count(1 << 61)
 #: Host memory where kernels put a count, by device, that no call uses now.
-_free: dict[int, deque[HostWords]] = {}
-_lock = threading.Lock()
+_free: defaultdict[int, deque[HostWords]] = defaultdict(deque)
 
 
 class CompactionCall(Repeatable):
@@ -79,7 +77,7 @@ class CompactionCall(Repeatable):
         if out is not None:
             return self.to_outputs(a, out)
         if not self.sized:
-            return a.library.finish(self.launch(a, None, None, True), a.stream)
+            return a.library.finish(self.launch(a, None, None, False), a.stream)
         number, rows = self.number.new(a), self.rows.new(a)
         launch = partial(self.launch, a, number, rows, True)
         if self.bounds == "raise":
@@ -105,13 +103,12 @@ class CompactionCall(Repeatable):
         overlap = number.pointer < rows.pointer + self.rows.size and rows.pointer < number.pointer + self.number.size
         if packed and overlap:
             raise shared_outputs(self.function)
-        if packed:
-            self.launch(a, number, rows, False)
-        else:  # rows that are not written keep what they held
-            copy = self.rows.new(a)
-            a.library.assign(copy.owner, pair[1])
-            self.launch(a, number, copy, False)
-            a.library.assign(pair[1], copy.owner)
+        if not packed:  # rows that are not written keep what they held
+            rows = self.rows.new(a)
+            a.library.assign(rows.owner, pair[1])
+        self.launch(a, number, rows, False)
+        if not packed:
+            a.library.assign(pair[1], rows.owner)
         return Nonzero(*pair)
 
     def launch(self, a: DeviceArray, number: DeviceArray | None, rows: DeviceArray | None, fills: bool) -> Any:
@@ -132,7 +129,7 @@ class CompactionCall(Repeatable):
             if rows is None:
                 rows = a.library.new((total, self.columns), self.rows.dtype, device)
         assert rows is not None
-        self.write(rows, stream, memory, fills and self.sized)
+        self.write(rows, stream, memory, fills)
         part(device, stream, others)
         return rows
 
@@ -224,10 +221,8 @@ class CompactionCall(Repeatable):
 
 def _words_of(device: int) -> HostWords:
     """Return host memory for a count."""
-    with _lock:
-        free = _free.setdefault(device, deque())
     try:
-        return free.pop()
+        return _free[device].pop()
     except IndexError:
         return HostWords(device, np.array([UNKNOWN], np.int64))
 

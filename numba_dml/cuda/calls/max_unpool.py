@@ -8,7 +8,7 @@ import numpy as np
 from numpy import ndarray
 
 from ..._core.devices.arrays import DeviceArray
-from ..driver.arrays import Span
+from ..driver.arrays import spans_of
 from ..driver.launch import recorder
 from ..driver.memory import OnDevices
 from ..primitives.fill import set_words
@@ -22,9 +22,8 @@ class MaxUnpoolCall(ScatterCall):
 
     def __init__(self, descriptor: Any, layouts: Any, output_shapes: tuple[tuple[int, ...], ...]) -> None:
         data, indices, shape = descriptor.input_tensor, descriptor.indices_tensor, output_shapes[0]
-        steps = (0,) * len(shape), layouts[1][0], layouts[0][0]
-        tensors = (descriptor.output_tensor.sizes, data), (indices.sizes, indices), (data.sizes, data)
-        spans = [Span.of(sizes, step, t.itemsize) for (sizes, t), step in zip(tensors, steps, strict=True)]
+        layouts_of_scatter = ((0,) * len(shape), data.dtype), layouts[1], layouts[0]
+        spans = spans_of((descriptor.output_tensor, indices, data), layouts_of_scatter)
         super().__init__(descriptor.lower([layouts[0][0]]), data.dtype, shape, spans)
         self.values = OnDevices(np.zeros(1, data.dtype))
 

@@ -30,13 +30,18 @@ from .move_call import IndexedCall
 _DEPTH, _INNER = fields.HEADER + fields.LOOP_FIELDS, fields.HEADER + 2 * fields.LOOP_FIELDS
 
 
-@cache
-def row_steps(index_type: str):
-    """Return ``row_of(index, plan, record, launch, size, line, looks)`` and ``place_of(plan, element)``.
+@helper
+def place_of(plan, element):
+    """Return the block, the row and the column that an element is at."""
+    rest = quotient(element, plan, _INNER)
+    column = element - rest * number(plan, _INNER)
+    block = quotient(rest, plan, _DEPTH)
+    return block, rest - block * number(plan, _DEPTH), column
 
-    The first is the row that an index leads to, -1: none; `looks`: record a bad one. The second is the block, the row
-    and the column that an element is at.
-    """
+
+@cache
+def row_finder(index_type: str):
+    """Return ``row_of(...)``: the row that an index leads to, or -1; if it `looks`, it records a bad one."""
     load_index, index_bytes = LOAD_INDEX[index_type], np.dtype(index_type).itemsize
     signed = index_type.startswith("i")
 
@@ -56,14 +61,7 @@ def row_steps(index_type: str):
                     record_bad(record, launch, line, value, number(plan, fields.IDENTITY))
         return row
 
-    @helper
-    def place_of(plan, element):
-        rest = quotient(element, plan, _INNER)
-        column = element - rest * number(plan, _INNER)
-        block = quotient(rest, plan, _DEPTH)
-        return block, rest - block * number(plan, _DEPTH), column
-
-    return row_of, place_of
+    return row_of
 
 
 @cache
@@ -74,7 +72,7 @@ def one_hot_kernel(width: int, index_type: str, group: int) -> Kernel:
     """
     load, store = unit_access(width)
     _, store_quad = unit_access(QUAD_BYTES)
-    row_of, place_of = row_steps(index_type)
+    row_of = row_finder(index_type)
 
     @helper
     def write_unit(out, index, values, plan, record, launch, size, unit):

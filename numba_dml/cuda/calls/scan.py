@@ -78,12 +78,11 @@ class ScanCall(OneOutputCall):
 
     def launch(self, a: DeviceArray, out: DeviceArray, stream: int, waiting: Collection[int | None]) -> None:
         """Run the kernels, and let the other streams wait."""
-        device = a.device
         if not self.spans:
             a = packed(a, stream)
         run = self.run_in_order if self.region is scan.IN_ORDER else self.run_by_rows
-        memory = run((device, stream), a.pointer, out)
-        part(device, stream, waiting)
+        memory = run((a.device, stream), a.pointer, out)
+        part(a.device, stream, waiting)
         del memory  # only now
 
     def run_in_order(self, where: tuple[int, int], a: int, out: DeviceArray) -> None:
@@ -118,13 +117,10 @@ class ScanCall(OneOutputCall):
             kernel(*where, -(-rows_of_totals // totals.WARPS), at, above, count, self.facts.inner, rows_of_totals)
             at = following
 
-    def run_pass(
-        self, where: tuple[int, int], plan: ndarray[Any, Any], x: int, y: int, above: int, marks: int, carries: int
-    ) -> None:
-        """Launch the kernel of a pass over lines."""
+    def run_pass(self, where: tuple[int, int], plan: ndarray[Any, Any], x: int, y: int, *sums: int) -> None:
+        """Launch the kernel of a pass over lines; `sums`: the addresses of totals, marks and carries, or 0."""
         warps = -(-int(plan[scan_plan.ALL_SETS]) // int(plan[scan_plan.SETS]))
-        kernel = rows.rows_kernel(*self.types)
-        kernel(*where, -(-warps // rows.WARPS), x, y, plan.ctypes.data, above, marks, carries)
+        rows.rows_kernel(*self.types)(*where, -(-warps // rows.WARPS), x, y, plan.ctypes.data, *sums)
 
 
 build = ScanCall
