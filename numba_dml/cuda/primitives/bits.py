@@ -62,13 +62,8 @@ high_product = _step(
 
 def _count_if(test, bits, twin):
     count = "mov.b32 n, $1;" if bits == 32 else "cvt.u32.u64 n, $1;"
-    return _step(
-        f"{{ .reg .pred p; .reg .b32 n; {count} setp.{test}.s{bits} p, $2, $3; @p add.s32 n, n, 1; mov.b32 $0, n; }}",
-        3,
-        twin,
-        bits=32,
-        of=bits,
-    )
+    asm = f"{{ .reg .pred p; .reg .b32 n; {count} setp.{test}.s{bits} p, $2, $3; @p add.s32 n, n, 1; mov.b32 $0, n; }}"
+    return _step(asm, 3, twin, bits=32, of=bits)
 
 
 #: By bits of the keys: ``count_reaching(count, key, bar)``, one more than a count if a key reaches a bar, and

@@ -36,8 +36,7 @@ class PairAccess(NamedTuple):
 @cache
 def pair_access(is_long: bool) -> PairAccess:
     """Return how to get pairs of long words, or of short ones."""
-    bits = 64 if is_long else 32
-    shifted = DIGIT_ABOVE[bits]
+    shifted = DIGIT_ABOVE[64 if is_long else 32]
 
     @helper
     def digit_of(key, shift):

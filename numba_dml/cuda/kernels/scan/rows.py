@@ -77,13 +77,6 @@ def row_of(plan, tile, lane):
 
 
 @helper
-def set_start(plan, row):
-    """Return where a set starts in the input, in elements."""
-    before = row.outer * number(plan, fields.SIZE) + row.number * number(plan, fields.LENGTH)
-    return before * number(plan, fields.INNER) + row.first
-
-
-@helper
 def list_pieces(plan, row, lane, listed, x, step, y, out_step):
     """List the pieces of the first segment: where each is in the input and in the output, and its count.
 
@@ -93,7 +86,8 @@ def list_pieces(plan, row, lane, listed, x, step, y, out_step):
     froms, tos, counts = listed
     inner, columns = number(plan, fields.INNER), np.int32(number(plan, fields.COLUMNS))
     is_apart, sets = number(plan, fields.GROUPS) > 1, number(plan, fields.SETS)
-    place, count, pieces_of_chunk = set_start(plan, row), row.count, np.int32(number(plan, fields.CHUNK_PIECES))
+    start = row.outer * number(plan, fields.SIZE) + row.number * number(plan, fields.LENGTH)
+    place, count, pieces_of_chunk = start * inner + row.first, row.count, np.int32(number(plan, fields.CHUNK_PIECES))
     out_place = place + (row.outer + 1) * number(plan, fields.INITIAL) * inner
     if number(plan, fields.CHUNKS) < sets:  # all sets are one chunk, which ends with the last of them
         count = np.int32(min(row.sets_left, sets) * number(plan, fields.SIZE))
