@@ -165,13 +165,8 @@ def choose_kernel(width: int, infinity: int) -> Kernel:
     keys_in_places, counts_in_lists = 8 // key_bytes, 2 + key_bytes // 4
 
     @kernel(registers=64)
-    def choose_from_lines(
-        x,  # IN   address of the first element
-        values,  # OUT  address of the values
-        indices,  # OUT  address of the indices
-        delegates,  # IN   address of (lines, pitch) keys, if there are any
-        plan,  # IN   address of the plan
-    ):
+    def choose_from_lines(x, values, indices, delegates, plan):
+        """`delegates`: the address of (lines, pitch) keys, if there are any."""
         await_inputs()
         sums = cuda.shared.array(SUMS, np.int32)
         ends = cuda.shared.array(ENDS, np.int64)
@@ -263,11 +258,8 @@ def delegate_kernel(width: int, infinity: int) -> Kernel:
     key_bytes = key(0).itemsize
 
     @kernel(registers=40)  # six blocks of 256 threads on a multiprocessor
-    def find_delegates(
-        x,  # IN   address of the first element
-        delegates,  # OUT  address of (lines, pitch) keys
-        plan,  # IN   address of the plan
-    ):
+    def find_delegates(x, delegates, plan):
+        """`delegates`: the address of (lines, pitch) keys."""
         await_inputs()
         bests = cuda.local.array(QUADS, key)
         lane = np.int64(cuda.threadIdx.x % LANES)

@@ -95,11 +95,8 @@ def column_kernel(width: int, infinity: int, wide: bool, has_rivals: bool) -> Ke
     together = lines_together(width, wide)
 
     @kernel
-    def find_in_columns(
-        x,  # IN   address of the first element
-        told,  # OUT  address of (lines, groups) delegates; or of (groups, lines) delegates, rivals, and bytes: seats
-        plan,  # IN   address of the plan
-    ):
+    def find_in_columns(x, told, plan):
+        """`told`: the address of (lines, groups) delegates; or what `beside_kernel` wants."""
         await_inputs()
         seat_keys = cuda.local.array(together, key)
         delegates = cuda.local.array(together, key)
@@ -332,13 +329,8 @@ def beside_kernel(width: int, infinity: int) -> Kernel:
     parts_of_key = key(0).itemsize // 4
 
     @kernel(registers=64)
-    def choose_beside(
-        x,  # IN   address of the first element
-        values,  # OUT  address of the values
-        indices,  # OUT  address of the indices
-        told,  # IN   address of (groups, lines) delegates, as many rivals, and as many seats of a byte
-        plan,  # IN   address of the plan
-    ):
+    def choose_beside(x, values, indices, told, plan):
+        """`told`: the address of (groups, lines) delegates, as many rivals, and as many seats of a byte."""
         await_inputs()
         keys = cuda.shared.array(rooms, key)
         places = cuda.shared.array(rooms, np.int32)

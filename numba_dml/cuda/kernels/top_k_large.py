@@ -51,12 +51,8 @@ def count_kernel(width: int, infinity: int, is_long: bool) -> Kernel:
     source_of = tile_access(width, infinity, is_long).source_of
 
     @kernel(registers=64)  # four blocks of 256 threads on a multiprocessor, like `list_elements`
-    def count_range(
-        x,  # IN      address of the first element
-        memory,  # IN OUT  address of a call's memory, which has borders, counts, a table and tallies
-        plan,  # IN      address of the plan
-        first,  # IN      1: the range is that of all keys
-    ):
+    def count_range(x, memory, plan, first):
+        """`memory`: a call's, which has borders, counts, a table and tallies. `first`: 1 for the range of all keys."""
         await_inputs()
         own = cuda.shared.array(COUNTERS, np.int32)
         sums = cuda.shared.array(BLOCK, np.int64)
@@ -171,14 +167,11 @@ def list_kernel(width: int, infinity: int, is_long: bool, is_result: bool) -> Ke
             plan_passes(heads, starts, target.found, passes, 1, sums)
 
     @kernel(registers=64)  # four blocks of 256 threads on a multiprocessor
-    def list_elements(
-        x,  # IN      address of the first element
-        memory,  # IN OUT  address of a call's memory: borders, table, tallies, list, what a sort needs
-        plan,  # IN      address of the plan
-        everything,  # IN      1: all elements are listed, there is no border
-        values,  # OUT     address of the values, if what is listed is the result
-        indices,  # OUT     address of the indices
-    ):
+    def list_elements(x, memory, plan, everything, values, indices):
+        """`memory`: a call's, which has borders, a table, tallies, the list, and what a sort needs.
+
+        `everything`: 1 if all elements are listed, and there is no border. The outputs are for what is the result.
+        """
         await_inputs()
         sums = cuda.shared.array(SUMS, np.int64)
         counts = cuda.shared.array(all_counts, np.int32)

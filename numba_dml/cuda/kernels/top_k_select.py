@@ -277,12 +277,7 @@ def warp_select_kernel(width: int, infinity: int, own_count: int) -> Kernel:
     of_block, keys_of_block = of_warp * WARPS, own_count * LANES * WARPS or 1
 
     @kernel(registers=64)
-    def select_by_warps(
-        x,  # IN   address of the first element
-        values,  # OUT  address of the values
-        indices,  # OUT  address of the indices
-        plan,  # IN   address of the plan
-    ):
+    def select_by_warps(x, values, indices, plan):
         await_inputs()
         own = cuda.local.array(room, key)
         all_keys = cuda.shared.array(keys_of_block, key)
@@ -329,12 +324,7 @@ def block_select_kernel(width: int, infinity: int, is_sorted: bool) -> Kernel:
     word_array, place_array = ARRAY_TYPES[np.int32], ARRAY_TYPES[np.int16]
 
     @kernel(registers=64)
-    def select_by_blocks(
-        x,  # IN   address of the first element
-        values,  # OUT  address of the values
-        indices,  # OUT  address of the indices
-        plan,  # IN   address of the plan
-    ):
+    def select_by_blocks(x, values, indices, plan):
         await_inputs()
         own = cuda.local.array(room, key)
         counts = cuda.shared.array(COUNTS, np.int32)

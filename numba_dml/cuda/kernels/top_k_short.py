@@ -232,12 +232,7 @@ def short_kernel(width: int, infinity: int, most: int) -> Kernel:
     few = width <= 2 or (width == 4 and not longest)
 
     @kernel(registers=SHORT_REGISTERS if few else MORE_REGISTERS if longest else None)
-    def choose_from_short_lines(
-        x,  # IN   address of the first element
-        values,  # OUT  address of the values
-        indices,  # OUT  address of the indices
-        plan,  # IN   address of the plan
-    ):
+    def choose_from_short_lines(x, values, indices, plan):
         await_inputs()
         thread = np.int64(cuda.threadIdx.x)
         lane = thread % LANES

@@ -130,12 +130,7 @@ def warp_kernel(width: int, infinity: int, units: int) -> Kernel:
     place_rooms = rooms if width == 8 else 1
 
     @kernel(registers=64)
-    def choose_by_warps(
-        x,  # IN   address of the first element
-        values,  # OUT  address of the values
-        indices,  # OUT  address of the indices
-        plan,  # IN   address of the plan
-    ):
+    def choose_by_warps(x, values, indices, plan):
         await_inputs()
         words = cuda.shared.array(rooms, word)
         places = cuda.shared.array(place_rooms, np.int32)
