@@ -87,15 +87,11 @@ def count_kernel(is_long: bool) -> Kernel:
     load_key, _ = pair_fields(is_long)
 
     @kernel
-    def count_digits(
-        pairs,  # IN      address of (size,) pairs
-        size,
-        passes,
-        head,  # OUT     address of the segment's words
-        starts,  # IN OUT  address of (passes, DIGITS) int64, zeros: then what comes before a digit
-        arrived,  # IN OUT  address of how many blocks are done
-        blocks,
-    ):
+    def count_digits(pairs, size, passes, head, starts, arrived, blocks):
+        """Count the digits of `size` pairs by some blocks. `arrived`: the address of how many blocks are done.
+
+        `head`: that of the segment's words. `starts`: of (passes, DIGITS) int64, zeros; then what is before a digit.
+        """
         await_inputs()
         counts = cuda.shared.array(ALL_DIGITS, np.int32)
         sums = cuda.shared.array(SUMS, np.int64)

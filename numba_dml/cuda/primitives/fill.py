@@ -28,16 +28,8 @@ def copy_and_set_kernel() -> Kernel:
     _, store = unit_access(QUAD_BYTES)
 
     @kernel
-    def copy_and_set(
-        to,  # OUT  address of a copy
-        fro,  # IN   address of what is copied
-        size,  # IN   how many bytes that is
-        copying,  # IN   how many blocks copy
-        memory,  # OUT  address of memory that is set
-        quads,  # IN   how many 16 bytes that is
-        word,  # IN   to what
-        share,  # IN   how many 16 bytes a block handles
-    ):
+    def copy_and_set(to, fro, size, copying, memory, quads, word, share):
+        """The first `copying` blocks copy `size` bytes; others set `quads`. A block has `share` times 16 bytes."""
         await_inputs()
         block = np.int64(cuda.blockIdx.x)
         if block < copying:
