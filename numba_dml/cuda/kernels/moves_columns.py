@@ -6,6 +6,8 @@ the elements, a scatter claims, by which it takes the last update of each place.
 row by row, as it lies there. Columns that are too long are transposed into lines, in strips that fit into scratch
 memory: every byte goes through memory three times, but in order, where random accesses would each take the time of 32
 bytes or more.
+
+Of the arguments of kernels see `primitives.moves`.
 """
 
 from __future__ import annotations
@@ -105,16 +107,7 @@ def gather_columns_kernel(width: int, index_type: str, loops: int, threads: int,
     # As `load` returns them: the simulator refuses what a GPU cuts off.
     element = shared_type(f"uint{8 * width}" if width < 8 else "int64")
 
-    def gather_columns(
-        data,  # IN   address of the input's first element
-        index,  # IN   address of the packed indices
-        packed,  # OUT  address of the packed output
-        plan,  # IN   the plan
-        record,  # OUT  where a bad index is recorded
-        launch,  # IN   the number of this launch
-        strips,  # IN   see `column_finder`
-        bits,  # IN   see `column_finder`
-    ):
+    def gather_columns(data, index, packed, plan, record, launch, strips, bits):
         await_inputs()
         elements = cuda.shared.array(0, element)
         positions = cuda.local.array(AT_ONCE, np.int64)
@@ -180,18 +173,7 @@ def scatter_columns_kernel(
                 value, _ = exact(old, np.int64(0), new, np.int64(0))
         store(at, value, 0)
 
-    def scatter_columns(
-        data,  # OUT  address of the output's first element
-        old,  # IN   the same of what is there before, maybe the output itself
-        index,  # IN   address of the packed indices
-        packed,  # IN   address of the packed updates
-        plan,  # IN   the plan
-        record,  # OUT  where a bad index is recorded
-        launch,  # IN   the number of this launch, -1: the indices have been looked at
-        unless,  # IN   write nothing if the launch with this number has recorded a bad index
-        strips,  # IN   see `column_finder`
-        bits,  # IN   see `column_finder`
-    ):
+    def scatter_columns(data, old, index, packed, plan, record, launch, unless, strips, bits):
         await_inputs()
         if has_bad(record, unless):
             return
@@ -286,16 +268,8 @@ def turn_kernel(width: int) -> Kernel:
     top = 1 << (8 * width - 1)
 
     @kernel
-    def turn_tiles(
-        fro,  # IN   address of the matrices, whose rows have no gaps
-        fro_matrix,  # IN   bytes from one to the next
-        fro_row,  # IN   bytes from a row to the next
-        to,  # OUT  address of the transposed matrices
-        to_matrix,  # IN   bytes from one to the next
-        to_row,  # IN   bytes from one of their rows, which were columns, to the next
-        rows,
-        columns,
-    ):
+    def turn_tiles(fro, fro_matrix, fro_row, to, to_matrix, to_row, rows, columns):
+        """Both addresses are followed by bytes to the next matrix and row. Rows of `fro` have no gaps."""
         await_inputs()
         tile = cuda.shared.array(CELLS, element)
         matrix, row, column = tile_of(rows, columns)
@@ -328,18 +302,8 @@ def turn_indices_kernel(index_type: str, position_bytes: int) -> Kernel:
     number_type = shared_type("int32")
 
     @kernel
-    def turn_indices(
-        index,  # IN   address of the packed indices
-        begin,  # IN   the first of them that counts
-        matrix_step,  # IN   indices from a matrix to the next
-        row_step,  # IN   indices from a row to the next
-        to,  # OUT  address of the packed positions
-        rows,
-        columns,
-        plan,  # IN   address of the plan
-        record,  # OUT  where a bad index is recorded
-        launch,  # IN   the number of this launch, -1: the indices have been looked at
-    ):
+    def turn_indices(index, begin, matrix_step, row_step, to, rows, columns, plan, record, launch):
+        """`begin`: the first index that counts. Steps are indices to the next matrix and row. `to`: the positions."""
         await_inputs()
         tile = cuda.shared.array(CELLS, number_type)
         matrix, row, column = tile_of(rows, columns)

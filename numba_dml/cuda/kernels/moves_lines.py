@@ -2,6 +2,8 @@
 
 A gather keeps the elements. A scatter keeps claims and chains of updates, and goes through the line in its order; or
 the elements, with which it combines integers in any order.
+
+Of the arguments of kernels see `primitives.moves`.
 """
 
 from __future__ import annotations
@@ -74,19 +76,11 @@ def gather_lines_kernel(width: int, index_type: str, several: bool, threads: int
     fill = fill_line(width, threads)
     word, element = shared_type("int32"), shared_type(f"int{8 * width}")
 
-    def gather_lines(
-        data,  # IN   address of the input's first element
-        index,  # IN   address of the packed indices
-        packed,  # OUT  address of the packed output
-        plan,  # IN   address of the plan
-        record,  # OUT  where a bad index is recorded
-        launch,  # IN   the number of this launch
-        shares,  # IN   how many blocks a line has
-        share,  # IN   how many points a block handles
-        count_of_lines,  # IN   how many lines there are
-        together,  # IN   how many lines a block has; if several, they and their indices have no gaps
-        factor,  # IN   see `row_factor`
-    ):
+    def gather_lines(data, index, packed, plan, record, launch, shares, share, count_of_lines, together, factor):
+        """A line has `shares` blocks, each for `share` points. A block has `together` of `count_of_lines` lines.
+
+        If these are several, they and their indices have no gaps. `factor`: see `row_factor`.
+        """
         await_inputs()
         words = cuda.shared.array(0, word)
         elements = cuda.shared.array(0, element)
@@ -300,20 +294,9 @@ def scatter_lines_kernel(
     word, element = shared_type("int32"), shared_type(f"int{8 * width}")
 
     def scatter_lines(
-        data,  # OUT     address of the output's first element
-        old,  # IN      the same of what is there before, maybe the output itself
-        index,  # IN      address of the packed indices
-        packed,  # IN      address of the packed updates
-        plan,  # IN      address of the plan
-        record,  # OUT     where a bad index is recorded
-        launch,  # IN      the number of this launch, -1: the indices have been looked at
-        unless,  # IN      write nothing if the launch with this number has recorded a bad index
-        parts,  # IN      how many blocks a line has
-        part,  # IN      how many elements a block handles
-        count_of_lines,  # IN      how many lines there are
-        together,  # IN      how many lines a block has; if several, they and their indices have no gaps
-        factor,  # IN      see `row_factor`
+        data, old, index, packed, plan, record, launch, unless, parts, part, count_of_lines, together, factor
     ):
+        """A line has `parts` blocks, each for `part` of its elements; of all other arguments see `gather_lines`."""
         await_inputs()
         if has_bad(record, unless):
             return

@@ -3,6 +3,8 @@
 Units are as wide as the slices and the alignment of both sides allow. The threads of a block take neighbouring units of
 the packed array, so that its accesses, and those within a slice, are coalesced, and each has four of them on their way
 at once. Narrow units of a gather's slices are left to warps.
+
+Of the arguments of kernels see `primitives.moves`.
 """
 
 from __future__ import annotations
@@ -65,16 +67,7 @@ def gather_kernel(width: int, index_type: str, counts: tuple[int, int, int]) -> 
     # With three loops it would take more than 40 registers, of which a multiprocessor has enough for six blocks. See
     # docs/measurements/cudakernels.md, "Registers of a gather with three loops".
     @kernel(registers=40 if counts[0] == 3 else None)
-    def gather_units(
-        data,  # IN   address of the input's first element
-        index,  # IN   address of the packed indices
-        packed,  # OUT  address of the packed output
-        plan,  # IN   the plan
-        record,  # OUT  where a bad index is recorded
-        launch,  # IN   the number of this launch
-        units,  # IN   how many units the output has
-        share,  # IN   how many of them a block moves
-    ):
+    def gather_units(data, index, packed, plan, record, launch, units, share):
         await_inputs()
         begin = np.int64(cuda.blockIdx.x) * share
         a = begin + np.int64(cuda.threadIdx.x)
@@ -116,13 +109,8 @@ def slice_mover(width: int):
     lane_value = LANE_VALUE[64]
 
     @helper
-    def move_slices(
-        packed,  # OUT  address of the packed array's first slice for this warp
-        at,  # IN   address of the slice that this lane knows
-        plan,  # IN  the plan
-        count,  # IN  how many slices this warp moves
-        lane,  # IN  the number of this lane
-    ):
+    def move_slices(packed, at, plan, count, lane):
+        """Move `count` slices to an address of a packed array; at `at` is the one that this lane knows."""
         size = number(plan, SLICE)
         # Of the lane's next unit: which slice it is of, where in that, and how many units are there from it on.
         slice_ = np.int32(quotient(lane, plan, SLICE))
@@ -167,16 +155,8 @@ def gather_slices_kernel(width: int, index_type: str, counts: tuple[int, int, in
                     store(packed + ((first + i) * size + unit) * width, np.int64(0), np.int64(0))
 
     @kernel
-    def gather_slices(
-        data,  # IN   address of the input's first element; no coordinate has none
-        index,  # IN   address of the packed indices
-        packed,  # OUT  address of the packed output
-        plan,  # IN   the plan
-        record,  # OUT  where a bad index is recorded
-        launch,  # IN   the number of this launch
-        points,  # IN   how many points there are
-        share,  # IN   how many of them a warp has
-    ):
+    def gather_slices(data, index, packed, plan, record, launch, points, share):
+        """`share`: points of a warp. No coordinate has size 0, so that there is an element to read for a bad index."""
         await_inputs()
         thread = np.int64(cuda.threadIdx.x)
         lane = thread % LANES
@@ -239,18 +219,7 @@ def scatter_kernel(
         return place + place_in_slice(plan, unit - point * number(plan, SLICE), width)
 
     @kernel(registers=40)  # it would take 48
-    def scatter_units(
-        data,  # OUT  address of the output's first element
-        index,  # IN   address of the packed indices
-        packed,  # IN   address of the packed updates
-        plan,  # IN   the plan
-        record,  # OUT  where a bad index is recorded
-        launch,  # IN   the number of this launch, -1: the indices have been looked at
-        unless,  # IN   write nothing if the launch with this number has recorded a bad index
-        claims,  # IN   address of the claims
-        units,  # IN   how many units the updates have
-        share,  # IN   how many of them a block moves
-    ):
+    def scatter_units(data, index, packed, plan, record, launch, unless, claims, units, share):
         await_inputs()
         if has_bad(record, unless):
             return

@@ -3,6 +3,8 @@
 The updates are first sorted into bins, by the part of the output that they lead to, in no order within a bin. Then a
 block takes each part, copies what was there, and finds the last update of each place in a table of claims in shared
 memory: all random accesses are to parts that are in L2, or on the chip.
+
+Of the arguments of kernels see `primitives.moves`.
 """
 
 from __future__ import annotations
@@ -48,16 +50,8 @@ def count_kernel(index_type: str, counts: tuple[int, int, int]) -> Kernel:
     number_type = shared_type("int32")
 
     @kernel
-    def count_bins(
-        index,  # IN      address of the packed indices
-        plan,  # IN      the plan
-        record,  # OUT     where a bad index is recorded
-        launch,  # IN      the number of this launch
-        points,  # IN      how many points there are
-        bins,  # IN      how many bins there are
-        counts,  # IN OUT  address of (bins,) int64: the points of a bin
-        share,  # IN      points of a block
-    ):
+    def count_bins(index, plan, record, launch, points, bins, counts, share):
+        """`counts`: the address of (bins,) int64, to which the points of the bins are added."""
         await_inputs()
         found = cuda.shared.array(0, number_type)
         thread = np.int64(cuda.threadIdx.x)
@@ -160,10 +154,8 @@ def start_kernel() -> Kernel:
     """Return the kernel of one block that turns counts into the sums of those before."""
 
     @kernel
-    def add_up_counts(
-        counts,  # IN OUT  address of (size,) int64
-        size,
-    ):
+    def add_up_counts(counts, size):
+        """`counts`: the address of (size,) int64."""
         await_inputs()
         sums = cuda.shared.array(BLOCK, np.int64)
         thread = np.int64(cuda.threadIdx.x)
@@ -188,16 +180,11 @@ def coarse_kernel(width: int, index_type: str, counts: tuple[int, int, int]) -> 
     _, count_tile, put_tile = tile_steps(COARSE_BITS)
 
     @kernel
-    def sort_coarsely(
-        index,  # IN      address of the packed indices
-        packed,  # IN      address of the packed updates
-        plan,  # IN      the plan
-        points,  # IN      how many points there are
-        count,  # IN      how many coarse bins there are
-        starts,  # IN      address of (bins,) int64: where the entries of a bin start
-        sizes,  # IN OUT  address of (count,) int64: how many entries a coarse bin has so far
-        entries,  # OUT     address of (points,) entries
-    ):
+    def sort_coarsely(index, packed, plan, points, count, starts, sizes, entries):
+        """`starts`: the address of (bins,) int64, where the entries of a bin start.
+
+        `sizes`: that of (count,) int64, how many entries each of the coarse bins has so far.
+        """
         await_inputs()
         t = empty_tile()
         some = cuda.local.array(ITEMS, np.int64)
@@ -232,12 +219,8 @@ def fine_kernel() -> Kernel:
     slot_of, count_tile, put_tile = tile_steps(BIN_BITS)
 
     @kernel
-    def sort_finely(
-        entries,  # IN      address of the entries, coarsely sorted
-        total,  # IN      address of how many there are
-        starts,  # IN OUT  address of (bins,) int64: where the next entry of a bin goes
-        target,  # OUT     address of as many entries
-    ):
+    def sort_finely(entries, total, starts, target):
+        """`total`: the address of how many entries there are; `starts`: of where the next one of a bin goes."""
         await_inputs()
         begin = np.int64(cuda.blockIdx.x) * TILE
         end = min(begin + TILE, load_i64(total))
@@ -318,15 +301,8 @@ def apply_kernel(width: int, unique: bool) -> Kernel:
     copy_all, ask_for_all = mover(width, BIN_THREADS), asker(BIN_THREADS)
     number_type = shared_type("int32")
 
-    def apply_bins(
-        data,  # OUT  address of the packed output
-        old,  # IN   address of what is there before, maybe the output itself
-        size,  # IN   how many elements both have
-        record,  # IN   where a bad index is recorded
-        unless,  # IN   write nothing if the launch with this number has recorded a bad index
-        ends,  # IN   address of (bins,) int64: where the entries of a bin end
-        entries,  # IN   address of the entries
-    ):
+    def apply_bins(data, old, size, record, unless, ends, entries):
+        """`size`: elements of the output. `ends`: the address of (bins,) int64, where the entries of a bin end."""
         await_inputs()
         if has_bad(record, unless):
             return

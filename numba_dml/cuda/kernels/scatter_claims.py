@@ -1,4 +1,7 @@
-"""Scatters whose points claim their places, so that the last update of each is written."""
+"""Scatters whose points claim their places, so that the last update of each is written.
+
+Of the arguments of kernels see `primitives.moves`.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +30,8 @@ def claim_kernel(index_type: str, counts: tuple[int, int, int], claim_bytes: int
     claim = claim_in_table if tabled else claimer(claim_bytes)
 
     @kernel
-    def claim_places(
-        index,  # IN      address of the packed indices
-        plan,  # IN      the plan
-        record,  # OUT     where a bad index is recorded
-        launch,  # IN      the number of this launch
-        claims,  # IN OUT  address of the claims, whose bits are set
-        last_entry,  # IN      the last entry of a table
-        points,  # IN      how many points there are
-        share,  # IN      how many points a block handles
-    ):
+    def claim_places(index, plan, record, launch, claims, last_entry, points, share):
+        """The bits of the claims are set at first. `last_entry`: of a table of claims."""
         await_inputs()
         begin = np.int64(cuda.blockIdx.x) * share
         a = begin + np.int64(cuda.threadIdx.x)
@@ -86,15 +81,8 @@ def entry_kernel(width: int, counts: tuple[int, int, int]) -> Kernel:
         return load(packed + (point * number(plan, SLICE) + unit_in_slice(plan, item)) * width)
 
     @kernel(registers=40)
-    def write_entries(
-        data,  # OUT  address of the output's first element
-        packed,  # IN   address of the packed updates
-        plan,  # IN   the plan
-        record,  # IN   where a bad index is recorded
-        unless,  # IN   write nothing if the launch with this number has recorded a bad index
-        claims,  # IN   address of the table
-        bits,  # IN   how many bits of an entry are a point
-    ):
+    def write_entries(data, packed, plan, record, unless, claims, bits):
+        """`claims`: the address of the table. `bits`: how many bits of an entry are a point."""
         await_inputs()
         if has_bad(record, unless):
             return
@@ -151,15 +139,8 @@ def merge_kernel(width: int, claim_bytes: int, group: int) -> Kernel:
         return load(old + unit * width if point < 0 else update)
 
     @kernel
-    def merge_units(
-        data,  # OUT  address of the output's first element
-        old,  # IN   the same of what is there otherwise; packed, as the output is
-        packed,  # IN   address of the packed updates
-        plan,  # IN   the plan
-        claims,  # IN   address of the claims, of which each slice of the output has one
-        count,  # IN   how many units the output has, or small elements
-        share,  # IN   how many units a block writes
-    ):
+    def merge_units(data, old, packed, plan, claims, count, share):
+        """The output and `old` are packed, and each slice has a claim. `count`: units, or small elements."""
         await_inputs()
         begin = np.int64(cuda.blockIdx.x) * share
         a = begin + np.int64(cuda.threadIdx.x)
@@ -292,17 +273,8 @@ def few_points_kernel(width: int, index_type: str, counts: tuple[int, int, int])
         return bad
 
     @kernel(registers=64)
-    def write_few(
-        data,  # OUT  address of the output's first element
-        index,  # IN   address of the packed indices
-        packed,  # IN   address of the packed updates
-        plan,  # IN   the plan
-        record,  # OUT  where a bad index is recorded
-        launch,  # IN   the number of this launch
-        unless,  # IN   the same, if nothing is to be written when an index is bad, otherwise -1
-        points,  # IN   how many points there are
-        share,  # IN   how many of them a block writes
-    ):
+    def write_few(data, index, packed, plan, record, launch, unless, points, share):
+        """`unless`: this launch, if nothing is to be written when an index is bad, otherwise -1."""
         await_inputs()
         taken = cuda.shared.array(OWN_ENTRIES, np.int64)
         lasts = cuda.shared.array(OWN_ENTRIES, np.int32)

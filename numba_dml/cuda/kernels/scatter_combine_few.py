@@ -1,4 +1,7 @@
-"""Reductions into few integers: each block has a copy of all of them in shared memory."""
+"""Reductions into few integers: each block has a copy of all of them in shared memory.
+
+Of the arguments of kernels see `primitives.moves`.
+"""
 
 from __future__ import annotations
 
@@ -100,18 +103,8 @@ def combine_few_kernel(
     word = shared_type(f"int{8 * width}")
 
     @kernel(registers=64)
-    def combine_few(
-        data,  # IN OUT  address of the output's first element, or of the claims, whose bits are set
-        index,  # IN      address of the packed indices
-        packed,  # IN      address of the packed updates, if there are any
-        plan,  # IN      the plan
-        record,  # OUT     where a bad index is recorded
-        launch,  # IN      the number of this launch, -1: the indices have been looked at
-        unless,  # IN      write nothing if the launch with this number has recorded a bad index
-        count,  # IN      how many elements the output has, or claims
-        units,  # IN      how many the updates have, or points
-        share,  # IN      how many of them a block handles
-    ):
+    def combine_few(data, index, packed, plan, record, launch, unless, count, units, share):
+        """`data` has `count` elements, or claims, whose bits are set: then `units` are points."""
         await_inputs()
         if has_bad(record, unless):
             return

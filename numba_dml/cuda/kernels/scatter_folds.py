@@ -1,4 +1,7 @@
-"""Reductions in the order of the updates: points sorted by place, then folded place by place."""
+"""Reductions in the order of the updates: points sorted by place, then folded place by place.
+
+Of the arguments of kernels see `primitives.moves`.
+"""
 
 from __future__ import annotations
 
@@ -37,15 +40,7 @@ def pair_kernel(index_type: str, counts: tuple[int, int, int], is_long: bool) ->
     place_of_point, _ = point_places(index_type, *counts[:2])
 
     @kernel
-    def make_pairs(
-        index,  # IN   address of the packed indices
-        plan,  # IN   the plan
-        record,  # OUT  where a bad index is recorded
-        launch,  # IN   the number of this launch
-        points,  # IN   how many points there are
-        nowhere,  # IN   the key of points that are dropped, behind all others
-        pairs,  # OUT  address of (points,) pairs
-    ):
+    def make_pairs(index, plan, record, launch, points, nowhere, pairs):
         await_inputs()
         point = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
         if point < points:
@@ -68,15 +63,7 @@ def rank_kernel(index_type: str, counts: tuple[int, int, int], is_long: bool) ->
     place_of_point, _ = point_places(index_type, *counts[:2])
 
     @kernel
-    def rank_pairs(
-        index,  # IN   address of the packed indices
-        plan,  # IN   the plan
-        record,  # OUT  where a bad index is recorded
-        launch,  # IN   the number of this launch
-        points,  # IN   how many points there are
-        nowhere,  # IN   the key of points that are dropped, behind all others
-        pairs,  # OUT  address of (points,) pairs
-    ):
+    def rank_pairs(index, plan, record, launch, points, nowhere, pairs):
         await_inputs()
         keys = cuda.shared.array(MOST_RANKED, np.int64)
         thread = np.int64(cuda.threadIdx.x)
@@ -124,18 +111,8 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
     place_in_slice = slice_places(*counts)
 
     @kernel(registers=40)
-    def fold_updates(
-        data,  # IN OUT  address of the output's first element
-        packed,  # IN      address of the packed updates
-        plan,  # IN      the plan
-        record,  # IN      where a bad index is recorded
-        unless,  # IN      write nothing if the launch with this number has recorded a bad index
-        pairs,  # IN      address of (points,) sorted pairs
-        points,
-        nowhere,  # IN      the key of points that are dropped
-        long_count,  # IN OUT  address of the number of places with many updates, less one
-        longs,  # OUT     address of the first pairs of these places
-    ):
+    def fold_updates(data, packed, plan, record, unless, pairs, points, nowhere, long_count, longs):
+        """`long_count`: the address of how many places have many updates, less one; `longs`: of their first pairs."""
         await_inputs()
         if has_bad(record, unless):
             return
@@ -192,16 +169,8 @@ def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, i
     word = shared_type("int64")
 
     @kernel
-    def fold_many(
-        data,  # IN OUT  address of the output's first element
-        packed,  # IN      address of the packed updates
-        plan,  # IN      the plan, for units of one element
-        pairs,  # IN      address of (points,) sorted pairs
-        points,
-        long_count,  # IN      address of the number of places, less one
-        longs,  # IN      address of their first pairs
-        blocks,  # IN      how many blocks there are
-    ):
+    def fold_many(data, packed, plan, pairs, points, long_count, longs, blocks):
+        """The plan is for units of one element. Of `long_count` and `longs` see `fold_updates`."""
         await_inputs()
         loaded = cuda.shared.array(buffer, word)
         thread = np.int64(cuda.threadIdx.x)

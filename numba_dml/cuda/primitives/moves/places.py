@@ -44,13 +44,8 @@ def point_places(index_type: str, loops: int, coords: int):
     signed = index_type.startswith("i")
 
     @helper
-    def place_of_point(
-        plan,  # IN   the plan
-        index,  # IN   address of the packed indices
-        record,  # OUT  where a bad index is recorded
-        launch,  # IN   the number of this launch, -1: do not record any
-        point,  # IN   which point
-    ):
+    def place_of_point(plan, index, record, launch, point):
+        """Return the place of a point; `NOWHERE`: an index is bad, which is recorded unless `launch` is -1."""
         loop_count = loops if loops >= 0 else number(plan, fields.LOOPS)
         coord_count = coords if coords >= 0 else number(plan, fields.COORDS)
         offset, at = start_of_point(plan, point, loop_count)
