@@ -121,7 +121,7 @@ class TopKCall(Repeatable):
         addresses = [plan.address for plan in plans]
         others = join(stream, a, values, indices)
         tensors = a.pointer, values.pointer, indices.pointer
-        memory = self.way.start(Launch((device, stream), addresses, a, tensors))
+        memory = self.way(Launch((device, stream), addresses, a, tensors))
         part(device, stream, others)
         del memory  # only now
 

@@ -47,7 +47,8 @@ class Launch(NamedTuple):
 class Way:
     """One way to compute a top-k: the numbers of its kernels, for the plan, and how to launch them.
 
-    By itself it is the way if there is nothing to select.
+    Called, it launches the kernels, and returns memory that is in use until they are done, if there is any. By itself
+    it is the way if there is nothing to select.
     """
 
     #: How many plans there are: for the elements, and for their delegates, if these are a line of their own.
@@ -73,8 +74,7 @@ class Way:
         """Return the numbers of a plan from `LIST_PARTS` on."""
         return (0,) * LIST_FIELDS
 
-    def start(self, to: Launch) -> DeviceArray | None:
-        """Launch the kernels; return memory that is in use until they are done."""
+    def __call__(self, to: Launch) -> DeviceArray | None:
         return None
 
     @property
@@ -106,8 +106,7 @@ class ShortLines(Way):
         self.segment = staging.segment_of(facts.width, facts.thread_list, facts.n, facts.lines)
         self.room = staging.row_bytes(facts.width, facts.thread_list, self.segment)
 
-    def start(self, to: Launch) -> None:
-        """Launch the kernel."""
+    def __call__(self, to: Launch) -> None:
         kernel = top_k_short.short_kernel(*self.kind, self.facts.thread_list)
         threads = SIZES.short_block
         blocks = -(-self.facts.lines // threads)
@@ -117,8 +116,7 @@ class ShortLines(Way):
 class LinesByWarps(Way):
     """A warp chooses the best of each line."""
 
-    def start(self, to: Launch) -> None:
-        """Launch the kernel."""
+    def __call__(self, to: Launch) -> None:
         kernel = top_k_warp.warp_kernel(*self.kind, self.facts.warp_units)
         kernel(*to.where, self.blocks_of_warps, *to.tensors, to.plans[0])
 
@@ -154,8 +152,7 @@ class Best(Way):
         """Return the kernel for the parts, and how many blocks it has."""
         return top_k_best.best_kernel(*self.kind), self.facts.lines * self.parts
 
-    def start(self, to: Launch) -> DeviceArray | None:
-        """Launch the kernel, and the one for the best elements of parts."""
+    def __call__(self, to: Launch) -> DeviceArray | None:
         lines, parts, (kernel, blocks) = self.facts.lines, self.parts, self.kernel()
         memory = scratch(to.a, 16 * lines * parts) if parts > 1 else None
         arguments = (*to.tensors, to.plans[0], memory.pointer if memory else 0)
@@ -193,8 +190,7 @@ class BestByLanes(Best):
 class SelectionByWarps(Way):
     """A warp selects from each line."""
 
-    def start(self, to: Launch) -> None:
-        """Launch the kernel."""
+    def __call__(self, to: Launch) -> None:
         kernel = top_k_select.warp_select_kernel(*self.kind, sorted_by_lane(self.facts))
         kernel(*to.where, self.blocks_of_warps, *to.tensors, to.plans[0])
 
@@ -206,8 +202,7 @@ class Rivals(Way):
         super().__init__(facts, tuning, infinity)
         self.groups = groups_beside(facts, tuning)
 
-    def start(self, to: Launch) -> DeviceArray:
-        """Launch the kernels."""
+    def __call__(self, to: Launch) -> DeviceArray:
         facts, groups = self.facts, self.groups
         assert groups
         memory = scratch(to.a, top_k_columns.scratch_bytes(groups.pitch, facts.lines, facts.width))
@@ -248,8 +243,7 @@ class BlockChoice(Way):
         self.shared = lists.bytes + max(facts.key_bytes * maxima, count_bytes(threads))
         self.chunks = rows * threads + min(-(-rest // min(chunk, 2)), threads)
 
-    def start(self, to: Launch) -> DeviceArray | None:
-        """Launch the kernels."""
+    def __call__(self, to: Launch) -> DeviceArray | None:
         facts, memory, delegates = self.facts, None, 0
         if self.groups:
             memory = scratch(to.a, facts.lines * self.groups.pitch * facts.key_bytes)
@@ -276,8 +270,7 @@ class Selection(Way):
         super().__init__(facts, tuning, infinity)
         self.room = facts.n if self.sorts_all else facts.k
 
-    def start(self, to: Launch) -> None:
-        """Launch the kernel."""
+    def __call__(self, to: Launch) -> None:
         facts, threads = self.facts, selecting_threads(self.facts, self.tuning, self.room)
         kernel = top_k_select.block_select_kernel(*self.kind, facts.is_sorted)
         shared = top_k_select.select_bytes(self.room, threads, facts.is_sorted)
@@ -384,8 +377,7 @@ class SortByBlocks(Way):
         sort = at.pairs, self.sort.heads(at.sorting), self.sort.starts(at.sorting)
         return self.line_parts, self.sort.room, self.group_room, at.borders, upper, groups, *tables, *sort
 
-    def start(self, to: Launch) -> DeviceArray:
-        """Launch the kernels; return memory that is in use until all is done."""
+    def __call__(self, to: Launch) -> DeviceArray:
         memory, at = scratch(to.a, self.bytes), self.at
         base = memory.pointer
         set_words(*to.where, base + at.sorting, at.pairs - at.sorting, 0)
