@@ -297,7 +297,7 @@ def turn_indices_kernel(index_type: str, position_bytes: int) -> Kernel:
     """
     load = LOAD_INDEX[index_type]
     index_bytes = np.dtype(index_type).itemsize
-    resolve = resolver(index_type.startswith("i"))
+    resolve = resolver(index_type)
     _, store = unit_access(position_bytes)
     number_type = shared_type("int32")
 

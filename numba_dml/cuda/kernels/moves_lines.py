@@ -38,7 +38,7 @@ def line_gatherer(width: int, index_type: str, several: bool):
     index_bytes, load_index = np.dtype(index_type).itemsize, LOAD_INDEX[index_type]
     _, store = unit_access(width)
     store_elements = store_four(width)
-    resolve, start_of_row = resolver(index_type.startswith("i")), row_finder(several)
+    resolve, start_of_row = resolver(index_type), row_finder(several)
     mask = (1 << (8 * width)) - 1 if width < 8 else -1
 
     @helper
@@ -145,7 +145,7 @@ def claimer(index_type: str, several: bool, chained: bool, note):
 
     It notes the place of a point's index, if it is one of this block's, and tells whether the index is bad.
     """
-    resolve, start_of_row = resolver(index_type.startswith("i")), row_finder(several)
+    resolve, start_of_row = resolver(index_type), row_finder(several)
 
     @helper
     def claim(claims, lines, value, point):
@@ -249,7 +249,7 @@ def combiner(index_type: str, width: int, several: bool, combined: tuple[str, st
     """
     combine_shared = combine_now(*combined, "shared")
     load_update = LOAD_INDEX[f"int{8 * width}"]
-    resolve, start_of_row = resolver(index_type.startswith("i")), row_finder(several)
+    resolve, start_of_row = resolver(index_type), row_finder(several)
 
     @helper
     def combine(target, lines, value, point):

@@ -166,14 +166,11 @@ def fill_line(width: int, threads: int):
     load = LOAD_INDEX[f"int{8 * width}"]
 
     @helper
-    def fill(
-        words,  # OUT  the shared memory as int32
-        elements,  # OUT  the same as integers of the width
-        start,  # IN   a byte of it, a multiple of 16, from where on it is free
-        source,  # IN   address of the line
-        count,  # IN   how many elements it has
-    ):
-        """Return which element is the first one of the line; 16 bytes after it are free."""
+    def fill(words, elements, start, source, count):
+        """Return which element is the first one of the line, of `count` from an address on; 16 bytes behind are free.
+
+        The shared memory, as int32 and as integers of the width, is free from the byte `start` on, a multiple of 16.
+        """
         thread = np.int64(cuda.threadIdx.x)
         shift = start + (source & (QUAD_BYTES - 1))  # so that both sides are aligned at the same elements
         first = shift // width

@@ -41,8 +41,9 @@ def lines_of_block(plan, line, together, count_of_lines, factor):
 
 
 @cache
-def resolver(signed: bool):
+def resolver(index_type: str):
     """Return how an index becomes a position, -1: it is out of range."""
+    signed = index_type.startswith("i")
 
     @helper
     def resolve(value, size, bounds):
@@ -102,7 +103,7 @@ def bad_finder(index_type: str):
     It finds the first bad index of a block's points, of which there are `count` from one on with indices at an address.
     """
     load_index, index_bytes = LOAD_INDEX[index_type], np.dtype(index_type).itemsize
-    resolve = resolver(index_type.startswith("i"))
+    resolve = resolver(index_type)
     place_of_point, _ = point_places(index_type, -1, 1)
 
     @helper
@@ -159,7 +160,7 @@ def index_steps(index_type: str, at_once: int):
     They are every `step`-th from one on.
     """
     load_index, index_bytes = LOAD_INDEX[index_type], np.dtype(index_type).itemsize
-    resolve = resolver(index_type.startswith("i"))
+    resolve = resolver(index_type)
 
     @helper
     def resolve_some(positions, indices, row_step, first, step, length, size, bounds):

@@ -105,12 +105,11 @@ def link_update(links, place, number, later, beaten):
 
 
 @helper
-def make_chains(
-    claims,  # IN OUT  (places + 1,) int32, zeros; the last one is for what leads nowhere
-    links,  # IN OUT  shared address of the places of all numbers, which become their links
-    numbers,  # IN      how many there are, see `link_count`
-):
-    """Make the chains, by one warp."""
+def make_chains(claims, links, numbers):
+    """Make the chains, by one warp. The places of all numbers, at a shared address, become their `links`.
+
+    `claims`: (places + 1,) int32, zeros; the last one is for what leads nowhere. Of `numbers` see `link_count`.
+    """
     heads = np.int64(shared_address(claims))
     lane = np.int64(cuda.threadIdx.x)
     places, before = cuda.local.array(GROUP, np.int64), cuda.local.array(GROUP, np.int64)
