@@ -199,7 +199,7 @@ class _MoveCall(IndexedCall):
         return self.plan(given.out.device, width).for_kernel(kernel)
 
     def head(self, given: Given, plan: int) -> tuple[int, ...]:
-        """Return the first arguments of a kernel: addresses, a plan, and what bad indices need."""
+        """Return the first arguments of a kernel: addresses, a plan, what bad indices need; see `primitives.moves`."""
         if self.gathers:
             return given.old, given.indices.pointer, given.out.pointer, plan, given.record, given.number
         inputs = given.old, given.indices.pointer, given.updates.pointer
