@@ -182,7 +182,6 @@ class BestByLanes(Best):
         return -(-facts.n // share), share, BLOCK
 
     def kernel(self) -> tuple[Kernel, int]:
-        """Return the kernel for the parts, and how many blocks it has."""
         threads = self.facts.lines * self.parts << self.room
         return top_k_best.best_by_lanes_kernel(*self.kind), -(-threads // BLOCK)
 
@@ -367,7 +366,6 @@ class SortByBlocks(Way):
         return Memory(*offsets), end
 
     def listing(self, of_delegates: bool) -> tuple[int, ...]:
-        """Return the numbers of a plan from `LIST_PARTS` on."""
         at, tables = self.at, (self.at.counts, self.at.table, self.at.tallies)
         if of_delegates:
             return self.group_parts, self.group_room, 0, at.upper, 0, at.zeros, *tables, at.groups, 0, 0
