@@ -18,13 +18,11 @@ from .errors import index_error
 from .shapes import COORD_FIELDS, ELEMENTS, LOOP_FIELDS, extent, lower_move, rows_of
 from .tensor import element_size
 
+MODES = {"largest": AxisDirection.DECREASING, "smallest": AxisDirection.INCREASING}
+NAN_RULES = ("last", "largest", "first")
 REDUCTIONS = ("none", "add", "mul", "min", "max")
-#: Elements of a block of a running sum, and blocks of a superblock. Results depend on it: it never changes.
-SUM_BLOCK = 256
-
-
-#: Writes cannot be clamped: two bad updates would meet on one element.
-SCATTER_BOUNDS = ("raise", "drop", "deferred")
+SUM_BLOCK = 256  #: elements of a block of a running sum, blocks of a superblock; never changed: results depend on it
+SCATTER_BOUNDS = ("raise", "drop", "deferred")  #: writes cannot be clamped: two bad updates would meet on one element
 
 
 @dataclass(slots=True)
@@ -33,19 +31,7 @@ class Move:
 
     The points of a loop nest each read a tuple of indices, add up an offset into `data` and move one slice.
     The packed array (the output of a gather, the updates of a scatter) holds the slices in the order of the points.
-
-    Attributes
-    ----------
-    loops : tuple of (size, data stride in bytes, index stride in elements, packed stride in slices)
-        The points, outermost first. The last entry steps through neighbouring index tuples, or repeats one (stride 0).
-    coordinates : tuple of (size, stride in bytes)
-        The indexed axes of `data`.
-    slices : tuple of (size, stride in bytes)
-        The dimensions that move whole.
-    axes : tuple of int
-        The axis that each coordinate indexes, counted from the end, for error messages.
-    reach : tuple of int, optional
-        The offsets of the first and the last element of `data` in memory, in bytes, if points may not lead to them.
+    Of the loops, outermost first, the last one steps through neighbouring index tuples, or repeats one (stride 0).
     """
 
     function: str
@@ -53,14 +39,14 @@ class Move:
     itemsize: int
     index_type: TensorDataType
     index_shape: tuple[int, ...]
-    loops: tuple[tuple[int, int, int, int], ...]
-    coordinates: tuple[tuple[int, int], ...]
-    slices: tuple[tuple[int, int], ...]
-    axes: tuple[int, ...]
+    loops: tuple[tuple[int, int, int, int], ...]  #: size, stride in data (bytes), indices (elements), packed (slices)
+    coordinates: tuple[tuple[int, int], ...]  #: of each indexed axis of `data`: size, stride in bytes
+    slices: tuple[tuple[int, int], ...]  #: of each dimension that moves whole: size, stride in bytes
+    axes: tuple[int, ...]  #: the axis that each coordinate indexes, counted from the end, for error messages
     bounds: str
     reduction: str = "none"
     unique: bool = False
-    reach: tuple[int, int] | None = None
+    reach: tuple[int, int] | None = None  #: first and last offset of `data` in bytes, if points may not lead to them
 
     def index_error(self, ndim: int, index_shape: tuple[int, ...], position: int, value: int) -> IndexError:
         """Return the error for a bad index: its flat position in indices of a shape, for data of `ndim` dimensions."""
@@ -82,29 +68,17 @@ class Move:
 
 @dataclass(slots=True)
 class Select:
-    """The lowering of a top-k: lines of `size` elements, of which the best `k` are selected.
-
-    Attributes
-    ----------
-    lines : tuple of (size, input stride in bytes, output stride in elements)
-        Every dimension but the axis.
-    stride : int
-        The distance of neighbours along the axis, in bytes.
-    output_stride : int
-        The same in the outputs, in elements.
-    nan_first : bool
-        A NaN is better than any number; else worse.
-    """
+    """The lowering of a top-k: lines of `size` elements, of which the best `k` are selected."""
 
     data_type: TensorDataType
     index_itemsize: int
-    lines: tuple[tuple[int, int, int], ...]
+    lines: tuple[tuple[int, int, int], ...]  #: of each dimension but the axis: size, stride in bytes, output stride
     size: int
-    stride: int
-    output_stride: int
+    stride: int  #: from element to element along the axis, in bytes
+    output_stride: int  #: the same in the outputs, in elements
     k: int
     largest: bool
-    nan_first: bool
+    nan_first: bool  #: a NaN is better than any number; else worse
     sorted: bool
 
 
@@ -162,10 +136,6 @@ def rule_numbers(data_type: D, largest: bool, nan_first: bool) -> tuple[int, int
         flip ^= lowest
     nan_key = -lowest - 1 if nan_first else lowest
     return flip, _INFINITY.get(data_type, 0), nan_key
-
-
-NAN_RULES = ("last", "largest", "first")
-MODES = {"largest": AxisDirection.DECREASING, "smallest": AxisDirection.INCREASING}
 
 
 class Nonzero(NamedTuple):

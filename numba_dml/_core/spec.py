@@ -10,71 +10,43 @@ from typing import Any, NamedTuple
 from .config import BOUNDS
 from .lowering import REDUCTIONS
 
+REQUIRED: Any = Signature.empty  #: stands for the default of a parameter that has none, as in a function's signature
+
 
 class Parameter(NamedTuple):
     """An argument of a function that is no array."""
 
     name: str
-    #: REQUIRED, or what holds when it is absent.
-    default: Any
+    default: Any  #: REQUIRED, or what holds when it is absent
     help: str
-    #: int, bool, str, "dtype", "sizes", "axes": None, an int or a tuple of them; or what makes a value of a text.
-    kind: Any = str
-    #: The words that it takes, if these are all.
-    choices: tuple[str, ...] = ()
-
-
-#: Stands for the default of a parameter that has none, as in a function's signature.
-REQUIRED: Any = Signature.empty
+    kind: Any = str  #: int, bool, str, "dtype", "sizes", "axes" (None, one or several), or what makes a value of a text
+    choices: tuple[str, ...] = ()  #: the words that it takes, if these are all
 
 
 @dataclass
 class Spec:
     """One operator; making it registers it.
 
-    Attributes
-    ----------
-    name : str
-        The function's name.
-    family : str
-        Operators of a family share the way from a lowering to a call: ``numba_dml.<target>.calls.<family>``.
-    summary : str
-        What it does, for the command line.
-    inputs, outputs : tuple of str
-        The arguments that are arrays, and the results; several results are a named tuple. Where the size of the last
-        result is known only after the call, that one is all that is returned.
-    parameters : tuple of Parameter
-        In the order in which `build` takes them.
-    addressing : int
-        How indices address the data: `shapes.SLICES`, `ELEMENTS`, `TUPLES`, or 0 for an operator without indices.
-    mask_function : str
-        The NumPy function that makes indices of a mask.
-    compares : bool
-        It compares elements, so that their bits alone are not enough.
-    operands : tuple of str
-        The inputs of its compiled operator, if it has more than the function.
-    examples, explain_examples : tuple of str
-        Command lines, without the name of the program.
-    build : callable
-        ``build(*layouts, parameters, target)`` returns the call: set by `ops._function.builds`.
-    describe : callable
-        ``describe(shapes, dtypes, parameters)`` returns the descriptor, and the shapes of the results, in which None
-        stands for a size that is known only after the call; set there too.
+    Several results are a named tuple. Where the size of the last one is known only after the call, that one is all that
+    is returned.
     """
 
-    name: str
-    family: str
-    summary: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    parameters: tuple[Parameter, ...]
-    addressing: int = 0
-    mask_function: str = ""
-    compares: bool = False
-    operands: tuple[str, ...] = ()
-    examples: tuple[str, ...] = ()
+    name: str  #: of the function
+    family: str  #: those of a family share the way from a lowering to a call: ``numba_dml.<target>.calls.<family>``
+    summary: str  #: what it does, for the command line
+    inputs: tuple[str, ...]  #: the arguments that are arrays
+    outputs: tuple[str, ...]  #: the results
+    parameters: tuple[Parameter, ...]  #: in the order in which `build` takes them
+    addressing: int = 0  #: how indices address the data: `shapes.SLICES`, `ELEMENTS`, `TUPLES`, or 0 without indices
+    mask_function: str = ""  #: the NumPy function that makes indices of a mask
+    compares: bool = False  #: it compares elements, so that their bits alone are not enough
+    operands: tuple[str, ...] = ()  #: the inputs of its compiled operator, if it has more than the function
+    examples: tuple[str, ...] = ()  #: command lines, without the name of the program
     explain_examples: tuple[str, ...] = ()
+    #: ``build(*layouts, parameters, target)`` returns the call: set by `ops._function.builds`.
     build: Callable[..., Any] = field(init=False, repr=False)
+    #: ``describe(shapes, dtypes, parameters)`` returns the descriptor, and the shapes of the results, in which None
+    #: stands for a size that is known only after the call; set there too.
     describe: Callable[..., Any] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -107,8 +79,7 @@ class Spec:
         return dict(zip(self.outputs[-len(results) :], results, strict=True))
 
 
-#: All operators, by name, in the order in which `numba_dml.ops` imports them.
-OPERATORS: dict[str, Spec] = {}
+OPERATORS: dict[str, Spec] = {}  #: all operators, by name, in the order in which `numba_dml.ops` imports them
 
 
 def named(name: str) -> Spec:

@@ -35,30 +35,18 @@ def move_chunk(chunk: Any, *others: Any, first: list[int], rule: Rule, parameter
 class Geometry:
     """How the indices of a call address chunked data.
 
-    Attributes
-    ----------
-    a, indices : Array
-        The data, as a Dask array, and the indices; a Dask array follows the chunks of the data where they share
-        dimensions. Data in memory follow the indices.
-    axes : range
-        The indexed axes of the data.
-    points : see `Rule`
-    paired : list of int
-        The dimensions that data and indices share: batches, or those off the axis of elements.
-    outer : int
-        How many dimensions of the data stand before the points in what is gathered.
-    inner : range
-        The dimensions of the data that move whole.
-    parameters : dict
-        What the function is given beside arrays.
+    Where both share dimensions, indices in a Dask array follow the chunks of the data. Data in memory become a Dask
+    array, which follows the indices.
     """
 
     def __init__(self, spec: Spec, a: Any, indices: Any, given: dict[str, Any]) -> None:
         self.elements = spec.addressing == ELEMENTS
         start = given["batch_dims"] if spec.addressing == TUPLES else given["axis"] % a.ndim
+        #: How many dimensions of the data stand before the points in what is gathered, and how many are points.
         self.outer, self.points, stop = packed_parts(spec.addressing, start, a.ndim, indices.shape)
-        self.axes = range(start, start + tuple_size(spec.addressing, indices.shape))
-        self.inner = range(stop, a.ndim)
+        self.axes = range(start, start + tuple_size(spec.addressing, indices.shape))  #: the indexed axes
+        self.inner = range(stop, a.ndim)  #: the dimensions of the data that move whole
+        #: The dimensions that data and indices share: batches, or those off the axis of elements.
         self.paired = [d for d in range(a.ndim) if d != start] if self.elements else []
         if spec.addressing == TUPLES:
             self.paired = list(range(start))
@@ -69,21 +57,19 @@ class Geometry:
             chunks = [shared.get(d, indices.chunks[d]) for d in range(self.points)]
             whole = [(size,) for size in indices.shape[self.points :]]  # a tuple is never cut
             self.indices = rechunked(indices, (*chunks, *whole))
-        self.bounds = {None: "raise", "deferred": "raise"}.get(given["bounds"], given["bounds"])
+        bounds = {None: "raise", "deferred": "raise"}.get(given["bounds"], given["bounds"])
         if not spec.writes and any(a.shape[axis] == 0 for axis in self.axes):
-            self.bounds = "raise"  # there is nothing to read
+            bounds = "raise"  # there is nothing to read
         if 0 in a.shape[: self.outer]:
-            self.bounds = "drop"  # no index is read
-        self.parameters = {**given, "bounds": self.bounds}
-        starts = [starts_of(self.a.chunks[axis]) for axis in self.axes]
+            bounds = "drop"  # no index is read
+        self.parameters = {**given, "bounds": bounds}  #: what the function is given beside arrays
         self.rule = Rule(
-            indexed=Indexed(spec.name, self.axes, tuple(a.shape[axis] for axis in self.axes), self.bounds),
-            starts=starts,
+            indexed=Indexed(spec.name, self.axes, tuple(a.shape[axis] for axis in self.axes), bounds),
+            starts=[starts_of(self.a.chunks[axis]) for axis in self.axes],
             points=self.points,
             paired=[(d, self.follows(d)) for d in self.paired],
         )
-        #: How many chunks there are on the indexed axes.
-        self.grid = tuple(map(len, self.rule.starts))
+        self.grid = tuple(map(len, self.rule.starts))  #: how many chunks there are on the indexed axes
 
     def _cut_data(self, a: Any, indices: Any) -> da.Array:
         """Return data in memory as a Dask array whose chunks follow those of the indices."""
@@ -118,28 +104,17 @@ class Geometry:
 
 class IndexBlocks:
     """The indices of a call, cut into blocks: what tasks are given of each, and which chunks it leads to.
-
-    Attributes
-    ----------
-    one_chunk : bool
-        The data have one chunk on the indexed axes: tasks are given indices, else `Places`.
-    chunks : tuple of tuple of int
-        The sizes of the blocks.
-    tasks : dict
-        What makes, or holds, what tasks are given.
-    inputs : list
-        The Dask array of the indices, if they are one.
+    Tasks are given indices if the data have one chunk on the indexed axes, else `Places`.
     """
 
     def __init__(self, geometry: Geometry, chunks: Chunks, token: str) -> None:
         self.rule, self.one_chunk = geometry.rule, prod(geometry.grid) == 1
         self.name, self.picks = (f"{self.rule.indexed.function}-{kind}-{token}" for kind in ("indices", "pick"))
-        self.tasks: dict[Any, Any] = {}
+        self.tasks: dict[Any, Any] = {}  #: what makes, or holds, what tasks are given
         self.every = range(prod(geometry.grid))
-        #: What is known of indices in memory.
-        self.held: dict[Block, Places] = {}
+        self.held: dict[Block, Places] = {}  #: what is known of indices in memory
         self.chunks, self.starts = chunks, list(map(starts_of, chunks))
-        self.inputs: list[Any] = []
+        self.inputs: list[Any] = []  #: the Dask array of the indices, if they are one
         if is_chunked(geometry.indices):
             self._find(rechunked(geometry.indices, chunks))
             return

@@ -12,29 +12,16 @@ import numpy as np
 from .._core.coordinates import Indexed, checked_coordinates
 from .graphs import in_memory_of
 
-#: Fewer chunks than this have numbers of 16 bits, which NumPy sorts in linear time.
-_SHORT = np.iinfo(np.uint16).max
+_SHORT = np.iinfo(np.uint16).max  #: fewer chunks than this have numbers of 16 bits, which NumPy sorts in linear time
 
 
 class Rule(NamedTuple):
-    """What tasks must know of a call to read its indices.
+    """What tasks must know of a call to read its indices."""
 
-    Attributes
-    ----------
-    indexed : Indexed
-        The indexed axes of the data.
-    starts : list of list of int
-        Where the chunks start on each of them.
-    points : int
-        How many dimensions of the indices are points; the coordinates of a tuple are another one.
-    paired : list of (int, bool)
-        The dimensions that data and indices share, and whether data have an element there for each point.
-    """
-
-    indexed: Indexed
-    starts: list[list[int]]
-    points: int
-    paired: list[tuple[int, bool]]
+    indexed: Indexed  #: the indexed axes of the data
+    starts: list[list[int]]  #: where the chunks start on each of them
+    points: int  #: how many dimensions of the indices are points; the coordinates of a tuple are another one
+    paired: list[tuple[int, bool]]  #: shared dimensions, and whether data have an element there for each point
 
 
 @dataclass(frozen=True)
@@ -42,26 +29,14 @@ class Places:
     """The points of a block of indices by the chunks that they fall into.
 
     Chunks have numbers: their position on the indexed axes, in row-major order.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Of the points.
-    order : ndarray, (points,)
-        Flat positions of the points, grouped by chunk, and in their own order there; dropped points come last.
-    ends : list of int
-        The points of chunk n are ``order[ends[n]:ends[n + 1]]``.
-    coordinates : list of ndarray, (points,)
-        Where they are in their chunks, on each indexed axis, in that order.
-    axes, paired : see `Indexed` and `Rule`
     """
 
-    shape: tuple[int, ...]
-    order: Any
-    ends: list[int]
-    coordinates: list[Any]
-    axes: range
-    paired: list[tuple[int, bool]]
+    shape: tuple[int, ...]  #: of the points
+    order: Any  #: flat positions of the points, grouped by chunk, and in their own order there; dropped ones come last
+    ends: list[int]  #: the points of chunk n are ``order[ends[n]:ends[n + 1]]``
+    coordinates: list[Any]  #: where they are in their chunks, on each indexed axis, in that order
+    axes: range  #: see `Indexed`
+    paired: list[tuple[int, bool]]  #: see `Rule`
 
     def __sizeof__(self) -> int:  # Dask asks what a task's result takes
         return int(self.order.nbytes) * (1 + len(self.coordinates))
