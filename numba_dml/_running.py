@@ -16,8 +16,7 @@ from .ops.cumulative_prod import build_in_order as build_product
 from .ops.cumulative_sum import SPEC as SUM
 from .ops.cumulative_sum import build_in_order as build_sum
 
-#: Elements from which on sums and products run here: below, a call of NumPy's takes less.
-RUNNING = 1 << 12
+RUNNING = 1 << 12  #: elements from which on sums and products run here: below, a call of NumPy's takes less
 #: The same of integers of the result's own type along contiguous lines, which NumPy adds as fast on one thread.
 INTEGERS = 1 << 21
 #: What is added and multiplied. Of complex numbers, the last bits of NumPy's products depend on the machine.

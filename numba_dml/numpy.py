@@ -51,10 +51,8 @@ ROW_BYTES = 1 << 24
 LINES = 64
 #: Elements from which `argmax` and `argmin` of lines that are not contiguous run here: NumPy copies such lines.
 COLUMN_ELEMENTS = 1 << 14
-#: The same of contiguous ones, which NumPy compares in vectors, on one thread.
-CONTIGUOUS_ELEMENTS = 1 << 20
-#: Halves, which NumPy compares one by one: 1.8 with 1024, 4.5 with 4096, 40 with 64k.
-HALVES = 1 << 10
+CONTIGUOUS_ELEMENTS = 1 << 20  #: the same of contiguous ones, which NumPy compares in vectors, on one thread
+HALVES = 1 << 10  #: halves, which NumPy compares one by one: 1.8 with 1024, 4.5 with 4096, 40 with 64k
 
 
 def _broadcast(indices: ndarray[Any, Any], shape: tuple[int, ...], axis: int) -> ndarray[Any, Any]:

@@ -32,15 +32,10 @@ Array = ndarray[Any, Any]
 Shape = tuple[int, ...]
 Order = Literal["C", "F"]
 
-#: Pages between two that are needed, which are read with them: one long read takes less time than two.
-NEAR = 8
-#: Bytes behind the arrays of an archive in which its directory has room, and those that are read at once.
-DIRECTORY = 1 << 12
-CHUNK = 1 << 20
-
-
-#: The names of dtypes that NumPy knows only once the package ml_dtypes is imported.
-ML_DTYPES = r"bfloat16|float[468]_\w+|u?int[124]"
+NEAR = 8  #: pages between two that are needed, which are read with them: one long read takes less time than two
+DIRECTORY = 1 << 12  #: bytes behind the arrays of an archive in which its directory has room
+CHUNK = 1 << 20  #: bytes of an archive that are read at once
+ML_DTYPES = r"bfloat16|float[468]_\w+|u?int[124]"  #: dtypes that NumPy knows only once ml_dtypes is imported
 
 
 class Source(NamedTuple):
@@ -52,8 +47,7 @@ class Source(NamedTuple):
     dtype: np.dtype[Any]
     order: Order
     offset: int
-    #: The array itself, where the file cannot be mapped: it is compressed.
-    loaded: Array | None = None
+    loaded: Array | None = None  #: the array itself, where the file cannot be mapped: it is compressed
 
     @property
     def nbytes(self) -> int:
@@ -203,8 +197,7 @@ class Results:
     """
 
     def __init__(self, path: Path, sources: Sequence[Source] = ()) -> None:
-        #: The file to write, which is not a link to it.
-        self.place = Path(os.path.realpath(path))
+        self.place = Path(os.path.realpath(path))  #: the file to write, which is not a link to it
         _terminal.check_place("-o", path, self.place)
         if path.suffix not in (".npy", ".npz"):
             raise ValueError(f"-o: found {path}, expected a name that ends in .npy or .npz (or .zarr, for a store)")

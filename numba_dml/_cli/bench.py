@@ -27,20 +27,16 @@ from . import _terminal, info
 
 OURS = "numba_dml"
 LIBRARIES = (OURS, "numpy", "torch", "jax", "onnxruntime")
-#: What a library is of no use without, here.
-NEEDED = {"onnxruntime": "onnx"}
+NEEDED = {"onnxruntime": "onnx"}  #: what a library is of no use without, here
 #: What else their operators do than ours, of those that do.
 DIFFERENCES = {
     "numpy": "NumPy's top-k picks any of equal elements.",
     "torch": "PyTorch's top-k promises nothing about equal elements.",
     "jax": "JAX fills, drops or clamps where indices are bad.",
 }
-#: If the times of both turns differ by more in the median, other work has been in the way.
-STEADY = 1.3
-#: More threads of others than that, on a few cores, are other work too: the load of the turns themselves is not exact.
-OTHERS = 1
-#: Seconds of measuring per case, library and turn, after two calls to warm up.
-BUDGET = 0.4
+STEADY = 1.3  #: if the times of both turns differ by more in the median, other work has been in the way
+OTHERS = 1  #: more threads of others, on a few cores, are other work too: the load of the turns is not exact
+BUDGET = 0.4  #: seconds of measuring per case, library and turn, after two calls to warm up
 
 
 def _arrays(part: int = 1) -> dict[str, Any]:

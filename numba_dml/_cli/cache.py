@@ -10,8 +10,7 @@ from typing import Any
 
 from . import _terminal
 
-#: What Numba, and the locks around it, leave in a cache. Other files there are none of ours.
-ENDINGS = (".nbi", ".nbc", ".lock")
+ENDINGS = (".nbi", ".nbc", ".lock")  #: what Numba, and the locks around it, leave in a cache; no other file is ours
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

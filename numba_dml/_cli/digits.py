@@ -22,14 +22,11 @@ from . import _terminal
 
 Array = ndarray[Any, Any]
 
-#: Of the shuffle that splits the images.
-SEED = 0
+SEED = 0  #: of the shuffle that splits the images
 CLASSES = 10
 REPEATS = 15
-#: A terminal with fewer columns has the kernels below the table.
-NARROW = 80
-#: Rows of the picture, and how many of them may show a mistake; the neighbours in a row.
-SHOWN, SHOWN_WRONG, SHOWN_NEIGHBOURS = 5, 2, 6
+NARROW = 80  #: a terminal with fewer columns has the kernels below the table
+SHOWN, SHOWN_WRONG, SHOWN_NEIGHBOURS = 5, 2, 6  #: rows of the picture, the most mistakes of them, neighbours in a row
 
 
 class Digits(NamedTuple):
@@ -47,8 +44,7 @@ class Result(NamedTuple):
     predicted: Array
     neighbours: dml.TopK[Array, Array]
     accuracy: float
-    #: Neighbours, labels, votes and winners are those of NumPy, bit by bit.
-    same_as_numpy: bool
+    same_as_numpy: bool  #: neighbours, labels, votes and winners are those of NumPy, bit by bit
 
 
 def load_digits() -> Digits:

@@ -43,10 +43,8 @@ class Ruled(NamedTuple):
     """A row that was passed over."""
 
     region: str
-    #: The part of its condition that does not hold, as the source has it.
-    rule: str
-    #: The numbers in it, by name.
-    numbers: dict[str, Any]
+    rule: str  #: the part of its condition that does not hold, as the source has it
+    numbers: dict[str, Any]  #: the numbers in it, by name
 
 
 def passed_over(call: Any) -> list[Ruled]:

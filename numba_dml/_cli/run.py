@@ -28,13 +28,10 @@ from .._core.tensor import packed_strides, product
 from . import _arguments, _files, _terminal, stores
 from ._files import Array, Order, Results, Shape, Source
 
-#: What a part of the arrays may take, in bytes, if not told.
-PART_MB = 64
+PART_MB = 64  #: what a part of the arrays may take, in megabytes, if not told
 MEGABYTE = 1 << 20
-#: A mapping keeps this much around every element that is read out of order (Linux maps 16 pages at once).
-AROUND = 1 << 16
-#: Slices along the last axis of top-k pieces: the fewest elements side by side that are read at once.
-ASIDE = 1 << 13
+AROUND = 1 << 16  #: bytes that a mapping keeps around every element read out of order (Linux maps 16 pages at once)
+ASIDE = 1 << 13  #: slices along the last axis of top-k pieces: the fewest elements side by side that are read at once
 
 _ALL = slice(None)
 

@@ -29,11 +29,9 @@ from .._core.targets import chunked_calls
 from . import _arguments, _files, _terminal
 from ._files import Array, Results, Source
 
-#: The files that say that a directory is an array or a group of zarr's.
-METADATA = ("zarr.json", ".zarray", ".zgroup")
+METADATA = ("zarr.json", ".zarray", ".zgroup")  #: the files that say that a directory is an array or a group of zarr's
 MEGABYTE = 1 << 20
-#: The least memory of a worker: one that has less dies while it imports and compiles, and the cluster never ends.
-LEAST = 500_000_000
+LEAST = 500_000_000  #: bytes of a worker: with fewer it dies while it imports and compiles, and the cluster never ends
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -22,7 +22,6 @@ MAX_CALLS = 4096
 #: Up to MAX_KEPT calls are kept beside these, 1 to 2 KB each; one new call in RENEWED replaces the oldest of them.
 MAX_KEPT, RENEWED = 2 * MAX_CALLS, 8
 
-
 #: Of each input its strides, in bytes and in the descriptor's rank, and its dtype, which may have another byte order.
 Layouts = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
 

@@ -18,8 +18,8 @@ from .errors import integer
 from .targets import TARGETS
 
 BOUNDS = ("raise", "clamp", "drop", "deferred")
-#: What an environment variable is called, before the name of the default.
-PREFIX = "NUMBA_DML_"
+_CHOICES = {"target": TARGETS, "bounds": BOUNDS}
+PREFIX = "NUMBA_DML_"  #: what an environment variable is called, before the name of the default
 
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
@@ -41,9 +41,6 @@ class _Unset:
 
 
 _UNSET: Any = _Unset()
-
-
-_CHOICES = {"target": TARGETS, "bounds": BOUNDS}
 
 
 def _one_of(choices: tuple[str, ...]) -> str:
@@ -70,18 +67,18 @@ def from_environment(variables: Mapping[str, str]) -> Settings:
     for field in Settings._fields:
         name = PREFIX + field.upper()
         text = variables.get(name, "").strip()
-        value: Any = text
         if not text:
             continue
         if field == "threads":
             if not text.isdecimal() or not int(text):
                 raise ValueError(f"{name}: found {text!r}, expected a number of threads, 1 or more")
-            value = int(text)
+            found[field] = int(text)
         elif field == "quiet":
             if text.lower() not in (*_TRUE, *_FALSE):
                 raise ValueError(f"{name}: found {text!r}, expected {_one_of((*_TRUE, *_FALSE))}")
-            value = text.lower() in _TRUE
-        found[field] = _checked(field, value, name)
+            found[field] = text.lower() in _TRUE
+        else:
+            found[field] = _checked(field, text, name)
     return Settings(**found)
 
 

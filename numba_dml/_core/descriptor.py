@@ -31,9 +31,9 @@ U32 = frozenset({D.UINT32})
 #: Types that can index: the functions take them all, DirectML the four of I4.
 INDEX_TYPES = I4 | {D.INT16, D.INT8, D.UINT16, D.UINT8}
 
+_ALIASES = {"Scatter": "ScatterElements"}  #: DirectML's older names of operators
 MAX_ELEMENTS = 2**32 - 1
-#: NumPy 1 has fewer, and says so.
-MAX_DIMENSIONS: int = getattr(np, "MAXDIMS", 64)
+MAX_DIMENSIONS: int = getattr(np, "MAXDIMS", 64)  #: NumPy 1 has fewer, and says so
 
 
 class Level(NamedTuple):
@@ -76,15 +76,12 @@ class Descriptor:
     """What the descriptors of all operators share: strict validation, dicts, and the way to a lowering."""
 
     operator_type: ClassVar[OperatorType]
-    #: The operator, of which a descriptor is one call.
-    spec: ClassVar[Spec]
+    spec: ClassVar[Spec]  #: the operator, of which a descriptor is one call
     levels: ClassVar[tuple[Level, ...]]
     input_fields: ClassVar[tuple[str, ...]] = ("input_tensor", "indices_tensor")
     output_fields: ClassVar[tuple[str, ...]] = ("output_tensor",)
-    #: The tensor of indices; for a top-k it is an output.
-    index_field: ClassVar[str] = "indices_tensor"
-    #: All tensors have the input's number of dimensions.
-    same_ranks: ClassVar[bool] = True
+    index_field: ClassVar[str] = "indices_tensor"  #: the tensor of indices; for a top-k it is an output
+    same_ranks: ClassVar[bool] = True  #: all tensors have the input's number of dimensions
     #: The names of the function's arguments, by descriptor fields.
     arguments: ClassVar[dict[str, str]] = {
         "input_tensor": "a",
@@ -92,10 +89,8 @@ class Descriptor:
         "updates_tensor": "updates",
         "output_tensor": "out",
     }
-    #: Extra fields that DirectML does not have, and the only value that strict validation lets pass.
-    native_only: ClassVar[dict[str, Any]] = {}
-    #: DirectML's fields that count the members of another one: properties here.
-    counts: ClassVar[dict[str, str]] = {}
+    native_only: ClassVar[dict[str, Any]] = {}  #: fields that DirectML lacks, and what strict validation lets pass
+    counts: ClassVar[dict[str, str]] = {}  #: DirectML's fields that count the members of another one: properties here
 
     def __init_subclass__(cls) -> None:
         raises = "Raises\n------\nDescriptorError\n    If sizes, types or parameters do not fit each other.\n"
@@ -314,10 +309,6 @@ class Descriptor:
             if count != getattr(made, field):
                 raise made.refuse(field, count, f"{getattr(made, field)}, the number of {kind.counts[field]}")
         return made
-
-
-#: DirectML's older names of operators.
-_ALIASES = {"Scatter": "ScatterElements"}
 
 
 def _subclasses(cls: type[Descriptor]) -> list[type[Descriptor]]:

@@ -51,11 +51,8 @@ class DescriptorError(ValueError):
     """
 
     def __init__(self, subject: str, field: str, found: Any, expected: Any, rule: str = "") -> None:
-        self.subject = subject
-        self.field = field
-        self.found = found
-        self.expected = expected
-        self.rule = rule
+        self.subject, self.field, self.rule = subject, field, rule
+        self.found, self.expected = found, expected
         where = f"{subject}.{field}" if subject[:1].isupper() else f"{subject}: {field}"
         super().__init__(f"{where}: found {found}, expected {expected}" + (f" ({rule})" if rule else ""))
 

@@ -18,6 +18,8 @@ from .devices.libraries import library_of, library_of_type
 from .spec import OPERATORS
 from .tensor import elements_overlap
 
+INDICES = ("indices", "lengths")  #: the arguments that hold integers which lead to places
+
 
 def output_pair(function: str, out: Any, names: str) -> Sequence[Any]:
     """Return two outputs that the caller gave."""
@@ -56,10 +58,6 @@ def operands(function: str, target: str | None, stream: Any, *inputs: Any) -> tu
         to_device = targets.kernels("cuda").to_device
         return (*(to_device(array) for array in hosts), target)
     return (*hosts, target)
-
-
-#: The arguments that hold integers which lead to places.
-INDICES = ("indices", "lengths")
 
 
 def _device_arrays(function: str, inputs: tuple[Any, ...]) -> list[DeviceArray] | None:

@@ -112,8 +112,7 @@ class ThreeArrayOperator(CompiledOperator):
         return call_three(self.spec, self._build, self.target, stream, (a, indices, updates), out)
 
 
-#: By the number of inputs.
-_KINDS: tuple[type[CompiledOperator], ...] = (OneArrayOperator, TwoArrayOperator, ThreeArrayOperator)
+_KINDS = (OneArrayOperator, TwoArrayOperator, ThreeArrayOperator)  #: by the number of inputs
 
 
 @lru_cache(maxsize=MAX_CALLS)

@@ -22,10 +22,8 @@ from .tensor import product
 #: that wait were listed, and each lease described its memory anew: an allocating gather of 1 MiB took 36.5 µs then, and
 #: takes 33.9).
 POOLED_BYTES = 1 << 20
-#: Memory may be this much larger than the result that gets it: a part of it.
-SLACK = 4
-#: What is aligned like this can be written past the caches (AVX-512 and cache lines: 64 bytes).
-ALIGNMENT = 64
+SLACK = 4  #: memory may be this much larger than the result that gets it: a part of it
+ALIGNMENT = 64  #: what is aligned like this can be written past the caches (AVX-512 and cache lines: 64 bytes)
 
 _LIMIT = f"{PREFIX}POOL_BYTES"
 _DEFAULT_LIMIT = 1 << 28

@@ -16,14 +16,10 @@ class Region(NamedTuple):
 
     name: str
     kernel: Any
-    #: ``can(facts, tuning)``: whether the kernel can run the call at all.
-    can: Callable[[Any, Any], bool]
-    #: ``when(facts, tuning)``: whether it is the best way, if no earlier row is.
-    when: Callable[[Any, Any], bool]
-    #: One sentence for the user: what is done, and why it is fast.
-    why: str
-    #: The heading in a file of docs/measurements/ that has the figures.
-    evidence: str
+    can: Callable[[Any, Any], bool]  #: ``can(facts, tuning)``: whether the kernel can run the call at all
+    when: Callable[[Any, Any], bool]  #: ``when(facts, tuning)``: whether it is the best way, if no earlier row is
+    why: str  #: one sentence for the user: what is done, and why it is fast
+    evidence: str  #: the heading in a file of docs/measurements/ that has the figures
 
 
 #: For tests: the row that is taken wherever its kernel can run the call.

@@ -12,12 +12,9 @@ from typing import Any
 #: How indices address the data: slices along an axis, elements along an axis, slices by tuples of indices.
 SLICES, ELEMENTS, TUPLES = 1, 2, 3
 
-#: The numbers of a loop of a move: its size, and its strides in data, in indices and in the packed array.
-LOOP_FIELDS = 4
-#: Those of a coordinate or a dimension of slices: its size, and its stride in data.
-COORD_FIELDS = 2
-#: Those of a dimension of the lines of a top-k: its size, and its strides in input and outputs.
-LINE_FIELDS = 3
+LOOP_FIELDS = 4  #: the numbers of a loop of a move: its size, and its strides in data, indices and packed array
+COORD_FIELDS = 2  #: those of a coordinate or a dimension of slices: its size, and its stride in data
+LINE_FIELDS = 3  #: those of a dimension of the lines of a top-k: its size, and its strides in input and outputs
 
 
 def axis_from_start(axis: int, ndim: int) -> int:

@@ -13,8 +13,7 @@ from typing import Any
 from .devices.arrays import stream_pointer
 
 TARGETS = ("cpu", "cuda")
-#: Called before the kernels of a target are first asked for.
-before_first_use: list[Callable[[], None]] = []
+before_first_use: list[Callable[[], None]] = []  #: called before the kernels of a target are first asked for
 _PACKAGE = __package__.partition(".")[0]
 #: One thread at a time imports kernels: modules of Numba import each other, and two threads would see halves of them.
 _importing = threading.RLock()

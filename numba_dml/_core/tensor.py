@@ -23,12 +23,11 @@ _MEMBERS = {dtype: member for member, dtype in _DTYPES.items()}
 #: What is expected of a data type, for errors.
 _DATA_TYPES = f"a TensorDataType ({', '.join(_NAMES.values())}) or a fixed-size NumPy dtype"
 _SIZES = {member: dtype.itemsize for member, dtype in _DTYPES.items()} | {TensorDataType.BFLOAT16: 2}
-#: Kinds that are moved as bytes and never compared or added: datetime64, timedelta64, byte and character strings, void.
-_MOVED_KINDS = "mMSUV"
+_MOVED_KINDS = "mMSUV"  #: moved as bytes, never compared or added: times, their differences, strings and void
+_NO_FLAGS = TensorFlags.NONE
+MAX_OFFSETS = 1 << 24  #: how many offsets `elements_overlap` looks at, one by one (8 bytes each)
 
-
-#: The error to raise for a field.
-_refusal = partial(DescriptorError, "TensorDesc")
+_refusal = partial(DescriptorError, "TensorDesc")  #: the error to raise for a field
 
 
 def normalize_data_type(value: Any) -> TensorDataType | np.dtype[Any]:
@@ -137,10 +136,6 @@ def product(sizes: Iterable[int]) -> int:
     return prod(sizes)
 
 
-#: How many offsets `elements_overlap` looks at, one by one (8 bytes each).
-MAX_OFFSETS = 1 << 24
-
-
 def elements_overlap(sizes: Sequence[int], strides: Sequence[int], width: int = 1) -> bool:
     """Tell whether two elements share memory; `width` is the size of an element in the unit of the strides."""
     if nests(sizes, strides, width):
@@ -162,9 +157,6 @@ def _integers(name: str, values: Any) -> tuple[int, ...]:
         return tuple([v if v.__class__ is int else integer(name, v) for v in values])  # mostly they are
     except TypeError:
         raise _refusal(name, repr(values), "integers") from None
-
-
-_NO_FLAGS = TensorFlags.NONE
 
 
 @dataclass(frozen=True, init=False)

@@ -15,8 +15,7 @@ from typing import Any
 
 import numba
 
-#: The oldest and the newest version of Numba that the whole suite passed with.
-OLDEST, NEWEST = (0, 63), (0, 68)
+OLDEST, NEWEST = (0, 63), (0, 68)  #: the oldest and the newest version of Numba that the whole suite passed with
 
 #: Attributes that are looked for when the CPU target is loaded, by their class: no import would notice a lack.
 ATTRIBUTES: Mapping[str, tuple[str, ...]] = {

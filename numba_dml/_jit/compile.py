@@ -35,8 +35,7 @@ _HELPER_OPTIONS: dict[str, Any] = {**_INNER_OPTIONS}
 if _helper_compiler := compat.helper_compiler():
     _HELPER_OPTIONS["pipeline_class"] = _helper_compiler
 
-#: What a kernel reads its numbers from.
-PLAN = types.Array(types.int64, 1, "C", readonly=False)
+PLAN = types.Array(types.int64, 1, "C", readonly=False)  #: what a kernel reads its numbers from
 
 
 def helper(function: Callable[..., Any]) -> Any:

@@ -11,8 +11,7 @@ from .emission import cgutils, intrinsic, ir
 from .machine import CACHE_LINE
 from .memory import _WORD, ArrayRef, address, emit_byte_pointer, emit_load, emit_store
 
-#: The words of a cache line.
-_LINE = ir.VectorType(_WORD, CACHE_LINE // 8)
+_LINE = ir.VectorType(_WORD, CACHE_LINE // 8)  #: the words of a cache line
 
 
 def _emitted(emit):

@@ -36,10 +36,8 @@ class ArrayRef(types.Type):
 #: For each width in bytes, the integer that is as wide.
 UNSIGNED = {1: types.uint8, 2: types.uint16, 4: types.uint32, 8: types.uint64}
 SIGNED = {1: types.int8, 2: types.int16, 4: types.int32, 8: types.int64}
-#: An array whose elements are read as what the plan says, or not at all.
-ANY = ArrayRef(types.uint8)
-#: References are made once: Numba takes 2 to 3 µs to find out that it has one already.
-reference_to = cache(ArrayRef)
+ANY = ArrayRef(types.uint8)  #: an array whose elements are read as what the plan says, or not at all
+reference_to = cache(ArrayRef)  #: references are made once: Numba takes 2 to 3 µs to find out that it has one already
 UNSIGNED_REFS = {width: reference_to(kind) for width, kind in UNSIGNED.items()}
 SIGNED_REFS = {width: reference_to(kind) for width, kind in SIGNED.items()}
 

@@ -13,10 +13,8 @@ from typing import Any
 
 from .._core import config
 
-#: Seconds of compiling after which a call says so.
-PATIENCE = 2.0
-#: Compilations that follow each other this closely are one wait: a call needs a kernel and a driver.
-PAUSE = 0.1
+PATIENCE = 2.0  #: seconds of compiling after which a call says so
+PAUSE = 0.1  #: compilations that follow each other this closely are one wait: a call needs a kernel and a driver
 #: Seconds to wait for a process that compiles the same kernel. It may hang, or its machine be gone: then both compile.
 LOCK_PATIENCE = 60.0
 LOCK_POLL = 0.02

@@ -17,8 +17,7 @@ from .. import ops
 from .._core.spec import Spec
 from .graphs import Block, in_memory_of, lazy, merge_all, starts_of, task, whole_lines
 
-#: The winners of a chunk or of several, and their positions over the axes of the whole array.
-Winners = tuple[Any, Any]
+Winners = tuple[Any, Any]  #: the winners of a chunk or of several, and their positions over the axes of the whole array
 
 
 @task

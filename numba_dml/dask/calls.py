@@ -27,8 +27,7 @@ _FAMILIES = {
     "scatter": scatter.build,
     "top_k": top_k.build,
 }
-#: What several results of a family are.
-_RESULTS: dict[str, Any] = {"compaction": Nonzero, "top_k": TopK}
+_RESULTS: dict[str, Any] = {"compaction": Nonzero, "top_k": TopK}  #: what several results of a family are
 
 
 def takes(spec: Spec, given: dict[str, Any] | None = None) -> bool:

@@ -17,8 +17,7 @@ from .. import ops
 from .._core.spec import Spec
 from .graphs import lazy, merge_all, starts_of, task
 
-#: How many elements are not zero, and the places of the first ones, ascending.
-Found = tuple[int, Any]
+Found = tuple[int, Any]  #: how many elements are not zero, and the places of the first ones, ascending
 
 
 @task

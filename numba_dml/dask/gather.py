@@ -19,8 +19,7 @@ from .arguments import Geometry, IndexBlocks, cut_indices, move_chunk
 from .graphs import in_memory_of, lazy, task
 from .places import Places
 
-#: A block of a result has as many elements as a chunk of the data, or as fit into this.
-BLOCK_BYTES = 1 << 24
+BLOCK_BYTES = 1 << 24  #: a block of a result has as many elements as a chunk of the data, or as fit into this
 
 
 @task

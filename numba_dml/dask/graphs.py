@@ -18,15 +18,11 @@ from .._core.targets import is_chunked
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: How many chunks' results are merged at once.
-SPLIT_EVERY = 8
+SPLIT_EVERY = 8  #: how many chunks' results are merged at once
 
-#: The chunk sizes of one dimension.
-Sizes = tuple[int, ...]
-#: Those of all dimensions.
-Chunks = tuple[Sizes, ...]
-#: The position of a chunk: a number for each dimension.
-Block = tuple[int, ...]
+Sizes = tuple[int, ...]  #: the chunk sizes of one dimension
+Chunks = tuple[Sizes, ...]  #: those of all dimensions
+Block = tuple[int, ...]  #: the position of a chunk: a number for each dimension
 
 
 def task(function: F) -> F:

@@ -21,11 +21,9 @@ from .graphs import Block, is_held, lazy, merge_all, starts_of, task
 #: Bytes of neighbouring chunks in memory that one task selects from: Dask takes as long for a task as `top_k` for 2 MB.
 TOGETHER = 4 << 20
 
-#: The best elements of a chunk or of several, and their positions in whole lines.
-Pair = tuple[Any, Any]
+Pair = tuple[Any, Any]  #: the best elements of a chunk or of several, and their positions in whole lines
 Tasks = dict[Any, Any]
-#: For each chunk of the results the task that selects it, and its number among those of the task.
-Places = dict[Block, tuple[Any, int]]
+Places = dict[Block, tuple[Any, int]]  #: of each chunk of the results the task that selects it, and its number there
 
 
 @task

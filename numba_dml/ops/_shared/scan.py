@@ -77,8 +77,7 @@ class Cumulative(Descriptor):
     input_fields = ("input_tensor",)
     native_only = {"include_initial": False, "in_order": False}
     multiplies: ClassVar[bool]
-    #: The field that the struct calls by its operator.
-    exclusive_field: ClassVar[str]
+    exclusive_field: ClassVar[str]  #: the field that the struct calls by its operator
 
     def __post_init__(self) -> None:
         self.check_direction()
