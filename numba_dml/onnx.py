@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -85,7 +85,7 @@ def _only(node: str, field: str, value: Any) -> Any:
     return value.item()
 
 
-def _one_hot(indices: Any, depth: Any, values: Any, *, axis: int = -1, bounds: str, target: str | None) -> Any:
+def _one_hot(indices: Any, depth: Any, values: Any, *, axis: int = -1, target: str | None) -> Any:
     whole = indices if indices.dtype.kind in "iu" else indices.astype(np.int64)
     count = int(_only("OneHot", "depth", np.asarray(depth)))
     if np.shape(values) != (2,):
@@ -94,9 +94,7 @@ def _one_hot(indices: Any, depth: Any, values: Any, *, axis: int = -1, bounds: s
     return ops.one_hot(whole, count, axis=axis, on_value=on, off_value=off, bounds="drop", target=target)
 
 
-def _reverse_sequence(
-    data: Any, lengths: Any, *, batch_axis: int = 1, time_axis: int = 0, bounds: str, target: str | None
-) -> Any:
+def _reverse_sequence(data: Any, lengths: Any, *, batch_axis: int = 1, time_axis: int = 0, target: str | None) -> Any:
     if data.ndim < 2:
         raise _refusal("ReverseSequence", "input", f"{data.ndim} dimensions", "at least 2")
     for name, axis in (("batch_axis", batch_axis), ("time_axis", time_axis)):
@@ -119,7 +117,6 @@ def _max_unpool(
     kernel_shape: Any,
     pads: Any = None,
     strides: Any = None,
-    bounds: str,
     target: str | None,
 ) -> Any:
     count = len(kernel_shape)
@@ -140,7 +137,7 @@ def _max_unpool(
     if np.shape(whole) != (data.ndim,) or np.less(whole, shape).any():
         expected = f"{data.ndim} sizes of at least {shape}, the shape that follows from the attributes"
         raise _refusal("MaxUnpool", "output_shape", np.asarray(whole).tolist(), expected)
-    found = ops.max_unpool(data, indices, shape, bounds=bounds, target=target)
+    found = ops.max_unpool(data, indices, shape, bounds="raise", target=target)
     if tuple(whole) == shape:
         return found
     larger = np.zeros(whole, found.dtype)
@@ -148,73 +145,61 @@ def _max_unpool(
     return larger
 
 
-def _nonzero(data: Any, *, bounds: str, target: str | None) -> Any:
+def _nonzero(data: Any, *, target: str | None) -> Any:
     found: Any = ops.nonzero_coordinates(data, index_dtype="int64", target=target)
     return np.ascontiguousarray(found.T)
 
 
-def _top_k(
-    data: Any,
-    counts: Any = None,
-    *,
-    k: int | None = None,  # an attribute of opset 1
-    axis: int = -1,
-    largest: int = 1,
-    sorted: int = 1,
-    bounds: str,
-    target: str | None,
+def _top_k(data: Any, counts: Any = None, *, k: Any = None, largest: int = 1, sorted: int = 1, **given: Any) -> Any:
+    count = k if counts is None else _only("TopK", "K", counts)  # up to opset 9 it is an attribute
+    mode: Any = "smallest" if largest == 0 else "largest"
+    return ops.top_k(data, count, mode=mode, sorted=sorted != 0, nan="largest", index_dtype="int64", **given)
+
+
+def _cumulative(
+    node: str, function: Any, data: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0, target: str | None
 ) -> Any:
-    count: Any = k if counts is None else _only("TopK", "K", counts)
-    mode, is_sorted = "smallest" if largest == 0 else "largest", sorted != 0
-    return ops.top_k(
-        data, count, axis=axis, mode=mode, sorted=is_sorted, nan="largest", index_dtype="int64", target=target
-    )
+    flags = {"exclusive": exclusive != 0, "reverse": reverse != 0}
+    return function(data, axis=_only(node, "axis", axis), dtype=data.dtype, **flags, target=target)
 
 
-def _cumulative(node: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    def adapted(data: Any, axis: Any, *, exclusive: int = 0, reverse: int = 0, bounds: str, target: str | None) -> Any:
-        flags = {"exclusive": exclusive != 0, "reverse": reverse != 0}
-        return function(data, axis=_only(node, "axis", axis), dtype=data.dtype, **flags, target=target)
-
-    return adapted
+def _extreme(find: Any, data: Any, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0, target: Any) -> Any:
+    ties = "last" if select_last_index else "first"
+    return find(data, axis=axis, keepdims=keepdims != 0, ties=ties, index_dtype="int64", target=target)
 
 
-def _extreme(function: Callable[..., Any]) -> Callable[..., Any]:
-    def adapted(
-        data: Any, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0, bounds: str, target: str | None
-    ) -> Any:
-        given = {"keepdims": keepdims != 0, "ties": "last" if select_last_index else "first"}
-        return function(data, axis=axis, **given, index_dtype="int64", target=target)
+#: What computes each operator.
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "ArgMax": partial(_extreme, ops.argmax),
+    "ArgMin": partial(_extreme, ops.argmin),
+    "CumProd": partial(_cumulative, "CumProd", ops.cumulative_prod),
+    "CumSum": partial(_cumulative, "CumSum", ops.cumulative_sum),
+    "Gather": partial(ops.gather, bounds="raise"),
+    "GatherElements": partial(ops.gather_elements, bounds="raise"),
+    "GatherND": partial(ops.gather_nd, bounds="raise"),
+    "MaxUnpool": _max_unpool,
+    "NonZero": _nonzero,
+    "OneHot": _one_hot,
+    "ReverseSequence": _reverse_sequence,
+    "Scatter": partial(ops.scatter_elements, bounds="raise"),
+    "ScatterElements": partial(ops.scatter_elements, bounds="raise"),
+    "ScatterND": partial(ops.scatter_nd, bounds="raise"),
+    "TopK": _top_k,
+}
 
-    return adapted
+
+def _operator(name: str, function: Callable[..., Any]) -> type[OpRun]:
+    """Return the class of an operator: the evaluator goes by its name."""
+
+    def run(self: OpRun, *inputs: Any, **attributes: Any) -> tuple[Any, ...]:
+        found = function(*inputs, **{name: value for name, value in attributes.items() if value is not None})
+        return tuple(found) if isinstance(found, tuple) else (found,)
+
+    # Scatter is what ScatterElements was called up to opset 10.
+    members = {"op_schema": onnx.defs.get_schema("Scatter", 10)} if name == "Scatter" else {}
+    return type(name, (OpRun,), {"_run": run, **members})
 
 
 @cache
 def _operators(target: str | None) -> tuple[type[OpRun], ...]:
-    # The evaluator goes by the names of the classes.
-    def operator(name: str, function: Callable[..., Any], **members: Any) -> type[OpRun]:
-        def run(self: OpRun, *inputs: Any, **attributes: Any) -> tuple[Any, ...]:
-            given = {name: value for name, value in attributes.items() if value is not None}
-            found = function(*inputs, **given, bounds="raise", target=target)
-            return tuple(found) if isinstance(found, tuple) else (found,)
-
-        return type(name, (OpRun,), {"_run": run, **members})
-
-    # Scatter is what ScatterElements was called up to opset 10.
-    return (
-        operator("ArgMax", _extreme(ops.argmax)),
-        operator("ArgMin", _extreme(ops.argmin)),
-        operator("CumProd", _cumulative("CumProd", ops.cumulative_prod)),
-        operator("CumSum", _cumulative("CumSum", ops.cumulative_sum)),
-        operator("Gather", ops.gather),
-        operator("GatherElements", ops.gather_elements),
-        operator("GatherND", ops.gather_nd),
-        operator("MaxUnpool", _max_unpool),
-        operator("NonZero", _nonzero),
-        operator("OneHot", _one_hot),
-        operator("ReverseSequence", _reverse_sequence),
-        operator("Scatter", ops.scatter_elements, op_schema=onnx.defs.get_schema("Scatter", 10)),
-        operator("ScatterElements", ops.scatter_elements),
-        operator("ScatterND", ops.scatter_nd),
-        operator("TopK", _top_k),
-    )
+    return tuple(_operator(name, partial(function, target=target)) for name, function in _FUNCTIONS.items())
