@@ -21,21 +21,9 @@ from ._drop_ins import MOVED, ORDERED, covered, or_numpy, reworded
 from ._nonzero import argwhere, flatnonzero, nonzero
 from ._running import cumprod, cumsum, cumulative_prod, cumulative_sum
 
-__all__ = [
-    "argmax",
-    "argmin",
-    "argwhere",
-    "cumprod",
-    "cumsum",
-    "cumulative_prod",
-    "cumulative_sum",
-    "flatnonzero",
-    "nonzero",
-    "put_along_axis",
-    "take",
-    "take_along_axis",
-    "top_k",
-]
+__all__ = ["argmax", "argmin", "put_along_axis", "take", "take_along_axis", "top_k"]
+__all__ += ["argwhere", "flatnonzero", "nonzero"]
+__all__ += ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum"]
 
 
 def __dir__() -> list[str]:

@@ -6,15 +6,5 @@ from numba.core import cgutils
 from numba.core.extending import NativeValue, intrinsic, models, overload, register_model, unbox
 from numba.np.numpy_support import as_dtype
 
-__all__ = [
-    "NativeValue",
-    "add_symbol",
-    "as_dtype",
-    "cgutils",
-    "intrinsic",
-    "ir",
-    "models",
-    "overload",
-    "register_model",
-    "unbox",
-]
+__all__ = ["add_symbol", "ir"]
+__all__ += ["NativeValue", "as_dtype", "cgutils", "intrinsic", "models", "overload", "register_model", "unbox"]

@@ -119,14 +119,13 @@ def _uncollected() -> Iterator[None]:
     A compiler makes millions of small objects that refer to each other and are needed to its end. To look through them
     again and again took a twelfth of the first gather; without, 246 MB were the most it had instead of 215.
     """
-    if not gc.isenabled():
-        yield
-        return
+    enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if enabled:
+            gc.enable()
 
 
 @contextmanager
