@@ -20,7 +20,6 @@ from ._version import __version__
 
 #: Packages that only some commands need, and the extra that brings each; `demo` brings all that the demo needs.
 OPTIONAL = {"matplotlib": "cli", "sklearn": "demo", "dask": "dask", "distributed": "dask", "zarr": "dask"}
-INTERRUPTED = 130
 
 #: The other commands: module, and what it does.
 COMMANDS = {
@@ -164,7 +163,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _ending():
             return _run(sys.argv[1:] if argv is None else argv)
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return 130
 
 
 def _run(argv: Sequence[str]) -> int:

@@ -7,6 +7,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -141,16 +142,11 @@ def _arrays(result: Any) -> tuple[Array, ...]:
     return result if isinstance(result, tuple) else (result,)
 
 
-def _floats(*sizes: int) -> dml.TensorDesc:
-    return dml.TensorDesc("float32", sizes)
-
-
-def _ints(*sizes: int) -> dml.TensorDesc:
-    return dml.TensorDesc("int64", sizes)
+_floats, _ints = partial(dml.TensorDesc, "float32"), partial(dml.TensorDesc, "int64")
 
 
 def _top_k(m: int, n: int, k: int, direction: dml.AxisDirection) -> dml.TopK1Desc:
-    return dml.TopK1Desc(_floats(m, n), _floats(m, k), _ints(m, k), axis=1, k=k, axis_direction=direction)
+    return dml.TopK1Desc(_floats((m, n)), _floats((m, k)), _ints((m, k)), axis=1, k=k, axis_direction=direction)
 
 
 def classify(digits: Digits, k: int, bench: _Bench) -> Result:
@@ -168,16 +164,15 @@ def classify(digits: Digits, k: int, bench: _Bench) -> Result:
     )
     labels = bench.step(
         "labels",
-        dml.GatherDesc(_ints(1, n), _ints(m, k), _ints(m, k), axis=1, index_dimensions=2),
+        dml.GatherDesc(_ints((1, n)), _ints((m, k)), _ints((m, k)), axis=1, index_dimensions=2),
         lambda: dml.gather(digits.train_labels, nearest.indices),
         lambda: digits.train_labels[nearest.indices],
     )
     weights = 1 / (1 + nearest.values)  # of 599 queries 11 are wrong with k 5; with plain votes 13
+    sums = _floats((1, m, CLASSES))
     total = bench.step(
         "votes",
-        dml.ScatterNDDesc(
-            _floats(1, m, CLASSES), _ints(m, k, 2), _floats(1, m, k), _floats(1, m, CLASSES), 2, 3, reduction="add"
-        ),
+        dml.ScatterNDDesc(sums, _ints((m, k, 2)), _floats((1, m, k)), sums, 2, 3, reduction="add"),
         lambda: votes(labels, weights),
         lambda: numpy_votes(labels, weights),
     )

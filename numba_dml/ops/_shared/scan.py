@@ -164,12 +164,8 @@ def builders(spec: Spec, kind: type[Cumulative]) -> tuple[Callable[..., Any], Ca
             result = _result_type(spec.name, a.kind, dtype)
             direction = AxisDirection.DECREASING if reverse else AxisDirection.INCREASING
             tensors = TensorDesc(result, a.shape), TensorDesc(result, tuple(sizes))
-            extra: dict[str, Any] = {
-                kind.exclusive_field: exclusive,
-                "include_initial": include_initial,
-                "in_order": in_order,
-            }
-            return kind(*tensors, axis, direction, **extra), tuple(sizes)
+            flags: Any = {kind.exclusive_field: exclusive, "include_initial": include_initial, "in_order": in_order}
+            return kind(*tensors, axis, direction, **flags), tuple(sizes)
 
         return build
 
