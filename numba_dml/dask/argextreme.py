@@ -14,7 +14,6 @@ import numpy as np
 from dask.base import tokenize
 
 from .. import ops
-from .._core.spec import Spec
 from .graphs import Block, in_memory_of, lazy, merge_all, starts_of, task, whole_lines
 
 Winners = tuple[Any, Any]  #: the winners of a chunk or of several, and their positions over the axes of the whole array
@@ -67,17 +66,19 @@ def _merged(name: str, a: Any, block: Block, axes: Sequence[int], select_one: An
     return tasks, merge_all(tasks, list(tasks), merge_some, name, block)
 
 
-def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:
+def build(descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:
     """Return the lazy positions."""
     (a,) = arrays
     axes, dtype = tuple(sorted(descriptor.axes)), descriptor.output_tensor.dtype
     keepdims, rules = given["keepdims"], {"ties": given["ties"], "nan": given["nan"]}
-    name = f"{spec.name}-{tokenize(a.name, axes, keepdims, rules, dtype)}"
+    name = f"{descriptor.function}-{tokenize(a.name, axes, keepdims, rules, dtype)}"
     whole = all(a.numblocks[d] == 1 for d in axes)
-    call = partial(getattr(ops, spec.name), **rules)
+    call = partial(getattr(ops, descriptor.function), **rules)
     select_one = partial(select, sizes=[a.shape[d] for d in axes], axes=axes, call=call)
     merge_some = partial(merge, last=given["ties"] == "last", call=call)
-    find_one = partial(whole_lines, function=spec.name, axis=axes, keepdims=keepdims, index_dtype=dtype, **rules)
+    find_one = partial(
+        whole_lines, function=descriptor.function, axis=axes, keepdims=keepdims, index_dtype=dtype, **rules
+    )
     end = partial(result, axes=() if keepdims else axes, dtype=dtype)
     tasks: dict[Any, Any] = {}
     for block in np.ndindex(*(1 if d in axes else n for d, n in enumerate(a.numblocks))):

@@ -58,7 +58,7 @@ def call(spec: Spec, inputs: tuple[Any, ...], out: Any, parameters: tuple[Any, .
     for name, value in zip(spec.inputs, inputs, strict=True):
         arrays.append(_checked(spec.name, name, value, arrays))
     descriptor, _ = spec.describe([a.shape for a in arrays], [a.dtype for a in arrays], parameters)
-    results = _FAMILIES[spec.family](spec, descriptor, arrays, given)
+    results = _FAMILIES[spec.family](descriptor, arrays, given)
     return _RESULTS[spec.family](*results) if len(results) > 1 else results[0]
 
 

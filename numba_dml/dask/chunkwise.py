@@ -40,17 +40,17 @@ def _max_unpool(a: Any, indices: Any, rest: tuple[int, ...], batch_dims: int, **
     return ops.max_unpool(a, indices, (*a.shape[:batch_dims], *rest), batch_dims=batch_dims, **given)
 
 
-def one_hot(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:
+def one_hot(descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:
     """Return the lazy result, which has one chunk along the new axis."""
     (indices,) = arrays
     place, depth = descriptor.axis, given["depth"]
     values = {name: _plain(given[name]) for name in ("on_value", "off_value")}
     how = {"depth": depth, "axis": place, "dtype": descriptor.output_tensor.dtype, **values}
     chunks = (*indices.chunks[:place], (depth,), *indices.chunks[place:])
-    return _lazy(spec, descriptor, arrays, chunks, _one_hot, how, place, depth, range(-depth, depth))
+    return _lazy(descriptor, arrays, chunks, _one_hot, how, place, depth, range(-depth, depth))
 
 
-def reverse_subsequences(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:
+def reverse_subsequences(descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:
     """Return the lazy result; lengths follow the chunks of `a` where there is one for each line."""
     a, lengths = arrays
     axis = descriptor.axis
@@ -61,10 +61,10 @@ def reverse_subsequences(spec: Spec, descriptor: Any, arrays: list[Any], given: 
     own = tuple(sizes if d != axis and lengths.shape[d] == a.shape[d] else (1,) for d, sizes in enumerate(chunks))
     inputs = [with_chunks(a, chunks), with_chunks(lengths, own)]
     size, how = a.shape[axis], {"axis": axis}
-    return _lazy(spec, descriptor, inputs, chunks, ops.reverse_subsequences, how, axis, size, range(size + 1))
+    return _lazy(descriptor, inputs, chunks, ops.reverse_subsequences, how, axis, size, range(size + 1))
 
 
-def max_unpool(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:
+def max_unpool(descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:
     """Return the lazy result, which has the chunks of the batch."""
     a, indices, *_ = arrays
     batch, rest = descriptor.batch_dimension_count, descriptor.output_tensor.sizes[descriptor.batch_dimension_count :]
@@ -73,7 +73,7 @@ def max_unpool(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, 
     how = {"rest": rest, "batch_dims": batch, "fill_value": _plain(given["fill_value"]), "unique": given["unique"]}
     chunks = (*shared, *((size,) for size in rest))
     size = prod(rest)
-    return _lazy(spec, descriptor, inputs, chunks, _max_unpool, how, batch, size, range(-size, size))
+    return _lazy(descriptor, inputs, chunks, _max_unpool, how, batch, size, range(-size, size))
 
 
 def _plain(value: Any) -> Any:
@@ -82,7 +82,6 @@ def _plain(value: Any) -> Any:
 
 
 def _lazy(
-    spec: Spec,
     descriptor: Any,
     inputs: list[Any],
     chunks: Chunks,
@@ -94,7 +93,7 @@ def _lazy(
 ) -> list[Any]:
     """Return the result, in chunks, of calls with `given`; indices in a range are valid along an axis of a size."""
     given = {**given, "bounds": "raise" if descriptor.bounds == "deferred" else descriptor.bounds}
-    name = f"{spec.name}-{tokenize([array.name for array in inputs], given)}"
+    name = f"{descriptor.function}-{tokenize([array.name for array in inputs], given)}"
     call = partial(call, **given)
     starts = [starts_of(sizes) for sizes in inputs[-1].chunks]
     tasks: dict[Any, Any] = {}
@@ -104,6 +103,6 @@ def _lazy(
         first = [begins[i] for begins, i in zip(starts, at, strict=True)]
         place = block if len(chunks) == len(block) else (*block[:axis], 0, *block[axis:])  # with a new axis
         sources = [*((array.name, *block) for array in inputs[:-1]), (inputs[-1].name, *at)]
-        run = partial(call_chunk, call=call, spec=spec, first=first, axis=axis, size=size, valid=valid)
+        run = partial(call_chunk, call=call, spec=descriptor.spec, first=first, axis=axis, size=size, valid=valid)
         tasks[(name, *place)] = (run, *sources)
     return [lazy(name, tasks, chunks, descriptor.output_tensor.dtype, inputs)]

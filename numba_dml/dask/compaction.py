@@ -14,7 +14,6 @@ import numpy as np
 from dask.base import tokenize
 
 from .. import ops
-from .._core.spec import Spec
 from .graphs import lazy, merge_all, starts_of, task
 
 Found = tuple[int, Any]  #: how many elements are not zero, and the places of the first ones, ascending
@@ -53,7 +52,7 @@ def finish(found: Found, shape: Sequence[int], size: int, fill_value: int, types
     return number, rows
 
 
-def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:
+def build(descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:
     """Return the lazy count and coordinates."""
     (a,) = arrays
     size, types = given["size"], tuple(getattr(descriptor, field).dtype for field in descriptor.output_fields)
@@ -71,7 +70,7 @@ def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any])
     found = lazy(name, tasks, (), types[0], [a])
     results = []
     for i, chunks in enumerate(((), ((size,), (a.ndim,)))):
-        name = f"nonzero-{spec.outputs[i]}-{token}"
+        name = f"nonzero-{descriptor.spec.outputs[i]}-{token}"
         block = (0,) * len(chunks)
         results.append(lazy(name, {(name, *block): (itemgetter(i), (found.name,))}, chunks, types[i], [found]))
     return results

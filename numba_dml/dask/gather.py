@@ -13,7 +13,6 @@ from dask.base import tokenize
 
 from .. import ops
 from .._core.shapes import SLICES
-from .._core.spec import Spec
 from .._core.targets import is_chunked
 from .arguments import Geometry, IndexBlocks, cut_indices, move_chunk
 from .graphs import in_memory_of, lazy, task
@@ -49,9 +48,10 @@ def assemble(
     return out
 
 
-def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:
+def build(descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:
     """Return the lazy result."""
     a, indices = arrays
+    spec = descriptor.spec
     if not a.ndim:
         a = a.reshape((1,))
     token = tokenize(spec.name, *(getattr(array, "name", array) for array in arrays), given)

@@ -32,9 +32,10 @@ def go_on(chunk: Any, state: Any, spec: Spec, position: int, given: dict[str, An
     return results, left
 
 
-def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:
+def build(descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:
     """Return the lazy result."""
     (a,) = arrays
+    spec = descriptor.spec
     axis, reverse = descriptor.axis, given["reverse"]
     given = {**given, "axis": axis, "dtype": descriptor.output_tensor.dtype}
     token = tokenize(spec.name, a.name, given)

@@ -16,7 +16,6 @@ from dask.array.core import normalize_chunks
 from dask.base import tokenize
 
 from .. import ops
-from .._core.spec import Spec
 from .._core.targets import is_chunked
 from .arguments import Geometry, IndexBlocks, cut_indices, move_chunk
 from .graphs import Block, Chunks, in_memory_of, lazy, rechunked, task
@@ -41,9 +40,10 @@ def scatter_part(chunk: Any, picked: tuple[Any, Any], reduction: str, unique: bo
     )
 
 
-def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:
+def build(descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:
     """Return the lazy result."""
     a, indices, updates = arrays
+    spec = descriptor.spec
     token = tokenize(spec.name, *(getattr(array, "name", array) for array in arrays), given)
     dtype = descriptor.output_tensor.dtype
     geometry = Geometry(spec, a, indices, given)

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from dask.base import tokenize
 
-from .._core.spec import Spec
 from ..ops import gather_elements, top_k
 from .graphs import Block, is_held, lazy, merge_all, starts_of, task
 
@@ -87,7 +86,7 @@ def select_and_merge(a: Any, how: dict[str, Any], name: str) -> tuple[Tasks, Pla
     return tasks, places
 
 
-def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:
+def build(descriptor: Any, arrays: list[Any], given: dict[str, Any]) -> list[Any]:
     """Return the lazy values and indices."""
     (a,) = arrays
     axis, k = descriptor.axis, descriptor.k
@@ -99,7 +98,7 @@ def build(spec: Spec, descriptor: Any, arrays: list[Any], given: dict[str, Any])
     types = [getattr(descriptor, field).dtype for field in descriptor.output_fields]
     pairs = lazy(name, tasks, chunks, types[0], [a])
     results = []
-    for which, (output, dtype) in enumerate(zip(spec.outputs, types, strict=True)):
+    for which, (output, dtype) in enumerate(zip(descriptor.spec.outputs, types, strict=True)):
         name, part = f"top_k-{output}-{token}", partial(part_of, which=which, dtype=dtype)
         tasks = {(name, *block): (part, key, number) for block, (key, number) in places.items()}
         results.append(lazy(name, tasks, chunks, dtype, [pairs]))
