@@ -1,7 +1,7 @@
 """Lowerings: what a descriptor means for one memory layout, in plain numbers.
 
-There are two: `Move` (every gather and scatter) and `Select` (top-k). The kernels of a target are chosen and driven by
-these numbers alone; they know no operator, rank or axis.
+Two are shared by several operators, and stand here: `Move` (every gather and scatter) and `Select` (top-k, and argmin
+and argmax on a GPU). The kernels of a target are chosen and driven by such numbers alone; they know no rank or axis.
 """
 
 from __future__ import annotations
