@@ -10,8 +10,8 @@ from ..driver.numba import SIMULATED
 class ScanTuning(NamedTuple):
     """Thresholds of one kind of GPU: by themselves those of an H100 or H200."""
 
-    least_lines: int = 1 << 15  #: So many lines, a lane for each, keep all multiprocessors busy.
-    few_blocks: int = 1 << 16  #: Up to so many blocks of 256 elements keep few lanes busy: the last pass divides them.
+    least_lines: int = 1 << 15  #: lines that keep all multiprocessors busy, with a lane for each
+    few_blocks: int = 1 << 16  #: blocks of 256 elements, up to which lanes are idle: the last pass divides them
 
 
 #: In the simulator every way is taken by some test.
