@@ -31,7 +31,9 @@ _OPTIONS: dict[str, Any] = {"error_model": "numpy", "boundscheck": False, "no_cf
 # What is never called from Python needs no wrapper for that either.
 _INNER_OPTIONS: dict[str, Any] = {"no_cpython_wrapper": True, "nogil": True, **_OPTIONS}
 #: How helpers are compiled: in half the time on a Numba that was tested.
-_HELPER_OPTIONS: dict[str, Any] = {**_INNER_OPTIONS, "pipeline_class": compat.helper_compiler()}
+_HELPER_OPTIONS: dict[str, Any] = {**_INNER_OPTIONS}
+if _helper_compiler := compat.helper_compiler():
+    _HELPER_OPTIONS["pipeline_class"] = _helper_compiler
 
 PLAN = types.Array(types.int64, 1, "C", readonly=False)  #: what a kernel reads its numbers from
 
