@@ -104,6 +104,7 @@ class Tuning(NamedTuple):
     sort_long_line: int = (1 << 31) - (1 << 16)
     busy_blocks: int = 4 * H100_MULTIPROCESSORS  #: blocks that run at the same time: four on each multiprocessor
     sort_part_bytes: int = 1 << 15  #: the least bytes of a part of a line: a block writes 16 KiB of counts for each
+    sort_block_bytes: int = 1 << 16  #: bytes that a block could read in the time that it takes for its counts
     spare_shift: int = 5  #: elements that may be listed beyond k: k shifted right by this
     spare_of_all: int = 1 << 18  #: the same: that many of all lines together
     #: Bytes that could be streamed in the time of the six launches that find delegates.
@@ -161,6 +162,7 @@ SIMULATOR = H100._replace(
     elements_of_k=dict.fromkeys(_WIDTHS, 2),
     few_lines=dict.fromkeys(_WIDTHS, 0),
     busy_blocks=4,
+    sort_block_bytes=0,
     sort_part_bytes=256,
     spare_of_all=8,
     delegates_bytes=0,

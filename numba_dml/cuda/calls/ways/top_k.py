@@ -303,10 +303,14 @@ def group_size(facts: Facts, tuning: Tuning) -> int:
 
 
 def parts_of(lines: int, line_bytes: int, tuning: Tuning) -> int:
-    """Return into how many parts lines are cut: so that all blocks run at once, or that there are many more."""
-    busy = tuning.busy_blocks
-    parts = busy // lines if 4 * lines <= busy else -(-4 * busy // lines)
-    return max(min(parts, line_bytes // tuning.sort_part_bytes), 1)
+    """Return into how many parts lines are cut: so that all blocks, which run in waves, are done soonest."""
+    most = max(line_bytes // tuning.sort_part_bytes, 1)
+
+    def cost(parts: int) -> float:
+        waves = -(-lines * parts // tuning.busy_blocks)
+        return waves * (line_bytes / parts + tuning.sort_block_bytes)
+
+    return min((min(max(waves * tuning.busy_blocks // lines, 1), most) for waves in (1, 2, 3, 4)), key=cost)
 
 
 class Memory(NamedTuple):
