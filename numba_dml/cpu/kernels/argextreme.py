@@ -9,9 +9,26 @@ from ..._jit.copies import prefetch
 from ..._jit.machine import CACHE_LINE
 from ..._jit.memory import address, empty, itemsize, load, overlaps, store
 from ..drivers import ASK, OVERLAP
-from ..primitives import argextreme
 from ..primitives import argextreme as fields
-from ..primitives.argextreme import AT_ONCE, NOTHING, NOWHERE, VECTOR_BITS, counted_rows, forget, lanes_of, line_start
+from ..primitives.argextreme import (
+    AT_ONCE,
+    NOTHING,
+    NOWHERE,
+    VECTOR_BITS,
+    best_key,
+    best_of_few,
+    best_single,
+    counted_rows,
+    forget,
+    improve_lanes,
+    improve_many,
+    inner_dimension,
+    lanes_of,
+    line_start,
+    place_of_key,
+    run_start,
+    write_position,
+)
 from ..primitives.keys import key_buffer, rule_from
 from ..primitives.lines import tile_of
 
@@ -62,7 +79,7 @@ def merge_pieces(out, scratch, plan, task, tasks):
             key, position = load(scratch, at), load(scratch, at + 8)
             if key > best or (key == best and position < place):
                 best, place = key, position
-        argextreme.write_position(out, plan, line_start(plan, line)[1], place)
+        write_position(out, plan, line_start(plan, line)[1], place)
 
 
 @helper
@@ -77,15 +94,15 @@ def take_block(x, plan, rule, at, position, count, best, place):
     """Return the best key so far and its position, with a block of elements that starts at a position."""
     step = plan[fields.STEP]
     if plan[fields.STRIDE] == itemsize(x) and count >= lanes_of(x):
-        found = argextreme.best_key(x, at, count, rule)
+        found = best_key(x, at, count, rule)
         key = np.int64(found)
         if key < best or (key == best and plan[fields.ORDERED] != 0 and place != NOWHERE):
             return best, place
-        i = argextreme.place_of_key(x, at, count, found, rule, step < 0)
+        i = place_of_key(x, at, count, found, rule, step < 0)
     elif fills_no_vector(x, plan, count):
-        key, i = argextreme.best_of_few(x, at, plan[fields.LOW], plan[fields.HIGH], count, rule, step < 0)
+        key, i = best_of_few(x, at, plan[fields.LOW], plan[fields.HIGH], count, rule, step < 0)
     else:
-        key, i = argextreme.best_single(x, at, plan[fields.STRIDE], count, rule, step < 0)
+        key, i = best_single(x, at, plan[fields.STRIDE], count, rule, step < 0)
     position += i * step
     if key > best or (key == best and position < place):
         return key, position
@@ -101,7 +118,7 @@ def search_line(x, plan, rule, source, begin, end):
         outer = at // size if at >= size else np.int64(0)
         i = at - outer * size
         count = min(size - i, end - at, plan[fields.BLOCK])
-        offset, first = argextreme.run_start(plan, outer)
+        offset, first = run_start(plan, outer)
         begins = source + offset + i * plan[fields.STRIDE]
         best, place = take_block(x, plan, rule, begins, first + i * plan[fields.STEP], count, best, place)
         at = end if plan[fields.ORDERED] != 0 and best == plan[fields.BEST] else at + count
@@ -114,7 +131,7 @@ def search_lines(x, out, plan, rule, line, end):
     low, high = plan[fields.LOW], plan[fields.HIGH]
     size, total, step = plan[fields.SIZE], plan[fields.TOTAL], plan[fields.STEP]
     are_short = size == total and fills_no_vector(x, plan, size)
-    last = argextreme.inner_dimension(plan)
+    last = inner_dimension(plan)
     while line < end:
         source, to = line_start(plan, line)
         source_step = out_step = np.int64(0)
@@ -124,11 +141,11 @@ def search_lines(x, out, plan, rule, line, end):
             stop = min(end, line - line % plan[last] + plan[last])
         while line < stop:
             if are_short:
-                _, i = argextreme.best_of_few(x, source, low, high, size, rule, step < 0)
+                _, i = best_of_few(x, source, low, high, size, rule, step < 0)
                 place = plan[fields.FIRST] + i * step
             else:
                 _, place = search_line(x, plan, rule, source, np.int64(0), total)
-            argextreme.write_position(out, plan, to, place)
+            write_position(out, plan, to, place)
             line += 1
             source += source_step
             to += out_step
@@ -146,7 +163,7 @@ def is_found_at_once(x, out, plan, rule):
     best, place = search_line(x, plan, rule, source, np.int64(0), plan[fields.BLOCK])
     if best != plan[fields.BEST]:
         return False
-    argextreme.write_position(out, plan, to, place)
+    write_position(out, plan, to, place)
     return True
 
 
@@ -209,7 +226,7 @@ def search_columns(x, plan, rule, source, begin, end, best, rows, keys, places):
     at = kept = begin
     while at < end:
         outer = at // size
-        offset, _ = argextreme.run_start(plan, outer)
+        offset, _ = run_start(plan, outer)
         row = source + offset + (at - outer * size) * stride
         stop = min((outer + 1) * size, end)
         while at < stop:
@@ -218,10 +235,10 @@ def search_columns(x, plan, rule, source, begin, end, best, rows, keys, places):
             for c in range(0, many, AT_ONCE * lanes):
                 if together == ROWS_AT_ONCE:
                     ask_for_rows(x, row + together * stride + c * itemsize(x), stride)
-                argextreme.improve_many(x, row + c * itemsize(x), stride, count, best, rows, c, at - kept, rule)
+                improve_many(x, row + c * itemsize(x), stride, count, best, rows, c, at - kept, rule)
             for first in range(many, width, lanes):
                 c = min(first, width - lanes)  # the last vector has columns of the one before
-                argextreme.improve_lanes(x, row + c * itemsize(x), stride, count, best, rows, c, at - kept, rule)
+                improve_lanes(x, row + c * itemsize(x), stride, count, best, rows, c, at - kept, rule)
             at += count
             row += count * stride
             if at - kept == counted_rows(x):
@@ -237,9 +254,9 @@ def write_columns(out, scratch, plan, line, piece, to, keys, places):
         for c in range(keys.size):
             keep_piece(scratch, plan, line + c, piece, keys[c], places[c])
         return
-    step = plan[argextreme.inner_dimension(plan) + 2]
+    step = plan[inner_dimension(plan) + 2]
     for c in range(keys.size):
-        argextreme.write_position(out, plan, to + c * step, places[c])
+        write_position(out, plan, to + c * step, places[c])
 
 
 @helper
@@ -260,7 +277,7 @@ def keep_folded(x, scratch, plan, rule, column, piece, keys, places, is_last):
     for line in range(lines):
         key, place = np.int64(NOTHING), np.int64(NOWHERE)
         if left > 0:
-            key, place = argextreme.best_single(x, start + line * itemsize(x), step, left, rule, False)
+            key, place = best_single(x, start + line * itemsize(x), step, left, rule, False)
             place += done
         keep_piece(scratch, plan, line, plan[fields.PIECES] - 1, key, place)
 
@@ -268,7 +285,7 @@ def keep_folded(x, scratch, plan, rule, column, piece, keys, places, is_last):
 @helper
 def columns_across(plan):
     """Return how many columns lie side by side."""
-    return plan[argextreme.inner_dimension(plan)] * plan[fields.FOLD]
+    return plan[inner_dimension(plan)] * plan[fields.FOLD]
 
 
 @allocating

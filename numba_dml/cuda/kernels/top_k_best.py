@@ -1,4 +1,8 @@
-"""Top-1: the best element of each line."""
+"""Top-1: the best element of each line, or of each of its parts and then of these.
+
+`values` is 0 if they are not wanted. `found` is the address of the best key and its position, for each part of a line;
+0: lines have one part.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +35,7 @@ def best_kernel(width: int, infinity: int) -> Kernel:
     of_quad = 16 // width
 
     @kernel(registers=40)
-    def find_best(
-        x,  # IN   address of the first element
-        values,  # OUT  address of the values, 0: they are not wanted
-        indices,  # OUT  address of the indices
-        plan,  # IN   address of the plan
-        found,  # OUT  address of the best key and its position of each part, if lines have several
-    ):
+    def find_best(x, values, indices, plan, found):
         await_inputs()
         keys = cuda.shared.array(ENDS, np.int64)
         quads = cuda.shared.array(ENDS, np.int64)
@@ -95,13 +93,7 @@ def best_by_lanes_kernel(width: int, infinity: int) -> Kernel:
     key, lowest, together = key_type(width), lowest_key(width), SIZES.rows_at_once
 
     @kernel(registers=40 if width < 8 else 48)  # with no limit the compiler takes fewer, and loads one by one
-    def find_best_by_lanes(
-        x,  # IN   address of the first element
-        values,  # OUT  address of the values, 0: they are not wanted
-        indices,  # OUT  address of the indices
-        plan,  # IN   address of the plan
-        found,  # OUT  address of the best key and its position of each part, if lines have several
-    ):
+    def find_best_by_lanes(x, values, indices, plan, found):
         await_inputs()
         some = cuda.local.array(together, key)
         thread = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
@@ -152,13 +144,7 @@ def best_of_few_parts_kernel(width: int) -> Kernel:
     copy_result = result_copier(width)
 
     @kernel
-    def find_best_of_few_parts(
-        x,  # IN   address of the first element
-        values,  # OUT  address of the values, 0: they are not wanted
-        indices,  # OUT  address of the indices
-        plan,  # IN   address of the plan
-        found,  # IN   address of the best key and its position of each part
-    ):
+    def find_best_of_few_parts(x, values, indices, plan, found):
         await_inputs()
         line = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
         if line >= number(plan, fields.LINES):
@@ -182,13 +168,7 @@ def best_part_kernel(width: int) -> Kernel:
     copy_result = result_copier(width)
 
     @kernel
-    def find_best_part(
-        x,  # IN   address of the first element
-        values,  # OUT  address of the values, 0: they are not wanted
-        indices,  # OUT  address of the indices
-        plan,  # IN   address of the plan
-        found,  # IN   address of the best key and its position of each part
-    ):
+    def find_best_part(x, values, indices, plan, found):
         await_inputs()
         keys = cuda.shared.array(ENDS, np.int64)
         places = cuda.shared.array(ENDS, np.int64)
