@@ -17,7 +17,7 @@ from .ops.cumulative_sum import SPEC as SUM
 from .ops.cumulative_sum import build_in_order as build_sum
 
 RUNNING = 1 << 12  #: elements from which on sums and products run here: below, a call of NumPy's takes less
-#: The same of integers of the result's own type along contiguous lines, which NumPy adds as fast on one thread.
+#: The same for contiguous integers that need no cast, which NumPy adds as fast on one thread.
 INTEGERS = 1 << 21
 #: What is added and multiplied. Of complex numbers, the last bits of NumPy's products depend on the machine.
 _ADDED, _MULTIPLIED = ORDERED | set("?FD"), ORDERED | {"?"}
@@ -40,7 +40,7 @@ def _run(ufunc: Any, a: Any, axis: Any, dtype: Any, out: Any, include_initial: A
         return NotImplemented
     if out is not None and (out.__class__ is not ndarray or out.dtype.char != result.char or out.dtype != result):
         return NotImplemented
-    axis = None if axis is None else operator.index(axis)  # without one, there is one dimension, or an error
+    axis = None if axis is None else operator.index(axis)  # None is for one dimension, which the call checks
     if (
         result.kind in "iu"
         and result == a.dtype
@@ -90,7 +90,7 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     axis : int, optional
         The axis along which to add. The flattened input when absent.
     dtype : dtype, optional
-        In which to add; when absent that of `out` or of `a`, but no shorter integer than NumPy's own.
+        The type to add in; by default that of `out`, or of `a` with short integers as long as NumPy's own.
     out : ndarray, optional
         Where to write, of the result's shape. It may overlap `a`.
 
@@ -147,7 +147,7 @@ def cumulative_sum(
     axis : int, optional
         The axis along which to add. It may be left out if there is one dimension.
     dtype : dtype, optional
-        In which to add; when absent that of `out` or of `x`, but no shorter integer than NumPy's own.
+        The type to add in; by default that of `out`, or of `x` with short integers as long as NumPy's own.
     out : ndarray, optional
         Where to write, of the result's shape. It may overlap `x`.
     include_initial : bool, optional

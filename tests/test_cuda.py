@@ -1851,6 +1851,10 @@ def test_the_command_line_knows_the_target(room, capsys, monkeypatch):
         assert kernel in out
         assert "why" in out
         assert "threads  " not in out
+        assert ("the simulator" in out) == room.SIMULATED
+    for order in (True, False):
+        assert main(["explain", "top-k", "--shape", "9", "-k", "3", *["--no-sorted"][order:], "--target", "cuda"]) == 0
+        assert f"is_sorted {order}" in capsys.readouterr().out
     monkeypatch.setattr(warmup, "CASES_ON_GPU", {})
     monkeypatch.setattr(
         warmup, "CASES", {"top_k": [warmup.Case((3, 9), parameters={"k": 2})], "gather": [warmup.Case((9,), (3,))]}

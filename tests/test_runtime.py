@@ -496,7 +496,7 @@ def test_the_cache_is_bounded():
 
 
 def test_a_loop_over_more_shapes_than_the_cache_holds_builds_few_calls_again(monkeypatch):
-    module = importlib.import_module("numba_dml.ops._function")
+    module = importlib.import_module("numba_dml.ops._shared.function")
     built, build_call = [], module.build_call
     monkeypatch.setattr(module, "build_call", lambda *args: built.append(args) or build_call(*args))
     a = np.zeros(1, np.uint8)

@@ -11,6 +11,7 @@ import inspect
 import json
 import textwrap
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from . import run as cli_run
 
 #: Why a call has no region: it does nothing, or its family has no table.
 NOTHING, ONE_KERNEL = "there is nothing to compute", "all calls run this kernel"
+SIMULATOR = "the simulator has thresholds of its own: a GPU may take another way"
 
 
 class Layout(NamedTuple):
@@ -64,15 +66,22 @@ def _failed(condition: Callable[..., bool], facts: Any, tuning: Any) -> tuple[st
     if condition(facts, tuning):
         return None
     given = {"facts": facts, "tuning": tuning}
-    source = ast.parse(textwrap.dedent(inspect.getsource(condition)))
-    value: Any = next(node.value for node in ast.walk(source) if isinstance(node, ast.Return))
+    value: Any = next(node.value for node in ast.walk(_tree(condition)) if isinstance(node, ast.Return))
     joined = isinstance(value, ast.BoolOp) and isinstance(value.op, ast.And)
     parts = value.values if joined else [value]
     known = {**condition.__globals__, **given}
     for part in parts:
-        if not eval(compile(ast.Expression(part), "<condition>", "eval"), known):
-            return _plain(part), _numbers_in(part, given)
+        if not _value(part, known):
+            return _plain(part), _numbers_in(part, known)
     raise AssertionError("a condition that does not hold has a part that does not")
+
+
+def _tree(function: Callable[..., Any]) -> ast.AST:
+    return ast.parse(textwrap.dedent(inspect.getsource(function)))
+
+
+def _value(part: ast.expr, known: dict[str, Any]) -> Any:
+    return eval(compile(ast.Expression(part), "<condition>", "eval"), known)
 
 
 def _plain(part: ast.expr) -> str:
@@ -80,13 +89,22 @@ def _plain(part: ast.expr) -> str:
     return ast.unparse(part).replace("(facts, tuning)", "").replace("facts.", "").replace("tuning.", "")
 
 
-def _numbers_in(part: ast.expr, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts and thresholds that a part names, as plain numbers."""
-    found = {}
+def _numbers_in(part: ast.AST, known: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts and thresholds that a part names, or a helper that it calls, as plain numbers."""
+    found: dict[str, Any] = {}
     for node in ast.walk(part):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in given:
-            value = getattr(given[node.value.id], node.attr)
-            found[node.attr] = value.item() if hasattr(value, "item") else value
+        owner = ast.unparse(node.value) if isinstance(node, (ast.Attribute, ast.Subscript)) else ""
+        if owner in ("facts", "tuning") or owner.startswith("tuning."):  # some thresholds are tables, by width
+            value: Any = None
+            with suppress(LookupError, ArithmeticError):  # of a branch that this call does not reach
+                value = _value(node, known)  # type: ignore[arg-type]
+            value = value.item() if hasattr(value, "item") else value
+            if isinstance(value, (bool, int, float, str)):
+                found[node.attr if isinstance(node, ast.Attribute) else owner.partition(".")[2]] = value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            helper = known.get(node.func.id)
+            if inspect.isfunction(helper):
+                found |= _numbers_in(_tree(helper), {**known, **helper.__globals__})
     return found
 
 
@@ -112,6 +130,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             about.add_argument("--indices-shape", type=_arguments.sizes, metavar="N,M", help=f"of the {second}")
             about.add_argument("--indices-dtype", type=_arguments.dtype, help=shown)
         _arguments.add_parameters(command, spec)
+        for one in spec.parameters:
+            if one.default is True:
+                command.add_argument(f"--no-{one.name}", dest=one.name, action="store_false", help=f"not {one.help}")
         _arguments.add_targets(command)
         command.add_argument("--json", action="store_true", help="print JSON")
         command.set_defaults(function=spec.name)
@@ -199,9 +220,16 @@ def explained(args: argparse.Namespace) -> dict[str, Any]:
         "result_bytes": sum(one.nbytes for one in outputs),
         **({} if on_gpu else {"scratch_bytes": int(getattr(call, "scratch_bytes", 0))}),
         "why": why,
+        **({"note": SIMULATOR} if on_gpu and _is_simulated() else {}),
         "numbers": _numbers(call) if region else {},
         "passed_over": [sentence(one) for one in passed_over(call)] if region else [],
     }
+
+
+def _is_simulated() -> bool:
+    from ..cuda.driver.numba import SIMULATED
+
+    return bool(SIMULATED)
 
 
 def _numbers(call: Any) -> dict[str, Any]:
@@ -239,6 +267,7 @@ def run(args: argparse.Namespace) -> int:
             *([("threads", str(found["threads"]))] if "threads" in found else []),
             ("bytes", sizes),
             *(("why" if i == 0 else "", text) for i, text in enumerate(found["why"])),
+            *([("note", found["note"])] if "note" in found else []),
             *([("numbers", ", ".join(f"{name} {value}" for name, value in numbers.items()))] if numbers else []),
             *(("passed over" if i == 0 else "", text) for i, text in enumerate(found["passed_over"])),
         ]

@@ -43,7 +43,7 @@ class Spec:
     operands: tuple[str, ...] = ()  #: the inputs of its compiled operator, if it has more than the function
     examples: tuple[str, ...] = ()  #: command lines, without the name of the program
     explain_examples: tuple[str, ...] = ()
-    #: ``build(*layouts, parameters, target)`` returns the call: set by `ops._function.builds`.
+    #: ``build(*layouts, parameters, target)`` returns the call: set by `ops._shared.function.builds`.
     build: Callable[..., Any] = field(init=False, repr=False)
     #: ``describe(shapes, dtypes, parameters)`` returns the descriptor, and the shapes of the results, in which None
     #: stands for a size that is known only after the call; set there too.

@@ -9,8 +9,8 @@ from numpy import ndarray
 
 from .._core.enums import OperatorType
 from .._core.spec import Spec
-from ._function import public, refuse_positional
 from ._shared.extreme import PARAMETERS, ArgExtreme, builder, find
+from ._shared.function import public, refuse_positional
 
 SPEC = Spec(
     name="argmin",

@@ -11,7 +11,7 @@ from .._core import descriptor as core_descriptor
 from .._core.descriptor import Level
 from .._core.enums import FeatureLevel, OperatorType
 from .._core.spec import Spec
-from ._function import public, refuse_positional
+from ._shared.function import public, refuse_positional
 from ._shared.scan import LEVELS, PARAMETERS, Cumulative, builders, cumulate
 
 SPEC = Spec(

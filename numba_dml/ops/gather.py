@@ -21,7 +21,7 @@ from .._core.shapes import SLICES, packed_sizes
 from .._core.spec import READ_BOUNDS, Spec
 from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc
-from ._function import Array, MoveDescriptor, builds, normalize_axis, padded, public, refuse_positional
+from ._shared.function import Array, MoveDescriptor, builds, normalize_axis, padded, public, refuse_positional
 
 SPEC = Spec(
     name="gather",

@@ -18,7 +18,7 @@ from .._core.shapes import ELEMENTS, first_too_long
 from .._core.spec import READ_BOUNDS, Spec
 from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc
-from ._function import Array, MoveDescriptor, builds, normalize_axis, public, refuse_positional
+from ._shared.function import Array, MoveDescriptor, builds, normalize_axis, public, refuse_positional
 
 SPEC = Spec(
     name="gather_elements",

@@ -18,7 +18,7 @@ from .._core.lowering import Move, move
 from .._core.shapes import TUPLES, has_coordinates, most_batch_dims, packed_sizes, shares_batch
 from .._core.spec import BATCH_DIMS, READ_BOUNDS, Spec
 from .._core.tensor import TensorDesc
-from ._function import Array, MoveDescriptor, builds, check_not_scalar, padded, public, refuse_positional
+from ._shared.function import Array, MoveDescriptor, builds, check_not_scalar, padded, public, refuse_positional
 
 SPEC = Spec(
     name="gather_nd",

@@ -20,7 +20,7 @@ from .._core.lowering import SCATTER_BOUNDS, Move
 from .._core.shapes import LOOP_FIELDS, collapse_rows, rows_of
 from .._core.spec import BATCH_DIMS, REQUIRED, UNIQUE, WRITE_BOUNDS, Parameter, Spec, number
 from .._core.tensor import TensorDesc, product
-from ._function import Array, Bound, MoveDescriptor, builds, exact, public, refuse_positional, single_value
+from ._shared.function import Array, Bound, MoveDescriptor, builds, exact, public, refuse_positional, single_value
 
 SPEC = Spec(
     name="max_unpool",

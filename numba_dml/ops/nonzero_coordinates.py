@@ -20,7 +20,7 @@ from .._core.lowering import SCATTER_BOUNDS, Nonzero, is_float
 from .._core.operands import output_pair
 from .._core.spec import WRITE_BOUNDS, Parameter, Spec
 from .._core.tensor import TensorDesc, data_type_name
-from ._function import Array, builds, index_type, public, refuse_positional
+from ._shared.function import Array, builds, index_type, public, refuse_positional
 from ._shared.scan import NUMBERS, number_type
 
 SPEC = Spec(

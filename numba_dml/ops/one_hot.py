@@ -21,7 +21,7 @@ from .._core.shapes import axis_from_start
 from .._core.spec import READ_BOUNDS, REQUIRED, Parameter, Spec, number
 from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc, product
-from ._function import (
+from ._shared.function import (
     Array,
     Bound,
     Exact,

@@ -18,7 +18,7 @@ from .._core.shapes import LOOP_FIELDS, collapse_rows, flat, rows_of
 from .._core.spec import READ_BOUNDS, Spec
 from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc, packed_strides
-from ._function import Array, builds, normalize_axis, public, refuse_positional
+from ._shared.function import Array, builds, normalize_axis, public, refuse_positional
 
 BOUNDS = ("raise", "clamp")
 SPEC = Spec(

@@ -19,7 +19,7 @@ from .._core.shapes import ELEMENTS
 from .._core.spec import REDUCTION, UNIQUE, WRITE_BOUNDS, Spec
 from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc
-from ._function import Array, builds, normalize_axis, public, refuse_positional
+from ._shared.function import Array, builds, normalize_axis, public, refuse_positional
 from .gather_elements import ElementsDescriptor
 
 SPEC = Spec(

@@ -15,7 +15,7 @@ from .._core.errors import DescriptorError, flag, integer
 from .._core.shapes import TUPLES, packed_sizes
 from .._core.spec import BATCH_DIMS, REDUCTION, UNIQUE, WRITE_BOUNDS, Spec
 from .._core.tensor import TensorDesc
-from ._function import Array, builds, padded, public, refuse_positional
+from ._shared.function import Array, builds, padded, public, refuse_positional
 from .gather_nd import NDDescriptor, check_ranks
 from .scatter_elements import check_scatter
 

@@ -19,7 +19,7 @@ from .._core.shapes import LINE_FIELDS, lower_lines, rows_of
 from .._core.spec import REQUIRED, Parameter, Spec
 from .._core.spec import axis as axis_parameter
 from .._core.tensor import TensorDesc, data_type_name, element_size
-from ._function import Array, builds, check_among, index_type, normalize_axis, public, refuse_positional
+from ._shared.function import Array, builds, check_among, index_type, normalize_axis, public, refuse_positional
 
 #: The data types that have an order.
 ORDERED = core_descriptor.T11 | {TensorDataType.BOOL, TensorDataType.BFLOAT16}
@@ -123,11 +123,11 @@ class TopKDesc(_TopK):
     Parameters
     ----------
     input_tensor, output_value_tensor, output_index_tensor : TensorDesc
-        All of one dimension count; the outputs have the input's sizes with `k` on the axis.
+        All have the same number of dimensions; the outputs have the input's sizes with `k` on the axis.
     axis : int
         The axis along which elements are selected.
     k : int
-        How many; 1 to the size of the axis (native: 0 too).
+        How many; 1 to the size of the axis (0 too, beyond DirectML).
     nan : {"last", "largest", "first"}
         Where NaN stands in the order (see `numba_dml.top_k`).
     sorted : bool
@@ -146,11 +146,11 @@ class TopK1Desc(_TopK):
     Parameters
     ----------
     input_tensor, output_value_tensor, output_index_tensor : TensorDesc
-        All of one dimension count; the outputs have the input's sizes with `k` on the axis.
+        All have the same number of dimensions; the outputs have the input's sizes with `k` on the axis.
     axis : int
         The axis along which elements are selected.
     k : int
-        How many; 1 to the size of the axis (native: 0 too).
+        How many; 1 to the size of the axis (0 too, beyond DirectML).
     axis_direction : AxisDirection
         DECREASING selects the largest, INCREASING the smallest.
     nan : {"last", "largest", "first"}

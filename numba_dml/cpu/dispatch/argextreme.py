@@ -17,7 +17,7 @@ class Facts(NamedTuple):
     itemsize: int  #: bytes of an element
     lines: int  #: how many there are
     across: int  #: neighbours among them that are contiguous, 1: there are none
-    fold: int  #: rows of these that are one row of as many columns each, 1: rows are long enough, or no neighbours
+    fold: int  #: how many short rows of these are treated as one long row, 1: none are joined
     threads: int  #: that the call may use
 
 

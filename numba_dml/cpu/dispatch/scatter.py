@@ -68,8 +68,8 @@ def split_without_loop(unique: bool, slice_bytes: int, tuning: ScatterTuning) ->
 def _shares_far(size: int, slice_bytes: int, threads: int, tuning: ScatterTuning) -> bool:
     """Return whether threads share a loop of `size` iterations, which write to cache lines of their own.
 
-    They are many, or keep threads busy three quarters of the time. A few batches of slices are not: a new output is
-    sooner written in its own order.
+    They do if there are many iterations; or if at most a quarter of the threads' time is idle, and slices are short: a
+    new output of few long slices is written faster in its own order.
     """
     busy = 4 * size >= 3 * threads * -(-size // threads) > 0
     return size >= tuning.shared_iterations or (busy and slice_bytes < tuning.place_bytes)
@@ -98,7 +98,7 @@ def period_of(lowering: Move, split: int, shape: Sequence[int], whole: int) -> i
 def writes_alone(facts: Facts, tuning: ScatterTuning) -> bool:
     """Return whether one thread writes single elements that go anywhere sooner than several.
 
-    Others wake first, and each of them reads all indices.
+    Other threads must be woken, and each of them reads all indices.
     """
     if facts.units != 1 or facts.split >= 0:
         return False
@@ -162,7 +162,7 @@ def has_much_to_sort(facts: Facts, tuning: ScatterTuning) -> bool:
 
 
 def can_own_outputs(facts: Facts, tuning: ScatterTuning) -> bool:
-    """Return whether shares of the updates can be combined later: the bits stay the same."""
+    """Return whether shares of the updates can be combined later, because any order gives the same bits."""
     return facts.copies and facts.units == 1 and facts.whole > 0 and facts.reduces and not facts.in_order
 
 
@@ -255,6 +255,6 @@ def bin_of(facts: Facts, tuning: ScatterTuning) -> int:
 
 
 def prefers_copy(facts: Facts, tuning: ScatterTuning) -> bool:
-    """Return whether, in place, a new output that is copied back is sooner done than a look at all indices first."""
+    """Return whether, in place, it is faster to write a copy and copy it back than to check all indices first."""
     least = tuning.in_place_copy * max(facts.whole, tuning.least_copy)
     return facts.raises and facts.copies and facts.index_bytes > least

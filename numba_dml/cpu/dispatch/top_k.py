@@ -34,8 +34,8 @@ class Facts(NamedTuple):
     threads: int  #: that the call may use
     # These follow from the others.
     width: int  #: the place of the itemsize in the tuples of `Tuning`
-    staged: int  #: lines that are copied to a buffer together if no kernel reads them as columns, 0: contiguous
-    masks: int  #: tiles of 64 neighbours, as few as a thread can have
+    staged: int  #: lines that are copied to a buffer together if no kernel reads them as columns, 0: none need it
+    masks: int  #: tiles of 64 neighbours, the smallest share of a thread
 
 
 def facts_of(
@@ -249,7 +249,7 @@ def group_size(facts: Facts, tuning: Tuning, line_bytes: int) -> int:
 
 
 def piece_count(facts: Facts, tuning: Tuning) -> int:
-    """Return the number of pieces of a line: two per thread, more only until all threads have as many, or eight."""
+    """Return the pieces of a line: two per thread or more, up to eight, until they divide evenly among threads."""
     lines, threads, found = facts.lines, facts.threads, 1
     while lines * found < 2 * threads or (lines * found % threads > 0 and lines * found < 8 * threads):
         found += 1

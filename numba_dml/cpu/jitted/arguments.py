@@ -154,7 +154,7 @@ def has_dtype(value: Any) -> bool:
 
 
 def converter(function: str, name: str, value: Any, result: Any) -> Any:
-    """Return a jitted function that makes an argument an element of a result (see `ops._function.single_value`)."""
+    """Return a jitted function that makes an argument an element of a result; see `single_value` of functions."""
     known = _known(value)
     kind = types.unliteral(value) if known is None else numba.typeof(known)
     made = as_dtype(result)

@@ -34,8 +34,8 @@ from ..primitives.lines import tile_of
 
 #: How many shares there are for each thread, since lines can differ in what they cost.
 SHARES = 4
-#: Rows of a tile of columns that are read together, and vectors up to which that does not matter: the next row of so
-#: narrow a tile is in another cache line anyway.
+#: Rows of a tile that are read together; and vectors up to which a tile is read row by row, since each row of so narrow
+#: a tile is in another cache line anyway.
 ROWS_AT_ONCE, NARROW = 8, 4
 
 
@@ -91,7 +91,7 @@ def fills_no_vector(x, plan, count):
 
 @helper
 def take_block(x, plan, rule, at, position, count, best, place):
-    """Return the best key so far and its position, with a block of elements that starts at a position."""
+    """Compare a block of elements, the first at `position`, with the best so far; return the best key, its place."""
     step = plan[fields.STEP]
     if plan[fields.STRIDE] == itemsize(x) and count >= lanes_of(x):
         found = best_key(x, at, count, rule)
@@ -185,7 +185,8 @@ def lines_kernel(phase, task, tasks, x, out, scratch, _, plan):
     for number in range(start, stop):
         line, piece, begin, end = piece_of(plan, number)
         source, _ = line_start(plan, line)
-        # Behind the pieces there is for each line 1 more than the piece that found what nothing can beat.
+        # Behind the results of the pieces, each line has a word: 0, or 1 more than the number of a piece that found the
+        # highest key there is; later pieces are passed over.
         done = 16 * everything + 8 * line
         best, place = np.int64(NOTHING), np.int64(NOWHERE)
         if load(scratch, done) == 0 or piece < load(scratch, done):
@@ -261,7 +262,7 @@ def write_columns(out, scratch, plan, line, piece, to, keys, places):
 
 @helper
 def keep_folded(x, scratch, plan, rule, column, piece, keys, places, is_last):
-    """Keep what was found for a tile of folded columns, and with the last piece of the first tile what is left."""
+    """Keep the best of a tile of folded columns; the last piece of the first tile has the rows that fill no fold."""
     fold, lines, stride = plan[fields.FOLD], plan[fields.LINES], plan[fields.STRIDE]
     for c in range(keys.size):
         group = (column + c) // lines

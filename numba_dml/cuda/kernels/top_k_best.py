@@ -85,7 +85,7 @@ def best_kernel(width: int, infinity: int) -> Kernel:
 def best_by_lanes_kernel(width: int, infinity: int) -> Kernel:
     """Return the kernel that finds the best element of lines of any layout: lanes of a warp share each part of one.
 
-    How many is a power of two. If a part has one lane, neighbouring lanes have lines that may lie beside each other.
+    These are ``2**ROOM``. If a part has one lane, neighbouring lanes have lines that may lie beside each other.
     """
     access = key_access(width, infinity)
     key_at, keys_of, key_in = access.key_at, access.keys_of, access.key_in

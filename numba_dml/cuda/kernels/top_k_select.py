@@ -120,7 +120,7 @@ def sum_of_warp(count):
 
 @helper
 def sum_of_block(count, counts, step):
-    """Return the sum of the numbers of all threads. Steps count up from 0, and the first of the counts is 0 before."""
+    """Return the sum of the numbers of all threads. `step`: calls of a block before; `counts[0]` is 0 at the first."""
     count, this, following = sum_of_warp(count), np.int32(step & (COUNTS - 1)), np.int32((step + 1) & (COUNTS - 1))
     if cuda.threadIdx.x == 0:
         counts[following] = 0
@@ -162,8 +162,8 @@ def bar_finder(width: int, infinity: int, by_warps: bool):
 def selector(width: int, put):
     """Return ``select(own, line, bar, is_exact, begin, ties, spare, lists)``.
 
-    It is ``put(at, key, position, lists)`` for each selected element of a warp, where `at` counts from `begin` on. If
-    the bar is not exact, `spare` of the elements at it are selected; `ties` of them are in warps before this one.
+    It calls ``put(at, key, position, lists)`` for each selected element of a warp, where `at` counts from `begin` on.
+    If the bar is not exact, `spare` of the elements at it are selected; `ties` of them are in warps before this one.
     """
     room = own_room(width)
 
@@ -240,7 +240,7 @@ def line_copier(width: int):
 
 @helper
 def line_of(plan, x, number_of_line, warp, warps):
-    """Return a line, of which each of a number of warps has a part, and where this thread's elements are."""
+    """Return a line that a number of warps share, and where this thread's elements are in it."""
     from_x, to = line_bases(plan, number_of_line)
     size, at_once = np.int32(number(plan, SIZE)), np.int32(warps * LANES * TOGETHER)
     rows = np.int32((size + at_once - 1) // at_once * TOGETHER)

@@ -1,1 +1,1 @@
-"""What operators of a kind share: their parameters, the rules of their descriptors, and their lowering."""
+"""What operators share: `function` is for all; others have parameters, rules and a lowering for one kind of them."""

@@ -18,8 +18,8 @@ from ..._core.lowering import NAN_RULES, nan_is_first
 from ..._core.shapes import LINE_FIELDS, collapse_rows, rows_of
 from ..._core.spec import Parameter, Spec
 from ..._core.tensor import TensorDesc, data_type_name, element_size, product
-from .._function import Array, builds, check_not_scalar, index_type, normalize_axis
 from ..top_k import ORDERED, ordered_type
+from .function import Array, builds, check_not_scalar, index_type, normalize_axis
 
 TIES = {"first": AxisDirection.INCREASING, "last": AxisDirection.DECREASING}
 PARAMETERS = (
@@ -42,7 +42,7 @@ class Search(NamedTuple):
     index_itemsize: int
     start: int  #: where the element at position 0 of the first line is, in bytes
     lines: tuple[tuple[int, int, int], ...]  #: of each dimension that stays: size, stride in bytes, output stride
-    reduced: tuple[tuple[int, int, int], ...]  #: of each other one: size, stride in bytes, distance of positions
+    reduced: tuple[tuple[int, int, int], ...]  #: of each reduced dimension: size, stride in bytes, step of positions
     total: int  #: elements of a line
     backwards: bool
     largest: bool

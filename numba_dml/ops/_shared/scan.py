@@ -19,7 +19,7 @@ from ..._core.errors import flag, integer
 from ..._core.shapes import LINE_FIELDS, lower_lines, rows_of
 from ..._core.spec import Parameter, Spec
 from ..._core.tensor import TensorDesc, data_type_name
-from .._function import Array, builds, check_among, check_not_scalar, normalize_axis
+from .function import Array, builds, check_among, check_not_scalar, normalize_axis
 
 #: The data types that can be added and multiplied.
 NUMBERS = core_descriptor.T11 | {D.BOOL, D.BFLOAT16, D.COMPLEX64, D.COMPLEX128}
@@ -29,7 +29,7 @@ _WIDE = {
     **dict.fromkeys((D.BOOL, D.INT8, D.INT16, D.INT32), D.INT64),
     **dict.fromkeys((D.UINT8, D.UINT16, D.UINT32), D.UINT64),
 }
-#: The feature table, without the first level, at which the two differ.
+#: The feature table, without the level at which each operator came.
 LEVELS = (
     Level(FeatureLevel.FL_5_0, core_descriptor.C6, frozenset(), (1, 8)),
     Level(FeatureLevel.FL_4_0, core_descriptor.C4, frozenset(), (1, 8)),
@@ -77,7 +77,7 @@ class Cumulative(Descriptor):
     input_fields = ("input_tensor",)
     native_only = {"include_initial": False, "in_order": False}
     multiplies: ClassVar[bool]
-    exclusive_field: ClassVar[str]  #: the field that the struct calls by its operator
+    exclusive_field: ClassVar[str]  #: the field for `exclusive`, which has another name in each struct
 
     def __post_init__(self) -> None:
         self.check_direction()
@@ -169,8 +169,8 @@ def builders(spec: Spec, kind: type[Cumulative]) -> tuple[Callable[..., Any], Ca
 
         return build
 
-    in_order = builder(True)
-    return builder(False), in_order  # the last one that is made is the operator's
+    in_order = builder(True)  # first: the spec keeps the builder that is made last
+    return builder(False), in_order
 
 
 def cumulate(

@@ -47,8 +47,8 @@ class Launch(NamedTuple):
 class Way:
     """One way to compute a top-k: the numbers of its kernels, for the plan, and how to launch them.
 
-    Called, it launches the kernels, and returns memory that is in use until they are done, if there is any. By itself
-    it is the way if there is nothing to select.
+    Called, it launches the kernels, and returns memory that is in use until they are done, if there is any. This base
+    class launches nothing: it is the way of calls with nothing to select.
     """
 
     #: How many plans there are: for the elements, and for their delegates, if these are a line of their own.
@@ -56,7 +56,8 @@ class Way:
     groups: Groups | None = None
     #: Parts of a line, and what each has: see `PARTS` and `ROUNDS` of a plan.
     parts = share = 1
-    #: Bytes or elements that a thread's row or a block's lists hold; see `ROOM` of a plan.
+    #: Bytes or elements that a thread's row or a block's lists hold, or the binary logarithm of the lanes that share a
+    #: part; see `ROOM` of a plan.
     room = 0
     #: Elements of a segment of a short line, and how it comes into shared memory.
     segment = staging = 0
@@ -285,8 +286,8 @@ class SortOfLines(Selection):
 def group_size(facts: Facts, tuning: Tuning) -> int:
     """Return the size of groups that makes a choice of k elements of every line cheap, or 0: without delegates.
 
-    The cost is in bytes that are read. Elements are read twice, and half of all times once more; so are delegates, and
-    the elements of k groups.
+    The cost is in bytes that are read: without delegates all elements 2.5 times, on average; with them all elements
+    once, and the delegates and the elements of k groups 2.5 times.
     """
     lines, n, k, width = facts.lines, facts.n, facts.k, facts.width
     apart = 1 if facts.packed else max(tuning.sector_bytes // width, 1)
@@ -303,7 +304,7 @@ def group_size(facts: Facts, tuning: Tuning) -> int:
 
 
 def parts_of(lines: int, line_bytes: int, tuning: Tuning) -> int:
-    """Return into how many parts lines are cut: so that all blocks, which run in waves, are done soonest."""
+    """Return into how many parts lines are cut: so that all waves of blocks take the least time together."""
     most = max(line_bytes // tuning.sort_part_bytes, 1)
 
     def cost(parts: int) -> float:

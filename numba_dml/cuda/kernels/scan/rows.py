@@ -32,8 +32,8 @@ from ...primitives.scan import SEGMENT, fetch_of, slot_of, sums
 from ...primitives.shared import SHARED_LOAD, SHARED_STORE, load_word, shared_address, store_word
 from ...primitives.warp import lane_long_word, lane_word, sync_lanes
 
-#: Warps of a thread block; pieces that a warp has under way, listed in parts; elements that a lane adds up together.
-WARPS, MOVED, PART, UNROLLED = ((4, 16, 8, 8), (2, 4, 2, 2))[SIMULATED]
+#: Warps of a thread block; pieces of a segment that are listed together; elements that a lane adds up together.
+WARPS, PART, UNROLLED = ((4, 16, 8), (2, 2, 2))[SIMULATED]
 #: Cells of shared memory that a warp has, with one behind each piece that stays free; and cells and pieces of a block.
 CELLS = SEGMENT * (LANES + 1)
 ALL_CELLS, ALL_PIECES = WARPS * CELLS, WARPS * SEGMENT
@@ -155,18 +155,19 @@ def moves(source: D, result: D):
 
     @helper
     def load_segment(cell, froms, counts, piece_index, offset, pieces):
-        words, places = cuda.local.array(MOVED, bits_type), cuda.local.array(PART, np.int64)
+        words, places = cuda.local.array(SEGMENT, bits_type), cuda.local.array(PART, np.int64)
         limits = cuda.local.array(PART, np.int32)
-        for _ in range(0, pieces, MOVED):
-            for some in range(0, MOVED, PART):
+        for some in range(0, SEGMENT, PART):
+            if some < pieces:
                 for k in range(PART):
                     limits[k], places[k] = load_word(counts + 4 * (some + k)), load_long_word(froms + 8 * (some + k))
                 for k in range(PART):
                     if piece_index < limits[k]:
                         words[some + k] = fetch(places[k] + offset)
-            for k in range(MOVED):
-                store_cell(cell + next_cell * k, cell_of(take(words[k])))
-            cell, froms, counts = cell + next_cell * MOVED, froms + 8 * MOVED, counts + 4 * MOVED
+        for some in range(0, SEGMENT, PART):
+            if some < pieces:
+                for k in range(some, some + PART):
+                    store_cell(cell + next_cell * k, cell_of(take(words[k])))
 
     @helper
     def store_segment(cell, tos, counts, piece_index, offset, pieces):
@@ -265,7 +266,7 @@ def rows_kernel(source: D, result: D) -> Kernel:
     store, none = sums(source, result).store, sums(source, result).absent
     width, out_width = element_size(source), element_size(result)
 
-    @kernel(registers=80)
+    @kernel(registers=128)
     def sum_rows(
         x,  # IN   address of the packed input, (outer, size, inner); of its last element if lines are reversed
         y,  # OUT  address of the packed output, likewise; 0: this is the first pass

@@ -1,9 +1,10 @@
 """The keys of elements, on the device: integers that are the higher, the better the element.
 
-This is the one order of elements on a GPU. Keys are made without branches, those of a word of 32 bits side by side:
-one of 4 bytes, two of 2 or four of 1; an element of 8 bytes is a word of its own. A kernel is compiled for the width of
-elements and, if they are floats, the bits of infinity, which tell float16 and bfloat16 apart; 0: they are integers. The
-plan has the rest of the rule, three numbers from `FLIP` on: see `_core.lowering.rule_numbers`.
+This is the order of elements in the kernels of top-k, argmin and argmax. Keys are made without branches, those of a
+word of 32 bits side by side: one of 4 bytes, two of 2 or four of 1; an element of 8 bytes is a word of its own. A
+kernel is compiled for the width of elements and, if they are floats, the bits of infinity, which tell float16 and
+bfloat16 apart; 0: they are integers. The plan has the rest of the rule, three numbers from `FLIP` on: see
+`_core.lowering.rule_numbers`.
 """
 
 from __future__ import annotations

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 
-from .._core.calls import build_call
-from .._core.descriptor import Descriptor
-from .._core.errors import DescriptorError
-from .._core.operands import check_same_type, mask_hint, update_array
-from .._core.shapes import axis_from_start
-from .._core.spec import Spec
-from .._core.tensor import TensorDesc, normalize_data_type
+from ..._core.calls import build_call
+from ..._core.descriptor import Descriptor
+from ..._core.errors import DescriptorError
+from ..._core.operands import check_same_type, mask_hint, update_array
+from ..._core.shapes import axis_from_start
+from ..._core.spec import Spec
+from ..._core.tensor import TensorDesc, normalize_data_type
 
 F = TypeVar("F", bound=Callable[..., Any])
 
