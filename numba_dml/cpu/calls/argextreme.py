@@ -18,7 +18,7 @@ from ..._core.regions import Region, first
 from ..._core.shapes import LINE_FIELDS, collapse_rows, extent, flat, rows_of
 from ..._core.tensor import element_size, packed_strides, product
 from ..._jit.memory import ANY, SIGNED, reference_to
-from ..dispatch.argextreme import TABLE, Facts, columns, cut_count, fold_of, tile_of
+from ..dispatch.argextreme import TABLE, Facts, cut_count, fold_of, is_for_columns, tile_of
 from ..launch import launcher
 from ..primitives import argextreme as plans
 from ..tuning.argextreme import TUNING
@@ -107,7 +107,7 @@ def _plan(lowering: Any, facts: Facts, lines: tuple[Any, ...], starts: list[int]
     start, out_start = starts
     reduced, begin, position = lowering.reduced, 0, 0
     tile = 1
-    if columns(facts, TUNING):
+    if is_for_columns(facts, TUNING):
         tile = tile_of(facts, TUNING)
         begin = min((facts.fold - 1) * reduced[0][1], 0) if facts.fold > 1 else 0
     else:

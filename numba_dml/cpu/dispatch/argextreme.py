@@ -21,7 +21,7 @@ class Facts(NamedTuple):
     threads: int  #: that the call may use
 
 
-def columns(facts: Facts, tuning: Tuning) -> bool:
+def is_for_columns(facts: Facts, tuning: Tuning) -> bool:
     """Tell whether neighbouring lines fill a vector."""
     return 8 * facts.across * facts.fold * facts.itemsize >= VECTOR_BITS
 
@@ -30,7 +30,7 @@ TABLE = (
     Region(
         "columns",
         columns_kernel,
-        columns,
+        is_for_columns,
         always,
         "lines lie side by side: vectors of them are compared row by row",
         "CPU argmin and argmax: columns",

@@ -23,7 +23,7 @@ class Facts(NamedTuple):
     threads: int  #: that the call may use
 
 
-def columns(facts: Facts, tuning: Tuning) -> bool:
+def is_for_columns(facts: Facts, tuning: Tuning) -> bool:
     """Tell whether there are enough neighbours for vectors."""
     return facts.across >= tuning.columns_across
 
@@ -32,7 +32,7 @@ TABLE = (
     Region(
         "columns",
         columns_kernel,
-        columns,
+        is_for_columns,
         always,
         "lines lie side by side: they are scanned together, row by row",
         "CPU scan: columns",

@@ -14,7 +14,7 @@ from ..kernels.scatter_binned import bins_kernel
 from ..kernels.scatter_own import own_kernel
 from ..kernels.scatter_places import places_kernel
 from ..primitives.moves.plan import BY_POINT, BY_SLICE, BY_WINDOW
-from ..primitives.moves.strips import SPARSE
+from ..primitives.moves.strips import DENSE
 from ..tuning.scatter import ScatterTuning
 
 #: Kernels that note elements or updates by number have 31 bits for each.
@@ -80,7 +80,7 @@ def _shares_near(lowering: Move, near: int, moved: int, whole: int, threads: int
 
     Rows of a matrix are cut if they have a few cache lines and updates are many: they are done in strips.
     """
-    if near and SPARSE * moved >= whole and [size for size, _ in lowering.coordinates] == [whole // near]:
+    if near and DENSE * moved >= whole and [size for size, _ in lowering.coordinates] == [whole // near]:
         least = CACHE_LINE if lowering.itemsize <= tuning.small_item else tuning.least_cut
         return near >= least and (threads > 1 or whole > tuning.small_tile)
     return near > max(tuning.near_bytes // threads, tuning.least_near)
@@ -144,7 +144,7 @@ def has_slices_for_places(facts: Facts, tuning: ScatterTuning) -> bool:
 
 def is_dense(facts: Facts) -> bool:
     """Return whether there is an update for every few elements."""
-    return SPARSE * facts.moved >= facts.whole
+    return DENSE * facts.moved >= facts.whole
 
 
 def least_binned(facts: Facts, tuning: ScatterTuning) -> int:

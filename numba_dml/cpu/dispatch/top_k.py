@@ -88,22 +88,22 @@ def can_short_columns(facts: Facts, tuning: Tuning) -> bool:
     )
 
 
-def short_columns(facts: Facts, tuning: Tuning) -> bool:
+def has_short_columns(facts: Facts, tuning: Tuning) -> bool:
     """Tell whether columns are short enough for the network."""
     return facts.n < tuning.short_columns_below[facts.width] // (2 if facts.k == 1 else 1)
 
 
-def can_columns(facts: Facts, tuning: Tuning) -> bool:
+def can_be_columns(facts: Facts, tuning: Tuning) -> bool:
     """Tell whether neighbours are contiguous: vectors hold an element of each."""
     return facts.step == facts.itemsize and facts.n <= MOST_ELEMENTS
 
 
-def columns(facts: Facts, tuning: Tuning) -> bool:
+def is_for_columns(facts: Facts, tuning: Tuning) -> bool:
     """Tell whether sorted lists of neighbours are worth it."""
     return facts.staged > 0 and lists_are_short(facts, tuning) and facts.across >= least_across(facts, tuning)
 
 
-def can_list(facts: Facts, tuning: Tuning) -> bool:
+def fits_list(facts: Facts, tuning: Tuning) -> bool:
     """Tell whether the best fit into a list in registers."""
     return facts.k <= LISTED and facts.n <= MOST_ELEMENTS
 
@@ -113,7 +113,7 @@ def least_listed(facts: Facts, tuning: Tuning) -> int:
     return tuning.list_from[facts.width] if facts.lines >= NETWORK_LINES else 1
 
 
-def in_list(facts: Facts, tuning: Tuning) -> bool:
+def is_for_list(facts: Facts, tuning: Tuning) -> bool:
     """Tell whether lines are too long for the network, and so short that two passes cost less than a buffer."""
     return least_listed(facts, tuning) <= facts.n <= tuning.list_most[facts.width]
 
@@ -123,17 +123,17 @@ def network_limit(facts: Facts, tuning: Tuning) -> int:
     return tuning.network_below[facts.width] if facts.lines >= NETWORK_LINES else tuning.network_below_tiny
 
 
-def short(facts: Facts, tuning: Tuning) -> bool:
+def is_short(facts: Facts, tuning: Tuning) -> bool:
     """Tell whether lines are short enough for the network."""
     return facts.n < network_limit(facts, tuning)
 
 
-def can_pieces(facts: Facts, tuning: Tuning) -> bool:
+def can_be_cut(facts: Facts, tuning: Tuning) -> bool:
     """Tell whether a line has one piece at least."""
     return facts.cut and facts.n >= tuning.piece and facts.n >= tuning.piece_results * facts.k
 
 
-def pieces(facts: Facts, tuning: Tuning) -> bool:
+def needs_pieces(facts: Facts, tuning: Tuning) -> bool:
     """Tell whether threads have too few lines otherwise, and k is a small part of each."""
     return (
         facts.lines < max(tuning.pieces_lines, 2 * facts.threads)
@@ -147,23 +147,23 @@ TABLE = (
         "short columns",
         short_kernel,
         can_short_columns,
-        short_columns,
+        has_short_columns,
         "lines are short and lie side by side: a sorting network takes many at once",
         "CPU top-k: short columns",
     ),
     Region(
         "columns",
         columns_kernel,
-        can_columns,
-        columns,
+        can_be_columns,
+        is_for_columns,
         "lines lie side by side: sorted lists of neighbouring lines are kept together",
         "CPU top-k: columns",
     ),
     Region(
         "list",
         rows_kernel,
-        can_list,
-        in_list,
+        fits_list,
+        is_for_list,
         "k is small: a first pass finds a bound, and what reaches it goes to a sorted list in registers",
         "CPU top-k: lists",
     ),
@@ -171,15 +171,15 @@ TABLE = (
         "short",
         short_kernel,
         can_network,
-        short,
+        is_short,
         "lines are short and many: a sorting network takes many at once",
         "CPU top-k: short lines",
     ),
     Region(
         "pieces",
         rows_kernel,
-        can_pieces,
-        pieces,
+        can_be_cut,
+        needs_pieces,
         "few long lines: each is cut into pieces, and the best of these compete",
         "CPU top-k: pieces",
     ),

@@ -152,7 +152,7 @@ def search_lines(x, out, plan, rule, line, end):
 
 
 @helper
-def is_found_at_once(x, out, plan, rule):
+def write_if_found_at_once(x, out, plan, rule):
     """Tell whether the first block of the only line has what nothing can beat, and write its index then.
 
     Waking threads takes longer than that.
@@ -174,7 +174,7 @@ def lines_kernel(phase, task, tasks, x, out, scratch, _, plan):
     rule = rule_from(x, plan, fields.RULE)
     if task == ASK:
         count = task_count(phase, x, out, plan, everything, tasks)
-        return np.int64(0) if phase == 0 and count > 0 and is_found_at_once(x, out, plan, rule) else count
+        return np.int64(0) if phase == 0 and count > 0 and write_if_found_at_once(x, out, plan, rule) else count
     if phase > 0:
         merge_pieces(out, scratch, plan, task, tasks)
         return np.int64(0)

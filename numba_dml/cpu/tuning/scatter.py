@@ -42,7 +42,7 @@ class ScatterTuning(NamedTuple):
 
     # Updates that are sorted by bins, strips of the output that stay in a cache.
     binned_bytes: int = 1 << 25  #: bytes of an output from which on single elements are sorted by bins
-    #: The same where there is an update for every few elements (`strips.SPARSE`), and more than one thread.
+    #: The same where there is an update for every few elements (`strips.DENSE`), and more than one thread.
     dense_bytes: int = 10 << 20
     binned_part: int = 128  #: bytes of the output for each of which there must be an update
     bin_bytes: int = 1 << 18  #: bytes of a bin: more would not stay in the cache, fewer make too many bins

@@ -91,8 +91,18 @@ def one_hot_kernel(width: int, index_type: str, group: int) -> Kernel:
         on, _ = load(values + width)
         block, row, column = place_of(plan, unit * group)
         inner, depth = number(plan, _INNER), number(plan, _DEPTH)
-        found = np.int64(-1)
         low = high = np.int64(0)
+        if inner == 1 and row + group <= depth:  # all of one index: most groups, if there are many rows
+            found = row_of(index, plan, record, launch, size, block, row == 0) - row
+            for k in range(group):
+                bits = np.int64(on if found == k else off) << np.int64(k * width % 8 * 8)
+                if k * width < 8:
+                    low |= bits
+                else:
+                    high |= bits
+            store_quad(out + unit * QUAD_BYTES, low, high)
+            return
+        found = np.int64(-1)
         for k in range(group):
             if k == 0 or inner > 1 or row == 0:  # another index
                 found = row_of(index, plan, record, launch, size, block * inner + column, row == 0)

@@ -22,7 +22,7 @@ from ..primitives.top_k.block_sort import count_bytes
 from ..primitives.top_k.keys import key_access, key_type, lowest_key
 from ..primitives.top_k.line_sort import line_sorter
 from ..primitives.top_k.plan import ENDS, LINES, OUT_STRIDE, ROOM, SIZE, STRIDE, K, line_bases, result_copier
-from ..primitives.top_k.ranks import list_sorter, spreader
+from ..primitives.top_k.ranks import list_sorter, range_finder
 from ..primitives.top_k.sizes import SIZES
 from ..primitives.warp import PARTNER_VALUE, lanes_where, sync_lanes
 
@@ -270,7 +270,7 @@ def warp_select_kernel(width: int, infinity: int, own_count: int) -> Kernel:
     """
     key, room, key_at = key_type(width), own_room(width), key_access(width, infinity).key_at
     (load_own, _, count_above), find_bar = own_steps(width, infinity), bar_finder(width, infinity, True)
-    (of_lanes, _), is_sorted = spreader(key(0).itemsize), own_count > 0
+    (of_lanes, _), is_sorted = range_finder(key(0).itemsize), own_count > 0
     select = selector(width, put_listed if is_sorted else put_place)
     sort, copy_places = list_sorter(width, own_count) if is_sorted else None, line_copier(width)
     of_warp, place = LANES * (own_count or room), np.int32 if is_sorted else np.int16
@@ -318,7 +318,7 @@ def block_select_kernel(width: int, infinity: int, is_sorted: bool) -> Kernel:
     """Return the kernel that selects from lines, a block for each; results are sorted, or in the order of positions."""
     key, room = key_type(width), own_room(width)
     (load_own, _, _), find_bar = own_steps(width, infinity), bar_finder(width, infinity, False)
-    share_of_warp, (_, of_threads) = share_finder(width, infinity), spreader(key(0).itemsize)
+    share_of_warp, (_, of_threads) = share_finder(width, infinity), range_finder(key(0).itemsize)
     (lists_of, put_word, sort), copy_places = line_sorter(width, infinity), line_copier(width)
     select = selector(width, put_word if is_sorted else put_place)
     word_array, place_array = ARRAY_TYPES[np.int32], ARRAY_TYPES[np.int16]

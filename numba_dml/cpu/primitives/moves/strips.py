@@ -22,7 +22,7 @@ LINED_STRIP = 3 * CACHE_LINE
 #: Bytes of a strip up to which it is packed: where an axis is long, one is larger than it should be.
 MOST_PACKED = 1 << 22
 #: Elements per update up to which updates are dense: only then do strips or bins in place pay, which are copied twice.
-SPARSE = 4
+DENSE = 4
 #: Rows above which strips in place are packed.
 FEW_ROWS = 16
 
@@ -85,7 +85,7 @@ def packed_strip(plan, fresh, threads):
     """
     field = loop_at(plan[fields.SPLIT])
     size, step = plan[field], plan[field + 1]
-    dense = SPARSE * plan[fields.PACKED_BYTES] >= plan[fields.COPY] > FEW_ROWS * plan[fields.PERIOD]
+    dense = DENSE * plan[fields.PACKED_BYTES] >= plan[fields.COPY] > FEW_ROWS * plan[fields.PERIOD]
     if step >= CACHE_LINE or plan[fields.RUN] != 1 or plan[fields.FILL] or not (fresh or dense):
         return 0
     width = -(-size // count_strips(plan, True, threads)) * step

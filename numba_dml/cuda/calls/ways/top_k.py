@@ -129,9 +129,9 @@ class Best(Way):
 
     def __init__(self, facts: Facts, tuning: Tuning, infinity: int) -> None:
         super().__init__(facts, tuning, infinity)
-        self.parts, self.share, self.threads = self.numbers()
+        self.parts, self.share, self.threads = self.divided()
 
-    def numbers(self) -> tuple[int, int, int]:
+    def divided(self) -> tuple[int, int, int]:
         """Return how many parts a line has, several if it is long, units of 16 bytes of each, and a block's threads."""
         facts, tuning = self.facts, self.tuning
         units = facts.line_bytes // 16 + 2  # at both ends a unit may lie in the line in part
@@ -170,7 +170,7 @@ class Best(Way):
 class BestByLanes(Best):
     """The same: lanes of a warp share each part of a line; one has it if lines are short, or many beside each other."""
 
-    def numbers(self) -> tuple[int, int, int]:
+    def divided(self) -> tuple[int, int, int]:
         """Return how many parts a line has, elements of each, and a block's threads."""
         facts, tuning = self.facts, self.tuning
         while 2 << self.room <= LANES and facts.n >= 2 * tuning.thread_elements << self.room:

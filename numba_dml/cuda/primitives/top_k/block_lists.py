@@ -18,7 +18,7 @@ from ..warp import sum_of_lanes
 from .block_units import BITS, first_of, source_of, source_units, unit_of
 from .keys import key_access, key_type
 from .plan import MOST_THREADS
-from .ranks import spreader
+from .ranks import range_finder
 from .sizes import SIZES
 
 #: Bits of a digit of the keys, by which a bar is found, and how many digits there are.
@@ -71,7 +71,7 @@ def bar_raiser(key_bytes: int):
     `high` are at least as many.
     """
     key, digit_of = key_type(key_bytes), DIGIT_ABOVE[8 * key_bytes]
-    _, spread = spreader(key_bytes)
+    _, spread = range_finder(key_bytes)
 
     @helper
     def count_digits(keys, count, low, bits, fine, counts):

@@ -20,7 +20,7 @@ from ...driver.numba import cuda
 from ..plan import number
 from .keys import bar_tester, key_access, key_type, lowest_key, put_words
 from .plan import CHUNK
-from .ranks import spreader
+from .ranks import range_finder
 
 #: Units that a thread looks at together, so that their loads are on their way together.
 AT_ONCE = 4
@@ -216,7 +216,7 @@ def surveyor(width: int, infinity: int):
     put_maxima, survey_ends = _maxima_steps(width, infinity)
     key, lowest = key_type(width), lowest_key(width)
     key_bytes, highest = key(0).itemsize, ~lowest
-    _, spread = spreader(key_bytes)
+    _, spread = range_finder(key_bytes)
 
     @helper
     def survey(memory, plan):

@@ -50,7 +50,7 @@ def best_of_block(keys, places, high, place):
 
 
 @cache
-def spreader(key_bytes: int):
+def range_finder(key_bytes: int):
     """Return ``of_lanes(low, high)`` and ``of_threads(low, high, ends)``: the lowest and the highest key of all."""
     partner_key, key = PARTNER_VALUE[8 * key_bytes], key_type(key_bytes)
 

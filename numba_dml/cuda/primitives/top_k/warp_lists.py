@@ -13,7 +13,7 @@ from ..bits import bits_between, digit_above, raise_key
 from ..shared import shared_address
 from ..warp import lane_word, sum_of_lanes
 from .keys import bar_tester, key_access, key_type, lowest_key
-from .ranks import spreader, word_lists
+from .ranks import range_finder, word_lists
 from .register_lists import count_reaching, keep_best, note_reaching, pick
 
 #: Chunks of a lane: a chunk that reaches the bar is read again, but each takes a register. 16384 lines of 4096 float32
@@ -114,7 +114,7 @@ def bar_finder(width: int, infinity: int):
     """
     key_at, key, lowest = key_access(width, infinity).key_at, key_type(width), lowest_key(width)
     leading_keys = (key(lowest),) * LEADING
-    spread, _ = spreader(key(0).itemsize)
+    spread, _ = range_finder(key(0).itemsize)
 
     @helper
     def find_bar(maxima, k):
