@@ -76,6 +76,21 @@ def test_bad_indices():
         dml.one_hot(-4, 3)
 
 
+@pytest.mark.parametrize("dtype", ["u1", "f2", "f4", "f8"])
+@pytest.mark.parametrize("depth", [16, 17, 19, 33])
+def test_bad_indices_of_rows_that_end_within_16_bytes(depth, dtype):
+    off, on = np.zeros((), dtype), np.ones((), dtype)
+    given = {"on_value": on, "off_value": off}
+    i = np.random.default_rng(5).integers(-depth - 3, depth + 3, 23)
+    for bounds in ("drop", "clamp"):
+        assert same(dml.one_hot(i, depth, bounds=bounds, **given), reference.one_hot(i, depth, off, on, -1, bounds))
+    for place in range(0, 23, 2):
+        i = np.arange(23) % depth
+        i[place] = depth
+        with pytest.raises(IndexError, match=rf"indices\[{place}\] = {depth} is out of range"):
+            dml.one_hot(i, depth, **given)
+
+
 @pytest.mark.cpu
 def test_a_deferred_index_is_raised_at_once_on_the_cpu():
     with pytest.raises(IndexError, match=r"indices\[1\] = 5"):

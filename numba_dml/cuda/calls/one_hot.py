@@ -86,31 +86,25 @@ def one_hot_kernel(width: int, index_type: str, group: int) -> Kernel:
         store(out + unit * width, first, second)
 
     @helper
-    def write_group(out, index, values, plan, record, launch, size, unit):
-        off, _ = load(values)
-        on, _ = load(values + width)
+    def ones_of_group(index, plan, record, launch, size, unit):
+        """Return which elements of a group are where an index leads to, as bits."""
         block, row, column = place_of(plan, unit * group)
-        inner, depth = number(plan, _INNER), number(plan, _DEPTH)
-        low = high = np.int64(0)
-        if inner == 1 and row + group <= depth:  # all of one index: most groups, if there are many rows
-            found = row_of(index, plan, record, launch, size, block, row == 0) - row
-            for k in range(group):
-                bits = np.int64(on if found == k else off) << np.int64(k * width % 8 * 8)
-                if k * width < 8:
-                    low |= bits
-                else:
-                    high |= bits
-            store_quad(out + unit * QUAD_BYTES, low, high)
-            return
+        inner, depth, ones = number(plan, _INNER), number(plan, _DEPTH), np.int32(0)
+        if inner == 1 and depth >= group:  # rows of one index, or of two
+            k = row_of(index, plan, record, launch, size, block, row == 0) - row
+            if 0 <= k < group:
+                ones = np.int32(1 << k)
+            if row + group > depth:
+                k = row_of(index, plan, record, launch, size, block + 1, True)
+                if 0 <= k < row + group - depth:
+                    ones = np.int32(ones | np.int32(1 << (k + depth - row)))
+            return ones
         found = np.int64(-1)
         for k in range(group):
             if k == 0 or inner > 1 or row == 0:  # another index
                 found = row_of(index, plan, record, launch, size, block * inner + column, row == 0)
-            bits = np.int64(on if found == row else off) << np.int64(k * width % 8 * 8)
-            if k * width < 8:
-                low |= bits
-            else:
-                high |= bits
+            if found == row:
+                ones = np.int32(ones | np.int32(1 << k))
             column += 1
             if column == inner:
                 column = np.int64(0)
@@ -118,6 +112,20 @@ def one_hot_kernel(width: int, index_type: str, group: int) -> Kernel:
                 if row == depth:
                     row = np.int64(0)
                     block += 1
+        return ones
+
+    @helper
+    def write_group(out, index, values, plan, record, launch, size, unit):
+        off, _ = load(values)
+        on, _ = load(values + width)
+        ones = ones_of_group(index, plan, record, launch, size, unit)
+        low = high = np.int64(0)
+        for k in range(group):
+            bits = np.int64(on if ones >> k & 1 != 0 else off) << np.int64(k * width % 8 * 8)
+            if k * width < 8:
+                low |= bits
+            else:
+                high |= bits
         store_quad(out + unit * QUAD_BYTES, low, high)
 
     write = write_group if group > 1 else write_unit
