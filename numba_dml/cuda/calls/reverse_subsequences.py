@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""The call of reverse_subsequences on a device, and its kernels: a thread moves a unit, and the other one of a pair."""
+"""The call of reverse_subsequences on a device, and its kernels: a thread writes a unit, or in place exchanges two."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .move_call import IndexedCall
 def reverse_kernel(width: int, length_type: str, loops: int) -> Kernel:
     """Return the kernel that moves units of `width` bytes; `loops`: of the plan, -1: it says how many.
 
-    The first unit of a pair has the thread that moves both, so that they may be exchanged in place.
+    In place, the thread of the first unit of a pair exchanges both.
     """
     load, store = unit_access(width)
     load_length, length_bytes = LOAD_INDEX[length_type], np.dtype(length_type).itemsize
@@ -54,16 +54,14 @@ def reverse_kernel(width: int, length_type: str, loops: int) -> Kernel:
             length = load_length(lengths + at * length_bytes)
             if length > size or (not signed and length < 0):
                 length = size
-            if t >= length:
-                if data != out:
-                    first, second = load(data + unit * width)
-                    store(out + unit * width, first, second)
-            elif 2 * t < length:
-                other = unit + (length - 1 - 2 * t) * stride
-                first, second = load(data + unit * width)
-                third, fourth = load(data + other * width)
-                store(out + unit * width, third, fourth)
-                store(out + other * width, first, second)
+            other = unit + (length - 1 - 2 * t) * stride if t < length else unit
+            first, second = load(data + other * width)
+            if data != out:
+                store(out + unit * width, first, second)
+            elif unit < other:
+                third, fourth = load(data + unit * width)
+                store(out + unit * width, first, second)
+                store(out + other * width, third, fourth)
 
     return Kernel(reverse_units, 8, plan=(3, numbers_in(loops, 0, 0)))
 
