@@ -54,7 +54,6 @@ class TopKCall:
         if self.idle:
             self.kernel = "top_k nothing to select"
             return
-        self.tuning = TUNING
         self.facts = facts_of(
             lowering.size, lowering.stride, lowering.k, size, count, across, step, True, False, THREADS
         )
