@@ -686,6 +686,42 @@ def test_each_row_of_top_k_can_what_it_says(row, room, regions):
     assert row in tried
 
 
+#: Bits of float16 from the largest to the smallest, equal ones together; and those of NaNs.
+LARGEST_FIRST = [[0x7C00], [0x7BFF], [0x3C00], [1], [0, 0x8000], [0x8001], [0xFBFF], [0xFC00]]
+NANS = [0x7E00, 0xFE00, 0x7C01]
+
+
+@pytest.mark.parametrize(
+    ("mode", "nan", "is_first"),
+    [
+        (m, n, n != "last" and (n, m) != ("largest", "smallest"))
+        for m in ("largest", "smallest")
+        for n in ("last", "first", "largest")
+    ],
+)
+@pytest.mark.parametrize("row", [row for row in REGIONS if row != "nothing"])
+def test_each_row_of_top_k_has_the_order_of_float16(row, mode, nan, is_first, room, regions):
+    order = LARGEST_FIRST if mode == "largest" else LARGEST_FIRST[::-1]
+    order = [NANS, *order] if is_first else [*order, NANS]
+    rank = {bits: place for place, equal in enumerate(order) for bits in equal}
+    a, k, parameters = case_of_region(row, room)
+    axis, n = parameters["axis"], a.shape[parameters["axis"]]
+    kinds = [np.resize(np.roll([*rank], kind), n).astype("u2") for kind in range(len(rank))]  # lines are of these
+    best = [sorted(range(n), key=lambda i, line=line: (rank[line[i]], i))[:k] for line in kinds]
+    count = a.size // n
+    x = np.moveaxis(np.array([kinds[i % len(kinds)] for i in range(count)]).reshape(-1, n), 1, axis - a.ndim)
+    x = np.ascontiguousarray(x.reshape(a.shape)).view("f2")
+    token = forced.set(row)
+    try:
+        found = dml.top_k(x, k, axis=axis, mode=mode, nan=nan)
+    finally:
+        forced.reset(token)
+    assert regions == [row]
+    expected = np.array([best[i % len(kinds)] for i in range(count)])
+    assert np.array_equal(np.moveaxis(found.indices, axis, -1).reshape(count, k), expected)
+    assert np.array_equal(found.values.view("u2"), np.take_along_axis(x.view("u2"), found.indices, axis))
+
+
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # the simulator's; that number is not used
 @pytest.mark.parametrize("row", ["selection", "selection by warps", "sort"])
 @pytest.mark.parametrize("kind", DISTRIBUTIONS)
