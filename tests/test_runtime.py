@@ -822,7 +822,6 @@ def test_a_mask_of_one_thread_runs_serially(monkeypatch):
 def test_rooms_are_in_step():
     """The room of a target can build a call for every operator."""
     operators = [d for d in dml.ops.__all__ if d.endswith("Desc")]
-    assert len(operators) == 17
     f, i, one = dml.TensorDesc("float32", (4,)), dml.TensorDesc("int64", (4,)), dml.TensorDesc("int64", (1,))
     t = dml.TensorDesc("int64", (4, 1))
     m = dml.TensorDesc("float32", (4, 1))

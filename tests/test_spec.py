@@ -2,6 +2,8 @@
 
 import ast
 import inspect
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,51 @@ def test_a_family_without_calls_is_refused(monkeypatch):
     descriptor = dml.GatherDesc(*(dml.TensorDesc("float32", (3, 4)) for _ in range(1)), *_rest())
     with pytest.raises(ValueError, match="gather: target 'cpu' has no calls of the family 'reverse'"):
         dml.compile_operator(descriptor)
+
+
+TWICE = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+import numba_dml as dml
+from numba_dml._core.descriptor import Descriptor
+from numba_dml._core.spec import Spec
+from numba_dml.cpu.jitted.functions import function_of
+from numba_dml.ops._shared.function import builds
+
+SPEC = Spec("twice", "twice", "", ("a",), (), ())
+
+
+@dataclass(frozen=True)
+class TwiceDesc(Descriptor):
+    spec: ClassVar = SPEC
+    levels: ClassVar = ()
+    input_fields: ClassVar = ("input_tensor",)
+    input_tensor: dml.TensorDesc
+    output_tensor: dml.TensorDesc
+
+
+@builds(SPEC, {})
+def build(a):
+    return TwiceDesc(dml.TensorDesc(a.kind, a.shape), dml.TensorDesc(a.kind, a.shape)), a.shape
+
+
+tensor = dml.TensorDesc("float32", (3,))
+one = TwiceDesc(tensor, tensor)
+assert dml.Descriptor.from_dict(one.to_dict()) == TwiceDesc.from_dict(one.to_dict()) == one
+with pytest.raises(dml.DescriptorError, match="feature_level: found FL_5_0, expected None .DirectML has no such"):
+    one.validate(dml.FeatureLevel.FL_5_0)
+with pytest.raises(TypeError, match="twice: found a call in jitted code, expected one outside"):
+    function_of("twice")
+"""
+
+
+def test_an_operator_that_directml_and_jitted_code_lack():
+    """Its descriptor makes dicts and back, and says what it lacks; it needs no parameters."""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", TWICE], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def _rest():

@@ -231,6 +231,8 @@ class Descriptor:
         """
         feature_level = known_level(feature_level)
         rows = [row for row in self.levels if row.level <= feature_level]
+        if not self.levels:
+            raise self.refuse("feature_level", feature_level.name, "None", "DirectML has no such operator")
         if not rows:
             first = min(row.level for row in self.levels)
             raise self.refuse(
@@ -291,7 +293,7 @@ class Descriptor:
         fields = dict(values)
         name = fields.pop("operator", cls.__name__.removesuffix("Desc"))
         name = _ALIASES.get(name, name)
-        kinds = {kind.__name__: kind for kind in _subclasses(cls) if hasattr(kind, "operator_type")}
+        kinds = {kind.__name__: kind for kind in _subclasses(cls) if kind.__name__.endswith("Desc")}
         kind = kinds.get(f"{name}Desc")
         if kind is None:
             expected = ", ".join(sorted(n.removesuffix("Desc") for n in kinds))

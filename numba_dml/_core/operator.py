@@ -83,7 +83,7 @@ class CompiledOperator:
 
 
 class OneArrayOperator(CompiledOperator):
-    """A compiled operator with one input: TOP_K, TOP_K1."""
+    """A compiled operator with one input, as TOP_K."""
 
     __slots__ = ()
 

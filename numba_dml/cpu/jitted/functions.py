@@ -249,7 +249,10 @@ FAMILIES = {
 def function_of(name: str) -> Any:
     """Return the function that returns what calls of an operator are compiled to."""
     family = FAMILIES.get(OPERATORS[name].family)
-    return getattr(family, name) if family else globals()[name]
+    found = getattr(family, name) if family else globals().get(name)
+    if found is None:
+        raise TypeError(f"{name}: found a call in jitted code, expected one outside of it: there are no kernels for it")
+    return found
 
 
 def compile_ahead(function: str, dtype: np.dtype[Any]) -> None:

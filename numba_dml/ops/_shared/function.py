@@ -161,7 +161,7 @@ def builds(
     parameters, and the target; of an operator that writes the strides of `out` come first. Errors name the function's
     arguments.
     """
-    count, has_bounds = len(spec.inputs), spec.parameters[-1].name == "bounds"
+    count, has_bounds = len(spec.inputs), [one.name for one in spec.parameters[-1:]] == ["bounds"]
 
     def decorate(describe: F) -> F:
         def described(shapes: Sequence[tuple[int, ...]], dtypes: Sequence[np.dtype[Any]], given: Any) -> Any:
