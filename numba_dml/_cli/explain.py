@@ -104,7 +104,8 @@ def _numbers_in(part: ast.AST, known: dict[str, Any]) -> dict[str, Any]:
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             helper = known.get(node.func.id)
             if inspect.isfunction(helper):
-                found |= _numbers_in(_tree(helper), {**known, **helper.__globals__})
+                given = {"facts": known["facts"], "tuning": known["tuning"]}
+                found |= _numbers_in(_tree(helper), {**helper.__globals__, **given})
     return found
 
 
