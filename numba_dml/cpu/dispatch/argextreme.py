@@ -8,6 +8,7 @@ from ..._core.regions import Region, always
 from ..kernels.argextreme import columns_kernel, lines_kernel
 from ..primitives.argextreme import VECTOR_BITS
 from ..tuning.argextreme import Tuning
+from .tiles import tile_width
 
 
 class Facts(NamedTuple):
@@ -47,13 +48,10 @@ TABLE = (
 
 
 def tile_of(facts: Facts, tuning: Tuning) -> int:
-    """Return how many columns are a tile, in whole vectors: fewer than the most, if all threads have as many then."""
-    across, unit = facts.across * facts.fold, VECTOR_BITS // (8 * facts.itemsize)
+    """Return how many columns are a tile, in pairs of vectors; folded rows are not shared among threads."""
     most = min(tuning.tile_columns, tuning.tile_bytes // facts.itemsize)
-    blocks, tiles = facts.lines // facts.across, -(-across // most)
-    while facts.fold == 1 and blocks * tiles % facts.threads > 0 and across >= 2 * tiles * unit:
-        tiles += 1
-    return -(-across // (tiles * unit)) * unit
+    threads, pair = facts.threads if facts.fold == 1 else 1, 2 * VECTOR_BITS // (8 * facts.itemsize)
+    return tile_width(facts.across * facts.fold, facts.lines // facts.across, threads, most, pair)
 
 
 def fold_of(n: int, itemsize: int, lines: int, stride: int, across: int, tuning: Tuning) -> int:

@@ -10,6 +10,7 @@ from ..kernels.scan_columns import columns_kernel
 from ..kernels.scan_lines import lines_kernel
 from ..primitives.scan import BLOCK
 from ..tuning.scan import Tuning
+from .tiles import tile_width
 
 
 class Facts(NamedTuple):
@@ -49,11 +50,8 @@ TABLE = (
 
 
 def tile_of(facts: Facts, tuning: Tuning) -> int:
-    """Return how many columns are a tile: fewer than the most, if all threads have as many tiles then."""
-    across, blocks, tiles = facts.across, facts.lines // facts.across, -(-facts.across // tuning.tile)
-    while blocks * tiles % facts.threads > 0 and across > tiles * tuning.least_tile:
-        tiles += 1
-    return -(-across // tiles)
+    """Return how many columns are a tile."""
+    return tile_width(facts.across, facts.lines // facts.across, facts.threads, tuning.tile, tuning.least_tile)
 
 
 def part_count(facts: Facts, tuning: Tuning) -> int:

@@ -14,6 +14,7 @@ from ..primitives.keys import LANES, SPARE
 from ..primitives.top_k.line_list import LISTED
 from ..primitives.top_k.network import MOST_PLACES, NETWORK_LINES
 from ..tuning.top_k import Tuning
+from .tiles import tile_width
 
 #: Positions within a line are 32-bit numbers in most kernels.
 MOST_ELEMENTS = 2**31 - 1
@@ -209,13 +210,14 @@ class Choice(NamedTuple):
 
 def choice_of(row: int, facts: Facts, tuning: Tuning) -> Choice:
     """Return the sizes for a row of the table; jitted callers compile this."""
-    n, k, itemsize = facts.n, facts.k, facts.itemsize
+    n, k, itemsize, blocks = facts.n, facts.k, facts.itemsize, facts.lines // facts.across
     if row == SHORT_COLUMNS:
         most = max(tuning.short_columns_row // itemsize, NETWORK_LINES)
-        return Choice(0, 0, column_tile(facts, most, NETWORK_LINES), 1, 0, 0)
+        return Choice(0, 0, tile_width(facts.across, blocks, facts.threads, most, NETWORK_LINES), 1, 0, 0)
     if row == COLUMNS:
         row_bytes = tuning.columns_row if n > tuning.crowded * k else min(tuning.crowded_lists // k, tuning.columns_row)
-        return Choice(0, 0, column_tile(facts, max(row_bytes // itemsize, LANES), LANES), 1, 0, 0)
+        most = max(row_bytes // itemsize, LANES)
+        return Choice(0, 0, tile_width(facts.across, blocks, facts.threads, most, LANES), 1, 0, 0)
     if row == SHORT or row == LIST:  # lines that are staged whole, in batches
         batch = max(tuning.batch_bytes // (n * itemsize), LANES) if facts.staged else 0
         return Choice(0, batch, NETWORK_LINES, 1, 0, 0)
@@ -232,15 +234,6 @@ def choice_of(row: int, facts: Facts, tuning: Tuning) -> Choice:
         room = min(n, k + k // 4 + n // 16)
     capacity = -(-room // LANES) * LANES + LANES + SPARE
     return Choice(capacity, group_size(facts, tuning, capacity * (itemsize + 8)), 0, parts, sample, rank)
-
-
-def column_tile(facts: Facts, most: int, unit: int) -> int:
-    """Return how many neighbouring lines are a tile: `most`, or fewer units, so that all threads have as many tiles."""
-    across, blocks = facts.across, facts.lines // facts.across
-    tiles = -(-across // most)
-    while blocks * tiles % facts.threads > 0 and across > tiles * unit:
-        tiles += 1
-    return -(-across // (tiles * unit)) * unit
 
 
 def group_size(facts: Facts, tuning: Tuning, line_bytes: int) -> int:

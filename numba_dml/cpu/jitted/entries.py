@@ -22,7 +22,7 @@ from ..._jit.emission import intrinsic
 from ..._jit.memory import ANY, array_at, empty, overlaps, store
 from ..calls import plans
 from ..dispatch import gather as dispatch_gather
-from ..dispatch import top_k
+from ..dispatch import tiles, top_k
 from ..dispatch.top_k import choice_of, facts_of
 from ..drivers import run_here
 from ..primitives.moves import plan as moves_plan
@@ -36,7 +36,7 @@ from .errors import FITS, NO_RANK, PERHAPS, WRONG, raise_error
 from .requests import ARRAYS, next_record, sizes_of, strides_of, word
 
 # These have one home, which Python calls as well.
-for module in (shapes, plans, dispatch_gather, top_k):
+for module in (shapes, plans, dispatch_gather, tiles, top_k):
     for function in vars(module).values():
         if isfunction(function) and function.__module__ == module.__name__:
             shared(function)
