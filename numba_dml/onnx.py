@@ -87,11 +87,13 @@ def _only(node: str, field: str, value: Any) -> Any:
 
 def _one_hot(indices: Any, depth: Any, values: Any, *, axis: int = -1, target: str | None) -> Any:
     whole = indices if indices.dtype.kind in "iu" else indices.astype(np.int64)
-    count = int(_only("OneHot", "depth", np.asarray(depth)))
+    count = _only("OneHot", "depth", np.asarray(depth))
+    if not np.isfinite(count):
+        raise _refusal("OneHot", "depth", count, "a number of classes")
     if np.shape(values) != (2,):
         raise _refusal("OneHot", "values", f"shape {np.shape(values)}", "(2,): what stands elsewhere and at an index")
     off, on = values
-    return ops.one_hot(whole, count, axis=axis, on_value=on, off_value=off, bounds="drop", target=target)
+    return ops.one_hot(whole, int(count), axis=axis, on_value=on, off_value=off, bounds="drop", target=target)
 
 
 def _reverse_sequence(data: Any, lengths: Any, *, batch_axis: int = 1, time_axis: int = 0, target: str | None) -> Any:

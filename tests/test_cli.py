@@ -544,6 +544,19 @@ def test_archives_that_are_odd_or_damaged(capsys):
     for at in (60, len(content) // 2):
         Path("damaged.npz").write_bytes(content[:at] + bytes([content[at] ^ 255]) + content[at + 1 :])
         assert "expected an .npz file" in refusal(capsys, "top-k", "damaged.npz", "-k", 1, "-o", "o.npz")
+    np.savez("stored.npz", x=x)
+    stored = Path("stored.npz").read_bytes()
+    entry = stored.rfind(b"PK\1\2")
+    for damaged in (
+        content[:28] + (22).to_bytes(2, "little") + content[30:],  # what follows the entry's name is longer
+        content[:1000] + content[2000:],
+        stored[3000:],
+        stored[: entry + 42] + (len(stored) - 10).to_bytes(4, "little") + stored[entry + 46 :],  # and where it begins
+    ):
+        Path("damaged.npz").write_bytes(damaged)
+        found = refusal(capsys, "top-k", "damaged.npz", "-k", 1, "-o", "o.npz")
+        assert "damaged.npz: " in found
+        assert "expected an " in found
     np.save("header.npy", y)
     header = Path("header.npy")
     header.write_bytes(header.read_bytes().replace(b"{'descr'", b"{('desc:"))

@@ -126,6 +126,25 @@ def test_arrays_of_groups_and_chunks_of_results():
     same(zarr.open("only.zarr", mode="r"), a[[3, 39, 3, 0, 7]])
 
 
+@pytest.mark.filterwarnings("ignore:The data type")  # zarr's, of strings of bytes
+@pytest.mark.parametrize("options", [(), ("--scheduler", "processes")])
+def test_results_keep_zeros_with_a_sign_and_strings_their_size(options):
+    """zarr leaves out chunks of zeros if it may, and makes a string of an array without dimensions."""
+    a = np.full((3, 2), complex(-0.0, -0.0), "c8")
+    fields = np.array([(-0.0, 0)] * 3, [("x", "f4"), ("y", "i4")])
+    for array in (a, fields):
+        np.save("a.npy", array)
+        np.save("i.npy", np.array([2, 0]))
+        call("gather", "a.npy", "i.npy", "-o", f"{array.ndim}.zarr", "-q", *options)
+        same(zarr.open(f"{array.ndim}.zarr", mode="r"), array[[2, 0]])
+    text, update = np.array([b"a", b"b", b"c"], "S3"), np.array(b"zz", "S3")
+    save("text.zarr", text)
+    save("update.zarr", update)
+    np.save("i.npy", np.array([1]))
+    call("scatter-nd", "text.zarr", "i.npy", "update.zarr", "-o", "o.npy", "-q", *options)
+    same(np.load("o.npy"), dml.scatter_nd(text, np.array([1]), update))
+
+
 def test_few_classes_are_read_a_chunk_at_a_time():
     """Indices that are the data are not those of other data, which are read before."""
     indices = RNG.integers(0, 5, (10, 4))
@@ -165,6 +184,7 @@ def test_progress_is_for_terminals(monkeypatch):
         (["a.zarr", "i.npy", "-o", "no/o.zarr"], "expected a file in a directory that exists"),
         (["none.zarr", "i.npy", "-o", "o.zarr"], "none.zarr: No such file or directory"),
         (["a.zarr", "i.npy", "-o", "a.zarr/o.zarr"], "-o: found a.zarr/o.zarr, inside of the store a.zarr, expected"),
+        (["a.zarr", "i.npy", "-o", "a.zarr/o.npy"], "-o: found a.zarr/o.npy, inside of the store a.zarr, expected"),
         (["empty.zarr", "i.npy", "-o", "o.zarr"], "empty.zarr: found a directory without zarr's metadata"),
         (["bad.zarr", "i.npy", "-o", "o.zarr"], "expected a zarr array or group"),
         (["g.zarr", "i.npy", "-o", "o.zarr"], "g.zarr: found the arrays x, y, expected the name of one: g.zarr:NAME"),

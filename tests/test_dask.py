@@ -308,8 +308,28 @@ def test_masks_and_objects_are_refused():
     masked = da.ma.masked_equal(da.from_array(A, chunks=5), 3)
     with pytest.raises(TypeError, match=r"gather: a: found a Dask array of MaskedArray"):
         dml.gather(masked, np.array([0]))
-    with pytest.raises(TypeError, match=r"gather: a: found dtype object"):
-        dml.gather(da.from_array(A.astype(object), chunks=5), np.array([0]))
+    objects, numbers = np.array([None, 1, 2], object), np.zeros(3)
+    for call in (  # in the words of calls in memory
+        lambda a, _: dml.gather(a, np.array([0])),
+        lambda a, _: dml.max_unpool(a, np.array([0, 1, 2]), (4,)),
+        lambda a, _: dml.reverse_subsequences(a, [1]),
+        lambda a, x: dml.scatter_nd(x, np.array([[0], [1], [2]]), a),
+        lambda a, x: dml.gather(x, a),
+        lambda a, _: dml.top_k(a, 1),
+    ):
+        with pytest.raises(TypeError) as in_memory:
+            call(objects, numbers)
+        assert "found dtype object" in str(in_memory.value)
+        with pytest.raises(TypeError) as raised:
+            call(da.from_array(objects, chunks=2), da.from_array(numbers, chunks=2))
+        assert str(raised.value) == str(in_memory.value)
+
+
+def test_indices_are_checked_where_there_is_nothing_to_gather():
+    a = da.zeros((2, 0, 4), chunks=(1, 1, 3))
+    assert dml.gather(a, np.array([3, -4]), axis=2).compute().shape == (2, 0, 2)
+    with pytest.raises(IndexError, match=r"gather: indices\[1\] = 4 is out of range for axis 2 of size 4"):
+        dml.gather(a, np.array([3, 4]), axis=2).compute()
 
 
 def test_data_in_memory_follow_the_indices():

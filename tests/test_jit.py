@@ -428,6 +428,26 @@ def test_errors_say_where():
             jitted(*args)
     with pytest.raises(ValueError, match="top_k: k: found 4, expected 0 to 3, the size of axis 1"):
         top_k(a, 4, -1)
+    with pytest.raises(IndexError, match=r"gather: indices\[0\] = 9 is out of range for axis 1 of size 3"):
+        gather(np.zeros((0, 3)), np.array([9]), 1)  # where there is nothing to gather, too
+
+
+@numba.njit
+def with_bounds_that_are_none(a, indices):
+    found = dml.gather(a, indices, bounds=None), dml.gather_elements(a, indices, bounds=None)
+    scattered = dml.scatter_elements(a, indices, a, bounds=None)
+    rows = dml.nonzero_coordinates(a, size=9, bounds=None).coordinates
+    hot = dml.one_hot(indices, 9, bounds=None)
+    return (*found, scattered, rows, hot, dml.max_unpool(a, indices, (9,), bounds=None))
+
+
+def test_bounds_that_are_none_raise():
+    a, indices = np.arange(5.0), np.array([4, 0, 2, 1, 3])
+    expected = with_bounds_that_are_none.py_func(a, indices)
+    for found, one in zip(with_bounds_that_are_none(a, indices), expected, strict=True):
+        assert same(found, one)
+    with pytest.raises(IndexError, match=r"gather: indices\[2\] = 5 is out of range"):
+        with_bounds_that_are_none(a, np.array([0, 1, 5, 1, 1]))
 
 
 def test_errors_are_those_of_python():

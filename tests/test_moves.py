@@ -772,6 +772,20 @@ def test_an_empty_axis_behind_an_index_that_is_dropped(target):
                 dml.gather_nd(np.zeros((1, 0, 5)), np.array([indices]), bounds=bounds)
 
 
+@pytest.mark.parametrize(("shape", "axis"), [((2, 0, 4), 2), ((0, 4), 1), ((4, 0), 0), ((3, 4, 0), 1), ((0, 0, 4), -1)])
+def test_indices_are_checked_where_there_is_nothing_to_gather(shape, axis, target):
+    a = np.zeros(shape)
+    for indices in (np.array([[3, -4], [0, 1]]), np.array(2)):
+        assert dml.gather(a, indices, axis=axis).shape == a.take(indices, axis).shape
+        for bounds in ("clamp", "drop"):
+            assert dml.gather(a, indices + 9, axis=axis, bounds=bounds).shape == a.take(indices, axis).shape
+    with pytest.raises(IndexError, match=r"gather: indices\[1\] = 4 is out of range for axis \d of size 4"):
+        dml.gather(a, np.array([3, 4]), axis=axis)
+    with pytest.raises(IndexError, match=r"gather: indices\[\(\)\] = -5 is out of range"):
+        dml.gather(a, np.array(-5), axis=axis)
+    assert dml.gather(a, np.zeros((0, 2), int), axis=axis).size == 0
+
+
 @pytest.mark.parametrize("reduction", ["none", "add"])
 @pytest.mark.parametrize(
     ("shape", "dtype"),

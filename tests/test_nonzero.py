@@ -270,6 +270,8 @@ WRONG = {
     "shape": ({"out": (np.array(0), np.zeros((900, 3), int))}, ValueError, r"out\[1\]: found shape \(900, 3\), expec"),
     "capacity": ({"size": 5, "out": (np.array(0), np.zeros((9, 2), int))}, ValueError, r"found shape \(9, 2\), expe"),
     "target": ({"target": "tpu"}, ValueError, "found 'tpu', expected one of"),
+    "huge": ({"size": 2**59}, ValueError, r"found a tensor of 2\*\*63 bytes or more, expected a smaller one"),
+    "huger": ({"size": 2**63}, ValueError, r"found a tensor of 2\*\*63 bytes or more, expected a smaller one"),
 }
 
 

@@ -135,6 +135,21 @@ def test_scalars_lists_and_types():
     assert same(dml.one_hot([1], 2, on_value=np.array(5, ">i4")), np.array([[0, 5]], "i4"))
 
 
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "int4", "uint2", "bfloat16"])
+def test_zero_and_one_become_elements_of_ml_dtypes(name):
+    dtype = np.dtype(getattr(pytest.importorskip("ml_dtypes"), name))
+    refused = f"value: found dtype int64, expected {name}, the dtype of the result"
+    if name == "float8_e8m0fnu":  # it has no 0
+        with pytest.raises(TypeError, match=f"one_hot: off_{refused}"):
+            dml.one_hot([1], 2, dtype=dtype)
+        return
+    assert same(dml.one_hot([1, 0], 2, dtype=dtype), np.array([[0, 1], [1, 0]]).astype(dtype))
+    assert same(dml.one_hot([1, 0], 2, on_value=0, off_value=1, dtype=dtype), np.eye(2).astype(dtype))
+    if name != "bfloat16":
+        with pytest.raises(TypeError, match=f"one_hot: on_{refused}"):
+            dml.one_hot([1], 2, on_value=2, dtype=dtype)
+
+
 @pytest.mark.parametrize("dtype", NUMBERS + COMPLEX + MOVED, ids=str)
 def test_every_dtype(dtype):
     rng = np.random.default_rng(3)

@@ -180,3 +180,7 @@ def test_lengths_and_places_out_of_range():
     text = "g (float[2] i, int64[1] d, int32[2] v) => (int32[a,b] y) { y = OneHot (i, d, v) }"
     found = run(text, i=np.array([1.5, 7], np.float32), d=np.array([2]), v=np.array([3, 4], np.int32))
     np.testing.assert_array_equal(found, np.array([[3, 4], [3, 3]], np.int32), strict=True)
+    text = text.replace("int64[1] d", "float[1] d")
+    for depth in (np.inf, np.nan):
+        with pytest.raises(ValueError, match=f"OneHot: depth: found {depth}, expected a number of classes"):
+            run(text, i=np.zeros(2, np.float32), d=np.array([depth], np.float32), v=np.array([3, 4], np.int32))

@@ -121,11 +121,13 @@ def _member(name: str, path: Path, member: str) -> Source:
                     _learn_dtype(stream)
                     array = np.lib.format.read_array(stream)
                 return Source(name, path, array.shape, array.dtype, "C", 0, array)
-    except (zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{name}: {error}, expected an .npz file") from None
-    with path.open("rb") as stream:
-        stream.seek(entry.header_offset + 26)
-        start = entry.header_offset + 30 + sum(struct.unpack("<HH", stream.read(4)))
+        with path.open("rb") as stream:
+            stream.seek(entry.header_offset + 26)
+            start = entry.header_offset + 30 + sum(struct.unpack("<HH", stream.read(4)))
+    except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError) as error:
+        if isinstance(error, OSError) and error.filename:  # not of what is in the file
+            raise
+        raise ValueError(f"{name}: {str(error) or 'found its end too early'}, expected an .npz file") from None
     return _source(name, path, start, entry.file_size)
 
 

@@ -69,8 +69,10 @@ def run(
     with dask.config.set({"array.chunk-size": part}):
         inputs = [
             # Few indices of other data are read before, so that only the chunks are read that they lead to.
-            np.asarray(array[...])
-            if not lazy or (argument == "indices" and argument != spec.inputs[0] and array.nbytes <= part)
+            np.asarray(array[...], array.dtype)
+            if not lazy
+            or not array.ndim
+            or (argument == "indices" and argument != spec.inputs[0] and array.nbytes <= part)
             else da.from_array(array, chunks=getattr(array, "chunks", "auto"))
             for argument, array in zip(spec.inputs, stored, strict=True)
         ]
@@ -114,9 +116,9 @@ def _check(args: argparse.Namespace) -> None:
         if path.exists():
             raise ValueError(f"-o: found {path}, which exists, expected a new name: a store is never replaced")
         _terminal.check_place("-o", path, _place(path))
-        for parent in _place(path).parents:
-            if _is_node(parent):
-                raise ValueError(f"-o: found {path}, inside of the store {parent.name}, expected a place of its own")
+    for parent in _place(path).parents:
+        if _is_node(parent):
+            raise ValueError(f"-o: found {path}, inside of the store {parent.name}, expected a place of its own")
 
 
 def _path(name: str) -> Path:
@@ -213,8 +215,10 @@ def _new_array(path: Path, place: Path, array: Any) -> Any:
     import zarr
 
     chunks = tuple(max(1, sizes[0]) for sizes in array.chunks)
+    # Else zarr leaves out a chunk of zeros, and with it the sign of a zero in complex numbers and fields.
+    empty = {"write_empty_chunks": True}
     try:
-        return zarr.open_array(str(place), mode="w", shape=array.shape, chunks=chunks, dtype=array.dtype)
+        return zarr.open_array(str(place), mode="w", shape=array.shape, chunks=chunks, dtype=array.dtype, **empty)
     except (TypeError, ValueError) as error:
         raise ValueError(f"-o: found {path}, expected .npy or .npz: zarr cannot hold {array.dtype} ({error})") from None
 

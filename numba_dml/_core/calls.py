@@ -39,6 +39,8 @@ def build_call(
     output that is written in place (a scatter's); it is packed when they are absent.
     """
     try:
+        if any(tensor.element_count * tensor.itemsize >> 63 for tensor in descriptor.tensors().values()):
+            raise OverflowError
         kernels = targets.kernels(targets.resolve_target(target))
         return kernels.call(descriptor, layouts, output_shapes, out_strides)
     except OverflowError:  # offsets are 64-bit numbers; no array can be so large, but a descriptor can

@@ -175,7 +175,9 @@ def host_array(function: str, argument: str, value: Any) -> ndarray[Any, Any]:
     """Return `value` as a plain NumPy array, without a copy where it is one already."""
     if isinstance(value, np.ma.MaskedArray):
         _refuse_mask(function, argument)
-    array = np.asarray(value) if isinstance(value, ndarray) else _converted(function, argument, value)[0]
+    if isinstance(value, ndarray):  # descriptors refuse Python objects, as of a Dask array
+        return np.asarray(value)
+    array = _converted(function, argument, value)[0]
     _refuse_objects(function, argument, value, array)
     return array
 

@@ -203,7 +203,8 @@ def one_hot(
     on_value, off_value : scalar
         What stands at an index, and elsewhere. With a dtype of their own, the same for both, they are moved bit by
         bit. Python's numbers are converted to the result's dtype, by NumPy's rules, if it is of their kind or of a
-        later one: bool, integers, floats, complex; 0 and 1 stand for False and True too.
+        later one: bool, integers, floats, complex; 0 and 1 stand for False and True too, and become elements of
+        every dtype of `ml_dtypes` that has them.
     dtype : dtype, optional
         Of the result, of any fixed size. When absent: that of the values, float32 if they are Python's numbers.
     bounds : {"raise", "drop", "clamp", "deferred"}, optional

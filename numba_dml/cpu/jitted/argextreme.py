@@ -78,7 +78,7 @@ def _axes(function, a, axis):
         return ()
     axes = tuple(getattr(one, "literal_value", None) for one in axis)
     if None in axes:
-        refuse(function, "axis", axis, "a tuple of constants")
+        refuse(function, "axis", axis, "a tuple of constants (in a prange loop one in a global variable)")
     try:
         descriptor, _ = OPERATORS[function].describe(
             [(1,) * a.ndim], [as_dtype(a.dtype)], (axes, False, "first", "first", None)

@@ -52,6 +52,11 @@ def constant(function: str, name: str, kind: Any, choices: tuple[Any, ...]) -> A
     return value
 
 
+def bounds_rule(function: str, kind: Any, choices: tuple[str, ...]) -> str:
+    """Return the rule for bad indices, whose default is the first one."""
+    return choices[0] if is_absent(kind) else str(constant(function, "bounds", kind, choices))
+
+
 def _listed(choices: tuple[Any, ...]) -> str:
     *first, last = [repr(choice) for choice in choices]
     return f"{', '.join(first)} or {last}"

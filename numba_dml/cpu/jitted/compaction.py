@@ -96,7 +96,7 @@ def nonzero_coordinates(a, size=None, fill_value=-1, index_dtype=None, bounds="r
     arguments.check_data(function, a, arguments.NUMBERS, 0)
     arguments.check_integer(function, "fill_value", fill_value)
     index_type = arguments.type_of_indices(function, index_dtype)
-    rule = arguments.constant(function, "bounds", bounds, SCATTER_BOUNDS)
+    rule = arguments.bounds_rule(function, bounds, SCATTER_BOUNDS)
     dtype, ndim = as_dtype(index_type), a.ndim
     kind, limits = dtype.type, np.iinfo(dtype)
     most, too_high = min(limits.max, np.iinfo(np.intp).max), f"index_dtype: found {dtype}, expected a type that holds "

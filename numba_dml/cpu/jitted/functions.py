@@ -28,7 +28,7 @@ from ..primitives.moves import plan
 from ..primitives.moves.offsets import finder_address
 from . import alone, argextreme, arguments, compaction, max_unpool, one_hot, requests, reverse_subsequences, scan
 from .addresses import addresses, caller, entry_address, kernel_address
-from .arguments import constant, is_absent, refuse
+from .arguments import bounds_rule, constant, is_absent, refuse
 from .calls import copy_meets, jitted_call, packed
 from .entries import move_entry, top_k_entry
 from .requests import data, pack, result_sizes
@@ -164,7 +164,7 @@ def _check(function: str, a: Any, indices: Any, axis: Any) -> tuple[Any, int]:
 def _gather(function: str, a: Any, indices: Any, axis: Any, out: Any, bounds: Any) -> Any:
     """Return what `jitted_call` does."""
     spec, kind = _check(function, a, indices, axis)
-    rule = constant(function, "bounds", bounds, config.BOUNDS)
+    rule = bounds_rule(function, bounds, config.BOUNDS)
     #: Of the result. Where tuples lead to slices, it has to be known when the call is compiled.
     ndim = {SLICES: a.ndim - 1 + indices.ndim, ELEMENTS: a.ndim, TUPLES: indices.ndim - 1}[spec.addressing]
     arguments.check_result_rank(function, indices, ndim)
@@ -203,7 +203,7 @@ def _scatter(
         refuse(function, "updates", f"an array of {updates.dtype}", f"{a.dtype}, the dtype of a (no silent cast)")
     if spec.addressing == ELEMENTS:
         arguments.check_same_rank(function, "updates", updates, a)
-    rule = constant(function, "bounds", bounds, SCATTER_BOUNDS)
+    rule = bounds_rule(function, bounds, SCATTER_BOUNDS)
     reduced = _reduction(function, a, reduction)
     once = constant(function, "unique", unique, (True, False))
     made, copied = as_dtype(a.dtype), a.layout != "C" and is_absent(out)  # a kernel copies what is packed

@@ -15,7 +15,7 @@ from ..primitives.moves.offsets import read_indices
 from ..primitives.moves.runs import copy_run
 from . import arguments, requests
 from .addresses import entry_address
-from .arguments import constant, converter
+from .arguments import bounds_rule, constant, converter
 from .calls import OWN, copy_meets, jitted_call, packed
 from .entries import finished, has_sizes, index_size, insist, judge_out, product, put_sizes, reference, whole_of
 from .errors import WRONG
@@ -38,7 +38,7 @@ def max_unpool(a, indices, shape, batch_dims=0, fill_value=0, unique=False, out=
     if len(shape) != a.ndim:
         arguments.refuse(function, "shape", f"{len(shape)} dimensions", f"{a.ndim}, as a has")
     once = constant(function, "unique", unique, (False, True))
-    rule = constant(function, "bounds", bounds, SCATTER_BOUNDS)
+    rule = bounds_rule(function, bounds, SCATTER_BOUNDS)
     is_zero = arguments.is_zero(fill_value)
     fill = called(lambda value: 0) if is_zero else converter(function, "fill_value", fill_value, a.dtype)
     dtype, made = a.dtype, as_dtype(a.dtype)

@@ -17,7 +17,7 @@ from ..primitives.moves.plan import CLAMP, DROP, RAISE
 from ..tuning.moves import TUNING
 from . import arguments, requests
 from .addresses import entry_address, kernel_address
-from .arguments import constant, converter, has_dtype, is_absent, refuse
+from .arguments import bounds_rule, converter, has_dtype, is_absent, refuse
 from .calls import OWN, copy_meets, jitted_call, packed
 from .entries import finished, index_size, insist, judge_out, product, put_sizes, reference
 from .errors import WRONG
@@ -35,7 +35,7 @@ def one_hot(indices, depth, axis=-1, on_value=1, off_value=0, dtype=None, bounds
     arguments.check_result_rank("one_hot", indices, indices.ndim + 1)
     arguments.check_integer("one_hot", "depth", depth)
     arguments.check_integer("one_hot", "axis", axis)
-    rule = constant("one_hot", "bounds", bounds, BOUNDS)
+    rule = bounds_rule("one_hot", bounds, BOUNDS)
     result = getattr(dtype, "dtype", None)
     if is_absent(dtype):
         result = next((types.unliteral(one) for one in (on_value, off_value) if has_dtype(one)), types.float32)

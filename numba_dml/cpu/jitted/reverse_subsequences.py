@@ -13,7 +13,7 @@ from ..drivers import run_here
 from ..kernels import reverse_subsequences as plans
 from . import arguments, requests
 from .addresses import entry_address, kernel_address
-from .arguments import constant
+from .arguments import bounds_rule
 from .calls import OWN, copy_meets, jitted_call, packed
 from .entries import finished, index_size, insist, judge_out, put_sizes, reference, whole_of
 from .errors import WRONG
@@ -30,7 +30,7 @@ def reverse_subsequences(a, lengths, axis=-1, bounds="raise", out=None):
     kind = arguments.check_indices(function, lengths, 1, "lengths")
     arguments.check_same_rank(function, "lengths", lengths, a)
     arguments.check_integer(function, "axis", axis)
-    rule = constant(function, "bounds", bounds, ("raise", "clamp"))
+    rule = bounds_rule(function, bounds, ("raise", "clamp"))
     dtypes, constants = (as_dtype(a.dtype), as_dtype(lengths.dtype)), (kind, int(rule == "raise"))
     run = jitted_call(code, function, dtypes, out, (a.dtype, a.ndim), (..., rule), constants)
 

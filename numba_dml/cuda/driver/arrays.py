@@ -39,7 +39,7 @@ class _Own(Library):
     def to_device(self, array: ndarray[Any, Any], device: int) -> DeviceArray:
         """Return a packed copy of a host array."""
         copy = self.new(array.shape, array.dtype.newbyteorder("="), device)
-        if array.size:
+        if array.size and not array.dtype.hasobject:  # descriptors refuse objects
             copy.owner.copy_to_device(np.ascontiguousarray(array, copy.dtype).reshape(-1).view(np.uint8))
         return copy
 

@@ -100,8 +100,11 @@ def single_value(function: str, argument: str, value: Any, dtype: np.dtype[Any])
     """Return a scalar as an array of a dtype; Python's own numbers are converted if they fit, nothing else is."""
     if isinstance(value, Exact):
         value = value.value
-    if dtype.kind == "b" and value.__class__ is int and value in (0, 1):
-        value = bool(value)
+    if value.__class__ is int and value in (0, 1):
+        if dtype.kind == "b":
+            value = bool(value)
+        elif dtype.isbuiltin == 2 and (made := np.asarray(value).astype(dtype)) == value:  # of ml_dtypes
+            return made
     if hasattr(value, "dtype"):
         check_same_type(function, np.asarray(value).dtype, dtype, argument, "the result")
     found = update_array(function, value, dtype, argument)
