@@ -1,7 +1,7 @@
 """Fast, exact gather, scatter and top-k for NumPy-style arrays, on CPUs and NVIDIA GPUs, compiled by Numba.
 
-Three levels, each usable alone: functions (`gather`, `gather_elements`, `gather_nd`, `scatter_elements`, `scatter_nd`,
-`top_k`), descriptors (one class per DirectML struct), and operators compiled from them (`compile_operator`).
+Three levels, each usable alone: functions (such as `gather`, `scatter_nd` and `top_k`), descriptors (one class per
+DirectML struct), and operators compiled from them (`compile_operator`).
 """
 
 from importlib import import_module

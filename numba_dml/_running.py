@@ -112,9 +112,10 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
 
     Notes
     -----
-    Adds strictly in order, in the result's own type: NumPy's bits. A NaN makes all later results NaN, every one of them
-    `numpy.nan`. Goes to the kernels when `a` is a plain array of native bool, integers, floats or complex numbers, with
-    4096 elements or more; integers along contiguous lines with 2M, if they need no cast. Threads share lines.
+    Adds strictly in order, in the result's own type: NumPy's bits, but for those of NaNs. A NaN makes all later results
+    NaN; where the kernels add, every one is `numpy.nan`. Goes to the kernels when `a` is a plain array of native bool,
+    integers, floats or complex numbers, with 4096 elements or more; integers along contiguous lines with 2M, if they
+    need no cast. Threads share lines.
 
     Examples
     --------
@@ -171,9 +172,10 @@ def cumulative_sum(
 
     Notes
     -----
-    Adds strictly in order, in the result's own type: NumPy's bits. A NaN makes all later results NaN, every one of them
-    `numpy.nan`. Goes to the kernels when `x` is a plain array of native bool, integers, floats or complex numbers, with
-    4096 elements or more; integers along contiguous lines with 2M, if they need no cast. Threads share lines.
+    Adds strictly in order, in the result's own type: NumPy's bits, but for those of NaNs. A NaN makes all later results
+    NaN; where the kernels add, every one is `numpy.nan`. Goes to the kernels when `x` is a plain array of native bool,
+    integers, floats or complex numbers, with 4096 elements or more; integers along contiguous lines with 2M, if they
+    need no cast. Threads share lines.
 
     Examples
     --------

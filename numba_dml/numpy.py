@@ -73,7 +73,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
 
     Returns
     -------
-    ndarray, shape ``a.shape[:axis] + indices.shape + a.shape[axis + 1:]``
+    ndarray, shape ``a.shape[:axis] + indices.shape + a.shape[axis + 1:]``, for an axis counted from 0
         An array of the type and dtype of `a`, or `out`.
 
     Raises
@@ -81,9 +81,9 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
     IndexError
         If an index is out of range and `mode` is ``"raise"``, or the axis is empty and there is any index.
     TypeError
-        If `indices` cannot be cast to integers safely.
+        If `indices` cannot be cast to `numpy.intp` as numbers of the same kind, or the dtype of `out` does not fit.
     ValueError
-        If `axis`, `mode` or `out` do not fit.
+        If `axis`, `mode` or the shape of `out` do not fit.
 
     See Also
     --------
@@ -225,7 +225,8 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> Any:
 
     Notes
     -----
-    Duplicate indices: the last value in row-major order wins. No NaN is a special case. Goes to the kernels when `arr`
+    Duplicate indices: the last value in row-major order wins; with negative strides NumPy, which writes a small array,
+    may keep another one. No NaN is a special case. Goes to the kernels when `arr`
     and `indices` are plain arrays, `arr` of a native bool, number or time dtype, with 256k indices or more, and another
     dimension than the axis is 64 or longer.
 
@@ -379,7 +380,7 @@ def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = np._NoV
     Raises
     ------
     TypeError
-        If `axis` is no integer, or `out` has another dtype.
+        If `axis` is no integer, or NumPy has no cast from `numpy.intp` to the dtype of `out`.
     ValueError
         If the axis is empty, or `axis` or `out` do not fit.
 

@@ -27,7 +27,8 @@ def reference_ops(target: str | None = None) -> tuple[type[OpRun], ...]:
     Parameters
     ----------
     target : {"cpu", "cuda"}, optional
-        Where they run: the CPU when absent. ``"cuda"`` copies tensors in and out.
+        Where they run: the CPU when absent, unless `numba_dml.config` or ``NUMBA_DML_TARGET`` says otherwise.
+        ``"cuda"`` copies tensors in and out.
 
     Returns
     -------
@@ -49,7 +50,7 @@ def reference_ops(target: str | None = None) -> tuple[type[OpRun], ...]:
     the last one wins, which ONNX leaves open. Reductions combine in the order of the updates. CumSum adds floats as
     `numba_dml.cumulative_sum` does. OneHot leaves an index out of range without a value, ReverseSequence clamps
     lengths. The indices of MaxUnpool count through the shape that follows from its attributes, which then lies in the
-    corner of `output_shape`. Tensors of strings are a `TypeError`.
+    corner of `output_shape`. Strings in arrays of Python objects are a `TypeError`.
 
     Examples
     --------

@@ -597,6 +597,14 @@ class Tensor:
         raise TypeError(self.text) if "Scalar" in self.text else RuntimeError(self.text)
 
 
+def test_a_result_of_too_many_dimensions_after_a_smaller_one():
+    """The first call of a kind knows the dtypes; NumPy's take, which is asked for the second one's, may crash."""
+    for rank, index_rank in ((60, 10), (33, 40), (MOST, 2)):
+        dml.gather(np.zeros(5), np.array([0]))
+        with pytest.raises(ValueError, match=rf"gather: indices: found {index_rank} dimensions, expected at most"):
+            dml.gather(np.zeros((1,) * min(rank, MOST)), np.zeros((1,) * min(index_rank, MOST), int))
+
+
 class Tensor8(Tensor):
     dtype, size = "torch.float8_e5m2", 1
 

@@ -152,8 +152,9 @@ def config(
         What `target` stands for where it is absent, in functions and in `compile_operator`. None: it follows the
         arrays. The environment variable is ``NUMBA_DML_TARGET``.
     bounds : {"raise", "clamp", "drop", "deferred"}, optional
-        What `bounds` stands for where it is absent, in functions; descriptors say it themselves. ``"clamp"`` is for
-        gathers: a scatter raises then. None: raise. ``NUMBA_DML_BOUNDS``.
+        What `bounds` stands for where it is absent, in functions; descriptors say it themselves. Functions without that
+        rule raise: scatters and `max_unpool` for ``"clamp"``, `reverse_subsequences` for ``"drop"``. None: raise.
+        ``NUMBA_DML_BOUNDS``.
     threads : int, optional
         How many threads a call on the CPU may use; never more than Numba has. None: as many as Numba has. Results do
         not depend on it. ``NUMBA_DML_THREADS``.

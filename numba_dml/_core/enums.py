@@ -42,7 +42,11 @@ class TensorFlags(_Named, IntFlag):
 
 
 class AxisDirection(_Named, IntEnum):
-    """DML_AXIS_DIRECTION: INCREASING selects the smallest elements, DECREASING the largest."""
+    """DML_AXIS_DIRECTION.
+
+    In top-k, INCREASING selects the smallest elements, DECREASING the largest. In argmin and argmax they select the
+    first or the last of equal elements; cumulative sums and products start at the first or the last element.
+    """
 
     INCREASING = 0
     DECREASING = 1

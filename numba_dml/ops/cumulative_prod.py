@@ -96,7 +96,8 @@ def cumulative_prod(
     reverse : bool
         Multiply from the end of the axis.
     out : ndarray, optional
-        Where to write: exactly the result's shape and dtype. It may overlap `a`; ``out=a`` works in place.
+        Where to write: exactly the result's shape and dtype. It may overlap `a`; ``out=a`` works in place if that is
+        the result's dtype.
     {where}
 
     Returns
@@ -116,9 +117,9 @@ def cumulative_prod(
     Notes
     -----
     Integers wrap around. Floats are multiplied strictly in order, in the result's type: float32, float64 and integers
-    have the bits of `numpy.cumprod`; float16 and bfloat16 are multiplied in float32 and rounded for the output alone.
-    Complex products follow the textbook formula. Lines are shared by threads, a single line is not. Every NaN is
-    `numpy.nan`. Implements DML_CUMULATIVE_PRODUCT_OPERATOR_DESC.
+    have the bits of `numpy.cumprod`, but for NaNs; float16 and bfloat16 are multiplied in float32 and rounded for the
+    output alone. Complex products follow the textbook formula. Lines are shared by threads, a single line is not. Every
+    NaN is `numpy.nan`. Implements DML_CUMULATIVE_PRODUCT_OPERATOR_DESC.
 
     Examples
     --------

@@ -96,7 +96,8 @@ def cumulative_sum(
     reverse : bool
         Add from the end of the axis.
     out : ndarray, optional
-        Where to write: exactly the result's shape and dtype. It may overlap `a`; ``out=a`` works in place.
+        Where to write: exactly the result's shape and dtype. It may overlap `a`; ``out=a`` works in place if that is
+        the result's dtype.
     {where}
 
     Returns

@@ -13,7 +13,7 @@ from numpy import ndarray
 from .._core import config
 from .._core import descriptor as core_descriptor
 from .._core.calls import call_two
-from .._core.descriptor import Level, check_result_rank
+from .._core.descriptor import MAX_DIMENSIONS, Level, check_result_rank
 from .._core.enums import FeatureLevel, OperatorType
 from .._core.errors import integer
 from .._core.lowering import Move, move
@@ -135,6 +135,7 @@ def _build_or_take(*key: Any) -> Any:
         target is None
         and (dtype, index_dtype) in _known
         and -len(shape) <= axis < len(shape)
+        and len(shape) + len(index_shape) <= MAX_DIMENSIONS  # beyond that NumPy's take may crash
         and bounds in (None, "raise")
     ):
         size = prod(shape) * prod(index_shape) * dtype.itemsize // (shape[axis] or 1)
@@ -174,7 +175,7 @@ def gather(
 
     Returns
     -------
-    ndarray, shape ``a.shape[:axis] + indices.shape + a.shape[axis + 1:]``
+    ndarray, shape ``a.shape[:axis] + indices.shape + a.shape[axis + 1:]``, for an axis counted from 0
         A new array, or `out`. In native byte order.
 
     Raises

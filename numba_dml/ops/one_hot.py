@@ -217,7 +217,7 @@ def one_hot(
 
     Returns
     -------
-    ndarray, shape ``indices.shape[:axis] + (depth,) + indices.shape[axis:]``
+    ndarray, the shape of `indices` with `depth` inserted, so that it stands at position `axis` of the result
         A new array, or `out`. In native byte order.
 
     Raises
@@ -229,7 +229,7 @@ def one_hot(
         If `depth` is negative, `axis`, `bounds` or the shape of `out` do not fit, a value is no scalar, or an integer
         that the dtype does not hold, or `out` is read-only or overlaps itself.
     IndexError
-        If an index is out of range. Without a depth every index is.
+        If an index is out of range. With a depth of 0 every index is, unless `bounds` leaves such an index out.
 
     Notes
     -----

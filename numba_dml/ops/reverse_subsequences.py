@@ -157,7 +157,8 @@ def reverse_subsequences(
         For a length out of range: raise before anything is written (when absent too, but for `numba_dml.config`); or
         take 0 for a negative one and n for a larger one.
     out : ndarray, optional
-        Where to write: exactly the shape and dtype of `a`. It may overlap the inputs; ``out=a`` works in place.
+        Where to write: the shape of `a`, and its dtype in native byte order. It may overlap the inputs; ``out=a`` works
+        in place.
     {where}
 
     Returns

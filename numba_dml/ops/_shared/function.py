@@ -224,7 +224,8 @@ bounds : {"raise", "clamp", "drop", "deferred"}, optional
     negative once and clamp (DirectML's reads); give 0; or raise later, at `numba_dml.check` (on a device: it gives
     0; on the CPU as raise).""",
     "writes": """out : ndarray, optional
-    Where to write: exactly the shape and dtype of `a`. ``out=a`` updates in place, after all indices are validated.
+    Where to write: the shape of `a`, and its dtype in native byte order. ``out=a`` updates in place, after all indices
+    are validated.
 bounds : {"raise", "drop", "deferred"}, optional
     For an index out of range: raise, in place before anything is written (when absent too, but for
     `numba_dml.config`); skip the update; or skip it and raise later, at `numba_dml.check` (on the CPU as raise).""",
