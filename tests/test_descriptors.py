@@ -232,11 +232,29 @@ def test_unknown_numbers_are_refused(value):
     refusal(lambda: TensorDesc(value, (2,)), "data_type", str(value), "TensorDataType")
 
 
-@pytest.mark.parametrize("value", ["float33", "uint4", "", object(), True, 1.0, "O", "U", "V0"])
+@pytest.mark.parametrize(
+    "value", ["float33", "uint4", "", object(), True, 1.0, "O", "U", "V0", "bad,,", {"names": ["a"]}]
+)
 def test_things_that_are_no_data_type_are_refused(value):
     with pytest.raises(DescriptorError) as caught:
         TensorDesc(value, (2,))
     assert caught.value.field == "data_type"
+
+
+@pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="NumPy 1 has no strings of any length")
+def test_strings_of_any_length_are_refused():
+    kind = np.dtypes.StringDType()
+    refusal(lambda: TensorDesc(kind, (2,)), "data_type", "StringDType()", "fixed-size")
+    text, numbers = np.array(["a", "bb"], kind), np.zeros(2)
+    for call, argument in (
+        (lambda: dml.gather(text, [0]), "a"),
+        (lambda: dml.top_k(text, 1), "a"),
+        (lambda: dml.one_hot([0], 2, dtype=kind), "dtype"),
+        (lambda: dml.scatter_nd(numbers, [[0], [1]], text), "updates"),
+        (lambda: dml.compile_operator(build("TOP_K"))(np.array([["a"] * 3] * 2, kind)), "a"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=rf"{argument}: found "):
+            call()
 
 
 @pytest.mark.parametrize("value", ["float33", 14, None])
@@ -980,6 +998,10 @@ TENSORS = [
     TensorDesc(np.dtype([("x", "i1"), ("y", "f8")], align=True), (2,)),
     TensorDesc(np.dtype([("m", "f4", (2, 3)), ("n", [("s", "S3"), ("t", "u2", (4,))])]), (2,)),
     TensorDesc(np.dtype({"names": ["a", "b"], "formats": ["u1", "i4"], "offsets": [2, 8], "itemsize": 16}), (2,)),
+    TensorDesc(
+        np.dtype({"names": ["a", "b"], "formats": ["f4", [("x", "i2")]], "offsets": [8, 0], "itemsize": 16}), (2,)
+    ),
+    TensorDesc(np.zeros(2, "f4,f8")[["f1", "f0"]].dtype, (2,)),
     TensorDesc(np.dtype([(("a title", "x"), "i4"), ("y", "i2")]), (2,)),
 ] + [TensorDesc(member, (2,)) for member in TensorDataType]
 
@@ -1091,8 +1113,24 @@ def test_from_dict_refuses_other_fields():
     values = build("TOP_K").to_dict()
     refusal(lambda: dml.Descriptor.from_dict(values | {"largest": True}), "largest", "field of this name", "axis")
     tensor = next(name for name, value in values.items() if isinstance(value, dict))
-    del values[tensor]
-    refusal(lambda: dml.Descriptor.from_dict(values), tensor, "nothing", "a tensor")
+    refusal(
+        lambda: dml.Descriptor.from_dict({**values, tensor: {**values[tensor], "x": 1}}), "x", "field of this", "sizes"
+    )
+    for wrong in ([1], [[1, 2]], {"names": ["a"]}):
+        data = {**values[tensor], "data_type": wrong}
+        refusal(
+            lambda data=data: dml.Descriptor.from_dict({**values, tensor: data}), "data_type", repr(wrong), "float32"
+        )
+    for name, expected in ((tensor, "a tensor"), ("k", "a value"), ("operator", "one of Argmax")):
+        fewer = {key: value for key, value in values.items() if key != name}
+        refusal(lambda fewer=fewer: dml.Descriptor.from_dict(fewer), name, "nothing", expected)
+    refusal(lambda: dml.Descriptor.from_dict(values | {"operator": []}), "operator", "[]", "one of Argmax")
+    refusal(lambda: dml.Descriptor.from_dict(None), "values", "NoneType", "a mapping")
+    best = dml.ArgmaxDesc(TensorDesc("f4", (2, 3)), TensorDesc("u4", (1, 3)), (0,), AxisDirection.INCREASING).to_dict()
+    for count in (1.0, True, "1", 2):
+        refusal(
+            lambda n=count: dml.Descriptor.from_dict({**best, "axis_count": n}), "axis_count", repr(count), "1, the"
+        )
 
 
 def test_fields_of_another_kind_are_refused():

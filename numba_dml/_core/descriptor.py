@@ -290,26 +290,34 @@ class Descriptor:
 
         Called on `Descriptor` itself, it returns the class that the dict names.
         """
+        if not isinstance(values, Mapping):
+            raise DescriptorError(cls.__name__, "values", type(values).__name__, "a mapping of fields")
         fields = dict(values)
-        name = fields.pop("operator", cls.__name__.removesuffix("Desc"))
-        name = _ALIASES.get(name, name)
+        name = fields.pop("operator", None if cls is Descriptor else cls.__name__.removesuffix("Desc"))
+        name = _ALIASES.get(name, name) if isinstance(name, str) else name
         kinds = {kind.__name__: kind for kind in _subclasses(cls) if kind.__name__.endswith("Desc")}
         kind = kinds.get(f"{name}Desc")
         if kind is None:
             expected = ", ".join(sorted(n.removesuffix("Desc") for n in kinds))
-            raise DescriptorError(cls.__name__, "operator", repr(name), f"one of {expected}")
+            raise DescriptorError(
+                cls.__name__, "operator", "nothing" if name is None else repr(name), f"one of {expected}"
+            )
         counts = {field: fields.pop(field) for field in kind.counts if field in fields}
         known = {field.name for field in dataclasses.fields(kind)}
-        if missing := [n for n in (*kind.input_fields, *kind.output_fields) if n not in fields]:
-            raise DescriptorError(kind.__name__, missing[0], "nothing", "a tensor")
+        needed = [
+            one.name for one in dataclasses.fields(kind) if one.default is one.default_factory is dataclasses.MISSING
+        ]
+        if missing := [n for n in needed if n not in fields]:
+            is_tensor = missing[0] in (*kind.input_fields, *kind.output_fields)
+            raise DescriptorError(kind.__name__, missing[0], "nothing", "a tensor" if is_tensor else "a value")
         if unknown := [n for n in fields if n not in known]:
             raise DescriptorError(
                 kind.__name__, unknown[0], "a field of this name", "one of " + ", ".join(sorted(known))
             )
         made = kind(**{k: TensorDesc.from_dict(v) if isinstance(v, Mapping) else v for k, v in fields.items()})
         for field, count in counts.items():
-            if count != getattr(made, field):
-                raise made.refuse(field, count, f"{getattr(made, field)}, the number of {kind.counts[field]}")
+            if isinstance(count, (bool, float)) or count != getattr(made, field):
+                raise made.refuse(field, repr(count), f"{getattr(made, field)}, the number of {kind.counts[field]}")
         return made
 
 

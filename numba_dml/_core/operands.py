@@ -16,7 +16,7 @@ from .descriptor import MAX_DIMENSIONS
 from .devices.arrays import DeviceArray, stream_pointer
 from .devices.libraries import library_of, library_of_type
 from .spec import OPERATORS
-from .tensor import elements_overlap
+from .tensor import elements_overlap, native_dtype
 
 INDICES = ("indices", "lengths")  #: the arguments that hold integers which lead to places
 
@@ -224,7 +224,7 @@ def check_same_type(
     function: str, updates: np.dtype[Any], data: np.dtype[Any], argument: str = "updates", of: str = "a"
 ) -> None:
     """Refuse updates that would need a cast; `of` is the argument whose dtype they should have."""
-    if updates.newbyteorder("=") != data.newbyteorder("="):
+    if native_dtype(updates) != native_dtype(data):
         raise TypeError(
             f"{function}: {argument}: found dtype {updates}, expected {data}, the dtype of {of} (no silent cast)"
         )

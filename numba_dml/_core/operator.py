@@ -9,16 +9,17 @@ from . import config, targets
 from .calls import MAX_CALLS, build_call, call_one, call_three, call_two, clear_calls
 from .descriptor import Descriptor, known_level
 from .enums import FeatureLevel
-from .tensor import packed_strides
+from .tensor import native_dtype, packed_strides
 
 
 class CompiledOperator:
     """A descriptor compiled for one target: call it with arrays.
 
     The arrays must have the descriptor's sizes and data types (anything else is an error); their strides are free.
-    The descriptor is not validated again, and nothing is allocated when `out` is given. These attributes do not change,
-    and an operator may be called from several threads at once. Strict validation judges what DirectML knows: `bounds`,
-    `unique`, `nan` and `sorted` say how the package fills its gaps, and pass. Made by `compile_operator`.
+    The descriptor is not validated again, and no result is allocated when `out` is given; some kernels take memory
+    while they run. Do not change these attributes: equal descriptors share one operator, and several threads may call
+    it at once. Strict validation judges what DirectML knows: `bounds`, `unique`, `nan` and `sorted` say how the package
+    fills its gaps, and pass. Made by `compile_operator`.
 
     Attributes
     ----------
@@ -69,7 +70,7 @@ class CompiledOperator:
         for (name, shape, dtype), found_shape, found_dtype in zip(self._inputs, layout[::3], layout[2::3], strict=True):
             if found_shape != shape:
                 raise ValueError(f"{function} operator: {name}: found shape {found_shape}, expected {shape}")
-            if found_dtype.newbyteorder("=") != dtype:
+            if native_dtype(found_dtype) != dtype:
                 raise TypeError(f"{function} operator: {name}: found dtype {found_dtype}, expected {dtype}")
         layouts = tuple(zip(layout[1::3], layout[2::3], strict=True))
         return build_call(self.target, self.descriptor, layouts, self._output_shapes, out_strides)
@@ -161,8 +162,8 @@ def compile_operator(
     array([[2., 3.],
            [0., 1.]], dtype=float32)
     """
-    if not isinstance(descriptor, Descriptor):
-        raise TypeError(f"compile_operator: descriptor: found {type(descriptor).__name__}, expected a descriptor")
+    if not isinstance(descriptor, Descriptor) or type(descriptor) is Descriptor:
+        raise TypeError(f"compile_operator: descriptor: found {type(descriptor).__name__}, expected one of an operator")
     if feature_level is not None:
         feature_level = known_level(feature_level)
     if target is None and config.used:

@@ -6,7 +6,7 @@ Everything here is host code without Numba; it runs once per shape, never per ca
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from math import prod
 from typing import Any
@@ -57,9 +57,9 @@ def normalize_data_type(value: Any) -> TensorDataType | np.dtype[Any]:
         dtype = ml_dtype(value.removeprefix("ml_dtypes.")) if longer else np.dtype(value)
         if isinstance(value, str) and _is_small(dtype) != longer:  # NumPy knows short names once that is imported
             raise TypeError
-    except TypeError:
+    except (TypeError, ValueError, SyntaxError, IndexError):  # what NumPy raises for what is no dtype
         raise _refusal("data_type", repr(value), _DATA_TYPES) from None
-    native = dtype.newbyteorder("=")
+    native = native_dtype(dtype)
     member: TensorDataType | None = _MEMBERS.get(native)
     if member is not None:
         return member
@@ -70,6 +70,14 @@ def normalize_data_type(value: Any) -> TensorDataType | np.dtype[Any]:
         moved: np.dtype[Any] = native
         return moved
     raise _refusal("data_type", str(dtype), "a fixed-size NumPy element type without objects")
+
+
+def native_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a dtype in native byte order; a dtype that has no order, as NumPy's StringDType, stays."""
+    try:
+        return dtype.newbyteorder("=")
+    except TypeError:
+        return dtype
 
 
 def _is_small(dtype: np.dtype[Any]) -> bool:
@@ -202,8 +210,8 @@ class TensorDesc:
     def __init__(
         self,
         data_type: Any,
-        sizes: tuple[int, ...],
-        strides: tuple[int, ...] | None = None,
+        sizes: Sequence[int],
+        strides: Sequence[int] | None = None,
         *,
         flags: TensorFlags = _NO_FLAGS,
         total_tensor_size_in_bytes: int | None = None,
@@ -234,8 +242,7 @@ class TensorDesc:
         """Set what is said about the buffer."""
         if total is not None:
             (total,) = _integers("total_tensor_size_in_bytes", (total,))
-        if alignment is not None:
-            (alignment,) = _integers("guaranteed_base_offset_alignment", (alignment,))
+        (alignment,) = _integers("guaranteed_base_offset_alignment", (alignment,))
         object.__setattr__(self, "total_tensor_size_in_bytes", total)
         object.__setattr__(self, "guaranteed_base_offset_alignment", alignment)
         if total is not None and total < self.minimum_size_in_bytes:
@@ -291,9 +298,10 @@ class TensorDesc:
         for name in ("data_type", "sizes"):
             if name not in known:
                 raise _refusal(name, "nothing", "a value")
-        data_type = known.pop("data_type")
-        if isinstance(data_type, (list, tuple)):  # a structured dtype; JSON has made lists of its tuples
-            data_type = np.lib.format.descr_to_dtype([_as_field(entry) for entry in data_type])
+        names = [field.name for field in fields(cls)]
+        if unknown := [name for name in known if name not in names]:
+            raise _refusal(str(unknown[0]), "a field of this name", f"one of {', '.join(names)}")
+        data_type = _dtype_of_description(known.pop("data_type"))
         return cls(data_type, known.pop("sizes"), known.pop("strides", None), **known)
 
     def __repr__(self) -> str:
@@ -309,7 +317,28 @@ class TensorDesc:
 def _described(kind: TensorDataType | np.dtype[Any]) -> Any:
     if not isinstance(kind, np.dtype):
         return kind.name
-    return data_type_name(kind) if _is_small(kind) else np.lib.format.dtype_to_descr(kind)
+    if _is_small(kind):
+        return data_type_name(kind)
+    try:
+        return np.lib.format.dtype_to_descr(kind)
+    except ValueError:  # of fields that overlap, or are not in order
+        parts = [kind[name] for name in kind.names or ()]
+        offsets = [kind.fields[name][1] for name in kind.names or ()]  # type: ignore[index]
+        formats = [np.lib.format.dtype_to_descr(part) for part in parts]
+        return {"names": list(kind.names or ()), "formats": formats, "offsets": offsets, "itemsize": kind.itemsize}
+
+
+def _dtype_of_description(found: Any) -> Any:
+    """Return what `_described` has described, or what is no description of a structured dtype."""
+    try:
+        if isinstance(found, Mapping):
+            description: Any = {**found, "formats": [_dtype_of_description(part) for part in found["formats"]]}
+            return np.dtype(description)
+        if isinstance(found, (list, tuple)):  # JSON has made lists of its tuples
+            return np.lib.format.descr_to_dtype([_as_field(entry) for entry in found])
+    except (TypeError, ValueError, IndexError, KeyError):
+        raise _refusal("data_type", repr(found), _DATA_TYPES) from None
+    return found
 
 
 def _as_field(entry: Sequence[Any]) -> tuple[Any, ...]:

@@ -20,7 +20,7 @@ from .._core.errors import integer
 from .._core.shapes import axis_from_start
 from .._core.spec import READ_BOUNDS, REQUIRED, Parameter, Spec, number
 from .._core.spec import axis as axis_parameter
-from .._core.tensor import TensorDesc, product
+from .._core.tensor import TensorDesc, native_dtype, product
 from ._shared.function import (
     Array,
     Bound,
@@ -125,7 +125,7 @@ def _values(on_value: Any, off_value: Any, dtype: Any) -> ndarray[Any, Any]:
     if dtype is None:
         found = [value.value for value in given.values() if isinstance(value, Exact)]
         typed = [np.asarray(value).dtype for value in found if hasattr(value, "dtype")]
-        dtype = typed[-1].newbyteorder("=") if typed else np.float32
+        dtype = native_dtype(typed[-1]) if typed else np.float32
     try:
         dtype = np.dtype(dtype)
     except TypeError:
