@@ -597,6 +597,15 @@ class Tensor:
         raise TypeError(self.text) if "Scalar" in self.text else RuntimeError(self.text)
 
 
+@pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="NumPy 1 has no strings of any length")
+def test_strings_of_any_length_are_refused():
+    text = np.array(["a", "bb"], np.dtypes.StringDType())
+    with pytest.raises(TypeError, match=r"gather: a: found dtype StringDType\(\), expected a fixed-size NumPy element"):
+        dml.gather(text, [0])
+    with pytest.raises(TypeError, match=r"scatter_nd: updates: found dtype StringDType\(\), expected float64"):
+        dml.scatter_nd(np.zeros(2), [[0], [1]], text)
+
+
 def test_a_result_of_too_many_dimensions_after_a_smaller_one():
     """The first call of a kind knows the dtypes; NumPy's take, which is asked for the second one's, may crash."""
     for rank, index_rank in ((60, 10), (33, 40), (MOST, 2)):

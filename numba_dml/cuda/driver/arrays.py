@@ -12,7 +12,7 @@ from ..._core.devices.arrays import DEFAULT_STREAM, DeviceArray, Library
 from ..._core.devices.dlpack import Borrowed
 from ..._core.devices.libraries import library_of_type
 from ..._core.shapes import extent
-from ..._core.tensor import TensorDesc, elements_overlap, is_packed, packed_strides, product
+from ..._core.tensor import TensorDesc, elements_overlap, is_packed, native_dtype, packed_strides, product
 from .context import on_device
 from .launch import recorder
 from .machine import on_gpu
@@ -38,7 +38,7 @@ class _Own(Library):
 
     def to_device(self, array: ndarray[Any, Any], device: int) -> DeviceArray:
         """Return a packed copy of a host array."""
-        copy = self.new(array.shape, array.dtype.newbyteorder("="), device)
+        copy = self.new(array.shape, native_dtype(array.dtype), device)
         if array.size and not array.dtype.hasobject:  # descriptors refuse objects
             copy.owner.copy_to_device(np.ascontiguousarray(array, copy.dtype).reshape(-1).view(np.uint8))
         return copy
