@@ -325,13 +325,6 @@ def test_masks_and_objects_are_refused():
         assert str(raised.value) == str(in_memory.value)
 
 
-def test_indices_are_checked_where_there_is_nothing_to_gather():
-    a = da.zeros((2, 0, 4), chunks=(1, 1, 3))
-    assert dml.gather(a, np.array([3, -4]), axis=2).compute().shape == (2, 0, 2)
-    with pytest.raises(IndexError, match=r"gather: indices\[1\] = 4 is out of range for axis 2 of size 4"):
-        dml.gather(a, np.array([3, 4]), axis=2).compute()
-
-
 def test_data_in_memory_follow_the_indices():
     indices = np.argsort(A, axis=1)
     result = dml.gather_elements(A, da.from_array(indices, chunks=(5, 4)), axis=1)

@@ -772,18 +772,16 @@ def test_an_empty_axis_behind_an_index_that_is_dropped(target):
                 dml.gather_nd(np.zeros((1, 0, 5)), np.array([indices]), bounds=bounds)
 
 
-@pytest.mark.parametrize(("shape", "axis"), [((2, 0, 4), 2), ((0, 4), 1), ((4, 0), 0), ((3, 4, 0), 1), ((0, 0, 4), -1)])
-def test_indices_are_checked_where_there_is_nothing_to_gather(shape, axis, target):
-    a = np.zeros(shape)
-    for indices in (np.array([[3, -4], [0, 1]]), np.array(2)):
+@pytest.mark.parametrize("indices", [np.array([3, 9]), np.array(-5), np.zeros((0, 2), int)])
+def test_indices_where_there_is_nothing_to_gather(indices, target):
+    """Before the axis, as in NumPy's take, no index is looked at; behind it all are."""
+    for shape, axis in (((2, 0, 4), 2), ((0, 4), 1), ((0, 0), 1)):
+        a = np.zeros(shape)
         assert dml.gather(a, indices, axis=axis).shape == a.take(indices, axis).shape
-        for bounds in ("clamp", "drop"):
-            assert dml.gather(a, indices + 9, axis=axis, bounds=bounds).shape == a.take(indices, axis).shape
-    with pytest.raises(IndexError, match=r"gather: indices\[1\] = 4 is out of range for axis \d of size 4"):
-        dml.gather(a, np.array([3, 4]), axis=axis)
-    with pytest.raises(IndexError, match=r"gather: indices\[\(\)\] = -5 is out of range"):
-        dml.gather(a, np.array(-5), axis=axis)
-    assert dml.gather(a, np.zeros((0, 2), int), axis=axis).size == 0
+    if indices.size:
+        for shape, axis in (((4, 0), 0), ((3, 4, 0), 1), ((2, 0), 1)):
+            with pytest.raises(IndexError, match=rf"gather: indices.* is out of range for axis {axis} of size"):
+                dml.gather(np.zeros(shape), indices, axis=axis)
 
 
 @pytest.mark.parametrize("reduction", ["none", "add"])

@@ -160,11 +160,9 @@ def lower_move(
     The indices are packed. Where slices are addressed along an axis, the dimensions before it are loops, too.
     """
     start, points, stop = packed_parts(addressing, axis, len(sizes), indices)
-    at, is_empty = 0, False
+    at = 0
     for i in range(start):
         loops[at], loops[at + 1] = sizes[i], strides[i]
-        if sizes[i] == 0:  # slices are empty instead: indices are checked then
-            loops[at], is_empty = 1, True
         at += LOOP_FIELDS
     for i in range(points):
         if addressing == TUPLES:
@@ -187,9 +185,6 @@ def lower_move(
     for i in range(stop, len(sizes)):
         to = (i - stop) * COORD_FIELDS
         slices[to], slices[to + 1] = sizes[i], strides[i]
-    if is_empty:
-        slices[0] = 0
-        return loop_count, count, 1
     return loop_count, count, collapse_rows(slices, COORD_FIELDS, len(sizes) - stop)
 
 

@@ -60,6 +60,8 @@ class Geometry:
         bounds = {None: "raise", "deferred": "raise"}.get(given["bounds"], given["bounds"])
         if not spec.writes and any(a.shape[axis] == 0 for axis in self.axes):
             bounds = "raise"  # there is nothing to read
+        if 0 in a.shape[: self.outer]:
+            bounds = "drop"  # no index is read
         self.parameters = {**given, "bounds": bounds}  #: what the function is given beside arrays
         self.rule = Rule(
             indexed=Indexed(spec.name, self.axes, tuple(a.shape[axis] for axis in self.axes), bounds),
