@@ -1002,6 +1002,7 @@ TENSORS = [
         np.dtype({"names": ["a", "b"], "formats": ["f4", [("x", "i2")]], "offsets": [8, 0], "itemsize": 16}), (2,)
     ),
     TensorDesc(np.zeros(2, "f4,f8")[["f1", "f0"]].dtype, (2,)),
+    TensorDesc(np.dtype([("x", np.zeros(2, "f4,f8")[["f1", "f0"]].dtype), ("y", "u1")]), (2,)),
     TensorDesc(np.dtype([(("a title", "x"), "i4"), ("y", "i2")]), (2,)),
 ] + [TensorDesc(member, (2,)) for member in TensorDataType]
 

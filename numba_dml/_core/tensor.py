@@ -322,10 +322,9 @@ def _described(kind: TensorDataType | np.dtype[Any]) -> Any:
     try:
         return np.lib.format.dtype_to_descr(kind)
     except ValueError:  # of fields that overlap, or are not in order
-        parts = [kind[name] for name in kind.names or ()]
-        offsets = [kind.fields[name][1] for name in kind.names or ()]  # type: ignore[index]
-        formats = [np.lib.format.dtype_to_descr(part) for part in parts]
-        return {"names": list(kind.names or ()), "formats": formats, "offsets": offsets, "itemsize": kind.itemsize}
+        parts = [(name, kind[name], kind.fields[name][1]) for name in kind.names or ()]  # type: ignore[index]
+        names, kinds, offsets = map(list, zip(*parts, strict=True))
+        return {"names": names, "formats": list(map(_described, kinds)), "offsets": offsets, "itemsize": kind.itemsize}
 
 
 def _dtype_of_description(found: Any) -> Any:
