@@ -1,1 +1,1 @@
-"""What the package needs of numba-cuda and of the driver: all that knows their inside, but for top_k/tuples.py."""
+"""What the package needs of numba-cuda and of the driver: docs/design.md names what else knows their inside."""
