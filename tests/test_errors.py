@@ -608,10 +608,10 @@ def test_strings_of_any_length_are_refused():
 
 def test_a_result_of_too_many_dimensions_after_a_smaller_one():
     """The first call of a kind knows the dtypes; NumPy's take, which is asked for the second one's, may crash."""
-    for rank, index_rank in ((60, 10), (33, 40), (MOST, 2)):
+    for rank, index_rank in ((MOST - 4, 10), (MOST // 2 + 1, MOST // 2 + 8), (MOST, 2)):
         dml.gather(np.zeros(5), np.array([0]))
         with pytest.raises(ValueError, match=rf"gather: indices: found {index_rank} dimensions, expected at most"):
-            dml.gather(np.zeros((1,) * min(rank, MOST)), np.zeros((1,) * min(index_rank, MOST), int))
+            dml.gather(np.zeros((1,) * rank), np.zeros((1,) * index_rank, int))
 
 
 class Tensor8(Tensor):

@@ -137,7 +137,10 @@ def test_scalars_lists_and_types():
 
 @pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "int4", "uint2", "bfloat16"])
 def test_zero_and_one_become_elements_of_ml_dtypes(name):
-    dtype = np.dtype(getattr(pytest.importorskip("ml_dtypes"), name))
+    kind = getattr(pytest.importorskip("ml_dtypes"), name, None)
+    if kind is None:
+        pytest.skip("this ml_dtypes has no such dtype")
+    dtype = np.dtype(kind)
     refused = f"value: found dtype int64, expected {name}, the dtype of the result"
     if name == "float8_e8m0fnu":  # it has no 0
         with pytest.raises(TypeError, match=f"one_hot: off_{refused}"):
