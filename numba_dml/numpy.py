@@ -226,9 +226,9 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> Any:
     Notes
     -----
     Duplicate indices: the last value in row-major order wins; with negative strides NumPy, which writes a small array,
-    may keep another one. No NaN is a special case. Goes to the kernels when `arr`
-    and `indices` are plain arrays, `arr` of a native bool, number or time dtype, with 256k indices or more, and another
-    dimension than the axis is 64 or longer.
+    may keep another one. No NaN is a special case. Goes to the kernels when `arr` and `indices` are plain arrays, `arr`
+    of a native bool, number or time dtype, with 256k indices or more, and another dimension than the axis is 64 or
+    longer.
 
     Examples
     --------

@@ -436,7 +436,8 @@ def with_bounds_that_are_none(a, indices):
     scattered = dml.scatter_elements(a, indices, a, bounds=None)
     rows = dml.nonzero_coordinates(a, size=9, bounds=None).coordinates
     hot = dml.one_hot(indices, 9, bounds=None)
-    return (*found, scattered, rows, hot, dml.max_unpool(a, indices, (9,), bounds=None))
+    turned = dml.reverse_subsequences(a, indices[:1], bounds=None)
+    return (*found, scattered, rows, hot, turned, dml.max_unpool(a, indices, (9,), bounds=None))
 
 
 def test_bounds_that_are_none_raise():

@@ -163,7 +163,8 @@ def compile_operator(
            [0., 1.]], dtype=float32)
     """
     if not isinstance(descriptor, Descriptor) or type(descriptor) is Descriptor:
-        raise TypeError(f"compile_operator: descriptor: found {type(descriptor).__name__}, expected one of an operator")
+        found = type(descriptor).__name__
+        raise TypeError(f"compile_operator: descriptor: found {found}, expected a descriptor of an operator")
     if feature_level is not None:
         feature_level = known_level(feature_level)
     if target is None and config.used:
