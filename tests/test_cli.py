@@ -1158,22 +1158,44 @@ def test_warmup_compiles_the_small_operators_of_jitted_code(capsys):
 
 
 def test_cache_clear_takes_ours_alone(monkeypatch, capsys, tmp_path):
-    (tmp_path / "kernels").mkdir()
-    for name in ("a.nbi", "a.1.nbc", "a.nbi.lock", "mine.txt"):
-        (tmp_path / "kernels" / name).write_text("12345")
-    monkeypatch.setattr(cache, "directory", lambda target: tmp_path / "kernels" if target == "cpu" else None)
+    folders = [tmp_path / "kernels", tmp_path / "moves"]
+    for folder in folders:
+        folder.mkdir()
+        for name in ("a.nbi", "a.1.nbc", "a.cubin", "a.nbi.lock", "mine.txt"):
+            (folder / name).write_text("12345")
+    monkeypatch.setattr(cache, "places", lambda target: folders if target == "cpu" else [])
     call("cache")
     cpu_line, cuda_line = capsys.readouterr().out.splitlines()
-    assert "1 kernels, 15 bytes" in cpu_line
+    assert "4 kernels, 40 bytes" in cpu_line
     assert "no directory can be written" in cuda_line
     call("cache", "clear")
-    assert capsys.readouterr().out == "removed 1 kernels, 15 bytes\n"
-    assert os.listdir(tmp_path / "kernels") == ["mine.txt"]
-    (tmp_path / "kernels" / "a.1.nbc").write_text("12345")
+    assert capsys.readouterr().out == "removed 4 kernels, 40 bytes\n"
+    assert [os.listdir(folder) for folder in folders] == [["mine.txt"], ["mine.txt"]]
+    (folders[1] / "a.1.nbc").write_text("12345")
     call("cache", "clear", "--json")
     found = json.loads(capsys.readouterr().out)
-    assert found["cpu"] == {"directory": str(tmp_path / "kernels"), "removed": 1, "removed_bytes": 5}
+    assert found["cpu"] == {"directory": str(tmp_path), "removed": 1, "removed_bytes": 5}
     assert found["cuda"] == {"directory": None, "removed": 0, "removed_bytes": 0}
+
+
+@pytest.mark.parametrize("variable", ["NUMBA_CACHE_DIR", "XDG_CACHE_HOME"])
+def test_cache_finds_the_kernels_of_all_folders(variable, tmp_path):
+    """Numba has a directory of its own for each folder of sources."""
+    code = """
+import numpy as np, numba_dml as dml
+dml.top_k(np.ones((3, 40), "f4"), 2)
+dml.gather(np.ones((3, 40), "f4"), [0])
+"""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": "", variable: str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    kept = list(tmp_path.rglob("*.nbc"))
+    assert len({path.parent for path in kept}) > 1
+    command = [sys.executable, "-m", "numba_dml", "cache"]
+    shown = json.loads(subprocess.run([*command, "--json"], env=environment, check=True, capture_output=True).stdout)
+    assert shown["cpu"]["kernels"] == len(kept)
+    assert Path(shown["cpu"]["directory"]).is_relative_to(tmp_path)
+    subprocess.run([*command, "clear"], env=environment, check=True)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 @pytest.mark.parametrize("library", bench.LIBRARIES)

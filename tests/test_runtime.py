@@ -405,8 +405,8 @@ def test_kernels_are_kept_outside_of_the_package(tmp_path):
         from numba_dml.cpu.drivers import run_serial
         place = Path(run_serial._cache.cache_path)
         assert place.is_relative_to(os.environ["HOME"]), place
-        assert place == cache.directory("cpu")
-        assert cache.directory("cuda").is_relative_to(os.environ["HOME"])
+        assert place in cache.places("cpu")
+        assert all(path.is_relative_to(os.environ["HOME"]) for path in cache.places("cuda"))
     """
     home = str(tmp_path)
     run(code, NUMBA_CACHE_DIR="", NUMBA_CACHE_LOCATOR_CLASSES="", HOME=home, XDG_CACHE_HOME=home, LOCALAPPDATA=home)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+from collections.abc import Iterator
 from contextlib import suppress
+from importlib.resources import files as package_files
 from pathlib import Path
 from typing import Any
 
 from . import _terminal
 
-ENDINGS = (".nbi", ".nbc", ".lock")  #: what Numba, and the locks around it, leave in a cache; no other file is ours
+KERNEL_ENDINGS = (".nbc", ".cubin")  #: of Numba's files for the CPU, and of ours for a GPU
+ENDINGS = (*KERNEL_ENDINGS, ".nbi", ".lock")  #: Numba's index, and the locks around both; no other file is ours
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,41 +23,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def directory(target: str) -> Path | None:
-    """Return where the kernels of a target are kept, as Numba finds it; None: nowhere."""
-    import numba_dml
+def _folders(folder: Any) -> Iterator[str]:
+    """Return a folder of sources and those in it, also in an archive."""
+    yield str(folder)
+    for each in folder.iterdir():
+        if each.is_dir() and each.name != "__pycache__":
+            yield from _folders(each)
 
+
+def places(target: str) -> list[Path]:
+    """Return the directories where the kernels of a target are kept: Numba has one for each folder of sources."""
     from .._jit.disk_cache import CacheFiles
 
-    file = Path(numba_dml.__file__).parent / target / "__init__.py"
-    for kind in CacheFiles._locator_classes:
-        locator = kind.from_function(directory, str(file))
-        if locator is not None:
-            return Path(locator.get_cache_path())
-    return None
+    found = []
+    for folder in _folders(package_files("numba_dml") / target):
+        locators = (kind.from_function(places, f"{folder}/__init__.py") for kind in CacheFiles._locator_classes)
+        found += [Path(locator.get_cache_path()) for locator in locators if locator is not None][:1]
+    return found
 
 
 def files(target: str) -> list[Path]:
     """Return the files of the kernels of a target."""
-    place = directory(target)
-    return sorted(path for path in place.iterdir() if path.suffix in ENDINGS) if place and place.is_dir() else []
+    return [path for place in places(target) if place.is_dir() for path in place.iterdir() if path.suffix in ENDINGS]
 
 
 def state(target: str) -> dict[str, Any]:
     """Return where the kernels of a target are, whether more can be kept there, how many they are and how large."""
-    place = directory(target)
+    directories = places(target)
     found = files(target)
     return {
-        "directory": place and str(place),
-        "writable": place is not None,
-        "kernels": sum(path.suffix == ".nbc" for path in found),
+        "directory": os.path.commonpath(directories) if directories else None,
+        "writable": bool(directories),
+        "kernels": sum(path.suffix in KERNEL_ENDINGS for path in found),
         "bytes": sum(path.stat().st_size for path in found),
     }
 
 
 def kernels(target: str) -> set[tuple[str, int]]:
     """Return the kernels of a target that are on disk, each with when it was written."""
-    return {(path.name, path.stat().st_mtime_ns) for path in files(target) if path.suffix == ".nbc"}
+    return {(path.name, path.stat().st_mtime_ns) for path in files(target) if path.suffix in KERNEL_ENDINGS}
 
 
 def sentence(found: dict[str, Any]) -> str:
