@@ -1048,15 +1048,18 @@ def test_a_first_gather_can_be_captured(torch):
 
 
 def test_a_second_process_finds_the_kernels(room, tmp_path):
-    """Numba keeps them on disk, closures too, and tells them apart."""
+    """They are kept on disk, closures too, and told apart; what is damaged is compiled again."""
     if room.SIMULATED:
         pytest.skip("needs a device")
     code = """
 import gc
 import numpy as np
 import numba_dml as dml
+from numba import cuda
 from numba_dml.cuda.driver.launch import Kernel
 
+compiled, compile = [], cuda.compile
+cuda.compile = lambda function, *args, **options: compiled.append(function) or compile(function, *args, **options)
 a, i, u = np.arange(12.0).reshape(4, 3), np.array([[1], [3]]), np.ones((2, 3))
 for dtype in ("f4", "f8", "u1", "i8"):
     x = a.astype(dtype)
@@ -1068,18 +1071,68 @@ for dtype in ("f4", "f8", "u1", "i8"):
         assert dml.top_k(x, 2, axis=axis, target="cuda").indices[0, 0] == (2 if axis else 3)
     assert dml.top_k(np.arange(9000).astype(dtype), 3, target="cuda").values.size == 3
 kernels = [kernel for kernel in gc.get_objects() if type(kernel) is Kernel and kernel.handles]
-hits, misses = (sum(sum(getattr(k.jitted.stats, n).values()) for k in kernels) for n in ("cache_hits", "cache_misses"))
-print(len(kernels), hits, misses)
+print(len(kernels), len(compiled))
 """
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    numbers = []
-    for _ in range(2):
+
+    def numbers():
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
-        numbers.append([int(word) for word in done.stdout.split()])
-    (count, _, compiled), again = numbers
+        return [int(word) for word in done.stdout.split()]
+
+    count, compiled = numbers()
     assert compiled == count > 15
-    assert again == [count, count, 0]
+    assert numbers() == [count, 0]
+    files = sorted(tmp_path.rglob("*.cubin"))
+    assert len(files) == count
+    for file in files[:3]:
+        file.write_bytes(file.read_bytes()[:-1])
+    assert numbers() == [count, 3]
+    assert numbers() == [count, 0]
+
+
+def test_the_file_of_a_kernel(room, tmp_path, monkeypatch):
+    from numba_dml.cuda.driver import cache
+
+    monkeypatch.setattr(cache, "_directory", lambda: tmp_path)
+
+    def kernel(x):
+        return x
+
+    file = cache.file_of(kernel, 1, (9, 0))
+    assert file == cache.file_of(kernel, 1, (9, 0)) != cache.file_of(kernel, 2, (9, 0))
+    assert file.parent == tmp_path
+    assert file.suffix == ".cubin"
+    assert cache.load(file) is None
+    cache.save(file, b"code")
+    assert os.listdir(tmp_path) == [file.name]
+    assert cache.load(file) == b"code"
+    whole = file.read_bytes()
+    for other in (whole[:-1], whole + b"!", b"", b"\0" + whole[1:]):
+        file.write_bytes(other)
+        assert cache.load(file) is None
+    cache.save(file, b"new")
+    assert cache.load(file) == b"new"
+    monkeypatch.setattr(cache, "_versions", lambda: ("another",))
+    assert cache.load(file) is None
+
+
+def test_a_cache_of_kernels_that_fails(room, tmp_path, monkeypatch):
+    from numba_dml.cuda.driver import cache
+
+    cache._warn.cache_clear()
+    monkeypatch.setattr(cache, "_directory", lambda: tmp_path / "gone")
+    file = cache.file_of(test_the_file_of_a_kernel)
+    with pytest.warns(RuntimeWarning, match="its disk cache fails .FileNotFoundError.*Set NUMBA_CACHE_DIR"):
+        cache.save(file, b"code")
+    assert cache.load(file) is None
+    (tmp_path / "folder").mkdir()
+    with pytest.warns(RuntimeWarning, match="its disk cache fails .IsADirectoryError"):
+        assert cache.load(tmp_path / "folder") is None
+    monkeypatch.setattr(cache, "_directory", lambda: None)
+    assert cache.file_of(test_the_file_of_a_kernel) is None
+    assert cache.load(None) is None
+    cache.save(None, b"code")
 
 
 def test_closures_are_told_apart_by_what_they_close_over():
@@ -1316,21 +1369,15 @@ def test_kernels_wait_first():
 
     found = 0
     for path in (Path(numba_dml.__file__).parent / "cuda").rglob("*.py"):
-        tree = ast.parse(path.read_text())
-        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        jitted = {  # kernel(...)(function)
-            node.args[0].id
-            for node in calls
-            if isinstance(node.func, ast.Call) and ast.unparse(node.func.func) == "kernel" and node.args
-        }
-        for node in ast.walk(tree):
-            if not isinstance(node, ast.FunctionDef):
-                continue
-            decorators = [ast.unparse(decorator).partition("(")[0] for decorator in node.decorator_list]
-            if "kernel" in decorators or node.name in jitted:
-                body = node.body[1:] if ast.get_docstring(node) else node.body
-                assert ast.unparse(body[0]) == "await_inputs()", f"{path.name}: {node.name}"
-                found += 1
+        makers = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)]
+        for nodes in ([*ast.walk(maker)] for maker in makers):
+            calls = [node for node in nodes if isinstance(node, ast.Call)]
+            kernels = {ast.unparse(node.args[0]) for node in calls if ast.unparse(node.func) == "Kernel"}
+            for node in nodes:
+                if isinstance(node, ast.FunctionDef) and node.name in kernels:
+                    body = node.body[1:] if ast.get_docstring(node) else node.body
+                    assert ast.unparse(body[0]) == "await_inputs()", f"{path.name}: {node.name}"
+                    found += 1
     assert found > 30
 
 

@@ -33,13 +33,9 @@ def _folders(folder: Any) -> Iterator[str]:
 
 def places(target: str) -> list[Path]:
     """Return the directories where the kernels of a target are kept: Numba has one for each folder of sources."""
-    from .._jit.disk_cache import CacheFiles
+    from .._jit.disk_cache import directories_of
 
-    found = []
-    for folder in _folders(package_files("numba_dml") / target):
-        locators = (kind.from_function(places, f"{folder}/__init__.py") for kind in CacheFiles._locator_classes)
-        found += [Path(locator.get_cache_path()) for locator in locators if locator is not None][:1]
-    return found
+    return directories_of(*_folders(package_files("numba_dml") / target))
 
 
 def files(target: str) -> list[Path]:

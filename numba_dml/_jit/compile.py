@@ -21,7 +21,7 @@ from numba.core.errors import NumbaError
 from numba.core.targetconfig import ConfigStack
 
 from . import compat
-from .disk_cache import _with_disk_cache, warn_uncached
+from .disk_cache import _with_disk_cache, lock_path, warn_uncached
 from .emission import overload
 from .waiting import compiling
 
@@ -150,7 +150,7 @@ def compiled(dispatcher: Any, signature: tuple[Any, ...]) -> Callable[..., int]:
         entry = dispatcher.overloads.get(signature)
         if entry is not None:
             return entry.entry_point  # type: ignore[no-any-return]
-        with compiling(dispatcher), ConfigStack().enter(_FLAGS):
+        with compiling(lock_path(dispatcher)), ConfigStack().enter(_FLAGS):
             entry_point = _compiled(dispatcher, signature)
         _set_environments(dispatcher.overloads[signature])
         return entry_point

@@ -67,6 +67,18 @@ class CacheFiles(CompileResultCacheImpl):  # type: ignore[misc]
     _locator_classes = cache_locators(CompileResultCacheImpl._locator_classes)
 
 
+def directories_of(*folders: str) -> list[Path]:
+    """Return where kernels are kept, a directory for each folder of sources; none if no directory can be written.
+
+    The first one is made.
+    """
+    files = [f"{folder}{os.sep}__init__.py" for folder in folders]
+    for kind in CacheFiles._locator_classes:
+        if kind.from_function(directories_of, files[0]) is not None:
+            return [Path(kind(directories_of, file).get_cache_path()) for file in files]
+    return []
+
+
 class _DiskCache(FunctionCache):  # type: ignore[misc]
     """Numba's disk cache of a function, which a change of any kernel's source empties."""
 
@@ -85,6 +97,12 @@ class _DiskCache(FunctionCache):  # type: ignore[misc]
         rtsys.initialize(target_context)  # the functions that allocate; the compiler does the rest, if it is needed
         with self._guard_against_spurious_io_errors():
             return self._load_overload(signature, target_context)
+
+
+def lock_path(dispatcher: Any) -> str | None:
+    """Return the file that processes lock while they compile, or load, a kernel; one for each, in the cache."""
+    files = getattr(dispatcher._cache, "_cache_file", None)  # there is none without a directory
+    return None if files is None else f"{files._index_path}.lock"
 
 
 def _with_disk_cache(dispatcher: Any) -> Any:

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from time import monotonic, sleep
-from typing import Any
 
 from .._core import config
 
@@ -75,12 +74,6 @@ class _Notice:
 notice = _Notice()
 
 
-def lock_path(dispatcher: Any) -> str | None:
-    """Return the file that processes lock while they compile, or load, a kernel; one for each, in the cache."""
-    files = getattr(dispatcher._cache, "_cache_file", None)  # there is none without a directory
-    return None if files is None else f"{files._index_path}.lock"
-
-
 @contextmanager
 def locked(path: str | None) -> Iterator[None]:
     """Hold a lock file while the block runs: of two processes that want the same kernel, one compiles, and one loads.
@@ -129,9 +122,8 @@ def _uncollected() -> Iterator[None]:
 
 
 @contextmanager
-def compiling(dispatcher: Any) -> Iterator[None]:
-    """Compile a kernel, or load it, in the block."""
-    path = lock_path(dispatcher)
+def compiling(path: str | None) -> Iterator[None]:
+    """Compile a kernel, or load it, in the block. `path`: the file of its lock; None: no kernel is kept on disk."""
     with notice(path is not None), locked(path), _uncollected():
         yield
 

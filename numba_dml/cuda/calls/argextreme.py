@@ -16,7 +16,6 @@ from ..._core.lowering import Select
 from ..._core.shapes import LINE_FIELDS, collapse_rows, flat, rows_of
 from ..._core.tensor import packed_strides, product
 from ..driver.arrays import Output, Span, part, scratch
-from ..driver.compile import kernel
 from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, cuda
 from ..primitives.access import load_i64
@@ -30,7 +29,6 @@ from .top_k import TopKCall
 def place_kernel() -> Kernel:
     """Return the kernel that writes the index of each line by its place in a row, and by the row's in the line."""
 
-    @kernel
     def write_places(
         places,  # IN   address of the place in each row
         rows,  # IN   address of the row of each line, 0: it is the first

@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from ..._core.errors import index_error
 from ..driver.arrays import part, scratch, spans_of
-from ..driver.compile import helper, kernel
+from ..driver.compile import helper
 from ..driver.launch import Kernel
 from ..driver.memory import OnDevices
 from ..driver.numba import BLOCK, cuda
@@ -130,7 +130,6 @@ def one_hot_kernel(width: int, index_type: str, group: int) -> Kernel:
 
     write = write_group if group > 1 else write_unit
 
-    @kernel
     def write_units(
         out,  # OUT  address of the packed output
         index,  # IN   address of the packed indices

@@ -11,7 +11,6 @@ import numpy as np
 from ..._core.errors import index_error
 from ..._core.tensor import packed_strides
 from ..driver.arrays import part, spans_of
-from ..driver.compile import kernel
 from ..driver.launch import Kernel, recorder
 from ..driver.numba import BLOCK, cuda
 from ..primitives.access import LOAD_INDEX, unit_access
@@ -35,7 +34,6 @@ def reverse_kernel(width: int, length_type: str, loops: int) -> Kernel:
     load_length, length_bytes = LOAD_INDEX[length_type], np.dtype(length_type).itemsize
     signed = length_type.startswith("i")
 
-    @kernel
     def reverse_units(
         data,  # IN   address of the packed input
         lengths,  # IN   address of the packed lengths
@@ -71,7 +69,6 @@ def check_kernel(length_type: str) -> Kernel:
     """Return the kernel that records a length out of range."""
     load_length, length_bytes = LOAD_INDEX[length_type], np.dtype(length_type).itemsize
 
-    @kernel
     def check_lengths(
         lengths,  # IN   address of the packed lengths
         size,  # IN   the highest length

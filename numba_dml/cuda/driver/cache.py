@@ -1,14 +1,15 @@
-"""Numba's disk cache, for kernels that are closures.
+"""The disk cache of kernels: a file for each, with its machine code (a cubin).
 
-Numba tells closures apart by pickling what they close over, and a jitted helper pickles to a new random number in every
-process: nothing would ever be found. Here a closure is told by where it stands and by the numbers it closes over. Each
-has an index of its own: in a common one, processes that start at once can give one number to two kernels, and one
-would then load the other's.
+A kernel is told by where it stands in the sources and by what it closes over. Its file begins with a digest of the
+code, and of the sources and versions that it was made with: what is older, or was cut short, is compiled again.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -16,9 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from ..._jit.disk_cache import cache_locators, source_stamp, warn_uncached
+from ..._jit.disk_cache import directories_of, source_stamp, warn_uncached
 from ..._version import __version__
 from .context import can_come_early, least_capability
+
+_DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 def describe(value: Any) -> str:
@@ -53,8 +56,18 @@ def describe(value: Any) -> str:
 
 @cache
 def _source_stamp() -> tuple[Any, ...]:
-    """Return a stamp over all sources: Numba looks at a kernel's own file only, and would miss its helpers."""
+    """Return a stamp over all sources: a change of any of them may change any kernel."""
     return __version__, *source_stamp(Path(__file__).parents[2])
+
+
+@cache
+def _versions() -> tuple[Any, ...]:
+    """Return the versions of what compiles kernels."""
+    import numba
+    import numba_cuda
+    from cuda import bindings
+
+    return numba.__version__, numba_cuda.__version__, bindings.__version__
 
 
 @cache
@@ -63,54 +76,58 @@ def _warn(reason: str) -> None:
     warn_uncached("CUDA kernels", reason)
 
 
+def _warn_of(error: OSError) -> None:
+    _warn(f"its disk cache fails ({type(error).__name__}: {error})")
+
+
 @cache
-def _cache_type() -> Any:
-    """Return the class of such caches; what it derives from is not there in the simulator."""
-    import numba_cuda
-    from numba.cuda.core.caching import IndexDataCacheFile
-    from numba.cuda.dispatcher import CUDACache, CUDACacheImpl
-
-    class CacheFiles(CUDACacheImpl):  # type: ignore[misc]
-        _locator_classes = cache_locators(CUDACacheImpl._locator_classes)
-
-    class KernelCache(CUDACache):  # type: ignore[misc]
-        """The files of one kernel. If they cannot be read or written, that costs time, never a result."""
-
-        _impl_class = CacheFiles
-
-        def __init__(self, function: Any) -> None:
-            super().__init__(function)
-            self.text = describe(function)
-            name = f"{self._impl.filename_base}-{hashlib.sha256(self.text.encode()).hexdigest()[:16]}"
-            self._cache_file = IndexDataCacheFile(
-                cache_path=self._cache_path, filename_base=name, source_stamp=_source_stamp()
-            )
-
-        def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-            devices = least_capability(), can_come_early()  # which the steps of kernels depend on
-            return sig, codegen.magic_tuple(), numba_cuda.__version__, devices, self.text
-
-        def load_overload(self, sig: Any, target_context: Any) -> Any:
-            try:
-                return super().load_overload(sig, target_context)
-            except Exception as error:  # a file cut short, a lost permission: whatever pickle and the OS say
-                _warn(f"its disk cache fails ({type(error).__name__}: {error})")
-                return None
-
-        def save_overload(self, sig: Any, data: Any) -> None:
-            try:
-                super().save_overload(sig, data)
-            except OSError as error:
-                _warn(f"its disk cache fails ({type(error).__name__}: {error})")
-
-    return KernelCache
-
-
-def keep_on_disk(jitted: Any) -> Any:
-    """Let a jitted kernel be kept on disk, where there is a directory for it."""
-    kind = _cache_type()
-    try:
-        jitted._cache = kind(jitted.py_func)
-    except (RuntimeError, OSError):  # neither the package's folder nor a user cache can be written
+def _directory() -> Path | None:
+    """Return where the files are; None: no directory can be written."""
+    found = directories_of(str(Path(__file__).parent))
+    if not found:
         _warn("there is no directory for its disk cache")
-    return jitted
+        return None
+    return found[0]
+
+
+def file_of(function: Callable[..., Any], *parameters: Any) -> Path | None:
+    """Return the file of a kernel that is compiled with some parameters; None: there is no directory for it."""
+    directory = _directory()
+    if directory is None:
+        return None
+    devices = least_capability(), can_come_early()  # which the steps of kernels depend on
+    text = f"{describe(function)} {parameters} {devices}"
+    return directory / f"{function.__name__}-{hashlib.sha256(text.encode()).hexdigest()[:24]}.cubin"
+
+
+def _digest(code: bytes) -> bytes:
+    return hashlib.sha256(repr((_source_stamp(), _versions())).encode() + code).digest()
+
+
+def load(file: Path | None) -> bytes | None:
+    """Return a kernel's code; None: it must be compiled. A file that cannot be read costs time, never a result."""
+    if file is None:
+        return None
+    try:
+        content = file.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        _warn_of(error)
+        return None
+    code = content[_DIGEST_BYTES:]
+    return code if content[:_DIGEST_BYTES] == _digest(code) else None
+
+
+def save(file: Path | None, code: bytes) -> None:
+    """Keep a kernel's code for later processes; one that reads it at the same time finds all of it, or nothing."""
+    if file is None:
+        return
+    part = file.with_name(f"{os.getpid()}-{file.name}")
+    try:
+        part.write_bytes(_digest(code) + code)
+        part.replace(file)
+    except OSError as error:
+        _warn_of(error)
+        with suppress(OSError):
+            part.unlink()

@@ -1,14 +1,17 @@
-"""How device functions and kernels are jitted."""
+"""How device functions are jitted, and kernels compiled: by numba-cuda for the linker, by the linker for a GPU."""
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
 
-from .cache import keep_on_disk
+from ..._jit.waiting import compiling
+from .cache import file_of, load, save
+from .context import _checked
 from .machine import on_gpu
-from .numba import cuda
+from .numba import cuda, driver
 
 _compile_lock = threading.RLock()
 
@@ -19,17 +22,50 @@ def helper(function: Callable[..., Any]) -> Any:
     return cuda.jit(device=True, forceinline=True)(function)
 
 
-@on_gpu
-def jit_kernel(function: Callable[..., Any], registers: int | None) -> Any:
-    """Jit a kernel that is kept on disk."""
-    return keep_on_disk(cuda.jit(max_registers=registers)(function))
+def _has_linker() -> bool:
+    """Tell whether nvJitLink is installed. The driver links without it, but takes PTX only."""
+    from cuda.bindings import nvjitlink
+
+    try:
+        return bool(nvjitlink.version())
+    except RuntimeError:  # there is no library, or too old a one
+        return False
 
 
-def kernel(function: Callable[..., Any] | None = None, *, registers: int | None = None) -> Any:
-    """Jit a kernel; it is compiled when it is first launched, for at most `registers` registers of a thread.
+def _compile(
+    function: Callable[..., Any], signature: tuple[Any, ...], registers: int | None, capability: tuple[int, int]
+) -> bytes:
+    from cuda.core import Linker, LinkerOptions, ObjectCode
 
-    Its first step must be `ptx.await_inputs`: it is launched before what it reads is there.
-    """
-    if function is None:
-        return lambda function: kernel(function, registers=registers)
-    return jit_kernel(function, registers)
+    # Not by a dispatcher of `cuda.jit`: it would also make PTX, a fifth of a first call, and look for names there.
+    output, read = ("ltoir", ObjectCode.from_ltoir) if _has_linker() else ("ptx", ObjectCode.from_ptx)
+    code, _ = cuda.compile(function, signature, device=False, abi="numba", output=output, cc=capability)
+    options = LinkerOptions(
+        arch="sm_{}{}".format(*capability),
+        max_register_count=registers,
+        link_time_optimization=True if output == "ltoir" else None,
+    )
+    linked: bytes = Linker(read(code if output == "ltoir" else code.encode()), options=options).link("cubin").code
+    return linked
+
+
+def compiled(
+    function: Callable[..., Any], signature: tuple[Any, ...], registers: int | None, capability: tuple[int, int]
+) -> bytes:
+    """Return a kernel's machine code (a cubin) for devices of a compute capability, from disk or newly compiled."""
+    file = file_of(function, signature, registers, capability)
+    with compiling(None if file is None else f"{file}.lock"):
+        code = load(file)
+        if code is None:
+            code = _compile(function, signature, registers, capability)
+            save(file, code)
+    return code
+
+
+def loaded(code: bytes) -> Any:
+    """Return the kernel of machine code that is loaded, for all contexts; it stays loaded."""
+    library = _checked(driver.cuLibraryLoadData(code, [], [], 0, [], [], 0))
+    # The section with the kernel's code. The linker may have added functions of its own, which Numba has not named.
+    name = re.search(rb"\.text\.(_ZN[\w$.]+)\0", code)
+    assert name, "a cubin without a kernel"
+    return _checked(driver.cuLibraryGetKernel(library, name[1]))

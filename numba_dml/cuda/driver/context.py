@@ -84,6 +84,12 @@ def shared_memory_of(device: int) -> int:
     return int(_checked(driver.cuDeviceGetAttribute(attribute, _checked(driver.cuDeviceGet(device)))))
 
 
+def capability_of(device: int) -> tuple[int, int]:
+    """Return the compute capability of a device."""
+    major, minor = cuda.gpus[device].compute_capability
+    return major, minor
+
+
 @in_simulator((9, 0))
 @cache
 def least_capability() -> tuple[int, int]:

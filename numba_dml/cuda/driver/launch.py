@@ -6,13 +6,13 @@ import ctypes
 import struct
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..._jit.waiting import compiling
-from .compile import _compile_lock
-from .context import _checked, _function, can_come_early, check, shared_memory_of
+from .compile import _compile_lock, compiled, loaded
+from .context import _checked, _function, can_come_early, capability_of, check, on_device, shared_memory_of
 from .machine import on_gpu
-from .numba import BLOCK, SIMULATED, cuda, driver, types
+from .numba import BLOCK, SIMULATED, driver, types
 
 _launch_kernel = _function("cuLaunchKernelEx", 4)
 
@@ -141,11 +141,14 @@ def run(kernel: Kernel, device: int, stream: int, blocks: int, *args: int, threa
 
 
 class Kernel:
-    """A jitted kernel, as it is launched: `count` arguments, which are int64.
+    """A kernel, as it is launched: a function of `count` arguments, which are int64.
+
+    It is compiled when it is first launched. Its first step must be `ptx.await_inputs`: it is launched before what it
+    reads is there.
 
     `plan`: which one of them is a plan, and how many of its numbers the kernel is given, 0: its address in device
     memory. `waits`: its threads wait for each other. `shares`: its launches say how much shared memory a block has.
-    `threads`: how many a block has.
+    `threads`: how many a block has. `registers`: how many a thread may have, if that is limited.
 
     Numbers that are arguments are there when a block starts, and take no registers: gathers of some kilobytes take 3.6
     µs, and 3.74 if the numbers are in memory.
@@ -153,20 +156,23 @@ class Kernel:
 
     def __init__(
         self,
-        jitted: Any,
+        function: Callable[..., None],
         count: int,
         *,
         plan: tuple[int, int] = (0, 0),
         waits: bool = False,
         shares: bool = False,
         threads: int = BLOCK,
+        registers: int | None = None,
     ) -> None:
-        self.jitted = jitted
+        self.function = function
         self.count = count
         self.plan_at, self.plan_size = (0, 0) if SIMULATED else plan  # the simulator's kernels read plans from memory
         self.waits = waits
         self.shares = shares
         self.threads = threads
+        self.registers = registers
+        self.loaded: dict[tuple[int, int], Any] = {}
         self.handles: dict[int, int] = {}
         self.free: deque[_Launch] = deque()  # an append and a pop are atomic
 
@@ -179,12 +185,12 @@ class Kernel:
         signature = [types.int64] * self.count
         if self.plan_size:
             signature[self.plan_at] = types.UniTuple(types.int64, self.plan_size)
-        with _compile_lock, cuda.gpus[device]:
-            with compiling(self.jitted):
-                compiled = self.jitted.compile(tuple(signature))
-            handle = compiled._codelibrary.get_cufunc().handle
-            if not isinstance(handle, driver.CUfunction):
-                handle = _checked(driver.cuKernelGetFunction(driver.CUkernel(int(handle))))
+        capability = capability_of(device)
+        with _compile_lock, on_device(device):
+            if capability not in self.loaded:
+                code = compiled(self.function, tuple(signature), self.registers, capability)
+                self.loaded[capability] = loaded(code)
+            handle = _checked(driver.cuKernelGetFunction(self.loaded[capability]))
             if self.shares:
                 _allow_shared_memory(handle, device)
         self.handles[device] = int(handle)

@@ -41,7 +41,7 @@ def run(kernel: Any, device: int, stream: int, blocks: int, *args: int, threads:
     if blocks == 0:
         return
     kernel.note(blocks, threads, shared, args)
-    function, module = kernel.jitted.fn, FakeCUDAModule((blocks, 1, 1), (BLOCK, 1, 1), shared)
+    function, module = kernel.function, FakeCUDAModule((blocks, 1, 1), (BLOCK, 1, 1), shared)
     module._shared = _Shared(shared)
     with _running, simulated._push_kernel_context(module), swapped_cuda_module(function, module):
         (_run_together if kernel.waits else _run_in_turn)(function, blocks, args)
@@ -96,10 +96,6 @@ def sync_lanes() -> None:
 
 def helper(function: Callable[..., Any]) -> Any:
     return cuda.jit(device=True)(function) if "cuda" in function.__code__.co_names else function
-
-
-def jit_kernel(function: Callable[..., Any], registers: int | None) -> Any:
-    return cuda.jit(function)
 
 
 def ptx(asm: str, results: int, arguments: int, twin: Callable[..., Any], **kinds: Any) -> Callable[..., Any]:

@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 
-from ..driver.compile import helper, kernel
+from ..driver.compile import helper
 from ..driver.intrinsics import shared_type
 from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, LANES, cuda
@@ -70,7 +70,6 @@ def mark_kernel(width: int, is_line: bool) -> Kernel:
     load, _ = unit_access(width, pure=False)
     _, store_word = unit_access(WORD_BYTES)
 
-    @kernel
     def mark(
         x,  # IN   address of the elements
         bits,  # OUT  address of (tiles, BLOCK) words of bits
@@ -109,7 +108,6 @@ def sum_kernel(width: int) -> Kernel:
     """Return the kernel that replaces the count of each tile by that of those before it; one block does it."""
     _, store = unit_access(width)
 
-    @kernel
     def add_counts(
         counts,  # IN OUT  address of (tiles + 1,) int64, whose last becomes the count of all
         tiles,
@@ -162,7 +160,6 @@ def write_kernel(width: int, staged: bool) -> Kernel:
         else:
             store(address, coordinate, 0)
 
-    @kernel
     def write_rows(
         bits,  # IN   address of (tiles, BLOCK) words of bits
         counts,  # IN   address of (tiles,) int64: what is found before a tile
@@ -211,7 +208,6 @@ def fill_kernel(width: int) -> Kernel:
     """Return the kernel that fills the rows for which there is no element."""
     _, store = unit_access(width)
 
-    @kernel
     def fill(
         rows,  # OUT  address of (capacity, columns) integers of the width
         count,  # IN   address of how many rows are written, an int64

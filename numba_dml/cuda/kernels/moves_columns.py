@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..driver.compile import helper, kernel
+from ..driver.compile import helper
 from ..driver.intrinsics import shared_type
 from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, cuda
@@ -143,8 +143,8 @@ def gather_columns_kernel(width: int, index_type: str, loops: int, threads: int,
         if bad:
             record_all(plan, index, record, launch, c, bounds)
 
-    jitted = kernel(registers=registers_of(threads))(gather_columns)
-    return Kernel(jitted, 8, plan=(3, numbers_in(loops, 1, 0)), waits=shared, shares=shared, threads=threads)
+    registers, plan = registers_of(threads), (3, numbers_in(loops, 1, 0))
+    return Kernel(gather_columns, 8, plan=plan, waits=shared, shares=shared, threads=threads, registers=registers)
 
 
 @cache
@@ -234,8 +234,8 @@ def scatter_columns_kernel(
         if bad and launch >= 0:
             record_all(plan, index, record, launch, c, bounds)
 
-    jitted = kernel(registers=registers_of(threads))(scatter_columns)
-    return Kernel(jitted, 10, plan=(4, numbers_in(loops, 1, 0)), waits=shared, shares=shared, threads=threads)
+    registers, plan = registers_of(threads), (4, numbers_in(loops, 1, 0))
+    return Kernel(scatter_columns, 10, plan=plan, waits=shared, shares=shared, threads=threads, registers=registers)
 
 
 #: Rows and columns of a tile, and which of its rows a thread is in at a time.
@@ -267,7 +267,6 @@ def turn_kernel(width: int) -> Kernel:
     element = shared_type(f"int{8 * width}")
     top = 1 << (8 * width - 1)
 
-    @kernel
     def turn_tiles(fro, fro_matrix, fro_row, to, to_matrix, to_row, rows, columns):
         """Both addresses are followed by bytes to the next matrix and row. Rows of `fro` have no gaps."""
         await_inputs()
@@ -301,7 +300,6 @@ def turn_indices_kernel(index_type: str, position_bytes: int) -> Kernel:
     _, store = unit_access(position_bytes)
     number_type = shared_type("int32")
 
-    @kernel
     def turn_indices(index, begin, matrix_step, row_step, to, rows, columns, plan, record, launch):
         """`begin`: the first index that counts. Steps are indices to the next matrix and row. `to`: the positions."""
         await_inputs()

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..driver.compile import helper, kernel
+from ..driver.compile import helper
 from ..driver.intrinsics import shared_type
 from ..driver.launch import Kernel
 from ..driver.numba import cuda
@@ -114,7 +114,7 @@ def gather_lines_kernel(width: int, index_type: str, several: bool, threads: int
         if bad:
             record_first(plan, index, record, launch, lines, source, point, count)
 
-    return Kernel(kernel(registers=registers_of(threads))(gather_lines), 11, waits=True, shares=True, threads=threads)
+    return Kernel(gather_lines, 11, waits=True, shares=True, threads=threads, registers=registers_of(threads))
 
 
 class Claims(NamedTuple):
@@ -343,4 +343,4 @@ def scatter_lines_kernel(
         if bad and launch >= 0:
             record_first(plan, index, record, launch, lines, indices, lines.first_point, points)
 
-    return Kernel(kernel(registers=registers_of(threads))(scatter_lines), 13, waits=True, shares=True, threads=threads)
+    return Kernel(scatter_lines, 13, waits=True, shares=True, threads=threads, registers=registers_of(threads))

@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 
 from ..._core.enums import TensorDataType as D
-from ..driver.compile import helper, kernel
+from ..driver.compile import helper
 from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, LANES, WARPS, cuda
 from ..primitives.access import unit_access
@@ -66,7 +66,6 @@ def gather_kernel(width: int, index_type: str, counts: tuple[int, int, int]) -> 
 
     # With three loops it would take more than 40 registers, of which a multiprocessor has enough for six blocks. See
     # docs/measurements/cudakernels.md, "Registers of a gather with three loops".
-    @kernel(registers=40 if counts[0] == 3 else None)
     def gather_units(data, index, packed, plan, record, launch, units, share):
         await_inputs()
         begin = np.int64(cuda.blockIdx.x) * share
@@ -89,7 +88,7 @@ def gather_kernel(width: int, index_type: str, counts: tuple[int, int, int]) -> 
         for k in range(UNITS):
             store(packed + min(a + k * BLOCK, last) * width, values[k, 0], values[k, 1])
 
-    return Kernel(gather_units, 8, plan=(3, numbers_in(*counts)))
+    return Kernel(gather_units, 8, plan=(3, numbers_in(*counts)), registers=40 if counts[0] == 3 else None)
 
 
 def divide_slices(slices: int, warps: int) -> tuple[int, int]:
@@ -154,7 +153,6 @@ def gather_slices_kernel(width: int, index_type: str, counts: tuple[int, int, in
                 for unit in range(lane, size, LANES):
                     store(packed + ((first + i) * size + unit) * width, np.int64(0), np.int64(0))
 
-    @kernel
     def gather_slices(data, index, packed, plan, record, launch, points, share):
         """`share`: points of a warp. No coordinate has size 0, so that there is an element to read for a bad index."""
         await_inputs()
@@ -218,7 +216,6 @@ def scatter_kernel(
             return np.int64(NOWHERE)
         return place + place_in_slice(plan, unit - point * number(plan, SLICE), width)
 
-    @kernel(registers=40)  # it would take 48
     def scatter_units(data, index, packed, plan, record, launch, unless, claims, units, share):
         await_inputs()
         if has_bad(record, unless):
@@ -242,4 +239,4 @@ def scatter_kernel(
             for unit in range(a, end, BLOCK):
                 place_of_point(plan, index, record, launch, quotient(unit, plan, SLICE))
 
-    return Kernel(scatter_units, 10, plan=(3, numbers_in(*counts)))
+    return Kernel(scatter_units, 10, plan=(3, numbers_in(*counts)), registers=40)  # it would take 48

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..driver.compile import helper, kernel
+from ..driver.compile import helper
 from ..driver.intrinsics import shared_type
 from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, cuda
@@ -49,7 +49,6 @@ def count_kernel(index_type: str, counts: tuple[int, int, int]) -> Kernel:
     place_of_point, _ = point_places(index_type, *counts[:2])
     number_type = shared_type("int32")
 
-    @kernel
     def count_bins(index, plan, record, launch, points, bins, counts, share):
         """`counts`: the address of (bins,) int64, to which the points of the bins are added."""
         await_inputs()
@@ -153,7 +152,6 @@ def tile_steps(shift: int):
 def start_kernel() -> Kernel:
     """Return the kernel of one block that turns counts into the sums of those before."""
 
-    @kernel
     def add_up_counts(counts, size):
         """`counts`: the address of (size,) int64."""
         await_inputs()
@@ -179,7 +177,6 @@ def coarse_kernel(width: int, index_type: str, counts: tuple[int, int, int]) -> 
     load, _ = unit_access(width)
     _, count_tile, put_tile = tile_steps(COARSE_BITS)
 
-    @kernel
     def sort_coarsely(index, packed, plan, points, count, starts, sizes, entries):
         """`starts`: the address of (bins,) int64, where the entries of a bin start.
 
@@ -218,7 +215,6 @@ def fine_kernel() -> Kernel:
     load_entry, store_entry = unit_access(ENTRY_BYTES)
     slot_of, count_tile, put_tile = tile_steps(BIN_BITS)
 
-    @kernel
     def sort_finely(entries, total, starts, target):
         """`total`: the address of how many entries there are; `starts`: of where the next one of a bin goes."""
         await_inputs()
@@ -322,5 +318,4 @@ def apply_kernel(width: int, unique: bool) -> Kernel:
         cuda.syncthreads()
         put_all(target, claims, entries, begin, end)
 
-    jitted = kernel(registers=BIN_REGISTERS)(apply_bins)
-    return Kernel(jitted, 7, waits=True, shares=True, threads=BIN_THREADS)
+    return Kernel(apply_bins, 7, waits=True, shares=True, threads=BIN_THREADS, registers=BIN_REGISTERS)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..driver.compile import helper, kernel
+from ..driver.compile import helper
 from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, cuda
 from ..primitives.access import LOAD_INDEX, load_i64, unit_access
@@ -29,7 +29,6 @@ def claim_kernel(index_type: str, counts: tuple[int, int, int], claim_bytes: int
     place_of_point, _ = point_places(index_type, *counts[:2])
     claim = claim_in_table if tabled else claimer(claim_bytes)
 
-    @kernel
     def claim_places(index, plan, record, launch, claims, last_entry, points, share):
         """The bits of the claims are set at first. `last_entry`: of a table of claims."""
         await_inputs()
@@ -80,7 +79,6 @@ def entry_kernel(width: int, counts: tuple[int, int, int]) -> Kernel:
         point = word & ((np.int64(1) << bits) - 1)
         return load(packed + (point * number(plan, SLICE) + unit_in_slice(plan, item)) * width)
 
-    @kernel(registers=40)
     def write_entries(data, packed, plan, record, unless, claims, bits):
         """`claims`: the address of the table. `bits`: how many bits of an entry are a point."""
         await_inputs()
@@ -100,7 +98,7 @@ def entry_kernel(width: int, counts: tuple[int, int, int]) -> Kernel:
                 place += place_in_slice(plan, unit_in_slice(plan, a + k * BLOCK), width)
                 store(data + place, values[k, 0], values[k, 1])
 
-    return Kernel(write_entries, 7, plan=(2, numbers_in(*counts)))
+    return Kernel(write_entries, 7, plan=(2, numbers_in(*counts)), registers=40)
 
 
 @cache
@@ -138,7 +136,6 @@ def merge_kernel(width: int, claim_bytes: int, group: int) -> Kernel:
         update = packed + (unit + (point - place) * number(plan, SLICE)) * width
         return load(old + unit * width if point < 0 else update)
 
-    @kernel
     def merge_units(data, old, packed, plan, claims, count, share):
         """The output and `old` are packed, and each slice has a claim. `count`: units, or small elements."""
         await_inputs()
@@ -272,7 +269,6 @@ def few_points_kernel(width: int, index_type: str, counts: tuple[int, int, int])
                         cuda.atomic.max(lasts, at, np.int32(point))
         return bad
 
-    @kernel(registers=64)
     def write_few(data, index, packed, plan, record, launch, unless, points, share):
         """`unless`: this launch, if nothing is to be written when an index is bad, otherwise -1."""
         await_inputs()
@@ -305,4 +301,4 @@ def few_points_kernel(width: int, index_type: str, counts: tuple[int, int, int])
             return
         write_own(data, packed, plan, Own(taken, lasts, entries, begin, end))
 
-    return Kernel(write_few, 9, plan=(3, numbers_in(*counts)), waits=True, threads=OWN_THREADS)
+    return Kernel(write_few, 9, plan=(3, numbers_in(*counts)), waits=True, threads=OWN_THREADS, registers=64)

@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from ..driver.compile import helper, kernel
+from ..driver.compile import helper
 from ..driver.intrinsics import shared_type
 from ..driver.launch import Kernel
 from ..driver.numba import cuda
@@ -102,7 +102,6 @@ def combine_few_kernel(
     place_of_point, _ = point_places(index_type, *counts[:2])
     word = shared_type(f"int{8 * width}")
 
-    @kernel(registers=64)
     def combine_few(data, index, packed, plan, record, launch, unless, count, units, share):
         """`data` has `count` elements, or claims, whose bits are set: then `units` are points."""
         await_inputs()
@@ -124,4 +123,4 @@ def combine_few_kernel(
             if own[np.uint32(i)] != neutral:
                 combine(data + width * i, np.int64(own[np.uint32(i)]))
 
-    return Kernel(combine_few, 10, plan=(3, numbers_in(*counts)), waits=True, shares=True, threads=OWNERS)
+    return Kernel(combine_few, 10, plan=(3, numbers_in(*counts)), waits=True, shares=True, threads=OWNERS, registers=64)

@@ -9,7 +9,6 @@ from functools import cache
 
 import numpy as np
 
-from ..driver.compile import kernel
 from ..driver.intrinsics import shared_type
 from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, LANES, WARPS, cuda
@@ -39,7 +38,6 @@ def pair_kernel(index_type: str, counts: tuple[int, int, int], is_long: bool) ->
     _, pair_bytes, _, store_pair, _ = pair_access(is_long)
     place_of_point, _ = point_places(index_type, *counts[:2])
 
-    @kernel
     def make_pairs(index, plan, record, launch, points, nowhere, pairs):
         await_inputs()
         point = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
@@ -62,7 +60,6 @@ def rank_kernel(index_type: str, counts: tuple[int, int, int], is_long: bool) ->
     _, pair_bytes, _, store_pair, _ = pair_access(is_long)
     place_of_point, _ = point_places(index_type, *counts[:2])
 
-    @kernel
     def rank_pairs(index, plan, record, launch, points, nowhere, pairs):
         await_inputs()
         keys = cuda.shared.array(MOST_RANKED, np.int64)
@@ -110,7 +107,6 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
     load_update, fold_from = folds.next_updates(data_type, reduction, width, is_long)
     place_in_slice = slice_places(*counts)
 
-    @kernel(registers=40)
     def fold_updates(data, packed, plan, record, unless, pairs, points, nowhere, long_count, longs):
         """`long_count`: the address of how many places have many updates, less one; `longs`: of their first pairs."""
         await_inputs()
@@ -149,7 +145,7 @@ def fold_kernel(data_type, reduction: str, width: int, counts: tuple[int, int, i
                 i += 1
         store(place, value[0], value[1])
 
-    return Kernel(fold_updates, 10, plan=(2, numbers_in(*counts)))
+    return Kernel(fold_updates, 10, plan=(2, numbers_in(*counts)), registers=40)
 
 
 @cache
@@ -168,7 +164,6 @@ def fold_many_kernel(data_type, reduction: str, width: int, counts: tuple[int, i
     buffer = 2 * LOADED
     word = shared_type("int64")
 
-    @kernel
     def fold_many(data, packed, plan, pairs, points, long_count, longs, blocks):
         """The plan is for units of one element. Of `long_count` and `longs` see `fold_updates`."""
         await_inputs()

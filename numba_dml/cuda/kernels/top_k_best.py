@@ -10,7 +10,6 @@ from functools import cache
 
 import numpy as np
 
-from ..driver.compile import kernel
 from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, cuda
 from ..primitives.access import LOAD_INDEX, unit_access
@@ -34,7 +33,6 @@ def best_kernel(width: int, infinity: int) -> Kernel:
     key, lowest = key_type(width), lowest_key(width)
     of_quad = 16 // width
 
-    @kernel(registers=40)
     def find_best(x, values, indices, plan, found):
         await_inputs()
         keys = cuda.shared.array(ENDS, np.int64)
@@ -78,7 +76,7 @@ def best_kernel(width: int, infinity: int) -> Kernel:
             else:
                 copy_result(values, indices, plan, to, source + i * width, i)
 
-    return Kernel(find_best, 5, waits=True)
+    return Kernel(find_best, 5, waits=True, registers=40)
 
 
 @cache
@@ -92,7 +90,6 @@ def best_by_lanes_kernel(width: int, infinity: int) -> Kernel:
     load, copy_result = LOAD_INDEX[f"int{8 * width}"], result_copier(width)
     key, lowest, together = key_type(width), lowest_key(width), SIZES.rows_at_once
 
-    @kernel(registers=40 if width < 8 else 48)  # with no limit the compiler takes fewer, and loads one by one
     def find_best_by_lanes(x, values, indices, plan, found):
         await_inputs()
         some = cuda.local.array(together, key)
@@ -135,7 +132,8 @@ def best_by_lanes_kernel(width: int, infinity: int) -> Kernel:
             else:
                 copy_result(values, indices, plan, to, x + from_x + position * stride, position)
 
-    return Kernel(find_best_by_lanes, 5, waits=True)
+    # With no limit the compiler takes fewer registers, and loads one by one.
+    return Kernel(find_best_by_lanes, 5, waits=True, registers=40 if width < 8 else 48)
 
 
 @cache
@@ -143,7 +141,6 @@ def best_of_few_parts_kernel(width: int) -> Kernel:
     """Return the kernel that finds the best element of lines by the best ones of few parts, a thread for each line."""
     copy_result = result_copier(width)
 
-    @kernel
     def find_best_of_few_parts(x, values, indices, plan, found):
         await_inputs()
         line = np.int64(cuda.blockIdx.x) * BLOCK + np.int64(cuda.threadIdx.x)
@@ -167,7 +164,6 @@ def best_part_kernel(width: int) -> Kernel:
     """Return the kernel that finds the best element of lines by the best ones of their parts, a block for each line."""
     copy_result = result_copier(width)
 
-    @kernel
     def find_best_part(x, values, indices, plan, found):
         await_inputs()
         keys = cuda.shared.array(ENDS, np.int64)

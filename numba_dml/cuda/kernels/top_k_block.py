@@ -16,7 +16,7 @@ from functools import cache
 
 import numpy as np
 
-from ..driver.compile import helper, kernel
+from ..driver.compile import helper
 from ..driver.launch import Kernel
 from ..driver.numba import LANES, WARPS, cuda
 from ..primitives.access import unit_access
@@ -164,7 +164,6 @@ def choose_kernel(width: int, infinity: int) -> Kernel:
     # The lists are groups, positions and keys; behind them are the maxima or, when these are done with, the counts.
     keys_in_places, counts_in_lists = 8 // key_bytes, 2 + key_bytes // 4
 
-    @kernel(registers=64)
     def choose_from_lines(x, values, indices, delegates, plan):
         """`delegates`: the address of (lines, pitch) keys, if there are any."""
         await_inputs()
@@ -214,7 +213,7 @@ def choose_kernel(width: int, infinity: int) -> Kernel:
             level -= 1
         write_best(memory, plan, x, values, indices, to, count, low, high)
 
-    return Kernel(choose_from_lines, 5, waits=True, shares=True)
+    return Kernel(choose_from_lines, 5, waits=True, shares=True, registers=64)
 
 
 @cache
@@ -257,7 +256,6 @@ def delegate_kernel(width: int, infinity: int) -> Kernel:
     put, key, of_quad = delegate_store(width), key_type(width), 16 // width
     key_bytes = key(0).itemsize
 
-    @kernel(registers=40)  # six blocks of 256 threads on a multiprocessor
     def find_delegates(x, delegates, plan):
         """`delegates`: the address of (lines, pitch) keys."""
         await_inputs()
@@ -285,4 +283,5 @@ def delegate_kernel(width: int, infinity: int) -> Kernel:
             quad += QUADS * LANES
             address += 16 * QUADS * LANES
 
-    return Kernel(find_delegates, 3, waits=True)
+    # Six blocks of 256 threads on a multiprocessor.
+    return Kernel(find_delegates, 3, waits=True, registers=40)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..driver.compile import helper, kernel
+from ..driver.compile import helper
 from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, LANES, WARPS, cuda
 from ..primitives.access import LOAD_INDEX, unit_access
@@ -94,7 +94,6 @@ def column_kernel(width: int, infinity: int, wide: bool, has_rivals: bool) -> Ke
     key, lowest = key_type(width), lowest_key(width)
     together = lines_together(width, wide)
 
-    @kernel
     def find_in_columns(x, told, plan):
         """`told`: the address of (lines, groups) delegates; or what `beside_kernel` wants."""
         await_inputs()
@@ -328,7 +327,6 @@ def beside_kernel(width: int, infinity: int) -> Kernel:
     key_array, part_array = ARRAY_TYPES[key], ARRAY_TYPES[np.int32]
     parts_of_key = key(0).itemsize // 4
 
-    @kernel(registers=64)
     def choose_beside(x, values, indices, told, plan):
         """`told`: the address of (groups, lines) delegates, as many rivals, and as many seats of a byte."""
         await_inputs()
@@ -364,4 +362,4 @@ def beside_kernel(width: int, infinity: int) -> Kernel:
             to += np.int64(lane) * number(plan, OUT_STRIDE)
             write_result(values, indices, plan, to, own_key, line.source + place * line.stride, place)
 
-    return Kernel(choose_beside, 5, waits=True, shares=True)
+    return Kernel(choose_beside, 5, waits=True, shares=True, registers=64)

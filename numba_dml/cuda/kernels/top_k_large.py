@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..driver.compile import helper, kernel
+from ..driver.compile import helper
 from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, WARPS, cuda
 from ..primitives.access import load_i64, unit_access
@@ -50,7 +50,6 @@ def count_kernel(width: int, infinity: int, is_long: bool) -> Kernel:
     range_of, count_tiles, add_up_digits = large_lists.range_counter(width, infinity, is_long)
     source_of = tile_access(width, infinity, is_long).source_of
 
-    @kernel(registers=64)  # four blocks of 256 threads on a multiprocessor, like `list_elements`
     def count_range(x, memory, plan, first):
         """`memory`: a call's, which has borders, counts, a table and tallies. `first`: 1 for the range of all keys."""
         await_inputs()
@@ -76,7 +75,8 @@ def count_kernel(width: int, infinity: int, is_long: bool) -> Kernel:
         if arrive(border + 8 * ARRIVED, sums, parts):
             large_lists.find_border(border, counts, plan, low, bits, first != 0, sums)
 
-    return Kernel(count_range, 4, waits=True)
+    # Four blocks of 256 threads on a multiprocessor, like `list_elements`.
+    return Kernel(count_range, 4, waits=True, registers=64)
 
 
 class Form(NamedTuple):
@@ -166,7 +166,6 @@ def list_kernel(width: int, infinity: int, is_long: bool, is_result: bool) -> Ke
                 store_now(border + 8 * LOW, target.low)
             plan_passes(heads, starts, target.found, passes, 1, sums)
 
-    @kernel(registers=64)  # four blocks of 256 threads on a multiprocessor
     def list_elements(x, memory, plan, everything, values, indices):
         """`memory`: a call's, which has borders, a table, tallies, the list, and what a sort needs.
 
@@ -199,7 +198,8 @@ def list_kernel(width: int, infinity: int, is_long: bool, is_result: bool) -> Ke
             if is_sorted:
                 plan_sort(digits, plan, memory, line, target, everything, sums)
 
-    return Kernel(list_elements, 6, waits=True)
+    # Four blocks of 256 threads on a multiprocessor.
+    return Kernel(list_elements, 6, waits=True, registers=64)
 
 
 @cache

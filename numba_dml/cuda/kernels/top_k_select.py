@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..driver.compile import helper, kernel
+from ..driver.compile import helper
 from ..driver.launch import Kernel
 from ..driver.numba import LANES, WARPS, cuda
 from ..primitives.bits import COUNT_ABOVE, COUNT_REACHING, bits_between, digit_above, raise_key
@@ -276,7 +276,6 @@ def warp_select_kernel(width: int, infinity: int, own_count: int) -> Kernel:
     of_warp, place = LANES * (own_count or room), np.int32 if is_sorted else np.int16
     of_block, keys_of_block = of_warp * WARPS, own_count * LANES * WARPS or 1
 
-    @kernel(registers=64)
     def select_by_warps(x, values, indices, plan):
         await_inputs()
         own = cuda.local.array(room, key)
@@ -310,7 +309,7 @@ def warp_select_kernel(width: int, infinity: int, own_count: int) -> Kernel:
             sync_lanes()
         copy_places(places, line, values, indices, plan, k, lane, np.int32(LANES))
 
-    return Kernel(select_by_warps, 4, waits=True)
+    return Kernel(select_by_warps, 4, waits=True, registers=64)
 
 
 @cache
@@ -323,7 +322,6 @@ def block_select_kernel(width: int, infinity: int, is_sorted: bool) -> Kernel:
     select = selector(width, put_word if is_sorted else put_place)
     word_array, place_array = ARRAY_TYPES[np.int32], ARRAY_TYPES[np.int16]
 
-    @kernel(registers=64)
     def select_by_blocks(x, values, indices, plan):
         await_inputs()
         own = cuda.local.array(room, key)
@@ -356,4 +354,4 @@ def block_select_kernel(width: int, infinity: int, is_sorted: bool) -> Kernel:
             cuda.syncthreads()
             copy_places(places, line, values, indices, plan, k, first, threads)
 
-    return Kernel(select_by_blocks, 4, waits=True, shares=True)
+    return Kernel(select_by_blocks, 4, waits=True, shares=True, registers=64)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..driver.compile import helper, kernel
+from ..driver.compile import helper
 from ..driver.launch import Kernel
 from ..driver.numba import LANES, cuda
 from ..primitives.access import unit_access
@@ -231,7 +231,6 @@ def short_kernel(width: int, infinity: int, most: int) -> Kernel:
     longest = most == THREAD_LISTS[-1]
     few = width <= 2 or (width == 4 and not longest)
 
-    @kernel(registers=SHORT_REGISTERS if few else MORE_REGISTERS if longest else None)
     def choose_from_short_lines(x, values, indices, plan):
         await_inputs()
         thread = np.int64(cuda.threadIdx.x)
@@ -269,4 +268,5 @@ def short_kernel(width: int, infinity: int, most: int) -> Kernel:
         sync_lanes()
         write_rows(row, plan, values, indices, line, to)
 
-    return Kernel(choose_from_short_lines, 4, waits=True, shares=True)
+    registers = SHORT_REGISTERS if few else MORE_REGISTERS if longest else None
+    return Kernel(choose_from_short_lines, 4, waits=True, shares=True, registers=registers)

@@ -14,7 +14,7 @@ from functools import cache
 
 import numpy as np
 
-from ..driver.compile import helper, kernel
+from ..driver.compile import helper
 from ..driver.launch import Kernel
 from ..driver.numba import LANES, WARPS, cuda
 from ..primitives.bits import bits_between
@@ -129,7 +129,6 @@ def warp_kernel(width: int, infinity: int, units: int) -> Kernel:
     (word, *_), rooms, all_notes = word_access(width), WARPS * ROOM, WARPS * NOTES
     place_rooms = rooms if width == 8 else 1
 
-    @kernel(registers=64)
     def choose_by_warps(x, values, indices, plan):
         await_inputs()
         words = cuda.shared.array(rooms, word)
@@ -150,4 +149,4 @@ def warp_kernel(width: int, infinity: int, units: int) -> Kernel:
         sync_lanes()
         write_best(lists, line, plan, values, indices, to, count)
 
-    return Kernel(choose_by_warps, 4, waits=True)
+    return Kernel(choose_by_warps, 4, waits=True, registers=64)

@@ -13,7 +13,7 @@ from functools import cache
 
 import numpy as np
 
-from ..driver.compile import helper, kernel
+from ..driver.compile import helper
 from ..driver.launch import Kernel
 from ..driver.numba import BLOCK, LANES, WARPS, cuda
 from .access import load_i64
@@ -86,7 +86,6 @@ def count_kernel(is_long: bool) -> Kernel:
     """Return the kernel that counts the digits of all keys."""
     load_key, _ = pair_fields(is_long)
 
-    @kernel
     def count_digits(pairs, size, passes, head, starts, arrived, blocks):
         """Count the digits of `size` pairs by some blocks. `arrived`: the address of how many blocks are done.
 
@@ -127,7 +126,6 @@ def move_kernel(is_long: bool, write) -> Kernel:
     prepare, put = write or (None, None)
     put_results = result_writer(is_long, put)
 
-    @kernel(registers=80)  # three blocks of 256 threads on a multiprocessor
     def move_pairs(
         pairs,  # IN OUT  address of (segments, room) pairs
         other,  # IN OUT  address of as many: a pass moves from one to the other
@@ -191,7 +189,8 @@ def move_kernel(is_long: bool, write) -> Kernel:
         target = (other if way & FROM_PAIRS != 0 else pairs) + pair_bytes * segment * room
         write_tile(memory, own, target, inside, shift)
 
-    return Kernel(move_pairs, 16, waits=True)
+    # Three blocks of 256 threads on a multiprocessor.
+    return Kernel(move_pairs, 16, waits=True, registers=80)
 
 
 class Sort:

@@ -10,7 +10,6 @@ from functools import cache
 
 import numpy as np
 
-from ..driver.compile import kernel
 from ..driver.launch import Kernel, recorder
 from ..driver.memory import copy_bytes
 from ..driver.numba import BLOCK, cuda
@@ -27,7 +26,6 @@ def copy_and_set_kernel() -> Kernel:
     move = mover(1, BLOCK)
     _, store = unit_access(QUAD_BYTES)
 
-    @kernel
     def copy_and_set(to, fro, size, copying, memory, quads, word, share):
         """The first `copying` blocks copy `size` bytes; others set `quads`. A block has `share` times 16 bytes."""
         await_inputs()

@@ -8,7 +8,6 @@ import numpy as np
 
 from ...._core.enums import TensorDataType as D
 from ...._core.tensor import element_size
-from ...driver.compile import kernel
 from ...driver.launch import Kernel
 from ...driver.numba import BLOCK, cuda
 from ...primitives import scan as fields
@@ -26,7 +25,6 @@ def in_order_kernel(source: D, result: D, multiplies: bool, own_type: bool, iden
     _, store = unit_access(out_width)
     none, none_second = identity
 
-    @kernel
     def scan_in_order(
         x,  # IN   address of the packed input, (outer, size, inner)
         y,  # OUT  address of the packed output

@@ -21,7 +21,7 @@ import numpy as np
 from ...._core.enums import TensorDataType as D
 from ...._core.lowering import SUM_BLOCK
 from ...._core.tensor import element_size
-from ...driver.compile import helper, kernel
+from ...driver.compile import helper
 from ...driver.launch import Kernel
 from ...driver.numba import LANES, SIMULATED, cuda
 from ...primitives import scan as fields
@@ -266,7 +266,6 @@ def rows_kernel(source: D, result: D) -> Kernel:
     store, none = sums(source, result).store, sums(source, result).absent
     width, out_width = element_size(source), element_size(result)
 
-    @kernel(registers=128)
     def sum_rows(
         x,  # IN   address of the packed input, (outer, size, inner); of its last element if lines are reversed
         y,  # OUT  address of the packed output, likewise; 0: this is the first pass
@@ -325,4 +324,4 @@ def rows_kernel(source: D, result: D) -> Kernel:
         if row.there and y != 0 and number(plan, fields.INITIAL) != 0 and row.number == 0:
             store(y + out_step * (row.outer * (number(plan, fields.SIZE) + 1) * inner + at), np.int64(0), 0)
 
-    return Kernel(sum_rows, 6, plan=(2, fields.FIELDS), waits=True, threads=WARPS * LANES)
+    return Kernel(sum_rows, 6, plan=(2, fields.FIELDS), waits=True, threads=WARPS * LANES, registers=128)

@@ -8,7 +8,6 @@ import numpy as np
 
 from ...._core.enums import TensorDataType as D
 from ...._core.lowering import SUM_BLOCK
-from ...driver.compile import kernel
 from ...driver.launch import Kernel
 from ...driver.numba import LANES, SIMULATED, cuda
 from ...primitives.access import OWN_LOAD, unit_access
@@ -28,7 +27,6 @@ def totals_kernel(kind: D) -> Kernel:
     """Return the kernel for float64 or int64: a warp for each block of totals, all of whose lanes add them up."""
     plus, none = sums(kind, kind).add, sums(kind, kind).absent
 
-    @kernel
     def sum_totals(
         totals,  # IN OUT  address of the totals, (outer, size, inner)
         above,  # OUT  address of the totals of blocks of totals, (outer, blocks, inner); 0: they are not written
