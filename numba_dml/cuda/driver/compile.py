@@ -37,7 +37,8 @@ def _compile(
 ) -> bytes:
     from cuda.core import Linker, LinkerOptions, ObjectCode
 
-    # Not by a dispatcher of `cuda.jit`: it would also make PTX, a fifth of a first call, and look for names there.
+    # A dispatcher of `cuda.jit` would make PTX, too, to look for names in it.
+    # Measured in docs/measurements/cudakernels.md, "First calls".
     output, read = ("ltoir", ObjectCode.from_ltoir) if _has_linker() else ("ptx", ObjectCode.from_ptx)
     code, _ = cuda.compile(function, signature, device=False, abi="numba", output=output, cc=capability)
     options = LinkerOptions(
