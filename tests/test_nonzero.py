@@ -167,8 +167,9 @@ def test_shapes(shape, share, simulated):
         for view in views if dtype in "?f4" else views[:3]:
             expected = np.argwhere(view)
             assert same(dml.nonzero_coordinates(view), expected)
-            with dml.config(threads=1):
-                assert same(dml.nonzero_coordinates(view), expected)
+            if not simulated:  # which has no threads to be limited
+                with dml.config(threads=1):
+                    assert same(dml.nonzero_coordinates(view), expected)
         assert same(dml.nonzero_coordinates(a, index_dtype="u4"), np.argwhere(a).astype("u4"))
 
 
