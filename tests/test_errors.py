@@ -576,6 +576,32 @@ def test_a_mask_is_refused_at_any_depth(wrap):
             assert str(caught.value) == f"{function.__name__}: {name}: {MASK}"
 
 
+def test_a_mask_that_somebody_s_array_has_is_refused():
+    class Mine:
+        def __array__(self, dtype=None, copy=None):
+            return np.ma.masked_array([1, 2, 0], [1, 0, 0])
+
+    for function, arguments, name in (
+        (dml.gather, (Mine(), [0]), "a"),
+        (dml.gather, (np.zeros(3), Mine()), "indices"),
+        (dml.top_k, ([Mine(), Mine()], 1), "a"),
+        (dml.scatter_nd, (np.zeros(3, int), [[0], [1], [2]], Mine()), "updates"),
+    ):
+        with pytest.raises(TypeError) as caught:
+            function(*arguments)
+        assert str(caught.value) == f"{function.__name__}: {name}: {MASK}"
+
+
+def test_an_output_is_what_its_memory_is():
+    """Not what a subclass says of itself."""
+
+    class Large(np.ndarray):
+        shape = property(lambda self: (10_000, 4))
+
+    with pytest.raises(ValueError, match=r"gather: out: found shape \(1, 4\), expected \(10000, 4\)"):
+        dml.gather(np.ones((3, 4)), np.zeros(10_000, int), out=np.zeros((1, 4)).view(Large))
+
+
 def test_masked_elements_are_refused():
     with pytest.raises(TypeError) as caught:
         dml.scatter_nd(np.zeros(3, int), [[0], [1]], [np.ma.masked, 1])

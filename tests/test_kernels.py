@@ -146,6 +146,26 @@ def test_vector_steps_of_argmax_equal_their_plain_twins(dtype, largest, nan_firs
     np.testing.assert_array_equal(columns[:2], columns[2:])
 
 
+def search(x, rule_plan, keys, places):
+    """Look for the best key of a line, and for one that is not in it, from each end."""
+    rule, count = rule_from(x, rule_plan, 0), 3 * argextreme.lanes_of(x) + 5
+    keys[0] = argextreme.best_key(x, 0, count, rule)
+    for i in range(2):
+        places[i, 0] = argextreme.place_of_key(x, 0, count, keys[i], rule, False)
+        places[i, 1] = argextreme.place_of_key(x, 0, count, keys[i], rule, True)
+
+
+def test_the_search_for_a_key_that_is_gone_ends():
+    """Another thread may have changed the element: nobody may do so, but the call must end."""
+    ref, word = ArrayRef(types.int32, True), types.int64
+    entry = compiled(search, ref, word[::1], types.int32[::1], word[:, ::1])
+    line, places = np.zeros(500, "f4"), np.empty((2, 2), "i8")
+    line[7] = line[20] = 1
+    keys = np.array([0, 12345], "i4")
+    entry(line.view("i4"), np.array([*rule_of(line.dtype, True), 0, 0], np.int64), keys, places)
+    assert places[0].tolist() == [7, 20]
+
+
 def networks(ref, rule, size, step, places, across):
     """Put all blocks into the second of three lists; write the positions there, return the lists around it."""
     depth = places.shape[1]

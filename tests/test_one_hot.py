@@ -235,6 +235,21 @@ def test_overlaps():
     with pytest.raises(IndexError):
         dml.one_hot(memory[:3], 4, dtype=int, out=out)
     assert same(memory, before)
+    for dtype, step in (("<i8", 2), (">i8", 1), ("<u2", 2), (">i4", 3)):  # which are copied for the kernel
+        memory = np.zeros(400_000, "u1")
+        size = np.dtype(dtype).itemsize
+        indices = np.ndarray(6000, dtype, memory, 0, step * size)
+        out = np.ndarray((6000, 4), "f4", memory)
+        indices[:] = np.arange(6000) % 4
+        expected = np.eye(4, dtype="f4")[indices.astype(int)]
+        assert dml.one_hot(indices, 4, out=out) is out
+        assert same(out, expected)
+        indices[:] = np.arange(6000) % 4
+        indices[-1] = 99
+        before = memory.copy()
+        with pytest.raises(IndexError, match=r"one_hot: indices\[5999\] = 99 is out of range"):
+            dml.one_hot(indices, 4, out=out)
+        assert same(memory, before)
     values = np.array([5, 6, 7, 8])
     tensors = TensorDesc("int64", (2, 1)), TensorDesc("int64", (2, 2)), TensorDesc("int64", (2, 2))
     operator = dml.compile_operator(dml.OneHotDesc(*tensors, 1))

@@ -1,5 +1,6 @@
 """The memory of large results: recycled, bounded, and never in two arrays at once."""
 
+import copy
 import gc
 import pickle
 import subprocess
@@ -131,6 +132,28 @@ def test_memory_that_waits_is_given_up_when_there_is_no_other(pool, monkeypatch)
     monkeypatch.setattr(core_pool, "_Block", scarce)
     assert bytes_of(pool, 4 * MIB).size == 4 * MIB
     assert pool.free_bytes == 4 * MIB
+
+
+def test_memory_that_nobody_has(pool, monkeypatch):
+    def none(size):
+        raise MemoryError("Unable to allocate 4.00 MiB for an array with shape (4194304,) and data type uint8")
+
+    monkeypatch.setattr(core_pool, "_Block", none)
+    with pytest.raises(MemoryError, match=r"unable to allocate \d+ bytes for a result of shape \(\d+,\) and data type"):
+        bytes_of(pool, 4 * MIB)
+
+
+@pytest.mark.parametrize("take", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_the_owner_of_memory_is_not_copied(take, pool):
+    """The copy would give the memory back when it dies."""
+    lease = bytes_of(pool, MIB)
+    array = lease
+    while isinstance(lease, np.ndarray):
+        lease = lease.base
+    with pytest.raises(TypeError, match="memory of a pool cannot be copied"):
+        take(lease)
+    assert pool.free_bytes == 0
+    take(array)  # but an array in it
 
 
 def test_cycles_do_not_lose_memory(pool):

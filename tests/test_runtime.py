@@ -4,6 +4,7 @@ import ctypes
 import importlib
 import os
 import re
+import signal
 import subprocess
 import sys
 import textwrap
@@ -385,6 +386,34 @@ def test_imported_from_an_archive(name, tmp_path):
     assert loaded == (archive.suffix == ".zip")
 
 
+@pytest.mark.parametrize("cached", [True, False])
+def test_a_first_call_that_is_interrupted(cached, tmp_path):
+    """The next one finds all that Numba compiles with, whether or not the first one had loaded it."""
+    code = """
+        from numba.core.cpu import CPUContext
+        import numpy as np, numba_dml as dml
+        a, i = np.arange(12.0).reshape(4, 3), np.array([2, 0])
+        whole, interrupted = CPUContext.load_additional_registries, []
+
+        def interrupt(context):
+            if not interrupted:
+                interrupted.append(True)
+                raise KeyboardInterrupt
+            whole(context)
+
+        CPUContext.load_additional_registries = interrupt
+        try:
+            dml.gather(a, i)
+        except KeyboardInterrupt:
+            pass
+        assert interrupted
+        assert dml.gather(a, i).tolist() == a[i].tolist()
+    """
+    home = str(tmp_path if cached else "/dev/null/none")
+    places = {"NUMBA_CACHE_DIR": home, "HOME": home, "XDG_CACHE_HOME": home}
+    run(code, PYTHONWARNINGS="ignore", **places)
+
+
 def test_warmup_refuses_where_nothing_can_be_kept():
     for target in ("cpu", "cuda"):
         command = (
@@ -591,6 +620,64 @@ FORK = """
 @pytest.mark.parametrize("parent_first", [True, False])
 def test_forked_child_computes(layer, parent_first):
     run(FORK.replace("PARENT_FIRST", str(parent_first)), NUMBA_THREADING_LAYER=layer, PYTHONWARNINGS="ignore")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_a_fork_waits_for_what_the_user_compiles(tmp_path):
+    """The child would wait for Numba's lock for ever, in a call whose kernel is not loaded yet."""
+    code = """
+        import os, threading, time
+        import numba, numpy as np, numba_dml as dml
+        from numba.core.compiler_lock import global_compiler_lock
+
+        dml.top_k(np.zeros((3, 50), "f4"), 5)
+        held = threading.Event()
+
+        def compile_for_long():
+            with global_compiler_lock:
+                held.set()
+                time.sleep(1)
+
+        threading.Thread(target=compile_for_long).start()
+        held.wait()
+        pid = os.fork()
+        if pid == 0:
+            dml.gather(np.zeros((3, 50), "f4"), [1])
+            os._exit(0)
+        end = time.monotonic() + 60
+        while os.waitpid(pid, os.WNOHANG)[0] == 0:
+            if time.monotonic() > end:
+                os.kill(pid, 9)
+                raise AssertionError("the child hangs")
+            time.sleep(0.05)
+    """
+    run(code, NUMBA_CACHE_DIR=str(tmp_path), PYTHONWARNINGS="ignore")
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers")
+@pytest.mark.parametrize("layer", ["omp", "workqueue"])
+def test_a_signal_handler_may_call_functions(layer):
+    code = """
+        import faulthandler, signal, time
+        import numpy as np, numba_dml as dml
+
+        a = np.random.default_rng(0).standard_normal((2000, 1000)).astype("f4")
+        called = []
+
+        def handle(*_):
+            called.append(dml.top_k(a[:300], 5))
+
+        dml.top_k(a, 50), dml.top_k(a[:300], 5)
+        faulthandler.dump_traceback_later(60, exit=True)
+        signal.signal(signal.SIGALRM, handle)
+        signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+        end = time.monotonic() + 2
+        while time.monotonic() < end:
+            dml.top_k(a, 50)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        assert called
+    """
+    run(code, NUMBA_THREADING_LAYER=layer, PYTHONWARNINGS="ignore")
 
 
 @pytest.mark.parametrize(

@@ -127,10 +127,15 @@ def _converted(function: str, argument: str, value: Any) -> tuple[ndarray[Any, A
     if any(isinstance(leaf, np.ma.MaskedArray) for leaf in typed):
         _refuse_mask(function, argument)
     try:
-        return np.asarray(value), highest, typed
+        array = np.asanyarray(value)
+        # Somebody's `__array__` may return a masked array, too.
+        made = [np.asanyarray(x) for x in typed if x is not value and not isinstance(x, (ndarray, np.generic))]
     except (TypeError, ValueError, RuntimeError) as error:  # also whatever somebody's `__array__` raises
         kind = ValueError if isinstance(error, ValueError) else TypeError
         raise kind(f"{function}: {argument}: {_explain(function, argument, str(error), typed)}") from None
+    if any(isinstance(each, np.ma.MaskedArray) for each in (array, *made)):
+        _refuse_mask(function, argument)
+    return np.asarray(array), highest, typed
 
 
 def _refuse_mask(function: str, argument: str) -> NoReturn:
@@ -245,6 +250,7 @@ def check_out(function: str, name: str, out: Any, shape: tuple[int, ...], dtype:
         return True  # contiguous, aligned, and can be written
     if not isinstance(out, ndarray) or isinstance(out, np.ma.MaskedArray):
         raise TypeError(f"{function}: {name}: found {type(out).__name__}, expected a numpy.ndarray")
+    out = np.asarray(out)  # what a subclass says of itself need not be so
     if out.dtype != dtype:
         raise TypeError(f"{function}: {name}: found dtype {out.dtype}, expected {dtype}")
     if out.shape != shape:

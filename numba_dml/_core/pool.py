@@ -51,6 +51,10 @@ class _Lease:
     def __del__(self) -> None:
         self.pool._give_back(self.block)
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Refuse to be copied or pickled: the memory would be free when the copy dies."""
+        raise TypeError("memory of a pool cannot be copied: copy an array in it")
+
 
 class MemoryPool:
     """Memory that waits for the next large result.
@@ -116,7 +120,11 @@ class MemoryPool:
         """Return an array of any contents, aligned to 64 bytes."""
         _ = self.limit  # an error here reaches the caller, one in a finalizer nobody
         size = product(shape) * dtype.itemsize
-        lease = _Lease(self, self._take(size))
+        try:
+            lease = _Lease(self, self._take(size))
+        except MemoryError:
+            text = f"unable to allocate {size} bytes for a result of shape {shape} and data type {dtype}"
+            raise MemoryError(text) from None
         return np.ndarray(shape, dtype, np.asarray(lease))
 
     def _take(self, size: int) -> _Block:

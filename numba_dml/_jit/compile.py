@@ -130,6 +130,20 @@ _FLAGS = Flags()
 _FLAGS.nrt = True
 
 _compile_lock = threading.RLock()
+
+
+def pause_compiling() -> None:
+    """Wait until no other thread compiles, by Numba or for us, and let none begin."""
+    global_compiler_lock.acquire()  # in the order of `compiled`
+    _compile_lock.acquire()
+
+
+def resume_compiling() -> None:
+    """Let threads compile again."""
+    _compile_lock.release()
+    global_compiler_lock.release()
+
+
 _warned = False
 
 
@@ -168,6 +182,7 @@ def _set_environments(found: Any) -> None:
 def _compiled(dispatcher: Any, signature: tuple[Any, ...]) -> Callable[..., int]:
     if isinstance(dispatcher._cache, NullCache):
         _warn_once("there is no directory for its disk cache")
+        dispatcher.targetctx.refresh()  # as `_DiskCache` does
         return dispatcher.compile(signature)  # type: ignore[no-any-return]
     try:
         entry = dispatcher.compile(signature)

@@ -94,9 +94,14 @@ class _DiskCache(FunctionCache):  # type: ignore[misc]
         Numba would load all that it compiles with first, and SciPy, for what is compiled already: a first call took
         0.46 to 0.58 s beside the import of Numba, and takes 0.14 to 0.2.
         """
-        rtsys.initialize(target_context)  # the functions that allocate; the compiler does the rest, if it is needed
+        rtsys.initialize(target_context)  # the functions that allocate
+        found = None
         with self._guard_against_spurious_io_errors():
-            return self._load_overload(signature, target_context)
+            found = self._load_overload(signature, target_context)
+        if found is None:
+            # The compiler does it, too, but in the middle of a list: interrupted, it would never load the list's rest.
+            target_context.refresh()
+        return found
 
 
 def lock_path(dispatcher: Any) -> str | None:

@@ -11,7 +11,7 @@ import numba
 from numba import threading_layer, types
 
 from .._core import config
-from .._jit.compile import _compile_lock, compiled
+from .._jit.compile import compiled, pause_compiling, resume_compiling
 
 #: How long threads of GNU OpenMP ask for work before they sleep, in seconds, if nobody has said: enough to meet the
 #: next of calls that follow each other, and about what it takes to wake a thread on a virtual machine. It would be
@@ -26,15 +26,15 @@ class _Threads:
     """What is known about Numba's threading layer in this process."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()  # a signal's handler may call the package while the thread has it
         #: The layer takes launches from several threads at once. Unknown (False) until the first launch.
         self.concurrent = False
         #: A parallel region would abort: this is a forked child, and the parent had started GNU OpenMP.
         self.broken = False
 
     def after_fork(self) -> None:
-        _compile_lock.release()
-        self.lock = threading.Lock()
+        resume_compiling()
+        self.lock = threading.RLock()
         try:
             self.broken = threading_layer() == "omp"
         except ValueError:  # no layer was started
@@ -44,9 +44,7 @@ class _Threads:
 _threads = _Threads()
 if hasattr(os, "register_at_fork"):
     # A fork waits for a compilation in another thread: the child would wait for its locks for ever.
-    os.register_at_fork(
-        before=_compile_lock.acquire, after_in_parent=_compile_lock.release, after_in_child=_threads.after_fork
-    )
+    os.register_at_fork(before=pause_compiling, after_in_parent=resume_compiling, after_in_child=_threads.after_fork)
 
 
 @cache

@@ -49,7 +49,9 @@ class OneHotCall:
             packed = self.fix(indices) if self.fix else indices
             if values.ndim != 1 or values.strides[0] != self.dtype.itemsize or not values.dtype.isnative:
                 values = values.reshape(-1)[:2].astype(self.dtype)
-            status = self.launch(packed, result, values, packed, self.plan)
+            # By a copy the kernel does not see that the output has memory of the indices.
+            hidden = packed is not indices and np.may_share_memory(indices, result)
+            status = OVERLAP if hidden else self.launch(packed, result, values, packed, self.plan)
             if status == 0:
                 return result
             if status != OVERLAP:

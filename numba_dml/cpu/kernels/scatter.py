@@ -2,7 +2,7 @@
 
 Every thread has finished the first phase before the second one begins. In place every index is checked in the first
 one, before anything is written. Elsewhere the first phase copies, or with strips the second one does it as it goes,
-while they are in the cache; no output is promised to survive an error then, and indices are read once only.
+while they are in the cache; no output is promised to survive an error then, and one pass over the indices is enough.
 """
 
 from __future__ import annotations

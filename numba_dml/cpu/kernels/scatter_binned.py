@@ -80,8 +80,7 @@ def fill_bins(source, data, plan, begin, end, room):
 def count_share(data, index, plan, task, begin, end, numbered, buffer):
     """Note which element each of a share's updates writes, and count those of each bin.
 
-    Return the position of the first bad index, or -1. Indices are read once, which also means that another thread that
-    changes them meanwhile does no harm.
+    Return the position of the first bad index, or -1.
     """
     shift = bin_shift(data, plan)
     starts, noted, _, _ = bin_buffers(data, plan)

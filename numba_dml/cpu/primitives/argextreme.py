@@ -207,9 +207,9 @@ def highest_bit(typingctx, mask):
 def place_of_key(x, offset, count, key, rule, from_end):
     """Return which of neighbours is the first that has a key, or the last; they fill a vector or more."""
     lanes = lanes_of(x)
-    at = count - lanes if from_end else np.int64(0)
+    at, last = (count - lanes, np.int64(0)) if from_end else (np.int64(0), count - lanes)
     mask = lanes_equal(x, offset + at * itemsize(x), key, rule)
-    while mask == 0:  # one of them has it
+    while mask == 0 and at != last:  # one of them has it, unless another thread has changed it
         at = max(at - lanes, 0) if from_end else min(at + lanes, count - lanes)
         mask = lanes_equal(x, offset + at * itemsize(x), key, rule)
     return at + (highest_bit(mask) if from_end else lowest_bit(mask))

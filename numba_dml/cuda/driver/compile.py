@@ -40,6 +40,7 @@ def _compile(
     # A dispatcher of `cuda.jit` would make PTX, too, to look for names in it.
     # Measured in docs/measurements/cudakernels.md, "First calls".
     output, read = ("ltoir", ObjectCode.from_ltoir) if _has_linker() else ("ptx", ObjectCode.from_ptx)
+    cuda.jit(function).targetctx.refresh()  # see `_jit.disk_cache._DiskCache`
     code, _ = cuda.compile(function, signature, device=False, abi="numba", output=output, cc=capability)
     options = LinkerOptions(
         arch="sm_{}{}".format(*capability),
