@@ -329,6 +329,38 @@ def test_blocks_of_slices_of_a_large_output(width):
 
 
 @pytest.mark.usefixtures("small_regions")
+@pytest.mark.parametrize("count", [1, 2, 3, 100, 300])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        ((5000, 4), 1),
+        ((40, 30, 5), 2),
+        ((30, 4, 7), 1),
+        ((6, 5, 4, 3, 9), 3),
+        ((900, 3, 2), 1),
+        ((3, 3, 3, 3, 3, 3), 5),
+    ],
+)
+@pytest.mark.usefixtures("small_regions")
+def test_few_indices_that_all_rows_share(shape, axis, count):
+    """Several rows are one block; a thread's share begins and ends anywhere in one."""
+    rng = np.random.default_rng(count)
+    size = shape[axis]
+    for dtype in ("u1", "f4", "f8"):
+        a = rng.integers(0, 100, shape).astype(dtype)
+        for view in (a, np.asfortranarray(a), a[::-1], np.repeat(a, 2, axis=-1)[..., ::2]):
+            i = rng.integers(-size, size, count)
+            found = dml.gather(view, i, axis=axis)
+            assert reference.same(found, np.take(view, i, axis=axis))
+            i[count // 2] = size + 5
+            clamped = np.take(view, np.where(i > size, size - 1, i), axis=axis)
+            assert reference.same(dml.gather(view, i, axis=axis, bounds="clamp"), clamped)
+            clamped[(slice(None),) * axis + (count // 2,)] = 0
+            assert reference.same(dml.gather(view, i, axis=axis, bounds="drop"), clamped)
+            with pytest.raises(IndexError, match=rf"gather: indices\[{count // 2}\] = {size + 5} is out of range"):
+                dml.gather(view, i, axis=axis)
+
+
 @pytest.mark.parametrize("bounds", ["clamp", "drop"])
 def test_bounds_by_region(bounds):
     rng = np.random.default_rng(1)

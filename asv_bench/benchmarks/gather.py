@@ -49,6 +49,11 @@ NEIGHBOURS = {
     # other data types
     **{f"1M rows of 16 {t}": Case((1_000_000, 16), 1_000_000, t) for t in ("f2", "f8", "c16", "u1", "bool")},
     **{f"(4096, 4096) {t}, axis 1": Case((4096, 4096), 4096, t, axis=1) for t in ("f2", "f8", "c16")},
+    # few indices of many rows: columns of a table, the colours of an image
+    "3 of 8 columns of 100k rows f4": Case((100_000, 8), 3, axis=1),
+    "2 of 2 columns of 1M rows f8": Case((1_000_000, 2), 2, "f8", axis=1),
+    "3 of 3 colours of (1080, 1920) u1": Case((1080, 1920, 3), 3, "u1", axis=2),
+    "16 of 64 columns of 100k rows f4": Case((100_000, 64), 16, axis=1),
     # other axes and layouts
     "(64, 512, 256) f4, axis 1": Case((64, 512, 256), 512, axis=1),
     "(64, 512, 256) f4, axis 2": Case((64, 512, 256), 256, axis=2),

@@ -43,6 +43,14 @@ def take_slices(data, base, offsets, packed, to, step, count, length, plan, room
 
 
 @helper
+def repeat_offsets(pattern, offsets, count, points):
+    """Set the offsets of a block's points by those of its first `count` points, whose indices all rows have."""
+    for i in range(count, points):
+        known = offsets[i - count]
+        offsets[i] = known if known == fields.DROPPED else known - pattern[i - count] + pattern[i]
+
+
+@helper
 def gather_blocks(
     data,  # IN   the input
     index,  # IN   the indices, packed
@@ -60,7 +68,7 @@ def gather_blocks(
     last = last_loop(plan)
     step, index_step, packed_step = plan[last + 1], plan[last + 2], plan[last + 3]
     room, pattern, offsets = buffer[:BLOCK], buffer[BLOCK : 2 * BLOCK], buffer[2 * BLOCK :]
-    rows = find_rows(plan, pattern)
+    rows = find_rows(plan, pattern, common)
     _, length, unit = rows
     points = offsets.size if unit == 1 else min(offsets.size, block_points(plan))
     known, status = False, fields.ALL_INSIDE
@@ -78,15 +86,19 @@ def gather_blocks(
         if neighbours and take_directly(plan, data, base, packed, place, count, index, position, soon, lines):
             p += count
             continue
-        if common:  # offsets are from the start of the row
+        if common and unit == 1:  # offsets are from the start of the row, or of the unit
             base -= j * step
-            found = offsets[j:]
+            first = j
         if not known:
-            at, some = (position - j * index_step, length) if common else (position, count)
-            status = find_offsets(plan, index, at, some, pattern[first:], step, index_step, room, offsets)
+            at, some, low_point = (plan[fields.INDEX_BASE], plan[last], 0) if common else (position, count, first)
+            status = find_offsets(plan, index, at, some, pattern[low_point:], step, index_step, room, offsets)
             if status >= 0:
                 return status
+            if common and unit > 1:
+                repeat_offsets(pattern, offsets, some, min(length, points // unit * unit))
             known = common
+        if common:
+            found = offsets[first:]
         if status == fields.ALL_INSIDE and single:
             take_found(data, base, found, packed, place, count, index, soon, lines)
         elif status == fields.ALL_INSIDE:
@@ -112,7 +124,7 @@ def gather_range(data, index, packed, plan, begin, end, low, high):
     length = plan[last_loop(plan)]
     common = plan[fields.COMMON] != 0 and end - begin > length
     far = plan[fields.STREAM] != 0 and high - low > 1
-    points = length if common else FAR_BLOCK if far else block_points(plan)
+    points = max(length, block_points(plan)) if common else FAR_BLOCK if far else block_points(plan)
     buffer = empty(2 * BLOCK + points, np.int64)  # each takes 0.05 us
     return gather_blocks(data, index, packed, plan, begin, end, low, high, common, buffer)
 

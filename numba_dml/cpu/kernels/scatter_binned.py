@@ -87,7 +87,7 @@ def count_share(data, index, plan, task, begin, end, numbered, buffer):
     dropped = np.uint64(starts.shape[1] - 1)
     counts = starts[task]
     counts[:] = 0
-    rows = find_rows(numbered, buffer[BLOCK : 2 * BLOCK])
+    rows = find_rows(numbered, buffer[BLOCK : 2 * BLOCK], False)
     p = begin
     while p < end:
         numbers = noted[p:]

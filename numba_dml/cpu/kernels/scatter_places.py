@@ -32,7 +32,7 @@ def scatter_places(source, data, index, packed, plan, thread, threads):
     numbered = in_slices(plan, size)
     numbers = empty(BLOCK, np.int32)
     buffer = empty(3 * BLOCK, np.int64)
-    rows = find_rows(numbered, buffer[BLOCK : 2 * BLOCK])
+    rows = find_rows(numbered, buffer[BLOCK : 2 * BLOCK], False)
     p = 0
     while p < plan[fields.POINTS]:
         points, status = number_block(index, numbered, rows, p, plan[fields.POINTS], numbers, buffer)

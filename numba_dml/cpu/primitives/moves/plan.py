@@ -106,11 +106,12 @@ def all_inside(ref, at, count, n):
 
 
 @helper
-def find_rows(plan, pattern):
+def find_rows(plan, pattern, common):
     """Return which loop makes the rows, the points of a row, and those of each iteration of this loop: of a *unit*.
 
     Inner loops whose points are neighbours in indices and packed array are one unit if a block has room for two: one by
-    one, short rows take six times as long. `pattern`, (block_points(plan),) int64, is set to the offsets of a block's
+    one, short rows take six times as long. `common`: all iterations of the outer loops have the same indices; then only
+    the packed points need be neighbours. `pattern`, (block_points(plan),) int64, is set to the offsets of a block's
     points from the start of a unit, without their indices.
     """
     loop = plan[LOOPS] - 1
@@ -122,7 +123,8 @@ def find_rows(plan, pattern):
     while loop > 0 and 0 < 2 * unit * plan[field] <= block:
         outer = field - LOOP_FIELDS
         size = plan[field]
-        if plan[outer + 2] != size * plan[field + 2] or plan[outer + 3] != size * plan[field + 3]:
+        neighbours = common or plan[outer + 2] == size * plan[field + 2]
+        if not neighbours or plan[outer + 3] != size * plan[field + 3]:
             break
         unit *= size
         for i in range(1, min(plan[outer], block // unit)):

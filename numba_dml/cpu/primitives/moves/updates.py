@@ -199,7 +199,7 @@ def scatter_range(
         asks = plan[fields.SPLIT] < 0 and plan[fields.HIGH] - plan[fields.LOW] > CACHED_BYTES
     neighbours = index_step == 1 and packed_step == itemsize(data)
     pattern, offsets, kept = buffer[BLOCK : 2 * BLOCK], buffer[2 * BLOCK : 3 * BLOCK], buffer[3 * BLOCK :]
-    rows = find_rows(plan, pattern)
+    rows = find_rows(plan, pattern, False)
     loop, length, unit = rows
     stepped = unit > 1 or step != 0
     shift = plan[fields.KIND] & 3
