@@ -37,9 +37,9 @@ ROW_BYTES = 1 << 24
 #: `put_along_axis` is only ours if a dimension besides the axis is as long: its lines are what threads share. A single
 #: line takes two to five times as long as NumPy.
 LINES = 64
-#: Elements from which `argmax` and `argmin` of lines that are not contiguous run here: NumPy copies such lines.
+#: Elements from which `argmax` and `argmin` along other axes than the last run here: NumPy turns the array around.
 COLUMN_ELEMENTS = 1 << 14
-CONTIGUOUS_ELEMENTS = 1 << 20  #: the same of contiguous ones, which NumPy compares in vectors, on one thread
+CONTIGUOUS_ELEMENTS = 1 << 20  #: the same along the last axis and of contiguous lines: NumPy compares in vectors, too
 HALVES = 1 << 10  #: halves, which NumPy compares one by one: 1.8 with 1024, 4.5 with 4096, 40 with 64k
 
 
@@ -345,8 +345,8 @@ def _arg(find: Any, a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
     if axis is not None and (axis.__class__ is bool or not isinstance(axis, (int, np.integer))):
         return NotImplemented
     if a.dtype.char != "e":
-        contiguous = a.strides[axis] == a.itemsize if axis is not None else a.flags.c_contiguous
-        if a.size < (CONTIGUOUS_ELEMENTS if contiguous else COLUMN_ELEMENTS):
+        along_last = axis is None or axis in (-1, a.ndim - 1)
+        if a.size < (CONTIGUOUS_ELEMENTS if along_last or a.strides[axis] == a.itemsize else COLUMN_ELEMENTS):
             return NotImplemented
     if out is not None and out.__class__ is not ndarray:
         return NotImplemented

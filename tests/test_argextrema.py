@@ -240,6 +240,33 @@ def test_overlaps(shape):
         assert same(out, expected)
 
 
+@pytest.mark.parametrize("dtype", ["u1", "i2", "f4", "f8"])
+@pytest.mark.parametrize("axis", [None, 0, 1, -1, (0, 2), (1, 2)])
+def test_layouts_that_are_copied_first(axis, dtype):
+    """Elements, and lines, whose neighbours are apart, or fill no vector; not what is broadcast."""
+    rng = np.random.default_rng(7)
+    a = rng.integers(0, 9, (12, 40, 6)).astype(dtype)
+    before = a.copy()
+    for view in (
+        a.T,
+        a[:, ::-1],
+        a[..., ::2],
+        a[..., :3],
+        a[::-3],
+        np.broadcast_to(a[..., :1], a.shape),
+        a.swapaxes(0, 1),
+    ):
+        for ties in ("first", "last"):
+            found = dml.argmax(view, axis=axis, ties=ties)
+            assert same(found, reference.argextreme(view, "argmax", axis, ties=ties))
+    memory = np.zeros(4000, "i8")
+    view = memory[: 2 * 300].reshape(300, 2)[:, 1].reshape(15, 20)
+    view[:] = rng.integers(0, 50, (15, 20))
+    expected = np.argmax(view, 1)
+    assert same(dml.argmax(view, axis=1, out=memory[5:20]), expected)
+    assert same(a, before)
+
+
 def test_lists_and_results():
     assert same(dml.argmax([1, 3, 3]), np.array(1))
     assert same(dml.argmin([[1.5], [-2.0]], axis=0), np.array([1]))

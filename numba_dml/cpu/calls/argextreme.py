@@ -21,7 +21,9 @@ from ..._jit.memory import ANY, SIGNED, reference_to
 from ..dispatch.argextreme import TABLE, Facts, cut_count, fold_of, is_for_columns, tile_of
 from ..launch import launcher
 from ..primitives import argextreme as plans
+from ..primitives.argextreme import VECTOR_BITS
 from ..tuning.argextreme import TUNING
+from .build import _packed_copy
 
 
 class ArgExtremeCall:
@@ -38,10 +40,11 @@ class ArgExtremeCall:
         self.function, self.shape = descriptor.function, output_shapes[0]
         data = descriptor.input_tensor
         size, self.dtype = data.itemsize, descriptor.output_tensor.dtype
-        self.copied = not dtype.isnative
+        lowering = descriptor.lower([strides])
+        self.copied = not dtype.isnative or is_best_copied(lowering, data.sizes, strides, size)
         if self.copied:
             strides = packed_strides(data.sizes, size)
-        lowering = descriptor.lower([strides])
+            lowering = descriptor.lower([strides])
         self.empty = allocator(self.shape, self.dtype)
         count = product(self.shape)
         self.effort = count * lowering.total * size
@@ -77,11 +80,28 @@ class ArgExtremeCall:
         if self.region is None:
             return result
         if self.copied:
-            a = np.ascontiguousarray(a, a.dtype.newbyteorder("="))
+            a = _packed_copy(a)
         scratch = np.zeros(self.pieces, np.int64) if self.pieces else a
         if self.launch(a, result, scratch, a, self.plan):  # the output overlaps the input
             result[...] = self(a, None)
         return result
+
+
+def is_best_copied(lowering: Any, sizes: tuple[int, ...], strides: tuple[int, ...], size: int) -> bool:
+    """Tell whether neither the elements of a line nor lines are neighbours that fill a vector, but are in a copy.
+
+    Measured in docs/measurements/cpu_argextreme.md, "CPU argmin and argmax: copies".
+    """
+    packed, repeated = (
+        packed_strides(sizes, size),
+        any(n > 1 and not step for n, step in zip(sizes, strides, strict=True)),
+    )
+    if strides == packed or repeated or product(sizes) == 0:
+        return False
+    lines, reduced = _ascending(lowering.lines)[0], _ascending(lowering.reduced)[0]
+    run, across = (rows[-1][0] if rows and rows[-1][1] == size else 1 for rows in (reduced, lines))
+    few = VECTOR_BITS // (8 * size)
+    return max(run, across) < few and run < lowering.total
 
 
 def _ascending(rows: Sequence[tuple[int, int, int]]) -> tuple[tuple[Any, ...], int, int]:
