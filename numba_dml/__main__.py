@@ -168,6 +168,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str]) -> int:
     parser = build_parser(argv)
+    if sys.stdout is None:  # it was closed before Python started
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     try:
         args = parser.parse_args(argv)
         if "run" not in args:

@@ -345,8 +345,8 @@ def _arg(find: Any, a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
     if axis is not None and (axis.__class__ is bool or not isinstance(axis, (int, np.integer))):
         return NotImplemented
     if a.dtype.char != "e":
-        along_last = axis is None or axis in (-1, a.ndim - 1)
-        if a.size < (CONTIGUOUS_ELEMENTS if along_last or a.strides[axis] == a.itemsize else COLUMN_ELEMENTS):
+        in_vectors = axis is None or axis in (-1, a.ndim - 1) or a.strides[axis] == a.itemsize
+        if a.size < (CONTIGUOUS_ELEMENTS if in_vectors else COLUMN_ELEMENTS):
             return NotImplemented
     if out is not None and out.__class__ is not ndarray:
         return NotImplemented

@@ -1178,6 +1178,46 @@ def test_cache_clear_takes_ours_alone(monkeypatch, capsys, tmp_path):
     assert found["cuda"] == {"directory": None, "removed": 0, "removed_bytes": 0}
 
 
+def test_damaged_files_of_the_cache_are_made_anew(tmp_path):
+    code = "import numpy as np, numba_dml as dml; print(dml.gather(np.ones((3, 40), 'f4'), [0]).sum())"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+
+    def call():
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+        assert done.stdout.strip() == "40.0", done.stderr
+        assert "disk cache" not in done.stderr
+        return {path.name: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nb[ic]")}
+
+    whole = call()
+    for pattern in ("gather*.nbi", "gather*.nbc"):
+        for path in tmp_path.rglob(pattern):
+            path.write_bytes(path.read_bytes()[:50])
+        repaired = call()
+        assert repaired.keys() == whole.keys()
+        assert repaired != whole
+        assert call() == repaired
+        whole = repaired
+
+
+def test_without_a_standard_output(tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(6.0))
+    for command in ("top-k a.npy -k 2 -o b.npz", "info", "cache", "explain top-k --shape 9 -k 2"):
+        run = f"exec {sys.executable} -m numba_dml {command} >&-"
+        done = subprocess.run(["sh", "-c", run], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert not done.stderr
+    assert np.load(tmp_path / "b.npz")["values"].tolist() == [5, 4]
+
+
+def test_warmup_fails_where_nothing_can_be_kept(tmp_path, monkeypatch, capsys):
+    from numba_dml._jit import compile as jit_compile
+
+    monkeypatch.setattr(warmup, "_compile", lambda *_: jit_compile.warn_uncached("its kernels", "the disk is full"))
+    assert main(["warmup", "gather", "--dtypes", "float32", "-q"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("numba-dml warmup: numba_dml compiles its kernels anew in every process: the disk is full.")
+
+
 @pytest.mark.parametrize("variable", ["NUMBA_CACHE_DIR", "XDG_CACHE_HOME"])
 def test_cache_finds_the_kernels_of_all_folders(variable, tmp_path):
     """Numba has a directory of its own for each folder of sources."""

@@ -1114,6 +1114,8 @@ def test_the_file_of_a_kernel(room, tmp_path, monkeypatch):
     cache.save(file, b"new")
     assert cache.load(file) == b"new"
     monkeypatch.setattr(cache, "_versions", lambda: ("another",))
+    assert cache.file_of(kernel, 1, (9, 0)) != file
+    monkeypatch.setattr(cache, "_source_stamp", lambda: ("another",))
     assert cache.load(file) is None
 
 
@@ -1121,11 +1123,13 @@ def test_a_cache_of_kernels_that_fails(room, tmp_path, monkeypatch):
     from numba_dml.cuda.driver import cache
 
     cache._warn.cache_clear()
-    monkeypatch.setattr(cache, "_directory", lambda: tmp_path / "gone")
+    monkeypatch.setattr(cache, "_directory", lambda: tmp_path / "new" / "one")
     file = cache.file_of(test_the_file_of_a_kernel)
-    with pytest.warns(RuntimeWarning, match="its disk cache fails .FileNotFoundError.*Set NUMBA_CACHE_DIR"):
-        cache.save(file, b"code")
-    assert cache.load(file) is None
+    cache.save(file, b"code")
+    assert cache.load(file) == b"code"
+    (tmp_path / "file").write_text("no directory")
+    with pytest.warns(RuntimeWarning, match="its disk cache fails .FileExistsError.*Set NUMBA_CACHE_DIR"):
+        cache.save(tmp_path / "file" / file.name, b"code")
     (tmp_path / "folder").mkdir()
     with pytest.warns(RuntimeWarning, match="its disk cache fails .IsADirectoryError"):
         assert cache.load(tmp_path / "folder") is None
@@ -1163,6 +1167,97 @@ def test_an_output_that_is_negated_when_it_is_read(torch):
     assert dml.gather(x, torch.tensor([2, 1, 0], device="cuda"), out=out) is out
     assert out.tolist() == [3.0, -2.0, 1.0]
     assert z.imag.tolist() == [-3.0, 2.0, -1.0]
+
+
+class Bare:
+    """An array of a library that has the interface alone; no method of it copies."""
+
+    __cuda_array_interface__ = property(lambda self: self.face)
+
+    def __init__(self, memory, pointer, view):
+        self.memory, data = memory, (pointer, False)
+        self.face = {
+            "shape": view.shape,
+            "strides": view.strides,
+            "typestr": view.dtype.str,
+            "data": data,
+            "version": 3,
+        }
+
+
+OUTPUTS = {
+    "every second column": lambda m: m[:4, :6:2],
+    "transposed": lambda m: m[:3, :4].T,
+    "reversed": lambda m: m[3::-1, 2::-1],
+    "rows apart": lambda m: m[::2, 1:4],
+    "in the input": lambda m: m.reshape(-1)[4:16].reshape(4, 3),
+    "deep": lambda m: m.reshape(4, 4, 4)[:, 1, :3],
+}
+
+
+@pytest.mark.parametrize("dtype", ["f4", "u1", "S5"])
+@pytest.mark.parametrize("layout", OUTPUTS)
+def test_outputs_of_a_library_that_cannot_copy(layout, dtype, room, monkeypatch):
+    """Of any strides, and in the memory of the input; the memory around them stays as it is."""
+    from numba import cuda
+
+    import numba_dml.cuda
+
+    def pointer_of(memory):
+        return memory.ctypes.data if room.SIMULATED else memory.__cuda_array_interface__["data"][0]
+
+    def empty(shape, dtype, device):
+        view = np.empty(shape, dtype)
+        memory = cuda.device_array(max(view.nbytes, 1), np.uint8)
+        return Bare(memory, pointer_of(memory), view)
+
+    if room.SIMULATED:  # whose arrays have no interface
+        monkeypatch.setattr(numba_dml.cuda, "empty", empty)
+
+    def both(call, *views):
+        """Make a call on the host, and on copies of all memory on the device; compare the memory afterwards."""
+        base = views[0]
+        while isinstance(base.base, np.ndarray):
+            base = base.base
+        copy = cuda.to_device(base.reshape(-1).view(np.uint8).copy())
+        arrays = [Bare(copy, pointer_of(copy) + view.ctypes.data - base.ctypes.data, view) for view in views]
+        call(lambda array: array, *views)
+        call(on_device, *arrays)
+        numba_dml.cuda.synchronize(None)
+        assert copy.copy_to_host().tobytes() == base.tobytes()
+
+    def on_device(array):
+        memory = cuda.to_device(array.reshape(-1).view(np.uint8))
+        return Bare(memory, pointer_of(memory), np.ascontiguousarray(array))
+
+    def matrix():
+        return (np.arange(64) * 7 % 50).reshape(8, 8).astype(dtype)
+
+    m, rows = matrix(), np.array([6, 0, 6, 3])
+    both(lambda index, a, out: dml.gather(a, index(rows), out=out), m[:, 5:8], OUTPUTS[layout](m))
+    if dtype != "S5":
+        m = matrix()
+        both(lambda _, a, out: dml.cumulative_sum(a, axis=0, dtype=dtype, out=out), m[4:, 5:8], OUTPUTS[layout](m))
+    memory = np.zeros(64 * 8 + 8, "u1")
+    count, places = memory[512:].view("i8").reshape(()), OUTPUTS[layout](memory[:512].view("i8").reshape(8, 8))
+    a = np.arange(12).reshape(3, 2, 2) % 4 == 0
+
+    both(lambda index, count, out: dml.nonzero_coordinates(index(a), out=(count, out)), count, places)
+
+
+def test_an_array_that_refuses_the_interface_is_in_host_memory():
+    """As NVIDIA Warp's are, where they are on the CPU."""
+
+    class Host:
+        def __array__(self, dtype=None, copy=None):
+            return np.arange(3.0)
+
+        @property
+        def __cuda_array_interface__(self):
+            raise AttributeError("not supported because device is cpu")
+
+    assert dml.gather(Host(), [2, 0], target="cpu").tolist() == [2, 0]
+    assert dml.gather(Host(), [2, 0]).tolist() == [2, 0]
 
 
 def test_mixed_and_wrong_arrays_are_refused(torch):

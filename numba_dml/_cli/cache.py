@@ -14,7 +14,7 @@ from typing import Any
 from . import _terminal
 
 KERNEL_ENDINGS = (".nbc", ".cubin")  #: of Numba's files for the CPU, and of ours for a GPU
-ENDINGS = (*KERNEL_ENDINGS, ".nbi", ".lock")  #: Numba's index, and the locks around both; no other file is ours
+ENDINGS = (*KERNEL_ENDINGS, ".nbi", ".part", ".lock")  #: an index, unfinished files, locks; no other file is ours
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +43,13 @@ def files(target: str) -> list[Path]:
     return [path for place in places(target) if place.is_dir() for path in place.iterdir() if path.suffix in ENDINGS]
 
 
+def _size(path: Path) -> int:
+    """Return the bytes of a file, 0 if another process has removed it."""
+    with suppress(FileNotFoundError):
+        return path.stat().st_size
+    return 0
+
+
 def state(target: str) -> dict[str, Any]:
     """Return where the kernels of a target are, whether more can be kept there, how many they are and how large."""
     directories = places(target)
@@ -51,7 +58,7 @@ def state(target: str) -> dict[str, Any]:
         "directory": os.path.commonpath(directories) if directories else None,
         "writable": bool(directories),
         "kernels": sum(path.suffix in KERNEL_ENDINGS for path in found),
-        "bytes": sum(path.stat().st_size for path in found),
+        "bytes": sum(map(_size, found)),
     }
 
 
@@ -73,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "clear":
         for target in found:
             for path in files(target):
-                with suppress(FileNotFoundError):  # another process was faster
+                with suppress(FileNotFoundError, PermissionError):  # another process was faster, or holds it
                     path.unlink()
         found = {
             target: {"directory": one["directory"], "removed": one["kernels"], "removed_bytes": one["bytes"]}

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -249,6 +252,20 @@ def _call(function: str, kind: Any, case: Case) -> None:
         raise ValueError(str(error)) from error
 
 
+@contextmanager
+def _unkept() -> Iterator[list[str]]:
+    """Return a list that says in the end why kernels could not be kept, which a call warns of."""
+    texts: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.filterwarnings("always", "numba_dml compiles")
+        yield texts
+    for each in caught:
+        if str(each.message).startswith("numba_dml compiles"):
+            texts.append(str(each.message))
+        else:
+            warnings.showwarning(each.message, each.category, each.filename, each.lineno)
+
+
 def run(args: argparse.Namespace) -> int:
     """Compile what the arguments ask for."""
     functions = [name.replace("-", "_") for name in args.operators] or list(CASES)
@@ -268,7 +285,7 @@ def run(args: argparse.Namespace) -> int:
     rows: list[list[str]] = []
     dml.cache_clear()  # what was planned for later may not be compiled
     total = len(args.dtypes) * sum(len(cases_of(function, args.target)) for function in functions)
-    with dml.config(quiet=True), _terminal.Progress("compiling", total, args.quiet) as shown:
+    with dml.config(quiet=True), _unkept() as failures, _terminal.Progress("compiling", total, args.quiet) as shown:
         for function in functions:
             before, start = cache.kernels(args.target), perf_counter()
             for kind in args.dtypes:
@@ -290,4 +307,6 @@ def run(args: argparse.Namespace) -> int:
     if not args.quiet:
         _terminal.print_table(["operator", "new kernels", "time"], rows, ["new kernels", "time"])
         print(cache.sentence(cache.state(args.target)))
-    return 0
+    for text in failures:
+        print(f"numba-dml warmup: {text}", file=sys.stderr)
+    return 1 if failures else 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from typing import Any
 
@@ -179,16 +180,27 @@ def _set_environments(found: Any) -> None:
         found.library.codegen.set_env(environment.env_name, environment)
 
 
+def _tried(dispatcher: Any, signature: tuple[Any, ...]) -> tuple[Any, Exception | None]:
+    """Return the entry point for a signature, or what went wrong with the disk cache."""
+    try:
+        return dispatcher.compile(signature), None
+    except NumbaError:
+        raise
+    except Exception as error:  # a full disk, a lost permission, a file cut short: whatever pickle and the OS say
+        return None, error
+
+
 def _compiled(dispatcher: Any, signature: tuple[Any, ...]) -> Callable[..., int]:
     if isinstance(dispatcher._cache, NullCache):
         _warn_once("there is no directory for its disk cache")
         dispatcher.targetctx.refresh()  # as `_DiskCache` does
         return dispatcher.compile(signature)  # type: ignore[no-any-return]
-    try:
-        entry = dispatcher.compile(signature)
-    except NumbaError:
-        raise
-    except Exception as error:  # a full disk, a lost permission, a file cut short: whatever pickle and the OS say
+    entry, error = _tried(dispatcher, signature)
+    if error is not None and signature not in dispatcher.overloads:  # a file that cannot be read
+        with suppress(OSError):
+            dispatcher._cache.flush()  # an empty index in its place: what is compiled next is kept
+        entry, error = _tried(dispatcher, signature)
+    if error is not None:
         dispatcher._cache = NullCache()
         _warn_once(f"its disk cache fails ({type(error).__name__}: {error})")
         return dispatcher.compile(signature)  # type: ignore[no-any-return]

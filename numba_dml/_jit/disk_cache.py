@@ -1,4 +1,4 @@
-"""Numba's disk cache, emptied by a change of any source of the package."""
+"""Where compiled kernels are kept, and Numba's disk cache, emptied by a change of any source of the package."""
 
 from __future__ import annotations
 
@@ -68,10 +68,7 @@ class CacheFiles(CompileResultCacheImpl):  # type: ignore[misc]
 
 
 def directories_of(*folders: str) -> list[Path]:
-    """Return where kernels are kept, a directory for each folder of sources; none if no directory can be written.
-
-    The first one is made.
-    """
+    """Return where kernels are kept, a directory for each folder of sources; none if no directory can be written."""
     files = [f"{folder}{os.sep}__init__.py" for folder in folders]
     for kind in CacheFiles._locator_classes:
         if kind.from_function(directories_of, files[0]) is not None:

@@ -13,6 +13,7 @@ from .._core import config
 from .._core import descriptor as core_descriptor
 from .._core.calls import call_one
 from .._core.descriptor import Descriptor, Level
+from .._core.devices.libraries import library_of
 from .._core.enums import FeatureLevel, OperatorType
 from .._core.enums import TensorDataType as D
 from .._core.errors import integer
@@ -242,7 +243,9 @@ def nonzero_coordinates(
         filling = None
         if size is None:
             _, rows = output_pair("nonzero_coordinates", out, "(count, coordinates)")
-            size = int((*getattr(rows, "shape", ()), 0)[0])
+            library = None if hasattr(rows, "shape") else library_of(rows)
+            shape = getattr(rows, "shape", ()) if library is None else library.view(rows).shape  # type: ignore[union-attr]
+            size = int((*shape, 0)[0])
     if config.used:
         target, bounds = config.defaults(target, bounds, False)
     return call_one(SPEC, _build, target, stream, a, out, (size, filling, index_dtype, bounds))  # type: ignore[no-any-return]

@@ -113,6 +113,8 @@ class Library:
     repeats = False
     #: What C code can ask about the arrays.
     exchange: Exchange | None = None
+    #: There is an `assign`, which copies between arrays of any strides.
+    assigns = False
 
     def holds(self, array: Any) -> bool:
         """Tell whether an array of the library is on a CUDA device."""

@@ -37,6 +37,8 @@ class _TorchMemory:
 class _Torch(Library):
     """PyTorch."""
 
+    assigns = True
+
     def __init__(self) -> None:
         self.torch = torch = sys.modules["torch"]
         names = [member.name.lower() for member in TensorDataType if hasattr(torch, member.name.lower())]
@@ -101,7 +103,7 @@ class _Torch(Library):
 class _CuPy(Library):
     """CuPy."""
 
-    repeats = True
+    repeats = assigns = True
 
     def __init__(self) -> None:
         self.cupy = sys.modules["cupy"]
@@ -131,8 +133,10 @@ class _Interface(Library):
     def holds(self, array: Any) -> bool:
         return hasattr(array, "__cuda_array_interface__")
 
-    def view(self, array: Any) -> DeviceArray:
-        face = array.__cuda_array_interface__
+    def view(self, array: Any) -> DeviceArray | None:
+        face = getattr(array, "__cuda_array_interface__", None)  # which an array in host memory may refuse
+        if face is None:
+            return None
         if face.get("mask") is not None:
             raise TypeError("found a masked array, expected an array without a mask")
         is_record = face["typestr"][1] == "V" and "descr" in face
@@ -146,15 +150,12 @@ class _Interface(Library):
         return DeviceArray(array, self, pointer, shape, tuple(strides), dtype, device, stream)
 
     def view_out(self, array: Any) -> DeviceArray | None:
-        if array.__cuda_array_interface__["data"][1]:
+        if self.holds(array) and array.__cuda_array_interface__["data"][1]:
             raise ValueError("found a read-only array, expected one that can be written")
         return self.view(array)
 
     def new(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> DeviceArray:
-        return self.view(kernels("cuda").empty(shape, dtype, device))
-
-    def assign(self, array: Any, packed: Any) -> None:
-        array.copy_to_device(packed)
+        return self.view(kernels("cuda").empty(shape, dtype, device))  # type: ignore[return-value]
 
 
 class _Jax(Library):

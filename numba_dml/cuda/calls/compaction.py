@@ -17,7 +17,7 @@ from ..._core.shapes import COORD_FIELDS, collapse_rows
 from ..driver.arrays import OWN, Output, join, part, scratch
 from ..driver.context import is_current, on_device
 from ..driver.launch import recorder
-from ..driver.memory import HostWords, OnDevices
+from ..driver.memory import HostWords, OnDevices, copy_elements
 from ..driver.numba import BLOCK
 from ..driver.streams import refuse_capture, synchronize
 from ..kernels import compaction
@@ -99,16 +99,18 @@ class CompactionCall(Repeatable):
             found = min(int(pair[0].item()), self.capacity)
             pair[1][..., :found, :] = a.library.finish(rows, a.stream)[..., :found, :]
             return Nonzero(*pair)
-        (number, _), (rows, packed) = self.number.view(a, pair[0]), self.rows.view(a, pair[1])
+        (number, _), (target, packed) = self.number.view(a, pair[0]), self.rows.view(a, pair[1])
+        rows = target if packed else self.rows.new(a)
         overlap = number.pointer < rows.pointer + self.rows.size and rows.pointer < number.pointer + self.number.size
         if packed and overlap:
             raise shared_outputs(self.function)
         if not packed:  # rows that are not written keep what they held
-            rows = self.rows.new(a)
-            a.library.assign(rows.owner, pair[1])
+            waiting = join(a.stream, rows, target)
+            copy_elements(rows, target, a.stream)
         self.launch(a, number, rows, False)
         if not packed:
-            a.library.assign(pair[1], rows.owner)
+            copy_elements(target, rows, a.stream)
+            part(a.device, a.stream, waiting)
         return Nonzero(*pair)
 
     def launch(self, a: DeviceArray, number: DeviceArray | None, rows: DeviceArray | None, fills: bool) -> Any:

@@ -10,7 +10,7 @@ from numpy import ndarray
 
 from ..._core.devices.arrays import DeviceArray
 from ..._core.operands import check_out
-from ..driver.arrays import OWN, Output, Span, join
+from ..driver.arrays import OWN, Output, Span, assign, join
 from ..driver.context import is_current, on_device
 from ..driver.streams import refuse_capture
 from ..replay.repeat import Repeatable
@@ -48,7 +48,7 @@ class OneOutputCall(Repeatable):
         else:
             target, is_target_packed = self.output.view(a, out)
             if not is_target_packed or self.overlaps(target, inputs):
-                a.library.assign(out, self(*inputs, None))
+                assign(a, out, self(*inputs, None))
                 return out
         if not self.idle:
             waiting = join(stream, *inputs, target)

@@ -16,7 +16,7 @@ from ..._core.regions import first
 from ..._core.shapes import extent
 from ..dispatch.top_k import TABLE
 from ..dispatch.top_k_facts import facts_of
-from ..driver.arrays import OWN, Output, join, part
+from ..driver.arrays import OWN, Output, assign, join, part
 from ..driver.context import is_current, on_device
 from ..driver.memory import DeviceMemory
 from ..primitives.plan import reciprocal
@@ -132,7 +132,7 @@ class TopKCall(Repeatable):
             if array.__class__ is ndarray:
                 array[...] = new
             else:
-                a.library.assign(array, new)
+                assign(a, array, new)
         return out
 
 

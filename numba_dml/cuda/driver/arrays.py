@@ -16,6 +16,7 @@ from ..._core.tensor import TensorDesc, elements_overlap, is_packed, native_dtyp
 from .context import on_device
 from .launch import recorder
 from .machine import on_gpu
+from .memory import copy_elements
 from .numba import cuda
 from .streams import wait_for
 
@@ -89,7 +90,10 @@ class Output:
             raise self.refuse(ValueError, f"an array on device {array.device}", f"device {a.device}")
         if array.strides == self.strides or is_packed(self.shape, array.strides, self.dtype.itemsize):
             # A tensor that is negated only when it is read has other memory, which is to be copied back.
-            return array, array.owner is out or isinstance(array.owner, Borrowed)
+            own = array.owner is out or isinstance(array.owner, Borrowed)
+            if not own and library is not a.library:
+                raise self.refuse(ValueError, "a tensor that is negated when it is read", "one that is not")
+            return array, own
         if elements_overlap(self.shape, array.strides, self.dtype.itemsize):
             raise self.refuse(ValueError, f"strides {array.strides}", "elements that do not overlap")
         return array, False
@@ -118,6 +122,20 @@ def spans_of(tensors: Iterable[TensorDesc], layouts: Iterable[tuple[tuple[int, .
     return [
         Span.of(tensor.sizes, strides, tensor.itemsize) for tensor, (strides, _) in zip(tensors, layouts, strict=True)
     ]
+
+
+def assign(a: DeviceArray, out: Any, packed: Any) -> None:
+    """Copy a new result, of the library of `a`, to an array of the caller's, of any strides."""
+    library = library_of_type(out.__class__)
+    if library is a.library and library.assigns:
+        library.assign(out, packed)
+        return
+    target, source = library.view(out), a.library.view(packed)  # type: ignore[union-attr]
+    assert target is not None, "`Output.view` has seen the output"
+    assert source is not None, "a new result is on the device"
+    waiting = join(a.stream, source, target)
+    copy_elements(target, source, a.stream)
+    part(a.device, a.stream, waiting)
 
 
 def scratch(a: DeviceArray, size: int) -> DeviceArray:

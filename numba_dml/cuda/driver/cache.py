@@ -1,7 +1,7 @@
 """The disk cache of kernels: a file for each, with its machine code (a cubin).
 
-A kernel is told by where it stands in the sources and by what it closes over. Its file begins with a digest of the
-code, and of the sources and versions that it was made with: what is older, or was cut short, is compiled again.
+A kernel is told by where it stands in the sources, by what it closes over, and by the versions of what compiles it. Its
+file begins with a digest of the code and of the sources: what is older, or was cut short, is compiled again.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _source_stamp() -> tuple[Any, ...]:
 
 @cache
 def _versions() -> tuple[Any, ...]:
-    """Return the versions of what compiles kernels."""
+    """Return the versions of what compiles kernels, as far as they have one in Python."""
     import numba
     import numba_cuda
     from cuda import bindings
@@ -96,12 +96,12 @@ def file_of(function: Callable[..., Any], *parameters: Any) -> Path | None:
     if directory is None:
         return None
     devices = least_capability(), can_come_early()  # which the steps of kernels depend on
-    text = f"{describe(function)} {parameters} {devices}"
+    text = f"{describe(function)} {parameters} {devices} {_versions()}"
     return directory / f"{function.__name__}-{hashlib.sha256(text.encode()).hexdigest()[:24]}.cubin"
 
 
 def _digest(code: bytes) -> bytes:
-    return hashlib.sha256(repr((_source_stamp(), _versions())).encode() + code).digest()
+    return hashlib.sha256(repr(_source_stamp()).encode() + code).digest()
 
 
 def load(file: Path | None) -> bytes | None:
@@ -123,10 +123,13 @@ def save(file: Path | None, code: bytes) -> None:
     """Keep a kernel's code for later processes; one that reads it at the same time finds all of it, or nothing."""
     if file is None:
         return
-    part = file.with_name(f"{os.getpid()}-{file.name}")
+    part = file.with_name(f"{file.name}.{os.getpid()}.part")
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)  # Numba makes none for a package in an archive
         part.write_bytes(_digest(code) + code)
         part.replace(file)
+    except FileNotFoundError:  # somebody clears the cache
+        pass
     except OSError as error:
         _warn_of(error)
         with suppress(OSError):

@@ -14,12 +14,14 @@ from .machine import on_gpu
 from .numba import cuda, driver
 
 _compile_lock = threading.RLock()
+#: Said, or they would be what the environment says for users' kernels.
+_OPTIONS = {"debug": False, "opt": True}
 
 
 @on_gpu
 def helper(function: Callable[..., Any]) -> Any:
     """Jit a function that kernels call; it is compiled into them."""
-    return cuda.jit(device=True, forceinline=True)(function)
+    return cuda.jit(device=True, forceinline=True, **_OPTIONS)(function)
 
 
 def _has_linker() -> bool:
@@ -40,8 +42,8 @@ def _compile(
     # A dispatcher of `cuda.jit` would make PTX, too, to look for names in it.
     # Measured in docs/measurements/cudakernels.md, "First calls".
     output, read = ("ltoir", ObjectCode.from_ltoir) if _has_linker() else ("ptx", ObjectCode.from_ptx)
-    cuda.jit(function).targetctx.refresh()  # see `_jit.disk_cache._DiskCache`
-    code, _ = cuda.compile(function, signature, device=False, abi="numba", output=output, cc=capability)
+    cuda.jit(**_OPTIONS)(function).targetctx.refresh()  # see `_jit.disk_cache._DiskCache`
+    code, _ = cuda.compile(function, signature, device=False, abi="numba", output=output, cc=capability, **_OPTIONS)
     options = LinkerOptions(
         arch="sm_{}{}".format(*capability),
         max_register_count=registers,

@@ -105,7 +105,7 @@ def can_come_early() -> bool:
 
     They wait there until all it has written can be seen (`ptx.await_inputs`). In a row of small kernels each takes
     1.0 µs so, and 2.2 otherwise. If kernels let the next one's blocks come even before they end, those go where there
-    is room first, and some multiprocessors have more of them than others: `choose` took 1.3 times as long.
+    is room first, and some multiprocessors have more of them than others: top-k by blocks took 1.3 times as long.
     """
     if least_capability() < (9, 0):
         return False

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from ..._core.devices.arrays import DeviceArray
 from .context import _checked, _function, check, on_device
 from .machine import on_gpu
 from .numba import driver
@@ -87,6 +88,30 @@ class HostWords:
 def copy_bytes(to: int, fro: int, count: int, stream: int) -> None:
     """Copy bytes on a device, in the order of a stream."""
     check(_copy_bytes(to, fro, count, stream))
+
+
+@on_gpu
+def copy_rows(to: tuple[int, int], fro: tuple[int, int], width: int, rows: int, stream: int) -> None:
+    """Copy rows of `width` bytes on a device, in the order of a stream: from and to an address, every so many bytes."""
+    matrix = driver.CUDA_MEMCPY2D()
+    matrix.dstMemoryType = matrix.srcMemoryType = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE
+    matrix.dstDevice, matrix.dstPitch = to
+    matrix.srcDevice, matrix.srcPitch = fro
+    matrix.WidthInBytes, matrix.Height = width, rows
+    _checked(driver.cuMemcpy2DAsync(matrix, stream))
+
+
+def copy_elements(to: DeviceArray, fro: DeviceArray, stream: int) -> None:
+    """Copy elements between arrays of one shape and any strides, in the order of a stream: by matrices, each a copy."""
+    dims = [dim for dim in zip(fro.shape, to.strides, fro.strides, strict=True) if dim[0] != 1]
+    width = fro.dtype.itemsize
+    while dims and dims[-1][1:] == (width, width):  # neighbours
+        width *= dims.pop()[0]
+    rows = max((dim for dim in dims if min(dim[1:]) >= width), default=(1, width, width))
+    others = [dim for dim in dims if dim is not rows]
+    for place in np.ndindex(*[size for size, _, _ in others]):
+        to_at, fro_at = (sum(i * dim[at] for i, dim in zip(place, others, strict=True)) for at in (1, 2))
+        copy_rows((to.pointer + to_at, rows[1]), (fro.pointer + fro_at, rows[2]), width, rows[0], stream)
 
 
 @on_gpu

@@ -118,6 +118,11 @@ def copy_bytes(to: int, fro: int, count: int, stream: int) -> None:
     ctypes.memmove(to, fro, count)
 
 
+def copy_rows(to: tuple[int, int], fro: tuple[int, int], width: int, rows: int, stream: int) -> None:
+    for row in range(rows):
+        ctypes.memmove(to[0] + row * to[1], fro[0] + row * fro[1], width)
+
+
 def set_bytes(to: int, value: int, count: int, stream: int) -> None:
     ctypes.memset(to, value, count)
 
