@@ -92,7 +92,7 @@ def copy_bytes(to: int, fro: int, count: int, stream: int) -> None:
 
 @on_gpu
 def copy_rows(to: tuple[int, int], fro: tuple[int, int], width: int, rows: int, stream: int) -> None:
-    """Copy rows of `width` bytes on a device, in the order of a stream: from and to an address, every so many bytes."""
+    """Copy rows of `width` bytes on a device, in the order of a stream. Rows begin at an address, and a pitch apart."""
     matrix = driver.CUDA_MEMCPY2D()
     matrix.dstMemoryType = matrix.srcMemoryType = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE
     matrix.dstDevice, matrix.dstPitch = to
