@@ -93,8 +93,9 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
     -----
     Duplicate indices are no special case, and no NaN is. Goes to the kernels when `a` and `indices` are plain arrays,
     `a` of a native bool, number or time dtype, and there is enough to take: 256k single elements, or 16 MiB of longer
-    slices. Indices out of range that ``"wrap"`` or ``"clip"`` allow go to NumPy. Arrays on a CUDA device run there with
-    ``mode="raise"``, as in `numba_dml.gather`; errors are those of that function then.
+    slices. Indices out of range that ``"wrap"`` or ``"clip"`` allow go to NumPy, and so do single elements with
+    ``"clip"``. Arrays on a CUDA device run there with ``mode="raise"``, as in `numba_dml.gather`; errors are those of
+    that function then.
 
     Examples
     --------
@@ -114,8 +115,10 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
         return NotImplemented
     single = axis is None or axis in (-1, a.ndim - 1)
     size = a.size if axis is None else a.shape[axis]
-    if indices.size * (a.size // size) < (ELEMENTS if single else ROW_BYTES // a.itemsize):
-        return a.take(indices, axis, out, mode)  # NumPy's, without a µs of Python around it
+    least = ELEMENTS if single else ROW_BYTES // a.itemsize
+    # NumPy's, without a µs of Python around it. Its "clip" checks nothing, and is as fast for single elements.
+    if indices.size * (a.size // size) < least or (single and mode == "clip"):
+        return a.take(indices, axis, out, mode)
     # Kernels find a bad index on the way: too late for what is in `out`, and "clip" has other negatives.
     if mode == "clip" or out is not None:
         low = 0 if mode == "clip" else -size
@@ -249,6 +252,9 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> Any:
         return NotImplemented
     axis = range(arr.ndim)[axis]
     if indices.shape != arr.shape:
+        lines = arr.size // (arr.shape[axis] or 1)
+        if indices.ndim != arr.ndim or lines * indices.shape[axis] < ELEMENTS:
+            return NotImplemented
         indices = _broadcast(indices, arr.shape, axis)
     if indices.size < ELEMENTS:
         return NotImplemented

@@ -592,6 +592,7 @@ def test_a_mask_that_somebody_s_array_has_is_refused():
         assert str(caught.value) == f"{function.__name__}: {name}: {MASK}"
 
 
+@pytest.mark.cpu
 def test_an_output_is_what_its_memory_is():
     """Not what a subclass says of itself."""
 

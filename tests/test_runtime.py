@@ -623,7 +623,7 @@ def test_forked_child_computes(layer, parent_first):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-def test_a_fork_waits_for_what_the_user_compiles(tmp_path):
+def test_a_fork_waits_for_what_the_user_compiles():
     """The child would wait for Numba's lock for ever, in a call whose kernel is not loaded yet."""
     code = """
         import os, threading, time
@@ -651,7 +651,7 @@ def test_a_fork_waits_for_what_the_user_compiles(tmp_path):
                 raise AssertionError("the child hangs")
             time.sleep(0.05)
     """
-    run(code, NUMBA_CACHE_DIR=str(tmp_path), PYTHONWARNINGS="ignore")
+    run(code, PYTHONWARNINGS="ignore")
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timers")
