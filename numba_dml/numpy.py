@@ -116,7 +116,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
     single = axis is None or axis in (-1, a.ndim - 1)
     size = a.size if axis is None else a.shape[axis]
     least = ELEMENTS if single else ROW_BYTES // a.itemsize
-    # NumPy's, without a µs of Python around it. Its "clip" checks nothing, and is as fast for single elements.
+    # NumPy's, without a µs of Python around it. Its "clip" checks nothing, and is faster for single elements.
     if indices.size * (a.size // size) < least or (single and mode == "clip"):
         return a.take(indices, axis, out, mode)
     # Kernels find a bad index on the way: too late for what is in `out`, and "clip" has other negatives.
@@ -252,8 +252,8 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> Any:
         return NotImplemented
     axis = range(arr.ndim)[axis]
     if indices.shape != arr.shape:
-        lines = arr.size // (arr.shape[axis] or 1)
-        if indices.ndim != arr.ndim or lines * indices.shape[axis] < ELEMENTS:
+        others = arr.size // (arr.shape[axis] or 1)
+        if indices.ndim != arr.ndim or others * indices.shape[axis] < ELEMENTS:
             return NotImplemented
         indices = _broadcast(indices, arr.shape, axis)
     if indices.size < ELEMENTS:

@@ -576,7 +576,7 @@ def test_a_mask_is_refused_at_any_depth(wrap):
             assert str(caught.value) == f"{function.__name__}: {name}: {MASK}"
 
 
-def test_a_mask_that_somebody_s_array_has_is_refused():
+def test_a_masked_array_from_an_object_is_refused():
     class Mine:
         def __array__(self, dtype=None, copy=None):
             return np.ma.masked_array([1, 2, 0], [1, 0, 0])

@@ -39,6 +39,8 @@ NEIGHBOURS = {
     **{f"(1M, {n}) f4": Case((1_000_000, n)) for n in (3, 8, 20)},
     **{f"(1M, {n}) f4, axis 0": Case((1_000_000, n), 0) for n in (3, 8, 16, 20)},
     **{f"(3, 3M) {t}, axis 0": Case((3, 3_000_000), 0, t) for t in ("f4", "f2")},
+    "(3, 1M) f4, Fortran order, all": Case((3, 1_000_000), (0, 1), order="F"),
+    "(3, 1M) f4, Fortran order, axis 1": Case((3, 1_000_000), 1, order="F"),
     "(4096, 4096) f4, Fortran order": Case((4096, 4096), order="F"),
     "(4096, 4096) f4, Fortran order, axis 0": Case((4096, 4096), 0, order="F"),
 }

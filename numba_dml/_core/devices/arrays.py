@@ -113,8 +113,6 @@ class Library:
     repeats = False
     #: What C code can ask about the arrays.
     exchange: Exchange | None = None
-    #: There is an `assign`, which copies between arrays of any strides.
-    assigns = False
 
     def holds(self, array: Any) -> bool:
         """Tell whether an array of the library is on a CUDA device."""
@@ -144,9 +142,9 @@ class Library:
         """Return `size` bytes from the library's pool."""
         return self.new((size,), _BYTES, device)
 
-    def assign(self, array: Any, packed: Any) -> None:
-        """Write the elements of one array of the library to another one, of any strides."""
-        array[...] = packed
+    def assign(self, array: Any, packed: Any) -> bool:
+        """Write the elements of one array of the library to another one, of any strides, if the library can."""
+        return False
 
     def finish(self, result: DeviceArray, stream: int) -> Any:
         """Return a new array to the caller; the library may not know of the stream that it is written on."""

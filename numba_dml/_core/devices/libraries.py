@@ -37,8 +37,6 @@ class _TorchMemory:
 class _Torch(Library):
     """PyTorch."""
 
-    assigns = True
-
     def __init__(self) -> None:
         self.torch = torch = sys.modules["torch"]
         names = [member.name.lower() for member in TensorDataType if hasattr(torch, member.name.lower())]
@@ -96,14 +94,15 @@ class _Torch(Library):
         pointer = self.allocate(size, stream)
         return DeviceArray(_TorchMemory(pointer, self.release), self, pointer, (size,), (1,), _BYTES, device, stream)
 
-    def assign(self, array: Any, packed: Any) -> None:
+    def assign(self, array: Any, packed: Any) -> bool:
         array.copy_(packed)
+        return True
 
 
 class _CuPy(Library):
     """CuPy."""
 
-    repeats = assigns = True
+    repeats = True
 
     def __init__(self) -> None:
         self.cupy = sys.modules["cupy"]
@@ -125,6 +124,10 @@ class _CuPy(Library):
 
     def new(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: int) -> DeviceArray:
         return self.view(self.cupy.empty(shape, dtype))
+
+    def assign(self, array: Any, packed: Any) -> bool:
+        array[...] = packed
+        return True
 
 
 class _Interface(Library):

@@ -40,13 +40,18 @@ class ArgExtremeCall:
         self.function, self.shape = descriptor.function, output_shapes[0]
         data = descriptor.input_tensor
         size, self.dtype = data.itemsize, descriptor.output_tensor.dtype
-        lowering = descriptor.lower([strides])
-        self.copied = not dtype.isnative or is_best_copied(lowering, data.sizes, strides, size)
+        count = product(output_shapes[0])
+        packed = packed_strides(data.sizes, size)
+        lowering, in_order = descriptor.lower([strides]), descriptor.lower([packed])
+        facts, packed_facts = (facts_of(each, size, count) for each in (lowering, in_order))
+        # Measured in docs/measurements/cpu_argextreme.md, "CPU argmin and argmax: copies".
+        gains = packed_facts.fold == 1 and fills_vectors(in_order, packed_facts)
+        apart = strides != packed and gains and not fills_vectors(lowering, facts)
+        repeated = any(n > 1 and step == 0 for n, step in zip(data.sizes, strides, strict=True))
+        self.copied = not dtype.isnative or (apart and not repeated)
         if self.copied:
-            strides = packed_strides(data.sizes, size)
-            lowering = descriptor.lower([strides])
+            strides, lowering, facts = packed, in_order, packed_facts
         self.empty = allocator(self.shape, self.dtype)
-        count = product(self.shape)
         self.effort = count * lowering.total * size
         self.work = self.effort + count * self.dtype.itemsize
         self.pieces = 0
@@ -54,10 +59,7 @@ class ArgExtremeCall:
             self.kernel = f"{self.function} nothing to find"
             return
         lines, *starts = _ascending(lowering.lines)
-        across = lines[-1][0] if lines and lines[-1][1] == size else 1
-        stride = lowering.reduced[0][1] if len(lowering.reduced) == 1 else 0
-        fold = fold_of(lowering.total, size, count, stride, across, TUNING)
-        self.facts = facts = Facts(lowering.total, size, count, across, fold, numba.config.NUMBA_NUM_THREADS)
+        self.facts = facts
         self.region = first(TABLE, facts, TUNING)
         plan, low_high = _plan(lowering, facts, lines, starts), extent(data.sizes, strides)
         plan[plans.LOW], plan[plans.HIGH] = low_high[0], low_high[1] + size
@@ -87,21 +89,20 @@ class ArgExtremeCall:
         return result
 
 
-def is_best_copied(lowering: Any, sizes: tuple[int, ...], strides: tuple[int, ...], size: int) -> bool:
-    """Tell whether neither the elements of a line nor lines are neighbours that fill a vector, but are in a copy.
+def facts_of(lowering: Any, size: int, count: int) -> Facts:
+    """Return the numbers that the choice needs, of `count` lines of elements of a size."""
+    lines, *_ = _ascending(lowering.lines)
+    across = lines[-1][0] if lines and lines[-1][1] == size else 1
+    stride = lowering.reduced[0][1] if len(lowering.reduced) == 1 else 0
+    fold = fold_of(lowering.total, size, count, stride, across, TUNING)
+    return Facts(lowering.total, size, count, across, fold, numba.config.NUMBA_NUM_THREADS)
 
-    Measured in docs/measurements/cpu_argextreme.md, "CPU argmin and argmax: copies".
-    """
-    packed, repeated = (
-        packed_strides(sizes, size),
-        any(n > 1 and not step for n, step in zip(sizes, strides, strict=True)),
-    )
-    if strides == packed or repeated or product(sizes) == 0:
-        return False
-    lines, reduced = _ascending(lowering.lines)[0], _ascending(lowering.reduced)[0]
-    run, across = (rows[-1][0] if rows and rows[-1][1] == size else 1 for rows in (reduced, lines))
-    few = VECTOR_BITS // (8 * size)
-    return max(run, across) < few and run < lowering.total
+
+def fills_vectors(lowering: Any, facts: Facts) -> bool:
+    """Tell whether lines lie side by side, or the elements of a line do: as many as a vector has, or all of them."""
+    reduced, *_ = _ascending(lowering.reduced)
+    run = reduced[-1][0] if reduced and reduced[-1][1] == facts.itemsize else 1
+    return is_for_columns(facts, TUNING) or run >= min(VECTOR_BITS // (8 * facts.itemsize), facts.n)
 
 
 def _ascending(rows: Sequence[tuple[int, int, int]]) -> tuple[tuple[Any, ...], int, int]:

@@ -90,8 +90,9 @@ def gather_blocks(
             base -= j * step
             first = j
         if not known:
-            at, some, low_point = (plan[fields.INDEX_BASE], plan[last], 0) if common else (position, count, first)
-            status = find_offsets(plan, index, at, some, pattern[low_point:], step, index_step, room, offsets)
+            # Of rows that share their indices, the first one's; the others of a block repeat them.
+            at, some, point = (plan[fields.INDEX_BASE], plan[last], 0) if common else (position, count, first)
+            status = find_offsets(plan, index, at, some, pattern[point:], step, index_step, room, offsets)
             if status >= 0:
                 return status
             if common and unit > 1:

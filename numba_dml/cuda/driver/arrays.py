@@ -127,8 +127,7 @@ def spans_of(tensors: Iterable[TensorDesc], layouts: Iterable[tuple[tuple[int, .
 def assign(a: DeviceArray, out: Any, packed: Any) -> None:
     """Copy a new result, of the library of `a`, to an array of the caller's, of any strides."""
     library = library_of_type(out.__class__)
-    if library is a.library and library.assigns:
-        library.assign(out, packed)
+    if library is a.library and library.assign(out, packed):
         return
     target, source = library.view(out), a.library.view(packed)  # type: ignore[union-attr]
     assert target is not None, "`Output.view` has seen the output"

@@ -53,7 +53,7 @@ def _compile(
     return linked
 
 
-def compiled(
+def cubin_of(
     function: Callable[..., Any], signature: tuple[Any, ...], registers: int | None, capability: tuple[int, int]
 ) -> bytes:
     """Return a kernel's machine code (a cubin) for devices of a compute capability, from disk or newly compiled."""
@@ -66,8 +66,8 @@ def compiled(
     return code
 
 
-def loaded(code: bytes) -> Any:
-    """Return the kernel of machine code that is loaded, for all contexts; it stays loaded."""
+def load_kernel(code: bytes) -> Any:
+    """Load machine code; return its kernel, for all contexts. It stays loaded."""
     library = _checked(driver.cuLibraryLoadData(code, [], [], 0, [], [], 0))
     # The section with the kernel's code. The linker may have added functions of its own, which Numba has not named.
     name = re.search(rb"\.text\.(_ZN[\w$.]+)\0", code)

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .compile import _compile_lock, compiled, loaded
+from .compile import _compile_lock, cubin_of, load_kernel
 from .context import _checked, _function, can_come_early, capability_of, check, on_device, shared_memory_of
 from .machine import on_gpu
 from .numba import BLOCK, SIMULATED, driver, types
@@ -188,8 +188,8 @@ class Kernel:
         capability = capability_of(device)
         with _compile_lock, on_device(device):
             if capability not in self.loaded:
-                code = compiled(self.function, tuple(signature), self.registers, capability)
-                self.loaded[capability] = loaded(code)
+                code = cubin_of(self.function, tuple(signature), self.registers, capability)
+                self.loaded[capability] = load_kernel(code)
             handle = _checked(driver.cuKernelGetFunction(self.loaded[capability]))
             if self.shares:
                 _allow_shared_memory(handle, device)
